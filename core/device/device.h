@@ -1,0 +1,174 @@
+// What a device must be able to do to take part in the ring. A device kind is added by implementing Device, Tensor and
+// Kernel (and CostModel, cost_model.h); deploy registers it by an explicit call.
+//
+//   std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
+//   auto kernel = device->make_kernel(spec);
+//   auto x = device->make_tensor({.shape = spec.inputs[0], .batch = spec.micro_batch});
+//   device->write(*x, whole(*x), host);  kernel->forward(arguments);  device->synchronize();
+//
+// Vocabulary: input, output, input_error, output_error, gradient; a tensor holds `batch` samples of a shape in a layout
+// that only its device knows. Host data is always canonical: [sample][channel][row][column], parameters as
+// [output][input][kernel row][kernel column].
+// Calls may be asynchronous; read() and synchronize() wait. A device is used from one thread at a time.
+// Everything numeric depends on the arguments alone, never on a timing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+
+namespace millrace {
+
+struct TensorSpec {
+  Shape shape;
+  int64_t batch = 1;
+};
+
+class Tensor {
+ public:
+  explicit Tensor(const TensorSpec& spec) : spec_(spec) {}
+  virtual ~Tensor() = default;
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  const Shape& shape() const { return spec_.shape; }
+  int64_t batch() const { return spec_.batch; }
+  int64_t elements() const { return spec_.shape.elements() * spec_.batch; }
+  // Memory taken on the device, padding included.
+  virtual int64_t bytes() const = 0;
+
+ private:
+  TensorSpec spec_;
+};
+
+inline ChannelRange whole(const Tensor& tensor) { return {0, tensor.shape().channels}; }
+
+// The samples an action works on.
+struct MicroBatch {
+  int64_t index = 0;  // s
+  int64_t epoch = 0;
+  bool training = true;
+  uint64_t seed = 0;                    // of the run; dropout draws from (seed, layer; sample, epoch, element)
+  std::span<const int64_t> sample_ids;  // one per sample
+  std::span<const int32_t> labels;      // per sample; read by the loss only
+  double error_scale = 1;               // 1 / (mini_batch * replicas)
+};
+
+// What the loss layer found out, added up.
+struct Score {
+  double loss = 0;  // sum over samples
+  int64_t correct = 0;
+  int64_t samples = 0;
+};
+
+struct KernelSpec {
+  std::string layer;
+  Operation operation;        // compute kernels: channel counts are those of the block
+  std::vector<Shape> inputs;  // of the slices this kernel reads
+  Shape output;
+  int64_t micro_batch = 1;
+  bool adds_to_output = false;           // compute: output += result
+  bool bias = false;                     // compute: add the bias; the parameters then are {weight, bias}
+  std::optional<Activation> activation;  // fused behind the operation; its derivative is taken from the output
+  bool input_error_needed = true;
+  bool trained = true;  // PG will be called
+};
+
+// Pointers are borrowed for the duration of the call (of the enqueued work, for asynchronous devices).
+struct ForwardArguments {
+  std::span<const Tensor* const> inputs;
+  Tensor* output = nullptr;
+  std::span<const Tensor* const> parameters;  // trained ones, as Kernel::parameters() lists them
+  std::span<Tensor* const> state;             // untrained ones (running statistics)
+  Tensor* keep = nullptr;                     // what this micro-batch's E and G need besides inputs and output
+  const MicroBatch* batch = nullptr;
+  Score* score = nullptr;  // loss kernels only
+};
+struct ErrorBackArguments {
+  std::span<const Tensor* const> inputs;
+  const Tensor* output = nullptr;
+  Tensor* output_error = nullptr;         // in: of the output; out: before the fused activation. Unused by the loss.
+  std::span<Tensor* const> input_errors;  // null where not needed
+  std::span<const uint8_t> adds;          // per input, 0 or 1: add to what is there
+  std::span<const Tensor* const> parameters;
+  Tensor* keep = nullptr;
+  const MicroBatch* batch = nullptr;
+};
+struct GradientArguments {
+  std::span<const Tensor* const> inputs;
+  const Tensor* output_error = nullptr;  // as E left it
+  std::span<Tensor* const> gradients;    // added to
+  std::span<Tensor* const> state;        // running statistics are committed here, in ascending s
+  Tensor* keep = nullptr;
+  const MicroBatch* batch = nullptr;
+};
+
+// One operation on one device. FP, EB and PG are separate calls; E of a micro-batch comes before its G.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  // New tensors in the layout this kernel wants, contents undefined. `trained` first to last as parameters_of lists.
+  virtual std::vector<std::unique_ptr<Tensor>> make_parameters() = 0;
+  // As make_parameters, for gradients and optimizer slots: the same layout, so that updates are elementwise.
+  virtual std::vector<std::unique_ptr<Tensor>> make_gradients() { return make_parameters(); }
+  virtual std::vector<std::unique_ptr<Tensor>> make_state() { return {}; }
+  // Null when nothing needs keeping.
+  virtual std::unique_ptr<Tensor> make_keep() { return nullptr; }
+  // To be called after parameters changed, before the next forward or error_back (packing of weights).
+  virtual void parameters_changed(std::span<const Tensor* const> parameters) { (void)parameters; }
+
+  virtual void forward(const ForwardArguments& arguments) = 0;
+  virtual void error_back(const ErrorBackArguments& arguments) = 0;
+  virtual void parameter_gradient(const GradientArguments& arguments) { (void)arguments; }
+
+  // "jit_avx512 direct", "winograd", "plain loops": for `--explain`, traces and tests.
+  virtual std::string implementation() const = 0;
+};
+
+struct UpdateArguments {
+  OptimizerSettings optimizer;
+  double learning_rate = 0;
+  double gradient_scale = 1;          // from clipping by global norm
+  std::optional<double> value_limit;  // clipping by value
+  int64_t step = 1;                   // 1-based, for Adam's correction
+  bool decay = true;                  // weight decay applies
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // "cpu (oneDNN 2.6.3, avx512_core, 1 thread)"
+  virtual std::string description() const = 0;
+  virtual ElementType compute_type() const = 0;
+
+  // Fails with kUnavailable, saying what is missing, for an operation the device cannot do.
+  virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
+  virtual std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) = 0;
+
+  // Channels [begin, end) of all samples, canonical order. Parameters: whole(tensor).
+  virtual void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) = 0;
+  virtual void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) = 0;
+  virtual void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) = 0;
+  virtual void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) = 0;
+
+  virtual void zero(Tensor& tensor) = 0;
+  // to[to_begin ...) (+)= from[channels): how slices are taken and errors are gathered.
+  virtual void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) = 0;
+
+  // Elementwise over tensors of one kernel's layout.
+  virtual void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) = 0;
+  virtual double squared_norm(const Tensor& tensor) = 0;
+  virtual bool all_finite(const Tensor& tensor) = 0;
+
+  virtual void synchronize() {}
+};
+
+}  // namespace millrace

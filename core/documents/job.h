@@ -1,0 +1,74 @@
+// The job document: what `millrace train` needs to know besides the code. A flag overrides the job file.
+//
+//   Job job = load_job("job.textproto");
+//   validate(job, "job.textproto");
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/documents/plan.h"
+
+namespace millrace {
+
+enum class LearningRateKind { kConstant, kStep, kCosine, kPolynomial };
+
+struct LearningRate {
+  LearningRateKind kind = LearningRateKind::kConstant;
+  double base = 0.05;
+  double warmup_epochs = 0;         // linear from 0
+  std::vector<double> step_epochs;  // step: multiply by `factor` at each
+  double factor = 0.1;
+  double final_rate = 0;  // cosine, polynomial
+  double power = 1;       // polynomial
+  bool operator==(const LearningRate&) const = default;
+};
+
+enum class ClipKind { kNone, kValue, kGlobalNorm };
+
+struct Augmentation {
+  int64_t crop_padding = 0;  // pad by so much, crop back at random; 0: off
+  bool flip = false;         // left-right at random
+  bool operator==(const Augmentation&) const = default;
+};
+
+struct Job {
+  std::string model = "lenet5";  // zoo name or path
+  std::string data = "digits";   // built-in name or format:PATH
+  std::string cluster = "cpu";   // shorthand or path
+  std::string plan;              // path; empty: planned on the spot
+  Alignment alignment = Alignment::kFlush;
+  double epochs = 10;
+  int64_t steps = 0;  // stop after so many updates; 0: by epochs
+  int64_t mini_batch = 32;
+  int64_t micro_batch = 0;  // 0: mini_batch on one device, else chosen by the planner
+  uint64_t seed = 1;
+  OptimizerSettings optimizer;
+  LearningRate learning_rate;
+  ClipKind clip = ClipKind::kNone;
+  double clip_limit = 1;
+  Augmentation augmentation;
+  int64_t replicas = 1;
+  int64_t threads = 1;           // per rank
+  std::string out;               // run folder; empty: none
+  int64_t checkpoint_every = 0;  // updates; 0: only at the end
+  int64_t keep_checkpoints = 3;
+  double evaluate_every_epochs = 1;
+  std::string init_from;                // a checkpoint or .safetensors file
+  double time_limit_seconds = 0;        // 0: none
+  std::map<std::string, int64_t> pins;  // layer -> device index, for the planner
+  bool operator==(const Job&) const = default;
+};
+
+Job parse_job(std::string_view text, std::string_view origin);
+std::string text_of(const Job& job);
+Job load_job(const std::filesystem::path& path);
+void save(const Job& job, const std::filesystem::path& path);
+// Fails with kUsage naming the field and the value when the job contradicts itself (mini-batch not a multiple, ...).
+void validate(const Job& job);
+
+}  // namespace millrace

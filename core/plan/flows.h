@@ -1,0 +1,64 @@
+// Every flow of a plan, from its shards, groups and homes: the one function that planner, simulator and trainer share.
+//
+//   const Graph graph(plan.model);
+//   plan.flows = flows_of(plan, graph);
+//
+// The rule, by set algebra over channels, for the link between device d and d+1:
+//   activation, forward   a tensor made at or before d crosses once, with the channels anybody after d still uses
+//   partial, forward      the raw sum of a group that spans the link: the output channels that members up to d touch
+//   error, backward       the same channels of the same tensors, where their error is needed; contributions of several
+//                         consumers are summed on the way, in descending consumer order, so each crosses once
+//   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user
+// Order: by link, then forward before backward, then by tensor in linear order, parameters last.
+// Complexity: O(links x live tensors).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+
+namespace millrace {
+
+// Where the pieces of a plan lie, as every reader needs it.
+class Placement {
+ public:
+  // Fails with kMalformed when groups, shards and the model do not fit together.
+  Placement(const Plan& plan, const Graph& graph);
+
+  // The group that heads or contains a node, as an index into Plan::groups (the same order as Graph::groups).
+  const Group& group_of(int64_t node) const;
+  // The device where a node's finished output exists: the last of its group. 0 for the network's input.
+  int64_t owner_of(int64_t node) const;
+  int64_t first_device_of_group(int64_t group) const;
+  int64_t last_device_of_group(int64_t group) const;
+
+  // Channels of `node`'s output that devices at or after `device` use as operands; empty when none.
+  ChannelRange needed_from(int64_t node, int64_t device) const;
+  // Output channels of the group's raw sum that members at or before `device` contribute to; empty when none.
+  ChannelRange summed_until(int64_t group, int64_t device) const;
+
+ private:
+  const Plan* plan_;
+  const Graph* graph_;
+};
+
+// "conv1:sum": the raw sum of a group before bias and what follows.
+std::string sum_name(std::string_view layer);
+
+std::vector<Flow> flows_of(const Plan& plan, const Graph& graph);
+
+// Total elements and bits over one link per sample, both kinds of flow counted (parameters divided by mini-batch
+// would not be exact: they are returned per mini-batch).
+struct LinkLoad {
+  int64_t elements_per_mini_batch = 0;
+  int64_t bits_per_mini_batch = 0;
+};
+LinkLoad load_of(const Plan& plan, int64_t link, Direction direction);
+
+// Elements of a shard's parameter vector and of one of its blocks, for the layer's weight.
+int64_t weight_elements(const Graph& graph, int64_t node, const Block& block);
+
+}  // namespace millrace

@@ -1,0 +1,1 @@
+message(STATUS "Millrace ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}")
