@@ -51,7 +51,8 @@ uint64_t Philox::below(uint64_t element, uint64_t bound) const {
   const std::array<uint32_t, 4> words = block(element);
   const uint64_t value = (uint64_t{words[0]} << 32) | words[1];
   // 128-bit multiply-shift: the bias is below bound / 2^64, far under anything that could be seen.
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(value) * bound) >> 64);
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<Wide>(value) * bound) >> 64);
 }
 
 std::vector<int64_t> shuffled_indices(int64_t count, uint64_t seed, uint64_t stream) {
