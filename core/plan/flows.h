@@ -50,8 +50,11 @@ std::string sum_name(std::string_view layer);
 
 std::vector<Flow> flows_of(const Plan& plan, const Graph& graph);
 
-// Total elements and bits over one link per sample, both kinds of flow counted (parameters divided by mini-batch
-// would not be exact: they are returned per mini-batch).
+// The shape of a layer's raw sum: its output, except that a recurrent layer sums the products of all its gates.
+Shape sum_shape(const Node& node);
+
+// What crosses one link in one direction during a mini-batch in steady state, from Plan::flows: an exact integer, where
+// parameters per image would not be.
 struct LinkLoad {
   int64_t elements_per_mini_batch = 0;
   int64_t bits_per_mini_batch = 0;

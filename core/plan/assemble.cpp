@@ -1,0 +1,244 @@
+#include "core/plan/assemble.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/plan/flows.h"
+#include "core/plan/schedule.h"
+
+namespace millrace {
+namespace {
+
+int64_t bits_per_second(double gbps) { return static_cast<int64_t>(std::llround(gbps * 1e9)); }
+
+std::vector<Link> links_of(const Cluster& cluster) {
+  std::vector<Link> links;
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    const LinkEntry& entry = cluster.links[i];
+    Link link;
+    link.from = static_cast<int64_t>(i);
+    link.to = link.from + 1;
+    link.forward_bits_per_second = bits_per_second(entry.forward_gbps);
+    link.backward_bits_per_second = bits_per_second(entry.backward_gbps);
+    link.shared_bits_per_second = bits_per_second(entry.shared_gbps);
+    link.latency_picoseconds = static_cast<int64_t>(std::llround(entry.latency_us * 1e6));
+    links.push_back(link);
+  }
+  return links;
+}
+
+// How the group divides, from its shards: whole, or by which side of the weight they differ.
+Split split_of(const Graph& graph, int64_t head, std::span<const Shard* const> shards) {
+  if (shards.size() == 1) return Split::kWhole;
+  const int64_t outputs = sum_shape(graph.node(head)).channels;
+  const int64_t inputs = graph.node(head).input_shapes[0].channels;
+  for (const Shard* shard : shards)
+    for (const Block& block : shard->blocks)
+      if (block.inputs.size() != inputs) return Split::kInputChannels;
+  for (const Shard* shard : shards)
+    for (const Block& block : shard->blocks)
+      if (block.outputs.size() != outputs) return Split::kOutputChannels;
+  return Split::kInputChannels;
+}
+
+std::vector<Group> groups_of(const Graph& graph, const std::vector<Shard>& shards) {
+  std::vector<Group> groups;
+  for (const LayerGroup& layers : graph.groups()) {
+    Group group;
+    group.layer = graph.node(layers.head).layer.name;
+    std::vector<const Shard*> members;
+    for (size_t i = 0; i < shards.size(); ++i)
+      if (shards[i].layer == group.layer) {
+        group.shards.push_back(static_cast<int64_t>(i));
+        members.push_back(&shards[i]);
+      }
+    if (members.empty()) fail(ErrorCode::kMalformed, "layer \"{}\" is computed by no device", group.layer);
+    group.split = split_of(graph, layers.head, members);
+    for (const int64_t node : layers.after) group.after.push_back(graph.node(node).layer.name);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// One home per parameter slice: what the request moves elsewhere, and the user itself for the rest.
+class HomeList {
+ public:
+  HomeList(const std::vector<ParameterHome>& remote) : remote_(remote) {}
+
+  void cover(const std::string& layer, const std::string& tensor, int64_t elements, int64_t user) {
+    std::vector<ParameterHome> slices;
+    for (const ParameterHome& home : remote_)
+      if (home.layer == layer && home.tensor == tensor && home.user == user) slices.push_back(home);
+    std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+    int64_t covered = 0;
+    for (const ParameterHome& slice : slices) {
+      if (slice.offset < covered || slice.offset + slice.count > elements)
+        fail(ErrorCode::kMalformed, "home of {}.{} on device {}: [{}, {}) overlaps another or passes the shard's {} elements", layer, tensor,
+             user, slice.offset, slice.offset + slice.count, elements);
+      local(layer, tensor, covered, slice.offset, user);
+      homes_.push_back(slice);
+      covered = slice.offset + slice.count;
+      ++used_;
+    }
+    local(layer, tensor, covered, elements, user);
+  }
+
+  std::vector<ParameterHome> take() {
+    if (used_ != remote_.size())
+      fail(ErrorCode::kMalformed, "{} of {} remote homes name a layer, tensor and user that the plan does not have", remote_.size() - used_,
+           remote_.size());
+    return std::move(homes_);
+  }
+
+ private:
+  void local(const std::string& layer, const std::string& tensor, int64_t begin, int64_t end, int64_t user) {
+    if (end > begin) homes_.push_back({layer, tensor, begin, end - begin, user, user});
+  }
+
+  const std::vector<ParameterHome>& remote_;
+  std::vector<ParameterHome> homes_;
+  size_t used_ = 0;
+};
+
+std::vector<ParameterHome> homes_of(const Plan& plan, const Graph& graph, const std::vector<ParameterHome>& remote) {
+  HomeList list(remote);
+  const Placement placement(plan, graph);
+  for (size_t index = 0; index < graph.nodes().size(); ++index) {
+    const Node& node = graph.nodes()[index];
+    const int64_t owner = placement.owner_of(static_cast<int64_t>(index));
+    for (size_t p = 0; p < node.parameters.size(); ++p) {
+      const ParameterSpec& parameter = node.parameters[p];
+      if (!parameter.trained) continue;
+      if (p > 0 || !node.computes) {
+        list.cover(node.layer.name, parameter.tensor, parameter.elements(), owner);
+        continue;
+      }
+      for (const int64_t s : placement.group_of(static_cast<int64_t>(index)).shards) {
+        const Shard& shard = plan.shards[static_cast<size_t>(s)];
+        int64_t elements = 0;
+        for (const Block& block : shard.blocks) elements += weight_elements(graph, static_cast<int64_t>(index), block);
+        list.cover(node.layer.name, parameter.tensor, elements, shard.device);
+      }
+    }
+  }
+  return list.take();
+}
+
+}  // namespace
+
+Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<Shard> shards) {
+  Plan plan;
+  plan.model = graph.model();
+  plan.model_digest = digest_of(text_of(plan.model));
+  plan.cluster = request.cluster;
+  plan.cluster_digest = digest_of(text_of(plan.cluster));
+  plan.optimizer = request.optimizer;
+  plan.arithmetic = request.arithmetic;
+  plan.alignment = request.alignment;
+  plan.mini_batch = request.mini_batch;
+  plan.micro_batch = request.micro_batch;
+  if (request.micro_batch < 1 || request.mini_batch < request.micro_batch || request.mini_batch % request.micro_batch != 0)
+    fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", request.mini_batch,
+         request.micro_batch);
+  plan.links = links_of(request.cluster);
+  plan.windows =
+      request.windows.empty() ? default_windows(plan.devices(), plan.alignment, plan.micro_batches()) : request.windows;
+  plan.shards = std::move(shards);
+  plan.groups = groups_of(graph, plan.shards);
+  plan.homes = homes_of(plan, graph, request.remote_homes);
+  plan.flows = flows_of(plan, graph);
+  return plan;
+}
+
+Plan single_device_plan(const Graph& graph, const PlanRequest& request) {
+  if (request.cluster.devices.size() != 1)
+    fail(ErrorCode::kUsage, "a single-device plan needs a cluster of one device, not {}", request.cluster.devices.size());
+  return assemble_plan(graph, request, shards_from_cuts(graph, {}, {}));
+}
+
+namespace {
+
+// The channel extents of a group that a cut divides.
+struct Extent {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  int64_t conv_groups = 1;
+};
+
+Extent extent_of(const Graph& graph, int64_t head) {
+  const Node& node = graph.node(head);
+  Extent extent{node.input_shapes[0].channels, sum_shape(node).channels, 1};
+  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) extent.conv_groups = conv->groups;
+  return extent;
+}
+
+void check_cut(const Graph& graph, const Cut& cut, const Extent& extent, Split split) {
+  const std::string& layer = graph.node(graph.groups()[static_cast<size_t>(cut.group)].head).layer.name;
+  const bool by_output = split == Split::kOutputChannels || extent.conv_groups > 1;
+  const int64_t channels = by_output ? extent.outputs : extent.inputs;
+  if (cut.channel < 0 || cut.channel >= channels || cut.outputs < 0 || cut.outputs >= extent.outputs || (by_output && cut.outputs != 0))
+    fail(ErrorCode::kUsage, "cut at channel {} (+{} outputs) does not fall inside layer \"{}\" ({} inputs, {} outputs)", cut.channel,
+         cut.outputs, layer, extent.inputs, extent.outputs);
+  if (extent.conv_groups > 1 && cut.channel % (extent.outputs / extent.conv_groups) != 0)
+    fail(ErrorCode::kUsage, "cut at channel {} falls inside a group of the grouped convolution \"{}\"; cut at a multiple of {}", cut.channel,
+         layer, extent.outputs / extent.conv_groups);
+}
+
+// The blocks between two positions (channel, outputs) of one group.
+std::vector<Block> blocks_between(const Extent& extent, Split split, std::pair<int64_t, int64_t> begin, std::pair<int64_t, int64_t> end) {
+  if (extent.conv_groups > 1) {
+    const int64_t out = extent.outputs / extent.conv_groups;
+    const int64_t in = extent.inputs / extent.conv_groups;
+    return {{{begin.first / out * in, end.first / out * in}, {begin.first, end.first}}};
+  }
+  if (split == Split::kOutputChannels) return {{{0, extent.inputs}, {begin.first, end.first}}};
+  std::vector<Block> blocks;
+  const auto [first, first_output] = begin;
+  const auto [last, last_output] = end;
+  if (first == last) return {{{first, first + 1}, {first_output, last_output}}};
+  if (first_output > 0) blocks.push_back({{first, first + 1}, {first_output, extent.outputs}});
+  const int64_t whole = first_output > 0 ? first + 1 : first;
+  if (whole < last) blocks.push_back({{whole, last}, {0, extent.outputs}});
+  if (last_output > 0) blocks.push_back({{last, last + 1}, {0, last_output}});
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cuts, std::span<const Split> splits) {
+  MILLRACE_CHECK(std::is_sorted(cuts.begin(), cuts.end()), "cuts must ascend");
+  const auto groups = static_cast<int64_t>(graph.groups().size());
+  std::vector<Shard> shards;
+  for (size_t device = 0; device <= cuts.size(); ++device) {
+    const Cut begin = device == 0 ? Cut{} : cuts[device - 1];
+    const Cut end = device == cuts.size() ? Cut{groups, 0, 0} : cuts[device];
+    for (int64_t g = begin.group; g <= std::min(end.group, groups - 1); ++g) {
+      const int64_t head = graph.groups()[static_cast<size_t>(g)].head;
+      const Extent extent = extent_of(graph, head);
+      const Split split = static_cast<size_t>(g) < splits.size() ? splits[static_cast<size_t>(g)] : Split::kInputChannels;
+      const bool by_output = split == Split::kOutputChannels || extent.conv_groups > 1;
+      std::pair<int64_t, int64_t> from{0, 0};
+      std::pair<int64_t, int64_t> to{by_output ? extent.outputs : extent.inputs, 0};
+      if (g == begin.group && begin != Cut{g, 0, 0}) {
+        check_cut(graph, begin, extent, split);
+        from = {begin.channel, begin.outputs};
+      }
+      if (g == end.group) {
+        check_cut(graph, end, extent, split);
+        to = {end.channel, end.outputs};
+      }
+      if (from >= to) continue;
+      Shard shard;
+      shard.device = static_cast<int64_t>(device);
+      shard.layer = graph.node(head).layer.name;
+      shard.blocks = blocks_between(extent, split, from, to);
+      shards.push_back(std::move(shard));
+    }
+  }
+  return shards;
+}
+
+}  // namespace millrace

@@ -1,0 +1,229 @@
+#include "core/plan/validate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/plan/flows.h"
+#include "core/plan/schedule.h"
+
+namespace millrace {
+namespace {
+
+template <typename... Arguments>
+[[noreturn]] void malformed(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fail_with(ErrorCode::kMalformed, format, fmt::make_format_args(arguments...));
+}
+
+bool overlap(const Block& a, const Block& b) {
+  return !intersection(a.inputs, b.inputs).empty() && !intersection(a.outputs, b.outputs).empty();
+}
+
+void check_batches(const Plan& plan) {
+  if (plan.micro_batch < 1) malformed("micro_batch: {} must be positive", plan.micro_batch);
+  if (plan.mini_batch < plan.micro_batch || plan.mini_batch % plan.micro_batch != 0)
+    malformed("mini_batch: {} is not a multiple of micro_batch {}", plan.mini_batch, plan.micro_batch);
+}
+
+void check_windows(const Plan& plan) {
+  if (static_cast<int64_t>(plan.windows.size()) != plan.devices())
+    malformed("windows: {} entries for {} devices", plan.windows.size(), plan.devices());
+  for (size_t d = 0; d < plan.windows.size(); ++d) {
+    if (plan.windows[d] < 1) malformed("windows[{}]: {} must be at least 1", d, plan.windows[d]);
+    if (d > 0 && plan.windows[d] > plan.windows[d - 1])
+      malformed("windows[{}]: {} is more than the {} of the device before; windows never grow along the ring", d, plan.windows[d],
+                plan.windows[d - 1]);
+  }
+  if (!drains(plan.alignment) && plan.windows.front() - 1 > plan.micro_batches())
+    malformed("windows[0]: {} exceeds the {} micro-batches of a mini-batch by more than one, which alignment {} does not allow",
+              plan.windows.front(), plan.micro_batches(), name_of(plan.alignment));
+}
+
+void check_links(const Plan& plan) {
+  if (static_cast<int64_t>(plan.links.size()) != plan.devices() - 1)
+    malformed("links: {} entries for {} devices, expected one fewer than devices", plan.links.size(), plan.devices());
+  for (size_t i = 0; i < plan.links.size(); ++i) {
+    const Link& link = plan.links[i];
+    if (link.from != static_cast<int64_t>(i) || link.to != link.from + 1)
+      malformed("links[{}]: joins {} and {}, expected {} and {}", i, link.from, link.to, i, i + 1);
+    if (link.forward_bits_per_second <= 0) malformed("links[{}].forward_bits_per_second: {} must be positive", i, link.forward_bits_per_second);
+    if (link.backward_bits_per_second <= 0)
+      malformed("links[{}].backward_bits_per_second: {} must be positive", i, link.backward_bits_per_second);
+    if (link.latency_picoseconds < 0) malformed("links[{}].latency_picoseconds: {} must not be negative", i, link.latency_picoseconds);
+  }
+}
+
+// Blocks lie inside the layer, do not overlap and cover it: disjoint rectangles whose areas add up.
+void check_coverage(const Plan& plan, const Graph& graph, const Group& group, int64_t head) {
+  const Node& node = graph.node(head);
+  const int64_t inputs = node.input_shapes[0].channels;
+  const int64_t outputs = sum_shape(node).channels;
+  int64_t conv_groups = 1;
+  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) conv_groups = conv->groups;
+  std::vector<Block> blocks;
+  int64_t area = 0;
+  int64_t furthest_input = 0;
+  for (const int64_t s : group.shards) {
+    const Shard& shard = plan.shards[static_cast<size_t>(s)];
+    if (shard.blocks.empty() || shard.blocks.size() > 3)
+      malformed("shards[{}] (layer \"{}\"): {} blocks, expected one to three", s, shard.layer, shard.blocks.size());
+    if (shard.blocks.front().inputs.begin < furthest_input)
+      malformed("shards[{}] (layer \"{}\"): inputs {} start before those of the shard upstream", s, shard.layer,
+                text_of(shard.blocks.front().inputs));
+    furthest_input = shard.blocks.front().inputs.begin;
+    for (const Block& block : shard.blocks) {
+      const bool inside = block.inputs.begin >= 0 && block.inputs.end <= inputs && block.outputs.begin >= 0 &&
+                          block.outputs.end <= outputs && !block.inputs.empty() && !block.outputs.empty();
+      if (!inside)
+        malformed("shards[{}] (layer \"{}\"): block {} x {} is empty or leaves the layer's {} x {} channels", s, shard.layer,
+                  text_of(block.inputs), text_of(block.outputs), inputs, outputs);
+      if (conv_groups > 1) {
+        const int64_t in = inputs / conv_groups;
+        const int64_t out = outputs / conv_groups;
+        const bool aligned = block.inputs.begin % in == 0 && block.inputs.end % in == 0 && block.outputs.begin % out == 0 &&
+                             block.outputs.end % out == 0 && block.inputs.begin / in == block.outputs.begin / out &&
+                             block.inputs.end / in == block.outputs.end / out;
+        if (!aligned)
+          malformed("shards[{}] (layer \"{}\"): block {} x {} does not cover whole groups of the grouped convolution", s, shard.layer,
+                    text_of(block.inputs), text_of(block.outputs));
+        area += block.outputs.size() * in;
+      } else {
+        area += block.inputs.size() * block.outputs.size();
+      }
+      blocks.push_back(block);
+    }
+  }
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (size_t j = i + 1; j < blocks.size(); ++j)
+      if (overlap(blocks[i], blocks[j]))
+        malformed("layer \"{}\": blocks {} x {} and {} x {} overlap", group.layer, text_of(blocks[i].inputs), text_of(blocks[i].outputs),
+                  text_of(blocks[j].inputs), text_of(blocks[j].outputs));
+  const int64_t expected = inputs / conv_groups * outputs;
+  if (area != expected)
+    malformed("layer \"{}\": its shards cover {} of {} input-output channel pairs", group.layer, area, expected);
+  if (std::holds_alternative<Recurrent>(node.layer.operation) && group.shards.size() > 1)
+    malformed("layer \"{}\": a recurrent layer stays whole on one device, the plan gives it {} shards", group.layer, group.shards.size());
+}
+
+void check_groups(const Plan& plan, const Graph& graph) {
+  std::vector<int64_t> seen(plan.shards.size(), 0);
+  int64_t last_device = 0;
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    const LayerGroup& layers = graph.groups()[g];
+    std::vector<std::string> after;
+    for (const int64_t node : layers.after) after.push_back(graph.node(node).layer.name);
+    if (after != group.after) malformed("groups[{}].after (layer \"{}\") does not list the layers that follow it in the model", g, group.layer);
+    for (size_t i = 0; i < group.shards.size(); ++i) {
+      const Shard& shard = plan.shards[static_cast<size_t>(group.shards[i])];
+      ++seen[static_cast<size_t>(group.shards[i])];
+      if (shard.device < 0 || shard.device >= plan.devices())
+        malformed("shards[{}].device: {} is not one of {} devices", group.shards[i], shard.device, plan.devices());
+      const bool contiguous = i == 0 ? shard.device >= last_device : shard.device == last_device + 1;
+      if (!contiguous)
+        malformed("shards[{}] (layer \"{}\") on device {} breaks the ring's order after device {}; a layer's devices are consecutive",
+                  group.shards[i], shard.layer, shard.device, last_device);
+      last_device = shard.device;
+    }
+    check_coverage(plan, graph, group, layers.head);
+  }
+  for (size_t s = 0; s < seen.size(); ++s)
+    if (seen[s] != 1) malformed("shards[{}] (layer \"{}\") belongs to {} groups, expected one", s, plan.shards[s].layer, seen[s]);
+}
+
+// Homes cover every trained parameter of every user exactly once.
+void check_homes(const Plan& plan, const Graph& graph) {
+  using User = std::tuple<std::string, std::string, int64_t>;
+  std::map<User, std::vector<std::pair<int64_t, int64_t>>> slices;
+  for (size_t i = 0; i < plan.homes.size(); ++i) {
+    const ParameterHome& home = plan.homes[i];
+    if (home.home < 0 || home.home >= plan.devices()) malformed("homes[{}].home: {} is not one of {} devices", i, home.home, plan.devices());
+    if (home.offset < 0 || home.count < 1) malformed("homes[{}]: [{}, +{}) is not a slice", i, home.offset, home.count);
+    if (graph.find(home.layer) < 0) malformed("homes[{}].layer: \"{}\" is not a layer of the model", i, home.layer);
+    slices[{home.layer, home.tensor, home.user}].push_back({home.offset, home.count});
+  }
+  // What assemble would give with every parameter at home tells who uses how much.
+  const Placement placement(plan, graph);
+  for (size_t index = 0; index < graph.nodes().size(); ++index) {
+    const Node& node = graph.nodes()[index];
+    for (size_t p = 0; p < node.parameters.size(); ++p) {
+      if (!node.parameters[p].trained) continue;
+      const auto check_user = [&](int64_t user, int64_t elements) {
+        auto found = slices.find({node.layer.name, node.parameters[p].tensor, user});
+        if (found == slices.end())
+          malformed("homes: {}.{} used by device {} has no home", node.layer.name, node.parameters[p].tensor, user);
+        std::sort(found->second.begin(), found->second.end());
+        int64_t covered = 0;
+        for (const auto& [offset, count] : found->second) {
+          if (offset != covered)
+            malformed("homes: {}.{} used by device {}: slice at {} leaves a gap or overlap at {}", node.layer.name,
+                      node.parameters[p].tensor, user, offset, covered);
+          covered += count;
+        }
+        if (covered != elements)
+          malformed("homes: {}.{} used by device {} covers {} of {} elements", node.layer.name, node.parameters[p].tensor, user, covered,
+                    elements);
+        slices.erase(found);
+      };
+      if (p > 0 || !node.computes) {
+        check_user(placement.owner_of(static_cast<int64_t>(index)), node.parameters[p].elements());
+        continue;
+      }
+      for (const int64_t s : placement.group_of(static_cast<int64_t>(index)).shards) {
+        const Shard& shard = plan.shards[static_cast<size_t>(s)];
+        int64_t elements = 0;
+        for (const Block& block : shard.blocks) elements += weight_elements(graph, static_cast<int64_t>(index), block);
+        check_user(shard.device, elements);
+      }
+    }
+  }
+  if (!slices.empty()) {
+    const auto& [layer, tensor, user] = slices.begin()->first;
+    malformed("homes: {}.{} names user {}, which does not use it", layer, tensor, user);
+  }
+}
+
+std::string flow_text(const Flow& flow) {
+  return fmt::format("link {} {} {} {} {} ({} per sample, {} per pass)", flow.link, name_of(flow.direction), name_of(flow.stream), flow.tensor,
+                     text_of(flow.channels), flow.elements_per_sample, flow.elements_per_pass);
+}
+
+void check_flows(const Plan& plan, const Graph& graph) {
+  const std::vector<Flow> expected = flows_of(plan, graph);
+  for (size_t i = 0; i < std::max(expected.size(), plan.flows.size()); ++i) {
+    if (i >= plan.flows.size()) malformed("flows: {} is missing", flow_text(expected[i]));
+    if (i >= expected.size()) malformed("flows[{}]: {} follows from nothing in the plan", i, flow_text(plan.flows[i]));
+    if (!(plan.flows[i] == expected[i]))
+      malformed("flows[{}]: {} should be {}", i, flow_text(plan.flows[i]), flow_text(expected[i]));
+  }
+}
+
+}  // namespace
+
+void validate(const Plan& plan, const Graph& graph, std::string_view origin) {
+  try {
+    if (plan.cluster.devices.empty()) malformed("cluster: no devices");
+    check_batches(plan);
+    check_windows(plan);
+    check_links(plan);
+    const Placement placement(plan, graph);
+    check_groups(plan, graph);
+    check_homes(plan, graph);
+    check_flows(plan, graph);
+    if (const std::string digest = digest_of(text_of(plan.model)); digest != plan.model_digest)
+      malformed("model_digest: {} but the model inside the plan has {}; it was edited, plan again", plan.model_digest, digest);
+    if (const std::string digest = digest_of(text_of(plan.cluster)); digest != plan.cluster_digest)
+      malformed("cluster_digest: {} but the cluster inside the plan has {}; it was edited, plan again", plan.cluster_digest, digest);
+  } catch (const Error& error) {
+    throw error.within(std::string(origin));
+  }
+}
+
+Plan load_plan(const std::filesystem::path& path) {
+  Plan plan = parse_plan(read_text(path), path.string());
+  validate(plan, Graph(plan.model), path.string());
+  return plan;
+}
+
+}  // namespace millrace
