@@ -73,8 +73,10 @@ struct KernelSpec {
   std::vector<Shape> inputs;  // of the slices this kernel reads
   Shape output;
   int64_t micro_batch = 1;
-  bool adds_to_output = false;           // compute: output += result
+  bool adds_to_output = false;           // compute: output += (result, summed on its own first)
   bool bias = false;                     // compute: add the bias; the parameters then are {weight, bias}
+  bool finish = false;                   // only the bias (and activation) of a compute layer: input is the raw sum,
+                                         // parameters are {bias}
   std::optional<Activation> activation;  // fused behind the operation; its derivative is taken from the output
   bool input_error_needed = true;
   bool trained = true;  // PG will be called
@@ -103,7 +105,7 @@ struct ErrorBackArguments {
 struct GradientArguments {
   std::span<const Tensor* const> inputs;
   const Tensor* output_error = nullptr;  // as E left it
-  std::span<Tensor* const> gradients;    // added to
+  std::span<Tensor* const> gradients;    // gradient += (this micro-batch's gradient, summed on its own first)
   std::span<Tensor* const> state;        // running statistics are committed here, in ascending s
   Tensor* keep = nullptr;
   const MicroBatch* batch = nullptr;

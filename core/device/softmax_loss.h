@@ -1,0 +1,101 @@
+// Softmax over channels with cross-entropy, at every position (row and column) of every sample: one place for every
+// device that computes on the host. Data is canonical: [sample][channel][position].
+//
+//   const SoftmaxLoss<float> loss("loss", shape, batch_size);
+//   loss.probabilities(logits, out);
+//   loss.add_score(logits, labels, score);             // one label per position: [sample][position]
+//   loss.error(out, labels, error_scale, add, input_error);
+//
+// The loss of a sample is the sum over its positions of log(sum exp) - logit of the label, with the largest logit
+// taken out first, so that nothing overflows; its error is (probability - one-hot) * error_scale. A sample counts as
+// correct when the first largest logit of its LAST position is the label's.
+// Fails with kMismatch when there are not as many labels as positions or a label is not a class.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/device/device.h"
+
+namespace millrace {
+
+template <typename T>
+class SoftmaxLoss {
+ public:
+  SoftmaxLoss(std::string layer, const Shape& shape, int64_t batch)
+      : layer_(std::move(layer)), classes_(shape.channels), positions_(shape.plane()), batch_(batch) {}
+
+  void probabilities(std::span<const T> logits, std::span<T> probabilities) const {
+    for_each_position([&](int64_t, int64_t, int64_t at) {
+      const T* x = logits.data() + at;
+      T* p = probabilities.data() + at;
+      const T largest = x[predicted(x) * positions_];
+      T sum = 0;
+      for (int64_t c = 0; c < classes_; ++c) sum += p[c * positions_] = std::exp(x[c * positions_] - largest);
+      for (int64_t c = 0; c < classes_; ++c) p[c * positions_] /= sum;
+    });
+  }
+
+  void add_score(std::span<const T> logits, std::span<const int32_t> labels, Score& score) const {
+    check(labels);
+    for_each_position([&](int64_t sample, int64_t position, int64_t at) {
+      const T* x = logits.data() + at;
+      const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
+      const int64_t guess = predicted(x);
+      T sum = 0;
+      for (int64_t c = 0; c < classes_; ++c) sum += std::exp(x[c * positions_] - x[guess * positions_]);
+      score.loss += static_cast<double>(std::log(sum) - (x[label * positions_] - x[guess * positions_]));
+      if (position == positions_ - 1) score.correct += guess == label ? 1 : 0;
+    });
+    score.samples += batch_;
+  }
+
+  void error(std::span<const T> probabilities, std::span<const int32_t> labels, double error_scale, bool add, std::span<T> errors) const {
+    check(labels);
+    const T scale = static_cast<T>(error_scale);
+    for_each_position([&](int64_t sample, int64_t position, int64_t at) {
+      const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
+      for (int64_t c = 0; c < classes_; ++c) {
+        const T error = (probabilities.data()[at + c * positions_] - (c == label ? T{1} : T{0})) * scale;
+        T& slot = errors.data()[at + c * positions_];
+        slot = add ? slot + error : error;
+      }
+    });
+  }
+
+ private:
+  // Calls visit(sample, position, index of that position's first class).
+  template <typename Visit>
+  void for_each_position(Visit visit) const {
+    for (int64_t sample = 0; sample < batch_; ++sample)
+      for (int64_t position = 0; position < positions_; ++position) visit(sample, position, sample * classes_ * positions_ + position);
+  }
+
+  int64_t predicted(const T* x) const {
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes_; ++c)
+      if (x[c * positions_] > x[best * positions_]) best = c;
+    return best;
+  }
+
+  void check(std::span<const int32_t> labels) const {
+    if (static_cast<int64_t>(labels.size()) != batch_ * positions_)
+      fail(ErrorCode::kMismatch, "layer \"{}\": {} labels for {} samples of {} positions; one label per position is needed", layer_,
+           labels.size(), batch_, positions_);
+    for (const int32_t label : labels)
+      if (label < 0 || label >= classes_)
+        fail(ErrorCode::kMismatch, "layer \"{}\": label {}, but the network tells {} classes apart; adapt its last layer to the data",
+             layer_, label, classes_);
+  }
+
+  std::string layer_;
+  int64_t classes_;
+  int64_t positions_;
+  int64_t batch_;
+};
+
+}  // namespace millrace
