@@ -1,0 +1,141 @@
+#include "core/device/kernel_spec.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/plan/flows.h"
+
+namespace millrace {
+namespace {
+
+Operation block_operation(const Node& node, const Block& block) {
+  Operation operation = node.layer.operation;
+  if (auto* conv = std::get_if<Conv2d>(&operation)) {
+    const int64_t inputs_per_group = node.input_shapes[0].channels / conv->groups;
+    if (conv->groups > 1) conv->groups = block.inputs.size() / inputs_per_group;
+    conv->out_channels = block.outputs.size();
+  }
+  if (auto* dense = std::get_if<Dense>(&operation)) dense->out_features = block.outputs.size();
+  return operation;
+}
+
+bool divides(const Operation& operation) { return std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation); }
+
+}  // namespace
+
+bool runs_kernel(const Step& step) {
+  return step.kind == StepKind::kCompute || step.kind == StepKind::kFinish || step.kind == StepKind::kApply;
+}
+
+KernelSpec kernel_spec_of(const Graph& graph, const SegmentProgram& program, const Step& step, int64_t micro_batch) {
+  MILLRACE_CHECK(runs_kernel(step), "a step of kind {} runs no kernel", static_cast<int>(step.kind));
+  const Node& node = graph.node(step.node);
+  const auto value = [&program](int64_t index) -> const Value& { return program.values[static_cast<size_t>(index)]; };
+  KernelSpec spec;
+  spec.layer = node.layer.name;
+  spec.operation = node.layer.operation;
+  spec.micro_batch = micro_batch;
+  spec.trained = node.trained;
+  spec.bias = step.bias;
+  spec.output = value(step.output).shape;
+  if (step.activation >= 0) spec.activation = std::get<Activation>(graph.node(step.activation).layer.operation);
+  switch (step.kind) {
+    case StepKind::kCompute: {
+      spec.operation = block_operation(node, step.block);
+      Shape input = value(step.inputs[0]).shape;
+      input.channels = step.block.inputs.size();
+      spec.inputs = {input};
+      if (divides(node.layer.operation)) spec.output.channels = step.block.outputs.size();
+      // Adding into part of a sum goes through a tensor of its own: sub-tensors with offsets are slow on some devices.
+      spec.adds_to_output = step.adds && step.block.outputs == value(step.output).channels;
+      spec.input_error_needed = node.input_error_needed;
+      break;
+    }
+    case StepKind::kFinish:
+      spec.finish = true;
+      spec.inputs = {value(step.inputs[0]).shape};
+      spec.input_error_needed = node.error_needed;
+      break;
+    default:
+      for (const int64_t input : step.inputs) spec.inputs.push_back(value(input).shape);
+      spec.input_error_needed = node.input_error_needed;
+      break;
+  }
+  return spec;
+}
+
+std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& step) {
+  std::vector<ParameterSlice> trained;
+  std::vector<ParameterSlice> state;
+  if (!runs_kernel(step)) return trained;
+  const Node& node = graph.node(step.node);
+  for (size_t p = 0; p < node.parameters.size(); ++p) {
+    const ParameterSpec& parameter = node.parameters[p];
+    const bool weight = p == 0;
+    // A divided layer's weight belongs to its compute steps, the rest to whoever finishes the sum.
+    if (node.computes && divides(node.layer.operation)) {
+      if (step.kind == StepKind::kFinish && weight) continue;
+      if (step.kind == StepKind::kCompute && !weight && !step.bias) continue;
+    }
+    ParameterSlice slice;
+    slice.node = step.node;
+    slice.tensor = parameter.tensor;
+    slice.dimensions = parameter.dimensions;
+    slice.trained = parameter.trained;
+    slice.divided = weight && step.kind == StepKind::kCompute && divides(node.layer.operation);
+    slice.block = step.block;
+    slice.elements = slice.divided ? weight_elements(graph, step.node, step.block) : parameter.elements();
+    (parameter.trained ? trained : state).push_back(std::move(slice));
+  }
+  trained.insert(trained.end(), state.begin(), state.end());
+  return trained;
+}
+
+namespace {
+
+// Calls visit(full offset, part offset, count) for every contiguous run of the slice.
+template <typename Visit>
+void for_each_run(const ParameterSlice& slice, Visit visit) {
+  if (!slice.divided) return visit(int64_t{0}, int64_t{0}, slice.elements);
+  const int64_t full_inputs = slice.dimensions[1];
+  int64_t kernel = 1;
+  for (size_t d = 2; d < slice.dimensions.size(); ++d) kernel *= slice.dimensions[d];
+  // A grouped convolution's weight has the inputs of one group only: its blocks take all of them.
+  const int64_t inputs = slice.elements / (slice.block.outputs.size() * kernel);
+  const int64_t first_input = inputs == full_inputs ? 0 : slice.block.inputs.begin;
+  for (int64_t o = 0; o < slice.block.outputs.size(); ++o)
+    visit(((slice.block.outputs.begin + o) * full_inputs + first_input) * kernel, o * inputs * kernel, inputs * kernel);
+}
+
+int64_t full_elements(const ParameterSlice& slice) {
+  int64_t elements = 1;
+  for (const int64_t dimension : slice.dimensions) elements *= dimension;
+  return elements;
+}
+
+void check_sizes(const ParameterSlice& slice, size_t full, size_t part) {
+  MILLRACE_CHECK(static_cast<int64_t>(full) == full_elements(slice) && static_cast<int64_t>(part) == slice.elements,
+                 "slice of {}: {} and {} elements given, {} and {} expected", slice.tensor, full, part, full_elements(slice), slice.elements);
+}
+
+}  // namespace
+
+void extract_slice(const ParameterSlice& slice, std::span<const double> full, std::span<double> part) {
+  check_sizes(slice, full.size(), part.size());
+  for_each_run(slice, [&](int64_t from, int64_t to, int64_t count) { std::copy_n(full.begin() + from, count, part.begin() + to); });
+}
+
+void insert_slice(const ParameterSlice& slice, std::span<const double> part, std::span<double> full) {
+  check_sizes(slice, full.size(), part.size());
+  for_each_run(slice, [&](int64_t to, int64_t from, int64_t count) { std::copy_n(part.begin() + from, count, full.begin() + to); });
+}
+
+std::vector<int64_t> slice_indices(const ParameterSlice& slice) {
+  std::vector<int64_t> indices(static_cast<size_t>(slice.elements));
+  for_each_run(slice, [&](int64_t full, int64_t part, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) indices[static_cast<size_t>(part + i)] = full + i;
+  });
+  return indices;
+}
+
+}  // namespace millrace
