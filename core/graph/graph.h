@@ -7,10 +7,12 @@
 // not fit (with the layer, both shapes and a likely cause). Immutable afterwards, thread safe, copied freely.
 //
 // The linear order is the document's order wherever that is already topological, so that plans stay readable.
-// Limits: one network input, one loss layer at most, which is then the last.
+// Limits: one network input, one loss layer at most, which is then the last; every other layer's output is read by
+// somebody. Token ids (embedding) come from the network's input. Up to 2^31-1 per dimension, 2^36 elements per tensor.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,7 +46,7 @@ struct Work {
 struct Node {
   Layer layer;
   std::vector<int64_t> inputs;     // node indices; kNetworkInput for the network's input
-  std::vector<int64_t> consumers;  // ascending
+  std::vector<int64_t> consumers;  // ascending, each once
   std::vector<Shape> input_shapes;
   Shape output;
   std::vector<ParameterSpec> parameters;
@@ -57,7 +59,8 @@ struct Node {
 };
 
 // A head and the layers that run after it, on the device that ends the head's group: every layer that does not
-// compute belongs to the group of its latest operand. A layer that works on the bare network input heads a group too.
+// compute belongs to the group of its latest operand, the one whose group is the last. A layer that works on the bare network input heads a
+// group too.
 struct LayerGroup {
   int64_t head = 0;
   std::vector<int64_t> after;  // ascending
@@ -85,14 +88,21 @@ class Graph {
   int64_t classes() const { return shape_of(scores()).channels; }
 
   int64_t parameter_count() const;
+  // FP, for one sample.
   struct Macs {
     int64_t conv = 0, dense = 0, rnn = 0;
   };
   Macs macs() const;
 
  private:
+  void connect();
+  void find_end();
+  void form_groups();
+  void find_needed_errors();
+
   Model model_;
   std::vector<Node> nodes_;
+  std::map<std::string, int64_t, std::less<>> names_;
   std::vector<LayerGroup> groups_;
   int64_t loss_ = -1;
 };

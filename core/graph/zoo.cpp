@@ -1,0 +1,48 @@
+#include "core/graph/zoo.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/error.h"
+#include "core/graph/zoo_families.h"
+
+namespace millrace {
+
+namespace {
+
+const std::vector<ZooEntry>& entries() {
+  static const std::vector<ZooEntry> all = [] {
+    std::vector<ZooEntry> entries;
+    for (const auto family : {small_family, alexnet_family, vgg_family, resnet_family, inception_family}) {
+      std::vector<ZooEntry> members = family();
+      std::move(members.begin(), members.end(), std::back_inserter(entries));
+    }
+    return entries;
+  }();
+  return all;
+}
+
+const ZooEntry& entry(std::string_view name) {
+  const auto found = std::find_if(entries().begin(), entries().end(), [&](const ZooEntry& known) { return known.name == name; });
+  if (found == entries().end())
+    fail(ErrorCode::kNotFound, "no model is called \"{}\"{}; a model of your own is given as PATH.textproto", name,
+         suggestion(name, zoo_names()));
+  return *found;
+}
+
+}  // namespace
+
+std::vector<std::string> zoo_names() {
+  std::vector<std::string> names;
+  for (const ZooEntry& known : entries()) names.push_back(known.name);
+  return names;
+}
+
+Model zoo_model(std::string_view name) {
+  const ZooEntry& known = entry(name);
+  return known.build(known.name);
+}
+
+std::string zoo_summary(std::string_view name) { return entry(name).summary; }
+
+}  // namespace millrace

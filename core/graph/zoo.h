@@ -1,0 +1,26 @@
+// The models Millrace knows by name.
+//
+//   const Graph graph(zoo_model("vgg16"));
+//   for (const std::string& name : zoo_names()) fmt::print("{:<18} {}\n", name, zoo_summary(name));
+//
+// Every model ends in softmax cross-entropy, called "loss". Layers bear their published names (conv1_1, fc6, ...); those
+// of ResNet and GoogLeNet are torchvision's, so that weights saved there find their layer here.
+// Models are built anew at each call; thread safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/documents/model.h"
+
+namespace millrace {
+
+// Family by family, smallest first.
+std::vector<std::string> zoo_names();
+// Both fail with kNotFound, suggesting the nearest name.
+Model zoo_model(std::string_view name);
+// One line: what it is, and where this version of it differs from others.
+std::string zoo_summary(std::string_view name);
+
+}  // namespace millrace
