@@ -1,0 +1,101 @@
+#include "core/reference/reference_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/device/activation_math.h"
+
+namespace millrace::reference {
+
+namespace {
+
+template <typename T>
+std::vector<std::unique_ptr<Tensor>> make_tensors(const std::vector<Shape>& shapes) {
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  for (const Shape& shape : shapes) tensors.push_back(std::make_unique<ReferenceTensor<T>>(TensorSpec{.shape = shape, .batch = 1}));
+  return tensors;
+}
+
+}  // namespace
+
+template <typename T>
+ReferenceKernel<T>::ReferenceKernel(KernelSpec spec) : spec_(std::move(spec)) {}
+
+template <typename T>
+std::vector<std::unique_ptr<Tensor>> ReferenceKernel<T>::make_parameters() {
+  return make_tensors<T>(parameter_shapes());
+}
+
+template <typename T>
+std::vector<std::unique_ptr<Tensor>> ReferenceKernel<T>::make_state() {
+  return make_tensors<T>(state_shapes());
+}
+
+template <typename T>
+std::unique_ptr<Tensor> ReferenceKernel<T>::make_keep() {
+  if (keep_shape().elements() == 0) return nullptr;
+  return std::make_unique<ReferenceTensor<T>>(TensorSpec{.shape = keep_shape(), .batch = 1});
+}
+
+template <typename T>
+void ReferenceKernel<T>::forward(const ForwardArguments& arguments) {
+  check_inputs(arguments.inputs);
+  auto& output = own<T>(arguments.output);
+  check_like_output(output);
+  if (!spec_.adds_to_output) std::ranges::fill(output.values(), T{0});
+  add_output(arguments, output);
+  if (spec_.activation) {
+    const ActivationMath<T> activation(*spec_.activation);
+    for (T& value : output.values()) value = activation(value);
+  }
+}
+
+template <typename T>
+void ReferenceKernel<T>::error_back(const ErrorBackArguments& arguments) {
+  check_inputs(arguments.inputs);
+  if (spec_.activation) {
+    const ActivationMath<T> activation(*spec_.activation);
+    const auto& output = own<T>(arguments.output);
+    auto& error = own<T>(arguments.output_error);
+    check_like_output(output);
+    check_like_output(error);
+    for (int64_t i = 0; i < error.elements(); ++i) error[i] *= activation.derivative(output[i]);
+  }
+  for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
+    if (arguments.input_errors[input] == nullptr) continue;
+    auto& input_error = own<T>(arguments.input_errors[input]);
+    MILLRACE_CHECK(input_error.shape() == spec_.inputs[input], "{}: error of input {} is {}, expected {}", spec_.layer, input,
+                   text_of(input_error.shape()), text_of(spec_.inputs[input]));
+    MILLRACE_CHECK(arguments.adds.size() == arguments.input_errors.size(), "{}: {} add flags for {} input errors", spec_.layer,
+                   arguments.adds.size(), arguments.input_errors.size());
+    if (arguments.adds[input] == 0) std::ranges::fill(input_error.values(), T{0});
+    add_input_error(arguments, input, input_error);
+  }
+}
+
+template <typename T>
+void ReferenceKernel<T>::parameter_gradient(const GradientArguments& arguments) {
+  check_inputs(arguments.inputs);
+  add_gradients(arguments);
+}
+
+template <typename T>
+void ReferenceKernel<T>::check_inputs(std::span<const Tensor* const> inputs) const {
+  MILLRACE_CHECK(inputs.size() == spec_.inputs.size(), "{}: {} inputs, expected {}", spec_.layer, inputs.size(), spec_.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    MILLRACE_CHECK(inputs[i]->shape() == spec_.inputs[i] && inputs[i]->batch() == spec_.micro_batch,
+                   "{}: input {} is {} x {}, expected {} x {}", spec_.layer, i, inputs[i]->batch(), text_of(inputs[i]->shape()),
+                   spec_.micro_batch, text_of(spec_.inputs[i]));
+}
+
+template <typename T>
+void ReferenceKernel<T>::check_like_output(const Tensor& tensor) const {
+  MILLRACE_CHECK(tensor.shape() == spec_.output && tensor.batch() == spec_.micro_batch, "{}: output is {} x {}, expected {} x {}",
+                 spec_.layer, tensor.batch(), text_of(tensor.shape()), spec_.micro_batch, text_of(spec_.output));
+}
+
+template class ReferenceKernel<float>;
+template class ReferenceKernel<double>;
+
+}  // namespace millrace::reference

@@ -1,0 +1,56 @@
+// What the reference kernels have in common. Internal to core/reference.
+//
+// A derived kernel only ever ADDS: its result to the output, its errors to an input's error, its gradients to the
+// gradients. Whether something was there before, the fused activation and its derivative, missing input errors and the
+// shapes of everything that comes in are settled here, once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/reference/reference_tensor.h"
+
+namespace millrace::reference {
+
+template <typename T>
+class ReferenceKernel : public Kernel {
+ public:
+  explicit ReferenceKernel(KernelSpec spec);
+
+  std::vector<std::unique_ptr<Tensor>> make_parameters() final;
+  std::vector<std::unique_ptr<Tensor>> make_state() final;
+  std::unique_ptr<Tensor> make_keep() final;
+
+  void forward(const ForwardArguments& arguments) final;
+  void error_back(const ErrorBackArguments& arguments) final;
+  void parameter_gradient(const GradientArguments& arguments) final;
+
+  std::string implementation() const final { return "plain loops"; }
+
+ protected:
+  const KernelSpec& spec() const { return spec_; }
+  int64_t samples() const { return spec_.micro_batch; }
+
+  virtual std::vector<Shape> parameter_shapes() const { return {}; }
+  virtual std::vector<Shape> state_shapes() const { return {}; }
+  // No elements: nothing is kept.
+  virtual Shape keep_shape() const { return {}; }
+
+  virtual void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) = 0;
+  // Adds the error of one input, given the error before the fused activation.
+  virtual void add_input_error(const ErrorBackArguments& arguments, size_t input, ReferenceTensor<T>& input_error) = 0;
+  virtual void add_gradients(const GradientArguments& arguments) { (void)arguments; }
+
+ private:
+  void check_inputs(std::span<const Tensor* const> inputs) const;
+  void check_like_output(const Tensor& tensor) const;
+
+  KernelSpec spec_;
+};
+
+extern template class ReferenceKernel<float>;
+extern template class ReferenceKernel<double>;
+
+}  // namespace millrace::reference
