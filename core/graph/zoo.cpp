@@ -25,7 +25,7 @@ const std::vector<ZooEntry>& entries() {
 const ZooEntry& entry(std::string_view name) {
   const auto found = std::find_if(entries().begin(), entries().end(), [&](const ZooEntry& known) { return known.name == name; });
   if (found == entries().end())
-    fail(ErrorCode::kNotFound, "no model is called \"{}\"{}; a model of your own is given as PATH.textproto", name,
+    fail(ErrorCode::kNotFound, "no model of the zoo is called \"{}\" (a model of your own is given as PATH.textproto){}", name,
          suggestion(name, zoo_names()));
   return *found;
 }
