@@ -1,37 +1,63 @@
-# millrace_library(NAME [DEPENDS ...] [LINKS ...]): a static library millrace_NAME of every .cpp in this folder.
-# millrace_test(NAME DEPENDS ...): a GoogleTest binary of every .cpp in this folder, discovered test by test.
+# millrace_library(NAME [DEPENDS ...] [LINKS ...]): a static library millrace_NAME of every .cpp in this folder, installed
+# with its headers and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
+# millrace_test(NAME DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
+# ctest test by test.
+include(GNUInstallDirs)
+set(MILLRACE_GENERATED_FOLDER ${CMAKE_BINARY_DIR}/generated)
+set(MILLRACE_INSTALLED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
+
 add_library(millrace_flags INTERFACE)
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
-target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror)
+target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror>)
+# One rounding per operation, whatever the compiler and its target: otherwise a*b+c may or may not become one instruction.
+target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+target_compile_definitions(millrace_flags INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 if(MILLRACE_SANITIZE)
   target_compile_options(millrace_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(millrace_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE})
 endif()
 if(MILLRACE_COVERAGE)
-  target_compile_options(millrace_flags INTERFACE --coverage)
+  target_compile_options(millrace_flags INTERFACE --coverage -fprofile-update=atomic)
   target_link_options(millrace_flags INTERFACE --coverage)
 endif()
 
 function(millrace_library NAME)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   list(TRANSFORM ARG_DEPENDS PREPEND millrace_)
-  if(NOT sources)  # interfaces only
-    add_library(millrace_${NAME} INTERFACE)
-    target_link_libraries(millrace_${NAME} INTERFACE ${ARG_DEPENDS})
-    return()
+  set(target millrace_${NAME})
+  if(sources)
+    set(visibility PUBLIC)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:millrace_flags> ${ARG_LINKS})
+  else()  # interfaces only
+    set(visibility INTERFACE)
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${ARG_DEPENDS})
   endif()
-  add_library(millrace_${NAME} STATIC ${sources})
-  target_link_libraries(millrace_${NAME} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:millrace_flags> ${ARG_LINKS})
-  target_include_directories(millrace_${NAME} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+  target_include_directories(${target} ${visibility} $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${MILLRACE_GENERATED_FOLDER}>
+                             $<INSTALL_INTERFACE:${MILLRACE_INSTALLED_HEADERS}>)
+  target_compile_features(${target} ${visibility} cxx_std_20)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${NAME})
+  add_library(Millrace::${NAME} ALIAS ${target})
+
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  install(TARGETS ${target} EXPORT MillraceTargets)
+  install(FILES ${headers} DESTINATION ${MILLRACE_INSTALLED_HEADERS}/${folder})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${target})
+  set_property(GLOBAL PROPERTY MILLRACE_FOLDER_OF_${target} ${folder})
 endfunction()
 
 function(millrace_test NAME)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_executable(test_${NAME} ${sources})
   list(TRANSFORM ARG_DEPENDS PREPEND millrace_)
   target_link_libraries(test_${NAME} PRIVATE ${ARG_DEPENDS} millrace_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_${NAME} PRIVATE MILLRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
 endfunction()
