@@ -138,10 +138,10 @@ class Kernel {
 struct UpdateArguments {
   OptimizerSettings optimizer;
   double learning_rate = 0;
-  double gradient_scale = 1;          // from clipping by global norm
-  std::optional<double> value_limit;  // clipping by value
-  int64_t step = 1;                   // 1-based, for Adam's correction
-  bool decay = true;                  // weight decay applies
+  double gradient_scale = 1;                         // from clipping by global norm
+  std::optional<double> value_limit = std::nullopt;  // clipping by value
+  int64_t step = 1;                                  // 1-based, for Adam's correction
+  bool decay = true;                                 // weight decay applies
 };
 
 class Device {
