@@ -1,0 +1,76 @@
+#include "core/data/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/random.h"
+
+namespace millrace {
+namespace {
+
+void check(const BatchCut& cut) {
+  if (cut.micro_batch < 1) fail(ErrorCode::kUsage, "micro-batch {}: at least 1 sample is needed", cut.micro_batch);
+  MILLRACE_CHECK(0 <= cut.replica && cut.replica < cut.replicas, "replica {} of {}", cut.replica, cut.replicas);
+}
+
+}  // namespace
+
+Sampler::Sampler(int64_t size, uint64_t seed, bool shuffle) : size_(size), seed_(seed), shuffle_(shuffle) {
+  MILLRACE_CHECK(size >= 0, "{} samples", size);
+}
+
+int64_t Sampler::sample_at(int64_t epoch, int64_t position) {
+  MILLRACE_CHECK(epoch >= 0 && 0 <= position && position < size_, "epoch {}, position {} of {}", epoch, position, size_);
+  return shuffle_ ? order_of(epoch)[static_cast<size_t>(position)] : position;
+}
+
+const std::vector<int64_t>& Sampler::order_of(int64_t epoch) {
+  if (recent_[0].epoch == epoch) return recent_[0].samples;
+  std::swap(recent_[0], recent_[1]);
+  if (recent_[0].epoch != epoch) recent_[0] = {epoch, shuffled_indices(size_, seed_, stream_id("shuffle", fmt::format("epoch {}", epoch)))};
+  return recent_[0].samples;
+}
+
+BatchSampler::BatchSampler(Sampler order, const BatchCut& cut, bool training) : order_(std::move(order)), cut_(cut), training_(training) {}
+
+BatchSampler BatchSampler::training(int64_t samples, uint64_t seed, const BatchCut& cut) {
+  check(cut);
+  if (cut.mini_batch < 1 || cut.mini_batch % cut.micro_batch != 0)
+    fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}", cut.mini_batch, cut.micro_batch);
+  if (samples / cut.replicas < cut.mini_batch)
+    fail(ErrorCode::kUsage, "mini-batch {} with {} replica{}: the training set has only {} samples; choose a smaller mini-batch",
+         cut.mini_batch, cut.replicas, cut.replicas == 1 ? "" : "s", samples);
+  BatchSampler batches(Sampler(samples, seed, /*shuffle=*/true), cut, /*training=*/true);
+  batches.per_epoch_ = samples / (cut.mini_batch * cut.replicas) * (cut.mini_batch / cut.micro_batch);
+  return batches;
+}
+
+BatchSampler BatchSampler::evaluation(int64_t samples, const BatchCut& cut) {
+  check(cut);
+  BatchSampler batches(Sampler(samples, 0, /*shuffle=*/false), cut, /*training=*/false);
+  const int64_t micro_batches = (samples + cut.micro_batch - 1) / cut.micro_batch;
+  batches.per_epoch_ = (micro_batches - cut.replica + cut.replicas - 1) / cut.replicas;
+  return batches;
+}
+
+void BatchSampler::sample_ids(int64_t s, std::vector<int64_t>& ids) {
+  MILLRACE_CHECK(s >= 0 && (training_ || s < per_epoch_), "micro-batch {} of {}", s, per_epoch_);
+  int64_t begin = 0;
+  if (training_) {
+    const int64_t per_mini_batch = cut_.mini_batch / cut_.micro_batch;
+    const int64_t within_epoch = s % per_epoch_;
+    const int64_t update = within_epoch / per_mini_batch;
+    begin = (update * cut_.replicas + cut_.replica) * cut_.mini_batch + within_epoch % per_mini_batch * cut_.micro_batch;
+  } else {
+    begin = (s * cut_.replicas + cut_.replica) * cut_.micro_batch;
+  }
+  const int64_t end = std::min(begin + cut_.micro_batch, samples());
+  ids.clear();
+  for (int64_t position = begin; position < end; ++position) ids.push_back(order_.sample_at(training_ ? epoch_of(s) : 0, position));
+}
+
+}  // namespace millrace
