@@ -49,6 +49,9 @@ class Tensor {
 
 inline ChannelRange whole(const Tensor& tensor) { return {0, tensor.shape().channels}; }
 
+// The label of a sample that only fills up a micro-batch: the loss neither scores it nor gives it an error.
+inline constexpr int32_t kNoLabel = -1;
+
 // The samples an action works on.
 struct MicroBatch {
   int64_t index = 0;  // s

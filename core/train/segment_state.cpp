@@ -1,0 +1,78 @@
+// Moves weights and optimizer state between a segment and named host tensors.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/train/trainer.h"
+
+namespace millrace {
+namespace {
+
+HostTensor host_tensor_of(const std::vector<int64_t>& dimensions, std::span<const double> values, ElementType type) {
+  if (type == ElementType::kFloat64) return host_tensor(dimensions, values);
+  const std::vector<float> narrow(values.begin(), values.end());
+  return host_tensor(dimensions, std::span<const float>(narrow));
+}
+
+// Calls visit(layer name, parameter) for every parameter and statistic, in linear order.
+template <typename Visit>
+void for_each_parameter(const Graph& graph, Visit visit) {
+  for (const Node& node : graph.nodes())
+    for (const ParameterSpec& parameter : node.parameters) visit(node, parameter);
+}
+
+std::string dotted(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
+
+std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) fail(ErrorCode::kMismatch, "tensor {} is missing; these weights belong to another model", name);
+  if (found->second.dimensions != parameter.dimensions)
+    fail(ErrorCode::kMismatch, "tensor {} is {}, the model wants [{}]; these weights belong to another model", name, text_of(found->second),
+         fmt::join(parameter.dimensions, ", "));
+  std::vector<double> values(static_cast<size_t>(parameter.elements()));
+  copy_values(found->second, std::span<double>(values), name);
+  return values;
+}
+
+}  // namespace
+
+TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type) {
+  TensorMap tensors;
+  for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    std::vector<double> values(static_cast<size_t>(parameter.elements()));
+    if (segment.read_parameter(node.layer.name, parameter.tensor, values))
+      tensors[dotted(node, parameter)] = host_tensor_of(parameter.dimensions, values, type);
+  });
+  return tensors;
+}
+
+TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const OptimizerSettings& optimizer, ElementType type) {
+  TensorMap tensors;
+  for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    if (!parameter.trained || !node.trained) return;
+    for (int slot = 0; slot < optimizer.slots(); ++slot) {
+      std::vector<double> values(static_cast<size_t>(parameter.elements()));
+      if (segment.read_slot(node.layer.name, parameter.tensor, slot, values))
+        tensors[slot_name(dotted(node, parameter), slot)] = host_tensor_of(parameter.dimensions, values, type);
+    }
+  });
+  return tensors;
+}
+
+void write_weights(SegmentExecutor& segment, const Graph& graph, const TensorMap& weights) {
+  for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    segment.write_parameter(node.layer.name, parameter.tensor, checked_values(weights, dotted(node, parameter), parameter));
+  });
+}
+
+void write_optimizer(SegmentExecutor& segment, const Graph& graph, const OptimizerSettings& optimizer, const TensorMap& slots) {
+  for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    if (!parameter.trained || !node.trained) return;
+    for (int slot = 0; slot < optimizer.slots(); ++slot)
+      segment.write_slot(node.layer.name, parameter.tensor, slot,
+                         checked_values(slots, slot_name(dotted(node, parameter), slot), parameter));
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,77 @@
+#include "core/train/task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/graph/zoo.h"
+#include "core/plan/assemble.h"
+#include "core/plan/validate.h"
+
+namespace millrace {
+namespace {
+
+bool is_path(std::string_view text) { return text.ends_with(".textproto") || text.find('/') != std::string_view::npos; }
+
+}  // namespace
+
+Model find_model(std::string_view name_or_path) {
+  return is_path(name_or_path) ? load_model(std::filesystem::path(name_or_path)) : zoo_model(name_or_path);
+}
+
+Cluster find_cluster(std::string_view shorthand_or_path) {
+  return is_path(shorthand_or_path) ? load_cluster(std::filesystem::path(shorthand_or_path)) : parse_cluster_shorthand(shorthand_or_path);
+}
+
+int64_t TrainingTask::total_updates() const {
+  if (job.steps > 0) return job.steps;
+  return static_cast<int64_t>(std::ceil(job.epochs * static_cast<double>(updates_per_epoch())));
+}
+
+TrainingTask prepare_task(const Job& job) {
+  validate(job);
+  TrainingTask task;
+  task.job = job;
+  task.data = load_data(job.data);
+  const Dataset& train = task.data.train;
+  if (job.mini_batch * job.replicas > train.size())
+    fail(ErrorCode::kUsage, "mini-batch {} x {} replicas is more than the {} training samples of {}; choose a smaller --mini-batch",
+         job.mini_batch, job.replicas, train.size(), train.name);
+
+  if (!job.plan.empty()) {
+    task.plan = load_plan(job.plan);
+    AdaptedModel adapted = adapt(task.plan.model, train.shape, train.classes);
+    if (!(adapted.model == task.plan.model))
+      fail(ErrorCode::kMismatch, "{}: planned for {} with {} classes, but {} has {} and {} classes; plan again for this data", job.plan,
+           text_of(task.plan.model.input), Graph(task.plan.model).classes(), train.name, text_of(train.shape), train.classes);
+    task.transform = adapted.transform;
+    task.notes = std::move(adapted.notes);
+    task.graph = std::make_unique<Graph>(task.plan.model);
+    return task;
+  }
+
+  AdaptedModel adapted = adapt(find_model(job.model), train.shape, train.classes);
+  task.transform = adapted.transform;
+  task.notes = std::move(adapted.notes);
+  task.graph = std::make_unique<Graph>(std::move(adapted.model));
+  if (task.graph->loss() < 0)
+    fail(ErrorCode::kUsage, "model \"{}\" has no loss layer, so it cannot be trained; end it with softmax_cross_entropy", task.graph->model().name);
+
+  PlanRequest request;
+  request.cluster = find_cluster(job.cluster);
+  if (request.cluster.devices.size() != 1)
+    fail(ErrorCode::kUnavailable,
+         "cluster \"{}\" has {} devices; without a plan file this build trains on one (--cluster cpu), rings need --plan and mpirun",
+         job.cluster, request.cluster.devices.size());
+  request.alignment = job.alignment;
+  request.mini_batch = job.mini_batch;
+  request.micro_batch = job.micro_batch > 0 ? job.micro_batch : job.mini_batch;
+  request.optimizer = job.optimizer;
+  // On one device every drained alignment gives the same bits; one micro-batch in flight needs the least memory.
+  if (drains(job.alignment)) request.windows = {1};
+  if (job.alignment == Alignment::kFlush) request.alignment = Alignment::kOneForwardOneBackward;
+  task.plan = single_device_plan(*task.graph, request);
+  return task;
+}
+
+}  // namespace millrace

@@ -1,0 +1,328 @@
+#include "core/train/trainer.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/base/progress.h"
+#include "core/plan/schedule.h"
+#include "core/train/learning_rate.h"
+#include "core/train/weights_digest.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+double mean(double sum, int64_t count) { return sum / static_cast<double>(std::max<int64_t>(1, count)); }
+
+std::string json_object(const std::map<std::string, std::string>& values) {
+  std::string text = "{\n";
+  for (auto it = values.begin(); it != values.end(); ++it)
+    text += fmt::format("  \"{}\": \"{}\"{}\n", it->first, it->second, std::next(it) == values.end() ? "" : ",");
+  return text + "}\n";
+}
+
+}  // namespace
+
+struct Trainer::Pending {
+  std::vector<int64_t> ids;
+  std::vector<int32_t> labels;
+  MicroBatch batch;
+};
+
+Trainer::~Trainer() = default;
+
+Trainer::Trainer(const TrainingTask& task, Device& device, TrainerOptions options)
+    : task_(task), device_(device), options_(std::move(options)), segment_(task.plan, *task.graph, 0, device) {
+  const Job& job = task.job;
+  const ImageTransform transform(task.data.train, task.transform, job.augmentation, job.seed);
+  loader_ = std::make_unique<Loader>(
+      task.data.train, transform,
+      BatchSampler::training(task.data.train.size(), job.seed, {.mini_batch = task.plan.mini_batch, .micro_batch = task.plan.micro_batch}));
+  pending_.resize(static_cast<size_t>(std::max<int64_t>(task.plan.windows[0], task.plan.micro_batches())));
+  if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, task.updates_per_epoch() / 10);
+}
+
+double Trainer::epoch_now() const { return static_cast<double>(step_) / static_cast<double>(task_.updates_per_epoch()); }
+
+void Trainer::load_initial_weights() {
+  const TensorMap weights = load_weights(task_.job.init_from);
+  int64_t taken = 0;
+  std::string kept;
+  for (const Node& node : task_.graph->nodes())
+    for (const ParameterSpec& parameter : node.parameters) {
+      const std::string name = node.layer.name + "." + parameter.tensor;
+      const auto found = weights.find(name);
+      if (found == weights.end() || found->second.dimensions != parameter.dimensions) {
+        kept += (kept.empty() ? "" : ", ") + name;
+        continue;
+      }
+      std::vector<double> values(static_cast<size_t>(parameter.elements()));
+      copy_values(found->second, std::span<double>(values), name);
+      segment_.write_parameter(node.layer.name, parameter.tensor, values);
+      ++taken;
+    }
+  if (taken == 0) fail(ErrorCode::kMismatch, "{}: no tensor has the name and shape of a parameter of this model", task_.job.init_from);
+  log::info("{} tensors start from {}", taken, task_.job.init_from);
+  if (!kept.empty()) log::warning("not in it, or of another shape, so drawn from the seed: {}", kept);
+}
+
+void Trainer::start() {
+  segment_.initialize(task_.job.seed);
+  if (!options_.resume.empty()) return resume();
+  if (!task_.job.init_from.empty()) load_initial_weights();
+  if (!task_.job.out.empty()) write_run_folder();
+}
+
+void Trainer::resume() {
+  const CheckpointContent content = read_checkpoint(locate_checkpoint(options_.resume));
+  const std::string digest = digest_of(text_of(task_.plan));
+  if (content.facts.plan_digest != digest)
+    log::warning("the checkpoint was written under another plan: training continues from its weights, not bitwise as before");
+  if (content.facts.seed != task_.job.seed)
+    fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
+         content.facts.seed, task_.job.seed);
+  write_weights(segment_, *task_.graph, content.weights);
+  write_optimizer(segment_, *task_.graph, task_.plan.optimizer, content.optimizer);
+  step_ = content.facts.step;
+  saved_step_ = step_;
+  if (task_.job.out.empty()) return;
+  metrics_file_ = std::make_unique<MetricsFile>(MetricsFile::resumed(std::filesystem::path(task_.job.out) / "metrics.jsonl", step_));
+  log::info("resumed at step {} (epoch {:.2f})", step_, epoch_now());
+}
+
+void Trainer::write_run_folder() {
+  const std::filesystem::path out = task_.job.out;
+  if (std::filesystem::exists(out / "checkpoints"))
+    fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
+  make_folders(out);
+  save(task_.job, out / "job.textproto");
+  save(task_.plan, out / "plan.textproto");
+  write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
+  metrics_file_ = std::make_unique<MetricsFile>(out / "metrics.jsonl");
+}
+
+void Trainer::write_record(const MetricsRecord& record) {
+  for (MetricsSink* sink : options_.sinks) sink->write(record);
+  if (metrics_file_) metrics_file_->write(record);
+}
+
+double Trainer::clip_scale(UpdateArguments& arguments) {
+  const Job& job = task_.job;
+  if (job.clip == ClipKind::kValue) arguments.value_limit = job.clip_limit;
+  if (job.clip != ClipKind::kGlobalNorm) return 1;
+  gradient_norm_ = std::sqrt(segment_.squared_gradient_norm());
+  return gradient_norm_ > job.clip_limit ? job.clip_limit / gradient_norm_ : 1;
+}
+
+void Trainer::report_non_finite(int64_t s) {
+  const std::string layer = segment_.first_non_finite(s);
+  fail(ErrorCode::kNumeric,
+       "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm). The last checkpoint is intact",
+       step_ + 1, layer.empty() ? std::string() : fmt::format("; the first layer whose output is not is \"{}\"", layer),
+       learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs));
+}
+
+// One update: the schedule's actions for one mini-batch. With one device nothing is under way across updates.
+void Trainer::one_update() {
+  const int64_t n = task_.plan.micro_batches();
+  ScheduleSpec spec = schedule_spec(task_.plan, 0, 1);
+  const std::vector<Action> actions = actions_of(spec);
+  Score score;
+  for (const Action& action : actions) {
+    const int64_t s = step_ * n + action.index;
+    Pending& pending = pending_[static_cast<size_t>(s) % pending_.size()];
+    switch (action.kind) {
+      case ActionKind::kForward: {
+        const Batch& loaded = loader_->load(s);
+        pending.ids.assign(loaded.sample_ids.begin(), loaded.sample_ids.end());
+        pending.labels.assign(loaded.labels.begin(), loaded.labels.end());
+        pending.batch = {.index = s,
+                         .epoch = loaded.epoch,
+                         .training = true,
+                         .seed = task_.job.seed,
+                         .sample_ids = pending.ids,
+                         .labels = pending.labels,
+                         .error_scale = 1.0 / static_cast<double>(task_.plan.mini_batch)};
+        Score one;
+        segment_.forward(pending.batch, loaded.pixels, nullptr, &one);
+        if (!std::isfinite(one.loss)) report_non_finite(s);
+        score.loss += one.loss;
+        score.correct += one.correct;
+        score.samples += one.samples;
+        break;
+      }
+      case ActionKind::kErrorBack: segment_.error_back(pending.batch); break;
+      case ActionKind::kParameterGradient: segment_.parameter_gradient(pending.batch); break;
+      case ActionKind::kUpdate: {
+        UpdateArguments arguments;
+        arguments.optimizer = task_.plan.optimizer;
+        arguments.learning_rate = learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs);
+        arguments.step = step_ + 1;
+        arguments.gradient_scale = clip_scale(arguments);
+        segment_.update(arguments);
+        break;
+      }
+      case ActionKind::kValidate: MILLRACE_CHECK(false, "no evaluation is scheduled inside an update"); break;
+    }
+  }
+  ++step_;
+  for (Score* sum : {&since_record_, &in_epoch_}) {
+    sum->loss += score.loss;
+    sum->correct += score.correct;
+    sum->samples += score.samples;
+  }
+  trained_samples_ += score.samples;
+}
+
+void Trainer::report_progress(bool epoch_end) {
+  Score& score = epoch_end ? in_epoch_ : since_record_;
+  MetricsRecord record;
+  record.event = epoch_end ? "epoch" : "step";
+  record.values = {{"step", step_},
+                   {"epoch", epoch_now()},
+                   {"loss", mean(score.loss, score.samples)},
+                   {"accuracy", mean(static_cast<double>(score.correct), score.samples)},
+                   {"samples", score.samples},
+                   {"learning_rate", learning_rate_at(task_.job.learning_rate,
+                                                      static_cast<double>(step_ - 1) / static_cast<double>(task_.updates_per_epoch()),
+                                                      task_.job.epochs)}};
+  if (!epoch_end) {
+    const double seconds = training_seconds_ - recorded_seconds_;
+    recorded_seconds_ = training_seconds_;
+    if (gradient_norm_ >= 0) record.values.push_back({"gradient_norm", gradient_norm_});
+    record.values.push_back({"images_per_second", static_cast<double>(score.samples) / std::max(seconds, 1e-9)});
+  }
+  write_record(record);
+  score = Score{};
+}
+
+void Trainer::evaluate_now() {
+  if (evaluated_step_ == step_) return;
+  evaluated_step_ = step_;
+  last_evaluation_ = evaluate(segment_, *task_.graph, task_.plan, task_.data.test, task_.transform);
+  write_record({"evaluation",
+                {{"step", step_},
+                 {"epoch", epoch_now()},
+                 {"loss", last_evaluation_.loss},
+                 {"accuracy", last_evaluation_.accuracy},
+                 {"samples", last_evaluation_.samples},
+                 {"seconds", last_evaluation_.seconds}}});
+}
+
+void Trainer::save_checkpoint() {
+  if (task_.job.out.empty() || saved_step_ == step_) return;
+  saved_step_ = step_;
+  CheckpointContent content;
+  content.facts.step = step_;
+  content.facts.epoch = step_ / task_.updates_per_epoch();
+  content.facts.samples_into_epoch = step_ % task_.updates_per_epoch() * task_.plan.mini_batch;
+  content.facts.seed = task_.job.seed;
+  content.facts.alignment = task_.plan.alignment;
+  content.facts.optimizer = task_.plan.optimizer;
+  content.facts.model_digest = task_.plan.model_digest;
+  content.facts.plan_digest = digest_of(text_of(task_.plan));
+  content.facts.attributes = {{"data", task_.job.data}};
+  content.weights = read_weights(segment_, *task_.graph, device_.compute_type());
+  content.optimizer = read_optimizer(segment_, *task_.graph, task_.plan.optimizer, device_.compute_type());
+  content.model_text = text_of(task_.plan.model);
+  const std::filesystem::path folder =
+      write_checkpoint(std::filesystem::path(task_.job.out) / "checkpoints", content, task_.job.keep_checkpoints);
+  write_record({"checkpoint", {{"step", step_}, {"path", "checkpoints/" + folder.filename().string()}}});
+  if (metrics_file_) metrics_file_->sync();
+}
+
+TrainingOutcome Trainer::run() {
+  const Clock::time_point started = Clock::now();
+  start();
+  const Job& job = task_.job;
+  const int64_t total = task_.total_updates();
+  const int64_t per_epoch = task_.updates_per_epoch();
+  const int64_t evaluate_every = std::max<int64_t>(1, std::llround(job.evaluate_every_epochs * static_cast<double>(per_epoch)));
+  TrainingOutcome outcome;
+  outcome.reason = job.steps > 0 ? "steps" : "epochs";
+  Progress progress("training", total);
+  progress.advance(step_);
+  while (step_ < total) {
+    const Clock::time_point update_started = Clock::now();
+    one_update();
+    training_seconds_ += seconds_since(update_started);
+    progress.advance(1, last_evaluation_.samples > 0
+                            ? fmt::format("epoch {:.1f}, test accuracy {:.2f}%", epoch_now(), 100 * last_evaluation_.accuracy)
+                            : fmt::format("epoch {:.1f}", epoch_now()));
+    if (step_ % options_.log_every == 0 && since_record_.samples > 0) report_progress(false);
+    if (step_ % per_epoch == 0) {
+      outcome.train_loss = mean(in_epoch_.loss, in_epoch_.samples);
+      report_progress(true);
+    }
+    if (step_ % evaluate_every == 0) evaluate_now();
+    if (job.checkpoint_every > 0 && step_ % job.checkpoint_every == 0) save_checkpoint();
+    if (options_.stop != nullptr && options_.stop->load()) {
+      outcome.reason = "signal";
+      break;
+    }
+    if (job.time_limit_seconds > 0 && seconds_since(started) >= job.time_limit_seconds) {
+      outcome.reason = "time limit";
+      break;
+    }
+  }
+  progress.finish();
+  if (in_epoch_.samples > 0) outcome.train_loss = mean(in_epoch_.loss, in_epoch_.samples);
+  evaluate_now();
+  save_checkpoint();
+  outcome.steps = step_;
+  outcome.epochs = epoch_now();
+  outcome.test = last_evaluation_;
+  outcome.seconds = seconds_since(started);
+  outcome.images_per_second = static_cast<double>(trained_samples_) / std::max(training_seconds_, 1e-9);
+  outcome.weights_digest = weights_digest(read_weights(segment_, *task_.graph, device_.compute_type()));
+  write_record({"done",
+                {{"step", step_},
+                 {"epoch", epoch_now()},
+                 {"loss", last_evaluation_.loss},
+                 {"accuracy", last_evaluation_.accuracy},
+                 {"images_per_second", outcome.images_per_second},
+                 {"seconds", outcome.seconds},
+                 {"peak_memory_bytes", peak_memory_bytes()},
+                 {"parameters", task_.graph->parameter_count()},
+                 {"weights_digest", outcome.weights_digest},
+                 {"reason", outcome.reason}}});
+  if (metrics_file_) metrics_file_->sync();
+  return outcome;
+}
+
+TrainingForecast Trainer::forecast() {
+  TrainingForecast forecast;
+  forecast.updates_per_epoch = task_.updates_per_epoch();
+  forecast.total_updates = task_.total_updates();
+  segment_.initialize(task_.job.seed);
+  one_update();  // allocates; not counted
+  const Clock::time_point started = Clock::now();
+  constexpr double kLongEnough = 1.0;
+  constexpr int64_t kMost = 20;
+  do {
+    one_update();
+    ++forecast.measured_updates;
+  } while (forecast.measured_updates < kMost && seconds_since(started) < kLongEnough);
+  forecast.seconds_per_update = seconds_since(started) / static_cast<double>(forecast.measured_updates);
+  forecast.memory = segment_.memory();
+  return forecast;
+}
+
+}  // namespace millrace
