@@ -47,7 +47,7 @@ class BatchNormalisation final : public ReferenceKernel<T> {
         statistics.at(0, c, 1, 0) = running_variance[c];
       }
     }
-    for_each([&](int64_t c, int64_t i) { output[i] += scale[c] * normalised(input[i], statistics, c) + shift[c]; });
+    this->for_each_element([&](int64_t c, int64_t i) { output[i] += scale[c] * normalised(input[i], statistics, c) + shift[c]; });
   }
 
   void add_input_error(const ErrorBackArguments& arguments, size_t, ReferenceTensor<T>& input_error) override {
@@ -56,17 +56,18 @@ class BatchNormalisation final : public ReferenceKernel<T> {
     const auto& scale = own<T>(arguments.parameters[0]);
     const auto& statistics = own<T>(static_cast<const Tensor*>(arguments.keep));
     if (!own_statistics(*arguments.batch)) {
-      for_each([&](int64_t c, int64_t i) { input_error[i] += output_error[i] * scale[c] * inverse_deviation(statistics, c); });
+      this->for_each_element(
+          [&](int64_t c, int64_t i) { input_error[i] += output_error[i] * scale[c] * inverse_deviation(statistics, c); });
       return;
     }
     // The statistics depend on every input: their share of the error is its mean and its projection on x-hat.
     std::vector<T> error_sum(static_cast<size_t>(channels())), projection(static_cast<size_t>(channels()));
-    for_each([&](int64_t c, int64_t i) {
+    this->for_each_element([&](int64_t c, int64_t i) {
       error_sum[static_cast<size_t>(c)] += output_error[i];
       projection[static_cast<size_t>(c)] += output_error[i] * normalised(input[i], statistics, c);
     });
     const T count = static_cast<T>(count_);
-    for_each([&](int64_t c, int64_t i) {
+    this->for_each_element([&](int64_t c, int64_t i) {
       const T through_statistics =
           (error_sum[static_cast<size_t>(c)] + normalised(input[i], statistics, c) * projection[static_cast<size_t>(c)]) / count;
       input_error[i] += scale[c] * inverse_deviation(statistics, c) * (output_error[i] - through_statistics);
@@ -79,7 +80,7 @@ class BatchNormalisation final : public ReferenceKernel<T> {
     const auto& statistics = own<T>(static_cast<const Tensor*>(arguments.keep));
     auto& scale_gradient = own<T>(arguments.gradients[0]);
     auto& shift_gradient = own<T>(arguments.gradients[1]);
-    for_each([&](int64_t c, int64_t i) {
+    this->for_each_element([&](int64_t c, int64_t i) {
       scale_gradient[c] += output_error[i] * normalised(input[i], statistics, c);
       shift_gradient[c] += output_error[i];
     });
@@ -91,19 +92,12 @@ class BatchNormalisation final : public ReferenceKernel<T> {
   Shape per_channel() const { return {channels(), 1, 1}; }
   bool own_statistics(const MicroBatch& batch) const { return batch.training && this->spec().trained; }
 
-  // visit(channel, index in memory) over all elements, sample by sample.
-  template <typename Visit>
-  void for_each(Visit visit) const {
-    const Shape& shape = this->spec().output;
-    for (int64_t i = 0; i < this->samples() * shape.elements(); ++i) visit(i / shape.plane() % shape.channels, i);
-  }
-
   void measure(const ReferenceTensor<T>& input, ReferenceTensor<T>& statistics) const {
     for (T& value : statistics.values()) value = 0;
     const T count = static_cast<T>(count_);
-    for_each([&](int64_t c, int64_t i) { statistics.at(0, c, 0, 0) += input[i]; });
+    this->for_each_element([&](int64_t c, int64_t i) { statistics.at(0, c, 0, 0) += input[i]; });
     for (int64_t c = 0; c < channels(); ++c) statistics.at(0, c, 0, 0) /= count;
-    for_each([&](int64_t c, int64_t i) {
+    this->for_each_element([&](int64_t c, int64_t i) {
       const T distance = input[i] - statistics.at(0, c, 0, 0);
       statistics.at(0, c, 1, 0) += distance * distance;
     });

@@ -32,7 +32,7 @@ class Convolution final : public ReferenceKernel<T> {
     for_each_product([&](int64_t y, int64_t x, int64_t w) { output[y] += input[x] * weight[w]; });
     if (!this->spec().bias) return;
     const auto& bias = own<T>(arguments.parameters[1]);
-    for_each_output([&](int64_t channel, int64_t y) { output[y] += bias[channel]; });
+    this->for_each_element([&](int64_t channel, int64_t y) { output[y] += bias[channel]; });
   }
 
   void add_input_error(const ErrorBackArguments& arguments, size_t, ReferenceTensor<T>& input_error) override {
@@ -48,7 +48,7 @@ class Convolution final : public ReferenceKernel<T> {
     for_each_product([&](int64_t y, int64_t x, int64_t w) { weight_gradient[w] += output_error[y] * input[x]; });
     if (!this->spec().bias) return;
     auto& bias_gradient = own<T>(arguments.gradients[1]);
-    for_each_output([&](int64_t channel, int64_t y) { bias_gradient[channel] += output_error[y]; });
+    this->for_each_element([&](int64_t channel, int64_t y) { bias_gradient[channel] += output_error[y]; });
   }
 
  private:
@@ -79,13 +79,6 @@ class Convolution final : public ReferenceKernel<T> {
                         ((output * inputs_per_group() + i) * o.kernel_h + kernel_row) * o.kernel_w + kernel_column);
                 }
               }
-  }
-
-  // visit(channel, output index), sample by sample.
-  template <typename Visit>
-  void for_each_output(Visit visit) const {
-    const Shape& out = this->spec().output;
-    for (int64_t i = 0; i < this->samples() * out.elements(); ++i) visit(i / out.plane() % out.channels, i);
   }
 
   Conv2d operation_;

@@ -12,6 +12,9 @@ template <typename T>
 std::unique_ptr<Kernel> make_convolution(const KernelSpec& spec, const Conv2d& operation);
 template <typename T>
 std::unique_ptr<Kernel> make_dense(const KernelSpec& spec, const Dense& operation);
+// The bias behind a raw sum: KernelSpec::finish.
+template <typename T>
+std::unique_ptr<Kernel> make_finish(const KernelSpec& spec);
 template <typename T>
 std::unique_ptr<Kernel> make_pooling(const KernelSpec& spec, const Pool2d& operation);
 template <typename T>

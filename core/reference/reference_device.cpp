@@ -57,6 +57,7 @@ class ReferenceDevice final : public Device {
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
                    spec.micro_batch);
+    if (spec.finish) return reference::make_finish<T>(spec);
     const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
     MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
     return std::visit(KernelMaker<T>{spec}, spec.operation);

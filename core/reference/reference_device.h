@@ -4,9 +4,9 @@
 //   std::unique_ptr<Device> oracle = make_reference_device(ElementType::kFloat64);
 //   auto kernel = oracle->make_kernel(spec);
 //
-// Sums have one fixed order, and every product is added to what is there: input channel, kernel row, kernel column for
-// an output; output channel, row, column for an input's error; sample, row, column for a parameter's gradient. So the
-// gradients of a mini-batch have the same bits for every micro-batch size (batch norm apart).
+// Sums start at zero and have one fixed order: input channel, kernel row, kernel column for an output; output channel,
+// row, column for an input's error; sample, row, column for a parameter's gradient. Results that accumulate over calls
+// are added whole.
 // A frozen batch norm uses its running statistics in training too: nothing would ever commit others.
 // Everything runs at once on the calling thread; nothing is asynchronous.
 // Limits: element types other than fp64 and fp32, recurrent layers, embeddings and the CTC loss are kUnavailable.

@@ -17,6 +17,19 @@ std::vector<std::unique_ptr<Tensor>> make_tensors(const std::vector<Shape>& shap
   return tensors;
 }
 
+// Runs add_to(tensor of zeros) and puts the result into `target`, or adds it to what is there.
+template <typename T, typename AddTo>
+void deliver(ReferenceTensor<T>& target, bool adds, AddTo add_to) {
+  if (!adds) {
+    std::ranges::fill(target.values(), T{0});
+    add_to(target);
+    return;
+  }
+  ReferenceTensor<T> result({.shape = target.shape(), .batch = target.batch()});
+  add_to(result);
+  for (int64_t i = 0; i < target.elements(); ++i) target[i] += result[i];
+}
+
 }  // namespace
 
 template <typename T>
@@ -43,8 +56,7 @@ void ReferenceKernel<T>::forward(const ForwardArguments& arguments) {
   check_inputs(arguments.inputs);
   auto& output = own<T>(arguments.output);
   check_like_output(output);
-  if (!spec_.adds_to_output) std::ranges::fill(output.values(), T{0});
-  add_output(arguments, output);
+  deliver(output, spec_.adds_to_output, [&](ReferenceTensor<T>& result) { add_output(arguments, result); });
   if (spec_.activation) {
     const ActivationMath<T> activation(*spec_.activation);
     for (T& value : output.values()) value = activation(value);
@@ -69,15 +81,28 @@ void ReferenceKernel<T>::error_back(const ErrorBackArguments& arguments) {
                    text_of(input_error.shape()), text_of(spec_.inputs[input]));
     MILLRACE_CHECK(arguments.adds.size() == arguments.input_errors.size(), "{}: {} add flags for {} input errors", spec_.layer,
                    arguments.adds.size(), arguments.input_errors.size());
-    if (arguments.adds[input] == 0) std::ranges::fill(input_error.values(), T{0});
-    add_input_error(arguments, input, input_error);
+    deliver(input_error, arguments.adds[input] != 0, [&](ReferenceTensor<T>& error) { add_input_error(arguments, input, error); });
   }
 }
 
 template <typename T>
 void ReferenceKernel<T>::parameter_gradient(const GradientArguments& arguments) {
   check_inputs(arguments.inputs);
-  add_gradients(arguments);
+  std::vector<std::unique_ptr<Tensor>> gradients = make_parameters();
+  std::vector<Tensor*> pointers;
+  for (const auto& gradient : gradients) pointers.push_back(gradient.get());
+  MILLRACE_CHECK(arguments.gradients.size() == gradients.size(), "{}: {} gradients, expected {}", spec_.layer, arguments.gradients.size(),
+                 gradients.size());
+  GradientArguments alone = arguments;
+  alone.gradients = pointers;
+  add_gradients(alone);
+  for (size_t g = 0; g < gradients.size(); ++g) {
+    auto& target = own<T>(arguments.gradients[g]);
+    const auto& gradient = own<T>(gradients[g].get());
+    MILLRACE_CHECK(target.shape() == gradient.shape(), "{}: gradient {} is {}, expected {}", spec_.layer, g, text_of(target.shape()),
+                   text_of(gradient.shape()));
+    for (int64_t i = 0; i < target.elements(); ++i) target[i] += gradient[i];
+  }
 }
 
 template <typename T>

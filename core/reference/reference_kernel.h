@@ -1,8 +1,9 @@
 // What the reference kernels have in common. Internal to core/reference.
 //
-// A derived kernel only ever ADDS: its result to the output, its errors to an input's error, its gradients to the
-// gradients. Whether something was there before, the fused activation and its derivative, missing input errors and the
-// shapes of everything that comes in are settled here, once.
+// A derived kernel only ever ADDS to tensors that start at zero: its result to the output, its errors to an input's
+// error, its gradients to the gradients. Whatever accumulates over calls is thus summed on its own first and then added
+// to what is there. That, the fused activation and its derivative, missing input errors and the shapes of everything
+// that comes in are settled here, once.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,13 @@ class ReferenceKernel : public Kernel {
  protected:
   const KernelSpec& spec() const { return spec_; }
   int64_t samples() const { return spec_.micro_batch; }
+
+  // visit(channel, index in memory) for every element of a tensor like the output, sample by sample.
+  template <typename Visit>
+  void for_each_element(Visit visit) const {
+    const Shape& shape = spec_.output;
+    for (int64_t i = 0; i < spec_.micro_batch * shape.elements(); ++i) visit(i / shape.plane() % shape.channels, i);
+  }
 
   virtual std::vector<Shape> parameter_shapes() const { return {}; }
   virtual std::vector<Shape> state_shapes() const { return {}; }

@@ -76,6 +76,7 @@ struct Drawn {
   Operation operation;
   std::vector<Shape> inputs;
   bool bias = false;
+  bool finish = false;
 };
 
 inline Shape random_shape(CaseDraw& draw, const CaseLimits& limits) {
@@ -135,12 +136,19 @@ inline Drawn random_concat(CaseDraw& draw, const CaseLimits& limits) {
   return {Concat{}, inputs};
 }
 
+// What follows the raw sum of a divided layer.
+inline Drawn random_finish(CaseDraw& draw, const CaseLimits& limits) {
+  const Shape sum = random_shape(draw, limits);
+  return {Conv2d{.out_channels = sum.channels}, {sum}, true, true};
+}
+
 using Draw = Drawn (*)(CaseDraw&, const CaseLimits&);
 
 inline const std::vector<Draw>& kinds() {
   static const std::vector<Draw> kinds = {
       random_conv2d,
       random_dense,
+      random_finish,
       random_pool2d,
       random_add,
       random_concat,
@@ -188,7 +196,8 @@ inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn
   spec.micro_batch = draw.between(1, limits.most_batch);
   spec.bias = drawn.bias;
   const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(spec.operation);
-  const bool computes = std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation);
+  spec.finish = drawn.finish;
+  const bool computes = !spec.finish && (std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation));
   spec.adds_to_output = computes && draw.one_in(3);
   if (!loss && draw.one_in(3)) spec.activation = random_activation(draw);
   if (std::holds_alternative<BatchNorm>(spec.operation)) {
@@ -201,20 +210,28 @@ inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn
 
 }  // namespace detail
 
+// Operations come in kinds 0, 1, ...: conv2d, dense, and so on.
+inline size_t operation_kinds() { return detail::kinds().size(); }
+
+inline std::vector<OperationCase> operation_cases_of(size_t kind, const CaseLimits& limits) {
+  std::vector<OperationCase> cases;
+  CaseDraw draw(limits.seed, std::to_string(kind));
+  for (int64_t i = 0; i < limits.per_kind; ++i) {
+    OperationCase c = detail::finish_case(draw, limits, detail::kinds()[kind](draw, limits));
+    const std::string_view word = c.spec.finish ? "finish" : name_of(c.spec.operation);
+    c.spec.layer = fmt::format("{}{}", word, i);
+    c.seed = limits.seed + static_cast<uint64_t>(i);
+    c.name = fmt::format("{} #{}: {} x {} -> {}{}{}", word, i, c.spec.micro_batch, text_of(c.spec.inputs[0]), text_of(c.spec.output),
+                         c.spec.adds_to_output ? ", adds" : "", c.spec.activation ? ", fused activation" : "");
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
 inline std::vector<OperationCase> operation_cases(const CaseLimits& limits) {
   std::vector<OperationCase> cases;
-  for (size_t kind = 0; kind < detail::kinds().size(); ++kind) {
-    CaseDraw draw(limits.seed, std::to_string(kind));
-    for (int64_t i = 0; i < limits.per_kind; ++i) {
-      OperationCase c = detail::finish_case(draw, limits, detail::kinds()[kind](draw, limits));
-      const std::string_view word = name_of(c.spec.operation);
-      c.spec.layer = fmt::format("{}{}", word, i);
-      c.seed = limits.seed + static_cast<uint64_t>(i);
-      c.name = fmt::format("{} #{}: {} x {} -> {}{}{}", word, i, c.spec.micro_batch, text_of(c.spec.inputs[0]), text_of(c.spec.output),
-                           c.spec.adds_to_output ? ", adds" : "", c.spec.activation ? ", fused activation" : "");
-      cases.push_back(std::move(c));
-    }
-  }
+  for (size_t kind = 0; kind < operation_kinds(); ++kind)
+    for (OperationCase& c : operation_cases_of(kind, limits)) cases.push_back(std::move(c));
   return cases;
 }
 
@@ -240,6 +257,7 @@ inline CaseData data_of(const OperationCase& c) {
     data.input_errors_before.push_back(draw.values(samples * input.elements()));
   }
   for (const ParameterSpec& parameter : parameters_of(c.spec.operation, c.spec.inputs)) {
+    if (c.spec.finish && parameter.tensor != "bias") continue;
     std::vector<double> values = draw.values(parameter.elements());
     if (parameter.trained) {
       data.gradients_before.push_back(draw.values(parameter.elements()));

@@ -1,0 +1,115 @@
+// Every operation's E and G against central differences of its F, in fp64, over random shapes and options.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/reference/reference_device.h"
+#include "tests/core/operation_cases.h"
+#include "tests/core/operation_runner.h"
+
+namespace millrace {
+namespace {
+
+using testing::CaseData;
+using testing::CaseResult;
+using testing::CaseRun;
+using testing::data_of;
+using testing::normwise_difference;
+using testing::operation_cases;
+using testing::operation_cases_of;
+using testing::OperationCase;
+
+// What E and G differentiate: the loss, or the output weighed with the given output error.
+double objective(Device& device, CaseRun& run, const OperationCase& c, const CaseData& data) {
+  const Score score = run.forward();
+  if (!data.labels.empty()) return score.loss * testing::micro_batch_of(c, data).error_scale;
+  const std::vector<double> output = testing::values_of(device, *run.output);
+  double sum = 0;
+  for (size_t i = 0; i < output.size(); ++i) sum += output[i] * data.output_error[i];
+  return sum;
+}
+
+std::vector<double> numeric_gradient(Device& device, CaseRun& run, const OperationCase& c, const CaseData& data, Tensor& variable) {
+  const double step = 1e-5;
+  const std::vector<double> base = testing::values_of(device, variable);
+  const auto objective_at = [&](size_t i, double value) {
+    std::vector<double> moved = base;
+    moved[i] = value;
+    device.write(variable, whole(variable), std::span<const double>(moved));
+    return objective(device, run, c, data);
+  };
+  std::vector<double> gradient(base.size());
+  for (size_t i = 0; i < base.size(); ++i) gradient[i] = (objective_at(i, base[i] + step) - objective_at(i, base[i] - step)) / (2 * step);
+  device.write(variable, whole(variable), std::span<const double>(base));
+  return gradient;
+}
+
+std::vector<double> sum_of(std::vector<double> a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+void expect_central_differences(const OperationCase& c) {
+  const auto device = make_reference_device(ElementType::kFloat64);
+  const CaseData data = data_of(c);
+  const CaseResult result = testing::run_case(*device, c, data);
+  CaseRun run(*device, c, data);
+  for (size_t i = 0; i < c.spec.inputs.size(); ++i) {
+    std::vector<double> expected = numeric_gradient(*device, run, c, data, *run.inputs[i]);
+    if (c.adds[i] != 0) expected = sum_of(expected, data.input_errors_before[i]);
+    EXPECT_LE(normwise_difference(result.input_errors[i], expected), 1e-7) << "input " << i;
+  }
+  for (size_t i = 0; i < (c.spec.trained ? data.parameters.size() : 0); ++i) {
+    const std::vector<double> expected = sum_of(numeric_gradient(*device, run, c, data, *run.parameters[i]), data.gradients_before[i]);
+    EXPECT_LE(normwise_difference(result.gradients[i], expected), 1e-7) << "parameter " << i;
+  }
+}
+
+// By kind of operation.
+class Gradients : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Gradients, AgreeWithCentralDifferences) {
+  for (const OperationCase& c : operation_cases_of(GetParam(), {.per_kind = 60})) {
+    SCOPED_TRACE(c.name);
+    expect_central_differences(c);
+  }
+}
+
+TEST_P(Gradients, AgreeBetweenFp32AndFp64) {
+  for (const OperationCase& c : operation_cases_of(GetParam(), {.per_kind = 60})) {
+    SCOPED_TRACE(c.name);
+    const CaseData data = data_of(c);
+    const CaseResult exact = testing::run_case(*make_reference_device(ElementType::kFloat64), c, data);
+    const CaseResult rounded = testing::run_case(*make_reference_device(ElementType::kFloat32), c, data);
+    EXPECT_LE(normwise_difference(rounded.output, exact.output), 1e-5);
+    for (size_t i = 0; i < exact.input_errors.size(); ++i)
+      EXPECT_LE(normwise_difference(rounded.input_errors[i], exact.input_errors[i]), 1e-4) << "input " << i;
+    for (size_t i = 0; i < exact.gradients.size(); ++i)
+      EXPECT_LE(normwise_difference(rounded.gradients[i], exact.gradients[i]), 1e-4) << "parameter " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, Gradients, ::testing::Range(size_t{0}, testing::operation_kinds()));
+
+// The cases are only worth something when they reach the corners they were made for.
+TEST(OperationCases, CoverTheOptions) {
+  std::map<std::string, int> seen;
+  for (const OperationCase& c : operation_cases({.per_kind = 60})) {
+    seen["adds to output"] += c.spec.adds_to_output;
+    seen["fused activation"] += c.spec.activation.has_value();
+    seen["batch norm with running statistics"] += std::holds_alternative<BatchNorm>(c.spec.operation) && !c.spec.trained;
+    if (const auto* conv = std::get_if<Conv2d>(&c.spec.operation)) {
+      seen["groups"] += conv->groups > 1;
+      seen["stride and dilation"] += conv->stride_h > 1 && conv->dilation_h > 1;
+      seen["padding"] += conv->pad_h > 0 && conv->pad_w > 0;
+    }
+    if (const auto* dense = std::get_if<Dense>(&c.spec.operation)) seen["dense per step"] += c.spec.output.height > 1 && dense->bias;
+    if (const auto* pool = std::get_if<Pool2d>(&c.spec.operation))
+      seen["average over partial padded windows"] += pool->kind == PoolKind::kAverage && pool->ceil_mode && pool->pad_h > 0;
+  }
+  for (const auto& [what, count] : seen) EXPECT_GE(count, 3) << what;
+  EXPECT_EQ(seen.size(), 8u);
+}
+
+}  // namespace
+}  // namespace millrace
