@@ -30,7 +30,7 @@ std::filesystem::path shipped_data(const std::filesystem::path& name) {
   }
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  std::filesystem::path installed = program.parent_path().parent_path() / "share/millrace" / name;
+  std::filesystem::path installed = program.parent_path().parent_path() / MILLRACE_INSTALLED_DATA_DIR / name;
   if (!unreadable && std::filesystem::is_directory(installed)) return installed;
   std::filesystem::path source = std::filesystem::path(MILLRACE_DATA_SOURCE_DIR) / name;
   if (std::filesystem::is_directory(source)) return source;

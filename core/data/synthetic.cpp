@@ -43,7 +43,7 @@ void draw_image(const SyntheticImages& images, int64_t sample, std::span<uint8_t
     for (int64_t row = 0; row < shape.height; ++row) {
       const uint8_t* cell_row = cells.data() + row * kGrid / shape.height * kGrid;
       for (int64_t column = 0; column < shape.width; ++column, ++pixel)
-        *pixel = static_cast<uint8_t>((cell_row[column * kGrid / shape.width] + 3 * *pixel + 2) / 4);
+        *pixel = static_cast<uint8_t>((cell_row[column * kGrid / shape.width] + *pixel) / 2);
     }
   }
 }
