@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Family by family, smallest first.
+// Family by family, small networks first.
 std::vector<std::string> zoo_names();
 // Both fail with kNotFound, suggesting the nearest name.
 Model zoo_model(std::string_view name);

@@ -1,5 +1,5 @@
 // Every operation's output shape, and every reason to refuse one: with the layer, both shapes and a likely cause.
-#include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "core/base/random.h"
@@ -174,6 +174,48 @@ TEST(ShapeErrors, AbsurdSizesAreRefusedWithoutOverflow) {
   expect_error(ErrorCode::kMismatch, {"multiply-accumulates"}, [&] {
     shape_after(conv(1 << 15, 3, 1, 1), {Shape{1 << 15, 1 << 10, 1 << 10}});
   });
+}
+
+// Fields of every magnitude: an answer or an Error, and never an overflow (the sanitizers watch).
+TEST(ShapeErrors, HoldForAnyFields) {
+  const Philox draw(9, stream_id("any fields"));
+  uint64_t next = 0;
+  const auto any = [&]() -> int64_t {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    constexpr int64_t kInteresting[] = {-kMost - 1, -1, 0, 1, 1, 1, 2, 3, 5, 8, 64, 4096, (1LL << 31) - 1, 1LL << 31, 1LL << 36, kMost};
+    return kInteresting[draw.below(next++, std::size(kInteresting))];
+  };
+  int answered = 0;
+  for (int trial = 0; trial < 30000; ++trial) {
+    const Shape input{any(), any(), any()};
+    const Operation operations[] = {
+        Conv2d{any(), any(), any(), any(), any(), any(), any(), any(), any(), any(), any() > 0},
+        Dense{any(), any() > 0},
+        Pool2d{PoolKind::kMax, any(), any(), any(), any(), any(), any(), any() > 0},
+        Recurrent{CellKind::kLstm, any(), any(), any() > 0},
+        Embedding{any(), any()},
+        LocalResponseNorm{.size = any()},
+        CtcLoss{any()},
+        Flatten{},
+        ToSequence{},
+        GlobalPool{},
+    };
+    for (const Operation& operation : operations) {
+      try {
+        const Shape output = shape_after(operation, {input});
+        EXPECT_GT(output.elements(), 0);
+        EXPECT_GE(work_of(operation, std::vector{input}, output).forward_macs, 0);
+        ++answered;
+      } catch (const Error&) {
+      }
+    }
+    try {
+      EXPECT_GT(shape_after(Concat{}, {input, Shape{any(), input.height, input.width}}).elements(), 0);
+      ++answered;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(answered, 1000);
 }
 
 }  // namespace
