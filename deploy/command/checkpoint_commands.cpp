@@ -1,0 +1,171 @@
+// `millrace eval`, `predict` and `export`: what a checkpoint knows, on data, and its weights for other programs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/plan/assemble.h"
+#include "core/train/trainer.h"
+#include "deploy/command/command.h"
+#include "deploy/command/device_registry.h"
+
+namespace millrace {
+namespace {
+
+struct Flags {
+  std::string checkpoint, data, cluster = "cpu", safetensors;
+  std::string split = "test";
+  int64_t micro_batch = 32;
+  int64_t count = 10;
+  int threads = 1;
+  bool json = false;
+};
+
+// A checkpoint brought to life on one device, and the data it is asked about.
+struct Loaded {
+  Loaded(const Flags& flags) : content(read_checkpoint(locate_checkpoint(flags.checkpoint))) {
+    std::string name = flags.data;
+    if (name.empty()) {
+      const auto found = content.facts.attributes.find("data");
+      if (found == content.facts.attributes.end()) fail(ErrorCode::kUsage, "the checkpoint does not name its data; give --data");
+      name = found->second;
+    }
+    data = load_data(name);
+    const Model model = parse_model(content.model_text, "model.textproto");
+    AdaptedModel adapted = adapt(model, data.test.shape, data.test.classes);
+    if (!(adapted.model == model))
+      fail(ErrorCode::kMismatch, "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes", text_of(model.input),
+           Graph(model).classes(), data.test.name, text_of(data.test.shape), data.test.classes);
+    transform = adapted.transform;
+    graph = std::make_unique<Graph>(model);
+    PlanRequest request;
+    request.cluster = find_cluster(flags.cluster);
+    request.mini_batch = request.micro_batch = flags.micro_batch;
+    request.optimizer.kind = OptimizerKind::kSgd;
+    plan = single_device_plan(*graph, request);
+    device = open_device(plan.cluster.devices.front().device, {.threads = flags.threads});
+    segment = std::make_unique<SegmentExecutor>(plan, *graph, 0, *device);
+    write_weights(*segment, *graph, content.weights);
+  }
+
+  const Dataset& part(const Flags& flags) const {
+    if (flags.split == "train") return data.train;
+    if (flags.split == "test") return data.test;
+    fail(ErrorCode::kUsage, "--split \"{}\" is not train or test", flags.split);
+  }
+
+  CheckpointContent content;
+  DataSplit data;
+  DataTransform transform;
+  std::unique_ptr<Graph> graph;
+  Plan plan;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<SegmentExecutor> segment;
+};
+
+int eval(const Flags& flags) {
+  Loaded loaded(flags);
+  const Dataset& data = loaded.part(flags);
+  const Evaluation result = evaluate(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform);
+  if (flags.json) {
+    const nlohmann::ordered_json line = {{"event", "evaluation"},     {"step", loaded.content.facts.step}, {"loss", result.loss},
+                                         {"accuracy", result.accuracy}, {"samples", result.samples},         {"seconds", result.seconds}};
+    fmt::print("{}\n", line.dump());
+    return 0;
+  }
+  fmt::print("{} at step {}: accuracy {:.2f}% of {} samples of {}, loss {:.4f} ({:.2f} s, measured)\n", loaded.graph->model().name,
+             loaded.content.facts.step, 100 * result.accuracy, result.samples, data.name, result.loss, result.seconds);
+  return 0;
+}
+
+std::string class_name(const Dataset& data, int64_t index) {
+  return data.class_names.empty() ? fmt::format("{}", index) : data.class_names[static_cast<size_t>(index)];
+}
+
+int predict(const Flags& flags) {
+  Loaded loaded(flags);
+  const Dataset& data = loaded.part(flags);
+  if (!flags.json) fmt::print("{:>8}  {:<16} {:<16} {}\n", "sample", "predicted", "label", "probability");
+  int64_t shown = 0;
+  int64_t right = 0;
+  evaluate(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform,
+           [&](int64_t sample, int32_t label, std::span<const float> scores) {
+             const auto best = std::max_element(scores.begin(), scores.end());
+             double sum = 0;
+             for (const float score : scores) sum += std::exp(static_cast<double>(score - *best));
+             const int64_t predicted = best - scores.begin();
+             right += predicted == label ? 1 : 0;
+             if (flags.count > 0 && shown++ >= flags.count) return;
+             if (flags.json) {
+               const nlohmann::ordered_json line = {
+                   {"sample", sample}, {"predicted", predicted}, {"label", label}, {"probability", 1 / sum}};
+               fmt::print("{}\n", line.dump());
+             } else {
+               fmt::print("{:>8}  {:<16} {:<16} {:.4f}{}\n", sample, class_name(data, predicted), class_name(data, label), 1 / sum,
+                          predicted == label ? "" : "   wrong");
+             }
+           });
+  if (!flags.json) fmt::print("{} of {} right\n", right, data.size());
+  return 0;
+}
+
+int export_weights(const Flags& flags) {
+  if (flags.safetensors.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE");
+  const CheckpointContent content = read_checkpoint(locate_checkpoint(flags.checkpoint));
+  save_safetensors(flags.safetensors, {content.weights, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
+  fmt::print("{}: {} tensors of step {}\n", flags.safetensors, content.weights.size(), content.facts.step);
+  return 0;
+}
+
+template <typename Run>
+void finish(CLI::App* command, const std::shared_ptr<Flags>& flags, Invocation& invocation, Run run) {
+  command->callback([flags, &invocation, run] {
+    invocation.json = flags->json;
+    invocation.run = [flags, run] { return run(*flags); };
+  });
+}
+
+void add_data_flags(CLI::App* command, const std::shared_ptr<Flags>& flags) {
+  command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required();
+  command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]");
+  command->add_option("--split", flags->split, "test or train [test]");
+  command->add_option("--cluster", flags->cluster, "the device [cpu]");
+  command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]")->check(CLI::PositiveNumber);
+  command->add_option("--threads", flags->threads, "[1]")->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("eval", "loss and accuracy of a checkpoint on a data set");
+  command->footer("\nExample:\n  millrace eval --checkpoint runs/digits\n");
+  add_data_flags(command, flags);
+  command->add_flag("--json", flags->json, "one JSON object on standard output");
+  finish(command, flags, invocation, eval);
+}
+
+void add_predict_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("predict", "what a checkpoint says about single samples");
+  command->footer("\nExample:\n  millrace predict --checkpoint runs/digits --count 5\n");
+  add_data_flags(command, flags);
+  command->add_option("--count", flags->count, "samples to show; 0: all [10]");
+  command->add_flag("--json", flags->json, "one JSON object per sample on standard output");
+  finish(command, flags, invocation, predict);
+}
+
+void add_export_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("export", "a checkpoint's weights for other programs");
+  command->footer("\nExample:\n  millrace export --checkpoint runs/digits --safetensors digits.safetensors\n");
+  command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required();
+  command->add_option("--safetensors", flags->safetensors, "file to write; PyTorch's names and order");
+  finish(command, flags, invocation, export_weights);
+}
+
+}  // namespace millrace

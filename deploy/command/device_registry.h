@@ -1,0 +1,27 @@
+// The only place that knows every kind of device: from a catalogue's short name to the device that computes it here.
+//
+//   std::unique_ptr<Device> device = open_device("cpu", {.threads = 2});
+//
+// A kind is added by one explicit entry in device_registry.cpp. Fails with kNotFound (nearest name suggested) or
+// kUnavailable, saying what is missing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/device/device.h"
+
+namespace millrace {
+
+struct DeviceOptions {
+  int threads = 1;
+  std::string kernel_table;  // a file written by `millrace tune`; empty: the shipped one
+};
+
+std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
+// What a run's numbers depend on besides plan and seed, for its fingerprint.
+std::map<std::string, std::string> fingerprint_of(Device& device, const DeviceOptions& options);
+
+}  // namespace millrace

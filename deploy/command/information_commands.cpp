@@ -1,0 +1,52 @@
+// `millrace models`, `doctor` and `completion`: what is known, what this machine can do, and the shell's help.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "deploy/command/command.h"
+#include "deploy/command/completion.h"
+#include "deploy/command/doctor_command.h"
+#include "deploy/command/models_command.h"
+
+namespace millrace {
+
+void add_models_command(CLI::App& app, Invocation& invocation) {
+  struct Flags {
+    std::string name;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("models", "the networks Millrace knows, or one of them layer by layer");
+  command->footer("\nExamples:\n  millrace models\n  millrace models vgg16\n  millrace models lenet.textproto --json\n");
+  command->add_option("name", flags->name, "a name of the zoo, or PATH.textproto");
+  command->add_flag("--json", flags->json, "JSON on standard output");
+  command->callback([flags, &invocation] {
+    invocation.json = flags->json;
+    invocation.run = [flags] { return flags->name.empty() ? list_models(flags->json) : show_model(flags->name, flags->json); };
+  });
+}
+
+void add_doctor_command(CLI::App& app, Invocation& invocation) {
+  struct Flags {
+    bool json = false;
+    bool measure = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("doctor", "what this machine has, and what would add to it");
+  command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --measure      a few seconds of benchmarks for the cost model\n");
+  command->add_flag("--measure", flags->measure, "measure the processor for the cost model");
+  command->add_flag("--json", flags->json, "JSON on standard output");
+  command->callback([flags, &invocation] {
+    invocation.json = flags->json;
+    invocation.run = [flags] { return doctor(flags->json, flags->measure); };
+  });
+}
+
+void add_completion_command(CLI::App& app, Invocation& invocation) {
+  auto shell = std::make_shared<std::string>("bash");
+  CLI::App* command = app.add_subcommand("completion", "a script that lets the shell complete millrace's words");
+  command->footer("\nExamples:\n  source <(millrace completion bash)\n  millrace completion fish > ~/.config/fish/completions/millrace.fish\n");
+  command->add_option("shell", *shell, "bash, zsh or fish [bash]");
+  command->callback([shell, &app, &invocation] { invocation.run = [shell, &app] { return print_completion(app, *shell); }; });
+}
+
+}  // namespace millrace

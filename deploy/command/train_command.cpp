@@ -1,0 +1,240 @@
+// `millrace train`: a job, from its file and flags, trained on the devices of its plan.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/train/trainer.h"
+#include "deploy/command/command.h"
+#include "deploy/command/device_registry.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
+      the shipped handwritten digits, a few seconds; the run's folder holds metrics and checkpoints
+  millrace train --model fashion-cnn --data fashion-mnist --epochs 4 --learning-rate 0.05 --lr-schedule cosine
+      60,000 images from the Debian package dataset-fashion-mnist
+  millrace train --model vgg16-cifar --data synthetic:3x32x32:10:2000 --mini-batch 128 --micro-batch 32 --dry-run
+      memory and time per epoch before anything is trained
+  millrace train --resume runs/digits --epochs 40
+      continues from the newest complete checkpoint, bitwise as if it had never stopped
+  millrace train --job job.textproto --seed 7
+      everything from a file; a flag overrides it
+)";
+
+std::atomic<bool> stop_requested = false;
+void request_stop(int) { stop_requested = true; }
+
+// Every flag that overrides a job's field; unset ones leave the job alone.
+struct TrainFlags {
+  std::string job_file, resume;
+  std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
+  std::optional<double> epochs, learning_rate, momentum, weight_decay, warmup, final_rate, clip_norm, clip_value, evaluate_every;
+  std::vector<double> step_epochs;
+  std::optional<int64_t> steps, mini_batch, micro_batch, replicas, threads, checkpoint_every, keep, crop;
+  std::optional<uint64_t> seed;
+  bool flip = false;
+  bool dry_run = false;
+  bool json = false;
+  int64_t log_every = 0;
+  std::string kernel_table;
+};
+
+template <typename T, typename U>
+void take(const std::optional<T>& flag, U& field) {
+  if (flag) field = *flag;
+}
+
+LearningRateKind schedule_from(const std::string& name) {
+  static const std::vector<std::string> names = {"constant", "step", "cosine", "polynomial"};
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<LearningRateKind>(i);
+  fail(ErrorCode::kUsage, "--lr-schedule \"{}\" is unknown{}", name, suggestion(name, names));
+}
+
+Job job_of(const TrainFlags& flags) {
+  Job job;
+  if (!flags.resume.empty()) {
+    job = load_job(std::filesystem::path(flags.resume) / "job.textproto");
+    job.out = flags.resume;
+  }
+  if (!flags.job_file.empty()) job = load_job(flags.job_file);
+  take(flags.model, job.model);
+  take(flags.data, job.data);
+  take(flags.cluster, job.cluster);
+  take(flags.plan, job.plan);
+  if (flags.alignment) job.alignment = alignment_from(*flags.alignment);
+  take(flags.epochs, job.epochs);
+  if (flags.epochs) job.steps = 0;
+  take(flags.steps, job.steps);
+  take(flags.mini_batch, job.mini_batch);
+  take(flags.micro_batch, job.micro_batch);
+  take(flags.seed, job.seed);
+  take(flags.replicas, job.replicas);
+  take(flags.threads, job.threads);
+  take(flags.out, job.out);
+  take(flags.checkpoint_every, job.checkpoint_every);
+  take(flags.keep, job.keep_checkpoints);
+  take(flags.evaluate_every, job.evaluate_every_epochs);
+  take(flags.init_from, job.init_from);
+  if (flags.time_limit) job.time_limit_seconds = parse_duration(*flags.time_limit, "--time-limit");
+  if (flags.optimizer) job.optimizer.kind = optimizer_from(*flags.optimizer);
+  take(flags.momentum, job.optimizer.momentum);
+  take(flags.weight_decay, job.optimizer.weight_decay);
+  take(flags.learning_rate, job.learning_rate.base);
+  if (flags.schedule) job.learning_rate.kind = schedule_from(*flags.schedule);
+  take(flags.warmup, job.learning_rate.warmup_epochs);
+  take(flags.final_rate, job.learning_rate.final_rate);
+  if (!flags.step_epochs.empty()) {
+    job.learning_rate.step_epochs = flags.step_epochs;
+    job.learning_rate.kind = LearningRateKind::kStep;
+  }
+  if (flags.clip_norm && flags.clip_value) fail(ErrorCode::kUsage, "--clip-norm and --clip-value exclude each other; choose one");
+  if (flags.clip_norm) job.clip = ClipKind::kGlobalNorm, job.clip_limit = *flags.clip_norm;
+  if (flags.clip_value) job.clip = ClipKind::kValue, job.clip_limit = *flags.clip_value;
+  take(flags.crop, job.augmentation.crop_padding);
+  if (flags.flip) job.augmentation.flip = true;
+  validate(job);
+  return job;
+}
+
+void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, Device& device) {
+  const double epoch_seconds = forecast.seconds_per_update * static_cast<double>(forecast.updates_per_epoch);
+  const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
+  const SegmentMemory& memory = forecast.memory;
+  fmt::print("{} on {}, {} device(s), {}\n", task.plan.model.name, task.job.data, task.plan.devices(), device.description());
+  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(), task.plan.micro_batch);
+  fmt::print("  parameters            {}\n", task.graph->parameter_count());
+  fmt::print("  updates               {} per epoch, {} in all\n", forecast.updates_per_epoch, forecast.total_updates);
+  fmt::print("  time per epoch        {:.1f} s, {:.1f} s in all (measured over {} updates, evaluation not included)\n", epoch_seconds,
+             total_seconds, forecast.measured_updates);
+  fmt::print("  memory per rank       {} (exact, of the tensors)\n", bytes_text(memory.total()));
+  fmt::print("    parameters          {}\n    gradients           {}\n    optimizer           {}\n", bytes_text(memory.parameter_bytes),
+             bytes_text(memory.gradient_bytes), bytes_text(memory.optimizer_bytes));
+  fmt::print("    activations         {}\n    errors              {}\n", bytes_text(memory.activation_bytes), bytes_text(memory.error_bytes));
+}
+
+std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
+  return fmt::format(
+      "{{\"event\":\"dry_run\",\"model\":\"{}\",\"parameters\":{},\"updates_per_epoch\":{},\"total_updates\":{},\"seconds_per_update\":{},"
+      "\"measured_updates\":{},\"memory_bytes\":{{\"parameters\":{},\"gradients\":{},\"optimizer\":{},\"activations\":{},\"errors\":{},"
+      "\"total\":{}}}}}\n",
+      task.plan.model.name, task.graph->parameter_count(), forecast.updates_per_epoch, forecast.total_updates, forecast.seconds_per_update,
+      forecast.measured_updates, forecast.memory.parameter_bytes, forecast.memory.gradient_bytes, forecast.memory.optimizer_bytes,
+      forecast.memory.activation_bytes, forecast.memory.error_bytes, forecast.memory.total());
+}
+
+// Evaluations as plain lines for people; --json prints every record instead.
+class EvaluationLines : public MetricsSink {
+ public:
+  void write(const MetricsRecord& record) override {
+    if (record.event != "evaluation") return;
+    const auto number = [&record](std::string_view name) {
+      for (const auto& [key, value] : record.values)
+        if (key == name) {
+          if (const auto* real = std::get_if<double>(&value.content)) return *real;
+          if (const auto* whole = std::get_if<int64_t>(&value.content)) return static_cast<double>(*whole);
+        }
+      return 0.0;
+    };
+    log::info("epoch {:.0f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
+  }
+};
+
+int train(const TrainFlags& flags) {
+  const Job job = job_of(flags);
+  const TrainingTask task = prepare_task(job);
+  for (const std::string& note : task.notes) log::info("{}", note);
+  const DeviceOptions device_options{.threads = static_cast<int>(job.threads), .kernel_table = flags.kernel_table};
+  const std::unique_ptr<Device> device = open_device(task.plan.cluster.devices.front().device, device_options);
+
+  TrainerOptions options;
+  options.fingerprint = fingerprint_of(*device, device_options);
+  options.resume = flags.resume;
+  options.log_every = flags.log_every;
+  options.stop = &stop_requested;
+  MetricsStream json_lines(stdout);
+  EvaluationLines lines;
+  options.sinks = {flags.json ? static_cast<MetricsSink*>(&json_lines) : &lines};
+  Trainer trainer(task, *device, options);
+  if (flags.dry_run) {
+    const TrainingForecast forecast = trainer.forecast();
+    if (flags.json)
+      fmt::print("{}", forecast_json(task, forecast));
+    else
+      print_forecast(task, forecast, *device);
+    return 0;
+  }
+  std::signal(SIGINT, request_stop);
+  const TrainingOutcome outcome = trainer.run();
+  if (flags.json) return 0;
+  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.1f} epochs)\n", task.plan.model.name, job.data,
+             100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
+  fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
+             outcome.reason, outcome.weights_digest);
+  if (!job.out.empty()) fmt::print("run folder: {}\n", job.out);
+  return 0;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command = app.add_subcommand("train", "train a model on data; save, evaluate, resume");
+  command->footer(kExamples);
+  const std::string what = "What to train";
+  command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what);
+  command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [lenet5]")->group(what);
+  command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")->group(what);
+  command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what);
+  command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what);
+  const std::string how = "How long and how";
+  command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how);
+  command->add_option("--steps", flags->steps, "stop after so many updates instead")->group(how);
+  command->add_option("--time-limit", flags->time_limit, "end with a checkpoint after 90s, 15m, 3h")->group(how);
+  command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how);
+  command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how);
+  command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush]")->group(how);
+  command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how);
+  command->add_option("--seed", flags->seed, "of weights, order, augmentation, dropout [1]")->group(how);
+  command->add_option("--threads", flags->threads, "per rank [1]")->group(how);
+  const std::string optimizing = "Optimizer";
+  command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [momentum]")->group(optimizing);
+  command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.05]")->group(optimizing);
+  command->add_option("--lr-schedule", flags->schedule, "constant, step, cosine, polynomial [constant]")->group(optimizing);
+  command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing);
+  command->add_option("--lr-final", flags->final_rate, "end of cosine and polynomial [0]")->group(optimizing);
+  command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing);
+  command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing);
+  command->add_option("--weight-decay", flags->weight_decay, "[0]")->group(optimizing);
+  command->add_option("--clip-norm", flags->clip_norm, "limit of the gradients' global norm")->group(optimizing);
+  command->add_option("--clip-value", flags->clip_value, "limit of every gradient's size")->group(optimizing);
+  command->add_option("--crop", flags->crop, "augment: random crop after padding by so many pixels")->group(optimizing);
+  command->add_flag("--flip", flags->flip, "augment: random left-right flip")->group(optimizing);
+  const std::string run = "The run";
+  command->add_option("--out", flags->out, "folder of the run: job, plan, metrics.jsonl, checkpoints/")->group(run);
+  command->add_option("--checkpoint-every", flags->checkpoint_every, "updates between checkpoints; the last is always saved")->group(run);
+  command->add_option("--keep", flags->keep, "newest checkpoints to keep [3]")->group(run);
+  command->add_option("--evaluate-every", flags->evaluate_every, "epochs between evaluations [1]")->group(run);
+  command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run);
+  command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run);
+  command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run);
+  command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run);
+  command->add_flag("--dry-run", flags->dry_run, "print memory per rank and time per epoch; train nothing")->group(run);
+  command->add_flag("--json", flags->json, "one JSON object per line on standard output")->group(run);
+  command->callback([flags, &invocation] {
+    invocation.json = flags->json;
+    invocation.run = [flags] { return train(*flags); };
+  });
+}
+
+}  // namespace millrace
