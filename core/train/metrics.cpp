@@ -112,7 +112,10 @@ std::string json_line(const MetricsRecord& record) {
   check_schema(record);
   nlohmann::ordered_json line;
   line["event"] = record.event;
-  for (const auto& [name, value] : record.values) std::visit([&line, &name](const auto& content) { line[name] = content; }, value.content);
+  for (const auto& [name, value] : record.values) {
+    nlohmann::ordered_json& written = line[name];
+    std::visit([&written](const auto& content) { written = content; }, value.content);
+  }
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
