@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs the tests. The last line says how many passed, failed and were
+# skipped; the exit status is 0 when none failed. Run it as often as you like; without missing packages it needs no network.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source deploy/packages.sh
+
+step() { printf '\n==> %s\n' "$*"; }
+
+step "Packages"
+install_packages "${build_packages[@]}" "${test_packages[@]}"
+install_packages_if_possible "${optional_packages[@]}"
+
+step "Build (build/release)"
+cmake --preset release -DMILLRACE_TESTS=ON
+cmake --build --preset release --parallel "$(nproc)"
+
+step "Tests"
+results=$PWD/build/release/test_results.xml
+rm -f "$results"
+status=0
+ctest --preset release --parallel "$(nproc)" --output-junit "$results" || status=$?
+
+step "Result"
+bash deploy/test_tally.sh "$results" || exit 1
+exit "$status"

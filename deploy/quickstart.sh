@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained network: installs what is missing, builds the `millrace` command and runs the demo
+# below. Run it as often as you like; without missing packages it needs no network.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source deploy/packages.sh
+
+millrace=build/release/bin/millrace
+run=runs/quickstart  # made anew each time
+least_accuracy=0.97
+
+step() { printf '\n==> %s\n' "$*"; }
+show() {
+  printf '\n$ %s\n' "$*"
+  "$@"
+}
+
+demo() {
+  rm -rf "$run"
+  show "$millrace" models
+  show "$millrace" train --model lenet5 --data digits --epochs 20 --seed 1 --out "$run"
+  show "$millrace" eval --checkpoint "$run" --data digits
+}
+
+# The demo's promise, checked on the JSON that scripts read.
+check_accuracy() {
+  "$millrace" eval --checkpoint "$run" --data digits --json |
+    sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p' |
+    awk -v least="$least_accuracy" '{ seen = 1; printf "test accuracy %.4f, promised at least %.2f\n", $1, least; if ($1 < least) exit 1 }
+                                    END { if (!seen) { print "no accuracy in the result of eval"; exit 1 } }'
+}
+
+step "Packages"
+install_packages "${build_packages[@]}"
+
+step "Build ($millrace)"
+cmake --preset release
+cmake --build --preset release --target millrace --parallel "$(nproc)"
+
+step "Demo"
+demo
+check_accuracy
+
+step "Done. The run is in $run; deploy/check.sh runs the tests; $millrace --help tells the rest."

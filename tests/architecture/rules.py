@@ -1,0 +1,181 @@
+"""The rules of the source tree: which folder may include which, what stays out of headers, how files open.
+
+    violations = check(Path("."))      # a list of "file:line: what is wrong", empty when all is well
+
+The rules are data at the top; check() reads every source once and applies them. Standard library alone.
+Limits: includes inside #if blocks count whether the condition holds or not.
+"""
+
+import re
+from pathlib import Path
+
+# Top-level folder -> the other top-level folders that it may include.
+EVERYTHING = {"core", "transport", "partitioner", "fpga", "gpu", "node", "deploy", "tests"}
+MAY_INCLUDE = {
+    "core": set(),
+    "transport": {"core"},
+    "partitioner": {"core"},
+    "fpga": {"core"},
+    "gpu": {"core"},
+    "node": {"core", "transport"},
+    "deploy": EVERYTHING - {"tests"},
+    "tests": EVERYTHING,
+}
+
+# The floors of core, lowest first: a folder includes its own floor's folder and lower floors.
+CORE_FLOORS = [
+    {"base"},
+    {"documents"},
+    {"graph"},
+    {"plan"},
+    {"device"},
+    {"reference", "cpu", "data"},
+    {"train"},
+]
+# Folders held to less than their floor or their top level allows.
+NARROWER = {
+    "core/data": {"core/base", "core/documents", "core/graph"},
+    "gpu/rnn": set(),  # the standard library and CUDA alone: it builds with nvcc and nothing else
+}
+
+# Heavy libraries: only in .cpp files (nlohmann/json_fwd.hpp is the light one, made for headers).
+HEAVY = re.compile(r"^(google/protobuf/|spdlog/|dnnl|oneapi/dnnl|nlohmann/(?!json_fwd)|CLI/|.*\.pb\.h$)")
+# What core never includes, in any file.
+FOREIGN_TO_CORE = re.compile(r"^(mpi\.h|cuda|cudnn|cublas|nccl|xrt)")
+# What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups.
+FREE_OF_LIBRARIES = re.compile(r"^([a-z0-9_]+|cu[a-z_0-9/]*(\.h|\.cuh|\.hpp)?|cooperative_groups(/.*|\.h)?|mma\.h)$")
+
+TOP_LEVEL = EVERYTHING | {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
+UNTRACKED_TOP_LEVEL = {"build", "runs"}
+
+SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+HEADER_SUFFIXES = {".h", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def sources(root):
+    for top in sorted(EVERYTHING):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SOURCE_SUFFIXES and path.is_file():
+                yield path
+
+
+def includes_of(path):
+    """(line number, quoted?, name) of every include."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            found.append((number, match.group(1) == '"', match.group(2)))
+    return found
+
+
+def top_of(relative):
+    return relative.split("/", 1)[0]
+
+
+def module_of(relative):
+    """core/graph/zoo.h -> core/graph"""
+    return "/".join(relative.split("/")[:2])
+
+
+def floor_of(module):
+    for floor, folders in enumerate(CORE_FLOORS):
+        if module.removeprefix("core/") in folders:
+            return floor
+    return None
+
+
+def folder_violation(source, target):
+    """Why `source` may not include `target` (both relative to the root), or None."""
+    from_top, to_top = top_of(source), top_of(target)
+    from_module, to_module = module_of(source), module_of(target)
+    if from_module == to_module:
+        return None
+    if from_module in NARROWER:
+        if to_module in NARROWER[from_module]:
+            return None
+        return f"{from_module} includes {to_module}; it may include {', '.join(sorted(NARROWER[from_module])) or 'nothing of ours'}"
+    if from_top != to_top:
+        if to_top in MAY_INCLUDE[from_top]:
+            return None
+        return f"{from_top} includes {to_top}; it may include {', '.join(sorted(MAY_INCLUDE[from_top])) or 'nothing of ours'}"
+    if from_top == "core":
+        from_floor, to_floor = floor_of(from_module), floor_of(to_module)
+        if from_floor is None or to_floor is None:
+            unknown = from_module if from_floor is None else to_module
+            return f"{unknown} has no floor; add it to CORE_FLOORS in tests/architecture/rules.py"
+        if to_floor >= from_floor:
+            return f"{from_module} includes {to_module}, which is not on a lower floor"
+    return None
+
+
+def cycle_in(graph):
+    """Some cycle of the graph as a list of names, first one repeated at the end; None when there is none."""
+    state = {}
+    for start in sorted(graph):
+        path = []
+        stack = [(start, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                path.pop()
+                state[node] = "closed"
+            elif state.get(node) == "open":
+                return path[path.index(node):] + [node]
+            elif node not in state:
+                state[node] = "open"
+                path.append(node)
+                stack.append((node, True))
+                stack.extend((following, False) for following in sorted(graph.get(node, ())))
+    return None
+
+
+def check_file(root, path, graph):
+    relative = path.relative_to(root).as_posix()
+    header = path.suffix in HEADER_SUFFIXES
+    violations = []
+    for line, quoted, name in includes_of(path):
+        ours = top_of(name) in EVERYTHING and "/" in name
+        if quoted and not ours and not name.endswith(".pb.h"):
+            violations.append(f'{relative}:{line}: "{name}" is not written from the repository root; our includes start with a top-level folder')
+        if ours and (quoted or (root / name).exists()):
+            if not (root / name).exists() and not (root / (name + ".in")).exists():
+                violations.append(f"{relative}:{line}: includes {name}, which does not exist")
+            graph.setdefault(relative, set()).add(name)
+            why = folder_violation(relative, name)
+            if why:
+                violations.append(f"{relative}:{line}: {why}")
+        if header and HEAVY.match(name):
+            violations.append(f"{relative}:{line}: a header includes {name}; keep that library in .cpp files")
+        if top_of(relative) == "core" and FOREIGN_TO_CORE.match(name):
+            violations.append(f"{relative}:{line}: core includes {name}; MPI, CUDA and XRT belong above it")
+        if module_of(relative) == "gpu/rnn" and not ours and not FREE_OF_LIBRARIES.match(name):
+            violations.append(f"{relative}:{line}: gpu/rnn includes {name}; it builds with the standard library and CUDA alone")
+    if header:
+        text = path.read_text(encoding="utf-8")
+        if not text.startswith("//"):
+            violations.append(f"{relative}:1: a header opens with a comment: what it is for, an example, ownership, limits")
+        if not re.search(r"^#pragma once$", text, re.MULTILINE):
+            violations.append(f"{relative}:1: no #pragma once")
+    return violations
+
+
+def check_top_level(root):
+    return [
+        f"{entry.name}: not allowed at the top level; it holds {', '.join(sorted(TOP_LEVEL))} and dotfiles"
+        for entry in sorted(root.iterdir())
+        if entry.name not in TOP_LEVEL | UNTRACKED_TOP_LEVEL and not entry.name.startswith(".")
+    ]
+
+
+def check(root):
+    root = Path(root)
+    violations = check_top_level(root)
+    graph = {}
+    for path in sources(root):
+        violations += check_file(root, path, graph)
+    cycle = cycle_in(graph)
+    if cycle:
+        violations.append("the includes form a cycle: " + " -> ".join(cycle))
+    return violations

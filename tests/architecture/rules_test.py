@@ -1,0 +1,87 @@
+"""Plants one violation of each rule in a small tree and requires that exactly that one is reported."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import rules
+
+HEADER = "// What it is for.\n#pragma once\n"
+SOUND = {
+    "core/base/error.h": HEADER,
+    "core/graph/graph.h": HEADER + '#include "core/base/error.h"\n',
+    "core/graph/graph.cpp": '#include "core/graph/graph.h"\n#include <dnnl.hpp>\n#include <vector>\n',
+    "gpu/rnn/model.h": HEADER + "#include <vector>\n#include <cuda_runtime.h>\n",
+    "node/trainer.cpp": '#include "core/graph/graph.h"\n#include "transport/stream.h"\n#include <mpi.h>\n',
+    "transport/stream.h": HEADER + '#include "core/base/error.h"\n',
+    "README.md": "",
+}
+
+
+class Rules(unittest.TestCase):
+    def violations(self, changes):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**SOUND, **changes}.items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return rules.check(Path(folder))
+
+    def expect(self, changes, words):
+        found = self.violations(changes)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(words, found[0])
+
+    def test_a_sound_tree_has_no_violations(self):
+        self.assertEqual(self.violations({}), [])
+
+    def test_core_includes_nothing_above_it(self):
+        self.expect({"core/base/x.cpp": '#include "transport/stream.h"\n'}, "core/base/x.cpp:1: core includes transport")
+
+    def test_node_never_includes_the_partitioner(self):
+        self.expect({"partitioner/cut.h": HEADER, "node/x.cpp": '\n#include "partitioner/cut.h"\n'}, "node/x.cpp:2: node includes partitioner")
+
+    def test_floors_of_core_point_downwards(self):
+        self.expect({"core/base/x.cpp": '#include "core/graph/graph.h"\n'}, "not on a lower floor")
+
+    def test_folders_of_one_floor_do_not_see_each_other(self):
+        self.expect({"core/cpu/a.h": HEADER, "core/reference/x.cpp": '#include "core/cpu/a.h"\n'}, "not on a lower floor")
+
+    def test_a_new_folder_of_core_needs_a_floor(self):
+        self.expect({"core/novel/x.cpp": '#include "core/base/error.h"\n'}, "core/novel has no floor")
+
+    def test_data_sees_documents_and_graph_only(self):
+        self.expect({"core/plan/plan.h": HEADER, "core/data/x.cpp": '#include "core/plan/plan.h"\n'}, "core/data includes core/plan")
+
+    def test_gpu_rnn_stands_alone(self):
+        self.expect({"gpu/rnn/x.cpp": '#include "core/base/error.h"\n'}, "gpu/rnn includes core/base")
+        self.expect({"gpu/rnn/x.cpp": "#include <fmt/core.h>\n"}, "gpu/rnn includes fmt/core.h")
+
+    def test_heavy_libraries_stay_out_of_headers(self):
+        for name in ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "spdlog/spdlog.h", "nlohmann/json.hpp", "google/protobuf/message.h", "plan.pb.h"):
+            self.expect({"core/graph/x.h": HEADER + f"#include <{name}>\n"}, "keep that library in .cpp files")
+
+    def test_core_knows_no_mpi_cuda_or_xrt(self):
+        for name in ("mpi.h", "cuda_runtime.h", "cudnn.h", "nccl.h", "xrt/xrt_device.h"):
+            self.expect({"core/graph/x.cpp": f"#include <{name}>\n"}, "belong above it")
+
+    def test_cycles(self):
+        found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
+        self.assertEqual(found, ["the includes form a cycle: core/graph/a.h -> core/graph/b.h -> core/graph/a.h"])
+
+    def test_includes_start_at_the_root(self):
+        self.expect({"core/graph/x.cpp": '#include "graph.h"\n'}, "not written from the repository root")
+
+    def test_includes_exist(self):
+        self.expect({"core/graph/x.cpp": '#include "core/graph/gone.h"\n'}, "does not exist")
+
+    def test_top_level_entries(self):
+        self.expect({"scripts/run.sh": ""}, "scripts: not allowed at the top level")
+
+    def test_headers_open_with_a_comment_and_guard_themselves(self):
+        self.expect({"core/graph/x.h": "#pragma once\n// late\n"}, "opens with a comment")
+        self.expect({"core/graph/x.h": "// What.\n"}, "no #pragma once")
+
+
+if __name__ == "__main__":
+    unittest.main()
