@@ -25,7 +25,7 @@ void append_classifier(ModelBuilder& net, bool dropout_first) {
 // The published widths. The two GPUs of 2012 split conv2, conv4 and conv5 into two groups; without them the
 // convolutions take 1,076,634,144 multiply-accumulates, which is what FPDeep maps.
 Model alexnet_2012(const std::string& name, int64_t groups) {
-  const LocalResponseNorm norm{.size = 5, .alpha = 1e-4, .beta = 0.75, .k = 2.0};
+  const LocalResponseNorm norm{.size = 5, .alpha = 5 * 1e-4, .beta = 0.75, .k = 2.0};  // the paper does not divide its 1e-4 by the size
   ModelBuilder net(name, {3, 227, 227});
   net.conv("conv1", 96, {.kernel = 11, .stride = 4});
   net.relu("relu1");

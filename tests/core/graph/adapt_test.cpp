@@ -3,7 +3,7 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/zoo.h"
-#include "helpers.h"
+#include "tests/core/graph/helpers.h"
 
 namespace millrace {
 namespace {

@@ -1,7 +1,7 @@
 // Order, names, ends, groups and who needs which error.
 #include "core/graph/graph.h"
 
-#include "helpers.h"
+#include "tests/core/graph/helpers.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/base/random.h"
 #include "core/graph/graph.h"
-#include "helpers.h"
+#include "tests/core/graph/helpers.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "core/graph/graph.h"
-#include "helpers.h"
+#include "tests/core/graph/helpers.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/graph/graph.h"
-#include "helpers.h"
+#include "tests/core/graph/helpers.h"
 
 namespace millrace {
 namespace {

@@ -82,13 +82,15 @@ TEST(ModelsCommand, ReadsAModelDocument) {
 }
 
 TEST(ModelsCommand, UnknownNamesAndPathsAreErrors) {
-  for (const std::string name : {"lenet", "nowhere/lenet.textproto"}) try {
+  for (const std::string name : {"lenet", "nowhere/lenet.textproto"}) {
+    try {
       show_model(name, true);
       ADD_FAILURE() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kNotFound);
       EXPECT_THAT(error.what(), testing::HasSubstr(name));
     }
+  }
 }
 
 }  // namespace
