@@ -1,20 +1,17 @@
 #include "core/train/initialize.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <variant>
 
 #include "core/base/check.h"
+#include "core/train/normal_quantile.h"
 
 namespace millrace {
 namespace {
 
-// A draw of 24 bits in [0, 1), spread over [-bound, bound) and rounded as single precision would hold it.
-float symmetric(uint32_t bits, double bound) {
-  const double unit = static_cast<double>(bits >> 8) * 0x1p-24;
-  return static_cast<float>((2.0 * unit - 1.0) * bound);
-}
+// 32 random bits as the middle of one of 2^32 equal parts of (0, 1): symmetric about 1/2, never 0 or 1.
+double unit_from(uint32_t bits) { return (static_cast<double>(bits) + 0.5) * 0x1p-32; }
 
 }  // namespace
 
@@ -60,31 +57,25 @@ void InitialValues::choose(const Layer& layer, const ParameterSpec& parameter, c
   MILLRACE_CHECK(false, "{}: initializer {} is unknown", layer.name, static_cast<int>(layer.initializer));
 }
 
-double InitialValues::at(int64_t element) const {
-  const auto index = static_cast<uint64_t>(element);
+float InitialValues::value_from(uint32_t bits) const {
   switch (distribution_) {
-    case Distribution::kConstant: return scale_;
-    case Distribution::kUniform: return static_cast<double>(symmetric(draw_.bits(index), scale_));
-    case Distribution::kNormal: return static_cast<double>(static_cast<float>(draw_.normal(index) * scale_));
+    case Distribution::kConstant: break;
+    case Distribution::kUniform: return static_cast<float>((2.0 * unit_from(bits) - 1.0) * scale_);
+    case Distribution::kNormal: return static_cast<float>(normal_quantile(unit_from(bits)) * scale_);
   }
-  return 0;
+  return static_cast<float>(scale_);
 }
+
+double InitialValues::at(int64_t element) const { return static_cast<double>(value_from(draw_.bits(static_cast<uint64_t>(element)))); }
 
 template <typename Value>
 void InitialValues::fill_values(std::span<Value> host, uint64_t first) const {
-  switch (distribution_) {
-    case Distribution::kConstant: std::ranges::fill(host, static_cast<Value>(scale_)); return;
-    case Distribution::kNormal:
-      for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<Value>(at(static_cast<int64_t>(first + i)));
-      return;
-    case Distribution::kUniform: break;
-  }
   // Four neighbours share a block of the generator: one block per four elements instead of one each.
   std::array<uint32_t, 4> block{};
   for (size_t i = 0; i < host.size(); ++i) {
     const uint64_t element = first + i;
     if (i == 0 || element % 4 == 0) block = draw_.block(element / 4);
-    host[i] = static_cast<Value>(symmetric(block[element % 4], scale_));
+    host[i] = static_cast<Value>(value_from(block[element % 4]));
   }
 }
 

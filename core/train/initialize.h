@@ -18,8 +18,8 @@
 // | kXavierUniform  | uniform within +-sqrt(6 / (in + out))         |
 // | kTorchUniform   | uniform within +-1/sqrt(in), PyTorch's own; recurrent cells +-1/sqrt(hidden); embeddings normal(0, 1) |
 // | kZero           | 0                                             |
-// Plain values, thread safe. Limits: normal values go through the C library's log and cos, so they agree between
-// machines to the last bit only as far as those do.
+// Plain values, thread safe. A normal value comes from one draw through the quantile function (normal_quantile.h).
+// Limits: 32 random bits per element, so normal values end at 6.3 deviations.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,7 @@ class InitialValues {
  private:
   enum class Distribution { kConstant, kUniform, kNormal };
   void choose(const Layer& layer, const ParameterSpec& parameter, const Fans& fans);
+  float value_from(uint32_t bits) const;
   template <typename Value>
   void fill_values(std::span<Value> host, uint64_t first) const;
 
