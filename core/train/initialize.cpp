@@ -17,7 +17,7 @@ double unit_from(uint32_t bits) { return (static_cast<double>(bits) + 0.5) * 0x1
 
 Fans fans_of(const ParameterSpec& weight) {
   const auto& dimensions = weight.dimensions;
-  MILLRACE_CHECK(dimensions.size() >= 2, "{} has {} dimensions; only a weight [out][in]... has fans", weight.tensor, dimensions.size());
+  if (dimensions.size() < 2) return {};
   int64_t kernel = 1;
   for (size_t i = 2; i < dimensions.size(); ++i) kernel *= dimensions[i];
   return {dimensions[1] * kernel, dimensions[0] * kernel};
@@ -26,7 +26,7 @@ Fans fans_of(const ParameterSpec& weight) {
 InitialValues::InitialValues(const Layer& layer, const ParameterSpec& parameter, const Fans& fans, uint64_t seed)
     : draw_(seed, stream_id("initialize", layer.name + "." + parameter.tensor)) {
   MILLRACE_CHECK(fans.in > 0 && fans.out > 0, "{}.{}: fans {} and {}", layer.name, parameter.tensor, fans.in, fans.out);
-  choose(layer, parameter, fans);
+  choose(layer, parameter, parameter.dimensions.size() < 2 ? fans : fans_of(parameter));
 }
 
 void InitialValues::choose(const Layer& layer, const ParameterSpec& parameter, const Fans& fans) {

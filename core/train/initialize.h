@@ -37,12 +37,14 @@ struct Fans {
   int64_t out = 1;
   bool operator==(const Fans&) const = default;
 };
-// Of a weight [out][in][kernel ...]: in x kernel and out x kernel, as PyTorch counts.
+// Of a weight [out][in][kernel ...]: in x kernel and out x kernel, as PyTorch counts. A tensor of one dimension holds a
+// number per channel: one in, one out.
 Fans fans_of(const ParameterSpec& weight);
 
 class InitialValues {
  public:
-  // `fans` are those of the layer's weight, for its bias too.
+  // `fans` are those of the layer's first weight; a tensor of one dimension, a bias, is drawn with them, every other
+  // with its own.
   InitialValues(const Layer& layer, const ParameterSpec& parameter, const Fans& fans, uint64_t seed);
 
   double at(int64_t element) const;

@@ -42,6 +42,7 @@ double moment(const std::vector<double>& values, int order) {
 TEST(Fans, CountTheKernelOnBothSides) {
   EXPECT_EQ(fans_of(kWeight), (Fans{32 * 25, 64 * 25}));
   EXPECT_EQ(fans_of({.tensor = "weight", .dimensions = {10, 84}}), (Fans{84, 10}));
+  EXPECT_EQ(fans_of({.tensor = "weight", .dimensions = {10}}), (Fans{1, 1}));
 }
 
 // 51200 draws: the mean lies within 5 sigma = 5 deviation / sqrt(51200) of 0, the variance within 2.5% (the standard
@@ -96,6 +97,14 @@ TEST(Initialize, BatchNormStartsAsTheIdentity) {
          {std::pair("weight", 1.0), std::pair("bias", 0.0), std::pair("running_mean", 0.0), std::pair("running_var", 1.0)})
       EXPECT_EQ(InitialValues(layer, {.tensor = tensor, .dimensions = {8}}, {1, 1}, 3).at(5), expected) << tensor;
   }
+}
+
+// A recurrent cell has two weights of different widths: each goes by its own.
+TEST(Initialize, EveryWeightGoesByItsOwnFans) {
+  const Layer cell = layer_of(Initializer::kHeNormal, Recurrent{.hidden = 100}, "rnn");
+  std::vector<double> values(10000);
+  InitialValues(cell, {.tensor = "weight_hh", .dimensions = {100, 100}}, {25, 100}, 1).fill(std::span<double>(values));
+  EXPECT_NEAR(moment(values, 2), 0.02, 0.001);
 }
 
 TEST(Initialize, RecurrentCellsAndEmbeddingsFollowPyTorch) {
