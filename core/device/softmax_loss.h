@@ -7,9 +7,10 @@
 //   loss.error(out, labels, error_scale, add, input_error);
 //
 // The loss of a sample is the sum over its positions of log(sum exp) - logit of the label, with the largest logit
-// taken out first, so that nothing overflows; its error is (probability - one-hot) * error_scale. A sample counts as
-// correct when the first largest logit of its LAST position is the label's.
-// Fails with kMismatch when there are not as many labels as positions or a label is not a class.
+// taken out first, so that nothing overflows; its error is (probability - one-hot) * error_scale. Positions labelled
+// kNoLabel have neither loss nor error. A sample counts when it has a label, and as correct when the first largest
+// logit of its LAST labelled position is the label's.
+// Fails with kMismatch when there are not as many labels as positions or a label is neither a class nor kNoLabel.
 #pragma once
 
 #include <cmath>
@@ -42,16 +43,23 @@ class SoftmaxLoss {
 
   void add_score(std::span<const T> logits, std::span<const int32_t> labels, Score& score) const {
     check(labels);
-    for_each_position([&](int64_t sample, int64_t position, int64_t at) {
-      const T* x = logits.data() + at;
-      const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
-      const int64_t guess = predicted(x);
-      T sum = 0;
-      for (int64_t c = 0; c < classes_; ++c) sum += std::exp(x[c * positions_] - x[guess * positions_]);
-      score.loss += static_cast<double>(std::log(sum) - (x[label * positions_] - x[guess * positions_]));
-      if (position == positions_ - 1) score.correct += guess == label ? 1 : 0;
-    });
-    score.samples += batch_;
+    for (int64_t sample = 0; sample < batch_; ++sample) {
+      bool labelled = false;
+      bool correct = false;
+      for (int64_t position = 0; position < positions_; ++position) {
+        const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
+        if (label == kNoLabel) continue;
+        const T* x = logits.data() + sample * classes_ * positions_ + position;
+        const int64_t guess = predicted(x);
+        T sum = 0;
+        for (int64_t c = 0; c < classes_; ++c) sum += std::exp(x[c * positions_] - x[guess * positions_]);
+        score.loss += static_cast<double>(std::log(sum) - (x[label * positions_] - x[guess * positions_]));
+        labelled = true;
+        correct = guess == label;
+      }
+      score.samples += labelled ? 1 : 0;
+      score.correct += correct ? 1 : 0;
+    }
   }
 
   void error(std::span<const T> probabilities, std::span<const int32_t> labels, double error_scale, bool add, std::span<T> errors) const {
@@ -60,7 +68,8 @@ class SoftmaxLoss {
     for_each_position([&](int64_t sample, int64_t position, int64_t at) {
       const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
       for (int64_t c = 0; c < classes_; ++c) {
-        const T error = (probabilities.data()[at + c * positions_] - (c == label ? T{1} : T{0})) * scale;
+        const T distance = probabilities.data()[at + c * positions_] - (c == label ? T{1} : T{0});
+        const T error = label == kNoLabel ? T{0} : distance * scale;
         T& slot = errors.data()[at + c * positions_];
         slot = add ? slot + error : error;
       }
@@ -87,7 +96,7 @@ class SoftmaxLoss {
       fail(ErrorCode::kMismatch, "layer \"{}\": {} labels for {} samples of {} positions; one label per position is needed", layer_,
            labels.size(), batch_, positions_);
     for (const int32_t label : labels)
-      if (label < 0 || label >= classes_)
+      if (label != kNoLabel && (label < 0 || label >= classes_))
         fail(ErrorCode::kMismatch, "layer \"{}\": label {}, but the network tells {} classes apart; adapt its last layer to the data",
              layer_, label, classes_);
   }

@@ -264,7 +264,7 @@ inline CaseData data_of(const OperationCase& c) {
       data.parameters.push_back(std::move(values));
     } else {
       if (parameter.tensor == "running_var")
-        for (double& value : values) value = 0.5 + std::abs(value);
+        for (double& value : values) value = static_cast<double>(static_cast<float>(0.5 + std::abs(value)));
       data.state.push_back(std::move(values));
     }
   }

@@ -187,6 +187,28 @@ TEST(Softmax, LargeLogitsDoNotOverflow) {
   EXPECT_NEAR(result.input_errors[0][2], -1 * 0.25, 1e-12);  // error scale 0.25
 }
 
+TEST(Softmax, SamplesWithoutALabelAreLeftOut) {
+  Fixture f(SoftmaxCrossEntropy{}, {{2, 1, 1}}, 3);
+  f.data.inputs[0] = {0, 0, 5, 9, 0, 0};
+  f.data.labels = {1, kNoLabel, 0};
+  const CaseResult result = f.run();
+  EXPECT_NEAR(result.score.loss, 2 * std::log(2), 1e-12);
+  EXPECT_EQ(result.score.samples, 2);
+  EXPECT_EQ(result.score.correct, 1);
+  EXPECT_THAT(result.input_errors[0], ElementsAre(0.125, -0.125, 0, 0, -0.125, 0.125));
+}
+
+// Of a sequence the last labelled step decides whether it is correct.
+TEST(Softmax, SequencesSumOverTheirLabelledSteps) {
+  Fixture f(SoftmaxCrossEntropy{}, {{2, 3, 1}}, 1);
+  f.data.inputs[0] = {0, 7, 9, /* class 1 */ 0, 0, 0};
+  f.data.labels = {1, 0, kNoLabel};
+  const CaseResult result = f.run();
+  EXPECT_NEAR(result.score.loss, std::log(2) + std::log1p(std::exp(-7)), 1e-12);
+  EXPECT_EQ(result.score.samples, 1);
+  EXPECT_EQ(result.score.correct, 1);
+}
+
 TEST(Softmax, ErrorsNameTheLabelAndTheClasses) {
   Fixture f(SoftmaxCrossEntropy{}, {{10, 1, 1}}, 2);
   f.data.labels = {3, 10};
