@@ -115,7 +115,8 @@ int64_t full_elements(const ParameterSlice& slice) {
 
 void check_sizes(const ParameterSlice& slice, size_t full, size_t part) {
   MILLRACE_CHECK(static_cast<int64_t>(full) == full_elements(slice) && static_cast<int64_t>(part) == slice.elements,
-                 "slice of {}: {} and {} elements given, {} and {} expected", slice.tensor, full, part, full_elements(slice), slice.elements);
+                 "slice of {}: {} and {} elements given, {} and {} expected", slice.tensor, full, part, full_elements(slice),
+                 slice.elements);
 }
 
 }  // namespace

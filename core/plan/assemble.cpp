@@ -76,8 +76,8 @@ class HomeList {
     int64_t covered = 0;
     for (const ParameterHome& slice : slices) {
       if (slice.offset < covered || slice.offset + slice.count > elements)
-        fail(ErrorCode::kMalformed, "home of {}.{} on device {}: [{}, {}) overlaps another or passes the shard's {} elements", layer, tensor,
-             user, slice.offset, slice.offset + slice.count, elements);
+        fail(ErrorCode::kMalformed, "home of {}.{} on device {}: [{}, {}) overlaps another or passes the shard's {} elements", layer,
+             tensor, user, slice.offset, slice.offset + slice.count, elements);
       local(layer, tensor, covered, slice.offset, user);
       homes_.push_back(slice);
       covered = slice.offset + slice.count;
@@ -144,8 +144,7 @@ Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<S
     fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", request.mini_batch,
          request.micro_batch);
   plan.links = links_of(request.cluster);
-  plan.windows =
-      request.windows.empty() ? default_windows(plan.devices(), plan.alignment, plan.micro_batches()) : request.windows;
+  plan.windows = request.windows.empty() ? default_windows(plan.devices(), plan.alignment, plan.micro_batches()) : request.windows;
   plan.shards = std::move(shards);
   plan.groups = groups_of(graph, plan.shards);
   plan.homes = homes_of(plan, graph, request.remote_homes);
@@ -183,8 +182,8 @@ void check_cut(const Graph& graph, const Cut& cut, const Extent& extent, Split s
     fail(ErrorCode::kUsage, "cut at channel {} (+{} outputs) does not fall inside layer \"{}\" ({} inputs, {} outputs)", cut.channel,
          cut.outputs, layer, extent.inputs, extent.outputs);
   if (extent.conv_groups > 1 && cut.channel % (extent.outputs / extent.conv_groups) != 0)
-    fail(ErrorCode::kUsage, "cut at channel {} falls inside a group of the grouped convolution \"{}\"; cut at a multiple of {}", cut.channel,
-         layer, extent.outputs / extent.conv_groups);
+    fail(ErrorCode::kUsage, "cut at channel {} falls inside a group of the grouped convolution \"{}\"; cut at a multiple of {}",
+         cut.channel, layer, extent.outputs / extent.conv_groups);
 }
 
 // The blocks between two positions (channel, outputs) of one group.

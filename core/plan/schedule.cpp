@@ -255,7 +255,7 @@ class ScheduleRun {
     return {action.kind, action.index, action.chunk, action.kind == ActionKind::kValidate ? action.version : 0};
   }
   const Action& current(size_t device) const { return lists_[device][next_[device]]; }
-  bool done(size_t device, ActionKind kind, const Action& like) const { 
+  bool done(size_t device, ActionKind kind, const Action& like) const {
     return done_[device].contains({kind, like.index, like.chunk, kind == ActionKind::kValidate ? like.version : 0});
   }
 

@@ -47,7 +47,8 @@ void check_links(const Plan& plan) {
     const Link& link = plan.links[i];
     if (link.from != static_cast<int64_t>(i) || link.to != link.from + 1)
       malformed("links[{}]: joins {} and {}, expected {} and {}", i, link.from, link.to, i, i + 1);
-    if (link.forward_bits_per_second <= 0) malformed("links[{}].forward_bits_per_second: {} must be positive", i, link.forward_bits_per_second);
+    if (link.forward_bits_per_second <= 0)
+      malformed("links[{}].forward_bits_per_second: {} must be positive", i, link.forward_bits_per_second);
     if (link.backward_bits_per_second <= 0)
       malformed("links[{}].backward_bits_per_second: {} must be positive", i, link.backward_bits_per_second);
     if (link.latency_picoseconds < 0) malformed("links[{}].latency_picoseconds: {} must not be negative", i, link.latency_picoseconds);
@@ -100,8 +101,7 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
         malformed("layer \"{}\": blocks {} x {} and {} x {} overlap", group.layer, text_of(blocks[i].inputs), text_of(blocks[i].outputs),
                   text_of(blocks[j].inputs), text_of(blocks[j].outputs));
   const int64_t expected = inputs / conv_groups * outputs;
-  if (area != expected)
-    malformed("layer \"{}\": its shards cover {} of {} input-output channel pairs", group.layer, area, expected);
+  if (area != expected) malformed("layer \"{}\": its shards cover {} of {} input-output channel pairs", group.layer, area, expected);
   if (std::holds_alternative<Recurrent>(node.layer.operation) && group.shards.size() > 1)
     malformed("layer \"{}\": a recurrent layer stays whole on one device, the plan gives it {} shards", group.layer, group.shards.size());
 }
@@ -114,7 +114,8 @@ void check_groups(const Plan& plan, const Graph& graph) {
     const LayerGroup& layers = graph.groups()[g];
     std::vector<std::string> after;
     for (const int64_t node : layers.after) after.push_back(graph.node(node).layer.name);
-    if (after != group.after) malformed("groups[{}].after (layer \"{}\") does not list the layers that follow it in the model", g, group.layer);
+    if (after != group.after)
+      malformed("groups[{}].after (layer \"{}\") does not list the layers that follow it in the model", g, group.layer);
     for (size_t i = 0; i < group.shards.size(); ++i) {
       const Shard& shard = plan.shards[static_cast<size_t>(group.shards[i])];
       ++seen[static_cast<size_t>(group.shards[i])];
@@ -138,7 +139,8 @@ void check_homes(const Plan& plan, const Graph& graph) {
   std::map<User, std::vector<std::pair<int64_t, int64_t>>> slices;
   for (size_t i = 0; i < plan.homes.size(); ++i) {
     const ParameterHome& home = plan.homes[i];
-    if (home.home < 0 || home.home >= plan.devices()) malformed("homes[{}].home: {} is not one of {} devices", i, home.home, plan.devices());
+    if (home.home < 0 || home.home >= plan.devices())
+      malformed("homes[{}].home: {} is not one of {} devices", i, home.home, plan.devices());
     if (home.offset < 0 || home.count < 1) malformed("homes[{}]: [{}, +{}) is not a slice", i, home.offset, home.count);
     if (graph.find(home.layer) < 0) malformed("homes[{}].layer: \"{}\" is not a layer of the model", i, home.layer);
     slices[{home.layer, home.tensor, home.user}].push_back({home.offset, home.count});
@@ -185,8 +187,8 @@ void check_homes(const Plan& plan, const Graph& graph) {
 }
 
 std::string flow_text(const Flow& flow) {
-  return fmt::format("link {} {} {} {} {} ({} per sample, {} per pass)", flow.link, name_of(flow.direction), name_of(flow.stream), flow.tensor,
-                     text_of(flow.channels), flow.elements_per_sample, flow.elements_per_pass);
+  return fmt::format("link {} {} {} {} {} ({} per sample, {} per pass)", flow.link, name_of(flow.direction), name_of(flow.stream),
+                     flow.tensor, text_of(flow.channels), flow.elements_per_sample, flow.elements_per_pass);
 }
 
 void check_flows(const Plan& plan, const Graph& graph) {
@@ -194,8 +196,7 @@ void check_flows(const Plan& plan, const Graph& graph) {
   for (size_t i = 0; i < std::max(expected.size(), plan.flows.size()); ++i) {
     if (i >= plan.flows.size()) malformed("flows: {} is missing", flow_text(expected[i]));
     if (i >= expected.size()) malformed("flows[{}]: {} follows from nothing in the plan", i, flow_text(plan.flows[i]));
-    if (!(plan.flows[i] == expected[i]))
-      malformed("flows[{}]: {} should be {}", i, flow_text(plan.flows[i]), flow_text(expected[i]));
+    if (!(plan.flows[i] == expected[i])) malformed("flows[{}]: {} should be {}", i, flow_text(plan.flows[i]), flow_text(expected[i]));
   }
 }
 

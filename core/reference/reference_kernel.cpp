@@ -91,17 +91,19 @@ void ReferenceKernel<T>::parameter_gradient(const GradientArguments& arguments) 
   std::vector<std::unique_ptr<Tensor>> gradients = make_parameters();
   std::vector<Tensor*> pointers;
   for (const auto& gradient : gradients) pointers.push_back(gradient.get());
-  MILLRACE_CHECK(arguments.gradients.size() == gradients.size(), "{}: {} gradients, expected {}", spec_.layer, arguments.gradients.size(),
-                 gradients.size());
+  // A frozen layer is asked only to commit its statistics.
+  const bool wanted = !arguments.gradients.empty();
+  MILLRACE_CHECK(!wanted || arguments.gradients.size() == gradients.size(), "{}: {} gradients, expected {}", spec_.layer,
+                 arguments.gradients.size(), gradients.size());
   GradientArguments alone = arguments;
   alone.gradients = pointers;
   add_gradients(alone);
-  for (size_t g = 0; g < gradients.size(); ++g) {
+  for (size_t g = 0; wanted && g < gradients.size(); ++g) {
     auto& target = own<T>(arguments.gradients[g]);
     const auto& gradient = own<T>(gradients[g].get());
     MILLRACE_CHECK(target.shape() == gradient.shape(), "{}: gradient {} is {}, expected {}", spec_.layer, g, text_of(target.shape()),
                    text_of(gradient.shape()));
-    for (int64_t i = 0; i < target.elements(); ++i) target[i] += gradient[i];
+    for (int64_t i = 0; i < target.elements(); ++i) target[i] = arguments.adds ? target[i] + gradient[i] : gradient[i];
   }
 }
 

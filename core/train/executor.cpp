@@ -39,9 +39,9 @@ ChannelRange within(const Value& value, const ChannelRange& channels) {
 struct SegmentExecutor::StepRun {
   std::unique_ptr<Kernel> kernel;  // null for receive, load, send
   bool trained = false;
-  bool back = false;               // E has something to do
-  bool slices_input = false;       // compute: the block reads part of the value
-  bool slices_output = false;      // compute: the block adds to part of the sum
+  bool back = false;                   // E has something to do
+  bool slices_input = false;           // compute: the block reads part of the value
+  bool slices_output = false;          // compute: the block adds to part of the sum
   std::vector<ParameterSlice> slices;  // trained, then state
   std::vector<TensorPointer> parameters, gradients, state;
   std::vector<std::vector<TensorPointer>> optimizer;  // [parameter][slot]
@@ -52,9 +52,9 @@ struct SegmentExecutor::StepRun {
 
 struct SegmentExecutor::Slot {
   std::vector<TensorPointer> values;
-  std::vector<TensorPointer> keeps;          // per step
-  std::vector<TensorPointer> input_slices;   // per step, where the block reads part of a value
-  std::vector<TensorPointer> output_slices;  // per step, where it adds to part of a sum
+  std::vector<TensorPointer> keeps;                // per step
+  std::vector<TensorPointer> input_slices;         // per step, where the block reads part of a value
+  std::vector<TensorPointer> output_slices;        // per step, where it adds to part of a sum
   std::vector<std::vector<const Tensor*>> inputs;  // per step
 };
 
@@ -292,8 +292,9 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   run.kernel->error_back(arguments);
   if (through_slice) {
     const Value& value = program_.values[static_cast<size_t>(step.inputs[0])];
-    device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]), *errors.errors[static_cast<size_t>(step.inputs[0])],
-                          within(value, step.block.inputs).begin, step.error_adds[0] != 0);
+    device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]),
+                          *errors.errors[static_cast<size_t>(step.inputs[0])], within(value, step.block.inputs).begin,
+                          step.error_adds[0] != 0);
   }
 }
 

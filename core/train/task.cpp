@@ -55,7 +55,8 @@ TrainingTask prepare_task(const Job& job) {
   task.notes = std::move(adapted.notes);
   task.graph = std::make_unique<Graph>(std::move(adapted.model));
   if (task.graph->loss() < 0)
-    fail(ErrorCode::kUsage, "model \"{}\" has no loss layer, so it cannot be trained; end it with softmax_cross_entropy", task.graph->model().name);
+    fail(ErrorCode::kUsage, "model \"{}\" has no loss layer, so it cannot be trained; end it with softmax_cross_entropy",
+         task.graph->model().name);
 
   PlanRequest request;
   request.cluster = find_cluster(job.cluster);

@@ -134,7 +134,8 @@ double Trainer::clip_scale(UpdateArguments& arguments) {
 void Trainer::report_non_finite(int64_t s) {
   const std::string layer = segment_.first_non_finite(s);
   fail(ErrorCode::kNumeric,
-       "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm). The last checkpoint is intact",
+       "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm). The last checkpoint is "
+       "intact",
        step_ + 1, layer.empty() ? std::string() : fmt::format("; the first layer whose output is not is \"{}\"", layer),
        learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs));
 }
@@ -200,9 +201,9 @@ void Trainer::report_progress(bool epoch_end) {
                    {"loss", mean(score.loss, score.samples)},
                    {"accuracy", mean(static_cast<double>(score.correct), score.samples)},
                    {"samples", score.samples},
-                   {"learning_rate", learning_rate_at(task_.job.learning_rate,
-                                                      static_cast<double>(step_ - 1) / static_cast<double>(task_.updates_per_epoch()),
-                                                      task_.job.epochs)}};
+                   {"learning_rate",
+                    learning_rate_at(task_.job.learning_rate,
+                                     static_cast<double>(step_ - 1) / static_cast<double>(task_.updates_per_epoch()), task_.job.epochs)}};
   if (!epoch_end) {
     const double seconds = training_seconds_ - recorded_seconds_;
     recorded_seconds_ = training_seconds_;

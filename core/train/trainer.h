@@ -39,7 +39,7 @@ struct Evaluation {
   double loss = 0;      // mean per sample
   double accuracy = 0;  // 0 to 1
   int64_t samples = 0;
-  double seconds = 0;   // measured
+  double seconds = 0;  // measured
 };
 
 struct TrainingOutcome {
@@ -55,7 +55,7 @@ struct TrainingOutcome {
 
 // What a training would take, before it starts.
 struct TrainingForecast {
-  SegmentMemory memory;          // of the tensors, exact
+  SegmentMemory memory;  // of the tensors, exact
   int64_t updates_per_epoch = 0;
   int64_t total_updates = 0;
   double seconds_per_update = 0;  // measured over `measured_updates`

@@ -38,8 +38,8 @@ struct Loaded {
     const Model model = parse_model(content.model_text, "model.textproto");
     AdaptedModel adapted = adapt(model, data.test.shape, data.test.classes);
     if (!(adapted.model == model))
-      fail(ErrorCode::kMismatch, "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes", text_of(model.input),
-           Graph(model).classes(), data.test.name, text_of(data.test.shape), data.test.classes);
+      fail(ErrorCode::kMismatch, "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes",
+           text_of(model.input), Graph(model).classes(), data.test.name, text_of(data.test.shape), data.test.classes);
     transform = adapted.transform;
     graph = std::make_unique<Graph>(model);
     PlanRequest request;
@@ -72,7 +72,7 @@ int eval(const Flags& flags) {
   const Dataset& data = loaded.part(flags);
   const Evaluation result = evaluate(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform);
   if (flags.json) {
-    const nlohmann::ordered_json line = {{"event", "evaluation"},     {"step", loaded.content.facts.step}, {"loss", result.loss},
+    const nlohmann::ordered_json line = {{"event", "evaluation"},       {"step", loaded.content.facts.step}, {"loss", result.loss},
                                          {"accuracy", result.accuracy}, {"samples", result.samples},         {"seconds", result.seconds}};
     fmt::print("{}\n", line.dump());
     return 0;
@@ -92,23 +92,23 @@ int predict(const Flags& flags) {
   if (!flags.json) fmt::print("{:>8}  {:<16} {:<16} {}\n", "sample", "predicted", "label", "probability");
   int64_t shown = 0;
   int64_t right = 0;
-  evaluate(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform,
-           [&](int64_t sample, int32_t label, std::span<const float> scores) {
-             const auto best = std::max_element(scores.begin(), scores.end());
-             double sum = 0;
-             for (const float score : scores) sum += std::exp(static_cast<double>(score - *best));
-             const int64_t predicted = best - scores.begin();
-             right += predicted == label ? 1 : 0;
-             if (flags.count > 0 && shown++ >= flags.count) return;
-             if (flags.json) {
-               const nlohmann::ordered_json line = {
-                   {"sample", sample}, {"predicted", predicted}, {"label", label}, {"probability", 1 / sum}};
-               fmt::print("{}\n", line.dump());
-             } else {
-               fmt::print("{:>8}  {:<16} {:<16} {:.4f}{}\n", sample, class_name(data, predicted), class_name(data, label), 1 / sum,
-                          predicted == label ? "" : "   wrong");
-             }
-           });
+  evaluate(
+      *loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform,
+      [&](int64_t sample, int32_t label, std::span<const float> scores) {
+        const auto best = std::max_element(scores.begin(), scores.end());
+        double sum = 0;
+        for (const float score : scores) sum += std::exp(static_cast<double>(score - *best));
+        const int64_t predicted = best - scores.begin();
+        right += predicted == label ? 1 : 0;
+        if (flags.count > 0 && shown++ >= flags.count) return;
+        if (flags.json) {
+          const nlohmann::ordered_json line = {{"sample", sample}, {"predicted", predicted}, {"label", label}, {"probability", 1 / sum}};
+          fmt::print("{}\n", line.dump());
+        } else {
+          fmt::print("{:>8}  {:<16} {:<16} {:.4f}{}\n", sample, class_name(data, predicted), class_name(data, label), 1 / sum,
+                     predicted == label ? "" : "   wrong");
+        }
+      });
   if (!flags.json) fmt::print("{} of {} right\n", right, data.size());
   return 0;
 }

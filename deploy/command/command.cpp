@@ -22,9 +22,12 @@ double parse_duration(std::string_view text, std::string_view flag) {
     double unit = 1;
     at = rest;
     if (at != end) {
-      if (*at == 'h') unit = 3600;
-      else if (*at == 'm') unit = 60;
-      else good = *at == 's';
+      if (*at == 'h')
+        unit = 3600;
+      else if (*at == 'm')
+        unit = 60;
+      else
+        good = *at == 's';
       ++at;
     }
     seconds += amount * unit;

@@ -22,6 +22,6 @@ struct DeviceOptions {
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
 // What a run's numbers depend on besides plan and seed, for its fingerprint.
-std::map<std::string, std::string> fingerprint_of(Device& device, const DeviceOptions& options);
+std::map<std::string, std::string> fingerprint_of(std::string_view kind, Device& device, const DeviceOptions& options);
 
 }  // namespace millrace

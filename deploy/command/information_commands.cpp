@@ -44,7 +44,8 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
 void add_completion_command(CLI::App& app, Invocation& invocation) {
   auto shell = std::make_shared<std::string>("bash");
   CLI::App* command = app.add_subcommand("completion", "a script that lets the shell complete millrace's words");
-  command->footer("\nExamples:\n  source <(millrace completion bash)\n  millrace completion fish > ~/.config/fish/completions/millrace.fish\n");
+  command->footer(
+      "\nExamples:\n  source <(millrace completion bash)\n  millrace completion fish > ~/.config/fish/completions/millrace.fish\n");
   command->add_option("shell", *shell, "bash, zsh or fish [bash]");
   command->callback([shell, &app, &invocation] { invocation.run = [shell, &app] { return print_completion(app, *shell); }; });
 }

@@ -53,9 +53,10 @@ int report(const CLI::ParseError& error, const CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Millrace trains CNNs and RNNs as one deep pipeline over a ring of FPGAs and GPUs,\n"
-               "plans that pipeline offline, and simulates it at cluster scale.",
-               "millrace");
+  CLI::App app(
+      "Millrace trains CNNs and RNNs as one deep pipeline over a ring of FPGAs and GPUs,\n"
+      "plans that pipeline offline, and simulates it at cluster scale.",
+      "millrace");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string(millrace::kVersion));
   std::string log_level = "info";

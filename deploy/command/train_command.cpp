@@ -112,7 +112,8 @@ void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, 
   const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
   const SegmentMemory& memory = forecast.memory;
   fmt::print("{} on {}, {} device(s), {}\n", task.plan.model.name, task.job.data, task.plan.devices(), device.description());
-  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(), task.plan.micro_batch);
+  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(),
+             task.plan.micro_batch);
   fmt::print("  parameters            {}\n", task.graph->parameter_count());
   fmt::print("  updates               {} per epoch, {} in all\n", forecast.updates_per_epoch, forecast.total_updates);
   fmt::print("  time per epoch        {:.1f} s, {:.1f} s in all (measured over {} updates, evaluation not included)\n", epoch_seconds,
@@ -120,7 +121,8 @@ void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, 
   fmt::print("  memory per rank       {} (exact, of the tensors)\n", bytes_text(memory.total()));
   fmt::print("    parameters          {}\n    gradients           {}\n    optimizer           {}\n", bytes_text(memory.parameter_bytes),
              bytes_text(memory.gradient_bytes), bytes_text(memory.optimizer_bytes));
-  fmt::print("    activations         {}\n    errors              {}\n", bytes_text(memory.activation_bytes), bytes_text(memory.error_bytes));
+  fmt::print("    activations         {}\n    errors              {}\n", bytes_text(memory.activation_bytes),
+             bytes_text(memory.error_bytes));
 }
 
 std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
@@ -155,10 +157,11 @@ int train(const TrainFlags& flags) {
   const TrainingTask task = prepare_task(job);
   for (const std::string& note : task.notes) log::info("{}", note);
   const DeviceOptions device_options{.threads = static_cast<int>(job.threads), .kernel_table = flags.kernel_table};
-  const std::unique_ptr<Device> device = open_device(task.plan.cluster.devices.front().device, device_options);
+  const std::string& kind = task.plan.cluster.devices.front().device;
+  const std::unique_ptr<Device> device = open_device(kind, device_options);
 
   TrainerOptions options;
-  options.fingerprint = fingerprint_of(*device, device_options);
+  options.fingerprint = fingerprint_of(kind, *device, device_options);
   options.resume = flags.resume;
   options.log_every = flags.log_every;
   options.stop = &stop_requested;
@@ -177,8 +180,8 @@ int train(const TrainFlags& flags) {
   std::signal(SIGINT, request_stop);
   const TrainingOutcome outcome = trainer.run();
   if (flags.json) return 0;
-  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.1f} epochs)\n", task.plan.model.name, job.data,
-             100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
+  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.1f} epochs)\n", task.plan.model.name,
+             job.data, 100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
   fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
              outcome.reason, outcome.weights_digest);
   if (!job.out.empty()) fmt::print("run folder: {}\n", job.out);
@@ -194,7 +197,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   const std::string what = "What to train";
   command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what);
   command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [lenet5]")->group(what);
-  command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")->group(what);
+  command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
+      ->group(what);
   command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what);
   command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what);
   const std::string how = "How long and how";

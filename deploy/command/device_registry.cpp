@@ -1,0 +1,60 @@
+#include "deploy/command/device_registry.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "core/base/build_info.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/cpu/cpu_device.h"
+#include "core/reference/reference_device.h"
+
+namespace millrace {
+namespace {
+
+struct DeviceKind {
+  std::string name;
+  std::function<std::unique_ptr<Device>(const DeviceOptions&)> open;
+  // Adds what this kind's numbers depend on.
+  std::function<void(const DeviceOptions&, std::map<std::string, std::string>&)> fingerprint;
+};
+
+CpuOptions cpu_options(const DeviceOptions& options) { return {.threads = options.threads, .kernel_table = options.kernel_table}; }
+
+const std::vector<DeviceKind>& kinds() {
+  static const std::vector<DeviceKind> all = {
+      {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
+       [](const DeviceOptions& options, auto& facts) {
+         facts["kernel_table"] = kernel_table_digest(cpu_options(options));
+         facts["threads_per_rank"] = fmt::format("{}", options.threads);
+       }},
+      {"reference", [](const DeviceOptions&) { return make_reference_device(ElementType::kFloat32); }, [](const DeviceOptions&, auto&) {}},
+      {"reference64", [](const DeviceOptions&) { return make_reference_device(ElementType::kFloat64); }, [](const DeviceOptions&, auto&) {}},
+  };
+  return all;
+}
+
+const DeviceKind& kind_of(std::string_view name) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : kinds()) {
+    if (kind.name == name) return kind;
+    known.push_back(kind.name);
+  }
+  fail(ErrorCode::kNotFound, "this build cannot compute on a device of kind \"{}\"{}", name, suggestion(name, known));
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options) { return kind_of(kind).open(options); }
+
+std::map<std::string, std::string> fingerprint_of(std::string_view kind, Device& device, const DeviceOptions& options) {
+  std::map<std::string, std::string> facts = {{"millrace", std::string(kVersion)},
+                                              {"compiler", std::string(kCompiler)},
+                                              {"compiler_flags", std::string(kCompilerFlags)},
+                                              {"device", device.description()}};
+  kind_of(kind).fingerprint(options, facts);
+  return facts;
+}
+
+}  // namespace millrace
