@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 
@@ -83,7 +84,7 @@ void Mutator::change_bytes(std::string& text) {
       const uint64_t value = kIntegers[below(kIntegers.size())];
       std::array<char, sizeof value> bytes;
       std::memcpy(bytes.data(), &value, sizeof value);
-      if (below(2) == 0) std::reverse(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(width));
+      if (below(2) == 0) std::reverse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(width));
       std::memcpy(text.data() + at, bytes.data(), width);
     }
   }

@@ -1,0 +1,66 @@
+// Rules between the fields of a job. Those that a flag may still mend hold only in validate(), once all is known.
+#include <algorithm>
+
+#include "core/documents/job_fields.h"
+
+namespace millrace {
+namespace text {
+
+void Fields<LearningRate>::check(const LearningRate& rate, const Path& where) {
+  const auto falls = std::adjacent_find(rate.step_epochs.begin(), rate.step_epochs.end(), [](double a, double b) { return b <= a; });
+  if (falls == rate.step_epochs.end()) return;
+  const auto at = static_cast<size_t>(falls - rate.step_epochs.begin()) + 1;
+  Path(where, "step_epochs", at).fail("{} must be above the {} before it", rate.step_epochs[at], *falls);
+}
+
+void Codec<Job>::check(const Job& job, const Path& where) {
+  FieldChecker<Job> checker(job, where);
+  Fields<Job>::visit(checker);
+  size_t place = 0;
+  for (const auto& [layer, device] : job.pins) {
+    Codec<Pin>::check({layer, device}, Path(where, "pins", place));
+    ++place;
+  }
+}
+
+}  // namespace text
+
+namespace {
+
+using text::Path;
+
+void validate_learning_rate(const Job& job, const Path& where) {
+  const LearningRate& rate = job.learning_rate;
+  const bool steps = rate.kind == LearningRateKind::kStep;
+  if (steps && rate.step_epochs.empty()) Path(where, "step_epochs").fail("none given; a step schedule needs at least one");
+  if (!steps && !rate.step_epochs.empty())
+    Path(where, "step_epochs").fail("{} given, but only a step schedule uses them; set kind: STEP", rate.step_epochs.size());
+  const bool ends = rate.kind == LearningRateKind::kCosine || rate.kind == LearningRateKind::kPolynomial;
+  if (ends && rate.final_rate > rate.base)
+    Path(where, "final_rate").fail("{} must not be above base, which is {}", rate.final_rate, rate.base);
+  if (job.steps == 0 && rate.warmup_epochs > job.epochs)
+    Path(where, "warmup_epochs").fail("{} must not be more than the {} epochs of the job", rate.warmup_epochs, job.epochs);
+}
+
+}  // namespace
+
+void validate(const Job& job) {
+  const Path where({}, ErrorCode::kUsage);
+  text::Codec<Job>::check(job, where);
+  if (job.micro_batch > 0 && job.mini_batch % job.micro_batch != 0)
+    Path(where, "mini_batch").fail("{} must be a multiple of micro_batch, which is {}", job.mini_batch, job.micro_batch);
+  if (job.clip == ClipKind::kGlobalNorm && !drains(job.alignment))
+    Path(where, "clip")
+        .fail(
+            "GLOBAL_NORM needs all gradients of a mini-batch at once, which alignment {} never has; use VALUE, or an alignment that drains "
+            "(flush, 1f1b, zero-bubble)",
+            name_of(job.alignment));
+  if (!job.plan.empty() && !job.pins.empty())
+    Path(where, "pins")
+        .fail("{} given, but plan \"{}\" already says where layers are; leave one of the two out", job.pins.size(), job.plan);
+  if (job.checkpoint_every > 0 && job.out.empty())
+    Path(where, "checkpoint_every").fail("{} asks for checkpoints, but there is no folder for them; set out", job.checkpoint_every);
+  validate_learning_rate(job, Path(where, "learning_rate"));
+}
+
+}  // namespace millrace
