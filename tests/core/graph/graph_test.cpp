@@ -1,6 +1,8 @@
 // Order, names, ends, groups and who needs which error.
 #include "core/graph/graph.h"
 
+#include <fmt/format.h>
+
 #include "tests/core/graph/helpers.h"
 
 namespace millrace {
@@ -44,7 +46,7 @@ TEST(GraphOrder, NamesTheLayersOfACycle) {
 
 TEST(GraphOrder, ACycleOfThousandsIsNamedInShort) {
   std::vector<Layer> layers;
-  for (int i = 0; i < 20000; ++i) layers.push_back(layer("n" + std::to_string(i), kRelu, {"n" + std::to_string((i + 1) % 20000)}));
+  for (int i = 0; i < 20000; ++i) layers.push_back(layer(fmt::format("n{}", i), kRelu, {fmt::format("n{}", (i + 1) % 20000)}));
   expect_error(ErrorCode::kMalformed, {"\"n0\" -> \"n19999\"", "19988 more"}, [&] { Graph(model_of({4, 8, 8}, layers)); });
 }
 

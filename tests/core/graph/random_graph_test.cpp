@@ -1,4 +1,6 @@
 // Properties that hold for any model, over random ones whose documents are shuffled or not.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -28,7 +30,7 @@ class Maker {
     made_.shapes["input"] = made_.model.input;
     tensors_ = {"input"};
     const int64_t count = pick(1, 24);
-    for (int64_t i = 0; i < count; ++i) append_any("n" + std::to_string(i));
+    for (int64_t i = 0; i < count; ++i) append_any(fmt::format("n{}", i));
     std::vector<std::string> unread;
     for (const std::string& tensor : tensors_)
       if (tensor != "input" && !read_.contains(tensor)) unread.push_back(tensor);
@@ -190,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, testing::Range<uint64_t>(0, 10));
 TEST(LargeGraph, IsBuiltInMoreOrLessLinearTime) {
   std::vector<Layer> layers;
   for (int i = 0; i < 20000; ++i)
-    layers.push_back(layer("n" + std::to_string(i), Activation{}, {i == 0 ? std::string("input") : "n" + std::to_string(i - 1)}));
+    layers.push_back(layer(fmt::format("n{}", i), Activation{}, {i == 0 ? "input" : fmt::format("n{}", i - 1)}));
   std::reverse(layers.begin(), layers.end());
   const Graph graph(model_of({4, 8, 8}, layers));
   EXPECT_EQ(graph.node(19999).layer.name, "n19999");

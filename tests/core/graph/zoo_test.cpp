@@ -82,6 +82,10 @@ TEST(Zoo, DocumentsAreInLinearOrder) {
   }
 }
 
+TEST(Zoo, ModelsSurviveTheirDocument) {
+  for (const std::string& name : zoo_names()) EXPECT_EQ(parse_model(text_of(zoo_model(name)), name), zoo_model(name)) << name;
+}
+
 TEST(Zoo, UnknownNamesSuggestTheNearest) {
   expect_error(ErrorCode::kNotFound, {"\"vg16\"", "did you mean \"vgg16\"?", ".textproto"}, [] { zoo_model("vg16"); });
   expect_error(ErrorCode::kNotFound, {"\"resnet-18\"", "did you mean \"resnet18\"?"}, [] { zoo_summary("resnet-18"); });
