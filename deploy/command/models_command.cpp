@@ -58,7 +58,7 @@ class Table {
 std::string grouped(int64_t number) {
   if (number == 0) return "-";
   std::string digits = fmt::format("{}", number);
-  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
+  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, 1, ',');
   return digits;
 }
 
