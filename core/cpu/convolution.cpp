@@ -1,0 +1,396 @@
+// Convolutions by oneDNN: direct or Winograd as the kernel table says, whichever layout the tensors come in.
+//
+// Each pass is a primitive of its own. The parameter lies as the parameter gradient writes it, so that gradients, slots
+// and weights are updated element by element; where FP or EB want another form it is packed once per parameter change.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/cpu/kernel.h"
+#include "core/cpu/onednn.h"
+#include "core/cpu/operations.h"
+#include "core/cpu/vector_math.h"
+
+namespace millrace::cpu {
+
+namespace {
+
+using dnnl::algorithm;
+using dnnl::prop_kind;
+using Tag = dnnl::memory::format_tag;
+using Dims = dnnl::memory::dims;
+
+MemoryDesc desc_of(const Dims& dims, Tag tag) { return MemoryDesc(dims, dnnl::memory::data_type::f32, tag); }
+
+// The convolution in oneDNN's words.
+struct Geometry {
+  Geometry(const KernelSpec& spec, const Conv2d& conv, int64_t vector_length)
+      : strides{conv.stride_h, conv.stride_w},
+        dilations{conv.dilation_h - 1, conv.dilation_w - 1},
+        padding{conv.pad_h, conv.pad_w},
+        source{spec.micro_batch, spec.inputs[0].channels, spec.inputs[0].height, spec.inputs[0].width},
+        target{spec.micro_batch, spec.output.channels, spec.output.height, spec.output.width},
+        weight{spec.output.channels, spec.inputs[0].channels / conv.groups, conv.kernel_h, conv.kernel_w},
+        grouped(conv.groups > 1),
+        source_desc(activation_desc(source, spec.inputs[0], vector_length)),
+        target_desc(activation_desc(target, spec.output, vector_length)) {
+    if (grouped) weight = {conv.groups, weight[0] / conv.groups, weight[1], weight[2], weight[3]};
+  }
+
+  MemoryDesc any_weight() const { return desc_of(weight, Tag::any); }
+  MemoryDesc canonical_weight() const { return desc_of(weight, grouped ? Tag::goihw : Tag::oihw); }
+  MemoryDesc bias() const { return desc_of({target[1]}, Tag::x); }
+
+  Dims strides, dilations, padding, source, target, weight;
+  bool grouped;
+  MemoryDesc source_desc, target_desc;  // as the tensors lie
+
+ private:
+  static MemoryDesc activation_desc(const Dims& dims, const Shape& shape, int64_t vector_length) {
+    const int64_t block = channel_block(shape, vector_length);
+    // One position with whole blocks of channels is blocked too, and oneDNN is at home there.
+    const bool blocked = block == vector_length || (shape.plane() == 1 && shape.channels % vector_length == 0);
+    if (blocked) return desc_of(dims, vector_length == 16 ? Tag::nChw16c : Tag::nChw8c);
+    return desc_of(dims, block == 1 ? Tag::nchw : Tag::nhwc);
+  }
+};
+
+// Forms of input and output to try, best first.
+std::vector<std::pair<MemoryDesc, MemoryDesc>> candidate_forms(const Geometry& g) {
+  return {{g.source_desc, g.target_desc},
+          {desc_of(g.source, Tag::any), desc_of(g.target, Tag::any)},
+          {desc_of(g.source, Tag::nchw), desc_of(g.target, Tag::nchw)}};
+}
+
+// The best primitive that any of the candidates gives; `make` returns a primitive descriptor or throws.
+template <typename Desc, typename Make>
+std::optional<Desc> best_of(const Geometry& geometry, algorithm wanted, const Make& make) {
+  std::optional<Desc> best;
+  int best_rank = 3;
+  for (const algorithm a : {wanted, algorithm::convolution_direct}) {
+    for (const auto& [source, target] : candidate_forms(geometry)) {
+      try {
+        Desc desc = make(a, source, target);
+        const int rank = rank_of(desc.impl_info_str());
+        if (rank < best_rank) best = std::move(desc), best_rank = rank;
+      } catch (const dnnl::error&) {  // this combination does not exist: try the next
+      }
+      if (best_rank == 0) return best;
+    }
+  }
+  return best;
+}
+
+class WeightPacking final : public Packing {
+ public:
+  WeightPacking(MemoryDesc canonical, MemoryDesc stored) : canonical_(std::move(canonical)), stored_(std::move(stored)) {}
+
+  int64_t stored() const override { return static_cast<int64_t>(stored_.get_size() / sizeof(float)); }
+  void pack(const float* canonical, float* stored) const override { reorder_now(canonical_, canonical, stored_, stored); }
+  void unpack(const float* stored, float* canonical) const override { reorder_now(stored_, stored, canonical_, canonical); }
+
+ private:
+  MemoryDesc canonical_, stored_;
+};
+
+// Weights in the form one pass wants: the parameter itself, or a copy that is renewed after the parameter changed.
+class PackedWeight {
+ public:
+  PackedWeight() = default;
+  PackedWeight(const MemoryDesc& parameter, const MemoryDesc& wanted) : direct_(parameter == wanted) {
+    if (direct_) return;
+    copy_ = Buffer(wanted.get_size());
+    const dnnl::reorder::primitive_desc desc(onednn_engine(), parameter, onednn_engine(), wanted);
+    reorder_ = Job(dnnl::reorder(desc), {{DNNL_ARG_FROM, parameter}, {DNNL_ARG_TO, wanted}});
+  }
+
+  void invalidate() { stale_ = true; }
+  const float* get(const float* parameter) {
+    if (direct_) return parameter;
+    if (std::exchange(stale_, false)) {
+      reorder_.bind(DNNL_ARG_FROM, parameter);
+      reorder_.bind(DNNL_ARG_TO, copy_.data());
+      reorder_.run();
+    }
+    return reinterpret_cast<const float*>(copy_.data());
+  }
+
+ private:
+  bool direct_ = true;
+  bool stale_ = true;
+  Buffer copy_;
+  Job reorder_;
+};
+
+std::optional<std::pair<dnnl::algorithm, float>> onednn_activation(const Activation& activation) {
+  switch (activation.kind) {
+    case ActivationKind::kRelu: return {{algorithm::eltwise_relu, 0.0f}};
+    case ActivationKind::kLeakyRelu: return {{algorithm::eltwise_relu, static_cast<float>(activation.slope)}};
+    // The exponential behind these is oneDNN's own; ours keeps padding and evaluation in one place.
+    case ActivationKind::kSigmoid:
+    case ActivationKind::kTanh: break;
+  }
+  return std::nullopt;
+}
+
+dnnl::primitive_attr attributes(bool sum, const std::optional<Activation>& activation) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops ops;
+  if (sum) ops.append_sum(1.0f);
+  if (activation)
+    if (const auto fused = onednn_activation(*activation)) ops.append_eltwise(1.0f, fused->first, fused->second, 0.0f);
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+algorithm onednn_algorithm(ConvAlgorithm choice) {
+  return choice == ConvAlgorithm::kWinograd ? algorithm::convolution_winograd : algorithm::convolution_direct;
+}
+
+class Convolution final : public CpuKernel {
+ public:
+  Convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& conv)
+      : CpuKernel(engine, spec), geometry_(spec, conv, engine->vector_length) {
+    const auto choice = [&](Phase phase) {
+      return onednn_algorithm(engine->table.choice({conv, spec.inputs[0], phase, spec.micro_batch, engine->isa}));
+    };
+    const dnnl::convolution_forward::primitive_desc hint = hint_desc();
+    if (spec.trained) make_gradient_pass(choice(Phase::kParameterGradient), hint);
+    make_forward_pass(choice(Phase::kForward));
+    if (spec.input_error_needed) make_error_pass(choice(Phase::kErrorBack), hint);
+  }
+
+  std::vector<std::unique_ptr<Tensor>> make_parameters() override {
+    const int64_t taps = geometry_.weight[geometry_.grouped ? 3 : 2] * geometry_.weight.back();
+    const int64_t inputs = geometry_.weight[geometry_.grouped ? 2 : 1];
+    std::vector<std::unique_ptr<Tensor>> parameters;
+    parameters.push_back(make_parameter({spec().output.channels, inputs, taps},
+                                        std::make_shared<WeightPacking>(geometry_.canonical_weight(), parameter_desc_)));
+    if (spec().bias) parameters.push_back(make_parameter({spec().output.channels, 1, 1}));
+    return parameters;
+  }
+
+  void parameters_changed(std::span<const Tensor* const>) override {
+    forward_weight_.invalidate();
+    error_weight_.invalidate();
+  }
+
+  std::string implementation() const override {
+    return fmt::format("FP {}, EB {}, PG {}", forward_.name, error_.name, gradient_.name);
+  }
+
+ protected:
+  bool fuses_activation() const override { return activation_fused_; }
+
+  void run_forward(const ForwardArguments& arguments) override {
+    CpuTensor& output = own(arguments.output);
+    forward_.job.bind(DNNL_ARG_SRC, forward_.source.fetch(engine().arena, own(arguments.inputs[0]).data()));
+    forward_.job.bind(DNNL_ARG_WEIGHTS, forward_weight_.get(own(arguments.parameters[0]).data()));
+    if (spec().bias) forward_.job.bind(DNNL_ARG_BIAS, own(arguments.parameters[1]).data());
+    write_output(forward_, DNNL_ARG_DST, output, spec().adds_to_output, sum_fused_);
+  }
+
+  void run_error_back(const ErrorBackArguments& arguments) override {
+    if (arguments.input_errors[0] == nullptr) return;
+    MILLRACE_CHECK(spec().input_error_needed, "{}: the error of its input is asked for, but the kernel was made without", spec().layer);
+    error_.job.bind(DNNL_ARG_DIFF_DST, error_.source.fetch(engine().arena, own(arguments.output_error).data()));
+    error_.job.bind(DNNL_ARG_WEIGHTS, error_weight_.get(own(arguments.parameters[0]).data()));
+    write_output(error_, DNNL_ARG_DIFF_SRC, own(arguments.input_errors[0]), arguments.adds[0] != 0, false);
+  }
+
+  void run_gradient(const GradientArguments& arguments) override {
+    MILLRACE_CHECK(spec().trained, "{}: gradients are asked for, but the kernel was made frozen", spec().layer);
+    gradient_.job.bind(DNNL_ARG_SRC, gradient_.source.fetch(engine().arena, own(arguments.inputs[0]).data()));
+    gradient_.job.bind(DNNL_ARG_DIFF_DST, gradient_.second_source.fetch(engine().arena, own(arguments.output_error).data()));
+    // A gradient that is zero still is written in place; later ones are added.
+    CpuTensor& weight = own(arguments.gradients[0]);
+    CpuTensor* const bias = spec().bias ? &own(arguments.gradients[1]) : nullptr;
+    const bool weight_direct = weight.is_zero();
+    const bool bias_direct = bias != nullptr && bias->is_zero();
+    gradient_.job.bind(DNNL_ARG_DIFF_WEIGHTS, weight_direct ? weight.overwrite() : scratch<float>(weight_scratch_));
+    if (bias != nullptr) gradient_.job.bind(DNNL_ARG_DIFF_BIAS, bias_direct ? bias->overwrite() : scratch<float>(bias_scratch_));
+    run(gradient_);
+    if (!weight_direct) add_scratch(weight_scratch_, weight);
+    if (bias != nullptr && !bias_direct) add_scratch(bias_scratch_, *bias);
+  }
+
+ private:
+  struct Pass {
+    Job job;
+    Port source, second_source, target;
+    size_t scratchpad = 0;
+    size_t sum = 0;  // where a result is kept before it is added
+    std::string name = "none";
+  };
+
+  void run(Pass& pass) {
+    pass.job.bind(DNNL_ARG_SCRATCHPAD, scratch<float>(pass.scratchpad));
+    pass.job.run();
+  }
+
+  void add_scratch(size_t offset, CpuTensor& to) {
+    const float* from = scratch<float>(offset);
+    float* values = to.data();
+    parallel_chunks(threads(), to.stored(), [&](int64_t begin, int64_t size) { add_to(values + begin, from + begin, size); });
+  }
+
+  // Runs the pass into the tensor: overwriting or adding, in place or by way of scratch.
+  void write_output(Pass& pass, int argument, CpuTensor& tensor, bool adds, bool sum_fused) {
+    const bool in_place = !adds || sum_fused;
+    if (pass.target.direct()) {
+      pass.job.bind(argument, !in_place ? scratch<float>(pass.sum) : adds ? tensor.data() : tensor.overwrite());
+      run(pass);
+    } else {
+      pass.job.bind(argument, pass.target.landing(engine().arena));
+      run(pass);
+      pass.target.store(engine().arena, in_place ? tensor.overwrite() : scratch<float>(pass.sum));
+    }
+    if (!in_place) add_scratch(pass.sum, tensor);
+  }
+
+  dnnl::convolution_forward::desc forward_desc(prop_kind kind, algorithm a, const MemoryDesc& source, const MemoryDesc& weight,
+                                               const MemoryDesc& target) const {
+    const Geometry& g = geometry_;
+    if (!spec().bias) return {kind, a, source, weight, target, g.strides, g.dilations, g.padding, g.padding};
+    return {kind, a, source, weight, g.bias(), target, g.strides, g.dilations, g.padding, g.padding};
+  }
+
+  // Backward primitives want to see a forward one of the same shape.
+  dnnl::convolution_forward::primitive_desc hint_desc() const {
+    return {forward_desc(prop_kind::forward_training, algorithm::convolution_direct, desc_of(geometry_.source, Tag::any),
+                         geometry_.any_weight(), desc_of(geometry_.target, Tag::any)),
+            onednn_engine()};
+  }
+
+  [[noreturn]] void refuse(std::string_view pass) const {
+    fail(ErrorCode::kUnavailable, "layer \"{}\": oneDNN has no {} for a convolution from {} to {}", spec().layer, pass,
+         text_of(spec().inputs[0]), text_of(spec().output));
+  }
+
+  void make_gradient_pass(algorithm wanted, const dnnl::convolution_forward::primitive_desc& hint) {
+    using Desc = dnnl::convolution_backward_weights;
+    const Geometry& g = geometry_;
+    const auto desc = best_of<Desc::primitive_desc>(g, wanted, [&](algorithm a, const MemoryDesc& source, const MemoryDesc& target) {
+      const Desc::desc d = spec().bias ? Desc::desc(a, source, g.any_weight(), g.bias(), target, g.strides, g.dilations, g.padding, g.padding)
+                                       : Desc::desc(a, source, g.any_weight(), target, g.strides, g.dilations, g.padding, g.padding);
+      return Desc::primitive_desc(d, attributes(false, std::nullopt), onednn_engine(), hint);
+    });
+    if (!desc) refuse("parameter gradient");
+    parameter_desc_ = desc->diff_weights_desc();
+    ScratchPlan plan;
+    gradient_.source = Port(Port::Way::kIn, g.source_desc, desc->src_desc(), plan);
+    gradient_.second_source = Port(Port::Way::kIn, g.target_desc, desc->diff_dst_desc(), plan);
+    gradient_.scratchpad = plan.add(desc->scratchpad_desc().get_size());
+    weight_scratch_ = plan.add(parameter_desc_.get_size());
+    bias_scratch_ = plan.add(g.bias().get_size());
+    reserve(plan);
+    std::vector<std::pair<int, MemoryDesc>> arguments{{DNNL_ARG_SRC, desc->src_desc()},
+                                                      {DNNL_ARG_DIFF_DST, desc->diff_dst_desc()},
+                                                      {DNNL_ARG_DIFF_WEIGHTS, parameter_desc_},
+                                                      {DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc()}};
+    if (spec().bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, g.bias());
+    gradient_.job = Job(Desc(*desc), arguments);
+    gradient_.name = desc->impl_info_str();
+  }
+
+  void make_forward_pass(algorithm wanted) {
+    using Desc = dnnl::convolution_forward;
+    const Geometry& g = geometry_;
+    const auto find = [&](bool fused, const MemoryDesc& weight) {
+      return best_of<Desc::primitive_desc>(g, wanted, [&](algorithm a, const MemoryDesc& source, const MemoryDesc& target) {
+        return Desc::primitive_desc(forward_desc(prop_kind::forward_training, a, source, weight, target),
+                                    attributes(fused && spec().adds_to_output, fused ? spec().activation : std::nullopt), onednn_engine());
+      });
+    };
+    // Fusion and the parameter's own form are worth having only where they do not cost the implementation.
+    const auto free = find(false, g.any_weight());
+    if (!free) refuse("forward pass");
+    auto best = free;
+    bool fused = false;
+    const auto improve = [&](bool with_fusion, const MemoryDesc& weight) {
+      auto desc = find(with_fusion, weight);
+      if (!desc || std::string_view(desc->impl_info_str()) != free->impl_info_str()) return false;
+      best = std::move(desc), fused = with_fusion;
+      return true;
+    };
+    const bool has_parameter_form = spec().trained;
+    const bool fusable = spec().adds_to_output || spec().activation;
+    if (!(fusable && has_parameter_form && improve(true, parameter_desc_)) && !(has_parameter_form && improve(false, parameter_desc_)) &&
+        fusable)
+      improve(true, g.any_weight());
+    if (fusable && !fused) improve(true, best->weights_desc());
+
+    if (!has_parameter_form) parameter_desc_ = best->weights_desc();
+    forward_weight_ = PackedWeight(parameter_desc_, best->weights_desc());
+    ScratchPlan plan;
+    forward_.source = Port(Port::Way::kIn, g.source_desc, best->src_desc(), plan);
+    forward_.target = Port(Port::Way::kOut, g.target_desc, best->dst_desc(), plan);
+    // A sum behind a reorder has to be taken where the tensor lies.
+    sum_fused_ = fused && forward_.target.direct();
+    activation_fused_ = fused && spec().activation && onednn_activation(*spec().activation) &&
+                        (forward_.target.direct() || !spec().adds_to_output);
+    if (fused && !forward_.target.direct() && spec().adds_to_output) {
+      best = find(false, best->weights_desc());
+      MILLRACE_CHECK(best.has_value(), "{}: a convolution without post-ops is gone", spec().layer);
+    }
+    forward_.scratchpad = plan.add(best->scratchpad_desc().get_size());
+    if (spec().adds_to_output && !sum_fused_) forward_.sum = plan.add(g.target_desc.get_size());
+    reserve(plan);
+    std::vector<std::pair<int, MemoryDesc>> arguments{{DNNL_ARG_SRC, best->src_desc()},
+                                                      {DNNL_ARG_WEIGHTS, best->weights_desc()},
+                                                      {DNNL_ARG_DST, best->dst_desc()},
+                                                      {DNNL_ARG_SCRATCHPAD, best->scratchpad_desc()}};
+    if (spec().bias) arguments.emplace_back(DNNL_ARG_BIAS, g.bias());
+    forward_.job = Job(Desc(*best), arguments);
+    forward_.name = best->impl_info_str();
+  }
+
+  void make_error_pass(algorithm wanted, const dnnl::convolution_forward::primitive_desc& hint) {
+    using Desc = dnnl::convolution_backward_data;
+    const Geometry& g = geometry_;
+    const auto find = [&](const MemoryDesc& weight) {
+      return best_of<Desc::primitive_desc>(g, wanted, [&](algorithm a, const MemoryDesc& source, const MemoryDesc& target) {
+        return Desc::primitive_desc(Desc::desc(a, source, weight, target, g.strides, g.dilations, g.padding, g.padding),
+                                    attributes(false, std::nullopt), onednn_engine(), hint);
+      });
+    };
+    auto best = find(g.any_weight());
+    if (!best) refuse("error back-propagation");
+    if (auto own_form = find(parameter_desc_); own_form && std::string_view(own_form->impl_info_str()) == best->impl_info_str())
+      best = std::move(own_form);
+    error_weight_ = PackedWeight(parameter_desc_, best->weights_desc());
+    ScratchPlan plan;
+    error_.source = Port(Port::Way::kIn, g.target_desc, best->diff_dst_desc(), plan);
+    error_.target = Port(Port::Way::kOut, g.source_desc, best->diff_src_desc(), plan);
+    error_.scratchpad = plan.add(best->scratchpad_desc().get_size());
+    error_.sum = plan.add(g.source_desc.get_size());
+    reserve(plan);
+    error_.job = Job(Desc(*best), {{DNNL_ARG_DIFF_DST, best->diff_dst_desc()},
+                                   {DNNL_ARG_WEIGHTS, best->weights_desc()},
+                                   {DNNL_ARG_DIFF_SRC, best->diff_src_desc()},
+                                   {DNNL_ARG_SCRATCHPAD, best->scratchpad_desc()}});
+    error_.name = best->impl_info_str();
+  }
+
+  Geometry geometry_;
+  MemoryDesc parameter_desc_;
+  Pass forward_, error_, gradient_;
+  PackedWeight forward_weight_, error_weight_;
+  size_t weight_scratch_ = 0;
+  size_t bias_scratch_ = 0;
+  bool sum_fused_ = false;
+  bool activation_fused_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
+  return std::make_unique<Convolution>(engine, spec, operation);
+}
+
+}  // namespace millrace::cpu

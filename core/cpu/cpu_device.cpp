@@ -1,0 +1,225 @@
+#include "core/cpu/cpu_device.h"
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/cpu/engine.h"
+#include "core/cpu/operations.h"
+#include "core/cpu/tensor.h"
+#include "core/cpu/threading.h"
+#include "core/cpu/vector_math.h"
+
+namespace millrace {
+
+namespace cpu {
+
+namespace {
+
+std::string isa_name() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41: return "sse41";
+    case dnnl::cpu_isa::avx: return "avx";
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx2_vnni: return "avx2";
+    default: return "avx512_core";
+  }
+}
+
+// Picks the maker of an operation; recurrent operations have none.
+struct KernelMaker {
+  const SharedEngine& engine;
+  const KernelSpec& spec;
+
+  std::unique_ptr<Kernel> operator()(const Conv2d& o) const { return make_convolution(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Dense& o) const { return make_dense(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Pool2d& o) const { return make_pooling(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const GlobalPool& o) const { return make_global_pooling(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Activation& o) const { return make_activation(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const BatchNorm& o) const { return make_batch_norm(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const LocalResponseNorm& o) const { return make_local_response_norm(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Dropout& o) const { return make_dropout(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Add&) const { return make_add(engine, spec); }
+  std::unique_ptr<Kernel> operator()(const Concat&) const { return make_concat(engine, spec); }
+  std::unique_ptr<Kernel> operator()(const Flatten&) const { return make_flatten(engine, spec); }
+  std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(engine, spec); }
+  std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(engine, spec); }
+  std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(engine, spec); }
+
+  std::unique_ptr<Kernel> operator()(const Recurrent&) const { return refuse("recurrent layers"); }
+  std::unique_ptr<Kernel> operator()(const Embedding&) const { return refuse("embedding layers"); }
+  std::unique_ptr<Kernel> operator()(const CtcLoss&) const { return refuse("the CTC loss"); }
+
+  std::unique_ptr<Kernel> refuse(std::string_view what) const {
+    fail(ErrorCode::kUnavailable, "layer \"{}\": {}: the CPU device computes convolutional networks only; choose a model without them",
+         spec.layer, what);
+  }
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(SharedEngine engine) : engine_(std::move(engine)) {}
+
+  std::string description() const override {
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("cpu (oneDNN {}.{}.{}, {}, {} thread{})", version->major, version->minor, version->patch, engine_->isa, threads(),
+                       threads() == 1 ? "" : "s");
+  }
+  ElementType compute_type() const override { return ElementType::kFloat32; }
+
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+    const ComputeScope scope(threads());
+    MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
+                   spec.micro_batch);
+    if (spec.finish) return make_finish(engine_, spec);
+    const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
+    MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
+    return std::visit(KernelMaker{engine_, spec}, spec.operation);
+  }
+  std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
+    return std::make_unique<CpuTensor>(spec, engine_->vector_length);
+  }
+
+  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
+  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override {
+    const std::vector<float> rounded(host.begin(), host.end());
+    write_from(tensor, channels, rounded);
+  }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override {
+    std::vector<float> values(host.size());
+    read_into(tensor, channels, values);
+    std::ranges::copy(values, host.begin());
+  }
+
+  void zero(Tensor& tensor) override { own(&tensor).set_zero(); }
+
+  void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
+    const ComputeScope scope(threads());
+    const CpuTensor& source = own(&from);
+    CpuTensor& target = own(&to);
+    check_range(from, channels);
+    check_range(to, {to_begin, to_begin + channels.size()});
+    MILLRACE_CHECK(from.batch() == to.batch() && from.shape().plane() == to.shape().plane(), "copy from {} x {} to {} x {}", from.batch(),
+                   text_of(from.shape()), to.batch(), text_of(to.shape()));
+    cpu::copy_channels(threads(), source.layout(), source.data(), channels, target.layout(), target.data(), to_begin, add);
+  }
+
+  void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
+    const ComputeScope scope(threads());
+    CpuTensor& weights = own(&parameter);
+    const auto slot = [&](size_t index) { return index < slots.size() ? own(slots[index]).data() : nullptr; };
+    MILLRACE_CHECK(own(&gradient).stored() == weights.stored(), "update of {} stored weights with {} gradients", weights.stored(),
+                   own(&gradient).stored());
+    MILLRACE_CHECK(static_cast<int>(slots.size()) >= arguments.optimizer.slots(), "{} slots for optimizer {}", slots.size(),
+                   name_of(arguments.optimizer.kind));
+    float* const w = weights.data();
+    const float* const g = own(&gradient).data();
+    float* const first = slot(0);
+    float* const second = slot(1);
+    parallel_chunks(threads(), weights.stored(), [&](int64_t begin, int64_t size) {
+      cpu::update(arguments, w + begin, g + begin, first == nullptr ? nullptr : first + begin, second == nullptr ? nullptr : second + begin,
+                  size);
+    });
+  }
+
+  double squared_norm(const Tensor& tensor) override {
+    const ComputeScope scope(threads());
+    const CpuTensor& values = own(&tensor);
+    // Pieces of fixed size, added up in order: the same for any number of threads.
+    constexpr int64_t kPiece = int64_t{1} << 20;
+    double total = 0;
+    for (int64_t begin = 0; begin < values.stored(); begin += kPiece) {
+      std::array<double, kPiece / kChunk> parts{};
+      parallel_chunks(threads(), std::min(kPiece, values.stored() - begin), [&](int64_t offset, int64_t size) {
+        parts[static_cast<size_t>(offset / kChunk)] = sum_of_squares(values.data() + begin + offset, size);
+      });
+      for (const double part : parts) total += part;
+    }
+    return total;
+  }
+
+  bool all_finite(const Tensor& tensor) override {
+    const CpuTensor& values = own(&tensor);
+    return cpu::all_finite(values.data(), values.stored());
+  }
+
+ private:
+  int threads() const { return engine_->threads; }
+
+  static void check_range(const Tensor& tensor, ChannelRange channels) {
+    MILLRACE_CHECK(0 <= channels.begin && channels.begin <= channels.end && channels.end <= tensor.shape().channels,
+                   "channels {} of a {} tensor", text_of(channels), text_of(tensor.shape()));
+  }
+  static void check_host(const Tensor& tensor, ChannelRange channels, size_t size) {
+    check_range(tensor, channels);
+    MILLRACE_CHECK(static_cast<int64_t>(size) == channels.size() * tensor.shape().plane() * tensor.batch(),
+                   "{} host values for channels {} of {} x {}", size, text_of(channels), tensor.batch(), text_of(tensor.shape()));
+  }
+
+  void write_from(Tensor& tensor, ChannelRange channels, std::span<const float> host) const {
+    const ComputeScope scope(threads());
+    check_host(tensor, channels, host.size());
+    CpuTensor& target = own(&tensor);
+    if (target.packing() != nullptr) {
+      MILLRACE_CHECK(channels == whole(tensor), "parameters are written whole, not {}", text_of(channels));
+      return target.packing()->pack(host.data(), target.overwrite());
+    }
+    const Layout layout = host_layout(tensor, channels);
+    cpu::copy_channels(threads(), layout, host.data(), {0, channels.size()}, target.layout(), target.data(), channels.begin, false);
+  }
+  void read_into(const Tensor& tensor, ChannelRange channels, std::span<float> host) const {
+    const ComputeScope scope(threads());
+    check_host(tensor, channels, host.size());
+    const CpuTensor& source = own(&tensor);
+    if (source.packing() != nullptr) {
+      MILLRACE_CHECK(channels == whole(tensor), "parameters are read whole, not {}", text_of(channels));
+      return source.packing()->unpack(source.data(), host.data());
+    }
+    const Layout layout = host_layout(tensor, channels);
+    cpu::copy_channels(threads(), source.layout(), source.data(), channels, layout, host.data(), 0, false);
+  }
+  static Layout host_layout(const Tensor& tensor, ChannelRange channels) {
+    Shape shape = tensor.shape();
+    shape.channels = channels.size();
+    return canonical_layout(shape, tensor.batch());
+  }
+
+  SharedEngine engine_;
+};
+
+}  // namespace
+
+Engine::Engine(int threads_, KernelTable table_)
+    : threads(threads_), table(std::move(table_)), isa(isa_name()), vector_length(isa == "avx512_core" ? 16 : 8) {}
+
+std::unique_ptr<Device> make_device(int threads, KernelTable table) {
+  return std::make_unique<CpuDevice>(std::make_shared<Engine>(threads, std::move(table)));
+}
+
+}  // namespace cpu
+
+namespace {
+
+KernelTable table_of(const CpuOptions& options) {
+  KernelTable table = KernelTable::shipped();
+  if (!options.kernel_table.empty()) table.merge(KernelTable::load(options.kernel_table));
+  return table;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
+  if (options.threads < 1) fail(ErrorCode::kUsage, "{} threads for the CPU device; give at least one", options.threads);
+  return cpu::make_device(options.threads, table_of(options));
+}
+
+std::string kernel_table_digest(const CpuOptions& options) { return table_of(options).digest(); }
+
+}  // namespace millrace

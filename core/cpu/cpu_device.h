@@ -1,0 +1,35 @@
+// The CPU device: convolutions and matrix products by oneDNN, everything else by loops over the same blocked layouts,
+// in fp32.
+//
+//   std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
+//
+// Activations stay in blocks of 16 (AVX-512) or 8 channels between layers; weights lie as the forward pass and the
+// parameter gradient want them, and what EB wants is packed anew after parameters changed, not per call. A call
+// allocates nothing once its kernel is made, apart from what oneDNN does inside.
+// Kernels and tensors may outlive the device.
+//
+// Bitwise: the same calls give the same bits for one instruction set, one kernel table and one number of threads. With
+// other thread counts, oneDNN may sum parameter gradients and matrix products in another order; all other operations
+// do not depend on it.
+// Limits: recurrent layers, embeddings and the CTC loss are kUnavailable.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/device/device.h"
+
+namespace millrace {
+
+struct CpuOptions {
+  int threads = 1;
+  std::string kernel_table = {};  // a file that overrides entries of the shipped one (kernel_table.h); empty: none
+};
+
+// Fails with kUsage on fewer than one thread, and as KernelTable::load does.
+std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
+
+// Of the table a device with these options uses, for a run's fingerprint.
+std::string kernel_table_digest(const CpuOptions& options = {});
+
+}  // namespace millrace

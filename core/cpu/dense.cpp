@@ -1,0 +1,80 @@
+// Dense layers, also step by step over a sequence: features of a position lie together, so all positions of all samples
+// are the rows of one matrix, and the three phases are three products with the canonical [output][input] weight.
+#include <oneapi/dnnl/dnnl.h>
+
+#include "core/base/check.h"
+#include "core/cpu/kernel.h"
+#include "core/cpu/operations.h"
+#include "core/cpu/vector_math.h"
+
+namespace millrace::cpu {
+
+namespace {
+
+class DenseLayer final : public CpuKernel {
+ public:
+  DenseLayer(const SharedEngine& engine, const KernelSpec& spec)
+      : CpuKernel(engine, spec),
+        rows_(spec.micro_batch * spec.output.plane()),
+        inputs_(spec.inputs[0].channels),
+        outputs_(spec.output.channels) {}
+
+  std::vector<std::unique_ptr<Tensor>> make_parameters() override {
+    std::vector<std::unique_ptr<Tensor>> parameters;
+    parameters.push_back(make_parameter({outputs_, inputs_, 1}));
+    if (spec().bias) parameters.push_back(make_parameter({outputs_, 1, 1}));
+    return parameters;
+  }
+
+  std::string implementation() const override { return "sgemm"; }
+
+ protected:
+  void run_forward(const ForwardArguments& arguments) override {
+    CpuTensor& output = own(arguments.output);
+    const bool adds = spec().adds_to_output;
+    float* const y = adds ? output.data() : output.overwrite();
+    product('N', 'T', rows_, outputs_, inputs_, own(arguments.inputs[0]).data(), own(arguments.parameters[0]).data(), adds, y);
+    if (spec().bias) add_row(y, own(arguments.parameters[1]).data(), rows_, outputs_);
+  }
+
+  void run_error_back(const ErrorBackArguments& arguments) override {
+    if (arguments.input_errors[0] == nullptr) return;
+    CpuTensor& input_error = own(arguments.input_errors[0]);
+    const bool adds = arguments.adds[0] != 0;
+    product('N', 'N', rows_, inputs_, outputs_, own(arguments.output_error).data(), own(arguments.parameters[0]).data(),
+            adds, adds ? input_error.data() : input_error.overwrite());
+  }
+
+  void run_gradient(const GradientArguments& arguments) override {
+    CpuTensor& weight = own(arguments.gradients[0]);
+    const float* const error = own(arguments.output_error).data();
+    // A gradient that is zero still is written, not added to: the weight of a dense layer may be most of a network.
+    const bool adds = !weight.is_zero();
+    product('T', 'N', outputs_, inputs_, rows_, error, own(arguments.inputs[0]).data(), adds, adds ? weight.data() : weight.overwrite());
+    if (!spec().bias) return;
+    float* const bias = own(arguments.gradients[1]).data();
+    for (int64_t row = 0; row < rows_; ++row) add_to(bias, error + row * outputs_, outputs_);
+  }
+
+ private:
+  // c[m][n] (+)= a[m][k] * b[k][n]; a transposed operand lies as [k][m] or [n][k].
+  void product(char transposed_a, char transposed_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b, bool adds,
+               float* c) const {
+    const dnnl_status_t status = dnnl_sgemm(transposed_a, transposed_b, m, n, k, 1.0f, a, transposed_a == 'N' ? k : m, b,
+                                            transposed_b == 'N' ? n : k, adds ? 1.0f : 0.0f, c, n);
+    MILLRACE_CHECK(status == dnnl_success, "{}: product of {} x {} x {}: oneDNN status {}", spec().layer, m, n, k,
+                   static_cast<int>(status));
+  }
+
+  int64_t rows_;  // positions of all samples
+  int64_t inputs_;
+  int64_t outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_dense(const SharedEngine& engine, const KernelSpec& spec, const Dense&) {
+  return std::make_unique<DenseLayer>(engine, spec);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,30 @@
+// What all kernels of one CPU device share: threads, the instruction set, the table of choices, and scratch memory.
+// Internal to core/cpu.
+//
+//   auto engine = std::make_shared<Engine>(threads, KernelTable::shipped());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/cpu/kernel_table.h"
+#include "core/cpu/memory.h"
+#include "core/device/device.h"
+
+namespace millrace::cpu {
+
+struct Engine {
+  Engine(int threads, KernelTable table);
+
+  int threads;
+  KernelTable table;
+  std::string isa;        // "avx512_core", "avx2", "sse41": what oneDNN may use, extensions that fp32 ignores left out
+  int64_t vector_length;  // floats: the size of a block of channels
+  Arena arena;
+};
+
+// A device over a table that is given instead of loaded.
+std::unique_ptr<Device> make_device(int threads, KernelTable table);
+
+}  // namespace millrace::cpu

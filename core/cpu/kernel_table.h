@@ -1,0 +1,67 @@
+// Which algorithm a convolution uses, per pass, shape, micro-batch and instruction set: measured once, shipped, and
+// never decided by a timing at run time, so that the same run gives the same bits everywhere.
+//
+//   KernelTable table = KernelTable::shipped();
+//   table.merge(KernelTable::load("mine.csv"));                 // written by `millrace tune`
+//   const ConvAlgorithm a = table.choice({conv, input, Phase::kForward, /*micro_batch=*/32, "avx512_core"});
+//
+// A micro-batch that was not measured takes the choice of the largest measured one below it; a shape that was not
+// measured is computed directly. The digest names the decisions in use, for a run's fingerprint.
+// The file is CSV with a header line, one line per key; load() fails with kMalformed naming file, line and value.
+// Plain value, copied freely.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/documents/model.h"
+#include "core/documents/plan.h"
+
+namespace millrace {
+
+enum class ConvAlgorithm {
+  kDirect,
+  kWinograd,  // F(4x4, 3x3)
+  kTaps,      // small maps: one matrix product per kernel tap and pair of positions
+};
+std::string_view name_of(ConvAlgorithm algorithm);
+
+struct ConvKey {
+  Conv2d conv;
+  Shape input;
+  Phase phase = Phase::kForward;
+  int64_t micro_batch = 1;
+  std::string isa;
+};
+
+class KernelTable {
+ public:
+  // What is compiled into this program.
+  static const KernelTable& shipped();
+  static KernelTable load(const std::filesystem::path& path);
+  // `origin` names the text in messages.
+  static KernelTable parse(std::string_view text, std::string_view origin);
+
+  ConvAlgorithm choice(const ConvKey& key) const;
+  void set(const ConvKey& key, ConvAlgorithm algorithm);
+  // Entries of `other` win.
+  void merge(const KernelTable& other);
+
+  std::string text() const;
+  void save(const std::filesystem::path& path) const;
+  std::string digest() const;
+  size_t size() const { return choices_.size(); }
+  bool operator==(const KernelTable&) const = default;
+
+ private:
+  // Everything of a key but the micro-batch, as it is written to the file.
+  static std::string shape_text(const ConvKey& key);
+
+  std::map<std::string, std::map<int64_t, ConvAlgorithm>> choices_;
+};
+
+}  // namespace millrace

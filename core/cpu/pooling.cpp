@@ -1,0 +1,201 @@
+// Max and average pooling over blocks of channels. The position of a maximum is found again in E instead of being kept:
+// the first one in row-major order, so that equal values have one answer, and NaN wins.
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "core/cpu/kernel.h"
+#include "core/cpu/operations.h"
+#include "core/cpu/runs.h"
+#include "core/cpu/vector_math.h"
+
+namespace millrace::cpu {
+
+namespace {
+
+// The part of each window along one axis that lies on the input; never empty, shape inference sees to that.
+struct Reach {
+  int64_t begin, end;
+};
+std::vector<Reach> reaches(int64_t input, int64_t output, int64_t kernel, int64_t stride, int64_t pad) {
+  std::vector<Reach> reaches;
+  for (int64_t o = 0; o < output; ++o)
+    reaches.push_back({std::max<int64_t>(o * stride - pad, 0), std::min(o * stride - pad + kernel, input)});
+  return reaches;
+}
+
+// One run of channels of one sample.
+struct Plane {
+  const Reach* rows;
+  const Reach* columns;
+  int64_t out_height, out_width, in_width;
+  int64_t in_step, out_step;  // from one position to the next
+  float whole_window;         // average: what to divide by; 0: the part of the window on the input
+};
+
+using Lanes = std::array<float, kLanes>;
+using Places = std::array<int32_t, kLanes>;
+
+template <typename Count, typename Visit>
+inline void for_each_window(const Plane& p, Count, Visit visit) {
+  for (int64_t row = 0; row < p.out_height; ++row)
+    for (int64_t column = 0; column < p.out_width; ++column)
+      visit((row * p.out_width + column) * p.out_step, p.rows[row], p.columns[column]);
+}
+
+template <typename Count>
+inline void find_maximum(const Plane& p, Count lanes, const Reach& rows, const Reach& columns, const float* input, Lanes& best,
+                         Places& places) {
+  const float* const first = input + (rows.begin * p.in_width + columns.begin) * p.in_step;
+  for (int64_t l = 0; l < lanes; ++l) best[static_cast<size_t>(l)] = first[l], places[static_cast<size_t>(l)] = 0;
+  int32_t place = 0;
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int64_t c = columns.begin; c < columns.end; ++c, ++place) {
+      const float* const x = input + (r * p.in_width + c) * p.in_step;
+      for (int64_t l = 0; l < lanes; ++l) {
+        const auto lane = static_cast<size_t>(l);
+        const bool better = (x[l] > best[lane]) | ((x[l] != x[l]) & (best[lane] == best[lane]));
+        best[lane] = better ? x[l] : best[lane];
+        places[lane] = better ? place : places[lane];
+      }
+    }
+}
+
+float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
+  return p.whole_window > 0 ? p.whole_window : static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
+}
+
+MILLRACE_VECTOR_CLONES
+void max_forward(const Plane& p, int64_t count, const float* input, float* output) {
+  with_lanes(count, [&](auto lanes) {
+    Lanes best;
+    Places places;
+    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      find_maximum(p, lanes, rows, columns, input, best, places);
+      for (int64_t l = 0; l < lanes; ++l) output[at + l] = best[static_cast<size_t>(l)];
+    });
+  });
+}
+
+MILLRACE_VECTOR_CLONES
+void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
+  with_lanes(count, [&](auto lanes) {
+    Lanes best;
+    Places places;
+    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      find_maximum(p, lanes, rows, columns, input, best, places);
+      int32_t place = 0;
+      for (int64_t r = rows.begin; r < rows.end; ++r)
+        for (int64_t c = columns.begin; c < columns.end; ++c, ++place) {
+          float* const dx = input_error + (r * p.in_width + c) * p.in_step;
+          for (int64_t l = 0; l < lanes; ++l) dx[l] += places[static_cast<size_t>(l)] == place ? output_error[at + l] : 0.0f;
+        }
+    });
+  });
+}
+
+MILLRACE_VECTOR_CLONES
+void average_forward(const Plane& p, int64_t count, const float* input, float* output) {
+  with_lanes(count, [&](auto lanes) {
+    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      Lanes sum{};
+      for (int64_t r = rows.begin; r < rows.end; ++r)
+        for (int64_t c = columns.begin; c < columns.end; ++c) {
+          const float* const x = input + (r * p.in_width + c) * p.in_step;
+          for (int64_t l = 0; l < lanes; ++l) sum[static_cast<size_t>(l)] += x[l];
+        }
+      const float window = divisor(p, rows, columns);
+      for (int64_t l = 0; l < lanes; ++l) output[at + l] = sum[static_cast<size_t>(l)] / window;
+    });
+  });
+}
+
+MILLRACE_VECTOR_CLONES
+void average_backward(const Plane& p, int64_t count, const float* output_error, float* input_error) {
+  with_lanes(count, [&](auto lanes) {
+    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      const float window = divisor(p, rows, columns);
+      for (int64_t r = rows.begin; r < rows.end; ++r)
+        for (int64_t c = columns.begin; c < columns.end; ++c) {
+          float* const dx = input_error + (r * p.in_width + c) * p.in_step;
+          for (int64_t l = 0; l < lanes; ++l) dx[l] += output_error[at + l] / window;
+        }
+    });
+  });
+}
+
+class Pooling final : public CpuKernel {
+ public:
+  Pooling(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& pool)
+      : CpuKernel(engine, spec),
+        max_(pool.kind == PoolKind::kMax),
+        rows_(reaches(spec.inputs[0].height, spec.output.height, pool.kernel_h, pool.stride_h, pool.pad_h)),
+        columns_(reaches(spec.inputs[0].width, spec.output.width, pool.kernel_w, pool.stride_w, pool.pad_w)),
+        in_(layout_of(spec.inputs[0])),
+        out_(layout_of(spec.output)),
+        runs_(runs_of(in_, out_)),
+        plane_{.rows = rows_.data(),
+               .columns = columns_.data(),
+               .out_height = spec.output.height,
+               .out_width = spec.output.width,
+               .in_width = spec.inputs[0].width,
+               .in_step = in_.block,
+               .out_step = out_.block,
+               .whole_window = pool.count_include_pad ? static_cast<float>(pool.kernel_h * pool.kernel_w) : 0.0f} {}
+
+ protected:
+  void run_forward(const ForwardArguments& arguments) override {
+    const float* const input = own(arguments.inputs[0]).data();
+    float* const output = own(arguments.output).overwrite();
+    for_each_run([&](int64_t sample, const Run& run) {
+      const float* const x = input + in_.offset(sample, run.channel);
+      float* const y = output + out_.offset(sample, run.channel);
+      if (max_) return max_forward(plane_, run.lanes, x, y);
+      average_forward(plane_, run.lanes, x, y);
+    });
+  }
+
+  void run_error_back(const ErrorBackArguments& arguments) override {
+    if (arguments.input_errors[0] == nullptr) return;
+    const float* const input = own(arguments.inputs[0]).data();
+    const float* const output_error = own(arguments.output_error).data();
+    CpuTensor& target = own(arguments.input_errors[0]);
+    const bool adds = arguments.adds[0] != 0;
+    float* const input_error = adds ? target.data() : target.overwrite();
+    for_each_run([&](int64_t sample, const Run& run) {
+      float* const dx = input_error + in_.offset(sample, run.channel);
+      const float* const dy = output_error + out_.offset(sample, run.channel);
+      if (!adds)
+        for (int64_t position = 0; position < in_.plane; ++position) std::fill_n(dx + position * in_.block, run.lanes, 0.0f);
+      if (max_) return max_backward(plane_, run.lanes, input + in_.offset(sample, run.channel), dy, dx);
+      average_backward(plane_, run.lanes, dy, dx);
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_run(Visit visit) const {
+    const auto runs = static_cast<int64_t>(runs_.size());
+    parallel_for(threads(), samples() * runs, [&](int64_t i) { visit(i / runs, runs_[static_cast<size_t>(i % runs)]); });
+  }
+
+  bool max_;
+  std::vector<Reach> rows_, columns_;
+  Layout in_, out_;
+  std::vector<Run> runs_;
+  Plane plane_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_pooling(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& operation) {
+  return std::make_unique<Pooling>(engine, spec, operation);
+}
+
+// One window as large as the input.
+std::unique_ptr<Kernel> make_global_pooling(const SharedEngine& engine, const KernelSpec& spec, const GlobalPool& operation) {
+  const Shape& in = spec.inputs[0];
+  return make_pooling(engine, spec, Pool2d{.kind = operation.kind, .kernel_h = in.height, .kernel_w = in.width});
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,99 @@
+#include "core/cpu/vector_math.h"
+
+#include <array>
+#include <bit>
+
+#include "core/device/activation_math.h"
+#include "core/device/optimizer_math.h"
+
+namespace millrace::cpu {
+
+MILLRACE_VECTOR_CLONES
+void add_to(float* __restrict to, const float* __restrict from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+MILLRACE_VECTOR_CLONES
+void copy_strided(const float* __restrict from, int64_t from_step, float* __restrict to, int64_t to_step, int64_t count, bool add) {
+  if (add)
+    for (int64_t i = 0; i < count; ++i) to[i * to_step] += from[i * from_step];
+  else
+    for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+}
+
+MILLRACE_VECTOR_CLONES
+void multiply(const float* __restrict a, const float* __restrict b, float* __restrict to, int64_t count, bool add) {
+  if (add)
+    for (int64_t i = 0; i < count; ++i) to[i] += a[i] * b[i];
+  else
+    for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
+}
+
+namespace {
+
+// Calls visit(math) with the kind known to the compiler, so that the loop around it has no branch left.
+template <typename Visit>
+inline void with_known_kind(const Activation& activation, Visit visit) {
+  switch (activation.kind) {
+    case ActivationKind::kRelu: return visit(ActivationMath<float>({ActivationKind::kRelu, activation.slope}));
+    case ActivationKind::kLeakyRelu: return visit(ActivationMath<float>({ActivationKind::kLeakyRelu, activation.slope}));
+    case ActivationKind::kSigmoid: return visit(ActivationMath<float>({ActivationKind::kSigmoid, activation.slope}));
+    case ActivationKind::kTanh: return visit(ActivationMath<float>({ActivationKind::kTanh, activation.slope}));
+  }
+}
+
+}  // namespace
+
+MILLRACE_VECTOR_CLONES
+void activate(const Activation& activation, const float* x, float* y, int64_t count) {
+  with_known_kind(activation, [=](ActivationMath<float> math) {
+    for (int64_t i = 0; i < count; ++i) y[i] = math(x[i]);
+  });
+}
+
+MILLRACE_VECTOR_CLONES
+void multiply_by_derivative(const Activation& activation, const float* __restrict output, float* __restrict error, int64_t count) {
+  with_known_kind(activation, [=](ActivationMath<float> math) {
+    for (int64_t i = 0; i < count; ++i) error[i] *= math.derivative(output[i]);
+  });
+}
+
+MILLRACE_VECTOR_CLONES
+void add_row(float* __restrict to, const float* __restrict row, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[r * columns + c] += row[c];
+}
+
+MILLRACE_VECTOR_CLONES
+double sum_of_squares(const float* values, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  std::array<double, kLanes> sums{};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      sums[static_cast<size_t>(lane)] += value * value;
+    }
+  for (; i < count; ++i) sums[static_cast<size_t>(i % kLanes)] += static_cast<double>(values[i]) * values[i];
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
+MILLRACE_VECTOR_CLONES
+bool all_finite(const float* values, int64_t count) {
+  // An exponent of ones is infinity or NaN.
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t worst = 0;
+  for (int64_t i = 0; i < count; ++i) worst |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1u : 0u;
+  return worst == 0;
+}
+
+MILLRACE_VECTOR_CLONES
+void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot, int64_t count) {
+  const auto size = static_cast<size_t>(count);
+  const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
+  update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot));
+}
+
+}  // namespace millrace::cpu
