@@ -310,9 +310,9 @@ std::string text_of(const SegmentProgram& program, const Graph& graph) {
     if (step.kind == StepKind::kCompute || step.kind == StepKind::kApply) text += graph.name_of(step.node);
     if (step.kind == StepKind::kCompute) text += fmt::format(" {} x {}", text_of(step.block.inputs), text_of(step.block.outputs));
     if (step.kind == StepKind::kReceive || step.kind == StepKind::kSend) text += text_of(step.channels);
-    for (const int64_t input : step.inputs) text += " " + value_text(program, input, graph);
+    for (const int64_t input : step.inputs) text += fmt::format(" {}", value_text(program, input, graph));
     if (step.bias) text += " +bias";
-    if (step.activation >= 0) text += " then " + graph.name_of(step.activation);
+    if (step.activation >= 0) text += fmt::format(" then {}", graph.name_of(step.activation));
     text += '\n';
   }
   return text;
