@@ -111,7 +111,7 @@ if(NOT MILLRACE_WITH_CUDA STREQUAL OFF)
   endif()
 endif()
 millrace_optional(CUDA MILLRACE_WITH_CUDA millrace_cuda_works "${CMAKE_CUDA_COMPILER_VERSION}" "RNN kernels and CNN layers on NVIDIA GPUs"
-                  "nvidia-cuda-toolkit (non-free; 12.0 or newer)")
+                  "CUDA toolkit 12 or newer (from NVIDIA)")
 if(MILLRACE_GPU_ONLY)
   return()
 endif()
@@ -121,12 +121,12 @@ if(NOT MILLRACE_WITH_NCCL STREQUAL OFF AND MILLRACE_HAS_CUDA)
   millrace_find_by_header(NCCL TARGET NCCL::nccl HEADER nccl.h LIBRARIES nccl libnccl.so.2 HINTS ${cuda_places}
                           VERSION_MACROS NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
 endif()
-millrace_optional(NCCL MILLRACE_WITH_NCCL NCCL_FOUND "${NCCL_VERSION}" "streams and reductions between GPUs" "libnccl-dev (NVIDIA)")
+millrace_optional(NCCL MILLRACE_WITH_NCCL NCCL_FOUND "${NCCL_VERSION}" "streams and reductions between GPUs" "NCCL 2 (from NVIDIA)")
 if(NOT MILLRACE_WITH_CUDNN STREQUAL OFF AND MILLRACE_HAS_CUDA)
   millrace_find_by_header(CUDNN TARGET CUDNN::cudnn HEADER cudnn.h LIBRARIES cudnn libcudnn.so.9 HINTS ${cuda_places}
                           VERSION_HEADER cudnn_version.h VERSION_MACROS CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
 endif()
-millrace_optional(CUDNN MILLRACE_WITH_CUDNN CUDNN_FOUND "${CUDNN_VERSION}" "convolutions on GPUs" "nvidia-cudnn (non-free)")
+millrace_optional(CUDNN MILLRACE_WITH_CUDNN CUDNN_FOUND "${CUDNN_VERSION}" "convolutions on GPUs" "cuDNN 9 (from NVIDIA)")
 
 # --- FPGA boards. XRT has no CMake package, and its pkg-config names a folder that does not exist.
 if(NOT MILLRACE_WITH_XRT STREQUAL OFF)

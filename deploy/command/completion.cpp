@@ -57,7 +57,8 @@ std::string bash_script(const std::string& program, const std::vector<CommandWor
       offered.insert(offered.end(), option.names.begin(), option.names.end());
       if (option.value.kind == ValueKind::kNone) continue;
       std::string pattern;
-      for (const std::string& name : option.names) pattern += (pattern.empty() ? "" : "|") + in_quotes(command.path + "/" + name);
+      for (const std::string& name : option.names)
+        pattern += fmt::format("{}{}", pattern.empty() ? "" : "|", in_quotes(command.path + "/" + name));
       descend += fmt::format("      {}) ((++i)) ;;\n", pattern);
       values += fmt::format("    {}) from=({}) ;;\n", pattern, bash_value(option.value));
     }

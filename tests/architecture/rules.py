@@ -38,7 +38,8 @@ NARROWER = {
     "gpu/rnn": set(),  # the standard library and CUDA alone: it builds with nvcc and nothing else
 }
 
-# Heavy libraries: only in .cpp files (nlohmann/json_fwd.hpp is the light one, made for headers).
+# Heavy libraries: in .cpp files, and in headers that say "Internal to <their folder>" in their opening comment and that no
+# other folder includes (nlohmann/json_fwd.hpp is light, and made for headers).
 HEAVY = re.compile(r"^(google/protobuf/|spdlog/|dnnl|oneapi/dnnl|nlohmann/(?!json_fwd)|CLI/|.*\.pb\.h$)")
 # What core never includes, in any file.
 FOREIGN_TO_CORE = re.compile(r"^(mpi\.h|cuda|cudnn|cublas|nccl|xrt)")
@@ -131,7 +132,32 @@ def cycle_in(graph):
     return None
 
 
-def check_file(root, path, graph):
+def check_heavy(root, heavy, graph):
+    """Headers that bring a heavy library, themselves or through another, are internal to their folder."""
+    headers = {name for name in graph if Path(name).suffix in HEADER_SUFFIXES}
+    while True:
+        drawn_in = {
+            name: f"{name}: includes {below}, which brings a heavy library"
+            for name in headers - heavy.keys()
+            for below in sorted(graph[name])
+            if below in heavy
+        }
+        if not drawn_in:
+            break
+        heavy = {**heavy, **drawn_in}
+    violations = []
+    for name, why in sorted(heavy.items()):
+        module = module_of(name)
+        opening = (root / name).read_text(encoding="utf-8").split("#pragma once")[0]
+        if f"nternal to {module}" not in " ".join(opening.replace("//", " ").split()):
+            violations.append(f'{why}; keep that library in .cpp files, or say "Internal to {module}" where the header opens')
+        for user in sorted(graph):
+            if name in graph[user] and module_of(user) != module and user not in heavy and top_of(user) != "tests":
+                violations.append(f"{user}: includes {name}, which is internal to {module}")
+    return violations
+
+
+def check_file(root, path, graph, heavy):
     relative = path.relative_to(root).as_posix()
     header = path.suffix in HEADER_SUFFIXES
     violations = []
@@ -147,7 +173,7 @@ def check_file(root, path, graph):
             if why:
                 violations.append(f"{relative}:{line}: {why}")
         if header and HEAVY.match(name):
-            violations.append(f"{relative}:{line}: a header includes {name}; keep that library in .cpp files")
+            heavy[relative] = f"{relative}:{line}: includes {name}"
         if top_of(relative) == "core" and FOREIGN_TO_CORE.match(name):
             violations.append(f"{relative}:{line}: core includes {name}; MPI, CUDA and XRT belong above it")
         if module_of(relative) == "gpu/rnn" and not ours and not FREE_OF_LIBRARIES.match(name):
@@ -173,8 +199,10 @@ def check(root):
     root = Path(root)
     violations = check_top_level(root)
     graph = {}
+    heavy = {}
     for path in sources(root):
-        violations += check_file(root, path, graph)
+        violations += check_file(root, path, graph, heavy)
+    violations += check_heavy(root, heavy, graph)
     cycle = cycle_in(graph)
     if cycle:
         violations.append("the includes form a cycle: " + " -> ".join(cycle))

@@ -61,6 +61,17 @@ class Rules(unittest.TestCase):
         for name in ("dnnl.hpp", "oneapi/dnnl/dnnl.hpp", "spdlog/spdlog.h", "nlohmann/json.hpp", "google/protobuf/message.h", "plan.pb.h"):
             self.expect({"core/graph/x.h": HEADER + f"#include <{name}>\n"}, "keep that library in .cpp files")
 
+    def test_a_header_may_be_internal_to_its_folder(self):
+        internal = "// Kernels.\n// Internal to\n// core/cpu.\n#pragma once\n"
+        sound = {
+            "core/cpu/onednn.h": internal + "#include <dnnl.hpp>\n",
+            "core/cpu/conv.h": internal + '#include "core/cpu/onednn.h"\n',
+            "core/cpu/conv.cpp": '#include "core/cpu/conv.h"\n',
+        }
+        self.assertEqual(self.violations(sound), [])
+        self.expect({**sound, "core/cpu/device.h": HEADER + '#include "core/cpu/conv.h"\n'}, "core/cpu/device.h: includes core/cpu/conv.h, which brings")
+        self.expect({**sound, "core/train/x.cpp": '#include "core/cpu/conv.h"\n'}, "core/train/x.cpp: includes core/cpu/conv.h, which is internal")
+
     def test_core_knows_no_mpi_cuda_or_xrt(self):
         for name in ("mpi.h", "cuda_runtime.h", "cudnn.h", "nccl.h", "xrt/xrt_device.h"):
             self.expect({"core/graph/x.cpp": f"#include <{name}>\n"}, "belong above it")

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -37,7 +37,7 @@ class Completion : public ::testing::Test {
     app_.add_subcommand("tell", "speak")->add_option("shell", text_, "which")->check(CLI::IsMember({"bash", "zsh"}));
     CLI::App* show = app_.add_subcommand("show", "look");
     show->add_subcommand("plan", "the plan")->add_flag("--deep", flag_, "more");
-    folder_ = std::filesystem::path(::testing::TempDir()) / "millrace_completion";
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("millrace_completion_" + std::to_string(getpid()));
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_ / "a_folder");
     std::ofstream(folder_ / "a_file.txt") << "x";

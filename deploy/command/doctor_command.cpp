@@ -1,0 +1,100 @@
+#include "deploy/command/doctor_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/base/build_info.h"
+#include "core/base/error.h"
+#include "deploy/command/machine_report.h"
+
+namespace millrace {
+namespace {
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+void print_machine(const MachineReport& machine) {
+  fmt::print("Machine\n");
+  fmt::print("  system           {}\n", machine.system);
+  fmt::print("  processor        {}\n", machine.processor);
+  fmt::print("  cores            {}\n", machine.cores);
+  fmt::print("  memory           {:.1f} GiB, {:.1f} GiB available\n", gib(machine.memory_bytes), gib(machine.memory_available_bytes));
+  fmt::print("  instruction set  {}, as oneDNN {} uses it\n", machine.isa, machine.onednn);
+}
+
+void print_findings(const MachineReport& machine) {
+  fmt::print("\nFound here\n");
+  for (const Finding& finding : machine.findings)
+    if (finding.present) fmt::print("  {:<16} {}\n", finding.name, finding.detail.empty() ? "present" : finding.detail);
+  const bool all = std::all_of(machine.findings.begin(), machine.findings.end(), [](const Finding& finding) { return finding.present; });
+  if (all) return;
+  fmt::print("\nMissing                                                                     comes with\n");
+  for (const Finding& finding : machine.findings)
+    if (!finding.present)
+      fmt::print("  {:<16} {:<56} {}\n", finding.name, finding.enables,
+                 finding.package.empty() ? fmt::format("({})", finding.detail) : finding.package);
+  const std::vector<std::string> packages = machine.packages_to_install();
+  if (!packages.empty()) fmt::print("\n  apt-get install {}\n", fmt::join(packages, " "));
+}
+
+void print_build() {
+  fmt::print("\nBuild: Millrace {}, {}, {} {}{}{}\n", kVersion, kBuildType, kCompiler, kCompilerFlags,
+             kSanitizers.empty() ? "" : ", sanitizers ", kSanitizers);
+  fmt::print("Found when it was configured\n");
+  for (const BuildPart& part : kBuildParts)
+    if (!part.version.empty()) fmt::print("  {:<16} {:<12} {}\n", part.name, part.version, part.purpose);
+  for (const BuildPart& part : kBuildParts)
+    if (part.version.empty()) fmt::print("  {:<16} {:<12} {:<43} {}\n", part.name, "-", part.purpose, part.package);
+}
+
+nlohmann::ordered_json json_of(const MachineReport& machine) {
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  for (const Finding& finding : machine.findings)
+    findings.push_back({{"name", finding.name},
+                        {"present", finding.present},
+                        {"detail", finding.detail},
+                        {"enables", finding.enables},
+                        {"package", finding.package}});
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+  for (const BuildPart& part : kBuildParts)
+    parts.push_back({{"name", part.name},
+                     {"found", !part.version.empty()},
+                     {"version", part.version},
+                     {"enables", part.purpose},
+                     {"package", part.package}});
+  return {{"version", kVersion},
+          {"system", machine.system},
+          {"processor", machine.processor},
+          {"cores", machine.cores},
+          {"memory_bytes", machine.memory_bytes},
+          {"memory_available_bytes", machine.memory_available_bytes},
+          {"isa", machine.isa},
+          {"onednn", machine.onednn},
+          {"findings", std::move(findings)},
+          {"install", machine.packages_to_install()},
+          {"build",
+           {{"type", kBuildType},
+            {"compiler", kCompiler},
+            {"flags", kCompilerFlags},
+            {"sanitizers", kSanitizers},
+            {"parts", std::move(parts)}}}};
+}
+
+}  // namespace
+
+int doctor(bool json, bool measure) {
+  if (measure) fail(ErrorCode::kUnavailable, "--measure: this build has no cost model of the processor to measure for; leave the flag out");
+  const MachineReport machine = inspect_machine();
+  if (json) {
+    fmt::print("{}\n", json_of(machine).dump(2));
+    return 0;
+  }
+  print_machine(machine);
+  print_findings(machine);
+  print_build();
+  return 0;
+}
+
+}  // namespace millrace
