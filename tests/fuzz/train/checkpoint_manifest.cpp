@@ -1,5 +1,7 @@
 // Any text, once it carries its right digest (which no fuzzer would guess), either fails with an Error or is a manifest
 // that survives being written and read again.
+#include "core/train/checkpoint_manifest.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/train/checkpoint_manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);

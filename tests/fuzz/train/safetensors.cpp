@@ -1,11 +1,12 @@
 // Any bytes either fail with an Error or are a file whose content survives being written and read again.
+#include "core/train/safetensors.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 
 #include "core/base/error.h"
-#include "core/train/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::SafetensorsFile file;
