@@ -17,7 +17,7 @@ namespace millrace {
 
 struct DeviceOptions {
   int threads = 1;
-  std::string kernel_table;  // a file written by `millrace tune`; empty: the shipped one
+  std::string kernel_table = {};  // a file written by `millrace tune`; empty: the shipped one
 };
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
