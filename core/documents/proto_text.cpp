@@ -67,14 +67,28 @@ class FirstComplaint : public google::protobuf::io::ErrorCollector {
     column_ = column;
     message_ = message;
   }
-  [[noreturn]] void raise(const Path& document, const Descriptor& root) const {
+  [[noreturn]] void raise(std::string_view text, const Path& document, const Descriptor& root) const {
     const std::string what = message_.empty() ? "cannot be read as text format" : in_our_words(message_, root);
-    const std::string place = line_ < 0 ? std::string() : fmt::format("{}:{}:", line_ + 1, column_ + 1);
+    const std::string place = line_ < 0 ? std::string() : fmt::format("{}:{}:", line_ + 1, column_in(text) + 1);
     const std::string name = document.text();
     throw Error(document.code(), name.empty() ? what : fmt::format("{}:{} {}", name, place, what));
   }
 
  private:
+  // Protobuf notices an unknown word when it is past it; the word itself is where people should look.
+  int column_in(std::string_view text) const {
+    std::string_view word = quoted_after(message_, "has no field named \"");
+    if (word.empty()) word = quoted_after(message_, "enumeration value of \"");
+    if (word.empty()) return column_;
+    for (int line = 0; line < line_; ++line) {
+      const size_t end = text.find('\n');
+      text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    }
+    const std::string_view before = text.substr(0, std::min(text.find('\n'), static_cast<size_t>(column_)));
+    const size_t at = before.rfind(word);
+    return at == std::string_view::npos ? column_ : static_cast<int>(at);
+  }
+
   int line_ = -1;
   int column_ = 0;
   std::string message_;
@@ -216,7 +230,7 @@ void parse_text(std::string_view text, const Path& document, const MigrationStep
   parser.RecordErrorsTo(&complaint);
   parser.SetRecursionLimit(kMostNesting);
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&stream, &message)) complaint.raise(document, *message.GetDescriptor());
+  if (!parser.Parse(&stream, &message)) complaint.raise(text, document, *message.GetDescriptor());
   migrate(message, document, steps);
 }
 
