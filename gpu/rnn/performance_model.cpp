@@ -115,8 +115,7 @@ Cost cost_of(const Layer& layer, const Mapping& mapping, const Gpu& gpu) {
   const double outputs = use.outputs_per_thread;
 
   // Pairs of multiprocessors share a way to the L2 cache: past half of them a load takes twice as long.
-  const int pairs = gpu.multiprocessors / 2;
-  const int crowding = 1 + use.blocks / pairs;
+  const int crowding = 1 + 2 * use.blocks / gpu.multiprocessors;
   const double state =
       1.0 * kFloatBytes * layer.hidden * mapping.tile_height * crowding / (gpu.multiply_add_latency * gpu.l2_bytes_per_cycle);
   const double sequence = mapping.tile_height * (1.0 * layer.hidden / mapping.group_size);
