@@ -48,9 +48,8 @@ void add_values(const Stretch& s, const float* x, Sums& sums) {
 
 MILLRACE_VECTOR_CLONES
 void add_squared_distances(const Stretch& s, const float* x, const Lanes& mean, Sums& sums) {
-  with_lanes(s.lanes, [&](auto lanes) {
-    add_up(s, lanes, sums, [&](int64_t at, size_t l) { return (x[at] - mean[l]) * (x[at] - mean[l]); });
-  });
+  with_lanes(s.lanes,
+             [&](auto lanes) { add_up(s, lanes, sums, [&](int64_t at, size_t l) { return (x[at] - mean[l]) * (x[at] - mean[l]); }); });
 }
 
 MILLRACE_VECTOR_CLONES
@@ -63,7 +62,8 @@ void add_errors(const Stretch& s, const float* x, const float* error, const Lane
 
 // y = (x - mean) * factor + shift
 MILLRACE_VECTOR_CLONES
-void normalise(const Stretch& s, const float* __restrict x, const Lanes& mean, const Lanes& factor, const Lanes& shift, float* __restrict y) {
+void normalise(const Stretch& s, const float* __restrict x, const Lanes& mean, const Lanes& factor, const Lanes& shift,
+               float* __restrict y) {
   with_lanes(s.lanes, [&](auto lanes) {
     for (int64_t position = 0; position < s.positions; ++position)
       for (int64_t l = 0; l < lanes; ++l) {
@@ -118,7 +118,7 @@ class BatchNormalisation final : public CpuKernel {
     const float* const running_variance = own(arguments.state[1]).data();
     float* const keep = own(arguments.keep).data();
     CpuTensor& output = own(arguments.output);
-    float* const y = output.overwrite();
+    float* const y = output.data();
     parallel_runs([&](const Run& run) {
       float* const mean = keep + run.channel;
       float* const variance = keep + channels() + run.channel;
@@ -149,7 +149,7 @@ class BatchNormalisation final : public CpuKernel {
     float* const keep = own(arguments.keep).data();
     CpuTensor* const input_error = arguments.input_errors[0] == nullptr ? nullptr : &own(arguments.input_errors[0]);
     const bool adds = input_error != nullptr && arguments.adds[0] != 0;
-    float* const dx = input_error == nullptr ? nullptr : adds ? input_error->data() : input_error->overwrite();
+    float* const dx = input_error == nullptr ? nullptr : input_error->data();
     parallel_runs([&](const Run& run) {
       const Lanes mean = load(keep + run.channel, run);
       const float* const variance = keep + channels() + run.channel;
@@ -179,10 +179,16 @@ class BatchNormalisation final : public CpuKernel {
   }
 
   void run_gradient(const GradientArguments& arguments) override {
-    MILLRACE_CHECK(own_statistics(*arguments.batch), "{}: gradients outside of training", spec().layer);
+    if (!own_statistics(*arguments.batch)) return;  // frozen: nothing to learn, nothing to commit
     const float* const keep = own(arguments.keep).data();
-    add_to(own(arguments.gradients[0]).data(), keep + 3 * channels(), channels());
-    add_to(own(arguments.gradients[1]).data(), keep + 2 * channels(), channels());
+    for (const size_t gradient : {size_t{0}, size_t{1}}) {
+      float* const values = own(arguments.gradients[gradient]).data();
+      const float* const sums = keep + (gradient == 0 ? 3 : 2) * channels();
+      if (arguments.adds)
+        add_to(values, sums, channels());
+      else
+        std::copy_n(sums, channels(), values);
+    }
     float* const running_mean = own(arguments.state[0]).data();
     float* const running_variance = own(arguments.state[1]).data();
     const float unbiased = static_cast<float>(count_) / static_cast<float>(count_ - 1);

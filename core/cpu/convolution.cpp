@@ -180,9 +180,7 @@ class Convolution final : public CpuKernel {
     error_weight_.invalidate();
   }
 
-  std::string implementation() const override {
-    return fmt::format("FP {}, EB {}, PG {}", forward_.name, error_.name, gradient_.name);
-  }
+  std::string implementation() const override { return fmt::format("FP {}, EB {}, PG {}", forward_.name, error_.name, gradient_.name); }
 
  protected:
   bool fuses_activation() const override { return activation_fused_; }
@@ -207,16 +205,14 @@ class Convolution final : public CpuKernel {
     MILLRACE_CHECK(spec().trained, "{}: gradients are asked for, but the kernel was made frozen", spec().layer);
     gradient_.job.bind(DNNL_ARG_SRC, gradient_.source.fetch(engine().arena, own(arguments.inputs[0]).data()));
     gradient_.job.bind(DNNL_ARG_DIFF_DST, gradient_.second_source.fetch(engine().arena, own(arguments.output_error).data()));
-    // A gradient that is zero still is written in place; later ones are added.
     CpuTensor& weight = own(arguments.gradients[0]);
     CpuTensor* const bias = spec().bias ? &own(arguments.gradients[1]) : nullptr;
-    const bool weight_direct = weight.is_zero();
-    const bool bias_direct = bias != nullptr && bias->is_zero();
-    gradient_.job.bind(DNNL_ARG_DIFF_WEIGHTS, weight_direct ? weight.overwrite() : scratch<float>(weight_scratch_));
-    if (bias != nullptr) gradient_.job.bind(DNNL_ARG_DIFF_BIAS, bias_direct ? bias->overwrite() : scratch<float>(bias_scratch_));
+    gradient_.job.bind(DNNL_ARG_DIFF_WEIGHTS, arguments.adds ? scratch<float>(weight_scratch_) : weight.data());
+    if (bias != nullptr) gradient_.job.bind(DNNL_ARG_DIFF_BIAS, arguments.adds ? scratch<float>(bias_scratch_) : bias->data());
     run(gradient_);
-    if (!weight_direct) add_scratch(weight_scratch_, weight);
-    if (bias != nullptr && !bias_direct) add_scratch(bias_scratch_, *bias);
+    if (!arguments.adds) return;
+    add_scratch(weight_scratch_, weight);
+    if (bias != nullptr) add_scratch(bias_scratch_, *bias);
   }
 
  private:
@@ -243,12 +239,12 @@ class Convolution final : public CpuKernel {
   void write_output(Pass& pass, int argument, CpuTensor& tensor, bool adds, bool sum_fused) {
     const bool in_place = !adds || sum_fused;
     if (pass.target.direct()) {
-      pass.job.bind(argument, !in_place ? scratch<float>(pass.sum) : adds ? tensor.data() : tensor.overwrite());
+      pass.job.bind(argument, !in_place ? scratch<float>(pass.sum) : tensor.data());
       run(pass);
     } else {
       pass.job.bind(argument, pass.target.landing(engine().arena));
       run(pass);
-      pass.target.store(engine().arena, in_place ? tensor.overwrite() : scratch<float>(pass.sum));
+      pass.target.store(engine().arena, in_place ? tensor.data() : scratch<float>(pass.sum));
     }
     if (!in_place) add_scratch(pass.sum, tensor);
   }
@@ -276,8 +272,9 @@ class Convolution final : public CpuKernel {
     using Desc = dnnl::convolution_backward_weights;
     const Geometry& g = geometry_;
     const auto desc = best_of<Desc::primitive_desc>(g, wanted, [&](algorithm a, const MemoryDesc& source, const MemoryDesc& target) {
-      const Desc::desc d = spec().bias ? Desc::desc(a, source, g.any_weight(), g.bias(), target, g.strides, g.dilations, g.padding, g.padding)
-                                       : Desc::desc(a, source, g.any_weight(), target, g.strides, g.dilations, g.padding, g.padding);
+      const Desc::desc d = spec().bias
+                               ? Desc::desc(a, source, g.any_weight(), g.bias(), target, g.strides, g.dilations, g.padding, g.padding)
+                               : Desc::desc(a, source, g.any_weight(), target, g.strides, g.dilations, g.padding, g.padding);
       return Desc::primitive_desc(d, attributes(false, std::nullopt), onednn_engine(), hint);
     });
     if (!desc) refuse("parameter gradient");
@@ -332,8 +329,8 @@ class Convolution final : public CpuKernel {
     forward_.target = Port(Port::Way::kOut, g.target_desc, best->dst_desc(), plan);
     // A sum behind a reorder has to be taken where the tensor lies.
     sum_fused_ = fused && forward_.target.direct();
-    activation_fused_ = fused && spec().activation && onednn_activation(*spec().activation) &&
-                        (forward_.target.direct() || !spec().adds_to_output);
+    activation_fused_ =
+        fused && spec().activation && onednn_activation(*spec().activation) && (forward_.target.direct() || !spec().adds_to_output);
     if (fused && !forward_.target.direct() && spec().adds_to_output) {
       best = find(false, best->weights_desc());
       MILLRACE_CHECK(best.has_value(), "{}: a convolution without post-ops is gone", spec().layer);

@@ -1,9 +1,10 @@
 #include "core/cpu/cpu_device.h"
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -82,9 +83,7 @@ class CpuDevice final : public Device {
     MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
     return std::visit(KernelMaker{engine_, spec}, spec.operation);
   }
-  std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
-    return std::make_unique<CpuTensor>(spec, engine_->vector_length);
-  }
+  std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return std::make_unique<CpuTensor>(spec, engine_->vector_length); }
 
   void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
   void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override {
@@ -98,7 +97,11 @@ class CpuDevice final : public Device {
     std::ranges::copy(values, host.begin());
   }
 
-  void zero(Tensor& tensor) override { own(&tensor).set_zero(); }
+  void zero(Tensor& tensor) override {
+    const ComputeScope scope(threads());
+    float* const values = own(&tensor).data();
+    parallel_chunks(threads(), own(&tensor).stored(), [&](int64_t begin, int64_t size) { std::fill_n(values + begin, size, 0.0f); });
+  }
 
   void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
     const ComputeScope scope(threads());
@@ -169,7 +172,7 @@ class CpuDevice final : public Device {
     CpuTensor& target = own(&tensor);
     if (target.packing() != nullptr) {
       MILLRACE_CHECK(channels == whole(tensor), "parameters are written whole, not {}", text_of(channels));
-      return target.packing()->pack(host.data(), target.overwrite());
+      return target.packing()->pack(host.data(), target.data());
     }
     const Layout layout = host_layout(tensor, channels);
     cpu::copy_channels(threads(), layout, host.data(), {0, channels.size()}, target.layout(), target.data(), channels.begin, false);

@@ -2,6 +2,8 @@
 // are the rows of one matrix, and the three phases are three products with the canonical [output][input] weight.
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
+
 #include "core/base/check.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
@@ -32,7 +34,7 @@ class DenseLayer final : public CpuKernel {
   void run_forward(const ForwardArguments& arguments) override {
     CpuTensor& output = own(arguments.output);
     const bool adds = spec().adds_to_output;
-    float* const y = adds ? output.data() : output.overwrite();
+    float* const y = output.data();
     product('N', 'T', rows_, outputs_, inputs_, own(arguments.inputs[0]).data(), own(arguments.parameters[0]).data(), adds, y);
     if (spec().bias) add_row(y, own(arguments.parameters[1]).data(), rows_, outputs_);
   }
@@ -41,18 +43,17 @@ class DenseLayer final : public CpuKernel {
     if (arguments.input_errors[0] == nullptr) return;
     CpuTensor& input_error = own(arguments.input_errors[0]);
     const bool adds = arguments.adds[0] != 0;
-    product('N', 'N', rows_, inputs_, outputs_, own(arguments.output_error).data(), own(arguments.parameters[0]).data(),
-            adds, adds ? input_error.data() : input_error.overwrite());
+    product('N', 'N', rows_, inputs_, outputs_, own(arguments.output_error).data(), own(arguments.parameters[0]).data(), adds,
+            input_error.data());
   }
 
   void run_gradient(const GradientArguments& arguments) override {
     CpuTensor& weight = own(arguments.gradients[0]);
     const float* const error = own(arguments.output_error).data();
-    // A gradient that is zero still is written, not added to: the weight of a dense layer may be most of a network.
-    const bool adds = !weight.is_zero();
-    product('T', 'N', outputs_, inputs_, rows_, error, own(arguments.inputs[0]).data(), adds, adds ? weight.data() : weight.overwrite());
+    product('T', 'N', outputs_, inputs_, rows_, error, own(arguments.inputs[0]).data(), arguments.adds, weight.data());
     if (!spec().bias) return;
     float* const bias = own(arguments.gradients[1]).data();
+    if (!arguments.adds) std::fill_n(bias, outputs_, 0.0f);
     for (int64_t row = 0; row < rows_; ++row) add_to(bias, error + row * outputs_, outputs_);
   }
 

@@ -22,7 +22,7 @@ class ActivationLayer final : public CpuKernel {
   void run_forward(const ForwardArguments& arguments) override {
     const float* const x = own(arguments.inputs[0]).data();
     CpuTensor& output = own(arguments.output);
-    float* const y = output.overwrite();
+    float* const y = output.data();
     parallel_chunks(threads(), output.stored(), [&](int64_t begin, int64_t size) { activate(activation_, x + begin, y + begin, size); });
     clear_padding(threads(), output.layout(), y);
   }
@@ -33,7 +33,7 @@ class ActivationLayer final : public CpuKernel {
     const float* const dy = own(arguments.output_error).data();
     const bool adds = arguments.adds[0] != 0;
     CpuTensor& target = own(arguments.input_errors[0]);
-    float* const dx = adds ? target.data() : target.overwrite();
+    float* const dx = target.data();
     parallel_chunks(threads(), target.stored(), [&](int64_t begin, int64_t size) {
       std::array<float, kChunk> y, error;
       activate(activation_, x + begin, y.data(), size);
@@ -71,7 +71,7 @@ class DropoutLayer final : public CpuKernel {
 
   void apply(const MicroBatch& batch, const CpuTensor& from, CpuTensor& to, bool add) const {
     const float* const x = from.data();
-    float* const y = add ? to.data() : to.overwrite();
+    float* const y = to.data();
     if (!batch.training) return copy_channels(threads(), layout_, x, {0, layout_.channels}, layout_, y, 0, add);
     MILLRACE_CHECK(static_cast<int64_t>(batch.sample_ids.size()) == samples(), "{}: {} sample ids for {} samples", spec().layer,
                    batch.sample_ids.size(), samples());
@@ -83,8 +83,7 @@ class DropoutLayer final : public CpuKernel {
         const int64_t at = sample * layout_.sample_stride();
         return multiply(x + at, factors, y + at, elements(), add);
       }
-      for (int64_t c = 0; c < layout_.channels; ++c)
-        multiply_strided(layout_.offset(sample, c), factors + c * layout_.plane, x, y, add);
+      for (int64_t c = 0; c < layout_.channels; ++c) multiply_strided(layout_.offset(sample, c), factors + c * layout_.plane, x, y, add);
     });
   }
 
@@ -118,7 +117,7 @@ class Finish final : public CpuKernel {
   void run_forward(const ForwardArguments& arguments) override {
     const float* const x = own(arguments.inputs[0]).data();
     const float* const bias = own(arguments.parameters[0]).data();
-    float* const y = own(arguments.output).overwrite();
+    float* const y = own(arguments.output).data();
     for_each_block([&](int64_t at, int64_t channel, int64_t lanes) {
       for (int64_t position = 0; position < layout_.plane; ++position, at += layout_.block)
         for (int64_t l = 0; l < lanes; ++l) y[at + l] = x[at + l] + bias[channel + l];
@@ -129,8 +128,7 @@ class Finish final : public CpuKernel {
     if (arguments.input_errors[0] == nullptr) return;
     const bool adds = arguments.adds[0] != 0;
     CpuTensor& target = own(arguments.input_errors[0]);
-    copy_channels(threads(), layout_, own(arguments.output_error).data(), {0, layout_.channels}, layout_,
-                  adds ? target.data() : target.overwrite(), 0, adds);
+    copy_channels(threads(), layout_, own(arguments.output_error).data(), {0, layout_.channels}, layout_, target.data(), 0, adds);
   }
 
   void run_gradient(const GradientArguments& arguments) override {
@@ -142,7 +140,7 @@ class Finish final : public CpuKernel {
         const float* const first = error + layout_.offset(sample, c);
         for (int64_t position = 0; position < layout_.plane; ++position) sum += static_cast<double>(first[position * layout_.block]);
       }
-      bias[c] += static_cast<float>(sum);
+      bias[c] = (arguments.adds ? bias[c] : 0.0f) + static_cast<float>(sum);
     }
   }
 

@@ -32,9 +32,8 @@ void CpuKernel::error_back(const ErrorBackArguments& arguments) {
     check_like_output(arguments.output_error);
     const float* output = own(arguments.output).data();
     float* error = own(arguments.output_error).data();
-    parallel_chunks(threads(), own(arguments.output).stored(), [&](int64_t begin, int64_t size) {
-      multiply_by_derivative(*spec_.activation, output + begin, error + begin, size);
-    });
+    parallel_chunks(threads(), own(arguments.output).stored(),
+                    [&](int64_t begin, int64_t size) { multiply_by_derivative(*spec_.activation, output + begin, error + begin, size); });
   }
   for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
     if (arguments.input_errors[input] == nullptr) continue;

@@ -31,8 +31,7 @@ class Line {
       fields_.push_back(text.substr(begin, end - begin));
       begin = end + 1;
     }
-    if (fields_.size() != kFields)
-      fail(ErrorCode::kMalformed, "{}: {} fields, expected {}: {}", where_, fields_.size(), kFields, kHeader);
+    if (fields_.size() != kFields) fail(ErrorCode::kMalformed, "{}: {} fields, expected {}: {}", where_, fields_.size(), kFields, kHeader);
   }
 
   std::string_view word() { return fields_[next_++]; }

@@ -71,7 +71,7 @@ class ResponseNormalisation final : public CpuKernel {
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const float* const input = own(arguments.inputs[0]).data();
-    float* const output = own(arguments.output).overwrite();
+    float* const output = own(arguments.output).data();
     for_each_position([&](int64_t sample, int64_t position, const Rows& rows) {
       gather(input, sample, position, rows.x);
       find_bases(formula_, rows.x, channels(), rows.padded, rows.bases);
@@ -86,7 +86,7 @@ class ResponseNormalisation final : public CpuKernel {
     const float* const output_error = own(arguments.output_error).data();
     const bool adds = arguments.adds[0] != 0;
     CpuTensor& target = own(arguments.input_errors[0]);
-    float* const input_error = adds ? target.data() : target.overwrite();
+    float* const input_error = target.data();
     for_each_position([&](int64_t sample, int64_t position, const Rows& rows) {
       gather(input, sample, position, rows.x);
       gather(output_error, sample, position, rows.errors);
@@ -113,9 +113,8 @@ class ResponseNormalisation final : public CpuKernel {
       return Rows{first, first + row_, first + 2 * row_, first + 3 * row_, first + 4 * row_};
     };
     for (int thread = 0; thread < threads(); ++thread) std::fill_n(rows_of(thread).padded, row_, 0.0f);
-    parallel_for_threads(threads(), samples() * layout_.plane, [&](int64_t i, int thread) {
-      visit(i / layout_.plane, i % layout_.plane, rows_of(thread));
-    });
+    parallel_for_threads(threads(), samples() * layout_.plane,
+                         [&](int64_t i, int thread) { visit(i / layout_.plane, i % layout_.plane, rows_of(thread)); });
   }
 
   void gather(const float* tensor, int64_t sample, int64_t position, float* row) const {

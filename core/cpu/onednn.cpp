@@ -36,9 +36,8 @@ void Job::bind(int argument, const void* data) {
 }
 
 void Job::run() {
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
-      "oneDNN could not execute a primitive");
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data()),
+                          "oneDNN could not execute a primitive");
 }
 
 Port::Port(Way way, const MemoryDesc& have, const MemoryDesc& want, ScratchPlan& plan) : direct_(have == want) {

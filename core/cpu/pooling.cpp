@@ -146,7 +146,7 @@ class Pooling final : public CpuKernel {
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const float* const input = own(arguments.inputs[0]).data();
-    float* const output = own(arguments.output).overwrite();
+    float* const output = own(arguments.output).data();
     for_each_run([&](int64_t sample, const Run& run) {
       const float* const x = input + in_.offset(sample, run.channel);
       float* const y = output + out_.offset(sample, run.channel);
@@ -161,7 +161,7 @@ class Pooling final : public CpuKernel {
     const float* const output_error = own(arguments.output_error).data();
     CpuTensor& target = own(arguments.input_errors[0]);
     const bool adds = arguments.adds[0] != 0;
-    float* const input_error = adds ? target.data() : target.overwrite();
+    float* const input_error = target.data();
     for_each_run([&](int64_t sample, const Run& run) {
       float* const dx = input_error + in_.offset(sample, run.channel);
       const float* const dy = output_error + out_.offset(sample, run.channel);

@@ -17,8 +17,7 @@ class AddLayer final : public CpuKernel {
   bool fuses_activation() const override { return true; }
 
   void run_forward(const ForwardArguments& arguments) override {
-    for (const Tensor* input : arguments.inputs) own(input).data();  // settles what is pending, before threads come
-    float* const y = own(arguments.output).overwrite();
+    float* const y = own(arguments.output).data();
     parallel_chunks(threads(), layout_.stored(), [&](int64_t begin, int64_t size) {
       std::copy_n(own(arguments.inputs[0]).data() + begin, size, y + begin);
       for (const Tensor* input : arguments.inputs.subspan(1)) add_to(y + begin, own(input).data() + begin, size);
@@ -33,7 +32,7 @@ class AddLayer final : public CpuKernel {
       if (arguments.input_errors[i] == nullptr) continue;
       CpuTensor& target = own(arguments.input_errors[i]);
       const bool adds = arguments.adds[i] != 0;
-      copy_channels(threads(), layout_, error, {0, layout_.channels}, layout_, adds ? target.data() : target.overwrite(), 0, adds);
+      copy_channels(threads(), layout_, error, {0, layout_.channels}, layout_, target.data(), 0, adds);
     }
   }
 
@@ -47,7 +46,7 @@ class ConcatLayer final : public CpuKernel {
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
-    float* const y = own(arguments.output).overwrite();
+    float* const y = own(arguments.output).data();
     int64_t begin = 0;
     for (const Tensor* input : arguments.inputs) {
       const CpuTensor& from = own(input);
@@ -65,7 +64,7 @@ class ConcatLayer final : public CpuKernel {
       if (arguments.input_errors[i] == nullptr) continue;
       CpuTensor& target = own(arguments.input_errors[i]);
       const bool adds = arguments.adds[i] != 0;
-      copy_channels(threads(), layout_, error, range, target.layout(), adds ? target.data() : target.overwrite(), 0, adds);
+      copy_channels(threads(), layout_, error, range, target.layout(), target.data(), 0, adds);
     }
   }
 
@@ -81,15 +80,13 @@ class FlattenLayer final : public CpuKernel {
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
-    copy_channels(threads(), map_, own(arguments.inputs[0]).data(), {0, map_.channels}, features_, own(arguments.output).overwrite(), 0,
-                  false);
+    copy_channels(threads(), map_, own(arguments.inputs[0]).data(), {0, map_.channels}, features_, own(arguments.output).data(), 0, false);
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
     if (arguments.input_errors[0] == nullptr) return;
     CpuTensor& target = own(arguments.input_errors[0]);
     const bool adds = arguments.adds[0] != 0;
-    copy_channels(threads(), features_, own(arguments.output_error).data(), {0, map_.channels}, map_,
-                  adds ? target.data() : target.overwrite(), 0, adds);
+    copy_channels(threads(), features_, own(arguments.output_error).data(), {0, map_.channels}, map_, target.data(), 0, adds);
   }
 
  private:
@@ -105,7 +102,7 @@ class ToSequenceLayer final : public CpuKernel {
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const float* const x = own(arguments.inputs[0]).data();
-    float* const y = own(arguments.output).overwrite();
+    float* const y = own(arguments.output).data();
     for_each_element([=](int64_t in_map, int64_t in_sequence) { y[in_sequence] = x[in_map]; });
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
@@ -113,7 +110,7 @@ class ToSequenceLayer final : public CpuKernel {
     const float* const dy = own(arguments.output_error).data();
     CpuTensor& target = own(arguments.input_errors[0]);
     const bool adds = arguments.adds[0] != 0;
-    float* const dx = adds ? target.data() : target.overwrite();
+    float* const dx = target.data();
     for_each_element([=](int64_t in_map, int64_t in_sequence) { dx[in_map] = adds ? dx[in_map] + dy[in_sequence] : dy[in_sequence]; });
   }
 
@@ -141,7 +138,7 @@ class LastStepLayer final : public CpuKernel {
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const float* const x = own(arguments.inputs[0]).data();
-    float* const y = own(arguments.output).overwrite();
+    float* const y = own(arguments.output).data();
     for (int64_t sample = 0; sample < samples(); ++sample)
       std::copy_n(x + last_step(sample), layout_.channels, y + sample * layout_.channels);
   }
@@ -149,8 +146,8 @@ class LastStepLayer final : public CpuKernel {
     if (arguments.input_errors[0] == nullptr) return;
     const float* const dy = own(arguments.output_error).data();
     CpuTensor& target = own(arguments.input_errors[0]);
-    if (arguments.adds[0] == 0) target.set_zero();
     float* const dx = target.data();
+    if (arguments.adds[0] == 0) std::fill_n(dx, target.stored(), 0.0f);
     for (int64_t sample = 0; sample < samples(); ++sample) add_to(dx + last_step(sample), dy + sample * layout_.channels, layout_.channels);
   }
 

@@ -31,7 +31,7 @@ class SoftmaxLayer final : public CpuKernel {
   void run_forward(const ForwardArguments& arguments) override {
     CpuTensor& output = own(arguments.output);
     const std::span<const float> logits = canonical(own(arguments.inputs[0]), first_);
-    const std::span<float> probabilities = direct() ? std::span(output.overwrite(), elements_) : std::span(scratch<float>(second_), elements_);
+    const std::span<float> probabilities = direct() ? std::span(output.data(), elements_) : std::span(scratch<float>(second_), elements_);
     loss_.probabilities(logits, probabilities);
     if (!direct()) scatter(second_, output, false);
     if (arguments.score != nullptr) loss_.add_score(logits, arguments.batch->labels, *arguments.score);
@@ -44,7 +44,7 @@ class SoftmaxLayer final : public CpuKernel {
     const std::span<const float> probabilities = canonical(own(arguments.output), first_);
     const MicroBatch& batch = *arguments.batch;
     if (direct()) {
-      const std::span<float> errors(adds ? target.data() : target.overwrite(), elements_);
+      const std::span<float> errors(target.data(), elements_);
       return loss_.error(probabilities, batch.labels, batch.error_scale, adds, errors);
     }
     loss_.error(probabilities, batch.labels, batch.error_scale, false, std::span(scratch<float>(second_), elements_));
@@ -61,8 +61,7 @@ class SoftmaxLayer final : public CpuKernel {
     return {values, elements_};
   }
   void scatter(size_t offset, CpuTensor& tensor, bool add) const {
-    copy_channels(threads(), canonical_, scratch<float>(offset), {0, layout_.channels}, layout_, add ? tensor.data() : tensor.overwrite(), 0,
-                  add);
+    copy_channels(threads(), canonical_, scratch<float>(offset), {0, layout_.channels}, layout_, tensor.data(), 0, add);
   }
 
   SoftmaxLoss<float> loss_;

@@ -35,11 +35,6 @@ CpuTensor::CpuTensor(const Shape& shape, std::shared_ptr<const Packing> packing)
       stored_(packing_ ? packing_->stored() : shape.elements()),
       buffer_(static_cast<size_t>(stored_) * sizeof(float)) {}
 
-void CpuTensor::fill_with_zeros() const {
-  std::memset(values(), 0, static_cast<size_t>(stored_) * sizeof(float));
-  zero_ = false;
-}
-
 CpuTensor& own(Tensor* tensor) {
   auto* mine = dynamic_cast<CpuTensor*>(tensor);
   MILLRACE_CHECK(mine != nullptr, "{} tensor handed to the CPU device", tensor == nullptr ? "a missing" : "another device's");
@@ -82,7 +77,8 @@ void copy_channels(int threads, const Layout& from_layout, const float* from, Ch
   parallel_for(small ? 1 : threads, from_layout.samples, [&](int64_t sample) {
     for (int64_t c = channels.begin; c < channels.end;) {
       const int64_t target = to_begin + c - channels.begin;
-      const int64_t run = std::min({channels.end - c, from_layout.block - c % from_layout.block, to_layout.block - target % to_layout.block});
+      const int64_t run =
+          std::min({channels.end - c, from_layout.block - c % from_layout.block, to_layout.block - target % to_layout.block});
       copy_run(from + from_layout.offset(sample, c), from_layout.block, to + to_layout.offset(sample, target), to_layout.block, run, plane,
                add);
       c += run;

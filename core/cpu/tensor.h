@@ -8,8 +8,6 @@
 // Padding is zero from the start and stays so: whoever writes a tensor leaves it alone or writes zeros.
 //
 // A parameter lies as its kernel wants it; a Packing translates to and from the canonical order.
-//
-// Zeroing is lazy: a gradient that is zeroed and then added to once is written once. data() settles what is pending.
 #pragma once
 
 #include <cstdint>
@@ -64,34 +62,14 @@ class CpuTensor final : public Tensor {
   const Layout& layout() const { return layout_; }
   const Packing* packing() const { return packing_.get(); }
 
-  float* data() {
-    settle();
-    return values();
-  }
-  const float* data() const {
-    settle();
-    return values();
-  }
-  // For writing every element: what was there is forgotten, padding apart.
-  float* overwrite() {
-    zero_ = false;
-    return values();
-  }
-  void set_zero() { zero_ = true; }
-  bool is_zero() const { return zero_; }
+  float* data() { return reinterpret_cast<float*>(buffer_.data()); }
+  const float* data() const { return reinterpret_cast<const float*>(buffer_.data()); }
 
  private:
-  float* values() const { return reinterpret_cast<float*>(buffer_.data()); }
-  void settle() const {
-    if (zero_) fill_with_zeros();
-  }
-  void fill_with_zeros() const;
-
   Layout layout_;
   std::shared_ptr<const Packing> packing_;
   int64_t stored_ = 0;
   Buffer buffer_;
-  mutable bool zero_ = false;
 };
 
 // The tensor as this device's own; one of another device is the caller's mistake.

@@ -90,7 +90,8 @@ bool all_finite(const float* values, int64_t count) {
 }
 
 MILLRACE_VECTOR_CLONES
-void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot, int64_t count) {
+void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
+            int64_t count) {
   const auto size = static_cast<size_t>(count);
   const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
   update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot));
