@@ -18,13 +18,13 @@ show() {
 demo() {
   rm -rf "$run"
   show "$millrace" models
-  show "$millrace" train --model lenet5 --data digits --epochs 20 --seed 1 --out "$run"
-  show "$millrace" eval --checkpoint "$run" --data digits
+  show "$millrace" train --model digits-cnn --data digits --epochs 20 --out "$run"
+  show "$millrace" eval --checkpoint "$run"
 }
 
 # The demo's promise, checked on the JSON that scripts read.
 check_accuracy() {
-  "$millrace" eval --checkpoint "$run" --data digits --json |
+  "$millrace" eval --checkpoint "$run" --json |
     sed -n 's/.*"accuracy": *\([0-9.]*\).*/\1/p' |
     awk -v least="$least_accuracy" '{ seen = 1; printf "test accuracy %.4f, promised at least %.2f\n", $1, least; if ($1 < least) exit 1 }
                                     END { if (!seen) { print "no accuracy in the result of eval"; exit 1 } }'
