@@ -68,6 +68,13 @@ struct Score {
   double loss = 0;  // sum over samples
   int64_t correct = 0;
   int64_t samples = 0;
+
+  Score& operator+=(const Score& other) {
+    loss += other.loss;
+    correct += other.correct;
+    samples += other.samples;
+    return *this;
+  }
 };
 
 struct KernelSpec {

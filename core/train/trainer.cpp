@@ -59,6 +59,13 @@ Trainer::Trainer(const TrainingTask& task, Device& device, TrainerOptions option
   if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, task.updates_per_epoch() / 10);
 }
 
+// 0: at the end alone, which also stands for more updates than the training has.
+int64_t Trainer::updates_between_evaluations() const {
+  const double updates = task_.job.evaluate_every_epochs * static_cast<double>(task_.updates_per_epoch());
+  if (updates <= 0 || updates > static_cast<double>(task_.total_updates())) return 0;
+  return std::max<int64_t>(1, std::llround(updates));
+}
+
 double Trainer::epoch_now() const { return static_cast<double>(step_) / static_cast<double>(task_.updates_per_epoch()); }
 
 void Trainer::load_initial_weights() {
@@ -105,17 +112,29 @@ void Trainer::resume() {
   if (task_.job.out.empty()) return;
   metrics_file_ = std::make_unique<MetricsFile>(MetricsFile::resumed(std::filesystem::path(task_.job.out) / "metrics.jsonl", step_));
   log::info("resumed at step {} (epoch {:.2f})", step_, epoch_now());
+  if (step_ >= task_.total_updates())
+    log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", task_.total_updates());
+  const std::filesystem::path fingerprint = std::filesystem::path(task_.job.out) / "fingerprint.json";
+  if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
+    log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before", fingerprint.string());
+  write_documents();
 }
 
 void Trainer::write_run_folder() {
   const std::filesystem::path out = task_.job.out;
-  if (std::filesystem::exists(out / "checkpoints"))
+  if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
     fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
   make_folders(out);
+  write_documents();
+  metrics_file_ = std::make_unique<MetricsFile>(out / "metrics.jsonl");
+}
+
+// What the run is made of, as it is trained from now on.
+void Trainer::write_documents() const {
+  const std::filesystem::path out = task_.job.out;
   save(task_.job, out / "job.textproto");
   save(task_.plan, out / "plan.textproto");
   write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
-  metrics_file_ = std::make_unique<MetricsFile>(out / "metrics.jsonl");
 }
 
 void Trainer::write_record(const MetricsRecord& record) {
@@ -133,11 +152,10 @@ double Trainer::clip_scale(UpdateArguments& arguments) {
 
 void Trainer::report_non_finite(int64_t s) {
   const std::string layer = segment_.first_non_finite(s);
-  fail(ErrorCode::kNumeric,
-       "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm). The last checkpoint is "
-       "intact",
+  fail(ErrorCode::kNumeric, "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm){}",
        step_ + 1, layer.empty() ? std::string() : fmt::format("; the first layer whose output is not is \"{}\"", layer),
-       learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs));
+       learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs),
+       saved_step_ < 0 ? "" : fmt::format(". The checkpoint of step {} is intact", saved_step_));
 }
 
 // One update: the schedule's actions for one mini-batch. With one device nothing is under way across updates.
@@ -164,9 +182,7 @@ void Trainer::one_update() {
         Score one;
         segment_.forward(pending.batch, loaded.pixels, nullptr, &one);
         if (!std::isfinite(one.loss)) report_non_finite(s);
-        score.loss += one.loss;
-        score.correct += one.correct;
-        score.samples += one.samples;
+        score += one;
         break;
       }
       case ActionKind::kErrorBack: segment_.error_back(pending.batch); break;
@@ -184,11 +200,8 @@ void Trainer::one_update() {
     }
   }
   ++step_;
-  for (Score* sum : {&since_record_, &in_epoch_}) {
-    sum->loss += score.loss;
-    sum->correct += score.correct;
-    sum->samples += score.samples;
-  }
+  since_record_ += score;
+  in_epoch_ += score;
   trained_samples_ += score.samples;
 }
 
@@ -255,7 +268,7 @@ TrainingOutcome Trainer::run() {
   const Job& job = task_.job;
   const int64_t total = task_.total_updates();
   const int64_t per_epoch = task_.updates_per_epoch();
-  const int64_t evaluate_every = std::max<int64_t>(1, std::llround(job.evaluate_every_epochs * static_cast<double>(per_epoch)));
+  const int64_t evaluate_every = updates_between_evaluations();
   TrainingOutcome outcome;
   outcome.reason = job.steps > 0 ? "steps" : "epochs";
   Progress progress("training", total);
@@ -272,7 +285,7 @@ TrainingOutcome Trainer::run() {
       outcome.train_loss = mean(in_epoch_.loss, in_epoch_.samples);
       report_progress(true);
     }
-    if (step_ % evaluate_every == 0) evaluate_now();
+    if (evaluate_every > 0 && step_ % evaluate_every == 0) evaluate_now();
     if (job.checkpoint_every > 0 && step_ % job.checkpoint_every == 0) save_checkpoint();
     if (options_.stop != nullptr && options_.stop->load()) {
       outcome.reason = "signal";

@@ -1,0 +1,53 @@
+#include "core/reference/interpreter_context.h"
+
+#include "core/base/check.h"
+#include "core/plan/validate.h"
+#include "core/reference/reference_device.h"
+
+namespace millrace::interpreting {
+
+Context::Context(Plan the_plan, InterpreterOptions the_options)
+    : plan(std::move(the_plan)),
+      graph(plan.model),
+      placement(plan, graph),
+      options(std::move(the_options)),
+      device(make_reference_device(options.type)) {
+  validate(plan, graph, "plan");
+}
+
+TensorPointer Context::tensor_of(const Shape& shape, int64_t batch, const Values& values) const {
+  TensorPointer tensor = device->make_tensor({shape, batch});
+  device->write(*tensor, {0, shape.channels}, std::span<const double>(values));
+  return tensor;
+}
+
+Values Context::values_of(const Tensor& tensor) const {
+  Values values(static_cast<size_t>(tensor.elements()));
+  device->read(tensor, whole(tensor), values);
+  return values;
+}
+
+bool Context::holds(int64_t device_index, int64_t group) const {
+  for (const int64_t s : plan.groups[static_cast<size_t>(group)].shards)
+    if (plan.shards[static_cast<size_t>(s)].device == device_index) return true;
+  return false;
+}
+
+const Shard& Context::shard_of(int64_t node, int64_t device_index) const {
+  for (const int64_t s : placement.group_of(node).shards)
+    if (plan.shards[static_cast<size_t>(s)].device == device_index) return plan.shards[static_cast<size_t>(s)];
+  MILLRACE_CHECK(false, "device {} has no shard of node {}", device_index, node);
+}
+
+MicroBatch Memory::micro_batch(int64_t s) const {
+  MicroBatch batch;
+  batch.index = s;
+  batch.epoch = samples_.epoch;
+  batch.seed = context_->options.seed;
+  batch.sample_ids = samples_.ids;
+  batch.labels = samples_.labels;
+  batch.error_scale = 1.0 / static_cast<double>(context_->plan.mini_batch);
+  return batch;
+}
+
+}  // namespace millrace::interpreting

@@ -1,0 +1,71 @@
+// Computes one layer, or the blocks one device has of it, for one micro-batch: kernel by kernel, nothing fused, each on
+// tensors made for the call from what the device remembers.
+//
+//   LayerRunner layers(context, parameters);
+//   layers.forward_blocks(device, head, memory, action);    // sum += block(input) for each block
+//   layers.finish(head, memory, action);                    // output = sum + bias
+//   layers.apply(node, memory, action);                     // a layer behind the sum, or one without blocks
+//
+// Owns kernels (made when first used) and running statistics; borrows context and parameters. Used by the interpreter
+// only.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "core/plan/schedule.h"
+#include "core/plan/segment_program.h"
+#include "core/reference/interpreter_context.h"
+#include "core/reference/interpreter_parameters.h"
+
+namespace millrace::interpreting {
+
+class LayerRunner {
+ public:
+  LayerRunner(const Context& context, ParameterStore& parameters) : context_(context), parameters_(parameters) {}
+
+  void forward_blocks(int64_t device, int64_t node, Memory& memory, const Action& action);
+  void blocks_back(int64_t device, int64_t node, Memory& memory, const Action& action);
+  void blocks_gradient(int64_t device, int64_t node, Memory& memory, const Action& action);
+
+  void finish(int64_t node, Memory& memory, const Action& action);
+  void finish_back(int64_t node, Memory& memory);
+  void finish_gradient(int64_t node, Memory& memory, const Action& action);
+
+  // What the loss finds out is added to `score`.
+  void apply(int64_t node, Memory& memory, const Action& action, Score& score);
+  void apply_back(int64_t node, Memory& memory, const Action& action);
+  void apply_gradient(int64_t node, Memory& memory, const Action& action);
+
+  // "running_mean" and the like, which live here and not at homes.
+  Values statistic(int64_t node, std::string_view tensor) const;
+
+ private:
+  using KernelKey = std::tuple<StepKind, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+  Kernel& kernel_for(const Step& like, std::span<const Shape> inputs, const Shape& output);
+  Kernel& block_kernel(int64_t node, const Block& block);
+  Kernel& layer_kernel(StepKind kind, int64_t node);
+  std::vector<TensorPointer> load_parameters(Kernel& kernel, const std::vector<Values>& values) const;
+  std::vector<TensorPointer> layer_parameters(Kernel& kernel, int64_t node, int64_t version) const;
+  std::vector<TensorPointer> layer_inputs(int64_t node, Memory& memory) const;
+  std::vector<TensorPointer>& state_of(int64_t node, Kernel& kernel);
+  std::vector<Values> gradients_of(Kernel& kernel, const std::vector<const Tensor*>& inputs, const Tensor& output_error,
+                                   const std::vector<TensorPointer>& state, Tensor* keep, const MicroBatch& batch) const;
+  template <typename Visit>
+  void for_each_block(int64_t device, int64_t node, bool reverse, Visit visit) const;
+  TensorPointer tensor_from(const Patch& patch, const ChannelRange& channels, std::string_view what) const;
+  TensorPointer make_tensor(const Shape& shape) const;
+  Shape block_output(int64_t node, const Block& block) const;
+  bool has_bias(int64_t node) const;
+
+  const Context& context_;
+  ParameterStore& parameters_;
+  std::map<KernelKey, std::unique_ptr<Kernel>> kernels_;
+  std::map<int64_t, std::vector<TensorPointer>> states_;  // by node
+};
+
+}  // namespace millrace::interpreting

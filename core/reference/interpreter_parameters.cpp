@@ -1,0 +1,136 @@
+#include "core/reference/interpreter_parameters.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/plan/schedule.h"
+
+namespace millrace::interpreting {
+
+void ParameterStore::set(std::string_view layer, std::string_view tensor, std::span<const double> full) {
+  const Plan& plan = context_.plan;
+  const int64_t node = context_.graph.index_of(layer);
+  for (size_t h = 0; h < plan.homes.size(); ++h) {
+    const ParameterHome& home = plan.homes[h];
+    if (home.layer != layer || home.tensor != tensor) continue;
+    const Values vector = user_vector(node, tensor, home.user, full);
+    StoredSlice& stored = stored_[h];
+    stored.versions[0].assign(vector.begin() + home.offset, vector.begin() + home.offset + home.count);
+    stored.gradient.assign(static_cast<size_t>(home.count), 0.0);
+    stored.slots.assign(static_cast<size_t>(plan.optimizer.slots()), Values(static_cast<size_t>(home.count), 0.0));
+  }
+}
+
+Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t elements) const {
+  Values full(static_cast<size_t>(elements));
+  for (const int64_t user : users_of(node, tensor)) {
+    const Values vector = vector_of(node, tensor, user, std::nullopt);
+    if (!divided(node, tensor)) return vector;
+    int64_t offset = 0;
+    for (const Block& block : context_.shard_of(node, user).blocks) {
+      const ParameterSlice slice = weight_slice(node, block);
+      insert_slice(slice, std::span(vector).subspan(static_cast<size_t>(offset), static_cast<size_t>(slice.elements)), full);
+      offset += slice.elements;
+    }
+  }
+  return full;
+}
+
+bool ParameterStore::divided(int64_t node, std::string_view tensor) const {
+  const Operation& operation = context_.graph.node(node).layer.operation;
+  return tensor == "weight" && (std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation));
+}
+
+std::vector<int64_t> ParameterStore::users_of(int64_t node, std::string_view tensor) const {
+  if (!divided(node, tensor)) return {context_.placement.owner_of(node)};
+  std::vector<int64_t> users;
+  for (const int64_t s : context_.placement.group_of(node).shards) users.push_back(context_.plan.shards[static_cast<size_t>(s)].device);
+  return users;
+}
+
+ParameterSlice ParameterStore::weight_slice(int64_t node, const Block& block) const {
+  ParameterSlice slice;
+  slice.node = node;
+  slice.tensor = "weight";
+  slice.dimensions = context_.graph.node(node).parameters[0].dimensions;
+  slice.block = block;
+  slice.divided = true;
+  slice.elements = weight_elements(context_.graph, node, block);
+  return slice;
+}
+
+// The parameter vector of one user, cut out of the full tensor.
+Values ParameterStore::user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const {
+  if (!divided(node, tensor)) return {full.begin(), full.end()};
+  Values vector;
+  for (const Block& block : context_.shard_of(node, user).blocks) {
+    const ParameterSlice slice = weight_slice(node, block);
+    Values part(static_cast<size_t>(slice.elements));
+    extract_slice(slice, full, part);
+    vector.insert(vector.end(), part.begin(), part.end());
+  }
+  return vector;
+}
+
+template <typename Visit>
+void ParameterStore::for_each_home(int64_t node, std::string_view tensor, int64_t user, Visit visit) const {
+  const std::vector<ParameterHome>& homes = context_.plan.homes;
+  for (size_t h = 0; h < homes.size(); ++h)
+    if (homes[h].user == user && homes[h].tensor == tensor && homes[h].layer == context_.graph.name_of(node)) visit(h);
+}
+
+Values ParameterStore::vector_of(int64_t node, std::string_view tensor, int64_t user, std::optional<int64_t> version) const {
+  Values vector;
+  for_each_home(node, tensor, user, [&](size_t h) {
+    const auto& versions = stored_[h].versions;
+    MILLRACE_CHECK(!versions.empty(), "{}.{} was never set", context_.graph.name_of(node), tensor);
+    const auto found = version ? versions.find(*version) : std::prev(versions.end());
+    MILLRACE_CHECK(found != versions.end(), "{}.{} has no version {}", context_.graph.name_of(node), tensor, version.value_or(-1));
+    const size_t offset = static_cast<size_t>(context_.plan.homes[h].offset);
+    vector.resize(std::max(vector.size(), offset + found->second.size()));
+    std::copy(found->second.begin(), found->second.end(), vector.begin() + static_cast<ptrdiff_t>(offset));
+  });
+  return vector;
+}
+
+void ParameterStore::add_gradient(int64_t node, std::string_view tensor, int64_t user, const Values& gradient) {
+  for_each_home(node, tensor, user, [&](size_t h) {
+    const ParameterHome& home = context_.plan.homes[h];
+    for (int64_t i = 0; i < home.count; ++i) {
+      double& sum = stored_[h].gradient[static_cast<size_t>(i)];
+      sum = context_.round(sum + gradient[static_cast<size_t>(home.offset + i)]);
+    }
+  });
+}
+
+void ParameterStore::update(int64_t user, int64_t mini_batch) {
+  const Plan& plan = context_.plan;
+  for (size_t h = 0; h < plan.homes.size(); ++h) {
+    const ParameterHome& home = plan.homes[h];
+    if (home.user != user) continue;
+    StoredSlice& stored = stored_[h];
+    Values next = stored.versions.at(mini_batch);
+    if (context_.graph.node(context_.graph.index_of(home.layer)).trained) step(stored, next, mini_batch);
+    stored.versions[mini_batch + 1] = std::move(next);
+    const int64_t oldest = mini_batch + 1 - versions_held(schedule_spec(plan, user, 1));
+    stored.versions.erase(stored.versions.begin(), stored.versions.lower_bound(oldest));
+    std::fill(stored.gradient.begin(), stored.gradient.end(), 0.0);
+  }
+}
+
+void ParameterStore::step(StoredSlice& stored, Values& next, int64_t mini_batch) const {
+  const Shape flat{static_cast<int64_t>(next.size()), 1, 1};
+  const TensorPointer parameter = context_.tensor_of(flat, 1, next);
+  const TensorPointer gradient = context_.tensor_of(flat, 1, stored.gradient);
+  std::vector<TensorPointer> slots;
+  for (const Values& slot : stored.slots) slots.push_back(context_.tensor_of(flat, 1, slot));
+  UpdateArguments arguments;
+  arguments.optimizer = context_.plan.optimizer;
+  arguments.learning_rate = context_.options.learning_rate(mini_batch);
+  arguments.step = mini_batch + 1;
+  context_.device->update(arguments, *parameter, *gradient, pointers<Tensor>(slots));
+  next = context_.values_of(*parameter);
+  for (size_t i = 0; i < slots.size(); ++i) stored.slots[i] = context_.values_of(*slots[i]);
+}
+
+}  // namespace millrace::interpreting
