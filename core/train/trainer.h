@@ -85,6 +85,8 @@ class Trainer {
   void evaluate_now();
   void save_checkpoint();
   void write_run_folder();
+  void write_documents() const;
+  int64_t updates_between_evaluations() const;
   double epoch_now() const;
 
   const TrainingTask& task_;
