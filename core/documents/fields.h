@@ -107,9 +107,10 @@ class FieldReader {
   template <typename T, typename Rule>
   void pair(std::string_view both, std::string_view first, std::string_view second, T S::*first_member, T S::*second_member, Presence,
             const Rule&) {
-    const bool one_by_one = read(first, object_.*first_member) | read(second, object_.*second_member);
+    const bool has_first = read(first, object_.*first_member);
+    const bool has_second = read(second, object_.*second_member);
     if (!read(both, object_.*first_member)) return;
-    if (one_by_one) where_.fail("{} stands for {} and {}; give it, or them, not both", both, first, second);
+    if (has_first || has_second) where_.fail("{} stands for {} and {}; give it, or them, not both", both, first, second);
     object_.*second_member = object_.*first_member;
   }
 

@@ -57,7 +57,7 @@ struct Job {
   std::string out;               // run folder; empty: none
   int64_t checkpoint_every = 0;  // updates; 0: only at the end
   int64_t keep_checkpoints = 3;
-  double evaluate_every_epochs = 1;
+  double evaluate_every_epochs = 1;     // 0: only at the end
   std::string init_from;                // a checkpoint or .safetensors file
   double time_limit_seconds = 0;        // 0: none
   std::map<std::string, int64_t> pins;  // layer -> device index, for the planner
