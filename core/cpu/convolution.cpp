@@ -387,6 +387,10 @@ class Convolution final : public CpuKernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
+  // The taps share one form of the weight among all passes, so the choice is the layer's.
+  const Phase deciding = spec.trained ? Phase::kParameterGradient : Phase::kForward;
+  if (engine->table.choice({operation, spec.inputs[0], deciding, spec.micro_batch, engine->isa}) == ConvAlgorithm::kTaps)
+    if (auto taps = make_taps_convolution(engine, spec, operation)) return taps;
   return std::make_unique<Convolution>(engine, spec, operation);
 }
 

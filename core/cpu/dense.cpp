@@ -1,11 +1,9 @@
 // Dense layers, also step by step over a sequence: features of a position lie together, so all positions of all samples
 // are the rows of one matrix, and the three phases are three products with the canonical [output][input] weight.
-#include <oneapi/dnnl/dnnl.h>
-
 #include <algorithm>
 
-#include "core/base/check.h"
 #include "core/cpu/kernel.h"
+#include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/vector_math.h"
 
@@ -35,7 +33,9 @@ class DenseLayer final : public CpuKernel {
     CpuTensor& output = own(arguments.output);
     const bool adds = spec().adds_to_output;
     float* const y = output.data();
-    product('N', 'T', rows_, outputs_, inputs_, own(arguments.inputs[0]).data(), own(arguments.parameters[0]).data(), adds, y);
+    multiply_matrices({.data = own(arguments.inputs[0]).data(), .stride = inputs_},
+                      {.data = own(arguments.parameters[0]).data(), .stride = inputs_, .transposed = true}, rows_, outputs_, inputs_, adds,
+                      y, outputs_);
     if (spec().bias) add_row(y, own(arguments.parameters[1]).data(), rows_, outputs_);
   }
 
@@ -43,14 +43,16 @@ class DenseLayer final : public CpuKernel {
     if (arguments.input_errors[0] == nullptr) return;
     CpuTensor& input_error = own(arguments.input_errors[0]);
     const bool adds = arguments.adds[0] != 0;
-    product('N', 'N', rows_, inputs_, outputs_, own(arguments.output_error).data(), own(arguments.parameters[0]).data(), adds,
-            input_error.data());
+    multiply_matrices({.data = own(arguments.output_error).data(), .stride = outputs_},
+                      {.data = own(arguments.parameters[0]).data(), .stride = inputs_}, rows_, inputs_, outputs_, adds, input_error.data(),
+                      inputs_);
   }
 
   void run_gradient(const GradientArguments& arguments) override {
     CpuTensor& weight = own(arguments.gradients[0]);
     const float* const error = own(arguments.output_error).data();
-    product('T', 'N', outputs_, inputs_, rows_, error, own(arguments.inputs[0]).data(), arguments.adds, weight.data());
+    multiply_matrices({.data = error, .stride = outputs_, .transposed = true}, {.data = own(arguments.inputs[0]).data(), .stride = inputs_},
+                      outputs_, inputs_, rows_, arguments.adds, weight.data(), inputs_);
     if (!spec().bias) return;
     float* const bias = own(arguments.gradients[1]).data();
     if (!arguments.adds) std::fill_n(bias, outputs_, 0.0f);
@@ -58,15 +60,6 @@ class DenseLayer final : public CpuKernel {
   }
 
  private:
-  // c[m][n] (+)= a[m][k] * b[k][n]; a transposed operand lies as [k][m] or [n][k].
-  void product(char transposed_a, char transposed_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b, bool adds,
-               float* c) const {
-    const dnnl_status_t status = dnnl_sgemm(transposed_a, transposed_b, m, n, k, 1.0f, a, transposed_a == 'N' ? k : m, b,
-                                            transposed_b == 'N' ? n : k, adds ? 1.0f : 0.0f, c, n);
-    MILLRACE_CHECK(status == dnnl_success, "{}: product of {} x {} x {}: oneDNN status {}", spec().layer, m, n, k,
-                   static_cast<int>(status));
-  }
-
   int64_t rows_;  // positions of all samples
   int64_t inputs_;
   int64_t outputs_;

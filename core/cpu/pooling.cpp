@@ -1,6 +1,7 @@
 // Max and average pooling over blocks of channels. The position of a maximum is found again in E instead of being kept:
 // the first one in row-major order, so that equal values have one answer, and NaN wins.
 #include <array>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -34,31 +35,33 @@ struct Plane {
 };
 
 using Lanes = std::array<float, kLanes>;
-using Places = std::array<int32_t, kLanes>;
 
-template <typename Count, typename Visit>
-inline void for_each_window(const Plane& p, Count, Visit visit) {
+template <typename Visit>
+inline void for_each_window(const Plane& p, Visit visit) {
   for (int64_t row = 0; row < p.out_height; ++row)
     for (int64_t column = 0; column < p.out_width; ++column)
       visit((row * p.out_width + column) * p.out_step, p.rows[row], p.columns[column]);
 }
 
-template <typename Count>
-inline void find_maximum(const Plane& p, Count lanes, const Reach& rows, const Reach& columns, const float* input, Lanes& best,
-                         Places& places) {
-  const float* const first = input + (rows.begin * p.in_width + columns.begin) * p.in_step;
-  for (int64_t l = 0; l < lanes; ++l) best[static_cast<size_t>(l)] = first[l], places[static_cast<size_t>(l)] = 0;
-  int32_t place = 0;
+// visit(offset of the position), row by row.
+template <typename Visit>
+inline void for_each_position(const Plane& p, const Reach& rows, const Reach& columns, Visit visit) {
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    for (int64_t c = columns.begin; c < columns.end; ++c, ++place) {
-      const float* const x = input + (r * p.in_width + c) * p.in_step;
-      for (int64_t l = 0; l < lanes; ++l) {
-        const auto lane = static_cast<size_t>(l);
-        const bool better = (x[l] > best[lane]) | ((x[l] != x[l]) & (best[lane] == best[lane]));
-        best[lane] = better ? x[l] : best[lane];
-        places[lane] = better ? place : places[lane];
-      }
+    for (int64_t c = columns.begin; c < columns.end; ++c) visit((r * p.in_width + c) * p.in_step);
+}
+
+template <typename Count>
+inline Lanes maximum(const Plane& p, Count lanes, const Reach& rows, const Reach& columns, const float* input) {
+  Lanes best;
+  best.fill(-std::numeric_limits<float>::infinity());
+  for_each_position(p, rows, columns, [&](int64_t at) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const float x = input[at + l];
+      float& lane = best[static_cast<size_t>(l)];
+      lane = (x <= lane) | (lane != lane) ? lane : x;  // NaN wins
     }
+  });
+  return best;
 }
 
 float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
@@ -66,30 +69,33 @@ float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
 }
 
 MILLRACE_VECTOR_CLONES
-void max_forward(const Plane& p, int64_t count, const float* input, float* output) {
+void max_forward(const Plane& p, int64_t count, const float* __restrict input, float* __restrict output) {
   with_lanes(count, [&](auto lanes) {
-    Lanes best;
-    Places places;
-    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
-      find_maximum(p, lanes, rows, columns, input, best, places);
+    for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      const Lanes best = maximum(p, lanes, rows, columns, input);
       for (int64_t l = 0; l < lanes; ++l) output[at + l] = best[static_cast<size_t>(l)];
     });
   });
 }
 
 MILLRACE_VECTOR_CLONES
-void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
+void max_backward(const Plane& p, int64_t count, const float* __restrict input, const float* __restrict output_error,
+                  float* __restrict input_error) {
   with_lanes(count, [&](auto lanes) {
-    Lanes best;
-    Places places;
-    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
-      find_maximum(p, lanes, rows, columns, input, best, places);
-      int32_t place = 0;
-      for (int64_t r = rows.begin; r < rows.end; ++r)
-        for (int64_t c = columns.begin; c < columns.end; ++c, ++place) {
-          float* const dx = input_error + (r * p.in_width + c) * p.in_step;
-          for (int64_t l = 0; l < lanes; ++l) dx[l] += places[static_cast<size_t>(l)] == place ? output_error[at + l] : 0.0f;
+    for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
+      const Lanes best = maximum(p, lanes, rows, columns, input);
+      Lanes rest;  // the error until its place is found
+      for (int64_t l = 0; l < lanes; ++l) rest[static_cast<size_t>(l)] = output_error[at + l];
+      for_each_position(p, rows, columns, [&](int64_t from) {
+        for (int64_t l = 0; l < lanes; ++l) {
+          const auto lane = static_cast<size_t>(l);
+          const float x = input[from + l];
+          const bool elsewhere = x < best[lane];  // false for the maximum and for NaN
+          const float error = elsewhere ? 0.0f : rest[lane];
+          input_error[from + l] += error;
+          rest[lane] = elsewhere ? rest[lane] : 0.0f;
         }
+      });
     });
   });
 }
@@ -97,7 +103,7 @@ void max_backward(const Plane& p, int64_t count, const float* input, const float
 MILLRACE_VECTOR_CLONES
 void average_forward(const Plane& p, int64_t count, const float* input, float* output) {
   with_lanes(count, [&](auto lanes) {
-    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+    for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       Lanes sum{};
       for (int64_t r = rows.begin; r < rows.end; ++r)
         for (int64_t c = columns.begin; c < columns.end; ++c) {
@@ -113,7 +119,7 @@ void average_forward(const Plane& p, int64_t count, const float* input, float* o
 MILLRACE_VECTOR_CLONES
 void average_backward(const Plane& p, int64_t count, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
-    for_each_window(p, lanes, [&](int64_t at, const Reach& rows, const Reach& columns) {
+    for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       const float window = divisor(p, rows, columns);
       for (int64_t r = rows.begin; r < rows.end; ++r)
         for (int64_t c = columns.begin; c < columns.end; ++c) {

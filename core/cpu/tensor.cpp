@@ -11,7 +11,8 @@ namespace millrace::cpu {
 
 int64_t channel_block(const Shape& shape, int64_t vector_length) {
   constexpr int64_t kMostImageChannels = 4;
-  if (shape.width == 1) return shape.channels;  // one position, or a sequence
+  constexpr int64_t kSmallMap = 4;
+  if (shape.width == 1 || shape.plane() <= kSmallMap) return shape.channels;
   return shape.channels <= kMostImageChannels ? 1 : vector_length;
 }
 

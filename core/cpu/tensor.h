@@ -2,7 +2,7 @@
 //
 // An activation lies as [sample][block of channels][row][column][channel in the block]; the size of the blocks is a
 // function of the shape alone, so that any kernel can read what any other made:
-//   one position, or a sequence      all channels         [sample][position][channel]: rows of a matrix product
+//   up to 4 positions, or a sequence all channels         [sample][position][channel]: rows of a matrix product
 //   up to 4 channels                 1                    [sample][channel][row][column]: images
 //   everything else                  the vector's length  16 with AVX-512, 8 otherwise; the last block padded with zeros
 // Padding is zero from the start and stays so: whoever writes a tensor leaves it alone or writes zeros.

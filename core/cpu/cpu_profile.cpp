@@ -1,0 +1,103 @@
+// The measured half of the cost model.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
+#include "core/cpu/engine.h"
+#include "core/cpu/matrix_product.h"
+#include "core/cpu/threading.h"
+#include "core/cpu/trial.h"
+#include "core/cpu/vector_math.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int kRounds = 5;
+
+// The fastest of a few runs; the first one warms up and does not count.
+template <typename Work>
+double fastest_of(int threads, Work work) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int round = -1; round < kRounds; ++round) {
+    const double begin = cpu::read_clock(cpu::clock_for(threads));
+    work();
+    const double seconds = cpu::read_clock(cpu::clock_for(threads)) - begin;
+    if (round >= 0) fastest = std::min(fastest, seconds);
+  }
+  return fastest;
+}
+
+double measure_macs_per_second(int threads) {
+  const cpu::ComputeScope scope(threads);
+  constexpr int64_t kSize = 1024;
+  std::vector<float> a(kSize * kSize, 1.0f), b(kSize * kSize, 0.5f), c(kSize * kSize);
+  const double seconds = fastest_of(threads, [&] {
+    cpu::multiply_matrices({.data = a.data(), .stride = kSize}, {.data = b.data(), .stride = kSize}, kSize, kSize, kSize, false, c.data(),
+                           kSize);
+  });
+  return static_cast<double>(kSize * kSize * kSize) / seconds / threads;
+}
+
+double measure_bytes_per_second(int threads) {
+  const cpu::ComputeScope scope(threads);
+  constexpr int64_t kElements = int64_t{1} << 25;  // 128 MiB each: beyond any cache
+  std::vector<float> from(kElements, 1.0f), to(kElements, 1.0f);
+  const double seconds = fastest_of(threads, [&] {
+    cpu::parallel_chunks(threads, kElements,
+                         [&](int64_t begin, int64_t size) { cpu::add_to(to.data() + begin, from.data() + begin, size); });
+  });
+  return 3.0 * sizeof(float) * static_cast<double>(kElements) / seconds / threads;
+}
+
+// One layer in each phase, as shares of the peak.
+PhaseEfficiency measure_efficiency(const KernelSpec& spec, double macs, double peak, int threads) {
+  cpu::Trial trial(cpu::make_device(threads, KernelTable::shipped()), spec);
+  const auto efficiency = [&](Phase phase) {
+    double fastest = std::numeric_limits<double>::infinity();
+    for (int round = -1; round < kRounds; ++round) {
+      const double seconds = trial.seconds(phase, threads);
+      if (round >= 0) fastest = std::min(fastest, seconds);
+    }
+    return macs / fastest / (peak * threads);
+  };
+  return {efficiency(Phase::kForward), efficiency(Phase::kErrorBack), efficiency(Phase::kParameterGradient)};
+}
+
+}  // namespace
+
+CpuProfile measure_cpu_profile(int threads) {
+  if (threads < 1) fail(ErrorCode::kUsage, "{} threads to measure with; give at least one", threads);
+  CpuProfile profile;
+  profile.threads = threads;
+  profile.origin = "measured here";
+  profile.macs_per_second = measure_macs_per_second(threads);
+  profile.bytes_per_second = measure_bytes_per_second(threads);
+  profile.memory_bytes = static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+
+  constexpr int64_t kBatch = 8;
+  KernelSpec convolution;
+  convolution.layer = "profile";
+  convolution.operation = Conv2d{.out_channels = 128, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  convolution.inputs = {{128, 28, 28}};
+  convolution.output = {128, 28, 28};
+  convolution.micro_batch = kBatch;
+  convolution.bias = true;
+  profile.convolution = measure_efficiency(convolution, kBatch * 128.0 * 128 * 9 * 28 * 28, profile.macs_per_second, threads);
+
+  KernelSpec dense;
+  dense.layer = "profile";
+  dense.operation = Dense{.out_features = 1024};
+  dense.inputs = {{1024, 1, 1}};
+  dense.output = {1024, 1, 1};
+  dense.micro_batch = 64;
+  profile.dense = measure_efficiency(dense, 64.0 * 1024 * 1024, profile.macs_per_second, threads);
+  return profile;
+}
+
+}  // namespace millrace
