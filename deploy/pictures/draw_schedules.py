@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws schedules.svg, the timeline in README.md, from the action lists of core/plan/schedule.h.
+"""Draws schedules.svg, the timeline in README.md, from the action lists in schedules.txt.
 
-  deploy/pictures/draw_schedules.py < lists.txt > deploy/pictures/schedules.svg
+  deploy/pictures/draw_schedules.py < deploy/pictures/schedules.txt > deploy/pictures/schedules.svg
 
-One line per device on standard input: the alignment, the device, and text_of(actions_of(spec)) for 4 devices, micro_batches = 4,
-mini_batches = 4, window from default_windows and ring_window = the first of these. Each F, E and G takes one unit, U and messages
-none; an action starts once the one before it on its device is done and what it needs from a neighbour has arrived. The idle
-share is that between update 2 and update 3, where the pipeline is in its stride. Standard library alone.
+One line per device: the alignment, the device, and text_of(actions_of(spec)) of core/plan/schedule.h for 4 devices and 4
+mini-batches of 4 micro-batches, with the default windows; tests/deploy/readme holds the file to them. Each F, E and G takes one
+unit, U and messages none; an action starts once the one before it on its device is done and what it needs from a neighbour is
+there. The figures are those of device 0 from U1 to U2, where the pipeline is in its stride. Standard library alone.
 """
 import sys
 
@@ -64,11 +64,11 @@ def updates_seen(devices, device):
 
 def panel(name, devices, top):
     start = times_of(devices)
-    between = [start[0, "U", 2] - start[0, "U", 1]]
-    idle = 1 - 3 * MICRO_BATCHES / between[0]
+    between = start[0, "U", 2] - start[0, "U", 1]
+    idle = 1 - 3 * MICRO_BATCHES / between
     out = [f'<text class="name" x="16" y="{top}">{name}</text>',
            f'<text class="note" x="{LEFT}" y="{top}">{TEXTS[name]}</text>',
-           f'<text class="figure" x="{LEFT + SHOWN * CELL}" y="{top}" text-anchor="end">{between[0]} units per update, idle {100 * idle:.0f}%</text>']
+           f'<text class="figure" x="{LEFT + SHOWN * CELL}" y="{top}" text-anchor="end">{between} units per update, idle {100 * idle:.0f}%</text>']
     for d in range(DEVICES):
         y = top + 12 + d * ROW
         out.append(f'<text class="device" x="16" y="{y + 15}">device {d}</text>')
