@@ -1,5 +1,5 @@
 // The text form of the four documents: parsing with places, printing for people, versions. The only header here that
-// includes protobuf; include it from .cpp files and from fields.h alone.
+// includes protobuf. Internal to core/documents: for .cpp files and fields.h alone.
 //
 //   documents::Cluster message;
 //   const Path document(origin, ErrorCode::kMalformed);

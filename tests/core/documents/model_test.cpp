@@ -149,6 +149,11 @@ TEST(ModelDocument, RefusesAMillionAndOneLayers) {
   expect_error(ErrorCode::kMalformed, "layers: 1000001 entries; at most 1000000 are allowed", [&] { parse_model(text, "m"); });
 }
 
+TEST(ModelDocument, RefusesMoreTextThanADocumentHas) {
+  const std::string text((size_t{256} << 20) + 1, ' ');
+  expect_error(ErrorCode::kMalformed, "m: 268435457 bytes of text; a document has at most 268435456", [&] { parse_model(text, "m"); });
+}
+
 TEST(ModelDocument, DeepNestingIsRefused) {
   std::string text;
   for (int i = 0; i < 1'000'000; ++i) text += "layers{";
