@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
+#include "core/graph/zoo.h"
+
+namespace millrace {
+
+namespace {
+
+ShardQuestion question(const Node& node, std::span<const Block> blocks = {}, int64_t micro_batch = 1) {
+  ShardQuestion question;
+  question.node = &node;
+  question.blocks = blocks;
+  question.micro_batch = micro_batch;
+  return question;
+}
+
+double amount(const ShardCost& cost, std::string_view name) {
+  for (const NamedAmount& resource : cost.resources)
+    if (resource.name == name) return resource.amount;
+  return -1;
+}
+
+}  // namespace
+
+TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  const CpuProfile profile{.bytes_per_second = 1e15};  // nothing but arithmetic
+  const auto model = make_cpu_cost_model(profile);
+  const Node& conv = graph.node(graph.index_of("conv2_2"));
+  const ShardCost cost = model->cost_of(question(conv, {}, 8));
+  const double macs = 128.0 * 128 * 9 * 16 * 16;
+  ASSERT_EQ(cost.phases.size(), 3U);
+  EXPECT_NEAR(static_cast<double>(cost.phases[0].picoseconds_per_unit), 1e12 * macs / (105e9 * profile.convolution.forward), 2);
+  EXPECT_NEAR(
+      cost.seconds_per_sample,
+      macs / 105e9 * (1 / profile.convolution.forward + 1 / profile.convolution.error_back + 1 / profile.convolution.parameter_gradient),
+      1e-9);
+}
+
+TEST(CpuCostModel, BlocksShareTheArithmeticOfTheWhole) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  const auto model = make_cpu_cost_model({.bytes_per_second = 1e15});
+  const Node& conv = graph.node(graph.index_of("conv3_2"));
+  const auto seconds = [&](const Block& block) { return model->cost_of(question(conv, std::span(&block, 1))).seconds_per_sample; };
+  const double whole = seconds({{0, 256}, {0, 256}});
+  EXPECT_NEAR(seconds({{0, 64}, {0, 256}}) + seconds({{64, 256}, {0, 256}}), whole, 1e-12);
+  EXPECT_NEAR(seconds({{0, 256}, {0, 16}}), whole / 16, 1e-12);
+}
+
+TEST(CpuCostModel, ADenseLayerAtOneSampleIsBoundByItsWeights) {
+  const Graph graph(zoo_model("vgg16"));
+  const CpuProfile profile;
+  const auto model = make_cpu_cost_model(profile);
+  const Node& fc6 = graph.node(graph.index_of("fc6"));
+  const ShardCost one = model->cost_of(question(fc6));
+  EXPECT_GE(one.seconds_per_sample, 6 * 4 * 25088.0 * 4096 / profile.bytes_per_second);
+  const ShardCost many = model->cost_of(question(fc6, {}, 64));
+  EXPECT_LT(many.seconds_per_sample, one.seconds_per_sample / 4);
+}
+
+TEST(CpuCostModel, MemoryGrowsWithTheWindowAndTheSlots) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  const auto model = make_cpu_cost_model();
+  const Node& conv = graph.node(graph.index_of("conv5_1"));
+  const auto memory = [&](int64_t window, int slots) {
+    ShardQuestion q = question(conv, {}, 4);
+    q.window = window;
+    q.optimizer_slots = slots;
+    return amount(model->cost_of(q), "memory_bytes");
+  };
+  const double weights = 4.0 * (512 * 512 * 9 + 512);
+  EXPECT_DOUBLE_EQ(memory(1, 2) - memory(1, 0), 2 * weights);
+  EXPECT_DOUBLE_EQ(memory(3, 1) - memory(2, 1), 4.0 * 4 * 512 * 2 * 2);
+}
+
+TEST(CpuCostModel, TheFirstLayerHasNoErrorToPassOn) {
+  const Graph graph(zoo_model("lenet5"));
+  const ShardCost cost = make_cpu_cost_model()->cost_of(question(graph.node(0)));
+  for (const PhaseEngine& phase : cost.phases) EXPECT_NE(phase.phase, Phase::kErrorBack);
+}
+
+TEST(CpuCostModel, MeasuresThisMachine) {
+  const CpuProfile profile = measure_cpu_profile(1);
+  EXPECT_GT(profile.macs_per_second, 1e8);
+  EXPECT_GT(profile.bytes_per_second, 1e8);
+  EXPECT_GT(profile.convolution.forward, 0.01);
+  EXPECT_LT(profile.convolution.forward, 5);
+  EXPECT_EQ(make_cpu_cost_model(profile)->constants()[0].origin, "measured here");
+  EXPECT_THROW(measure_cpu_profile(0), Error);
+}
+
+}  // namespace millrace
