@@ -30,33 +30,15 @@ std::vector<Link> links_of(const Cluster& cluster) {
   return links;
 }
 
-// How the group divides, from its shards: whole, or by which side of the weight they differ.
-Split split_of(const Graph& graph, int64_t head, std::span<const Shard* const> shards) {
-  if (shards.size() == 1) return Split::kWhole;
-  const int64_t outputs = sum_shape(graph.node(head)).channels;
-  const int64_t inputs = graph.node(head).input_shapes[0].channels;
-  for (const Shard* shard : shards)
-    for (const Block& block : shard->blocks)
-      if (block.inputs.size() != inputs) return Split::kInputChannels;
-  for (const Shard* shard : shards)
-    for (const Block& block : shard->blocks)
-      if (block.outputs.size() != outputs) return Split::kOutputChannels;
-  return Split::kInputChannels;
-}
-
-std::vector<Group> groups_of(const Graph& graph, const std::vector<Shard>& shards) {
+std::vector<Group> groups_of(const Plan& plan, const Graph& graph) {
   std::vector<Group> groups;
   for (const LayerGroup& layers : graph.groups()) {
     Group group;
     group.layer = graph.node(layers.head).layer.name;
-    std::vector<const Shard*> members;
-    for (size_t i = 0; i < shards.size(); ++i)
-      if (shards[i].layer == group.layer) {
-        group.shards.push_back(static_cast<int64_t>(i));
-        members.push_back(&shards[i]);
-      }
-    if (members.empty()) fail(ErrorCode::kMalformed, "layer \"{}\" is computed by no device", group.layer);
-    group.split = split_of(graph, layers.head, members);
+    for (size_t i = 0; i < plan.shards.size(); ++i)
+      if (plan.shards[i].layer == group.layer) group.shards.push_back(static_cast<int64_t>(i));
+    if (group.shards.empty()) fail(ErrorCode::kMalformed, "layer \"{}\" is computed by no device", group.layer);
+    group.split = split_of(plan, graph, group);
     for (const int64_t node : layers.after) group.after.push_back(graph.node(node).layer.name);
     groups.push_back(std::move(group));
   }
@@ -146,7 +128,7 @@ Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<S
   plan.links = links_of(request.cluster);
   plan.windows = request.windows.empty() ? default_windows(plan.devices(), plan.alignment, plan.micro_batches()) : request.windows;
   plan.shards = std::move(shards);
-  plan.groups = groups_of(graph, plan.shards);
+  plan.groups = groups_of(plan, graph);
   plan.homes = homes_of(plan, graph, request.remote_homes);
   plan.flows = flows_of(plan, graph);
   return plan;
@@ -175,7 +157,10 @@ Extent extent_of(const Graph& graph, int64_t head) {
 }
 
 void check_cut(const Graph& graph, const Cut& cut, const Extent& extent, Split split) {
-  const std::string& layer = graph.node(graph.groups()[static_cast<size_t>(cut.group)].head).layer.name;
+  const Node& head = graph.node(graph.groups()[static_cast<size_t>(cut.group)].head);
+  const std::string& layer = head.layer.name;
+  if (!head.computes && cut != Cut{cut.group, 0, 0})
+    fail(ErrorCode::kUsage, "cut at channel {} falls inside layer \"{}\", which has no weights and is never divided", cut.channel, layer);
   const bool by_output = split == Split::kOutputChannels || extent.conv_groups > 1;
   const int64_t channels = by_output ? extent.outputs : extent.inputs;
   if (cut.channel < 0 || cut.channel >= channels || cut.outputs < 0 || cut.outputs >= extent.outputs || (by_output && cut.outputs != 0))
@@ -210,6 +195,10 @@ std::vector<Block> blocks_between(const Extent& extent, Split split, std::pair<i
 std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cuts, std::span<const Split> splits) {
   MILLRACE_CHECK(std::is_sorted(cuts.begin(), cuts.end()), "cuts must ascend");
   const auto groups = static_cast<int64_t>(graph.groups().size());
+  for (const Cut& cut : cuts)
+    if (cut.group < 0 || cut.group > groups || (cut.group == groups && cut != Cut{groups, 0, 0}))
+      fail(ErrorCode::kUsage, "cut in group {} at channel {}: the model has groups 0 to {}, and {} ends it", cut.group, cut.channel,
+           groups - 1, groups);
   std::vector<Shard> shards;
   for (size_t device = 0; device <= cuts.size(); ++device) {
     const Cut begin = device == 0 ? Cut{} : cuts[device - 1];

@@ -92,6 +92,16 @@ ChannelRange Placement::summed_until(int64_t group, int64_t device) const {
   return summed;
 }
 
+// Shards that all read the whole input differ by outputs.
+Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
+  if (group.shards.size() == 1) return Split::kWhole;
+  const int64_t inputs = graph.node(graph.index_of(group.layer)).input_shapes[0].channels;
+  for (const int64_t shard : group.shards)
+    for (const Block& block : plan.shards[static_cast<size_t>(shard)].blocks)
+      if (block.inputs.size() != inputs) return Split::kInputChannels;
+  return Split::kOutputChannels;
+}
+
 int64_t weight_elements(const Graph& graph, int64_t node, const Block& block) {
   const Operation& operation = graph.node(node).layer.operation;
   if (const auto* conv = std::get_if<Conv2d>(&operation)) {

@@ -45,6 +45,9 @@ class Placement {
   const Graph* graph_;
 };
 
+// How a group divides, from the blocks of its shards.
+Split split_of(const Plan& plan, const Graph& graph, const Group& group);
+
 // "conv1:sum": the raw sum of a group before bias and what follows.
 std::string sum_name(std::string_view layer);
 

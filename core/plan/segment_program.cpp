@@ -291,6 +291,10 @@ class Compiler {
   std::set<int64_t> fused_;
 };
 
+bool runs_something(const Step& step) {
+  return step.kind == StepKind::kCompute || step.kind == StepKind::kFinish || step.kind == StepKind::kApply;
+}
+
 std::string value_text(const SegmentProgram& program, int64_t index, const Graph& graph) {
   const Value& value = program.values[static_cast<size_t>(index)];
   const std::string& name = graph.name_of(value.node);
@@ -306,10 +310,12 @@ std::string text_of(const SegmentProgram& program, const Graph& graph) {
   std::string text = fmt::format("device {}\n", program.device);
   for (const Step& step : program.steps) {
     text += fmt::format("  {:8}", kNames[static_cast<size_t>(step.kind)]);
-    if (step.output >= 0) text += fmt::format("{} {} ", value_text(program, step.output, graph), step.adds ? "+=" : "=");
-    if (step.kind == StepKind::kCompute || step.kind == StepKind::kApply) text += graph.name_of(step.node);
+    if (step.output >= 0) text += value_text(program, step.output, graph);
+    if (runs_something(step)) text += step.adds ? " +=" : " =";
+    if (step.kind == StepKind::kCompute || step.kind == StepKind::kApply) text += ' ' + graph.name_of(step.node);
     if (step.kind == StepKind::kCompute) text += fmt::format(" {} x {}", text_of(step.block.inputs), text_of(step.block.outputs));
-    if (step.kind == StepKind::kReceive || step.kind == StepKind::kSend) text += text_of(step.channels);
+    if (step.kind == StepKind::kReceive) text += fmt::format(" from upstream {}", text_of(step.channels));
+    if (step.kind == StepKind::kSend) text += text_of(step.channels) + " of";
     for (const int64_t input : step.inputs) text += fmt::format(" {}", value_text(program, input, graph));
     if (step.bias) text += " +bias";
     if (step.activation >= 0) text += fmt::format(" then {}", graph.name_of(step.activation));

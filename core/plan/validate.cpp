@@ -69,10 +69,6 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
     const Shard& shard = plan.shards[static_cast<size_t>(s)];
     if (shard.blocks.empty() || shard.blocks.size() > 3)
       malformed("shards[{}] (layer \"{}\"): {} blocks, expected one to three", s, shard.layer, shard.blocks.size());
-    if (shard.blocks.front().inputs.begin < furthest_input)
-      malformed("shards[{}] (layer \"{}\"): inputs {} start before those of the shard upstream", s, shard.layer,
-                text_of(shard.blocks.front().inputs));
-    furthest_input = shard.blocks.front().inputs.begin;
     for (const Block& block : shard.blocks) {
       const bool inside = block.inputs.begin >= 0 && block.inputs.end <= inputs && block.outputs.begin >= 0 &&
                           block.outputs.end <= outputs && !block.inputs.empty() && !block.outputs.empty();
@@ -94,6 +90,10 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
       }
       blocks.push_back(block);
     }
+    if (shard.blocks.front().inputs.begin < furthest_input)
+      malformed("shards[{}] (layer \"{}\"): inputs {} start before those of the shard upstream", s, shard.layer,
+                text_of(shard.blocks.front().inputs));
+    furthest_input = shard.blocks.front().inputs.begin;
   }
   for (size_t i = 0; i < blocks.size(); ++i)
     for (size_t j = i + 1; j < blocks.size(); ++j)
@@ -128,6 +128,9 @@ void check_groups(const Plan& plan, const Graph& graph) {
       last_device = shard.device;
     }
     check_coverage(plan, graph, group, layers.head);
+    if (const Split split = split_of(plan, graph, group); split != group.split)
+      malformed("groups[{}].split (layer \"{}\"): {}, but its shards divide it by {}", g, group.layer, name_of(group.split),
+                name_of(split));
   }
   for (size_t s = 0; s < seen.size(); ++s)
     if (seen[s] != 1) malformed("shards[{}] (layer \"{}\") belongs to {} groups, expected one", s, plan.shards[s].layer, seen[s]);
