@@ -33,7 +33,7 @@ std::vector<std::string> documents_in_readme() {
 // 12345678 -> "12,345,678"
 std::string grouped(int64_t number) {
   std::string digits = fmt::format("{}", number);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
   return digits;
 }
 
@@ -72,7 +72,7 @@ TEST(Readme, RingShowsTheFlowsOfItsPlan) {
   size_t arrows = 0;
   for (const Flow& flow : plan.flows) {
     const bool per_pass = flow.elements_per_pass > 0;
-    const std::string channels = per_pass ? "" : " " + text_of(flow.channels);
+    const std::string channels = per_pass ? "" : fmt::format(" {}", text_of(flow.channels));
     const std::string label = fmt::format("{} {}{}: {}", name_of(flow.stream), flow.tensor, channels,
                                           grouped(per_pass ? flow.elements_per_pass : flow.elements_per_sample));
     EXPECT_THAT(picture, testing::HasSubstr(label));
