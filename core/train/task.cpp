@@ -32,14 +32,18 @@ TrainingTask prepare_task(const Job& job) {
   validate(job);
   TrainingTask task;
   task.job = job;
+  if (job.replicas != 1) fail(ErrorCode::kUnavailable, "{} replicas: this build trains one ring; leave --replicas out", job.replicas);
   task.data = load_data(job.data);
   const Dataset& train = task.data.train;
-  if (job.mini_batch * job.replicas > train.size())
-    fail(ErrorCode::kUsage, "mini-batch {} x {} replicas is more than the {} training samples of {}; choose a smaller --mini-batch",
-         job.mini_batch, job.replicas, train.size(), train.name);
-
+  const auto refuse_too_few_samples = [&train](int64_t mini_batch, std::string_view advice) {
+    if (mini_batch > train.size())
+      fail(ErrorCode::kUsage, "mini-batch {} is more than the {} training samples of {}; {}", mini_batch, train.size(), train.name, advice);
+  };
   if (!job.plan.empty()) {
     task.plan = load_plan(job.plan);
+    if (task.plan.devices() != 1)
+      fail(ErrorCode::kUnavailable, "{}: a plan for {} devices; this build trains on one", job.plan, task.plan.devices());
+    refuse_too_few_samples(task.plan.mini_batch, "plan again with a smaller one");
     AdaptedModel adapted = adapt(task.plan.model, train.shape, train.classes);
     if (!(adapted.model == task.plan.model))
       fail(ErrorCode::kMismatch, "{}: planned for {} with {} classes, but {} has {} and {} classes; plan again for this data", job.plan,
@@ -50,6 +54,7 @@ TrainingTask prepare_task(const Job& job) {
     return task;
   }
 
+  refuse_too_few_samples(job.mini_batch, "choose a smaller --mini-batch");
   AdaptedModel adapted = adapt(find_model(job.model), train.shape, train.classes);
   task.transform = adapted.transform;
   task.notes = std::move(adapted.notes);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -38,6 +39,32 @@ std::string json_object(const std::map<std::string, std::string>& values) {
   return text + "}\n";
 }
 
+// The scores so far of a record to come: a checkpoint holds them, so that a resumed training reports what an unbroken one
+// does. The sum is written so that reading it back gives the same bits.
+constexpr const char* kSinceRecord = "score_since_record";
+constexpr const char* kInEpoch = "score_in_epoch";
+
+std::string text_of(const Score& score) { return fmt::format("{} {} {}", score.loss, score.correct, score.samples); }
+
+Score score_from(const std::map<std::string, std::string>& attributes, const char* name) {
+  Score score;
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return score;
+  std::istringstream text(found->second);
+  if (!(text >> score.loss >> score.correct >> score.samples))
+    fail(ErrorCode::kMalformed, "the checkpoint's attribute {} is \"{}\", expected loss, correct answers and samples", name, found->second);
+  return score;
+}
+
+// A run's folder as a training leaves it that was killed early: everything but a checkpoint, whole or damaged.
+bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
+  if (!std::filesystem::exists(run / "job.textproto")) return false;
+  const std::filesystem::path checkpoints = run / "checkpoints";
+  if (!std::filesystem::is_directory(checkpoints)) return true;
+  const auto is_leftover = [](const std::filesystem::directory_entry& entry) { return entry.path().extension() == ".partial"; };
+  return std::all_of(std::filesystem::directory_iterator(checkpoints), std::filesystem::directory_iterator(), is_leftover);
+}
+
 }  // namespace
 
 struct Trainer::Pending {
@@ -51,6 +78,10 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(const TrainingTask& task, Device& device, TrainerOptions options)
     : task_(task), device_(device), options_(std::move(options)), segment_(task.plan, *task.graph, 0, device) {
   const Job& job = task.job;
+  if (!drains(task.plan.alignment) && task.plan.windows[0] != 1)
+    fail(ErrorCode::kUnavailable,
+         "alignment {} with a window of {} keeps micro-batches under way across updates; on one device the window is 1, plan again",
+         name_of(task.plan.alignment), task.plan.windows[0]);
   const ImageTransform transform(task.data.train, task.transform, job.augmentation, job.seed);
   loader_ = std::make_unique<Loader>(
       task.data.train, transform,
@@ -85,16 +116,21 @@ void Trainer::load_initial_weights() {
       segment_.write_parameter(node.layer.name, parameter.tensor, values);
       ++taken;
     }
-  if (taken == 0) fail(ErrorCode::kMismatch, "{}: no tensor has the name and shape of a parameter of this model", task_.job.init_from);
+  if (taken == 0)
+    fail(ErrorCode::kMismatch,
+         "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",
+         task_.job.init_from, task_.plan.model.name);
   log::info("{} tensors start from {}", taken, task_.job.init_from);
   if (!kept.empty()) log::warning("not in it, or of another shape, so drawn from the seed: {}", kept);
 }
 
 void Trainer::start() {
   segment_.initialize(task_.job.seed);
-  if (!options_.resume.empty()) return resume();
+  const bool resuming = !options_.resume.empty();
+  if (resuming && !stopped_before_its_first_checkpoint(options_.resume)) return resume();
+  if (resuming) log::info("{} has no checkpoint yet: training starts from the beginning", options_.resume.string());
   if (!task_.job.init_from.empty()) load_initial_weights();
-  if (!task_.job.out.empty()) write_run_folder();
+  if (!task_.job.out.empty()) write_run_folder(resuming);
 }
 
 void Trainer::resume() {
@@ -105,8 +141,20 @@ void Trainer::resume() {
   if (content.facts.seed != task_.job.seed)
     fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
          content.facts.seed, task_.job.seed);
+  if (content.facts.optimizer.kind != task_.plan.optimizer.kind)
+    fail(ErrorCode::kMismatch,
+         "the checkpoint was written with optimizer {}, this run asks for {}; leave --optimizer out when resuming, or start "
+         "anew from its weights with --init-from",
+         name_of(content.facts.optimizer.kind), name_of(task_.plan.optimizer.kind));
+  if (content.facts.optimizer.kind != task_.plan.optimizer.kind)
+    fail(ErrorCode::kMismatch,
+         "the checkpoint was trained with {}, this run asks for {}, whose state it does not hold; leave --optimizer out when resuming, or "
+         "start a new run from these weights with --init-from",
+         name_of(content.facts.optimizer.kind), name_of(task_.plan.optimizer.kind));
   write_weights(segment_, *task_.graph, content.weights);
   write_optimizer(segment_, *task_.graph, task_.plan.optimizer, content.optimizer);
+  since_record_ = score_from(content.facts.attributes, kSinceRecord);
+  in_epoch_ = score_from(content.facts.attributes, kInEpoch);
   step_ = content.facts.step;
   saved_step_ = step_;
   if (task_.job.out.empty()) return;
@@ -120,9 +168,10 @@ void Trainer::resume() {
   write_documents();
 }
 
-void Trainer::write_run_folder() {
+void Trainer::write_run_folder(bool over_one_without_checkpoints) {
   const std::filesystem::path out = task_.job.out;
-  if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
+  const bool occupied = std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints");
+  if (occupied && !over_one_without_checkpoints)
     fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
   make_folders(out);
   write_documents();
@@ -150,12 +199,28 @@ double Trainer::clip_scale(UpdateArguments& arguments) {
   return gradient_norm_ > job.clip_limit ? job.clip_limit / gradient_norm_ : 1;
 }
 
-void Trainer::report_non_finite(int64_t s) {
-  const std::string layer = segment_.first_non_finite(s);
-  fail(ErrorCode::kNumeric, "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm){}",
-       step_ + 1, layer.empty() ? std::string() : fmt::format("; the first layer whose output is not is \"{}\"", layer),
+void Trainer::report_non_finite(int64_t step, std::string_view what) {
+  fail(ErrorCode::kNumeric, "step {}: {}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm){}", step, what,
        learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs),
        saved_step_ < 0 ? "" : fmt::format(". The checkpoint of step {} is intact", saved_step_));
+}
+
+void Trainer::report_non_finite_loss(int64_t s) {
+  const std::string layer = segment_.first_non_finite(s);
+  report_non_finite(step_ + 1, "the loss is not finite" +
+                                   (layer.empty() ? std::string() : fmt::format("; the first layer whose output is not is \"{}\"", layer)));
+}
+
+// A relu turns NaN into 0 and so hides it from the loss: what is saved and reported is looked at itself.
+TensorMap Trainer::finite_weights() {
+  TensorMap weights = read_weights(segment_, *task_.graph, device_.compute_type());
+  for (const auto& [name, tensor] : weights) {
+    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    copy_values(tensor, std::span<double>(values), name);
+    if (std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) continue;
+    report_non_finite(step_, fmt::format("{} is no longer finite", name));
+  }
+  return weights;
 }
 
 // One update: the schedule's actions for one mini-batch. With one device nothing is under way across updates.
@@ -181,7 +246,7 @@ void Trainer::one_update() {
                          .error_scale = 1.0 / static_cast<double>(task_.plan.mini_batch)};
         Score one;
         segment_.forward(pending.batch, loaded.pixels, nullptr, &one);
-        if (!std::isfinite(one.loss)) report_non_finite(s);
+        if (!std::isfinite(one.loss)) report_non_finite_loss(s);
         score += one;
         break;
       }
@@ -190,7 +255,7 @@ void Trainer::one_update() {
       case ActionKind::kUpdate: {
         UpdateArguments arguments;
         arguments.optimizer = task_.plan.optimizer;
-        arguments.learning_rate = learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs);
+        arguments.learning_rate = rehearsing_ ? 0 : learning_rate_at(task_.job.learning_rate, epoch_now(), task_.job.epochs);
         arguments.step = step_ + 1;
         arguments.gradient_scale = clip_scale(arguments);
         segment_.update(arguments);
@@ -242,8 +307,9 @@ void Trainer::evaluate_now() {
 
 void Trainer::save_checkpoint() {
   if (task_.job.out.empty() || saved_step_ == step_) return;
-  saved_step_ = step_;
   CheckpointContent content;
+  content.weights = finite_weights();
+  saved_step_ = step_;
   content.facts.step = step_;
   content.facts.epoch = step_ / task_.updates_per_epoch();
   content.facts.samples_into_epoch = step_ % task_.updates_per_epoch() * task_.plan.mini_batch;
@@ -252,8 +318,7 @@ void Trainer::save_checkpoint() {
   content.facts.optimizer = task_.plan.optimizer;
   content.facts.model_digest = task_.plan.model_digest;
   content.facts.plan_digest = digest_of(text_of(task_.plan));
-  content.facts.attributes = {{"data", task_.job.data}};
-  content.weights = read_weights(segment_, *task_.graph, device_.compute_type());
+  content.facts.attributes = {{"data", task_.job.data}, {kSinceRecord, text_of(since_record_)}, {kInEpoch, text_of(in_epoch_)}};
   content.optimizer = read_optimizer(segment_, *task_.graph, task_.plan.optimizer, device_.compute_type());
   content.model_text = text_of(task_.plan.model);
   const std::filesystem::path folder =
@@ -305,7 +370,7 @@ TrainingOutcome Trainer::run() {
   outcome.test = last_evaluation_;
   outcome.seconds = seconds_since(started);
   outcome.images_per_second = static_cast<double>(trained_samples_) / std::max(training_seconds_, 1e-9);
-  outcome.weights_digest = weights_digest(read_weights(segment_, *task_.graph, device_.compute_type()));
+  outcome.weights_digest = weights_digest(finite_weights());
   write_record({"done",
                 {{"step", step_},
                  {"epoch", epoch_now()},
@@ -326,6 +391,7 @@ TrainingForecast Trainer::forecast() {
   forecast.updates_per_epoch = task_.updates_per_epoch();
   forecast.total_updates = task_.total_updates();
   segment_.initialize(task_.job.seed);
+  rehearsing_ = true;
   one_update();  // allocates; not counted
   const Clock::time_point started = Clock::now();
   constexpr double kLongEnough = 1.0;

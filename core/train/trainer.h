@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/data/loader.h"
@@ -28,11 +29,11 @@
 namespace millrace {
 
 struct TrainerOptions {
-  std::vector<MetricsSink*> sinks;                 // besides the run's metrics.jsonl
-  std::map<std::string, std::string> fingerprint;  // what the numbers depend on: versions, ISA, kernel table
-  std::filesystem::path resume;                    // a run's folder; empty: start anew
-  const std::atomic<bool>* stop = nullptr;         // set: end at the next update, with a checkpoint
-  int64_t log_every = 0;                           // updates between "step" records; 0: ten per epoch
+  std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
+  std::map<std::string, std::string> fingerprint = {};  // what the numbers depend on: versions, ISA, kernel table
+  std::filesystem::path resume = {};                    // a run's folder; empty: start anew
+  const std::atomic<bool>* stop = nullptr;              // set: end at the next update, with a checkpoint
+  int64_t log_every = 0;                                // updates between "step" records; 0: ten per epoch
 };
 
 struct Evaluation {
@@ -79,12 +80,14 @@ class Trainer {
   void load_initial_weights();
   void one_update();
   double clip_scale(UpdateArguments& arguments);
-  [[noreturn]] void report_non_finite(int64_t s);
+  [[noreturn]] void report_non_finite(int64_t step, std::string_view what);
+  [[noreturn]] void report_non_finite_loss(int64_t s);
+  TensorMap finite_weights();
   void write_record(const MetricsRecord& record);
   void report_progress(bool epoch_end);
   void evaluate_now();
   void save_checkpoint();
-  void write_run_folder();
+  void write_run_folder(bool over_one_without_checkpoints);
   void write_documents() const;
   int64_t updates_between_evaluations() const;
   double epoch_now() const;
@@ -97,6 +100,7 @@ class Trainer {
   std::unique_ptr<MetricsFile> metrics_file_;
   std::vector<Pending> pending_;
   int64_t step_ = 0;
+  bool rehearsing_ = false;  // a forecast: updates as in training, but by nothing, so that they cannot diverge
   int64_t saved_step_ = -1;
   int64_t evaluated_step_ = -1;
   Score since_record_;  // of the updates since the last "step" record

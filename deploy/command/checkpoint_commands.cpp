@@ -12,6 +12,7 @@
 #include "core/train/trainer.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
+#include "deploy/command/flag_checks.h"
 
 namespace millrace {
 namespace {
@@ -38,12 +39,16 @@ struct Loaded {
     const Model model = parse_model(content.model_text, "model.textproto");
     AdaptedModel adapted = adapt(model, data.test.shape, data.test.classes);
     if (!(adapted.model == model))
-      fail(ErrorCode::kMismatch, "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes",
+      fail(ErrorCode::kMismatch,
+           "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes; choose other --data",
            text_of(model.input), Graph(model).classes(), data.test.name, text_of(data.test.shape), data.test.classes);
     transform = adapted.transform;
     graph = std::make_unique<Graph>(model);
     PlanRequest request;
     request.cluster = find_cluster(flags.cluster);
+    if (request.cluster.devices.size() != 1)
+      fail(ErrorCode::kUsage, "--cluster {}: {} devices, but a checkpoint is asked on one; name one, such as cpu", flags.cluster,
+           request.cluster.devices.size());
     request.mini_batch = request.micro_batch = flags.micro_batch;
     request.optimizer.kind = OptimizerKind::kSgd;
     plan = single_device_plan(*graph, request);
@@ -55,7 +60,7 @@ struct Loaded {
   const Dataset& part(const Flags& flags) const {
     if (flags.split == "train") return data.train;
     if (flags.split == "test") return data.test;
-    fail(ErrorCode::kUsage, "--split \"{}\" is not train or test", flags.split);
+    fail(ErrorCode::kUsage, "--split \"{}\" is unknown{}", flags.split, suggestion(flags.split, {"test", "train"}));
   }
 
   CheckpointContent content;
@@ -130,12 +135,12 @@ void finish(CLI::App* command, const std::shared_ptr<Flags>& flags, Invocation& 
 }
 
 void add_data_flags(CLI::App* command, const std::shared_ptr<Flags>& flags) {
-  command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required();
-  command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]");
+  not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
+  not_empty(command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]"));
   command->add_option("--split", flags->split, "test or train [test]");
-  command->add_option("--cluster", flags->cluster, "the device [cpu]");
-  command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]")->check(CLI::PositiveNumber);
-  command->add_option("--threads", flags->threads, "[1]")->check(CLI::PositiveNumber);
+  not_empty(command->add_option("--cluster", flags->cluster, "the device [cpu]"));
+  whole(command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]"), 1);
+  whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
 }
 
 }  // namespace
@@ -154,7 +159,7 @@ void add_predict_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("predict", "what a checkpoint says about single samples");
   command->footer("\nExample:\n  millrace predict --checkpoint runs/digits --count 5\n");
   add_data_flags(command, flags);
-  command->add_option("--count", flags->count, "samples to show; 0: all [10]");
+  whole(command->add_option("--count", flags->count, "samples to show; 0: all [10]"), 0);
   command->add_flag("--json", flags->json, "one JSON object per sample on standard output");
   finish(command, flags, invocation, predict);
 }
@@ -163,8 +168,8 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("export", "a checkpoint's weights for other programs");
   command->footer("\nExample:\n  millrace export --checkpoint runs/digits --safetensors digits.safetensors\n");
-  command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required();
-  command->add_option("--safetensors", flags->safetensors, "file to write; PyTorch's names and order");
+  not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
+  not_empty(command->add_option("--safetensors", flags->safetensors, "file to write; PyTorch's names and order"));
   finish(command, flags, invocation, export_weights);
 }
 

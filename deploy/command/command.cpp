@@ -16,12 +16,16 @@ double parse_duration(std::string_view text, std::string_view flag) {
   bool good = at != end;
   while (good && at != end) {
     double amount = 0;
+    const char* const begin = at;
     const auto [rest, reason] = std::from_chars(at, end, amount);
     good = reason == std::errc{} && amount >= 0;
     if (!good) break;
     double unit = 1;
     at = rest;
-    if (at != end) {
+    const bool whole_text = begin == text.data() && at == end;  // "90"; but what would "1h30" mean
+    if (at == end)
+      good = whole_text;
+    else {
       if (*at == 'h')
         unit = 3600;
       else if (*at == 'm')

@@ -22,6 +22,15 @@ struct DeviceKind {
 
 CpuOptions cpu_options(const DeviceOptions& options) { return {.threads = options.threads, .kernel_table = options.kernel_table}; }
 
+std::unique_ptr<Device> open_reference(ElementType type, const DeviceOptions& options) {
+  if (options.threads != 1)
+    fail(ErrorCode::kUsage, "--threads {}: the reference computes on one; leave it out, or use --cluster cpu", options.threads);
+  if (!options.kernel_table.empty())
+    fail(ErrorCode::kUsage, "--kernel-table {}: the reference has no kernels to choose from; leave it out, or use --cluster cpu",
+         options.kernel_table);
+  return make_reference_device(type);
+}
+
 const std::vector<DeviceKind>& kinds() {
   static const std::vector<DeviceKind> all = {
       {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
@@ -29,8 +38,10 @@ const std::vector<DeviceKind>& kinds() {
          facts["kernel_table"] = kernel_table_digest(cpu_options(options));
          facts["threads_per_rank"] = fmt::format("{}", options.threads);
        }},
-      {"reference", [](const DeviceOptions&) { return make_reference_device(ElementType::kFloat32); }, [](const DeviceOptions&, auto&) {}},
-      {"reference64", [](const DeviceOptions&) { return make_reference_device(ElementType::kFloat64); }, [](const DeviceOptions&, auto&) {}},
+      {"reference", [](const DeviceOptions& options) { return open_reference(ElementType::kFloat32, options); },
+       [](const DeviceOptions&, auto&) {}},
+      {"reference64", [](const DeviceOptions& options) { return open_reference(ElementType::kFloat64, options); },
+       [](const DeviceOptions&, auto&) {}},
   };
   return all;
 }

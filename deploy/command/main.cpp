@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "deploy/command/command.h"
+#include "deploy/command/usage_error.h"
 
 namespace {
 
@@ -27,26 +28,9 @@ int report(const millrace::Error& error) {
   return millrace::exit_status_of(error.code());
 }
 
-// CLI11's own complaints, with where to read on.
 int report(const CLI::ParseError& error, const CLI::App& app) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  std::string path;
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    path += at->get_name() + " ";
-  }
-  std::string hint;
-  if (path.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    std::vector<std::string> known;
-    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
-    for (const std::string& word : app.remaining())
-      if (!word.starts_with("-")) {
-        hint = millrace::suggestion(word, known);
-        break;
-      }
-  }
-  fmt::print(stderr, "millrace: {}{}\nTry `millrace {}--help`.\n", error.what(), hint, path);
+  fmt::print(stderr, "{}\n", millrace::usage_error_text(app, error));
   return 2;
 }
 
@@ -72,7 +56,7 @@ int main(int argc, char** argv) {
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);
   millrace::add_export_command(app, invocation);
-  // millrace::add_tune_command(app, invocation);
+  millrace::add_tune_command(app, invocation);
   millrace::add_doctor_command(app, invocation);
   millrace::add_completion_command(app, invocation);
   try {

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -13,6 +15,7 @@
 #include "core/train/trainer.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
+#include "deploy/command/flag_checks.h"
 
 namespace millrace {
 namespace {
@@ -32,7 +35,13 @@ Examples:
 )";
 
 std::atomic<bool> stop_requested = false;
-void request_stop(int) { stop_requested = true; }
+static_assert(std::atomic<bool>::is_always_lock_free);  // so that a signal's handler may set it
+
+// The first signal asks for an end with a checkpoint, the second ends at once.
+void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
 
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
@@ -61,12 +70,56 @@ LearningRateKind schedule_from(const std::string& name) {
   fail(ErrorCode::kUsage, "--lr-schedule \"{}\" is unknown{}", name, suggestion(name, names));
 }
 
+// Flags of which one would silently win over the other.
+void refuse_contradictions(const TrainFlags& flags) {
+  const auto exclusive = [](bool first, std::string_view first_name, bool second, std::string_view second_name, std::string_view advice) {
+    if (first && second) fail(ErrorCode::kUsage, "{} and {} exclude each other; {}", first_name, second_name, advice);
+  };
+  exclusive(flags.clip_norm.has_value(), "--clip-norm", flags.clip_value.has_value(), "--clip-value", "choose one");
+  const bool resuming = !flags.resume.empty();
+  exclusive(resuming, "--resume", !flags.job_file.empty(), "--job", "a run's folder holds its job, and single flags override it");
+  exclusive(resuming, "--resume", flags.out.has_value(), "--out",
+            "a run continues in its own folder; for a new one that starts from its weights use --init-from instead of --resume");
+  exclusive(resuming, "--resume", flags.init_from.has_value(), "--init-from", "a resumed run has its weights from its checkpoint");
+  const std::pair<bool, std::string_view> planned[] = {{flags.model.has_value(), "--model"},
+                                                       {flags.cluster.has_value(), "--cluster"},
+                                                       {flags.alignment.has_value(), "--alignment"},
+                                                       {flags.mini_batch.has_value(), "--mini-batch"},
+                                                       {flags.micro_batch.has_value(), "--micro-batch"},
+                                                       {flags.optimizer.has_value(), "--optimizer"},
+                                                       {flags.momentum.has_value(), "--momentum"},
+                                                       {flags.weight_decay.has_value(), "--weight-decay"}};
+  for (const auto& [given, name] : planned)
+    exclusive(flags.plan.has_value(), "--plan", given, name, "the plan already says it; leave one of the two out");
+}
+
+// Flags that would change nothing in this job.
+void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
+  const auto idle = [](std::string_view flag, std::string_view reason) { fail(ErrorCode::kUsage, "{} has no effect: {}", flag, reason); };
+  const bool has_momentum = job.optimizer.kind == OptimizerKind::kMomentum || job.optimizer.kind == OptimizerKind::kNesterov;
+  if (flags.momentum && !has_momentum) idle("--momentum", "only the optimizers momentum and nesterov have one; leave it out");
+  const LearningRateKind schedule = job.learning_rate.kind;
+  if (!flags.step_epochs.empty() && schedule != LearningRateKind::kStep)
+    idle("--lr-steps", "only --lr-schedule step has steps; leave one of the two out");
+  if (flags.final_rate && schedule != LearningRateKind::kCosine && schedule != LearningRateKind::kPolynomial)
+    idle("--lr-final", "only --lr-schedule cosine and polynomial fall to a last rate; add one of them");
+  if (flags.keep && job.out.empty()) idle("--keep", "without --out no checkpoint is written; add it");
+}
+
+Job resumed_job(const std::string& folder) {
+  const std::filesystem::path file = std::filesystem::path(folder) / "job.textproto";
+  if (!std::filesystem::exists(file))
+    fail(ErrorCode::kNotFound, "--resume {}: no run to continue, there is no {}; name the --out folder of an earlier training", folder,
+         file.string());
+  Job job = load_job(file);
+  job.out = folder;
+  return job;
+}
+
 Job job_of(const TrainFlags& flags) {
+  refuse_contradictions(flags);
   Job job;
-  if (!flags.resume.empty()) {
-    job = load_job(std::filesystem::path(flags.resume) / "job.textproto");
-    job.out = flags.resume;
-  }
+  if (!flags.resume.empty()) job = resumed_job(flags.resume);
   if (!flags.job_file.empty()) job = load_job(flags.job_file);
   take(flags.model, job.model);
   take(flags.data, job.data);
@@ -96,13 +149,13 @@ Job job_of(const TrainFlags& flags) {
   take(flags.final_rate, job.learning_rate.final_rate);
   if (!flags.step_epochs.empty()) {
     job.learning_rate.step_epochs = flags.step_epochs;
-    job.learning_rate.kind = LearningRateKind::kStep;
+    if (!flags.schedule) job.learning_rate.kind = LearningRateKind::kStep;
   }
-  if (flags.clip_norm && flags.clip_value) fail(ErrorCode::kUsage, "--clip-norm and --clip-value exclude each other; choose one");
   if (flags.clip_norm) job.clip = ClipKind::kGlobalNorm, job.clip_limit = *flags.clip_norm;
   if (flags.clip_value) job.clip = ClipKind::kValue, job.clip_limit = *flags.clip_value;
   take(flags.crop, job.augmentation.crop_padding);
   if (flags.flip) job.augmentation.flip = true;
+  refuse_idle_flags(flags, job);
   validate(job);
   return job;
 }
@@ -148,7 +201,7 @@ class EvaluationLines : public MetricsSink {
         }
       return 0.0;
     };
-    log::info("epoch {:.0f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
+    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
   }
 };
 
@@ -178,9 +231,10 @@ int train(const TrainFlags& flags) {
     return 0;
   }
   std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);  // what mpirun and Slurm send
   const TrainingOutcome outcome = trainer.run();
   if (flags.json) return 0;
-  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.1f} epochs)\n", task.plan.model.name,
+  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.2f} epochs)\n", task.plan.model.name,
              job.data, 100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
   fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
              outcome.reason, outcome.weights_digest);
@@ -195,44 +249,51 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("train", "train a model on data; save, evaluate, resume");
   command->footer(kExamples);
   const std::string what = "What to train";
-  command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what);
-  command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [lenet5]")->group(what);
-  command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
-      ->group(what);
-  command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what);
-  command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what);
+  not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what));
+  not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [lenet5]")->group(what));
+  not_empty(
+      command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
+          ->group(what));
+  not_empty(command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what));
+  not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));
   const std::string how = "How long and how";
-  command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how);
-  command->add_option("--steps", flags->steps, "stop after so many updates instead")->group(how);
-  command->add_option("--time-limit", flags->time_limit, "end with a checkpoint after 90s, 15m, 3h")->group(how);
-  command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how);
-  command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how);
+  real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);
+  whole(command->add_option("--steps", flags->steps, "stop after so many updates instead")->group(how), 1);
+  command->add_option("--time-limit", flags->time_limit, "end with a checkpoint after 90s, 15m, 3h [0: none]")->group(how);
+  whole(command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how), 1);
+  whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how),
+        1);
   command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush]")->group(how);
-  command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how);
-  command->add_option("--seed", flags->seed, "of weights, order, augmentation, dropout [1]")->group(how);
-  command->add_option("--threads", flags->threads, "per rank [1]")->group(how);
+  whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how), 1);
+  whole(command->add_option("--seed", flags->seed, "of weights, order, augmentation and dropout [1]")->group(how), 0, UINT64_MAX);
+  whole(command->add_option("--threads", flags->threads, "per rank [1]")->group(how), 1);
   const std::string optimizing = "Optimizer";
   command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [momentum]")->group(optimizing);
-  command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.05]")->group(optimizing);
+  real(command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.05]")->group(optimizing), Least::kZero);
   command->add_option("--lr-schedule", flags->schedule, "constant, step, cosine, polynomial [constant]")->group(optimizing);
-  command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing);
-  command->add_option("--lr-final", flags->final_rate, "end of cosine and polynomial [0]")->group(optimizing);
-  command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing);
-  command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing);
-  command->add_option("--weight-decay", flags->weight_decay, "[0]")->group(optimizing);
-  command->add_option("--clip-norm", flags->clip_norm, "limit of the gradients' global norm")->group(optimizing);
-  command->add_option("--clip-value", flags->clip_value, "limit of every gradient's size")->group(optimizing);
-  command->add_option("--crop", flags->crop, "augment: random crop after padding by so many pixels")->group(optimizing);
+  real(command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing), Least::kAboveZero);
+  real(command->add_option("--lr-final", flags->final_rate, "end of cosine and polynomial [0]")->group(optimizing), Least::kZero);
+  real(command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing), Least::kZero);
+  real(command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing), Least::kZero);
+  real(command->add_option("--weight-decay", flags->weight_decay, "[0]")->group(optimizing), Least::kZero);
+  real(command->add_option("--clip-norm", flags->clip_norm, "limit of the gradients' global norm")->group(optimizing), Least::kAboveZero);
+  real(command->add_option("--clip-value", flags->clip_value, "limit of every gradient's size")->group(optimizing), Least::kAboveZero);
+  whole(command->add_option("--crop", flags->crop, "augment: random crop after padding by so many pixels")->group(optimizing), 0);
   command->add_flag("--flip", flags->flip, "augment: random left-right flip")->group(optimizing);
   const std::string run = "The run";
-  command->add_option("--out", flags->out, "folder of the run: job, plan, metrics.jsonl, checkpoints/")->group(run);
-  command->add_option("--checkpoint-every", flags->checkpoint_every, "updates between checkpoints; the last is always saved")->group(run);
-  command->add_option("--keep", flags->keep, "newest checkpoints to keep [3]")->group(run);
-  command->add_option("--evaluate-every", flags->evaluate_every, "epochs between evaluations [1]")->group(run);
-  command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run);
-  command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run);
-  command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run);
-  command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run);
+  not_empty(command->add_option("--out", flags->out, "folder of the run: job, plan, metrics.jsonl, checkpoints/")->group(run));
+  whole(command
+            ->add_option("--checkpoint-every", flags->checkpoint_every,
+                         "updates between checkpoints; the last is always saved [0: only that]")
+            ->group(run),
+        0);
+  whole(command->add_option("--keep", flags->keep, "newest checkpoints to keep [3]")->group(run), 1);
+  real(command->add_option("--evaluate-every", flags->evaluate_every, "epochs between evaluations; 0: only at the end [1]")->group(run),
+       Least::kZero);
+  not_empty(command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run));
+  not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
+  not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));
+  whole(command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run), 1);
   command->add_flag("--dry-run", flags->dry_run, "print memory per rank and time per epoch; train nothing")->group(run);
   command->add_flag("--json", flags->json, "one JSON object per line on standard output")->group(run);
   command->callback([flags, &invocation] {
