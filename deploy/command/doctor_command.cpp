@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "core/base/build_info.h"
-#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
 #include "deploy/command/machine_report.h"
 
 namespace millrace {
@@ -49,6 +50,26 @@ void print_build() {
     if (part.version.empty()) fmt::print("  {:<16} {:<12} {:<43} {}\n", part.name, "-", part.purpose, part.package);
 }
 
+void print_profile(const CpuProfile& profile) {
+  fmt::print("\nMeasured just now, one thread\n");
+  fmt::print("  multiply-adds    {:.1f} G/s\n", profile.macs_per_second / 1e9);
+  fmt::print("  memory           {:.1f} GB/s, {:.1f} GB free\n", profile.bytes_per_second / 1e9, profile.memory_bytes / 1e9);
+  fmt::print("  convolutions     {:.0f}% of it forward, {:.0f}% error back, {:.0f}% parameter gradient\n",
+             100 * profile.convolution.forward, 100 * profile.convolution.error_back, 100 * profile.convolution.parameter_gradient);
+}
+
+nlohmann::ordered_json json_of(const CpuProfile& profile) {
+  return {{"threads", profile.threads},
+          {"macs_per_second", profile.macs_per_second},
+          {"bytes_per_second", profile.bytes_per_second},
+          {"memory_bytes", profile.memory_bytes},
+          {"convolution",
+           {{"forward", profile.convolution.forward},
+            {"error_back", profile.convolution.error_back},
+            {"parameter_gradient", profile.convolution.parameter_gradient}}},
+          {"origin", profile.origin}};
+}
+
 nlohmann::ordered_json json_of(const MachineReport& machine) {
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const Finding& finding : machine.findings)
@@ -85,13 +106,17 @@ nlohmann::ordered_json json_of(const MachineReport& machine) {
 }  // namespace
 
 int doctor(bool json, bool measure) {
-  if (measure) fail(ErrorCode::kUnavailable, "--measure: this build has no cost model of the processor to measure for; leave the flag out");
   const MachineReport machine = inspect_machine();
+  std::optional<CpuProfile> profile;
+  if (measure) profile = measure_cpu_profile();
   if (json) {
-    fmt::print("{}\n", json_of(machine).dump(2));
+    nlohmann::ordered_json report = json_of(machine);
+    if (profile) report["measured"] = json_of(*profile);
+    fmt::print("{}\n", report.dump(2));
     return 0;
   }
   print_machine(machine);
+  if (profile) print_profile(*profile);
   print_findings(machine);
   print_build();
   return 0;

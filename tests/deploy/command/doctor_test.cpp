@@ -48,9 +48,9 @@ class Doctor : public ::testing::Test {
     return {};
   }
 
-  static nlohmann::json report() {
+  static nlohmann::json report(bool measure = false) {
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(doctor(/*json=*/true, /*measure=*/false), 0);
+    EXPECT_EQ(doctor(/*json=*/true, measure), 0);
     return nlohmann::json::parse(::testing::internal::GetCapturedStdout());
   }
 
@@ -126,6 +126,16 @@ TEST_F(Doctor, JsonHoldsWhatItsContractSays) {
   EXPECT_EQ(report.at("build").at("parts").size(), kBuildParts.size());
   for (const nlohmann::json& part : report.at("build").at("parts"))
     EXPECT_EQ(part.at("found").get<bool>(), !part.at("version").get<std::string>().empty()) << part;
+}
+
+TEST_F(Doctor, MeasuresWhenAsked) {
+  EXPECT_FALSE(report().contains("measured"));
+  const nlohmann::json measured = report(/*measure=*/true).at("measured");
+  // Any machine that builds this does a hundred million multiply-adds and moves a hundred megabytes in a second.
+  EXPECT_GT(measured.at("macs_per_second").get<double>(), 1e8);
+  EXPECT_GT(measured.at("bytes_per_second").get<double>(), 1e8);
+  EXPECT_EQ(measured.at("threads"), 1);
+  EXPECT_GT(measured.at("convolution").at("forward").get<double>(), 0);
 }
 
 TEST_F(Doctor, TheTableNamesWhatToInstall) {
