@@ -1,6 +1,7 @@
 // Max and average pooling over blocks of channels. The position of a maximum is found again in E instead of being kept:
 // the first one in row-major order, so that equal values have one answer, and NaN wins.
 #include <array>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -64,7 +65,7 @@ inline Lanes maximum(const Plane& p, Count lanes, const Reach& rows, const Reach
   return best;
 }
 
-float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
+inline float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
   return p.whole_window > 0 ? p.whole_window : static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
 }
 
@@ -78,23 +79,25 @@ void max_forward(const Plane& p, int64_t count, const float* __restrict input, f
   });
 }
 
+// A vector in so many words: the compiler finds no vectors in a choice between two sums by itself.
+using Vector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+
 MILLRACE_VECTOR_CLONES
-void max_backward(const Plane& p, int64_t count, const float* __restrict input, const float* __restrict output_error,
-                  float* __restrict input_error) {
+void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
+    const auto load = [&](Vector& to, const float* from) { std::memcpy(&to, from, static_cast<size_t>(lanes) * sizeof(float)); };
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
-      const Lanes best = maximum(p, lanes, rows, columns, input);
-      Lanes rest;  // the error until its place is found
-      for (int64_t l = 0; l < lanes; ++l) rest[static_cast<size_t>(l)] = output_error[at + l];
+      const Lanes maxima = maximum(p, lanes, rows, columns, input);
+      Vector best{}, rest{}, x{}, dx{};  // rest: the error until its place is found
+      load(best, maxima.data());
+      load(rest, output_error + at);
       for_each_position(p, rows, columns, [&](int64_t from) {
-        for (int64_t l = 0; l < lanes; ++l) {
-          const auto lane = static_cast<size_t>(l);
-          const float x = input[from + l];
-          const bool elsewhere = x < best[lane];  // false for the maximum and for NaN
-          const float error = elsewhere ? 0.0f : rest[lane];
-          input_error[from + l] += error;
-          rest[lane] = elsewhere ? rest[lane] : 0.0f;
-        }
+        load(x, input + from);
+        load(dx, input_error + from);
+        const Vector error = x < best ? Vector{} : rest;  // NaN counts as the maximum
+        dx += error;
+        rest -= error;
+        std::memcpy(input_error + from, &dx, static_cast<size_t>(lanes) * sizeof(float));
       });
     });
   });

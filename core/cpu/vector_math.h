@@ -10,7 +10,8 @@
 
 // Sanitizers instrument the choosing itself, which runs before they are ready.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GNUC__) && !defined(__clang__)
-#define MILLRACE_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+// What is not inlined would be compiled for the oldest of them: everything is.
+#define MILLRACE_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), gnu::flatten]]
 #else
 #define MILLRACE_VECTOR_CLONES
 #endif

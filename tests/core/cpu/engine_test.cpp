@@ -75,6 +75,12 @@ class Repeater {
     batch_ = micro_batch_of(case_, data_);
   }
 
+  std::vector<std::vector<double>> gradients(Device& device) const {
+    std::vector<std::vector<double>> values;
+    for (const auto& gradient : gradients_) values.push_back(values_of(device, *gradient));
+    return values;
+  }
+
   void run(bool adds) {
     Score score;
     kernel_->parameters_changed(w_);
@@ -133,6 +139,28 @@ TEST(CpuEngine, AllocatesNothingOnceKernelsAreMade) {
       const AllocationCounter counter;
       repeater.run(true);
       ASSERT_EQ(counter.count(), 0);
+    }
+  }
+}
+
+// The first micro-batch of a mini-batch overwrites whatever is there; a second equal one doubles it.
+TEST(CpuEngine, GradientsAreOverwrittenFirstAndAddedThen) {
+  const auto device = make_cpu_device();
+  for (OperationCase c : operation_cases({.per_kind = 10, .most_channels = 20, .most_extent = 6, .most_batch = 3, .seed = 24})) {
+    if (!c.spec.trained || c.spec.activation) continue;  // E is run twice, and must not change its error
+    c.training = true;
+    SCOPED_TRACE(c.name);
+    Repeater repeater(*device, c);
+    repeater.run(false);
+    const auto once = repeater.gradients(*device);
+    repeater.run(true);
+    const auto twice = repeater.gradients(*device);
+    repeater.run(false);
+    EXPECT_EQ(repeater.gradients(*device), once);
+    for (size_t g = 0; g < once.size(); ++g) {
+      std::vector<double> half = twice[g];
+      for (double& value : half) value /= 2;
+      EXPECT_LT(normwise_difference(half, once[g]), 1e-5);
     }
   }
 }
