@@ -11,6 +11,7 @@
 #include "core/cpu/tune.h"
 #include "core/train/task.h"
 #include "deploy/command/command.h"
+#include "deploy/command/flag_checks.h"
 
 namespace millrace {
 namespace {
@@ -57,10 +58,10 @@ void add_tune_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<TuneFlags>();
   CLI::App* command = app.add_subcommand("tune", "measure which convolution algorithm serves each layer on this machine");
   command->footer(kExamples);
-  command->add_option("--model", flags->model, "zoo name or PATH.textproto")->required();
-  command->add_option("--micro-batch", flags->micro_batches, "one or several [32]")->check(CLI::PositiveNumber);
-  command->add_option("--threads", flags->threads, "[1]")->check(CLI::PositiveNumber);
-  command->add_option("--out", flags->out, "table to write; entries of an existing one are kept [kernel_table.csv]");
+  not_empty(command->add_option("--model", flags->model, "zoo name or PATH.textproto")->required());
+  whole(command->add_option("--micro-batch", flags->micro_batches, "one or several [32]"), 1);
+  whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
+  not_empty(command->add_option("--out", flags->out, "table to write; entries of an existing one are kept [kernel_table.csv]"));
   command->callback([flags, &invocation] { invocation.run = [flags] { return tune_model(*flags); }; });
 }
 
