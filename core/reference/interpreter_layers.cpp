@@ -304,17 +304,14 @@ void LayerRunner::apply_back(int64_t node, Memory& memory, const Action& action)
 
 void LayerRunner::apply_gradient(int64_t node, Memory& memory, const Action& action) {
   const Node& layer = context_.graph.node(node);
-  if (layer.parameters.empty()) return;
+  if (!layer.trained) return;
   Kernel& kernel = layer_kernel(StepKind::kApply, node);
   const MicroBatch batch = memory.micro_batch(action.index);
   const auto inputs = layer_inputs(node, memory);
   const Patch& result_error = memory.error(node);
-  const TensorPointer dy =
-      layer.error_needed ? tensor_from(result_error, result_error.whole(), layer.layer.name) : make_tensor(context_.graph.shape_of(node));
-  // Called for a frozen layer too: running statistics are committed here.
+  const TensorPointer dy = tensor_from(result_error, result_error.whole(), layer.layer.name);
   const std::vector<Values> gradients =
       gradients_of(kernel, pointers<const Tensor>(inputs), *dy, state_of(node, kernel), memory.keep(node).get(), batch);
-  if (!layer.trained) return;
   size_t position = 0;
   for (const ParameterSpec& parameter : layer.parameters)
     if (parameter.trained) parameters_.add_gradient(node, parameter.tensor, context_.placement.owner_of(node), gradients[position++]);

@@ -303,7 +303,7 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& batch) {
   ErrorSet& errors = errors_for(batch.index);
   for (size_t i = program_.steps.size(); i-- > 0;) {
     StepRun& run = runs_[i];
-    if (!run.kernel || (!run.trained && run.state.empty())) continue;
+    if (!run.trained) continue;  // a frozen batch norm uses its running statistics and commits none
     const Step& step = program_.steps[i];
     GradientArguments arguments;
     arguments.inputs = slot.inputs[i];

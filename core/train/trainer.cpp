@@ -146,11 +146,6 @@ void Trainer::resume() {
          "the checkpoint was written with optimizer {}, this run asks for {}; leave --optimizer out when resuming, or start "
          "anew from its weights with --init-from",
          name_of(content.facts.optimizer.kind), name_of(task_.plan.optimizer.kind));
-  if (content.facts.optimizer.kind != task_.plan.optimizer.kind)
-    fail(ErrorCode::kMismatch,
-         "the checkpoint was trained with {}, this run asks for {}, whose state it does not hold; leave --optimizer out when resuming, or "
-         "start a new run from these weights with --init-from",
-         name_of(content.facts.optimizer.kind), name_of(task_.plan.optimizer.kind));
   write_weights(segment_, *task_.graph, content.weights);
   write_optimizer(segment_, *task_.graph, task_.plan.optimizer, content.optimizer);
   since_record_ = score_from(content.facts.attributes, kSinceRecord);
