@@ -115,7 +115,7 @@ struct ErrorBackArguments {
 struct GradientArguments {
   std::span<const Tensor* const> inputs;
   const Tensor* output_error = nullptr;  // as E left it
-  std::span<Tensor* const> gradients;    // gradient (+)= (this micro-batch's gradient, summed on its own first)
+  std::span<Tensor* const> gradients;    // gradient (+)= this micro-batch's; in ascending s
   bool adds = true;                      // false: the first of a mini-batch, overwrite
   std::span<Tensor* const> state;        // running statistics are committed here, in ascending s
   Tensor* keep = nullptr;
