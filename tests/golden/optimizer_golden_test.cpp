@@ -4,6 +4,7 @@
 
 #include "core/reference/reference_device.h"
 #include "tests/golden/golden_file.h"
+#include "tests/golden/golden_optimizer.h"
 #include "tests/golden/straight_line.h"
 
 namespace millrace {
@@ -11,17 +12,8 @@ namespace {
 
 using testing::GoldenFile;
 using testing::normwise_difference;
+using testing::settings_of;
 using testing::StraightLine;
-
-OptimizerSettings settings_of(const GoldenFile& golden) {
-  OptimizerSettings settings{.kind = optimizer_from(golden.setting("kind"))};
-  settings.momentum = golden.number("momentum", settings.momentum);
-  settings.beta1 = golden.number("beta1", settings.beta1);
-  settings.beta2 = golden.number("beta2", settings.beta2);
-  settings.epsilon = golden.number("epsilon", settings.epsilon);
-  settings.weight_decay = golden.number("weight_decay", 0);
-  return settings;
-}
 
 // With `equal_weights` every step starts from PyTorch's weights; the optimizer's slots are always our own.
 void expect_agreement(const std::string& file, ElementType type, bool equal_weights, double tolerance) {
