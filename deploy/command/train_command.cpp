@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <csignal>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/stop_signal.h"
 
 namespace millrace {
 namespace {
@@ -33,15 +32,6 @@ Examples:
   millrace train --job job.textproto --seed 7
       everything from a file; a flag overrides it
 )";
-
-std::atomic<bool> stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // so that a signal's handler may set it
-
-// The first signal asks for an end with a checkpoint, the second ends at once.
-void request_stop(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
-}
 
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
@@ -217,10 +207,10 @@ int train(const TrainFlags& flags) {
   options.fingerprint = fingerprint_of(kind, *device, device_options);
   options.resume = flags.resume;
   options.log_every = flags.log_every;
-  options.stop = &stop_requested;
   MetricsStream json_lines(stdout);
   EvaluationLines lines;
   options.sinks = {flags.json ? static_cast<MetricsSink*>(&json_lines) : &lines};
+  if (!flags.dry_run) options.stop = &stop_on_signals();
   Trainer trainer(task, *device, options);
   if (flags.dry_run) {
     const TrainingForecast forecast = trainer.forecast();
@@ -230,8 +220,6 @@ int train(const TrainFlags& flags) {
       print_forecast(task, forecast, *device);
     return 0;
   }
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);  // what mpirun and Slurm send
   const TrainingOutcome outcome = trainer.run();
   if (flags.json) return 0;
   fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.2f} epochs)\n", task.plan.model.name,
