@@ -19,7 +19,7 @@ enum class LearningRateKind { kConstant, kStep, kCosine, kPolynomial };
 
 struct LearningRate {
   LearningRateKind kind = LearningRateKind::kConstant;
-  double base = 0.05;
+  double base = 0.01;
   double warmup_epochs = 0;         // linear from 0
   std::vector<double> step_epochs;  // step: multiply by `factor` at each
   double factor = 0.1;
@@ -37,10 +37,10 @@ struct Augmentation {
 };
 
 struct Job {
-  std::string model = "lenet5";  // zoo name or path
-  std::string data = "digits";   // built-in name or format:PATH
-  std::string cluster = "cpu";   // shorthand or path
-  std::string plan;              // path; empty: planned on the spot
+  std::string model = "digits-cnn";  // zoo name or path
+  std::string data = "digits";       // built-in name or format:PATH
+  std::string cluster = "cpu";       // shorthand or path
+  std::string plan;                  // path; empty: planned on the spot
   Alignment alignment = Alignment::kFlush;
   double epochs = 10;
   int64_t steps = 0;  // stop after so many updates; 0: by epochs

@@ -25,7 +25,7 @@ const std::vector<ZooEntry>& entries() {
 const ZooEntry& entry(std::string_view name) {
   const auto found = std::find_if(entries().begin(), entries().end(), [&](const ZooEntry& known) { return known.name == name; });
   if (found == entries().end())
-    fail(ErrorCode::kNotFound, "no model of the zoo is called \"{}\" (a model of your own is given as PATH.textproto){}", name,
+    fail(ErrorCode::kUsage, "no model of the zoo is called \"{}\" (a model of your own is given as PATH.textproto){}", name,
          suggestion(name, zoo_names()));
   return *found;
 }
@@ -44,5 +44,10 @@ Model zoo_model(std::string_view name) {
 }
 
 std::string zoo_summary(std::string_view name) { return entry(name).summary; }
+
+Model find_model(std::string_view name_or_path) {
+  const bool is_path = name_or_path.ends_with(".textproto") || name_or_path.find('/') != std::string_view::npos;
+  return is_path ? load_model(std::filesystem::path(name_or_path)) : zoo_model(name_or_path);
+}
 
 }  // namespace millrace

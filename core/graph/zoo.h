@@ -18,8 +18,10 @@ namespace millrace {
 
 // Family by family, small networks first.
 std::vector<std::string> zoo_names();
-// Both fail with kNotFound, suggesting the nearest name.
+// Both fail with kUsage, suggesting the nearest name.
 Model zoo_model(std::string_view name);
+// A zoo name or the path of a .textproto document: what people give as --model.
+Model find_model(std::string_view name_or_path);
 // One line: what it is, and where this version of it differs from others.
 std::string zoo_summary(std::string_view name);
 

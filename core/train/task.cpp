@@ -15,10 +15,6 @@ bool is_path(std::string_view text) { return text.ends_with(".textproto") || tex
 
 }  // namespace
 
-Model find_model(std::string_view name_or_path) {
-  return is_path(name_or_path) ? load_model(std::filesystem::path(name_or_path)) : zoo_model(name_or_path);
-}
-
 Cluster find_cluster(std::string_view shorthand_or_path) {
   return is_path(shorthand_or_path) ? load_cluster(std::filesystem::path(shorthand_or_path)) : parse_cluster_shorthand(shorthand_or_path);
 }

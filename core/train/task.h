@@ -33,8 +33,6 @@ struct TrainingTask {
   int64_t total_updates() const;
 };
 
-// A zoo name or the path of a .textproto document.
-Model find_model(std::string_view name_or_path);
 // A shorthand or the path of a .textproto document.
 Cluster find_cluster(std::string_view shorthand_or_path);
 

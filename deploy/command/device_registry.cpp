@@ -52,7 +52,7 @@ const DeviceKind& kind_of(std::string_view name) {
     if (kind.name == name) return kind;
     known.push_back(kind.name);
   }
-  fail(ErrorCode::kNotFound, "this build cannot compute on a device of kind \"{}\"{}", name, suggestion(name, known));
+  fail(ErrorCode::kUsage, "this build cannot compute on a device of kind \"{}\"{}", name, suggestion(name, known));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 //   std::unique_ptr<Device> device = open_device("cpu", {.threads = 2});
 //
-// A kind is added by one explicit entry in device_registry.cpp. Fails with kNotFound (nearest name suggested) or
+// A kind is added by one explicit entry in device_registry.cpp. Fails with kUsage (nearest name suggested) or
 // kUnavailable, saying what is missing.
 #pragma once
 

@@ -108,11 +108,6 @@ std::string table_of(const Graph& graph) {
   return text;
 }
 
-Graph graph_of(const std::string& name_or_path) {
-  const bool is_path = name_or_path.ends_with(".textproto") || name_or_path.find('/') != std::string::npos;
-  return Graph(is_path ? load_model(name_or_path) : zoo_model(name_or_path));
-}
-
 }  // namespace
 
 int list_models(bool json) {
@@ -137,7 +132,7 @@ int list_models(bool json) {
 }
 
 int show_model(const std::string& name_or_path, bool json) {
-  const Graph graph = graph_of(name_or_path);
+  const Graph graph(find_model(name_or_path));
   write_out(json ? json_text(json_of(graph)) : table_of(graph));
   return 0;
 }

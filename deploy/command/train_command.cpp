@@ -23,7 +23,7 @@ constexpr const char* kExamples = R"(
 Examples:
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
       the shipped handwritten digits, a few seconds; the run's folder holds metrics and checkpoints
-  millrace train --model fashion-cnn --data fashion-mnist --epochs 4 --learning-rate 0.05 --lr-schedule cosine
+  millrace train --model fashion-cnn --data fashion-mnist --epochs 8 --learning-rate 0.015 --lr-schedule cosine
       60,000 images from the Debian package dataset-fashion-mnist
   millrace train --model vgg16-cifar --data synthetic:3x32x32:10:2000 --mini-batch 128 --micro-batch 32 --dry-run
       memory and time per epoch before anything is trained
@@ -238,7 +238,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   command->footer(kExamples);
   const std::string what = "What to train";
   not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what));
-  not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [lenet5]")->group(what));
+  not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [digits-cnn]")->group(what));
   not_empty(
       command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
           ->group(what));
@@ -257,7 +257,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   whole(command->add_option("--threads", flags->threads, "per rank [1]")->group(how), 1);
   const std::string optimizing = "Optimizer";
   command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [momentum]")->group(optimizing);
-  real(command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.05]")->group(optimizing), Least::kZero);
+  real(command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.01]")->group(optimizing), Least::kZero);
   command->add_option("--lr-schedule", flags->schedule, "constant, step, cosine, polynomial [constant]")->group(optimizing);
   real(command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing), Least::kAboveZero);
   real(command->add_option("--lr-final", flags->final_rate, "end of cosine and polynomial [0]")->group(optimizing), Least::kZero);

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/progress.h"
 #include "core/cpu/tune.h"
-#include "core/train/task.h"
+#include "core/graph/zoo.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 

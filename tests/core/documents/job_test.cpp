@@ -46,10 +46,10 @@ TEST(JobDocument, AnEmptyJobIsTheDefaultOne) {
 TEST(JobDocument, IsRecordedInFull) {
   // A run's folder must say what was used even if a default changes one day.
   EXPECT_EQ(text_of(Job{}),
-            "version: 1\nmodel: \"lenet5\"\ndata: \"digits\"\ncluster: \"cpu\"\nalignment: FLUSH\nepochs: 10\nsteps: 0\nmini_batch: 32\n"
+            "version: 1\nmodel: \"digits-cnn\"\ndata: \"digits\"\ncluster: \"cpu\"\nalignment: FLUSH\nepochs: 10\nsteps: 0\nmini_batch: 32\n"
             "micro_batch: 0\nseed: 1\n"
             "optimizer { kind: MOMENTUM momentum: 0.9 beta1: 0.9 beta2: 0.999 epsilon: 1e-08 weight_decay: 0 }\n"
-            "learning_rate { kind: CONSTANT base: 0.05 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
+            "learning_rate { kind: CONSTANT base: 0.01 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
             "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
             "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
 }
@@ -87,7 +87,7 @@ TEST(JobValidation, FindsContradictions) {
   expect_contradiction("checkpoint_every: 10", [](Job& job) { job.checkpoint_every = 10; });
   expect_contradiction("learning_rate.step_epochs: none given", [](Job& job) { job.learning_rate.kind = LearningRateKind::kStep; });
   expect_contradiction("learning_rate.step_epochs: 1 given", [](Job& job) { job.learning_rate.step_epochs = {3}; });
-  expect_contradiction("learning_rate.final_rate: 1 must not be above base, which is 0.05",
+  expect_contradiction("learning_rate.final_rate: 1 must not be above base, which is 0.01",
                        [](Job& job) { job.learning_rate.kind = LearningRateKind::kCosine, job.learning_rate.final_rate = 1; });
   expect_contradiction("learning_rate.warmup_epochs: 11 must not be more than the 10 epochs",
                        [](Job& job) { job.learning_rate.warmup_epochs = 11; });

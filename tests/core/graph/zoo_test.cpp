@@ -87,8 +87,8 @@ TEST(Zoo, ModelsSurviveTheirDocument) {
 }
 
 TEST(Zoo, UnknownNamesSuggestTheNearest) {
-  expect_error(ErrorCode::kNotFound, {"\"vg16\"", "did you mean \"vgg16\"?", ".textproto"}, [] { zoo_model("vg16"); });
-  expect_error(ErrorCode::kNotFound, {"\"resnet-18\"", "did you mean \"resnet18\"?"}, [] { zoo_summary("resnet-18"); });
+  expect_error(ErrorCode::kUsage, {"\"vg16\"", "did you mean \"vgg16\"?", ".textproto"}, [] { zoo_model("vg16"); });
+  expect_error(ErrorCode::kUsage, {"\"resnet-18\"", "did you mean \"resnet18\"?"}, [] { zoo_summary("resnet-18"); });
 }
 
 Shape output_of(const Graph& graph, std::string_view layer) { return graph.shape_of(graph.index_of(layer)); }

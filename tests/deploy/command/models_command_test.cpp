@@ -82,12 +82,13 @@ TEST(ModelsCommand, ReadsAModelDocument) {
 }
 
 TEST(ModelsCommand, UnknownNamesAndPathsAreErrors) {
-  for (const std::string name : {"lenet", "nowhere/lenet.textproto"}) {
+  const std::pair<std::string, ErrorCode> cases[] = {{"lenet", ErrorCode::kUsage}, {"nowhere/lenet.textproto", ErrorCode::kNotFound}};
+  for (const auto& [name, code] : cases) {
     try {
       show_model(name, true);
       ADD_FAILURE() << name;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+      EXPECT_EQ(error.code(), code);
       EXPECT_THAT(error.what(), testing::HasSubstr(name));
     }
   }
