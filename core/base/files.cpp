@@ -99,6 +99,9 @@ std::vector<std::byte> read_bytes_unpacked(const std::filesystem::path& path, si
     if (status == Z_OK && stream.avail_in == 0 && got == 0)
       fail(ErrorCode::kMalformed, "{}: gzip data ends early; install or copy the file again", path.string());
   }
+  if (stream.avail_in > 0)
+    fail(ErrorCode::kMalformed, "{}: {} bytes follow the end of its gzip data; install or copy the file again", path.string(),
+         stream.avail_in);
   return content;
 }
 

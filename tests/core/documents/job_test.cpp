@@ -45,13 +45,14 @@ TEST(JobDocument, AnEmptyJobIsTheDefaultOne) {
 
 TEST(JobDocument, IsRecordedInFull) {
   // A run's folder must say what was used even if a default changes one day.
-  EXPECT_EQ(text_of(Job{}),
-            "version: 1\nmodel: \"digits-cnn\"\ndata: \"digits\"\ncluster: \"cpu\"\nalignment: FLUSH\nepochs: 10\nsteps: 0\nmini_batch: 32\n"
-            "micro_batch: 0\nseed: 1\n"
-            "optimizer { kind: MOMENTUM momentum: 0.9 beta1: 0.9 beta2: 0.999 epsilon: 1e-08 weight_decay: 0 }\n"
-            "learning_rate { kind: CONSTANT base: 0.01 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
-            "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
-            "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
+  EXPECT_EQ(
+      text_of(Job{}),
+      "version: 1\nmodel: \"digits-cnn\"\ndata: \"digits\"\ncluster: \"cpu\"\nalignment: FLUSH\nepochs: 10\nsteps: 0\nmini_batch: 32\n"
+      "micro_batch: 0\nseed: 1\n"
+      "optimizer { kind: MOMENTUM momentum: 0.9 beta1: 0.9 beta2: 0.999 epsilon: 1e-08 weight_decay: 0 }\n"
+      "learning_rate { kind: CONSTANT base: 0.01 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
+      "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
+      "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
 }
 
 TEST(JobDocument, ErrorsNameFieldAndValue) {
