@@ -50,12 +50,21 @@ void print_build() {
     if (part.version.empty()) fmt::print("  {:<16} {:<12} {:<43} {}\n", part.name, "-", part.purpose, part.package);
 }
 
+void print_shares(const char* what, const PhaseEfficiency& shares) {
+  fmt::print("  {:<16} {:.0f}% of it forward, {:.0f}% error back, {:.0f}% parameter gradient\n", what, 100 * shares.forward,
+             100 * shares.error_back, 100 * shares.parameter_gradient);
+}
+
 void print_profile(const CpuProfile& profile) {
   fmt::print("\nMeasured just now, one thread\n");
-  fmt::print("  multiply-adds    {:.1f} G/s\n", profile.macs_per_second / 1e9);
+  fmt::print("  multiply-adds    {:.1f} G/s at best\n", profile.macs_per_second / 1e9);
+  print_shares("convolutions", profile.convolution);
+  print_shares("dense", profile.dense);
   fmt::print("  memory           {:.1f} GB/s, {:.1f} GB free\n", profile.bytes_per_second / 1e9, profile.memory_bytes / 1e9);
-  fmt::print("  convolutions     {:.0f}% of it forward, {:.0f}% error back, {:.0f}% parameter gradient\n",
-             100 * profile.convolution.forward, 100 * profile.convolution.error_back, 100 * profile.convolution.parameter_gradient);
+}
+
+nlohmann::ordered_json json_of(const PhaseEfficiency& shares) {
+  return {{"forward", shares.forward}, {"error_back", shares.error_back}, {"parameter_gradient", shares.parameter_gradient}};
 }
 
 nlohmann::ordered_json json_of(const CpuProfile& profile) {
@@ -63,10 +72,8 @@ nlohmann::ordered_json json_of(const CpuProfile& profile) {
           {"macs_per_second", profile.macs_per_second},
           {"bytes_per_second", profile.bytes_per_second},
           {"memory_bytes", profile.memory_bytes},
-          {"convolution",
-           {{"forward", profile.convolution.forward},
-            {"error_back", profile.convolution.error_back},
-            {"parameter_gradient", profile.convolution.parameter_gradient}}},
+          {"convolution", json_of(profile.convolution)},
+          {"dense", json_of(profile.dense)},
           {"origin", profile.origin}};
 }
 

@@ -32,11 +32,12 @@ TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
   const ShardCost cost = model->cost_of(question(conv, {}, 8));
   const double macs = 128.0 * 128 * 9 * 16 * 16;
   ASSERT_EQ(cost.phases.size(), 3U);
-  EXPECT_NEAR(static_cast<double>(cost.phases[0].picoseconds_per_unit), 1e12 * macs / (105e9 * profile.convolution.forward), 2);
-  EXPECT_NEAR(
-      cost.seconds_per_sample,
-      macs / 105e9 * (1 / profile.convolution.forward + 1 / profile.convolution.error_back + 1 / profile.convolution.parameter_gradient),
-      1e-9);
+  EXPECT_NEAR(static_cast<double>(cost.phases[0].picoseconds_per_unit),
+              1e12 * macs / (profile.macs_per_second * profile.convolution.forward), 2);
+  EXPECT_NEAR(cost.seconds_per_sample,
+              macs / profile.macs_per_second *
+                  (1 / profile.convolution.forward + 1 / profile.convolution.error_back + 1 / profile.convolution.parameter_gradient),
+              1e-9);
 }
 
 TEST(CpuCostModel, BlocksShareTheArithmeticOfTheWhole) {
