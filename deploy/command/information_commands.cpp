@@ -32,7 +32,7 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("doctor", "what this machine has, and what would add to it");
-  command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --json\n");
+  command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --json\n  millrace doctor --measure\n");
   command->add_flag("--measure", flags->measure, "measure the processor for the cost model");
   command->add_flag("--json", flags->json, "JSON on standard output");
   command->callback([flags, &invocation] {
