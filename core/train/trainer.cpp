@@ -291,6 +291,10 @@ void Trainer::evaluate_now() {
   if (evaluated_step_ == step_) return;
   evaluated_step_ = step_;
   last_evaluation_ = evaluate(segment_, *task_.graph, task_.plan, task_.data.test, task_.transform);
+  if (!std::isfinite(last_evaluation_.loss)) {
+    finite_weights();  // names the parameter when that is the cause
+    report_non_finite(step_, "the loss of the evaluation is not finite, though every weight is");
+  }
   write_record({"evaluation",
                 {{"step", step_},
                  {"epoch", epoch_now()},

@@ -34,6 +34,7 @@ struct TuneFlags {
 
 int tune_model(const TuneFlags& flags) {
   const Graph graph(find_model(flags.model));
+  if (graph.macs().conv == 0) fail(ErrorCode::kUsage, "{} has no convolutions, so there is nothing to tune", flags.model);
   KernelTable table = std::filesystem::exists(flags.out) ? KernelTable::load(flags.out) : KernelTable();
   const size_t before = table.size();
   for (const int64_t micro_batch : flags.micro_batches) {
