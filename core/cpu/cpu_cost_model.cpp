@@ -23,11 +23,12 @@ struct Extent {
 
 class CpuCostModel final : public CostModel {
  public:
-  explicit CpuCostModel(const CpuProfile& profile) : profile_(profile) {}
+  explicit CpuCostModel(const CpuProfile& profile) : profile_(profile), capacities_{{"memory_bytes", profile.memory_bytes}} {}
 
   std::string device() const override { return "cpu"; }
   int64_t channel_quantum() const override { return 16; }
-  std::vector<NamedAmount> capacities() const override { return {{"memory_bytes", profile_.memory_bytes}}; }
+  std::span<const NamedAmount> capacities() const override { return capacities_; }
+  size_t parameter_memory() const override { return 0; }
 
   std::vector<Constant> constants() const override {
     const auto constant = [&](std::string name, double value) { return Constant{std::move(name), value, profile_.origin}; };
@@ -43,7 +44,44 @@ class CpuCostModel final : public CostModel {
             constant("dense_parameter_gradient_efficiency", profile_.dense.parameter_gradient)};
   }
 
+  ShardDemand demand_of(const ShardQuestion& question) const override {
+    const Seconds seconds = seconds_of(question);
+    const Memory memory = memory_of(question);
+    ShardDemand demand;
+    demand.seconds = seconds.forward + seconds.error_back + seconds.parameter_gradient;
+    demand.amounts[0] = memory.fixed;
+    demand.parameters = memory.weights;
+    return demand;
+  }
+
   ShardCost cost_of(const ShardQuestion& question) const override {
+    const Seconds seconds = seconds_of(question);
+    const Memory memory = memory_of(question);
+    ShardCost cost;
+    cost.unit = StreamingUnit::kSample;
+    add_phase(cost, Phase::kForward, seconds.forward);
+    add_phase(cost, Phase::kErrorBack, seconds.error_back);
+    add_phase(cost, Phase::kParameterGradient, seconds.parameter_gradient);
+    cost.seconds_per_sample = seconds.forward + seconds.error_back + seconds.parameter_gradient;
+    cost.resources = {{"memory_bytes", memory.fixed}, {"parameter_memory_bytes", memory.weights}};
+    cost.act_ram_bits = static_cast<int64_t>(8 * memory.activations);
+    return cost;
+  }
+
+ private:
+  // Per sample.
+  struct Seconds {
+    double forward = 0;
+    double error_back = 0;
+    double parameter_gradient = 0;
+  };
+  struct Memory {
+    double fixed = 0;  // activations in flight, errors, parameters of the layers after the sum
+    double activations = 0;
+    double weights = 0;  // of the layer, with gradient and slots
+  };
+
+  Seconds seconds_of(const ShardQuestion& question) const {
     MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
     const Node& node = *question.node;
     const Extent extent = extent_of(node, question.blocks);
@@ -51,37 +89,36 @@ class CpuCostModel final : public CostModel {
     const double batch = static_cast<double>(question.micro_batch);
     const double weights = extent.weights / batch;  // read once per micro-batch
 
-    double forward = seconds(extent.macs, efficiency.forward, extent.input + extent.output + weights);
-    double error_back = 0;
-    if (node.input_error_needed) error_back = seconds(extent.macs, efficiency.error_back, extent.input + extent.output + weights);
-    double gradient = 0;
+    Seconds result;
+    result.forward = seconds(extent.macs, efficiency.forward, extent.input + extent.output + weights);
+    if (node.input_error_needed) result.error_back = seconds(extent.macs, efficiency.error_back, extent.input + extent.output + weights);
     // Gradients are made apart and then added: written, read, and the sum read and written.
-    if (node.trained) gradient = seconds(extent.macs, efficiency.parameter_gradient, extent.input + extent.output + 4 * weights);
+    if (node.trained)
+      result.parameter_gradient = seconds(extent.macs, efficiency.parameter_gradient, extent.input + extent.output + 4 * weights);
     for (const Node* after : question.after) {
       const double elements = static_cast<double>(after->work.input_elements + after->work.output_elements);
-      forward += seconds(0, 1, elements);
-      if (after->input_error_needed) error_back += seconds(0, 1, 2 * elements);
-      if (after->trained) gradient += seconds(0, 1, static_cast<double>(after->work.parameters));
+      result.forward += seconds(0, 1, elements);
+      if (after->input_error_needed) result.error_back += seconds(0, 1, 2 * elements);
+      if (after->trained) result.parameter_gradient += seconds(0, 1, static_cast<double>(after->work.parameters));
     }
-
-    ShardCost cost;
-    cost.unit = StreamingUnit::kSample;
-    add_phase(cost, Phase::kForward, forward);
-    add_phase(cost, Phase::kErrorBack, error_back);
-    add_phase(cost, Phase::kParameterGradient, gradient);
-    cost.seconds_per_sample = forward + error_back + gradient;
-
-    const double held = held_elements(question, extent) * batch;
-    const double copies = node.trained ? 2.0 + question.optimizer_slots : 1.0;
-    double parameters = extent.weights * copies;
-    for (const Node* after : question.after) parameters += static_cast<double>(after->work.parameters) * copies;
-    const double errors = node.error_needed ? (extent.input + extent.output) * batch : 0;
-    cost.resources = {{"memory_bytes", kBytes * (parameters + held * static_cast<double>(question.window) + errors)}};
-    cost.act_ram_bits = static_cast<int64_t>(8 * kBytes * held) * question.window;
-    return cost;
+    return result;
   }
 
- private:
+  Memory memory_of(const ShardQuestion& question) const {
+    const Node& node = *question.node;
+    const Extent extent = extent_of(node, question.blocks);
+    const double batch = static_cast<double>(question.micro_batch);
+    const double copies = node.trained ? 2.0 + question.optimizer_slots : 1.0;
+    double parameters = 0;
+    for (const Node* after : question.after) parameters += static_cast<double>(after->work.parameters) * copies;
+    const double errors = node.error_needed ? (extent.input + extent.output) * batch : 0;
+    Memory memory;
+    memory.activations = kBytes * held_elements(question, extent) * batch * static_cast<double>(question.window);
+    memory.weights = kBytes * extent.weights * copies;
+    memory.fixed = memory.activations + kBytes * (parameters + errors);
+    return memory;
+  }
+
   double seconds(double macs, double efficiency, double elements) const {
     const double threads = profile_.threads;
     const double computing = macs / (profile_.macs_per_second * threads * efficiency);
@@ -129,6 +166,7 @@ class CpuCostModel final : public CostModel {
   }
 
   CpuProfile profile_;
+  std::vector<NamedAmount> capacities_;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 // Per phase the time is the larger of macs / (peak * efficiency) and bytes / bandwidth. Efficiencies are shares of the
 // peak that count a convolution's nominal macs, so Winograd can take them above one. Weights are read once per
 // micro-batch. The update is not counted: it comes once per mini-batch, which a shard does not know.
-// memory_bytes holds parameters, gradients, optimizer slots, and the shard's input and inner activations times the
-// window, plus one set of errors.
+// memory_bytes holds the shard's input and inner activations times the window, one set of errors, and the parameters of
+// the layers after the sum; the layer's own, with gradients and optimizer slots, are parameter_memory_bytes.
 // Pure once made; thread safe.
 #pragma once
 

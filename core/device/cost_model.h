@@ -1,11 +1,18 @@
 // What a shard would cost on a device, without the device: the partitioner's and the simulator's view of it.
 //
 //   std::unique_ptr<CostModel> model = make_cpu_cost_model(profile);
-//   ShardCost cost = model->cost_of({.node = &graph.node(3), .blocks = blocks, .micro_batch = 8});
+//   ShardQuestion question{.node = &graph.node(3), .blocks = blocks, .micro_batch = 8, .period_seconds = 1e-3};
+//   ShardDemand demand = model->demand_of(question);     // sums and limits alone: millions of times in a search
+//   ShardCost cost = model->cost_of(question);           // what the plan records
 //
+// A device takes a segment when, over its shards, the seconds add up to at most one period and each amount adds up to
+// at most its capacity. Devices whose shards take turns (CPU, GPU) answer with seconds; devices whose shards have
+// engines of their own (FPGA) answer with the engines that finish a sample in one period, and no seconds.
+// Every answer must be monotone: a shard that contains another never demands less, and a longer period never more.
 // Pure: the same question gives the same answer on every machine. Every constant carries its origin.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,31 +26,53 @@ namespace millrace {
 
 struct ShardQuestion {
   const Node* node = nullptr;
-  std::span<const Block> blocks;
+  std::span<const Block> blocks;       // empty: the whole layer
   std::span<const Node* const> after;  // on the owner: the layers that run after the sum
+  bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
   int64_t micro_batch = 1;
-  int64_t window = 1;  // micro-batches in flight
+  int64_t window = 1;         // micro-batches in flight
+  double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows
+  double period_seconds = 0;  // one sample every so often; devices that take turns do not read it
   int optimizer_slots = 0;
   Arithmetic arithmetic;
+};
+
+inline constexpr size_t kMostResources = 8;
+
+struct ShardDemand {
+  double seconds = 0;                            // per sample, of a device whose shards take turns
+  std::array<double, kMostResources> amounts{};  // in the order of capacities(), without `parameters`
+  // What the layer's weight, its gradient and optimizer slots take of the resource parameter_memory(). They may be
+  // stored on another device. Weights that cannot leave are part of `amounts`.
+  double parameters = 0;
 };
 
 struct ShardCost {
   StreamingUnit unit = StreamingUnit::kSample;
   std::vector<PhaseEngine> phases;     // integer picoseconds per unit
-  std::vector<NamedAmount> resources;  // as Shard::resources
+  std::vector<NamedAmount> resources;  // as Shard::resources: `amounts` by name, and parameters as "parameter_<memory>"
   std::vector<NamedAmount> buffers;
   int64_t act_ram_bits = 0;
-  double seconds_per_sample = 0;  // all phases together, as the device runs them
+  double seconds_per_sample = 0;  // all phases together where they take turns, else the slowest
 };
 
 class CostModel {
  public:
   virtual ~CostModel() = default;
   virtual std::string device() const = 0;  // the catalogue's short name
+  virtual ShardDemand demand_of(const ShardQuestion& question) const = 0;
   virtual ShardCost cost_of(const ShardQuestion& question) const = 0;
-  virtual std::vector<NamedAmount> capacities() const = 0;  // what resources may add up to
+  // What resources may add up to; at most kMostResources.
+  virtual std::span<const NamedAmount> capacities() const = 0;
+  // Index into capacities() of the memory that holds parameters.
+  virtual size_t parameter_memory() const = 0;
+  // What else a report wants to know: "dsp_device" (engines may take a share of it only), "bram36", ...
+  virtual std::vector<NamedAmount> inventory() const { return {}; }
   virtual std::vector<Constant> constants() const = 0;      // with their origin
   virtual int64_t channel_quantum() const { return 1; }     // 16 for blocked CPU layouts
+  virtual bool dedicated_engines() const { return false; }  // shards run side by side, each phase with an engine of its own
+  // Power of the board while it does so many multiply-accumulates a second; 0: not known.
+  virtual double watts(double macs_per_second) const { return 0 * macs_per_second; }
 };
 
 }  // namespace millrace

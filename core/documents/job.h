@@ -36,6 +36,15 @@ struct Augmentation {
   bool operator==(const Augmentation&) const = default;
 };
 
+// Where a link cuts the chain, given by hand: the channels of `layer` below `channel` go upstream, and of that channel
+// itself the first `outputs` outputs. Channel 0 with no outputs: just before the layer.
+struct FixedCut {
+  std::string layer;
+  int64_t channel = 0;
+  int64_t outputs = 0;
+  bool operator==(const FixedCut&) const = default;
+};
+
 struct Job {
   std::string model = "digits-cnn";  // zoo name or path
   std::string data = "digits";       // built-in name or format:PATH
@@ -61,6 +70,7 @@ struct Job {
   std::string init_from;                // a checkpoint or .safetensors file
   double time_limit_seconds = 0;        // 0: none
   std::map<std::string, int64_t> pins;  // layer -> device index, for the planner
+  std::map<int64_t, FixedCut> cuts;     // link -> where it cuts, for the planner
   bool operator==(const Job&) const = default;
 };
 

@@ -94,7 +94,8 @@ std::string_view name_of(StreamingUnit unit);
 struct PhaseEngine {
   Phase phase = Phase::kForward;
   std::string engine;       // "conv_ce", "roofline", ...
-  int64_t multipliers = 0;  // multiply-accumulates per cycle; 0 where the notion does not apply
+  int64_t multipliers = 0;  // multiply-accumulates per cycle of an engine of its own, that runs beside all others;
+                            // 0: phases and shards take turns on the device
   int64_t picoseconds_per_unit = 0;
   bool operator==(const PhaseEngine&) const = default;
 };
@@ -109,10 +110,12 @@ struct Shard {
   std::string layer;
   std::vector<Block> blocks;  // one to three, ascending and disjoint
   StreamingUnit unit = StreamingUnit::kSample;
-  std::vector<PhaseEngine> phases;     // the phases that are present; EB of the first layer often is not
-  std::vector<NamedAmount> resources;  // what the shard takes of the device
-  std::vector<NamedAmount> buffers;    // capacities, in bits: "line", "partial", ...
-  int64_t act_ram_bits = 0;            // activations held between FP and PG
+  std::vector<PhaseEngine> phases;  // the phases that are present; EB of the first layer often is not
+  // What the shard takes of the device. Its weight's storage stands apart, as "parameter_" and the memory's name
+  // ("parameter_bram_bits", "parameter_memory_bytes"): it is taken where the homes say, slice by slice.
+  std::vector<NamedAmount> resources;
+  std::vector<NamedAmount> buffers;  // capacities, in bits: "line", "partial", ...
+  int64_t act_ram_bits = 0;          // activations held between FP and PG
   bool operator==(const Shard&) const = default;
 };
 
@@ -166,6 +169,13 @@ struct ParameterHome {
   bool operator==(const ParameterHome&) const = default;
 };
 
+// What a kind of device has to give, for every reader that compares use with capacity.
+struct DeviceBudget {
+  std::string device;  // the catalogue's short name
+  std::vector<NamedAmount> amounts;
+  bool operator==(const DeviceBudget&) const = default;
+};
+
 struct Constant {
   std::string name;
   double value = 0;
@@ -192,6 +202,7 @@ struct Plan {
   std::vector<Flow> flows;
   double lower_bound_seconds_per_image = 0;
   double optimality_gap = 0;
+  std::vector<DeviceBudget> budgets;
   std::vector<Constant> constants;
   bool operator==(const Plan&) const = default;
 

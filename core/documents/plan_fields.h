@@ -133,6 +133,14 @@ struct Fields<Flow> {
 };
 
 template <>
+struct Fields<DeviceBudget> {
+  static void visit(auto& v) {
+    v.field("device", &DeviceBudget::device, Presence::kRequired, Words::kName);
+    v.list("amounts", &DeviceBudget::amounts);
+  }
+};
+
+template <>
 struct Fields<Constant> {
   static void visit(auto& v) {
     v.field("name", &Constant::name, Presence::kRequired, Words::kGiven);
@@ -163,6 +171,7 @@ struct Fields<Plan> {
     v.list("flows", &Plan::flows);
     v.field("lower_bound_seconds_per_image", &Plan::lower_bound_seconds_per_image, Presence::kDefaulted, kNotNegative);
     v.field("optimality_gap", &Plan::optimality_gap, Presence::kDefaulted, kNotNegative);
+    v.list("budgets", &Plan::budgets);
     v.list("constants", &Plan::constants);
   }
   static void check(const Plan& plan, const Path& where);

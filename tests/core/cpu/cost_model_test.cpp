@@ -69,11 +69,30 @@ TEST(CpuCostModel, MemoryGrowsWithTheWindowAndTheSlots) {
     ShardQuestion q = question(conv, {}, 4);
     q.window = window;
     q.optimizer_slots = slots;
-    return amount(model->cost_of(q), "memory_bytes");
+    const ShardCost cost = model->cost_of(q);
+    return amount(cost, "memory_bytes") + amount(cost, "parameter_memory_bytes");
   };
   const double weights = 4.0 * (512 * 512 * 9 + 512);
   EXPECT_DOUBLE_EQ(memory(1, 2) - memory(1, 0), 2 * weights);
   EXPECT_DOUBLE_EQ(memory(3, 1) - memory(2, 1), 4.0 * 4 * 512 * 2 * 2);
+}
+
+TEST(CpuCostModel, TheShortAnswerIsTheLongOne) {
+  const Graph graph(zoo_model("resnet18-cifar"));
+  const auto model = make_cpu_cost_model();
+  for (const LayerGroup& group : graph.groups()) {
+    std::vector<const Node*> after;
+    for (const int64_t node : group.after) after.push_back(&graph.node(node));
+    ShardQuestion q = question(graph.node(group.head), {}, 4);
+    q.after = after;
+    q.window = 3;
+    q.optimizer_slots = 1;
+    const ShardDemand demand = model->demand_of(q);
+    const ShardCost cost = model->cost_of(q);
+    EXPECT_DOUBLE_EQ(demand.seconds, cost.seconds_per_sample);
+    EXPECT_DOUBLE_EQ(demand.amounts[model->parameter_memory()], amount(cost, "memory_bytes"));
+    EXPECT_DOUBLE_EQ(demand.parameters, amount(cost, "parameter_memory_bytes"));
+  }
 }
 
 TEST(CpuCostModel, TheFirstLayerHasNoErrorToPassOn) {

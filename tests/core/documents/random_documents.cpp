@@ -243,6 +243,8 @@ Plan random_plan(std::mt19937_64& random) {
   if (devices > 1) plan.flows = draw.list(0, 6, [&] { return random_flow(draw, devices - 1, shards); });
   plan.lower_bound_seconds_per_image = draw.not_negative();
   plan.optimality_gap = draw.not_negative();
+  const auto amount = [&] { return NamedAmount{draw.name(), draw.not_negative()}; };
+  plan.budgets = draw.list(0, 3, [&] { return DeviceBudget{draw.name(), draw.list(0, 3, amount)}; });
   plan.constants = draw.list(0, 3, [&] { return Constant{draw.given_text(), draw.finite(), draw.given_text()}; });
   return plan;
 }

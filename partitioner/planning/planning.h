@@ -1,0 +1,76 @@
+// The question every planner answers, and the shape of the answer.
+//
+//   PlanTask task{.graph = &graph, .cluster = cluster, .models = models, .options = {.mini_batch = 128}};
+//   Outcome outcome = make_plan(task);                    // partitioner/planner.h: by options.strategy
+//   if (!outcome.feasible) report(outcome.reason);
+//
+// A planner is a pure function: the same task gives the same outcome. Nothing here owns the graph or the cost models;
+// they must outlive the task.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/device/cost_model.h"
+#include "core/documents/job.h"
+#include "core/graph/graph.h"
+#include "partitioner/planning/summary.h"
+
+namespace millrace {
+
+enum class Strategy { kHybrid, kLayer, kModel, kData };
+std::string_view name_of(Strategy strategy);
+Strategy strategy_from(std::string_view name);  // fails with kUsage
+
+// Parameter balancing: storing weights on devices upstream of the one that uses them.
+enum class Balance {
+  kAuto,    // when some device's memory would be fuller than balance_target
+  kAlways,  // always the smallest peak
+  kNever,
+};
+
+struct PlanOptions {
+  Strategy strategy = Strategy::kHybrid;
+  Alignment alignment = Alignment::kFpdeep;
+  int64_t mini_batch = 128;
+  int64_t micro_batch = 0;  // 0: 1 where every device has engines of its own, else chosen for throughput
+  OptimizerSettings optimizer;
+  Arithmetic arithmetic;
+  Balance balance = Balance::kAuto;
+  double balance_target = 0.8;
+  bool allow_empty = false;             // devices may be left without work
+  bool fc_barrier = false;              // a fully connected layer needs the whole map before any error exists
+  std::map<std::string, int64_t> pins;  // layer -> device index
+  std::map<int64_t, FixedCut> cuts;     // link -> where it cuts
+};
+
+struct PlanTask {
+  const Graph* graph = nullptr;
+  Cluster cluster;
+  std::vector<const CostModel*> models;  // one per device of the cluster
+  PlanOptions options;
+};
+
+// Why there is no plan.
+struct Reason {
+  std::string text;      // a sentence for people
+  int64_t device = -1;   // which one cannot take its part; -1: not one alone
+  std::string resource;  // "bram_bits", "memory_bytes", "seconds", ...
+  double missing = 0;    // in the unit of the resource
+  // The smallest number of the same devices that would do; 0: not known, or no number would.
+  int64_t smallest_count = 0;
+};
+
+struct Outcome {
+  bool feasible = false;
+  Reason reason;
+  // Absent for strategies that no ring of segments can express (model, data).
+  std::optional<Plan> plan;
+  PlanSummary summary;  // meaningful when feasible
+  double solve_seconds = 0;
+};
+
+}  // namespace millrace

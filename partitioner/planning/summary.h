@@ -1,0 +1,110 @@
+// The figures of a plan: what JSON, tables, reports and studies print. Derived from the plan alone.
+//
+//   PlanSummary summary = summarize(plan, graph);
+//   fmt::print("{:.1f} images/s, limited by {} {}\n", summary.images_per_second, summary.bottleneck.kind, summary.bottleneck.index);
+//
+// All of it is modelled, by the cost models whose constants the plan lists with their origin.
+// A figure that does not apply (dsp of a GPU) is 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+
+namespace millrace {
+
+struct SegmentPart {
+  std::string layer;
+  Split split = Split::kWhole;
+  // The share of the layer, in channels of the split (input channels for whole and ICP); fractions where the cut falls
+  // inside a channel.
+  double begin = 0;
+  double end = 0;
+};
+
+// One layer's share of one device, for drawings.
+struct ShardFigures {
+  std::string layer;
+  double macs = 0;                     // per image, all phases
+  double dsp[3] = {0, 0, 0};           // FP, EB, PG
+  double seconds[3] = {0, 0, 0};       // per image
+  std::vector<NamedAmount> resources;  // as in the plan, parameters not included
+  double parameter_storage = 0;        // of this shard's weights, wherever they live; unit of the memory
+};
+
+struct DeviceFigures {
+  int64_t index = 0;
+  std::string name;
+  std::string device;  // the catalogue's short name
+  std::vector<SegmentPart> segment;
+  std::vector<ShardFigures> shards;
+  double dsp = 0, dsp_capacity = 0;  // capacity: of the device, engines may take a share only
+  double lut = 0, lut_capacity = 0;
+  double ff = 0, ff_capacity = 0;
+  double bram_bits = 0, bram_capacity_bits = 0;     // on-chip memory: activations, buffers and the parameters homed here
+  double bram_blocks = 0, bram_block_capacity = 0;  // the same, packed into blocks of given widths and depths
+  double memory = 0, memory_capacity = 0;           // bytes, of devices with one large memory
+  double off_chip_bytes = 0, off_chip_capacity = 0;
+  double memory_fraction = 0;        // of the memory that parameters share: bram_bits or memory
+  double seconds_per_image = 0;      // the least period it could hold
+  double idle_fraction = 0;          // of its multipliers' time at the plan's period
+  double watts = 0;                  // 0: not known
+  bool off_chip_parameters = false;  // holds layers that keep their weights off chip
+};
+
+struct LinkFigures {
+  int64_t from = 0;
+  int64_t to = 0;
+  double forward_bits_per_image = 0;
+  double backward_bits_per_image = 0;
+  double gbps = 0;                      // the fuller direction, at the plan's rate
+  double gbps_both = 0;                 // the sum
+  double seconds_per_image = 0;         // the least period it could hold
+  double parameter_bits_per_image = 0;  // of the above, both directions: balanced parameters and their gradients
+};
+
+struct HomeFigures {
+  std::string layer;
+  int64_t begin = 0;  // elements of the user's slice
+  int64_t end = 0;
+  int64_t home = 0;
+  int64_t user = 0;
+  double bits = 0;  // storage moved
+};
+
+struct Bottleneck {
+  std::string kind;  // "device", "link"
+  int64_t index = 0;
+};
+
+struct PlanSummary {
+  double seconds_per_image = 0;
+  double images_per_second = 0;  // of a full pipeline, less what draining at each update costs
+  Bottleneck bottleneck;
+  double idle_fraction = 0;
+  double gops_per_device = 0;  // convolution and recurrent work only, 2 per MAC, FP + EB + PG
+  double gops_per_joule = 0;   // 0: some device's power is not known
+  double max_link_gbps = 0;
+  double max_link_gbps_both = 0;
+  double lower_bound_images_per_second = 0;
+  double optimality_gap = 0;
+  int64_t in_flight_samples = 0;
+  std::vector<DeviceFigures> devices;
+  std::vector<LinkFigures> links;
+  std::vector<HomeFigures> homes;  // slices stored away from their user
+  // The four metrics of FPDeep's Fig 5.
+  double flop_utilisation = 0;    // of all multipliers of all devices
+  double storage_bits = 0;        // over all devices
+  double communication_bits = 0;  // over all links, for one mini-batch
+  double communication_gbps = 0;  // the same over the time of a mini-batch
+
+  double hours_per_epoch(double images) const { return images_per_second > 0 ? images / images_per_second / 3600 : 0; }
+};
+
+// Fails with kMalformed when the plan carries no engine times (a plan assembled without cost models).
+PlanSummary summarize(const Plan& plan, const Graph& graph);
+
+}  // namespace millrace
