@@ -5,6 +5,7 @@
 //   double luts = board.value("lut");                          // fails naming the device and the value it lacks
 //
 // A user's file has the same format and may replace a device by giving one with the same short name.
+// A device's name is its chip's: several boards may share it, which their short names tell apart.
 // Plain values, copied freely. Which values a kind of device needs is settled by its cost model.
 #pragma once
 
@@ -44,15 +45,16 @@ struct Catalogue {
   std::vector<CatalogueDevice> devices;
   bool operator==(const Catalogue&) const = default;
 
-  // By short name or name, capitals ignored. Fails with kUsage, suggesting the nearest.
+  // By short name, else by name where only one device has it; capitals ignored. Fails with kUsage, suggesting the nearest.
   const CatalogueDevice& find(std::string_view name) const;
   std::vector<std::string> short_names() const;
-  // Later devices replace earlier ones that share a short name.
+  // A device of `other` takes its short names over from earlier ones; an earlier one that has none left goes.
   void merge(Catalogue other);
 };
 
 Catalogue parse_catalogue(std::string_view text, std::string_view origin);
 std::string text_of(const Catalogue& catalogue);
 Catalogue load_catalogue(const std::filesystem::path& path);
+void save(const Catalogue& catalogue, const std::filesystem::path& path);
 
 }  // namespace millrace

@@ -21,6 +21,11 @@ void Codec<Job>::check(const Job& job, const Path& where) {
     Codec<Pin>::check({layer, device}, Path(where, "pins", place));
     ++place;
   }
+  place = 0;
+  for (const auto& [link, cut] : job.cuts) {
+    Codec<Cut>::check({link, cut.layer, cut.channel, cut.outputs}, Path(where, "cuts", place));
+    ++place;
+  }
 }
 
 }  // namespace text
@@ -58,6 +63,8 @@ void validate(const Job& job) {
   if (!job.plan.empty() && !job.pins.empty())
     Path(where, "pins")
         .fail("{} given, but plan \"{}\" already says where layers are; leave one of the two out", job.pins.size(), job.plan);
+  if (!job.plan.empty() && !job.cuts.empty())
+    Path(where, "cuts").fail("{} given, but plan \"{}\" already says where links cut; leave one of the two out", job.cuts.size(), job.plan);
   if (job.checkpoint_every > 0 && job.out.empty())
     Path(where, "checkpoint_every").fail("{} asks for checkpoints, but there is no folder for them; set out", job.checkpoint_every);
   validate_learning_rate(job, Path(where, "learning_rate"));

@@ -9,26 +9,41 @@ namespace text {
 namespace {
 
 constexpr std::string_view kPins = "pins";
+constexpr std::string_view kCuts = "cuts";
+
+// Every element of a repeated message, read and checked by itself: once in a map, its place in the text is forgotten.
+template <typename Entry, typename Visit>
+void read_entries(const Message& message, std::string_view name, const Path& where, Visit visit) {
+  const FieldDescriptor& field = field_of(message, name);
+  for (int i = 0; i < size_of(message, field); ++i) {
+    const Path here(where, name, static_cast<size_t>(i));
+    Entry entry;
+    Codec<Entry>::read(get_message(message, field, i), entry, here);
+    Codec<Entry>::check(entry, here);
+    visit(entry, here);
+  }
+}
 
 }  // namespace
 
 void Codec<Job>::read(const Message& message, Job& job, const Path& where) {
   FieldReader<Job> reader(message, job, where);
   Fields<Job>::visit(reader);
-  const FieldDescriptor& field = field_of(message, kPins);
-  for (int i = 0; i < size_of(message, field); ++i) {
-    const Path here(where, kPins, static_cast<size_t>(i));
-    Pin pin;
-    Codec<Pin>::read(get_message(message, field, i), pin, here);
-    Codec<Pin>::check(pin, here);
+  read_entries<Pin>(message, kPins, where, [&](const Pin& pin, const Path& here) {
     if (!job.pins.emplace(pin.layer, pin.device).second) Path(here, "layer").fail("\"{}\" is pinned twice", pin.layer);
-  }
+  });
+  read_entries<Cut>(message, kCuts, where, [&](const Cut& cut, const Path& here) {
+    const bool added = job.cuts.emplace(cut.link, FixedCut{cut.layer, cut.channel, cut.outputs}).second;
+    if (!added) Path(here, "link").fail("{} is given twice; a link cuts once", cut.link);
+  });
 }
 
 void Codec<Job>::write(const Job& job, Message& message) {
   FieldWriter<Job> writer(job, message);
   Fields<Job>::visit(writer);
   for (const auto& [layer, device] : job.pins) Codec<Pin>::write({layer, device}, put_message(message, field_of(message, kPins)));
+  for (const auto& [link, cut] : job.cuts)
+    Codec<Cut>::write({link, cut.layer, cut.channel, cut.outputs}, put_message(message, field_of(message, kCuts)));
 }
 
 }  // namespace text

@@ -10,10 +10,17 @@
 
 namespace millrace::text {
 
-// A map's entry, as text has it.
+// The entries of maps, as text has them.
 struct Pin {
   std::string layer;
   int64_t device = 0;
+};
+
+struct Cut {
+  int64_t link = 0;
+  std::string layer;
+  int64_t channel = 0;
+  int64_t outputs = 0;
 };
 
 template <>
@@ -21,6 +28,18 @@ struct Fields<Pin> {
   static void visit(auto& v) {
     v.field("layer", &Pin::layer, Presence::kRequired, Words::kName);
     v.field("device", &Pin::device, Presence::kRequired, kDevice);
+  }
+};
+
+template <>
+struct Fields<Cut> {
+  static void visit(auto& v) {
+    constexpr Integers kLink{0, kMostDevices - 2};
+    constexpr Integers kChannel{0, kMostDimension};
+    v.field("link", &Cut::link, Presence::kRequired, kLink);
+    v.field("layer", &Cut::layer, Presence::kRequired, Words::kName);
+    v.field("channel", &Cut::channel, Presence::kRecorded, kChannel);
+    v.field("outputs", &Cut::outputs, Presence::kRecorded, kChannel);
   }
 };
 
@@ -47,7 +66,7 @@ struct Fields<Augmentation> {
   }
 };
 
-// All but the pins.
+// All but the pins and cuts.
 template <>
 struct Fields<Job> {
   static void visit(auto& v) {

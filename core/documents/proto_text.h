@@ -1,4 +1,4 @@
-// The text form of the four documents: parsing with places, printing for people, versions. The only header here that
+// The text form of the five documents: parsing with places, printing for people, versions. The only header here that
 // includes protobuf. Internal to core/documents: for .cpp files and fields.h alone.
 //
 //   documents::Cluster message;
@@ -37,6 +37,7 @@ const MigrationSteps& model_steps();
 const MigrationSteps& cluster_steps();
 const MigrationSteps& plan_steps();
 const MigrationSteps& job_steps();
+const MigrationSteps& catalogue_steps();
 
 inline uint32_t current_version(const MigrationSteps& steps) { return static_cast<uint32_t>(steps.size()) + 1; }
 

@@ -1,5 +1,5 @@
 // How documents of earlier versions become current ones: per kind, one step from each version to the next. See
-// proto_text.h for the rules. All four formats are at version 1, so there is nothing to migrate from yet.
+// proto_text.h for the rules. All five formats are at version 1, so there is nothing to migrate from yet.
 #include "core/documents/proto_text.h"
 
 namespace millrace::text {
@@ -20,6 +20,11 @@ const MigrationSteps& plan_steps() {
 }
 
 const MigrationSteps& job_steps() {
+  static const MigrationSteps steps;
+  return steps;
+}
+
+const MigrationSteps& catalogue_steps() {
   static const MigrationSteps steps;
   return steps;
 }

@@ -55,6 +55,14 @@ TEST(JobDocument, IsRecordedInFull) {
       "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
 }
 
+TEST(JobDocument, CutsAreByLink) {
+  const Job job = parse_job("cuts { link: 4 layer: \"conv2\" channel: 17 outputs: 3 } cuts { link: 0 layer: \"fc1\" }", "job");
+  EXPECT_EQ(job.cuts, (std::map<int64_t, FixedCut>{{0, {"fc1", 0, 0}}, {4, {"conv2", 17, 3}}}));
+  EXPECT_TRUE(
+      text_of(job).ends_with("cuts { link: 0 layer: \"fc1\" channel: 0 outputs: 0 }\n"
+                             "cuts { link: 4 layer: \"conv2\" channel: 17 outputs: 3 }\n"));
+}
+
 TEST(JobDocument, ErrorsNameFieldAndValue) {
   expect_malformed("mini_batch: 0", "job.textproto: mini_batch: 0 must be positive");
   expect_malformed("micro_batch: -1", "job.textproto: micro_batch: -1 must not be negative");
@@ -72,6 +80,13 @@ TEST(JobDocument, ErrorsNameFieldAndValue) {
   expect_malformed("pins { layer: \"a\" }", "pins[0]: device is missing");
   expect_malformed("pins { layer: \"a\" device: -1 }", "pins[0].device: -1 must not be negative");
   expect_malformed("pins { layer: \"a\" device: 1 } pins { layer: \"a\" device: 1 }", "pins[1].layer: \"a\" is pinned twice");
+  expect_malformed("cuts { layer: \"a\" }", "cuts[0]: link is missing");
+  expect_malformed("cuts { link: 0 }", "cuts[0]: layer is missing");
+  expect_malformed("cuts { link: -1 layer: \"a\" }", "cuts[0].link: -1 must not be negative");
+  expect_malformed("cuts { link: 65535 layer: \"a\" }", "cuts[0].link: 65535 must be at most 65534");
+  expect_malformed("cuts { link: 1 layer: \"a\" channel: -2 }", "cuts[0].channel: -2 must not be negative");
+  expect_malformed("cuts { link: 1 layer: \"a\" outputs: 3000000000 }", "cuts[0].outputs: 3000000000 must be at most 2147483647");
+  expect_malformed("cuts { link: 1 layer: \"a\" } cuts { link: 1 layer: \"b\" }", "cuts[1].link: 1 is given twice");
   expect_malformed("allignment: FLUSH",
                    "job.textproto:1:1: Message type \"Job\" has no field named \"allignment\"; did you mean \"alignment\"?");
   expect_malformed("alignment: F1B1", "job.textproto:1:12:");
@@ -85,6 +100,11 @@ TEST(JobValidation, FindsContradictions) {
   expect_contradiction("replicas: 0 must be positive", [](Job& job) { job.replicas = 0; });
   expect_contradiction("clip: GLOBAL_NORM", [](Job& job) { job.clip = ClipKind::kGlobalNorm, job.alignment = Alignment::kFpdeep; });
   expect_contradiction("pins: 1 given", [](Job& job) { job.plan = std::string("plan.textproto"), job.pins.emplace("a", 0); });
+  expect_contradiction("cuts: 2 given, but plan \"plan.textproto\" already says where links cut", [](Job& job) {
+    job.plan = std::string("plan.textproto");
+    job.cuts = {{0, {"a", 1, 2}}, {1, {"b", 0, 0}}};
+  });
+  expect_contradiction("cuts[0].layer: \"\" must not be empty", [](Job& job) { job.cuts[3] = {}; });
   expect_contradiction("checkpoint_every: 10", [](Job& job) { job.checkpoint_every = 10; });
   expect_contradiction("learning_rate.step_epochs: none given", [](Job& job) { job.learning_rate.kind = LearningRateKind::kStep; });
   expect_contradiction("learning_rate.step_epochs: 1 given", [](Job& job) { job.learning_rate.step_epochs = {3}; });

@@ -285,7 +285,27 @@ Job random_job(std::mt19937_64& random) {
   job.init_from = draw.free_text();
   job.time_limit_seconds = draw.not_negative();
   for (int64_t i = draw.below(4); i > 0; --i) job.pins[draw.name()] = draw.integer(0, 65535);
+  for (int64_t i = draw.below(4); i > 0; --i)
+    job.cuts[draw.integer(0, 65534)] = {draw.name(), draw.integer(0, kMostDimension), draw.integer(0, kMostDimension)};
   return job;
+}
+
+Catalogue random_catalogue(std::mt19937_64& random) {
+  constexpr const char* kOrigins[] = {"catalogue", "paper", "fitted", "measured", "projected"};
+  Draw draw(random);
+  int64_t names = 0;
+  // Never a count at the end, and told apart by more than capitals.
+  const auto short_name = [&] { return fmt::format("{}.{}", draw.name(), ++names); };
+  int64_t values = 0;
+  const auto value = [&] {
+    return CatalogueValue{fmt::format("{}.{}", draw.name(), ++values), draw.finite(), draw.given_text(), kOrigins[draw.below(5)],
+                          draw.free_text()};
+  };
+  Catalogue catalogue;
+  catalogue.devices = draw.list(0, 4, [&] {
+    return CatalogueDevice{draw.given_text(), draw.list(1, 3, short_name), draw.name(), draw.free_text(), draw.list(0, 6, value)};
+  });
+  return catalogue;
 }
 
 }  // namespace millrace

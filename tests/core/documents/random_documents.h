@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
 #include "core/documents/job.h"
 #include "core/documents/model.h"
@@ -18,5 +19,6 @@ Model random_model(std::mt19937_64& random);
 Cluster random_cluster(std::mt19937_64& random);
 Plan random_plan(std::mt19937_64& random);
 Job random_job(std::mt19937_64& random);
+Catalogue random_catalogue(std::mt19937_64& random);
 
 }  // namespace millrace

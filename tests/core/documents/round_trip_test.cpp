@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "catalogue.pb.h"
 #include "cluster.pb.h"
 #include "core/base/files.h"
 #include "job.pb.h"
@@ -36,6 +37,7 @@ TEST(RoundTrip, Models) { comes_back(random_model, parse_model); }
 TEST(RoundTrip, Clusters) { comes_back(random_cluster, parse_cluster); }
 TEST(RoundTrip, Plans) { comes_back(random_plan, parse_plan); }
 TEST(RoundTrip, Jobs) { comes_back(random_job, parse_job); }
+TEST(RoundTrip, Catalogues) { comes_back(random_catalogue, parse_catalogue); }
 
 TEST(RoundTrip, ThroughFiles) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "millrace_documents";
@@ -49,10 +51,13 @@ TEST(RoundTrip, ThroughFiles) {
   save(cluster, folder / "cluster.textproto");
   save(plan, folder / "plan.textproto");
   save(job, folder / "job.textproto");
+  const Catalogue catalogue = random_catalogue(random);
+  save(catalogue, folder / "catalogue.textproto");
   EXPECT_EQ(load_model(folder / "model.textproto"), model);
   EXPECT_EQ(load_cluster(folder / "cluster.textproto"), cluster);
   EXPECT_EQ(parse_plan(read_text(folder / "plan.textproto"), "plan"), plan);
   EXPECT_EQ(load_job(folder / "job.textproto"), job);
+  EXPECT_EQ(load_catalogue(folder / "catalogue.textproto"), catalogue);
   std::filesystem::remove_all(folder);
 }
 
@@ -93,10 +98,12 @@ TEST(RoundTrip, CoversEveryFieldOfTheProtos) {
   Seen seen;
   expect_fields_of(*documents::Plan::descriptor(), seen);
   expect_fields_of(*documents::Job::descriptor(), seen);
+  expect_fields_of(*documents::Catalogue::descriptor(), seen);
   for (int round = 0; round < kRounds; ++round) {
     std::mt19937_64 random(static_cast<uint64_t>(round));
     note_text<documents::Plan>(text_of(random_plan(random)), seen);
     note_text<documents::Job>(text_of(random_job(random)), seen);
+    note_text<documents::Catalogue>(text_of(random_catalogue(random)), seen);
   }
   // Only people write this one; core/documents puts all links instead (cluster_test.cpp reads it).
   seen.erase("millrace.documents.LinkEntry.at");

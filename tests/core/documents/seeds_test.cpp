@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/files.h"
+#include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
 #include "core/documents/job.h"
 #include "core/documents/model.h"
@@ -34,6 +35,7 @@ TEST(FuzzSeeds, AreGoodDocuments) {
   are_accepted("cluster", parse_either);
   are_accepted("plan", parse_plan);
   are_accepted("job", parse_job);
+  are_accepted("catalogue", parse_catalogue);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cluster.pb.h"
+#include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
 #include "core/documents/job.h"
 #include "core/documents/model.h"
@@ -62,6 +63,7 @@ TEST(Versions, NewerOnesAreRefused) {
   expect_error(ErrorCode::kMalformed, words, [] { parse_cluster("version: 7", "d"); });
   expect_error(ErrorCode::kMalformed, words, [] { parse_plan("version: 7", "d"); });
   expect_error(ErrorCode::kMalformed, words, [] { parse_job("version: 7", "d"); });
+  expect_error(ErrorCode::kMalformed, words, [] { parse_catalogue("version: 7", "d"); });
   // Also where the version comes late, and where the newer format has fields that this one does not know.
   expect_error(ErrorCode::kMalformed, words, [] { parse_job("epochs: 3 version: 7", "d"); });
   expect_error(ErrorCode::kMalformed, words, [] { parse_job("# a comment\n version : 7\n frobnicate: 3", "d"); });
@@ -74,6 +76,7 @@ TEST(Versions, NewerOnesAreRefused) {
 
 TEST(Versions, EveryDocumentSaysWhatItIs) {
   EXPECT_TRUE(text_of(Job{}).starts_with("version: 1\n"));
+  EXPECT_TRUE(text_of(Catalogue{}).starts_with("version: 1\n"));
   EXPECT_TRUE(text_of(uniform_cluster("cpu", 2)).starts_with("version: 1\n"));
 }
 
