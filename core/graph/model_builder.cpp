@@ -54,8 +54,8 @@ std::string ModelBuilder::max_pool(std::string name, const Window& window, bool 
                                        .ceil_mode = ceil_mode});
 }
 
-Model ModelBuilder::finish() {
-  layer("loss", SoftmaxCrossEntropy{});
+Model ModelBuilder::finish(const Operation& loss) {
+  layer("loss", loss);
   last_ = kInputName;
   return std::exchange(model_, {});
 }

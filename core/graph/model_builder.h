@@ -55,8 +55,8 @@ class ModelBuilder {
   std::string add(std::string name, std::vector<std::string> inputs) { return layer(std::move(name), Add{}, std::move(inputs)); }
   std::string concat(std::string name, std::vector<std::string> inputs) { return layer(std::move(name), Concat{}, std::move(inputs)); }
 
-  // Appends softmax cross-entropy as "loss". The builder is empty afterwards.
-  Model finish();
+  // Appends the loss, called "loss". The builder is empty afterwards.
+  Model finish(const Operation& loss = SoftmaxCrossEntropy{});
 
  private:
   Model model_;

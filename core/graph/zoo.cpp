@@ -13,7 +13,7 @@ namespace {
 const std::vector<ZooEntry>& entries() {
   static const std::vector<ZooEntry> all = [] {
     std::vector<ZooEntry> entries;
-    for (const auto family : {small_family, alexnet_family, vgg_family, resnet_family, inception_family}) {
+    for (const auto family : {small_family, alexnet_family, vgg_family, resnet_family, inception_family, recurrent_family}) {
       std::vector<ZooEntry> members = family();
       std::move(members.begin(), members.end(), std::back_inserter(entries));
     }
@@ -34,7 +34,8 @@ const ZooEntry& entry(std::string_view name) {
 
 std::vector<std::string> zoo_names() {
   std::vector<std::string> names;
-  for (const ZooEntry& known : entries()) names.push_back(known.name);
+  for (const ZooEntry& known : entries())
+    if (known.listed) names.push_back(known.name);
   return names;
 }
 

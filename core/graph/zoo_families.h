@@ -14,6 +14,7 @@ struct ZooEntry {
   std::string name;
   std::string summary;
   std::function<Model(const std::string& name)> build;
+  bool listed = true;  // false: a variant, found by its name but not listed
 };
 
 std::vector<ZooEntry> small_family();  // for data sets of small images
@@ -21,5 +22,6 @@ std::vector<ZooEntry> alexnet_family();
 std::vector<ZooEntry> vgg_family();
 std::vector<ZooEntry> resnet_family();
 std::vector<ZooEntry> inception_family();  // GoogLeNet
+std::vector<ZooEntry> recurrent_family();
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 // FPDeep's figures rest on.
 #include "core/graph/zoo.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/graph/graph.h"
@@ -14,6 +15,7 @@ struct Count {
   std::string name;
   Shape input;
   int64_t parameters, conv, dense, classes;
+  int64_t rnn = 0, steps = 1;  // recurrent networks: a score per step
 };
 
 // How gtest names a case: letters and digits only.
@@ -33,8 +35,8 @@ TEST_P(ZooCounts, AreExact) {
   EXPECT_EQ(graph.parameter_count(), expected.parameters);
   EXPECT_EQ(graph.macs().conv, expected.conv);
   EXPECT_EQ(graph.macs().dense, expected.dense);
-  EXPECT_EQ(graph.macs().rnn, 0);
-  EXPECT_EQ(graph.shape_of(graph.scores()), (Shape{expected.classes, 1, 1}));
+  EXPECT_EQ(graph.macs().rnn, expected.rnn);
+  EXPECT_EQ(graph.shape_of(graph.scores()), (Shape{expected.classes, expected.steps, 1}));
   EXPECT_EQ(graph.name_of(graph.loss()), "loss");
 }
 
@@ -64,9 +66,64 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ZooCounts,
                                          Count{"googlenet", kImageNet, 6'624'904, 1'497'352'192, 1'024'000, 1000}),
                          case_name);
 
+INSTANTIATE_TEST_SUITE_P(
+    RecurrentZoo, ZooCounts,
+    testing::Values(Count{"char-rnn", {1, 100, 1}, 429'184, 0, 1'638'400, 128, 39'321'600, 100},
+                    Count{"text-classifier", {1, 20, 1}, 3'613'700, 0, 1'024, 4, 20'971'520},
+                    Count{"deepspeech2-lstm", {1, 1152, 161}, 170'585'341, 6'259'562'496, 34'209'792, 29, 97'995'718'656, 576},
+                    Count{"deepspeech2-gru", {1, 1152, 161}, 197'322'493, 6'259'562'496, 42'762'240, 29, 113'387'765'760, 576},
+                    Count{"rnnt-encoder", {240, 400, 1}, 91'244'701, 0, 7'424'000, 29, 36'438'016'000, 400},
+                    Count{"residual-rnn-24", {1, 3000, 161}, 65'611'005, 32'601'888'000, 4'634'496'000, 29, 191'102'976'000, 3000},
+                    Count{"residual-rnn-48", {1, 3000, 161}, 129'422'589, 32'601'888'000, 4'634'496'000, 29, 382'205'952'000, 3000},
+                    Count{"residual-rnn-108", {1, 3000, 161}, 288'951'549, 32'601'888'000, 4'634'496'000, 29, 859'963'392'000, 3000},
+                    Count{"lrcn-lstm-256", {2048, 32, 1}, 5'796'965, 0, 117'466'368, 101, 67'108'864},
+                    Count{"lrcn-lstm-512", {2048, 32, 1}, 8'446'309, 0, 117'492'224, 101, 150'994'944}),
+    case_name);
+
+int64_t elements_of(const Graph& graph, std::string_view layer, std::string_view tensor) {
+  for (const ParameterSpec& parameter : graph.node(graph.index_of(layer)).parameters)
+    if (parameter.tensor == tensor) return parameter.elements();
+  ADD_FAILURE() << "no " << tensor << " in " << layer;
+  return 0;
+}
+
+// What the papers say about the sizes of their networks.
+TEST(Zoo, RecurrentNetworksHaveThePapersSizes) {
+  const Graph deepspeech(zoo_model("deepspeech2-lstm"));
+  EXPECT_EQ(deepspeech.shape_of(deepspeech.index_of("rnn7")), (Shape{2 * 1024, 576, 1}));  // FARNN: 576 steps on average
+  const Graph rnnt(zoo_model("rnnt-encoder"));  // FARNN: weights that must stay on the chip, 6.55 million
+  EXPECT_EQ(elements_of(rnnt, "lstm1", "weight_hh") + elements_of(rnnt, "lstm1", "weight_hr"), 6'553'600);
+  const Graph lrcn(zoo_model("lrcn-lstm-256"));  // BB-LSTM: a gate is 2048 x 256
+  EXPECT_EQ(elements_of(lrcn, "lstm", "weight_ih") + elements_of(lrcn, "lstm", "weight_hh"), 4 * 2048 * 256);
+  const Graph deep(zoo_model("residual-rnn-108"));  // 5.97 GB of activations at batch 4
+  int64_t activations = 0;
+  for (const Node& node : deep.nodes())
+    if (std::holds_alternative<Recurrent>(node.layer.operation)) activations += node.work.output_elements;
+  EXPECT_NEAR(static_cast<double>(activations * 4 * 4), 5.97e9, 0.005e9);
+}
+
+int64_t skips_of(const std::string& name) {
+  const Model model = zoo_model(name);
+  return std::count_if(model.layers.begin(), model.layers.end(),
+                       [](const Layer& layer) { return std::holds_alternative<Add>(layer.operation); });
+}
+
+TEST(Zoo, ResidualNetworksSkipEveryFewLayers) {
+  EXPECT_EQ(skips_of("residual-rnn-48"), 12);
+  EXPECT_EQ(zoo_model("residual-rnn-48-skip4").layers, zoo_model("residual-rnn-48").layers);
+  for (const int64_t layers : {24, 48, 108})
+    for (int64_t skip = 0; skip <= 8; ++skip) {
+      const std::string name = "residual-rnn-" + std::to_string(layers) + "-skip" + std::to_string(skip);
+      EXPECT_EQ(skips_of(name), skip == 0 ? 0 : (layers + skip - 1) / skip) << name;
+      const Graph graph(zoo_model(name));
+      EXPECT_EQ(graph.macs().rnn, layers * 2 * 1152 * 1152 * 3000) << name;
+    }
+  expect_error(ErrorCode::kUsage, {"residual-rnn-48-skip9"}, [] { zoo_model("residual-rnn-48-skip9"); });
+}
+
 TEST(Zoo, EveryModelIsCountedAboveAndSaysWhatItIs) {
   const std::vector<std::string> names = zoo_names();
-  EXPECT_EQ(names.size(), 20U);
+  EXPECT_EQ(names.size(), 30U);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) {
     EXPECT_FALSE(zoo_summary(name).empty());
