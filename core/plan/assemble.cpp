@@ -14,22 +14,6 @@ namespace {
 
 int64_t bits_per_second(double gbps) { return static_cast<int64_t>(std::llround(gbps * 1e9)); }
 
-std::vector<Link> links_of(const Cluster& cluster) {
-  std::vector<Link> links;
-  for (size_t i = 0; i < cluster.links.size(); ++i) {
-    const LinkEntry& entry = cluster.links[i];
-    Link link;
-    link.from = static_cast<int64_t>(i);
-    link.to = link.from + 1;
-    link.forward_bits_per_second = bits_per_second(entry.forward_gbps);
-    link.backward_bits_per_second = bits_per_second(entry.backward_gbps);
-    link.shared_bits_per_second = bits_per_second(entry.shared_gbps);
-    link.latency_picoseconds = static_cast<int64_t>(std::llround(entry.latency_us * 1e6));
-    links.push_back(link);
-  }
-  return links;
-}
-
 std::vector<Group> groups_of(const Plan& plan, const Graph& graph) {
   std::vector<Group> groups;
   for (const LayerGroup& layers : graph.groups()) {
@@ -111,6 +95,22 @@ std::vector<ParameterHome> homes_of(const Plan& plan, const Graph& graph, const 
 
 }  // namespace
 
+std::vector<Link> links_of(const Cluster& cluster) {
+  std::vector<Link> links;
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    const LinkEntry& entry = cluster.links[i];
+    Link link;
+    link.from = static_cast<int64_t>(i);
+    link.to = link.from + 1;
+    link.forward_bits_per_second = bits_per_second(entry.forward_gbps);
+    link.backward_bits_per_second = bits_per_second(entry.backward_gbps);
+    link.shared_bits_per_second = bits_per_second(entry.shared_gbps);
+    link.latency_picoseconds = static_cast<int64_t>(std::llround(entry.latency_us * 1e6));
+    links.push_back(link);
+  }
+  return links;
+}
+
 Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<Shard> shards) {
   Plan plan;
   plan.model = graph.model();
@@ -142,21 +142,7 @@ Plan single_device_plan(const Graph& graph, const PlanRequest& request) {
 
 namespace {
 
-// The channel extents of a group that a cut divides.
-struct Extent {
-  int64_t inputs = 0;
-  int64_t outputs = 0;
-  int64_t conv_groups = 1;
-};
-
-Extent extent_of(const Graph& graph, int64_t head) {
-  const Node& node = graph.node(head);
-  Extent extent{node.input_shapes[0].channels, sum_shape(node).channels, 1};
-  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) extent.conv_groups = conv->groups;
-  return extent;
-}
-
-void check_cut(const Graph& graph, const Cut& cut, const Extent& extent, Split split) {
+void check_cut(const Graph& graph, const Cut& cut, const LayerExtent& extent, Split split) {
   const Node& head = graph.node(graph.groups()[static_cast<size_t>(cut.group)].head);
   const std::string& layer = head.layer.name;
   if (!head.computes && cut != Cut{cut.group, 0, 0})
@@ -169,25 +155,6 @@ void check_cut(const Graph& graph, const Cut& cut, const Extent& extent, Split s
   if (extent.conv_groups > 1 && cut.channel % (extent.outputs / extent.conv_groups) != 0)
     fail(ErrorCode::kUsage, "cut at channel {} falls inside a group of the grouped convolution \"{}\"; cut at a multiple of {}",
          cut.channel, layer, extent.outputs / extent.conv_groups);
-}
-
-// The blocks between two positions (channel, outputs) of one group.
-std::vector<Block> blocks_between(const Extent& extent, Split split, std::pair<int64_t, int64_t> begin, std::pair<int64_t, int64_t> end) {
-  if (extent.conv_groups > 1) {
-    const int64_t out = extent.outputs / extent.conv_groups;
-    const int64_t in = extent.inputs / extent.conv_groups;
-    return {{{begin.first / out * in, end.first / out * in}, {begin.first, end.first}}};
-  }
-  if (split == Split::kOutputChannels) return {{{0, extent.inputs}, {begin.first, end.first}}};
-  std::vector<Block> blocks;
-  const auto [first, first_output] = begin;
-  const auto [last, last_output] = end;
-  if (first == last) return {{{first, first + 1}, {first_output, last_output}}};
-  if (first_output > 0) blocks.push_back({{first, first + 1}, {first_output, extent.outputs}});
-  const int64_t whole = first_output > 0 ? first + 1 : first;
-  if (whole < last) blocks.push_back({{whole, last}, {0, extent.outputs}});
-  if (last_output > 0) blocks.push_back({{last, last + 1}, {0, last_output}});
-  return blocks;
 }
 
 }  // namespace
@@ -204,12 +171,10 @@ std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cut
     const Cut begin = device == 0 ? Cut{} : cuts[device - 1];
     const Cut end = device == cuts.size() ? Cut{groups, 0, 0} : cuts[device];
     for (int64_t g = begin.group; g <= std::min(end.group, groups - 1); ++g) {
-      const int64_t head = graph.groups()[static_cast<size_t>(g)].head;
-      const Extent extent = extent_of(graph, head);
+      const LayerExtent extent = extent_of(graph, g);
       const Split split = static_cast<size_t>(g) < splits.size() ? splits[static_cast<size_t>(g)] : Split::kInputChannels;
-      const bool by_output = split == Split::kOutputChannels || extent.conv_groups > 1;
-      std::pair<int64_t, int64_t> from{0, 0};
-      std::pair<int64_t, int64_t> to{by_output ? extent.outputs : extent.inputs, 0};
+      CutPlace from;
+      CutPlace to = end_of(extent, split);
       if (g == begin.group && begin != Cut{g, 0, 0}) {
         check_cut(graph, begin, extent, split);
         from = {begin.channel, begin.outputs};
@@ -221,8 +186,9 @@ std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cut
       if (from >= to) continue;
       Shard shard;
       shard.device = static_cast<int64_t>(device);
-      shard.layer = graph.node(head).layer.name;
-      shard.blocks = blocks_between(extent, split, from, to);
+      shard.layer = graph.node(graph.groups()[static_cast<size_t>(g)].head).layer.name;
+      const BlockList blocks = blocks_between(extent, split, from, to);
+      shard.blocks.assign(blocks.begin(), blocks.end());
       shards.push_back(std::move(shard));
     }
   }

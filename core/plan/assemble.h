@@ -13,6 +13,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/plan/cuts.h"
 
 namespace millrace {
 
@@ -27,19 +28,13 @@ struct PlanRequest {
   std::vector<ParameterHome> remote_homes = {};  // slices that do not live with their user
 };
 
+// The data links of a cluster.
+std::vector<Link> links_of(const Cluster& cluster);
+
 Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<Shard> shards);
 Plan single_device_plan(const Graph& graph, const PlanRequest& request);
 
-// A cut position in one layer: input channels (ICP) or output channels (OCP) below `channel` go upstream, and of the
-// boundary channel itself the first `outputs` outputs (ICP only).
-struct Cut {
-  int64_t group = 0;
-  int64_t channel = 0;
-  int64_t outputs = 0;
-  auto operator<=>(const Cut&) const = default;
-};
 // The shards that D-1 ascending cuts make of the chain of groups; `splits[g]` says how group g divides when it must.
-// A cut {g, 0, 0} lies between groups g-1 and g.
 std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cuts, std::span<const Split> splits);
 
 }  // namespace millrace

@@ -1,0 +1,169 @@
+#include "partitioner/hybrid/cut_search.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace millrace {
+namespace {
+
+// Positions [first, last].
+struct Range {
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+// Joins ranges that touch or overlap.
+std::vector<Range> joined(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.first < b.first; });
+  std::vector<Range> result;
+  for (const Range& range : ranges) {
+    if (!result.empty() && range.first <= result.back().last + 1) {
+      result.back().last = std::max(result.back().last, range.last);
+    } else {
+      result.push_back(range);
+    }
+  }
+  return result;
+}
+
+// The positions of a progression in [first, last]; none when begin > end.
+Progression within(const Progression& run, int64_t first, int64_t last) {
+  Progression part = run;
+  if (part.begin < first) part.begin += (first - part.begin + part.step - 1) / part.step * part.step;
+  if (last < part.begin) return {part.begin, part.begin - 1, part.step};
+  if (part.end > last) part.end = part.begin + (last - part.begin) / part.step * part.step;
+  return part;
+}
+
+}  // namespace
+
+CutSearch::CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::span<const Link> links, CutRules rules)
+    : segments_(&segments), cuts_(&cuts), links_(links), rules_(std::move(rules)) {
+  MILLRACE_CHECK(static_cast<int64_t>(links.size()) == devices() - 1, "a ring of D devices has D-1 links");
+  for (int64_t d = 0; d + 1 < devices(); ++d)
+    quanta_.push_back(std::max(segments.model(d).channel_quantum(), segments.model(d + 1).channel_quantum()));
+}
+
+PositionSet CutSearch::allowed(int64_t link, double seconds, int64_t first, int64_t last) const {
+  const auto index = static_cast<size_t>(link);
+  if (!rules_.windows.empty()) {
+    first = std::max(first, rules_.windows[index].begin);
+    last = std::min(last, rules_.windows[index].end);
+  }
+  if (first > last) return {};
+  PositionSet set = cuts_->allowed(links_[index], seconds, quanta_[index], first, last);
+  if (rules_.whole_layers) {
+    const Chain& chain = segments_->chain();
+    std::erase_if(
+        set, [&](const Progression& run) { return run.begin != chain.end() && run.begin != chain.begin_of(chain.group_at(run.begin)); });
+  }
+  return set;
+}
+
+PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage,
+                            int64_t nearest) const {
+  const Chain& chain = segments_->chain();
+  const double period = periods.compute;
+  std::vector<Range> ranges;
+  const auto take_from = [&](int64_t first, int64_t last) {  // ends of stretches that start anywhere in [first, last]
+    const int64_t furthest = segments_->reach(device, last, period, storage);
+    if (furthest > first) ranges.push_back({first + 1, furthest});
+  };
+  for (const Progression& run : from) {
+    const bool between_layers = run.begin == chain.end() || run.begin == chain.begin_of(chain.group_at(run.begin));
+    if (rules_.allow_empty && between_layers) ranges.push_back({run.begin, run.begin});
+    if (run.begin == chain.end()) continue;
+    if (run.begin == run.end) {
+      take_from(run.begin, run.begin);
+      continue;
+    }
+    // All units of a layer demand the same, so one tells whether stretches from neighbouring starts overlap.
+    if (!segments_->fits(device, run.begin, run.begin + 1, period, storage)) continue;
+    if (segments_->fits(device, run.begin, run.begin + run.step, period, storage)) {
+      take_from(run.begin, run.end);
+    } else {
+      for (int64_t start = run.begin; start <= run.end; start += run.step) take_from(start, start);
+    }
+  }
+  PositionSet ends;
+  if (device == devices() - 1) {
+    for (const Range& range : ranges)
+      if (range.last == chain.end()) return {{chain.end(), chain.end(), 1}};
+    return ends;
+  }
+  for (const Range& range : joined(std::move(ranges))) {
+    if (range.last < nearest) continue;
+    const PositionSet part = allowed(device, periods.link, std::max(range.first, nearest), range.last);
+    ends.insert(ends.end(), part.begin(), part.end());
+  }
+  return ends;
+}
+
+// The ends of feasible prefixes, per device; shorter than the ring when a device cannot be reached.
+std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Storage& storage) const {
+  std::vector<int64_t> nearest(static_cast<size_t>(devices()));
+  int64_t begin = segments_->chain().end();
+  for (size_t d = nearest.size(); d-- > 0;) {
+    nearest[d] = begin;
+    begin = segments_->reach_back(static_cast<int64_t>(d), begin, periods.compute, storage);
+  }
+  if (begin > 0) return {};
+  std::vector<PositionSet> sets;
+  PositionSet from{{0, 0, 1}};
+  for (int64_t d = 0; d < devices(); ++d) {
+    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)]);
+    if (from.empty()) break;
+    sets.push_back(from);
+  }
+  return sets;
+}
+
+bool CutSearch::feasible(const Periods& periods, const Storage& storage) const {
+  return static_cast<int64_t>(prefixes(periods, storage).size()) == devices();
+}
+
+std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, const Storage& storage) const {
+  const std::vector<PositionSet> sets = prefixes(periods, storage);
+  if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
+  const Chain& chain = segments_->chain();
+  std::vector<int64_t> cuts(static_cast<size_t>(devices() - 1));
+  int64_t end = chain.end();
+  for (int64_t d = devices() - 1; d > 0; --d) {
+    const bool between_layers = end == chain.end() || end == chain.begin_of(chain.group_at(end));
+    const int64_t last = rules_.allow_empty && between_layers ? end : end - 1;
+    const int64_t first = segments_->reach_back(d, end, periods.compute, storage);
+    int64_t best = -1;
+    int64_t least_bits = 0;
+    const auto consider = [&](int64_t position) {
+      const int64_t bits = cuts_->at(position).sum();
+      if (best >= 0 && bits > least_bits) return;
+      best = position;
+      least_bits = bits;
+    };
+    for (const Progression& run : sets[static_cast<size_t>(d - 1)]) {
+      const Progression part = within(run, first, last);
+      if (part.begin > part.end) continue;
+      consider(part.begin);
+      consider(part.end);
+    }
+    MILLRACE_CHECK(best >= 0, "a feasible prefix has no feasible start");
+    cuts[static_cast<size_t>(d - 1)] = best;
+    end = best;
+  }
+  return cuts;
+}
+
+std::vector<int64_t> CutSearch::furthest(const Periods& periods, const Storage& storage) const {
+  std::vector<int64_t> ends;
+  PositionSet from{{0, 0, 1}};
+  for (int64_t d = 0; d < devices(); ++d) {
+    from = next(d, from, periods, storage, 0);
+    if (from.empty()) break;
+    ends.push_back(from.back().end);
+  }
+  ends.resize(static_cast<size_t>(devices()), -1);
+  return ends;
+}
+
+}  // namespace millrace

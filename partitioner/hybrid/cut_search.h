@@ -1,0 +1,66 @@
+// The cuts that make the slowest device and the slowest link as fast as possible: exact for the stated model.
+//
+//   const CutSearch search(loads, cut_loads, links, {.allow_empty = false});
+//   std::optional<std::vector<int64_t>> cuts = search.cuts_at({.compute = 1e-3, .link = 1e-3});    // D-1 positions, or none
+//
+// The model: device d computes the stretch between cut d-1 and cut d within one period if SegmentLoads says so; link d
+// carries what CutLoads says of cut d within one period; every device gets at least one unit unless it may stay empty.
+// For a given period the search keeps, device by device, the set of all positions where a feasible prefix can end. That
+// set is a union of few progressions: a stretch that fits can be shortened and still fits, so from all ends between b
+// and e the next ends are everything in (b, reach(e)] where link and channel quantum allow a cut. No greedy choice is
+// made: a link may forbid the furthest cut and allow an earlier one that a greedy probe has left behind.
+// Positions from which the remaining devices cannot finish, even with free links, are dropped.
+// The optimum over periods is found by bisection, which is exact because a longer period never hurts.
+// Complexity: O(P * D * (S + log U)) for D devices, S layers spanned by a device's range, U units of a layer and P
+// probes of the bisection (about 50); memory O(D * S).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "partitioner/hybrid/cut_loads.h"
+#include "partitioner/hybrid/segment_load.h"
+
+namespace millrace {
+
+struct Periods {
+  double compute = 0;  // seconds per sample for devices
+  double link = 0;     // and for links
+};
+
+struct CutRules {
+  bool allow_empty = false;
+  // Where each link must cut: [first, last] positions, from pins and cuts given by hand. Empty: anywhere.
+  std::vector<Progression> windows = {};
+  // Only between layers.
+  bool whole_layers = false;
+};
+
+class CutSearch {
+ public:
+  // The links must outlive the search, as must the loads.
+  CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::span<const Link> links, CutRules rules);
+
+  // D-1 ascending positions, preferring light links; nothing when no cuts keep the periods.
+  std::optional<std::vector<int64_t>> cuts_at(const Periods& periods, const Storage& storage = {}) const;
+  bool feasible(const Periods& periods, const Storage& storage = {}) const;
+
+  // When infeasible: how far a prefix can get, device by device (the furthest end of device d; -1 when none).
+  std::vector<int64_t> furthest(const Periods& periods, const Storage& storage = {}) const;
+
+ private:
+  std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage) const;
+  PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest) const;
+  PositionSet allowed(int64_t link, double seconds, int64_t first, int64_t last) const;
+  int64_t devices() const { return segments_->devices(); }
+
+  const SegmentLoads* segments_;
+  const CutLoads* cuts_;
+  std::span<const Link> links_;
+  CutRules rules_;
+  std::vector<int64_t> quanta_;  // per link
+};
+
+}  // namespace millrace

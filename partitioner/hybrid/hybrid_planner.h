@@ -1,0 +1,21 @@
+// FPDeep's hybrid of layer and channel parallelism, and layer parallelism as its special case.
+//
+//   Outcome outcome = plan_ring(task);          // options.strategy kHybrid, or kLayer: cuts between layers only
+//
+// Solves the task (ring_solver.h), sizes every shard's engines, and completes the plan: windows, homes, flows, budgets,
+// constants. When there is no plan, the reason names device, resource and amount, and the smallest ring of the same
+// devices that would do. Pure but for solve_seconds.
+#pragma once
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+Outcome plan_ring(const PlanTask& task);
+
+// In-flight micro-batches per device, where every device has engines of its own and rows stream: what is under way
+// between a row's FP and the return of its error, L_first + 1 + d_FC, and what the links' latency adds.
+std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
+                                       int64_t micro_batch);
+
+}  // namespace millrace

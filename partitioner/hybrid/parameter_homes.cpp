@@ -1,0 +1,107 @@
+#include "partitioner/hybrid/parameter_homes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+// A slice on its way upstream.
+struct Pending {
+  const HomeProblem::Weights* weights = nullptr;
+  int64_t offset = 0;
+  int64_t count = 0;
+  double storage_per_element() const { return weights->storage / static_cast<double>(weights->elements); }
+};
+
+struct Placement {
+  Homes homes;
+  std::vector<Pending> homeless;
+};
+
+Placement place(const HomeProblem& problem, double share) {
+  const size_t devices = problem.devices.size();
+  Placement result;
+  Homes& homes = result.homes;
+  homes.used.resize(devices);
+  homes.over_link.resize(devices > 0 ? devices - 1 : 0);
+  std::vector<Pending>& pending = result.homeless;
+  for (size_t d = devices; d-- > 0;) {
+    const HomeProblem::Device& device = problem.devices[d];
+    double room = share * device.capacity - device.fixed;
+    homes.used[d] = device.fixed;
+    // Its own first: the heads of its slices stay, the tails leave.
+    std::vector<Pending> leaving;
+    for (const HomeProblem::Weights& weights : problem.weights) {
+      if (weights.user != static_cast<int64_t>(d) || weights.elements == 0) continue;
+      const Pending whole{&weights, 0, weights.elements};
+      const double unit = whole.storage_per_element();
+      int64_t stays = weights.elements;
+      if (unit > 0) stays = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, weights.elements);
+      homes.used[d] += unit * static_cast<double>(stays);
+      room -= unit * static_cast<double>(stays);
+      if (stays < weights.elements) leaving.push_back({&weights, stays, weights.elements - stays});
+    }
+    // Then what comes from downstream, nearest user first.
+    for (size_t i = pending.size(); i-- > 0;) {
+      Pending& slice = pending[i];
+      const double unit = slice.storage_per_element();
+      if (problem.devices[static_cast<size_t>(slice.weights->user)].memory != device.memory) continue;
+      const int64_t taken = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, slice.count);
+      if (taken == 0) continue;
+      homes.remote.push_back(
+          {slice.weights->layer, slice.weights->tensor, slice.offset, taken, static_cast<int64_t>(d), slice.weights->user});
+      homes.used[d] += unit * static_cast<double>(taken);
+      room -= unit * static_cast<double>(taken);
+      slice.offset += taken;
+      slice.count -= taken;
+    }
+    std::erase_if(pending, [](const Pending& slice) { return slice.count == 0; });
+    pending.insert(pending.end(), leaving.begin(), leaving.end());
+    if (d > 0)
+      for (const Pending& slice : pending) homes.over_link[d - 1] += slice.count;
+    if (device.capacity > 0) homes.peak = std::max(homes.peak, homes.used[d] / device.capacity);
+  }
+  std::sort(homes.remote.begin(), homes.remote.end(), [](const ParameterHome& a, const ParameterHome& b) {
+    return std::tie(a.user, a.layer, a.offset) < std::tie(b.user, b.layer, b.offset);
+  });
+  return result;
+}
+
+}  // namespace
+
+std::optional<Homes> place_homes(const HomeProblem& problem, double share) {
+  for (const HomeProblem::Device& device : problem.devices)
+    if (device.fixed > share * device.capacity) return std::nullopt;
+  Placement placement = place(problem, share);
+  if (!placement.homeless.empty()) return std::nullopt;
+  return std::move(placement.homes);
+}
+
+Homes local_homes(const HomeProblem& problem) {
+  Homes homes;
+  homes.over_link.resize(problem.devices.empty() ? 0 : problem.devices.size() - 1);
+  for (const HomeProblem::Device& device : problem.devices) homes.used.push_back(device.fixed);
+  for (const HomeProblem::Weights& weights : problem.weights) homes.used[static_cast<size_t>(weights.user)] += weights.storage;
+  for (size_t d = 0; d < problem.devices.size(); ++d)
+    if (problem.devices[d].capacity > 0) homes.peak = std::max(homes.peak, homes.used[d] / problem.devices[d].capacity);
+  return homes;
+}
+
+HomeShortage shortage_of_homes(const HomeProblem& problem, double share) {
+  HomeShortage shortage;
+  const Placement placement = place(problem, share);
+  for (const Pending& slice : placement.homeless) {
+    shortage.storage += slice.storage_per_element() * static_cast<double>(slice.count);
+    shortage.device = slice.weights->user;
+  }
+  for (size_t d = 0; d < problem.devices.size(); ++d) {
+    const double over = problem.devices[d].fixed - share * problem.devices[d].capacity;
+    if (over <= 0) continue;
+    shortage.storage += over;
+    shortage.device = static_cast<int64_t>(d);
+  }
+  return shortage;
+}
+
+}  // namespace millrace

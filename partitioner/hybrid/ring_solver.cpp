@@ -1,0 +1,280 @@
+#include "partitioner/hybrid/ring_solver.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/plan/assemble.h"
+#include "core/plan/flows.h"
+#include "core/plan/schedule.h"
+#include "partitioner/hybrid/lifetimes.h"
+
+namespace millrace {
+namespace {
+
+// Periods outside are no answer to anything: a femtosecond and thirty years per sample.
+constexpr double kShortestPeriod = 1e-15;
+constexpr double kLongestPeriod = 1e9;
+constexpr double kPeriodTolerance = 1e-12;  // relative
+constexpr double kShareTolerance = 1e-9;
+
+Chain chain_of(const PlanTask& task) { return Chain(*task.graph); }
+
+std::vector<int64_t> windows_of(const PlanTask& task, int64_t micro_batch) {
+  if (micro_batch < 1 || task.options.mini_batch < micro_batch || task.options.mini_batch % micro_batch != 0)
+    fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", task.options.mini_batch,
+         micro_batch);
+  return default_windows(static_cast<int64_t>(task.models.size()), task.options.alignment, task.options.mini_batch / micro_batch);
+}
+
+// Orders given by hand, as the positions that each link may cut at.
+CutRules rules_of(const PlanTask& task, const Chain& chain) {
+  const Graph& graph = *task.graph;
+  const auto devices = static_cast<int64_t>(task.models.size());
+  CutRules rules{.allow_empty = task.options.allow_empty, .whole_layers = task.options.strategy == Strategy::kLayer};
+  if (task.options.pins.empty() && task.options.cuts.empty()) return rules;
+  const auto group_of = [&](const std::string& layer) {
+    const int64_t node = graph.find(layer);
+    std::vector<std::string> names;
+    for (const Node& known : graph.nodes()) names.push_back(known.layer.name);
+    if (node < 0) fail(ErrorCode::kUsage, "model {} has no layer \"{}\"{}", graph.model().name, layer, suggestion(layer, names));
+    return graph.node(node).group;
+  };
+  rules.windows.assign(static_cast<size_t>(std::max<int64_t>(devices - 1, 0)), {0, chain.end(), 1});
+  for (const auto& [layer, device] : task.options.pins) {
+    if (device < 0 || device >= devices)
+      fail(ErrorCode::kUsage, "layer \"{}\" is pinned to device {}; the cluster has devices 0 to {}", layer, device, devices - 1);
+    const int64_t group = group_of(layer);
+    for (int64_t link = 0; link + 1 < devices; ++link) {
+      Progression& window = rules.windows[static_cast<size_t>(link)];
+      if (link < device) window.end = std::min(window.end, chain.begin_of(group));
+      if (link >= device) window.begin = std::max(window.begin, chain.end_of(group));
+    }
+  }
+  for (const auto& [link, cut] : task.options.cuts) {
+    if (link < 0 || link >= devices - 1)
+      fail(ErrorCode::kUsage, "a cut is given for link {}; the cluster has links 0 to {}", link, devices - 2);
+    const int64_t position = chain.position_of({group_of(cut.layer), cut.channel, cut.outputs});
+    Progression& window = rules.windows[static_cast<size_t>(link)];
+    window.begin = std::max(window.begin, position);
+    window.end = std::min(window.end, position);
+  }
+  return rules;
+}
+
+}  // namespace
+
+RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
+    : task_(&task),
+      micro_batch_(micro_batch),
+      chain_(chain_of(task)),
+      lifetimes_(activation_lifetimes(*task.graph, task.options.fc_barrier)),
+      segments_(chain_, task, lifetimes_, micro_batch, windows_of(task, micro_batch)),
+      cut_loads_(chain_, bits_of(task.options.arithmetic.wire)),
+      links_(links_of(task.cluster)),
+      search_(segments_, cut_loads_, links_, rules_of(task, chain_)) {
+  const int64_t micro_batches = task.options.mini_batch / micro_batch;
+  const ScheduleSpec spec{
+      .alignment = task.options.alignment, .micro_batches = micro_batches, .window = windows_of(task, micro_batch).front()};
+  passes_per_sample_ = static_cast<double>(parameter_passes_per_mini_batch(spec)) / static_cast<double>(task.options.mini_batch);
+  gradients_per_sample_ = 1.0 / static_cast<double>(micro_batch);
+}
+
+std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage) const {
+  const auto feasible = [&](double period) { return search_.feasible({period, period}, storage); };
+  double high = 1e-3;
+  double low = 0;
+  if (feasible(high)) {
+    low = high / 4;
+    while (low > kShortestPeriod && feasible(low)) {
+      high = low;
+      low /= 4;
+    }
+  } else {
+    low = high;
+    high *= 4;
+    while (!feasible(high)) {
+      if (high > kLongestPeriod) return std::nullopt;
+      low = high;
+      high *= 16;
+    }
+  }
+  while (high - low > kPeriodTolerance * high) {
+    const double middle = high > 2 * low ? std::sqrt(low * high) : low + (high - low) / 2;
+    if (middle <= low || middle >= high) break;
+    (feasible(middle) ? high : low) = middle;
+  }
+  return Bracket{low, high};
+}
+
+double RingSolver::least_compute_period(double link_period, const Storage& storage) const {
+  double high = link_period;
+  double low = 0;
+  // Where devices set the pace, this is the answer already.
+  if (!search_.feasible({link_period * (1 - 1e-6), link_period}, storage)) return link_period;
+  while (high - low > 1e-9 * high) {
+    const double middle = low + (high - low) / 2;
+    (search_.feasible({middle, link_period}, storage) ? high : low) = middle;
+  }
+  return high;
+}
+
+HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double period) const {
+  HomeProblem problem;
+  for (int64_t d = 0; d < segments_.devices(); ++d) {
+    const CostModel& model = segments_.model(d);
+    const NamedAmount& memory = model.capacities()[model.parameter_memory()];
+    HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
+    const int64_t from = d == 0 ? 0 : cuts[static_cast<size_t>(d - 1)];
+    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
+    for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
+      const int64_t end = std::min(to, chain_.end_of(g));
+      const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
+      const ShardDemand demand = model.demand_of(segments_.question(d, g, end, period, blocks));
+      device.fixed += demand.amounts[model.parameter_memory()];
+      if (demand.parameters <= 0) continue;
+      HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
+      const int64_t node = task_->graph->groups()[static_cast<size_t>(g)].head;
+      for (const Block& block : blocks) weights.elements += weight_elements(*task_->graph, node, block);
+      problem.weights.push_back(std::move(weights));
+    }
+    problem.devices.push_back(std::move(device));
+  }
+  return problem;
+}
+
+double RingSolver::link_period(const std::vector<int64_t>& cuts, const Homes& homes) const {
+  double period = 0;
+  const double bits = static_cast<double>(bits_of(task_->options.arithmetic.wire));
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    LinkBits load = cut_loads_.at(cuts[i]);
+    const double moved = static_cast<double>(homes.over_link[i]) * bits;
+    load.forward += static_cast<int64_t>(std::ceil(moved * passes_per_sample_));
+    load.backward += static_cast<int64_t>(std::ceil(moved * gradients_per_sample_));
+    period = std::max(period, seconds_on(links_[i], load));
+  }
+  return period;
+}
+
+// The smallest peak whose parameter traffic fits into the period; when none does, the one that loads the links least.
+std::optional<Homes> RingSolver::best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const {
+  const PlanOptions& options = task_->options;
+  const Homes local = local_homes(problem);
+  const bool local_fits = local.peak <= 1;
+  if (options.balance == Balance::kNever) return local_fits ? std::optional(local) : std::nullopt;
+  if (options.balance == Balance::kAuto && local.peak <= options.balance_target) return local;
+  const auto good = [&](double share) {
+    const std::optional<Homes> homes = place_homes(problem, share);
+    return homes && link_period(cuts, *homes) <= period;
+  };
+  double high = std::min(local.peak, 1.0);
+  if (!good(high)) return local_fits ? std::optional(local) : place_homes(problem, 1);
+  double low = 0;
+  while (high - low > kShareTolerance) {
+    const double middle = low + (high - low) / 2;
+    (good(middle) ? high : low) = middle;
+  }
+  return place_homes(problem, high);
+}
+
+std::optional<RingSolution> RingSolver::solution_at(const Periods& periods, const Storage& storage) const {
+  std::optional<std::vector<int64_t>> cuts = search_.cuts_at(periods, storage);
+  if (!cuts) return std::nullopt;
+  std::optional<Homes> homes = best_homes(home_problem(*cuts, periods.compute), *cuts, periods.link);
+  if (!homes) return std::nullopt;
+  RingSolution solution;
+  solution.feasible = true;
+  solution.compute_period = periods.compute;
+  solution.period = std::max(periods.compute, link_period(*cuts, *homes));
+  solution.cuts = std::move(*cuts);
+  solution.homes = std::move(*homes);
+  return solution;
+}
+
+RingSolution RingSolver::solve() const {
+  const bool never = task_->options.balance == Balance::kNever;
+  const Storage at_home{.parameters = true};
+  const Storage anywhere{.parameters = never};
+  const std::optional<Bracket> bracket = least_period(anywhere);
+  RingSolution best;
+  if (!bracket) {
+    best.shortage = shortage();
+    return best;
+  }
+  const auto consider = [&](const Periods& periods, const Storage& storage) {
+    std::optional<RingSolution> found = solution_at(periods, storage);
+    if (found && (!best.feasible || found->period < best.period)) best = std::move(*found);
+  };
+  const double period = bracket->feasible;
+  const auto settled = [&] { return best.feasible && best.period <= period * (1 + 1e-9); };
+  const double compute = least_compute_period(period, anywhere);
+  // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.
+  if (!never && task_->options.balance == Balance::kAuto) {
+    const Storage light{.parameters = true, .share = task_->options.balance_target};
+    consider({compute, period}, light);
+    if (!settled()) consider({period, period}, light);
+  }
+  if (!settled()) consider({compute, period}, anywhere);
+  if (!settled()) {
+    const std::optional<Bracket> home_bracket = least_period(at_home);
+    if (home_bracket) consider({least_compute_period(home_bracket->feasible, at_home), home_bracket->feasible}, at_home);
+    const double limit = best.feasible ? best.period : 16 * period;
+    constexpr int kTries = 12;
+    for (int i = 1; i <= kTries; ++i) {
+      const double slower = period * std::pow(limit / period, static_cast<double>(i) / (kTries + 1));
+      consider({slower, slower}, anywhere);
+      if (best.feasible && best.period <= slower) break;
+    }
+  }
+  if (!best.feasible) {
+    const std::optional<std::vector<int64_t>> cuts = search_.cuts_at({compute, period}, anywhere);
+    best.shortage.kind = Shortage::Kind::kTogetherTooSmall;
+    if (cuts) {
+      const HomeShortage missing = shortage_of_homes(home_problem(*cuts, compute), 1);
+      const CostModel& model = segments_.model(missing.device);
+      best.shortage.device = missing.device;
+      best.shortage.resource = model.capacities()[model.parameter_memory()].name;
+      best.shortage.missing = missing.storage;
+    }
+    return best;
+  }
+  best.lower_bound = bracket->infeasible;
+  return best;
+}
+
+// No period at all is long enough: find the device where every prefix ends, and what it lacks for one unit more.
+Shortage RingSolver::shortage() const {
+  Shortage shortage;
+  const Storage storage{.parameters = task_->options.balance == Balance::kNever};
+  if (chain_.end() < segments_.devices() && !task_->options.allow_empty) {
+    shortage.kind = Shortage::Kind::kTooManyDevices;
+    shortage.missing = static_cast<double>(segments_.devices() - chain_.end());
+    return shortage;
+  }
+  int64_t position = 0;
+  for (int64_t d = 0; d < segments_.devices(); ++d) position = segments_.reach(d, position, kLongestPeriod, storage);
+  if (position == chain_.end()) {
+    shortage.kind = Shortage::Kind::kOrders;  // work and memory would fit; pins, cuts, quanta or one unit each do not
+    return shortage;
+  }
+  shortage.kind = Shortage::Kind::kOneDeviceTooSmall;
+  shortage.device = segments_.devices() - 1;
+  position = 0;
+  for (int64_t d = 0; d < segments_.devices(); ++d) {
+    const int64_t reached = segments_.reach(d, position, kLongestPeriod, storage);
+    if (reached == position) {
+      shortage.device = d;
+      break;
+    }
+    position = reached;
+  }
+  const int64_t group = chain_.group_at(std::min(position, chain_.end() - 1));
+  shortage.layer = chain_.head_of(group).layer.name;
+  const int64_t from = std::min(position, chain_.begin_of(group));
+  const Overrun overrun = segments_.overrun(shortage.device, from, chain_.end(), kLongestPeriod, storage);
+  shortage.resource = overrun.resource;
+  shortage.missing = overrun.missing;
+  return shortage;
+}
+
+}  // namespace millrace

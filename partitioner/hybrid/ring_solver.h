@@ -1,0 +1,89 @@
+// One task, solved: cuts and homes of the fastest plan found, and the bound it is measured against.
+//
+//   const RingSolver solver(task, micro_batch);
+//   RingSolution solution = solver.solve();
+//   if (!solution.feasible) explain(solution.shortage);
+//
+// Three exact steps and one that is not:
+//   1. the least period T for which cuts exist when parameters may live anywhere (cut_search.h): the lower bound
+//   2. with links held to T, the least period of the devices, so that a plan limited by a link is still balanced
+//   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
+// When 3 fails, cuts and homes have to be found together: the least period with every parameter at home (exact again),
+// and several periods between the two are tried; the gap to the bound is part of the answer.
+// Borrows the task. Immutable, thread safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/cuts.h"
+#include "partitioner/hybrid/cut_loads.h"
+#include "partitioner/hybrid/cut_search.h"
+#include "partitioner/hybrid/parameter_homes.h"
+#include "partitioner/hybrid/segment_load.h"
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+// What stands in the way of any plan.
+struct Shortage {
+  enum class Kind { kNone, kTooManyDevices, kOneDeviceTooSmall, kTogetherTooSmall, kOrders } kind = Kind::kNone;
+  int64_t device = -1;
+  std::string layer;
+  std::string resource;
+  double missing = 0;
+};
+
+struct RingSolution {
+  bool feasible = false;
+  Shortage shortage;
+  std::vector<int64_t> cuts;  // positions on the chain
+  double compute_period = 0;  // engines are sized for it
+  double period = 0;          // of devices and links
+  double lower_bound = 0;     // no plan of this model has a shorter period
+  Homes homes;
+};
+
+class RingSolver {
+ public:
+  // Fails with kUsage on orders (pins, cuts, batches) that make no sense for the model or the ring.
+  RingSolver(const PlanTask& task, int64_t micro_batch);
+  RingSolver(const RingSolver&) = delete;
+  RingSolver& operator=(const RingSolver&) = delete;
+
+  RingSolution solve() const;
+
+  const Chain& chain() const { return chain_; }
+  const SegmentLoads& segments() const { return segments_; }
+  const std::vector<double>& lifetimes() const { return lifetimes_; }
+  int64_t micro_batch() const { return micro_batch_; }
+
+ private:
+  struct Bracket {
+    double infeasible = 0;
+    double feasible = 0;
+  };
+  std::optional<Bracket> least_period(const Storage& storage) const;
+  double least_compute_period(double link_period, const Storage& storage) const;
+  HomeProblem home_problem(const std::vector<int64_t>& cuts, double period) const;
+  double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
+  std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
+  std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
+  Shortage shortage() const;
+
+  const PlanTask* task_;
+  int64_t micro_batch_;
+  Chain chain_;
+  std::vector<double> lifetimes_;
+  SegmentLoads segments_;
+  CutLoads cut_loads_;
+  std::vector<Link> links_;
+  CutSearch search_;
+  double passes_per_sample_ = 1;     // of parameters stored elsewhere
+  double gradients_per_sample_ = 1;  // and of their gradients
+};
+
+}  // namespace millrace

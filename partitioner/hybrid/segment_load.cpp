@@ -1,0 +1,145 @@
+#include "partitioner/hybrid/segment_load.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace millrace {
+namespace {
+
+void add(ShardDemand& sum, const ShardDemand& part) {
+  sum.seconds += part.seconds;
+  for (size_t i = 0; i < sum.amounts.size(); ++i) sum.amounts[i] += part.amounts[i];
+  sum.parameters += part.parameters;
+}
+
+}  // namespace
+
+SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch,
+                           std::vector<int64_t> windows)
+    : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {}
+
+ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
+  ShardQuestion question;
+  question.node = &chain_->head_of(group);
+  question.blocks = blocks;
+  question.owner = to == chain_->end_of(group);
+  if (question.owner) question.after = chain_->after_of(group);
+  question.micro_batch = micro_batch_;
+  question.window = windows_[static_cast<size_t>(device)];
+  question.lifetime = lifetimes_[static_cast<size_t>(group)];
+  question.period_seconds = period;
+  question.optimizer_slots = task_->options.optimizer.slots();
+  question.arithmetic = task_->options.arithmetic;
+  return question;
+}
+
+ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const {
+  const BlockList blocks = chain_->blocks(group, from, to);
+  return model(device).demand_of(question(device, group, to, period, blocks));
+}
+
+bool SegmentLoads::within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const {
+  if (!(sum.seconds <= period)) return false;
+  const std::span<const NamedAmount> capacities = model(device).capacities();
+  const size_t memory = model(device).parameter_memory();
+  for (size_t i = 0; i < capacities.size(); ++i) {
+    double amount = sum.amounts[i];
+    double capacity = capacities[i].amount;
+    if (i == memory) {
+      if (storage.parameters) amount += sum.parameters;
+      capacity *= storage.share;
+    }
+    if (!(amount <= capacity)) return false;
+  }
+  return true;
+}
+
+ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period) const {
+  ShardDemand sum;
+  if (from >= to) return sum;
+  for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
+    add(sum, shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period));
+  return sum;
+}
+
+bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage) const {
+  return within(device, demand(device, from, to, period), period, storage);
+}
+
+int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const Storage& storage) const {
+  if (from == chain_->end()) return from;
+  ShardDemand sum;
+  int64_t position = from;
+  for (int64_t g = chain_->group_at(from); g < chain_->groups(); ++g) {
+    const int64_t end = chain_->end_of(g);
+    const auto with = [&](int64_t to) {
+      ShardDemand more = sum;
+      add(more, shard(device, g, position, to, period));
+      return more;
+    };
+    const ShardDemand whole = with(end);
+    if (within(device, whole, period, storage)) {
+      sum = whole;
+      position = end;
+      continue;
+    }
+    int64_t low = position;  // fits
+    int64_t high = end;      // does not
+    while (high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      (within(device, with(middle), period, storage) ? low : high) = middle;
+    }
+    return low;
+  }
+  return position;
+}
+
+int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& storage) const {
+  ShardDemand sum;
+  int64_t position = to;
+  while (position > 0) {
+    const int64_t g = chain_->group_at(position - 1);
+    const int64_t begin = chain_->begin_of(g);
+    const auto with = [&](int64_t from) {
+      ShardDemand more = sum;
+      add(more, shard(device, g, from, position, period));
+      return more;
+    };
+    const ShardDemand whole = with(begin);
+    if (within(device, whole, period, storage)) {
+      sum = whole;
+      position = begin;
+      continue;
+    }
+    int64_t low = begin;      // does not fit
+    int64_t high = position;  // fits
+    while (high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      (within(device, with(middle), period, storage) ? high : low) = middle;
+    }
+    return high;
+  }
+  return position;
+}
+
+Overrun SegmentLoads::overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage) const {
+  const ShardDemand sum = demand(device, from, to, period);
+  const std::span<const NamedAmount> capacities = model(device).capacities();
+  Overrun worst;
+  double worst_ratio = 1;
+  const auto consider = [&](std::string_view name, double amount, double capacity) {
+    const double ratio = capacity > 0 ? amount / capacity : std::numeric_limits<double>::infinity();
+    if (amount <= capacity || ratio <= worst_ratio) return;
+    worst_ratio = ratio;
+    worst = {std::string(name), amount - capacity};
+  };
+  consider("seconds", sum.seconds, period);
+  for (size_t i = 0; i < capacities.size(); ++i) {
+    const bool memory = i == model(device).parameter_memory();
+    consider(capacities[i].name, sum.amounts[i] + (memory && storage.parameters ? sum.parameters : 0),
+             capacities[i].amount * (memory ? storage.share : 1));
+  }
+  return worst;
+}
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+// What a stretch of the chain demands of one device, and how far a device can go.
+//
+//   const SegmentLoads loads(chain, task, lifetimes, micro_batch, windows);
+//   if (loads.fits(d, from, to, period)) ...
+//   int64_t furthest = loads.reach(d, from, period);             // the largest `to` that still fits
+//   int64_t nearest = loads.reach_back(d, to, period);           // the smallest `from`
+//
+// Demands add up over the shards of a stretch and never fall as it grows or the period shrinks (cost_model.h), so both
+// reaches are found by walking whole layers and bisecting in the last one: O(layers passed + log units).
+// `Storage` says what the memory must hold besides activations and buffers: the parameters of the stretch, or none of
+// them, when they may be stored elsewhere.
+// Borrows the task's graph and cost models. Immutable, thread safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "partitioner/hybrid/chain.h"
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+struct Storage {
+  bool parameters = false;  // count the stretch's own parameters
+  double share = 1;         // of the parameter memory that may be used
+};
+
+struct Overrun {
+  std::string resource;  // empty: it fits
+  double missing = 0;
+};
+
+class SegmentLoads {
+ public:
+  SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch, std::vector<int64_t> windows);
+
+  const Chain& chain() const { return *chain_; }
+  int64_t devices() const { return static_cast<int64_t>(task_->models.size()); }
+  const CostModel& model(int64_t device) const { return *task_->models[static_cast<size_t>(device)]; }
+
+  bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
+  int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
+  int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}) const;
+  // Sums over a stretch.
+  ShardDemand demand(int64_t device, int64_t from, int64_t to, double period) const;
+  // The resource that a stretch overruns the most, relative to its capacity.
+  Overrun overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
+
+  // The question about blocks of one group that end at position `to`.
+  ShardQuestion question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
+
+ private:
+  ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const;
+  bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
+
+  const Chain* chain_;
+  const PlanTask* task_;
+  std::vector<double> lifetimes_;  // per group
+  int64_t micro_batch_;
+  std::vector<int64_t> windows_;  // per device
+};
+
+}  // namespace millrace

@@ -1,0 +1,100 @@
+#include "partitioner/hybrid/shortage_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+// Rings of more devices than this are not searched for the smallest that would do.
+constexpr int64_t kLargestRing = 4096;
+
+// The same task on a ring of `count` of its first device; nothing when the ring is not uniform.
+std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
+  const std::vector<DeviceEntry>& devices = task.cluster.devices;
+  const bool uniform =
+      std::all_of(devices.begin(), devices.end(), [&](const DeviceEntry& device) { return device.device == devices[0].device; });
+  if (!uniform || !task.options.pins.empty() || !task.options.cuts.empty()) return std::nullopt;
+  PlanTask other = task;
+  const LinkEntry link =
+      task.cluster.links.empty() ? LinkEntry{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs} : task.cluster.links[0];
+  other.cluster = uniform_cluster(devices[0].device, count, link);
+  other.models.assign(static_cast<size_t>(count), task.models[0]);
+  return other;
+}
+
+bool feasible(const PlanTask& task) {
+  const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
+  return RingSolver(task, micro_batch).solve().feasible;
+}
+
+// Doubles until it works, then halves the distance: rings between two that work are taken to work.
+int64_t smallest_count(const PlanTask& task) {
+  auto low = static_cast<int64_t>(task.models.size());
+  if (!resized(task, low)) return 0;
+  int64_t high = low;
+  do {
+    low = high;
+    high = 2 * high;
+    if (high > kLargestRing) return 0;
+  } while (!feasible(*resized(task, high)));
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (feasible(*resized(task, middle)) ? high : low) = middle;
+  }
+  return high;
+}
+
+std::string device_text(const PlanTask& task, int64_t device) {
+  const DeviceEntry& entry = task.cluster.devices[static_cast<size_t>(device)];
+  return fmt::format("device {} ({})", device, entry.device);
+}
+
+}  // namespace
+
+std::string amount_text(std::string_view resource, double amount) {
+  if (resource == "bram_bits") return fmt::format("{:.2f} Mb of on-chip memory", amount / 1e6);
+  if (resource == "memory_bytes") return fmt::format("{:.2f} GB of memory", amount / 1e9);
+  if (resource == "dram_bytes") return fmt::format("{:.2f} GB of off-chip memory", amount / 1e9);
+  if (resource == "dsp") return fmt::format("{:.0f} DSP slices", std::min(amount, 1e15));
+  if (resource == "lut") return fmt::format("{:.0f} LUTs", std::min(amount, 1e15));
+  if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::min(amount, 1e15));
+  if (resource == "seconds") return fmt::format("{:.3g} s per image", amount);
+  return fmt::format("{:.4g} of {}", amount, resource);
+}
+
+Reason reason_of(const PlanTask& task, const Shortage& shortage) {
+  Reason reason;
+  reason.device = shortage.device;
+  reason.resource = shortage.resource;
+  reason.missing = shortage.missing;
+  const auto devices = static_cast<int64_t>(task.models.size());
+  const std::string& model = task.graph->model().name;
+  switch (shortage.kind) {
+    case Shortage::Kind::kNone: reason.text = "no micro-batch divides the mini-batch into enough pieces for the ring"; return reason;
+    case Shortage::Kind::kTooManyDevices:
+      reason.text =
+          fmt::format("{} has {} parts to share out, {} fewer than there are devices; use a smaller ring, or let devices stay empty", model,
+                      devices - static_cast<int64_t>(shortage.missing), static_cast<int64_t>(shortage.missing));
+      return reason;
+    case Shortage::Kind::kOrders:
+      reason.text = task.options.pins.empty() && task.options.cuts.empty()
+                        ? fmt::format("no cuts give every one of {} devices a part that its channel granularity allows", devices)
+                        : "the pins and cuts given leave some device without work, or with more than it can hold; drop or move one";
+      return reason;
+    case Shortage::Kind::kOneDeviceTooSmall:
+      reason.text = fmt::format("{} lacks {} for layer \"{}\" and what follows", device_text(task, shortage.device),
+                                amount_text(shortage.resource, shortage.missing), shortage.layer);
+      break;
+    case Shortage::Kind::kTogetherTooSmall:
+      reason.text = fmt::format("{} lacks {} for parameters and activations, and no device upstream has room",
+                                device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing));
+      break;
+  }
+  reason.smallest_count = smallest_count(task);
+  if (reason.smallest_count > 0) reason.text += fmt::format("; {} {} would do", reason.smallest_count, task.cluster.devices.front().device);
+  return reason;
+}
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+#include "partitioner/planning/planning.h"
+
+#include <array>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::pair<Strategy, std::string_view>, 4> kStrategies{
+    {{Strategy::kHybrid, "hybrid"}, {Strategy::kLayer, "layer"}, {Strategy::kModel, "model"}, {Strategy::kData, "data"}}};
+
+}  // namespace
+
+std::string_view name_of(Strategy strategy) {
+  for (const auto& [known, name] : kStrategies)
+    if (known == strategy) return name;
+  return "";
+}
+
+Strategy strategy_from(std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [strategy, known] : kStrategies) {
+    if (known == name) return strategy;
+    names.emplace_back(known);
+  }
+  fail(ErrorCode::kUsage, "\"{}\" is not a strategy{}", name, suggestion(name, names));
+}
+
+}  // namespace millrace

@@ -1,0 +1,292 @@
+#include "partitioner/planning/summary.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/plan/cuts.h"
+#include "core/plan/flows.h"
+
+namespace millrace {
+namespace {
+
+double amount_of(const std::vector<NamedAmount>& amounts, std::string_view name) {
+  for (const NamedAmount& amount : amounts)
+    if (amount.name == name) return amount.amount;
+  return 0;
+}
+
+const std::vector<NamedAmount>& budget_of(const Plan& plan, const std::string& device) {
+  static const std::vector<NamedAmount> nothing;
+  for (const DeviceBudget& budget : plan.budgets)
+    if (budget.device == device) return budget.amounts;
+  return nothing;
+}
+
+// What parameters share a memory with: the name after "parameter_".
+constexpr std::string_view kParameterPrefix = "parameter_";
+
+double parameter_storage_of(const Shard& shard) {
+  for (const NamedAmount& amount : shard.resources)
+    if (amount.name.starts_with(kParameterPrefix)) return amount.amount;
+  return 0;
+}
+
+int64_t units_per_image(const Node& node, StreamingUnit unit, Phase phase) {
+  if (unit == StreamingUnit::kSample) return 1;
+  return phase == Phase::kErrorBack ? node.input_shapes[0].height : node.output.height;
+}
+
+double macs_of(const Node& node, Phase phase) {
+  switch (phase) {
+    case Phase::kForward: return static_cast<double>(node.work.forward_macs);
+    case Phase::kErrorBack: return static_cast<double>(node.work.error_back_macs);
+    case Phase::kParameterGradient: return static_cast<double>(node.work.parameter_gradient_macs);
+  }
+  return 0;
+}
+
+// The share of a layer's weight that the blocks hold, which is their share of its work.
+double share_of(const Graph& graph, int64_t node, const std::vector<Block>& blocks) {
+  const LayerExtent extent = extent_of(graph, graph.node(node).group);
+  double pairs = 0;
+  for (const Block& block : blocks) {
+    const int64_t inputs = extent.conv_groups > 1 ? extent.inputs / extent.conv_groups : block.inputs.size();
+    pairs += static_cast<double>(inputs) * static_cast<double>(block.outputs.size());
+  }
+  return pairs / (static_cast<double>(extent.inputs) / static_cast<double>(extent.conv_groups) * static_cast<double>(extent.outputs));
+}
+
+SegmentPart part_of(const Graph& graph, const Group& group, int64_t node, const Shard& shard) {
+  const LayerExtent extent = extent_of(graph, graph.node(node).group);
+  SegmentPart part{.layer = shard.layer, .split = group.split, .begin = 0, .end = static_cast<double>(extent.inputs)};
+  if (shard.blocks.empty()) return part;
+  const Block& first = shard.blocks.front();
+  const Block& last = shard.blocks.back();
+  if (group.split == Split::kOutputChannels || extent.conv_groups > 1) {
+    part.begin = static_cast<double>(first.outputs.begin);
+    part.end = static_cast<double>(last.outputs.end);
+    return part;
+  }
+  const auto outputs = static_cast<double>(extent.outputs);
+  part.begin = static_cast<double>(first.inputs.begin) + static_cast<double>(first.outputs.begin) / outputs;
+  part.end = static_cast<double>(last.inputs.end - 1) + static_cast<double>(last.outputs.end) / outputs;
+  return part;
+}
+
+class Summarizer {
+ public:
+  Summarizer(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph) {}
+
+  PlanSummary run() {
+    begin_devices();
+    for (const Group& group : plan_.groups)
+      for (const int64_t shard : group.shards) add_shard(group, plan_.shards[static_cast<size_t>(shard)]);
+    add_homes();
+    add_links();
+    find_period();
+    add_rates();
+    return std::move(summary_);
+  }
+
+ private:
+  void begin_devices() {
+    for (size_t d = 0; d < plan_.cluster.devices.size(); ++d) {
+      const DeviceEntry& entry = plan_.cluster.devices[d];
+      const std::vector<NamedAmount>& budget = budget_of(plan_, entry.device);
+      DeviceFigures device;
+      device.index = static_cast<int64_t>(d);
+      device.name = entry.name;
+      device.device = entry.device;
+      device.dsp_capacity = amount_of(budget, "dsp_device");
+      device.lut_capacity = amount_of(budget, "lut");
+      device.ff_capacity = amount_of(budget, "ff");
+      device.bram_capacity_bits = amount_of(budget, "bram_bits");
+      device.bram_block_capacity = amount_of(budget, "bram36");
+      device.memory_capacity = amount_of(budget, "memory_bytes");
+      device.off_chip_capacity = amount_of(budget, "dram_bytes");
+      summary_.devices.push_back(std::move(device));
+    }
+    dedicated_seconds_.resize(summary_.devices.size());
+    macs_.resize(summary_.devices.size());
+  }
+
+  void add_shard(const Group& group, const Shard& shard) {
+    const int64_t index = graph_.index_of(shard.layer);
+    const Node& node = graph_.node(index);
+    DeviceFigures& device = summary_.devices[static_cast<size_t>(shard.device)];
+    device.segment.push_back(part_of(graph_, group, index, shard));
+    ShardFigures figures{.layer = shard.layer, .resources = {}};
+    const double share = share_of(graph_, index, shard.blocks);
+    double slowest = 0;
+    const double dsp_used = amount_of(shard.resources, "dsp");
+    double multipliers = 0;
+    for (const PhaseEngine& engine : shard.phases) {
+      const double seconds =
+          1e-12 * static_cast<double>(engine.picoseconds_per_unit) * static_cast<double>(units_per_image(node, shard.unit, engine.phase));
+      const auto phase = static_cast<size_t>(engine.phase);
+      figures.seconds[phase] = seconds;
+      figures.dsp[phase] = static_cast<double>(engine.multipliers);
+      figures.macs += share * macs_of(node, engine.phase);
+      multipliers += static_cast<double>(engine.multipliers);
+      if (engine.multipliers > 0) {
+        slowest = std::max(slowest, seconds);
+      } else {
+        device.seconds_per_image += seconds;
+      }
+      timed_ = true;
+    }
+    for (double& dsp : figures.dsp) dsp = multipliers > 0 ? dsp / multipliers * dsp_used : 0;
+    auto& dedicated = dedicated_seconds_[static_cast<size_t>(shard.device)];
+    dedicated = std::max(dedicated, slowest);
+    macs_[static_cast<size_t>(shard.device)] += figures.macs;
+    device.dsp += dsp_used;
+    device.lut += amount_of(shard.resources, "lut");
+    device.ff += amount_of(shard.resources, "ff");
+    device.bram_bits += amount_of(shard.resources, "bram_bits");
+    device.bram_blocks += amount_of(shard.resources, "bram36");
+    device.memory += amount_of(shard.resources, "memory_bytes");
+    device.off_chip_bytes += amount_of(shard.resources, "dram_bytes");
+    device.off_chip_parameters = device.off_chip_parameters || amount_of(shard.resources, "dram_bytes") > 0;
+    figures.parameter_storage = parameter_storage_of(shard);
+    for (const NamedAmount& amount : shard.resources)
+      if (!amount.name.starts_with(kParameterPrefix)) figures.resources.push_back(amount);
+    int64_t elements = 0;
+    for (const Block& block : shard.blocks) elements += weight_elements(graph_, index, block);
+    if (elements > 0) storage_per_element_[{shard.layer, shard.device}] = figures.parameter_storage / static_cast<double>(elements);
+    device.shards.push_back(std::move(figures));
+  }
+
+  // The weight is the first parameter of a layer that computes; what follows it is part of the shard's own resources.
+  bool is_weight(const ParameterHome& home) const {
+    const Node& node = graph_.node(graph_.index_of(home.layer));
+    return node.computes && !node.parameters.empty() && node.parameters.front().tensor == home.tensor;
+  }
+
+  void add_homes() {
+    for (const ParameterHome& home : plan_.homes) {
+      double storage = 0;
+      if (is_weight(home)) {
+        const auto found = storage_per_element_.find({home.layer, home.user});
+        if (found != storage_per_element_.end()) storage = found->second * static_cast<double>(home.count);
+      }
+      DeviceFigures& device = summary_.devices[static_cast<size_t>(home.home)];
+      (device.bram_capacity_bits > 0 ? device.bram_bits : device.memory) += storage;
+      if (home.home == home.user) continue;
+      summary_.homes.push_back(
+          {home.layer, home.offset, home.offset + home.count, home.home, home.user, device.bram_capacity_bits > 0 ? storage : 8 * storage});
+    }
+    for (DeviceFigures& device : summary_.devices) {
+      if (device.bram_capacity_bits > 0) device.memory_fraction = device.bram_bits / device.bram_capacity_bits;
+      if (device.memory_capacity > 0) device.memory_fraction = device.memory / device.memory_capacity;
+      summary_.storage_bits += device.bram_bits + 8 * (device.memory + device.off_chip_bytes);
+    }
+  }
+
+  void add_links() {
+    for (const Link& link : plan_.links) summary_.links.push_back({.from = link.from, .to = link.to});
+    const auto batch = static_cast<double>(plan_.mini_batch);
+    for (const Flow& flow : plan_.flows) {
+      LinkFigures& link = summary_.links[static_cast<size_t>(flow.link)];
+      const double passes = static_cast<double>(flow.elements_per_pass) * static_cast<double>(flow.passes_per_mini_batch);
+      const auto element = static_cast<double>(bits_of(flow.wire));
+      const double bits = element * (static_cast<double>(flow.elements_per_sample) + passes / batch);
+      (flow.direction == Direction::kForward ? link.forward_bits_per_image : link.backward_bits_per_image) += bits;
+      link.parameter_bits_per_image += element * passes / batch;
+    }
+    for (size_t i = 0; i < plan_.links.size(); ++i) {
+      const Link& link = plan_.links[i];
+      LinkFigures& figures = summary_.links[i];
+      const double sum = figures.forward_bits_per_image + figures.backward_bits_per_image;
+      figures.seconds_per_image = std::max(figures.forward_bits_per_image / static_cast<double>(link.forward_bits_per_second),
+                                           figures.backward_bits_per_image / static_cast<double>(link.backward_bits_per_second));
+      if (link.shared_bits_per_second > 0)
+        figures.seconds_per_image = std::max(figures.seconds_per_image, sum / static_cast<double>(link.shared_bits_per_second));
+      summary_.communication_bits += sum * batch;
+    }
+  }
+
+  void find_period() {
+    if (!timed_) fail(ErrorCode::kMalformed, "the plan carries no engine times, so nothing can be said about its speed; plan it anew");
+    for (DeviceFigures& device : summary_.devices) {
+      device.seconds_per_image = std::max(device.seconds_per_image, dedicated_seconds_[static_cast<size_t>(device.index)]);
+      if (device.seconds_per_image <= summary_.seconds_per_image) continue;
+      summary_.seconds_per_image = device.seconds_per_image;
+      summary_.bottleneck = {"device", device.index};
+    }
+    for (const LinkFigures& link : summary_.links) {
+      if (link.seconds_per_image <= summary_.seconds_per_image) continue;
+      summary_.seconds_per_image = link.seconds_per_image;
+      summary_.bottleneck = {"link", link.from};
+    }
+  }
+
+  // What draining at each update adds to a mini-batch, in micro-batches of the slowest stage.
+  double drained_micro_batches() const {
+    if (!drains(plan_.alignment)) return 0;
+    const auto bubble = static_cast<double>(plan_.windows.front() - 1);
+    return plan_.alignment == Alignment::kZeroBubble ? bubble / 3 : bubble;  // gradients fill two thirds of it
+  }
+
+  void add_rates() {
+    const double period = summary_.seconds_per_image;
+    const auto n = static_cast<double>(plan_.micro_batches());
+    const double pace = n / (n + drained_micro_batches());  // 1 where the pipeline stays full
+    summary_.images_per_second = pace / period;
+    summary_.optimality_gap = plan_.optimality_gap;
+    if (plan_.lower_bound_seconds_per_image > 0) summary_.lower_bound_images_per_second = pace / plan_.lower_bound_seconds_per_image;
+    summary_.in_flight_samples = plan_.windows.front() * plan_.micro_batch;
+
+    const Graph::Macs macs = graph_.macs();
+    const double counted = 3 * static_cast<double>(macs.conv + macs.rnn);
+    const auto devices = static_cast<double>(summary_.devices.size());
+    summary_.gops_per_device = 2e-9 * counted * summary_.images_per_second / devices;
+    double watts = 0;
+    bool all_known = true;
+    double peak = 0;
+    double done = 0;
+    double idle = 0;
+    for (DeviceFigures& device : summary_.devices) {
+      const std::vector<NamedAmount>& budget = budget_of(plan_, device.device);
+      const double device_macs = macs_[static_cast<size_t>(device.index)];
+      const double engine_rate = amount_of(budget, "multipliers") * amount_of(budget, "clock_hz");
+      if (engine_rate > 0) {
+        device.idle_fraction = 1 - pace * device_macs / (engine_rate * period);
+      } else {
+        device.idle_fraction = 1 - pace * device.seconds_per_image / period;
+      }
+      device.idle_fraction = std::clamp(device.idle_fraction, 0.0, 1.0);
+      idle += device.idle_fraction;
+      device.watts = amount_of(budget, "watts_idle") + amount_of(budget, "watts_per_gops") * summary_.gops_per_device;
+      all_known = all_known && device.watts > 0;
+      watts += device.watts;
+      const double device_peak = amount_of(budget, "macs_per_second");
+      peak += device_peak;
+      done += device_macs * summary_.images_per_second;
+    }
+    summary_.idle_fraction = idle / devices;
+    summary_.flop_utilisation = peak > 0 ? done / peak : 0;
+    if (all_known && watts > 0) summary_.gops_per_joule = summary_.gops_per_device * devices / watts;
+    for (LinkFigures& link : summary_.links) {
+      link.gbps = 1e-9 * std::max(link.forward_bits_per_image, link.backward_bits_per_image) * summary_.images_per_second;
+      link.gbps_both = 1e-9 * (link.forward_bits_per_image + link.backward_bits_per_image) * summary_.images_per_second;
+      summary_.max_link_gbps = std::max(summary_.max_link_gbps, link.gbps);
+      summary_.max_link_gbps_both = std::max(summary_.max_link_gbps_both, link.gbps_both);
+    }
+    summary_.communication_gbps = 1e-9 * summary_.communication_bits / static_cast<double>(plan_.mini_batch) * summary_.images_per_second;
+  }
+
+  const Plan& plan_;
+  const Graph& graph_;
+  PlanSummary summary_;
+  bool timed_ = false;
+  std::vector<double> dedicated_seconds_;
+  std::vector<double> macs_;
+  std::map<std::pair<std::string, int64_t>, double> storage_per_element_;
+};
+
+}  // namespace
+
+PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(plan, graph).run(); }
+
+}  // namespace millrace
