@@ -2,6 +2,8 @@
 # with its headers and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
 # millrace_test(NAME DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
 # ctest test by test.
+# millrace_embedded_documents(LIBRARY CONSTANT): the .textproto files of this folder, one after the other, as the C string
+# millrace::CONSTANT inside the library.
 include(GNUInstallDirs)
 set(MILLRACE_GENERATED_FOLDER ${CMAKE_BINARY_DIR}/generated)
 set(MILLRACE_INSTALLED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
@@ -52,6 +54,10 @@ endfunction()
 function(millrace_test NAME)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(NOT sources)
+    message(WARNING "${CMAKE_CURRENT_SOURCE_DIR} has no test sources")
+    return()
+  endif()
   add_executable(test_${NAME} ${sources})
   list(TRANSFORM ARG_DEPENDS PREPEND millrace_)
   target_link_libraries(test_${NAME} PRIVATE ${ARG_DEPENDS} millrace_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
@@ -60,4 +66,18 @@ function(millrace_test NAME)
     set(ARG_TIMEOUT 300)
   endif()
   gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
+endfunction()
+
+function(millrace_embedded_documents LIBRARY CONSTANT)
+  file(GLOB documents CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.textproto)
+  list(SORT documents)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${documents})
+  set(text "")
+  foreach(document ${documents})
+    file(READ ${document} one)
+    string(APPEND text "${one}")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${CONSTANT}.cpp @ONLY
+       CONTENT "namespace millrace {\nextern const char* const @CONSTANT@;\nconst char* const @CONSTANT@ = R\"documents(@text@)documents\";\n}  // namespace millrace\n")
+  target_sources(millrace_${LIBRARY} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${CONSTANT}.cpp)
 endfunction()
