@@ -10,57 +10,13 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/zoo.h"
+#include "deploy/command/text_table.h"
 
 namespace millrace {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Columns as wide as their widest cell; the first `left` columns are text and lean left, the others are numbers.
-class Table {
- public:
-  Table(std::vector<std::string> head, size_t left) : left_(left) { rows_.push_back(std::move(head)); }
-
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  // A line of dashes before the next row.
-  void rule() { rules_.push_back(rows_.size()); }
-
-  std::string text() const {
-    std::vector<size_t> widths(rows_[0].size(), 0);
-    for (const auto& row : rows_)
-      for (size_t column = 0; column < row.size(); ++column) widths[column] = std::max(widths[column], row[column].size());
-    std::string text;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      if (i == 1 || std::find(rules_.begin(), rules_.end(), i) != rules_.end()) text += ruler(widths);
-      std::string line;
-      for (size_t column = 0; column < rows_[i].size(); ++column)
-        line += column < left_ ? fmt::format("{:<{}}  ", rows_[i][column], widths[column])
-                               : fmt::format("{:>{}}  ", rows_[i][column], widths[column]);
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  static std::string ruler(const std::vector<size_t>& widths) {
-    size_t length = 2 * (widths.size() - 1);
-    for (const size_t width : widths) length += width;
-    return std::string(length, '-') + "\n";
-  }
-
-  std::vector<std::vector<std::string>> rows_;
-  std::vector<size_t> rules_;
-  size_t left_;
-};
-
-// 1076634144 -> "1,076,634,144"; nothing for 0, so that what costs stands out.
-std::string grouped(int64_t number) {
-  if (number == 0) return "-";
-  std::string digits = fmt::format("{}", number);
-  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, 1, ',');
-  return digits;
-}
 
 void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 std::string json_text(const Json& json) { return json.dump(2) + "\n"; }
@@ -84,7 +40,7 @@ Json json_of(const Graph& graph) {
 }
 
 std::string table_of(const Graph& graph) {
-  Table table({"layer", "operation", "output", "parameters", "FP MACs", "EB MACs  ", "PG MACs"}, 3);
+  TextTable table({"layer", "operation", "output", "parameters", "FP MACs", "EB MACs  ", "PG MACs"}, 3);
   Work total;
   bool error_without_reader = false;
   for (const Node& node : graph.nodes()) {
@@ -112,7 +68,7 @@ std::string table_of(const Graph& graph) {
 
 int list_models(bool json) {
   Json models = Json::array();
-  Table table({"model", "input", "what it is", "parameters", "FP MACs"}, 3);
+  TextTable table({"model", "input", "what it is", "parameters", "FP MACs"}, 3);
   for (const std::string& name : zoo_names()) {
     const Graph graph(zoo_model(name));
     const Graph::Macs macs = graph.macs();
