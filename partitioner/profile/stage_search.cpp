@@ -1,0 +1,203 @@
+#include "partitioner/profile/stage_search.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "partitioner/profile/replication.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kBitsPerByte = 8;
+
+bool all_equal(const std::vector<double>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+// Copies of the parameters (their gradient counts as one) and of the activations that a device holds.
+struct Copies {
+  double parameters = 2;
+  double activations = 1;
+};
+Copies copies_of(MemoryRule rule, int64_t in_flight) {
+  const auto flight = static_cast<double>(in_flight);
+  switch (rule) {
+    case MemoryRule::kOneForwardOneBackward: return {2, flight};
+    case MemoryRule::kStash: return {flight + 1, flight};
+    case MemoryRule::kSum: break;
+  }
+  return {2, 1};
+}
+
+}  // namespace
+
+std::vector<double> memory_order(const CutSpace& cuts) {
+  std::vector<double> order;
+  for (size_t cut = 0; cut < cuts.seconds.size(); ++cut) order.push_back(2 * cuts.parameter_bytes[cut] + cuts.activation_bytes[cut]);
+  return order;
+}
+
+StageSearch::StageSearch(const CutSpace& cuts, const StageTask& task)
+    : cuts_(cuts),
+      task_(task),
+      equal_devices_(all_equal(task.speeds) && all_equal(task.link_gbps)),
+      most_replicas_(task.replicate ? std::numeric_limits<int64_t>::max() : 1),
+      memory_key_(memory_order(cuts)) {
+  for (const double gbps : task.link_gbps) seconds_per_byte_.push_back(2 * kBitsPerByte / (gbps * 1e9));  // there and back
+}
+
+double StageSearch::stage_seconds(const StageCut& stage, int64_t remaining, int64_t used) const {
+  const auto begin = static_cast<size_t>(stage.begin);
+  const auto end = static_cast<size_t>(stage.end);
+  const auto device = static_cast<size_t>(used - remaining);
+  const double speed = task_.speeds.empty() ? 1 : task_.speeds[device];
+  double compute = (cuts_.seconds[end] - cuts_.seconds[begin]) / speed;
+  if (stage.replicas > 1)
+    compute =
+        replicated_seconds(compute, cuts_.parameter_bytes[end] - cuts_.parameter_bytes[begin], stage.replicas, 2 / seconds_per_byte_[0]);
+  if (task_.objective == StageObjective::kCompute) return compute;
+  double transfers = 0;
+  const bool one_for_all = seconds_per_byte_.size() == 1;
+  if (stage.begin > 0) transfers += cuts_.crossing_bytes[begin] * seconds_per_byte_[one_for_all ? 0 : device - 1];
+  if (stage.end < cuts_.last()) transfers += cuts_.crossing_bytes[end] * seconds_per_byte_[one_for_all ? 0 : device];
+  return task_.objective == StageObjective::kMax ? std::max(compute, transfers) : compute + transfers;
+}
+
+double StageSearch::stage_memory(const StageCut& stage, int64_t remaining) const {
+  const Copies copies = copies_of(task_.memory_rule, micro_batches_in_flight(remaining, stage.replicas));
+  const auto begin = static_cast<size_t>(stage.begin);
+  const auto end = static_cast<size_t>(stage.end);
+  return copies.parameters * (cuts_.parameter_bytes[end] - cuts_.parameter_bytes[begin]) +
+         copies.activations * (cuts_.activation_bytes[end] - cuts_.activation_bytes[begin]);
+}
+
+void StageSearch::start(Tables& tables) const {
+  tables.best.assign(1, std::vector<double>(static_cast<size_t>(cuts_.size()), kInfinity));
+  tables.best[0].back() = 0;
+  tables.choices.assign(1, {});
+}
+
+void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t used) const {
+  const auto remaining = static_cast<int64_t>(tables.best.size());
+  std::vector<double> row(static_cast<size_t>(cuts_.size()), kInfinity);
+  std::vector<Choice> choices(row.size());
+  const bool time_alone = aim == Aim::kSeconds;
+  const bool memory_alone = aim == Aim::kMemoryAlone;
+  const std::vector<double>& amount = memory_alone ? memory_key_ : cuts_.seconds;
+  const double speed = memory_alone || task_.speeds.empty() ? 1 : task_.speeds[static_cast<size_t>(used - remaining)];
+  for (int64_t begin = 0; begin < cuts_.last(); ++begin) {
+    double best = kInfinity;
+    Choice choice;
+    for (int64_t replicas = 1; replicas <= std::min(remaining, most_replicas_); ++replicas) {
+      const std::vector<double>& rest = tables.best[static_cast<size_t>(remaining - replicas)];
+      const double rate = memory_alone ? 1 : speed * static_cast<double>(replicas);
+      // On the last devices, only everything that is left will do.
+      for (int64_t end = remaining == replicas ? cuts_.last() : begin + 1; end <= cuts_.last(); ++end) {
+        const double least = (amount[static_cast<size_t>(end)] - amount[static_cast<size_t>(begin)]) / rate;
+        if (memory_alone ? least > limits.memory || least >= best : least > limits.seconds || (time_alone && least >= best)) break;
+        const double behind = rest[static_cast<size_t>(end)];
+        if (behind >= best || !cuts_.precedes(begin, end)) continue;
+        const StageCut stage{begin, end, replicas};
+        const double memory = memory_alone || limits.memory < kInfinity || aim == Aim::kMemory ? stage_memory(stage, remaining) : 0;
+        if (memory > limits.memory) continue;
+        double value = 0;
+        if (memory_alone) {
+          value = std::max(memory, behind);
+        } else {
+          const double seconds = stage_seconds(stage, remaining, used);
+          if (seconds > limits.seconds) continue;
+          if (aim == Aim::kSeconds) value = std::max(seconds, behind);
+          if (aim == Aim::kMemory) value = std::max(memory, behind);
+          if (aim == Aim::kTraffic) {
+            const double parameters = cuts_.parameter_bytes[static_cast<size_t>(end)] - cuts_.parameter_bytes[static_cast<size_t>(begin)];
+            const double crossing = begin == 0 ? 0 : cuts_.crossing_bytes[static_cast<size_t>(begin)];
+            value = 2 * crossing + 2 * static_cast<double>(replicas - 1) * parameters + behind;
+          }
+        }
+        if (value >= best) continue;
+        best = value;
+        choice = {static_cast<int32_t>(end), static_cast<int32_t>(replicas)};
+      }
+    }
+    row[static_cast<size_t>(begin)] = best;
+    choices[static_cast<size_t>(begin)] = choice;
+  }
+  tables.best.push_back(std::move(row));
+  tables.choices.push_back(std::move(choices));
+}
+
+StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* keep) const {
+  Found found;
+  Tables tables;
+  const int64_t fewest = task_.exactly ? task_.devices : 1;
+  // Equal devices: one table holds the answers for every number of them. Else the numbering shifts with the number used.
+  const bool one_table = equal_devices_ || aim == Aim::kMemoryAlone;
+  for (int64_t used = one_table ? task_.devices : fewest; used <= task_.devices; ++used) {
+    start(tables);
+    while (static_cast<int64_t>(tables.best.size()) <= used) add_row(tables, aim, limits, used);
+    bool better = false;
+    for (int64_t count = one_table ? fewest : used; count <= used; ++count) {
+      const double value = tables.best[static_cast<size_t>(count)][0];
+      if (value >= found.value) continue;
+      found = {value, count, used};
+      better = true;
+    }
+    if (better && keep != nullptr) *keep = one_table ? std::move(tables) : tables;
+  }
+  return found;
+}
+
+StageAnswer StageSearch::read(const Tables& tables, int64_t used, int64_t run) const {
+  StageAnswer answer;
+  answer.devices = used;
+  int64_t begin = 0;
+  for (int64_t remaining = used; remaining > 0;) {
+    const Choice& choice = tables.choices[static_cast<size_t>(remaining)][static_cast<size_t>(begin)];
+    const StageCut stage{begin, choice.end, choice.replicas};
+    answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, run));
+    answer.memory_bytes = std::max(answer.memory_bytes, stage_memory(stage, remaining));
+    answer.stages.push_back(stage);
+    begin = choice.end;
+    remaining -= choice.replicas;
+  }
+  return answer;
+}
+
+// Differences of sums are not equal to the last bit where their terms are.
+double StageSearch::slack() const {
+  const double slowest = task_.speeds.empty() ? 1 : *std::min_element(task_.speeds.begin(), task_.speeds.end());
+  return 1e-13 * cuts_.seconds.back() / slowest;
+}
+
+std::optional<StageAnswer> StageSearch::fastest(double at_most) {
+  Limits limits;
+  limits.seconds = at_most + slack();
+  if (task_.memory_bytes > 0) limits.memory = task_.memory_bytes;
+  const Found quickest = search(Aim::kSeconds, limits, nullptr);
+  if (quickest.value == kInfinity) return std::nullopt;
+  limits.seconds = quickest.value * (1 + 1e-15) + slack();
+  limits.memory = search(Aim::kMemory, limits, nullptr).value;
+  Tables tables;
+  const Found found = search(Aim::kTraffic, limits, &tables);
+  return read(tables, found.used, found.table);
+}
+
+std::optional<StageAnswer> StageSearch::least_full() {
+  Tables tables;
+  const Found found = search(Aim::kMemoryAlone, {}, &tables);
+  if (found.value == kInfinity) return std::nullopt;
+  return read(tables, found.used, found.table);
+}
+
+int64_t StageSearch::smallest_count(int64_t most) {
+  Tables tables;
+  start(tables);
+  for (int64_t count = 1; count <= most; ++count) {
+    add_row(tables, Aim::kMemoryAlone, {kInfinity, task_.memory_bytes}, count);
+    if (tables.best.back()[0] <= task_.memory_bytes) return count;
+  }
+  return 0;
+}
+
+}  // namespace millrace

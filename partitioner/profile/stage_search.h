@@ -1,0 +1,89 @@
+// The dynamic program behind stage_partition.h. Internal to partitioner/profile.
+//
+//   StageSearch search(cuts, task);
+//   if (const auto answer = search.fastest()) for (const StageCut& stage : answer->stages) ...
+//
+// best[w][c]: the best way to put everything behind cut c on the last w devices used. Walked from the last stage to the first,
+// because what a stage holds in memory depends on how many devices follow it. Three passes: the fastest, of these the least
+// full, of these the least traffic; a pass keeps to what the ones before it found.
+// Borrows cuts and task.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "partitioner/profile/cut_space.h"
+#include "partitioner/profile/stage_partition.h"
+
+namespace millrace {
+
+struct StageCut {
+  int64_t begin = 0;  // cuts
+  int64_t end = 0;
+  int64_t replicas = 1;
+};
+
+struct StageAnswer {
+  std::vector<StageCut> stages;
+  double seconds = 0;  // of the slowest stage
+  double memory_bytes = 0;
+  int64_t devices = 0;  // used
+};
+
+class StageSearch {
+ public:
+  StageSearch(const CutSpace& cuts, const StageTask& task);
+
+  // Nothing when no way fits. `at_most`: nothing slower need be found.
+  std::optional<StageAnswer> fastest(double at_most = std::numeric_limits<double>::infinity());
+  // The way whose fullest device is least full, whatever its time and the task's limit; cuts must be in the order of
+  // memory_order(). `devices_used` as in the task.
+  std::optional<StageAnswer> least_full();
+  // The smallest number of devices, up to `most`, on which everything fits; 0: none. Cuts as for least_full().
+  int64_t smallest_count(int64_t most);
+
+  // A stage on the last `remaining` of `used` devices, of which it takes `replicas`.
+  double stage_seconds(const StageCut& stage, int64_t remaining, int64_t used) const;
+  double stage_memory(const StageCut& stage, int64_t remaining) const;
+
+ private:
+  enum class Aim { kSeconds, kMemory, kTraffic, kMemoryAlone };
+  struct Limits {
+    double seconds = std::numeric_limits<double>::infinity();
+    double memory = std::numeric_limits<double>::infinity();
+  };
+  struct Choice {
+    int32_t end = -1;
+    int32_t replicas = 0;
+  };
+  // Tables by devices remaining, then by cut.
+  struct Tables {
+    std::vector<std::vector<double>> best;
+    std::vector<std::vector<Choice>> choices;
+  };
+  struct Found {
+    double value = std::numeric_limits<double>::infinity();
+    int64_t used = 0;
+    int64_t table = 0;  // the run it came from
+  };
+
+  void start(Tables& tables) const;
+  void add_row(Tables& tables, Aim aim, const Limits& limits, int64_t used) const;
+  Found search(Aim aim, const Limits& limits, Tables* keep) const;
+  StageAnswer read(const Tables& tables, int64_t used, int64_t run) const;
+  double slack() const;
+
+  const CutSpace& cuts_;
+  const StageTask& task_;
+  bool equal_devices_ = true;  // and links
+  int64_t most_replicas_ = 1;
+  std::vector<double> seconds_per_byte_;  // per link
+  std::vector<double> memory_key_;        // never more than what any stage's memory grows by
+};
+
+// The amount by which cuts must be ordered for the searches over memory alone.
+std::vector<double> memory_order(const CutSpace& cuts);
+
+}  // namespace millrace
