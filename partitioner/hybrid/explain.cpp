@@ -1,0 +1,179 @@
+#include "partitioner/hybrid/explain.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/shortage_text.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kLongestWhatIf = 1;  // seconds a plan may have taken for what-ifs to be worth planning
+
+// "2.35 ms"
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+std::string change_text(double before, double after) {
+  return fmt::format("{:.4g} images/s ({:+.1f}%)", after, 100 * (after / before - 1));
+}
+
+std::string limit_text(const PlanTask& task, const PlanSummary& summary) {
+  const auto index = static_cast<size_t>(summary.bottleneck.index);
+  if (summary.bottleneck.kind == "link") {
+    const LinkFigures& link = summary.links[index];
+    const LinkEntry& entry = task.cluster.links[index];
+    const bool shared = entry.shared_gbps > 0 && (link.forward_bits_per_image + link.backward_bits_per_image) / (entry.shared_gbps * 1e9) >=
+                                                     link.seconds_per_image * (1 - 1e-9);
+    return fmt::format(
+        "the link from device {} to {} sets the pace: {:.4g} Mb forward and {:.4g} Mb back per image take {} at {:.4g} Gb/s{}", link.from,
+        link.to, link.forward_bits_per_image / 1e6, link.backward_bits_per_image / 1e6, time_text(link.seconds_per_image),
+        shared ? entry.shared_gbps : std::min(entry.forward_gbps, entry.backward_gbps),
+        shared ? " for both directions together" : " per direction");
+  }
+  const DeviceFigures& device = summary.devices[index];
+  std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per image", device.index, device.device,
+                                 time_text(device.seconds_per_image));
+  if (device.dsp_capacity > 0) text += fmt::format(" with {:.0f} of {:.0f} DSP slices in engines", device.dsp, device.dsp_capacity);
+  return text;
+}
+
+std::string memory_text(const PlanSummary& summary) {
+  const auto fullest = std::max_element(summary.devices.begin(), summary.devices.end(), [](const DeviceFigures& a, const DeviceFigures& b) {
+    return a.memory_fraction < b.memory_fraction;
+  });
+  std::string text = fmt::format("device {} has the fullest memory, {:.1f}%", fullest->index, 100 * fullest->memory_fraction);
+  if (summary.homes.empty()) return text + "; every parameter lives with its user";
+  double bits = 0;
+  for (const HomeFigures& home : summary.homes) bits += home.bits;
+  return text + fmt::format("; {:.1f} Mb of parameters and gradients live upstream of the device that uses them, in {} slices", bits / 1e6,
+                            summary.homes.size());
+}
+
+double budget_amount(const Plan& plan, const std::string& device, std::string_view name) {
+  for (const DeviceBudget& budget : plan.budgets) {
+    if (budget.device != device) continue;
+    for (const NamedAmount& amount : budget.amounts)
+      if (amount.name == name) return amount.amount;
+  }
+  return 0;
+}
+
+// Fully connected layers read and write their weights off chip once per image; the paper does not count that traffic.
+void add_off_chip(const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
+  for (const DeviceFigures& device : summary.devices) {
+    const double bandwidth = budget_amount(plan, device.device, "dram_bytes_per_second");
+    if (!device.off_chip_parameters || bandwidth <= 0) continue;
+    // Weights read by FP and EB, gradients read and written by PG; what is stored is weights and gradients.
+    const double demand = 2 * device.off_chip_bytes * summary.images_per_second;
+    if (demand <= bandwidth) continue;
+    sentences.push_back(fmt::format(
+        "device {} keeps {:.1f} MB of fully connected weights and gradients off chip: at one pass per image that is {:.0f} GB/s of {:.1f}; "
+        "they have to be reused over {:.0f} images a pass (as the paper, the figures here do not count this traffic)",
+        device.index, device.off_chip_bytes / 1e6, demand / 1e9, bandwidth / 1e9, std::ceil(demand / bandwidth)));
+  }
+}
+
+void add_packing(const PlanSummary& summary, std::vector<std::string>& sentences) {
+  for (const DeviceFigures& device : summary.devices) {
+    if (device.bram_block_capacity <= 0 || device.bram_blocks <= device.bram_block_capacity) continue;
+    sentences.push_back(
+        fmt::format("counted in bits the memory of device {} suffices; packed into blocks of the widths its buffers need it "
+                    "takes {:.0f} BRAM36 of {:.0f}",
+                    device.index, device.bram_blocks, device.bram_block_capacity));
+    return;  // one says enough
+  }
+}
+
+void add_what_ifs(const PlanTask& task, const Outcome& outcome, std::vector<std::string>& sentences) {
+  const PlanSummary& summary = outcome.summary;
+  const double rate = summary.images_per_second;
+  if (!task.cluster.links.empty()) {
+    PlanTask faster = task;
+    for (LinkEntry& link : faster.cluster.links) {
+      link.forward_gbps *= 2;
+      link.backward_gbps *= 2;
+      link.shared_gbps *= 2;
+    }
+    const Outcome other = plan_ring(faster);
+    if (other.feasible && other.summary.images_per_second > rate * 1.005)
+      sentences.push_back("with links twice as fast: " + change_text(rate, other.summary.images_per_second));
+    else if (other.feasible)
+      sentences.push_back("links twice as fast would change nothing");
+  }
+  const std::vector<DeviceEntry>& devices = task.cluster.devices;
+  const bool uniform =
+      std::all_of(devices.begin(), devices.end(), [&](const DeviceEntry& device) { return device.device == devices[0].device; });
+  if (uniform && task.options.cuts.empty()) {
+    PlanTask larger = task;
+    LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};
+    if (!task.cluster.links.empty()) link = task.cluster.links.back();
+    larger.cluster = uniform_cluster(devices[0].device, static_cast<int64_t>(devices.size()) + 1, link);
+    larger.models.push_back(task.models.back());
+    for (size_t i = 0; i < task.cluster.links.size(); ++i) larger.cluster.links[i] = task.cluster.links[i];
+    const Outcome other = plan_ring(larger);
+    if (other.feasible)
+      sentences.push_back(fmt::format("with one {} more: {}", devices[0].device, change_text(rate, other.summary.images_per_second)));
+  }
+}
+
+std::string segment_text(const DeviceFigures& device) {
+  if (device.segment.empty()) return "nothing";
+  const std::string& first = device.segment.front().layer;
+  const std::string& last = device.segment.back().layer;
+  return first == last ? first : first + " to " + last;
+}
+
+}  // namespace
+
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
+  const PlanSummary& summary = outcome.summary;
+  std::vector<std::string> sentences{limit_text(task, summary)};
+  if (summary.optimality_gap > 1e-6)
+    sentences.push_back(fmt::format("at most {:.4g} images/s are possible in this model; the plan is {:.2f}% below that bound",
+                                    summary.lower_bound_images_per_second, 100 * summary.optimality_gap));
+  else
+    sentences.push_back("no other cuts are faster in this model: the plan meets its lower bound");
+  sentences.push_back(memory_text(summary));
+  sentences.push_back(fmt::format("{:.1f}% of the multipliers' time is idle, on average over the devices", 100 * summary.idle_fraction));
+  add_off_chip(*outcome.plan, summary, sentences);
+  add_packing(summary, sentences);
+  if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, sentences);
+  return sentences;
+}
+
+std::vector<std::string> compare(const Plan& before, const PlanSummary& was, const Plan& after, const PlanSummary& is) {
+  std::vector<std::string> sentences;
+  if (before.model_digest != after.model_digest)
+    sentences.push_back(fmt::format("the plans are of different models: {} and {}", before.model.name, after.model.name));
+  if (before.cluster_digest != after.cluster_digest)
+    sentences.push_back(
+        fmt::format("the clusters differ: {} and {} devices, or other devices or links", before.devices(), after.devices()));
+  sentences.push_back(
+      fmt::format("{:.4g} images/s before, now {}", was.images_per_second, change_text(was.images_per_second, is.images_per_second)));
+  const auto limit = [](const PlanSummary& summary) { return fmt::format("{} {}", summary.bottleneck.kind, summary.bottleneck.index); };
+  sentences.push_back(fmt::format("limited by {} before, now by {}", limit(was), limit(is)));
+  sentences.push_back(fmt::format("idle {:.1f}%, now {:.1f}%; fullest link {:.4g} Gb/s, now {:.4g}", 100 * was.idle_fraction,
+                                  100 * is.idle_fraction, was.max_link_gbps, is.max_link_gbps));
+  double bits_before = 0;
+  double bits_now = 0;
+  for (const HomeFigures& home : was.homes) bits_before += home.bits;
+  for (const HomeFigures& home : is.homes) bits_now += home.bits;
+  if (bits_before > 0 || bits_now > 0)
+    sentences.push_back(fmt::format("parameters stored away from their user: {:.1f} Mb, now {:.1f} Mb", bits_before / 1e6, bits_now / 1e6));
+  const size_t devices = std::min(was.devices.size(), is.devices.size());
+  for (size_t d = 0; d < devices; ++d) {
+    const std::string old_segment = segment_text(was.devices[d]);
+    const std::string new_segment = segment_text(is.devices[d]);
+    if (old_segment != new_segment) sentences.push_back(fmt::format("device {}: {}, now {}", d, old_segment, new_segment));
+  }
+  return sentences;
+}
+
+}  // namespace millrace

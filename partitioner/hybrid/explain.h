@@ -1,0 +1,21 @@
+// What limits a plan and what would lift it, in sentences.
+//
+//   for (const std::string& sentence : explain(task, outcome)) fmt::print("- {}\n", sentence);
+//
+// What-ifs are answered by planning again with the change (one device more, links twice as fast), so they cost as much
+// as the plan; they are left out when that took longer than a second. Needs a feasible outcome with a plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome);
+
+// How two plans of one model differ: rate, limits, who moved where. The first is the one compared against.
+std::vector<std::string> compare(const Plan& before, const PlanSummary& was, const Plan& after, const PlanSummary& is);
+
+}  // namespace millrace
