@@ -80,7 +80,7 @@ CpuProfile measure_cpu_profile(int threads) {
   if (threads < 1) fail(ErrorCode::kUsage, "{} threads to measure with; give at least one", threads);
   CpuProfile profile;
   profile.threads = threads;
-  profile.origin = "measured here";
+  profile.measured_on = "this machine";
   profile.bytes_per_second = measure_bytes_per_second(threads);
   profile.memory_bytes = static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 

@@ -74,7 +74,7 @@ nlohmann::ordered_json json_of(const CpuProfile& profile) {
           {"memory_bytes", profile.memory_bytes},
           {"convolution", json_of(profile.convolution)},
           {"dense", json_of(profile.dense)},
-          {"origin", profile.origin}};
+          {"origin", "measured on " + profile.measured_on}};
 }
 
 nlohmann::ordered_json json_of(const MachineReport& machine) {

@@ -107,7 +107,7 @@ TEST(CpuCostModel, MeasuresThisMachine) {
   EXPECT_GT(profile.bytes_per_second, 1e8);
   EXPECT_GT(profile.convolution.forward, 0.01);
   EXPECT_LT(profile.convolution.forward, 5);
-  EXPECT_EQ(make_cpu_cost_model(profile)->constants()[0].origin, "measured here");
+  EXPECT_EQ(make_cpu_cost_model(profile)->constants()[0].origin, "measured on this machine");
   EXPECT_THROW(measure_cpu_profile(0), Error);
 }
 

@@ -1,0 +1,44 @@
+#include "core/cpu/cpu_catalogue.h"
+
+#include <fmt/format.h>
+
+#include "core/documents/cluster.h"
+
+namespace millrace {
+
+std::string_view cpu_catalogue_text() {
+  static const std::string text = text_of(Catalogue{{catalogue_device_of(CpuProfile{})}});
+  return text;
+}
+
+CatalogueDevice catalogue_device_of(const CpuProfile& profile) {
+  CatalogueDevice device;
+  device.name = "CPU";
+  device.short_names = {"cpu"};
+  device.kind = "cpu";
+  device.summary = profile.threads == 1 ? fmt::format("one core of {}", profile.measured_on)
+                                        : fmt::format("{} cores of {}", profile.threads, profile.measured_on);
+  const std::string note = "on " + profile.measured_on;
+  const auto measured = [&](const char* name, double value, const char* unit) {
+    device.values.push_back({name, value, unit, "measured", note});
+  };
+  const auto projected = [&](const char* name, double value, const char* unit, const char* why) {
+    device.values.push_back({name, value, unit, "projected", why});
+  };
+  const auto efficiency = [&](const std::string& of, const PhaseEfficiency& shares) {
+    measured(("efficiency_" + of + "_forward").c_str(), shares.forward, "1");
+    measured(("efficiency_" + of + "_error_back").c_str(), shares.error_back, "1");
+    measured(("efficiency_" + of + "_parameter_gradient").c_str(), shares.parameter_gradient, "1");
+  };
+  measured("threads", profile.threads, "1");
+  measured("macs_per_second", profile.macs_per_second, "1/s");
+  efficiency("conv", profile.convolution);
+  efficiency("dense", profile.dense);
+  measured("memory_bytes", profile.memory_bytes, "B");
+  measured("memory_bytes_per_second", profile.bytes_per_second, "B/s");
+  projected("cache_bytes", profile.cache_bytes, "B", "one core's part of the last level of cache");
+  projected("link_gbps", kDefaultLinkGbps, "Gb/s", "a ring of hosts; processes of one host exchange through memory");
+  return device;
+}
+
+}  // namespace millrace

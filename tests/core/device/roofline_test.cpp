@@ -1,0 +1,191 @@
+#include "core/device/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
+#include "core/graph/model_builder.h"
+#include "tests/core/device/nested_shards.h"
+
+namespace millrace {
+namespace {
+
+// One multiply-accumulate and one element take a second each.
+Roofline slow_device() {
+  Roofline slow;
+  slow.device = "slow";
+  slow.macs_per_second = 1;
+  slow.bytes_per_second = 4;
+  slow.memory_bytes = 1e9;
+  return slow;
+}
+
+Graph network(const Shape& input, std::vector<Operation> operations, InputKind kind = InputKind::kFeatures) {
+  ModelBuilder net("net", input);
+  int number = 0;
+  for (Operation& operation : operations) net.layer("layer" + std::to_string(number++), std::move(operation));
+  Model model = net.finish();
+  model.input_kind = kind;
+  return Graph(std::move(model));
+}
+
+ShardQuestion whole(const Node& node, int64_t micro_batch = 1) {
+  ShardQuestion question;
+  question.node = &node;
+  question.micro_batch = micro_batch;
+  return question;
+}
+
+double seconds_of(const ShardCost& cost, Phase phase) {
+  for (const PhaseEngine& engine : cost.phases)
+    if (engine.phase == phase) return static_cast<double>(engine.picoseconds_per_unit) / 1e12;
+  return 0;
+}
+
+TEST(Roofline, CpusAnswerMonotonically) {
+  expect_monotone(*make_cpu_cost_model(), 200);
+  expect_monotone(*make_roofline_cost_model(slow_device()), 100);
+}
+
+TEST(Roofline, TheLongerOfArithmeticAndTrafficCounts) {
+  const Graph graph = network({3, 1, 1}, {Dense{.out_features = 5}, Dense{.out_features = 2}});
+  const Node& second = graph.node(1);
+  // 10 weights, 2 biases: 10 macs against 5 in, 2 out and 12 of weights.
+  Roofline slow = slow_device();
+  const ShardCost traffic = make_roofline_cost_model(slow)->cost_of(whole(second));
+  EXPECT_DOUBLE_EQ(seconds_of(traffic, Phase::kForward), 5 + 2 + 12);
+  EXPECT_DOUBLE_EQ(seconds_of(traffic, Phase::kErrorBack), 5 + 2 + 12);
+  EXPECT_DOUBLE_EQ(seconds_of(traffic, Phase::kParameterGradient), 5 + 2 + 4 * 12);
+  slow.bytes_per_second = 1e9;
+  slow.dense = {0.5, 0.25, 2};
+  const ShardCost arithmetic = make_roofline_cost_model(slow)->cost_of(whole(second));
+  EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kForward), 20);
+  EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kErrorBack), 40);
+  EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kParameterGradient), 5);
+}
+
+TEST(Roofline, EveryKernelIsLaunchedOncePerMicroBatch) {
+  const Graph graph = network({3, 1, 1}, {Dense{.out_features = 5}, Activation{}, Dense{.out_features = 2}});
+  Roofline slow = slow_device();
+  const std::vector<const Node*> after = {&graph.node(1)};
+  const auto forward = [&](double launch, int64_t micro_batch) {
+    slow.launch_seconds = launch;
+    ShardQuestion question = whole(graph.node(0), micro_batch);
+    question.after = after;
+    return seconds_of(make_roofline_cost_model(slow)->cost_of(question), Phase::kForward);
+  };
+  EXPECT_DOUBLE_EQ(forward(100, 1) - forward(0, 1), 2 * 100);
+  EXPECT_DOUBLE_EQ(forward(100, 8) - forward(0, 8), 2 * 100 / 8.0);
+}
+
+// LSTM of 2 features and 3 units over 10 steps: x W has 24 weights, h U 36; a step makes 12 gate values.
+class RooflineOfAnLstm : public testing::Test {
+ protected:
+  const Graph graph_ = network({2, 10, 1}, {Recurrent{.hidden = 3}, LastStep{}});
+  const Node& lstm_ = graph_.node(0);
+  Roofline slow_ = slow_device();
+
+  double seconds(Phase phase, int64_t micro_batch = 1) const {
+    return seconds_of(make_roofline_cost_model(slow_)->cost_of(whole(lstm_, micro_batch)), phase);
+  }
+};
+
+TEST_F(RooflineOfAnLstm, AllGatesAreComputed) {
+  slow_.bytes_per_second = 1e9;
+  EXPECT_NEAR(seconds(Phase::kForward), 10 * (24 + 36), 1e-3);
+  // The network's input needs no error, yet errors go back through time; then come the gradients of W and U.
+  EXPECT_EQ(seconds(Phase::kErrorBack), 0);
+  EXPECT_NEAR(seconds(Phase::kParameterGradient), 10 * 36 + 10 * (24 + 36), 1e-3);
+}
+
+TEST_F(RooflineOfAnLstm, StatesReadTheirWeightsAtEveryStepUnlessTheyFitOnTheChip) {
+  slow_.macs_per_second = 1e9;
+  const double products = 2 * 10 + 12 * 10 + 24;  // x, x W and W
+  const double pointwise = 2 * 12 * 10 + 3 * 10;  // gates written and read, states
+  EXPECT_NEAR(seconds(Phase::kForward), products + pointwise + 10 * 36, 1e-3);
+  slow_.on_chip_bytes = 4 * 36;
+  EXPECT_NEAR(seconds(Phase::kForward), products + pointwise + 36, 1e-3);
+  slow_.on_chip_bytes = 4 * 36 - 1;
+  EXPECT_NEAR(seconds(Phase::kForward), products + pointwise + 10 * 36, 1e-3);
+  EXPECT_NEAR(seconds(Phase::kForward, 4), 20 + 120 + 24 / 4.0 + pointwise + 10 * 36 / 4.0, 1e-3);
+}
+
+TEST_F(RooflineOfAnLstm, AStepTakesItsTimeHoweverSmall) {
+  slow_.macs_per_second = slow_.bytes_per_second = 1e9;
+  slow_.step_seconds = 7;
+  EXPECT_NEAR(seconds(Phase::kForward), 10 * 7, 1e-3);
+  EXPECT_NEAR(seconds(Phase::kForward, 5), 10 * 7 / 5.0, 1e-3);
+}
+
+TEST_F(RooflineOfAnLstm, GateValuesAreHeldUntilTheGradient) {
+  const auto model = make_roofline_cost_model(slow_);
+  ShardQuestion question = whole(lstm_);
+  question.window = 1;
+  const double one = model->demand_of(question).amounts[0];
+  question.window = 2;
+  EXPECT_DOUBLE_EQ(model->demand_of(question).amounts[0] - one, 4 * (2 * 10 + 12 * 10 + 3 * 10));
+  question.optimizer_slots = 1;
+  EXPECT_DOUBLE_EQ(model->demand_of(question).parameters, 4 * 3 * (24 + 36 + 24.0));
+}
+
+TEST_F(RooflineOfAnLstm, StatesBelongToTheOwner) {
+  slow_.bytes_per_second = 1e9;
+  const Block first{{0, 1}, {0, 3}};
+  ShardQuestion question = whole(lstm_);
+  question.blocks = std::span(&first, 1);
+  question.owner = false;
+  const auto model = make_roofline_cost_model(slow_);
+  EXPECT_NEAR(seconds_of(model->cost_of(question), Phase::kForward), 10 * 12, 1e-3);
+  question.owner = true;
+  EXPECT_NEAR(seconds_of(model->cost_of(question), Phase::kForward), 10 * (12 + 36), 1e-3);
+}
+
+TEST(Roofline, BothDirectionsTakeTheirTurns) {
+  Roofline slow = slow_device();
+  slow.macs_per_second = slow.bytes_per_second = 1e12;
+  slow.step_seconds = 1;
+  const Graph one = network({2, 10, 1}, {Recurrent{.hidden = 3}});
+  const Graph both = network({2, 10, 1}, {Recurrent{.hidden = 3, .bidirectional = true}});
+  const auto model = make_roofline_cost_model(slow);
+  EXPECT_NEAR(model->demand_of(whole(both.node(0))).seconds, 2 * model->demand_of(whole(one.node(0))).seconds, 1e-6);
+}
+
+TEST(Roofline, AnEmbeddingMovesTheRowsItLooksUp) {
+  const auto seconds = [](int64_t vocabulary) {
+    const Graph graph = network({1, 20, 1}, {Embedding{.vocabulary = vocabulary, .dimension = 8}, LastStep{}}, InputKind::kTokens);
+    return make_roofline_cost_model(slow_device())->demand_of(whole(graph.node(0))).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(10), (20 + 2 * 160) + (20 + 3 * 160));
+  EXPECT_DOUBLE_EQ(seconds(10), seconds(100'000)) << "whatever the vocabulary";
+}
+
+TEST(Roofline, AnLstmIsNearWhatWasMeasured) {
+  // LSTM training, batch 1, 100 steps, one thread: 80 G and 34 G floating point operations a second at 256 and 1,024 units.
+  const auto gigaflops = [](int64_t units) {
+    const Graph graph = network({units, 100, 1}, {Recurrent{.hidden = units}, Recurrent{.hidden = units}});
+    const Node& second = graph.node(1);
+    const double seconds = make_cpu_cost_model()->demand_of(whole(second)).seconds;
+    return 2e-9 * 3 * static_cast<double>(second.work.forward_macs) / seconds;
+  };
+  EXPECT_NEAR(gigaflops(256), 80, 0.35 * 80);
+  EXPECT_NEAR(gigaflops(1024), 34, 0.35 * 34);
+}
+
+TEST(Roofline, RefusesDevicesThatDoNothing) {
+  for (const double rate : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    Roofline roofline = slow_device();
+    roofline.macs_per_second = rate;
+    EXPECT_THROW(make_roofline_cost_model(roofline), Error) << rate;
+    roofline = slow_device();
+    roofline.bytes_per_second = rate;
+    EXPECT_THROW(make_roofline_cost_model(roofline), Error) << rate;
+    roofline = slow_device();
+    roofline.memory_bytes = rate;
+    EXPECT_THROW(make_roofline_cost_model(roofline), Error) << rate;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
