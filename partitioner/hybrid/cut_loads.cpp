@@ -7,25 +7,25 @@
 namespace millrace {
 namespace {
 
-// A grouped convolution gains outputs and loses inputs along its positions; up to so many groups are looked at one by one.
 double time_of(int64_t bits, int64_t bits_per_second) { return static_cast<double>(bits) / static_cast<double>(bits_per_second); }
 
 // The last position of a run for which `good` holds, given that it holds for a first part of the run (or none).
 template <typename Good>
 int64_t last_good(const Progression& run, const Good& good) {
-  int64_t low = -1;                                     // known good (or none)
-  int64_t high = (run.end - run.begin) / run.step + 1;  // known bad (or past the end)
+  if (good(run.end)) return run.end;
+  if (!good(run.begin)) return run.begin - run.step;
+  int64_t low = 0;                                  // known good
+  int64_t high = (run.end - run.begin) / run.step;  // known bad
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     (good(run.begin + middle * run.step) ? low : high) = middle;
   }
-  return low < 0 ? run.begin - run.step : run.begin + low * run.step;
+  return run.begin + low * run.step;
 }
 
 template <typename Good>
 int64_t first_good(const Progression& run, const Good& good) {
-  const auto bad = [&](int64_t position) { return !good(position); };
-  return last_good(run, bad) + run.step;
+  return last_good(run, [&](int64_t position) { return !good(position); }) + run.step;
 }
 
 // The part of a run that lies in [first, last]; empty when begin > end.

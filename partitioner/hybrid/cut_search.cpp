@@ -1,6 +1,8 @@
 #include "partitioner/hybrid/cut_search.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "core/base/check.h"
 
@@ -43,26 +45,41 @@ CutSearch::CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::sp
   MILLRACE_CHECK(static_cast<int64_t>(links.size()) == devices() - 1, "a ring of D devices has D-1 links");
   for (int64_t d = 0; d + 1 < devices(); ++d)
     quanta_.push_back(std::max(segments.model(d).channel_quantum(), segments.model(d + 1).channel_quantum()));
+  using Kind = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+  std::map<Kind, size_t> known;
+  for (size_t i = 0; i < links.size(); ++i) {
+    const Kind kind{links[i].forward_bits_per_second, links[i].backward_bits_per_second, links[i].shared_bits_per_second, quanta_[i]};
+    kinds_.push_back(known.emplace(kind, known.size()).first->second);
+  }
 }
 
-PositionSet CutSearch::allowed(int64_t link, double seconds, int64_t first, int64_t last) const {
+void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int64_t last, AllowedCuts& cuts, PositionSet& set) const {
   const auto index = static_cast<size_t>(link);
+  const Chain& chain = segments_->chain();
   if (!rules_.windows.empty()) {
     first = std::max(first, rules_.windows[index].begin);
     last = std::min(last, rules_.windows[index].end);
   }
-  if (first > last) return {};
-  PositionSet set = cuts_->allowed(links_[index], seconds, quanta_[index], first, last);
-  if (rules_.whole_layers) {
-    const Chain& chain = segments_->chain();
-    std::erase_if(
-        set, [&](const Progression& run) { return run.begin != chain.end() && run.begin != chain.begin_of(chain.group_at(run.begin)); });
+  if (first > last) return;
+  std::optional<PositionSet>& everywhere = cuts[kinds_[index]];
+  if (!everywhere) {
+    everywhere = cuts_->allowed(links_[index], seconds, quanta_[index], 0, chain.end());
+    if (rules_.whole_layers) {
+      std::erase_if(*everywhere, [&](const Progression& run) {
+        return run.begin != chain.end() && run.begin != chain.begin_of(chain.group_at(run.begin));
+      });
+    }
   }
-  return set;
+  auto run = std::lower_bound(everywhere->begin(), everywhere->end(), first,
+                              [](const Progression& candidate, int64_t position) { return candidate.end < position; });
+  for (; run != everywhere->end() && run->begin <= last; ++run) {
+    const Progression part = within(*run, first, last);
+    if (part.begin <= part.end) set.push_back(part);
+  }
 }
 
-PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage,
-                            int64_t nearest) const {
+PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
+                            AllowedCuts& cuts) const {
   const Chain& chain = segments_->chain();
   const double period = periods.compute;
   std::vector<Range> ranges;
@@ -70,22 +87,33 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     const int64_t furthest = segments_->reach(device, last, period, storage);
     if (furthest > first) ranges.push_back({first + 1, furthest});
   };
+  // From the first run on, starts whose ends overlap: only the reach of the last of them needs to be known.
+  std::optional<Range> starts;
+  const auto close = [&] {
+    if (starts) take_from(starts->first, starts->last);
+    starts.reset();
+  };
   for (const Progression& run : from) {
     const bool between_layers = run.begin == chain.end() || run.begin == chain.begin_of(chain.group_at(run.begin));
     if (rules_.allow_empty && between_layers) ranges.push_back({run.begin, run.begin});
     if (run.begin == chain.end()) continue;
-    if (run.begin == run.end) {
-      take_from(run.begin, run.begin);
+    if (starts && segments_->fits(device, starts->last, run.begin, period, storage)) {
+      starts->last = run.begin;
+    } else {
+      close();
+      starts = {run.begin, run.begin};
+    }
+    if (run.begin == run.end) continue;
+    // All units of a layer demand the same, so one tells whether stretches from neighbouring starts overlap.
+    if (segments_->fits(device, run.begin, run.begin + run.step, period, storage)) {
+      starts->last = run.end;
       continue;
     }
-    // All units of a layer demand the same, so one tells whether stretches from neighbouring starts overlap.
+    close();
     if (!segments_->fits(device, run.begin, run.begin + 1, period, storage)) continue;
-    if (segments_->fits(device, run.begin, run.begin + run.step, period, storage)) {
-      take_from(run.begin, run.end);
-    } else {
-      for (int64_t start = run.begin; start <= run.end; start += run.step) take_from(start, start);
-    }
+    for (int64_t start = run.begin; start <= run.end; start += run.step) take_from(start, start);
   }
+  close();
   PositionSet ends;
   if (device == devices() - 1) {
     for (const Range& range : ranges)
@@ -94,8 +122,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
   }
   for (const Range& range : joined(std::move(ranges))) {
     if (range.last < nearest) continue;
-    const PositionSet part = allowed(device, periods.link, std::max(range.first, nearest), range.last);
-    ends.insert(ends.end(), part.begin(), part.end());
+    append_allowed(device, periods.link, std::max(range.first, nearest), range.last, cuts, ends);
   }
   return ends;
 }
@@ -109,10 +136,11 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
     begin = segments_->reach_back(static_cast<int64_t>(d), begin, periods.compute, storage);
   }
   if (begin > 0) return {};
+  AllowedCuts cuts(kinds_.size());
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
-    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)]);
+    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)], cuts);
     if (from.empty()) break;
     sets.push_back(from);
   }
@@ -156,9 +184,10 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
 
 std::vector<int64_t> CutSearch::furthest(const Periods& periods, const Storage& storage) const {
   std::vector<int64_t> ends;
+  AllowedCuts cuts(kinds_.size());
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
-    from = next(d, from, periods, storage, 0);
+    from = next(d, from, periods, storage, 0, cuts);
     if (from.empty()) break;
     ends.push_back(from.back().end);
   }

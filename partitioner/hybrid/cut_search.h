@@ -11,8 +11,8 @@
 // made: a link may forbid the furthest cut and allow an earlier one that a greedy probe has left behind.
 // Positions from which the remaining devices cannot finish, even with free links, are dropped.
 // The optimum over periods is found by bisection, which is exact because a longer period never hurts.
-// Complexity: O(P * D * (S + log U)) for D devices, S layers spanned by a device's range, U units of a layer and P
-// probes of the bisection (about 50); memory O(D * S).
+// Complexity: O(P * (D * (S + log U) + K * L * log U)) for D devices, L layers, S of them spanned by the range of a cut,
+// U units of a layer, K kinds of links and P probes of the bisection (about 50); memory O(D * S + K * L).
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,12 @@ class CutSearch {
   std::vector<int64_t> furthest(const Periods& periods, const Storage& storage = {}) const;
 
  private:
+  // Where links of one kind may cut, for one period; filled as the search comes to them.
+  using AllowedCuts = std::vector<std::optional<PositionSet>>;
   std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage) const;
-  PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest) const;
-  PositionSet allowed(int64_t link, double seconds, int64_t first, int64_t last) const;
+  PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
+                   AllowedCuts& cuts) const;
+  void append_allowed(int64_t link, double seconds, int64_t first, int64_t last, AllowedCuts& cuts, PositionSet& set) const;
   int64_t devices() const { return segments_->devices(); }
 
   const SegmentLoads* segments_;
@@ -61,6 +64,7 @@ class CutSearch {
   std::span<const Link> links_;
   CutRules rules_;
   std::vector<int64_t> quanta_;  // per link
+  std::vector<size_t> kinds_;    // per link: links of equal bandwidth and quantum share one
 };
 
 }  // namespace millrace
