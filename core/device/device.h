@@ -9,6 +9,9 @@
 // Vocabulary: input, output, input_error, output_error, gradient; a tensor holds `batch` samples of a shape in a layout
 // that only its device knows. Host data is always canonical: [sample][channel][row][column], parameters as
 // [output][input][kernel row][kernel column].
+// Of a sequence a row is a time step. Samples shorter than the tensor say so in MicroBatch::lengths: recurrent layers,
+// embedding, batch norm, last step and the CTC loss then leave the rows behind a sample's last one out and give them
+// outputs and errors of zero; other layers treat all rows alike, and the softmax loss goes by its labels.
 // Calls may be asynchronous; read() and synchronize() wait. A device is used from one thread at a time.
 // Everything numeric depends on the arguments alone, never on a timing.
 #pragma once
@@ -22,6 +25,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/graph/step_map.h"
 
 namespace millrace {
 
@@ -59,8 +63,18 @@ struct MicroBatch {
   bool training = true;
   uint64_t seed = 0;                    // of the run; dropout draws from (seed, layer; sample, epoch, element)
   std::span<const int64_t> sample_ids;  // one per sample
-  std::span<const int32_t> labels;      // per sample; read by the loss only
-  double error_scale = 1;               // 1 / (mini_batch * replicas)
+  // Read by the loss only, [sample][label]. Softmax: one per position (row and column) of the scores, kNoLabel where
+  // there is nothing to say. CTC: the sample's labels in order, then kNoLabel, as many for each sample.
+  std::span<const int32_t> labels;
+  double error_scale = 1;  // 1 / (mini_batch * replicas)
+  // Sequences. Valid rows of the network's input, one per sample; empty: all rows of all samples.
+  std::span<const int32_t> lengths = {};
+  // 1: stateful layers start this sample from zero; 0, or empty: from where the sample at the same place of the mini-batch
+  // before ended. Evaluation always starts from zero.
+  std::span<const uint8_t> fresh = {};
+  // The time steps this call is about: part `chunk` of `chunks`. F takes them ascending, E descending.
+  int32_t chunk = 0;
+  int32_t chunks = 1;
 };
 
 // What the loss layer found out, added up.
@@ -83,10 +97,13 @@ struct KernelSpec {
   std::vector<Shape> inputs;  // of the slices this kernel reads
   Shape output;
   int64_t micro_batch = 1;
+  int64_t micro_batches = 1;             // of a mini-batch: stateful layers keep a state for each
+  StepMap steps;                         // from MicroBatch::lengths to the valid rows of inputs[0]
   bool adds_to_output = false;           // compute: output += (result, summed on its own first)
   bool bias = false;                     // compute: add the bias; the parameters then are {weight, bias}
   bool finish = false;                   // only the bias (and activation) of a compute layer: input is the raw sum,
-                                         // parameters are {bias}
+                                         // parameters are {bias}. Of a recurrent layer: all but the input product; the
+                                         // raw sum is x W of all gates, and the parameters are those without weight_ih
   std::optional<Activation> activation;  // fused behind the operation; its derivative is taken from the output
   bool input_error_needed = true;
   bool trained = true;  // PG will be called
@@ -134,6 +151,9 @@ class Kernel {
   virtual std::vector<std::unique_ptr<Tensor>> make_state() { return {}; }
   // Null when nothing needs keeping.
   virtual std::unique_ptr<Tensor> make_keep() { return nullptr; }
+  // Can be called part by part in time (MicroBatch::chunk): F and E of a part leave alone what lies outside it, and results
+  // do not depend on how many parts there are. Gradients are made once, when E has reached the first part.
+  virtual bool streams() const { return false; }
   // To be called after parameters changed, before the next forward or error_back (packing of weights).
   virtual void parameters_changed(std::span<const Tensor* const> parameters) { (void)parameters; }
 

@@ -36,6 +36,7 @@ KernelSpec kernel_spec_of(const Graph& graph, const SegmentProgram& program, con
   spec.operation = node.layer.operation;
   spec.micro_batch = micro_batch;
   spec.trained = node.trained;
+  spec.steps = step_map_of(graph, node.inputs[0]);
   spec.bias = step.bias;
   spec.output = value(step.output).shape;
   if (step.activation >= 0) spec.activation = std::get<Activation>(graph.node(step.activation).layer.operation);

@@ -100,6 +100,7 @@ struct Recurrent {
   bool bidirectional = false;  // output channels double
   bool reset_after = false;    // GRU only: the reset gate after the recurrent product, as cuDNN computes it
   bool stateful = false;       // h is kept between mini-batches
+  int64_t truncation = 0;      // no error passes a step whose index is a multiple of it; 0: errors go back to the first step
   bool operator==(const Recurrent&) const = default;
 };
 struct Embedding {  // {1, T, 1} of token ids -> {dimension, T, 1}

@@ -114,6 +114,7 @@ struct Fields<Recurrent> {
     v.field("bidirectional", &Recurrent::bidirectional, Presence::kDefaulted);
     v.field("reset_after", &Recurrent::reset_after, Presence::kDefaulted);
     v.field("stateful", &Recurrent::stateful, Presence::kDefaulted);
+    v.field("truncation", &Recurrent::truncation, Presence::kDefaulted, kOptionalSize);
   }
   static void check(const Recurrent& cell, const Path& where);
 };

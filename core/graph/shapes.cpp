@@ -140,6 +140,7 @@ class ShapeRules {
     const Shape& input = sequence();
     positive("hidden", cell.hidden);
     not_negative("projection", cell.projection);
+    not_negative("truncation", cell.truncation);
     if (cell.projection > 0 && cell.cell != CellKind::kLstm)
       fail(ErrorCode::kMalformed, "{}: projection is {}, but only lstm has one", who_, cell.projection);
     if (cell.projection >= cell.hidden)
@@ -155,6 +156,10 @@ class ShapeRules {
   Shape operator()(const Embedding& embedding) const {
     const Shape& input = sequence();
     positive("vocabulary", embedding.vocabulary), positive("dimension", embedding.dimension);
+    constexpr int64_t kMostTokens = int64_t{1} << 24;
+    if (embedding.vocabulary > kMostTokens)
+      fail(ErrorCode::kMalformed, "{}: vocabulary is {}; token ids travel as fp32 numbers, which count to {}", who_, embedding.vocabulary,
+           kMostTokens);
     if (input.channels != 1) fail(ErrorCode::kMismatch, "{}: its input {} must be token ids, 1 x steps x 1", who_, text_of(input));
     return {embedding.dimension, input.height, 1};
   }

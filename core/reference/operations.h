@@ -39,5 +39,11 @@ template <typename T>
 std::unique_ptr<Kernel> make_last_step(const KernelSpec& spec, const LastStep& operation);
 template <typename T>
 std::unique_ptr<Kernel> make_softmax_loss(const KernelSpec& spec, const SoftmaxCrossEntropy& operation);
+template <typename T>
+std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec, const Recurrent& operation);
+template <typename T>
+std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, const Embedding& operation);
+template <typename T>
+std::unique_ptr<Kernel> make_ctc_loss(const KernelSpec& spec, const CtcLoss& operation);
 
 }  // namespace millrace::reference

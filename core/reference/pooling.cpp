@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/device/sequence.h"
 #include "core/reference/operations.h"
 #include "core/reference/reference_kernel.h"
 
@@ -25,6 +26,7 @@ class Pooling final : public ReferenceKernel<T> {
  protected:
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {
     const auto& input = own<T>(arguments.inputs[0]);
+    if (std::holds_alternative<GlobalPool>(this->spec().operation)) refuse_short_samples(this->spec(), *arguments.batch);
     for_each_window([&](int64_t sample, int64_t channel, int64_t row, int64_t column, const Window& window) {
       T& y = output.at(sample, channel, row, column);
       if (operation_.kind == PoolKind::kMax) {

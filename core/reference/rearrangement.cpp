@@ -1,7 +1,8 @@
-// Operations that compute nothing but move or add elements: add, concat, flatten, to-sequence, last-step. Each is a
-// map from the elements of every input to elements of the output; forward walks it one way, E the other.
+// Operations that compute nothing but move or add elements: add, concat, flatten, to-sequence, last-step. Each but the
+// last is a map from the elements of every input to elements of the output; forward walks it one way, E the other.
 #include <utility>
 
+#include "core/device/sequence.h"
 #include "core/reference/operations.h"
 #include "core/reference/reference_kernel.h"
 
@@ -93,11 +94,40 @@ std::unique_ptr<Kernel> make_to_sequence(const KernelSpec& spec, const ToSequenc
   });
 }
 
-// {F, T, 1} -> {F, 1, 1}.
+namespace {
+
+// {F, T, 1} -> {F, 1, 1}: of each sample's own last step.
+template <typename T>
+class LastStepLayer final : public ReferenceKernel<T> {
+ public:
+  explicit LastStepLayer(const KernelSpec& spec) : ReferenceKernel<T>(spec) {}
+
+ protected:
+  void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {
+    const auto& input = own<T>(arguments.inputs[0]);
+    for_each_feature(*arguments.batch, [&](int64_t n, int64_t c, int64_t last) { output.at(n, c, 0, 0) += input.at(n, c, last, 0); });
+  }
+  void add_input_error(const ErrorBackArguments& arguments, size_t, ReferenceTensor<T>& input_error) override {
+    const auto& output_error = own<T>(arguments.output_error);
+    for_each_feature(*arguments.batch,
+                     [&](int64_t n, int64_t c, int64_t last) { input_error.at(n, c, last, 0) += output_error.at(n, c, 0, 0); });
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_feature(const MicroBatch& batch, Visit visit) const {
+    for (int64_t n = 0; n < this->samples(); ++n) {
+      const int64_t last = valid_steps(this->spec(), batch, n) - 1;
+      for (int64_t c = 0; last >= 0 && c < this->spec().output.channels; ++c) visit(n, c, last);
+    }
+  }
+};
+
+}  // namespace
+
 template <typename T>
 std::unique_ptr<Kernel> make_last_step(const KernelSpec& spec, const LastStep&) {
-  return make_rearrangement<T>(
-      spec, [last = spec.inputs[0].height - 1](size_t, int64_t channel, int64_t row, int64_t) { return row == last ? channel : -1; });
+  return std::make_unique<LastStepLayer<T>>(spec);
 }
 
 template std::unique_ptr<Kernel> make_add<float>(const KernelSpec&, const Add&);

@@ -18,7 +18,7 @@ namespace {
 using reference::own;
 using reference::ReferenceTensor;
 
-// Picks the maker of an operation; recurrent operations have none.
+// Picks the maker of an operation.
 template <typename T>
 struct KernelMaker {
   const KernelSpec& spec;
@@ -37,15 +37,9 @@ struct KernelMaker {
   std::unique_ptr<Kernel> operator()(const ToSequence& o) const { return reference::make_to_sequence<T>(spec, o); }
   std::unique_ptr<Kernel> operator()(const LastStep& o) const { return reference::make_last_step<T>(spec, o); }
   std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy& o) const { return reference::make_softmax_loss<T>(spec, o); }
-
-  std::unique_ptr<Kernel> operator()(const Recurrent&) const { return refuse("recurrent layers"); }
-  std::unique_ptr<Kernel> operator()(const Embedding&) const { return refuse("embedding layers"); }
-  std::unique_ptr<Kernel> operator()(const CtcLoss&) const { return refuse("the CTC loss"); }
-
-  std::unique_ptr<Kernel> refuse(std::string_view what) const {
-    fail(ErrorCode::kUnavailable,
-         "layer \"{}\": {}: the reference device computes convolutional networks only; choose a model without them", spec.layer, what);
-  }
+  std::unique_ptr<Kernel> operator()(const Recurrent& o) const { return reference::make_recurrent<T>(spec, o); }
+  std::unique_ptr<Kernel> operator()(const Embedding& o) const { return reference::make_embedding<T>(spec, o); }
+  std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return reference::make_ctc_loss<T>(spec, o); }
 };
 
 template <typename T>
@@ -57,6 +51,7 @@ class ReferenceDevice final : public Device {
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
                    spec.micro_batch);
+    if (spec.finish && std::holds_alternative<Recurrent>(spec.operation)) return KernelMaker<T>{spec}(std::get<Recurrent>(spec.operation));
     if (spec.finish) return reference::make_finish<T>(spec);
     const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
     MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));

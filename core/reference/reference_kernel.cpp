@@ -74,6 +74,7 @@ void ReferenceKernel<T>::error_back(const ErrorBackArguments& arguments) {
     check_like_output(error);
     for (int64_t i = 0; i < error.elements(); ++i) error[i] *= activation.derivative(output[i]);
   }
+  before_input_errors(arguments);
   for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
     if (arguments.input_errors[input] == nullptr) continue;
     auto& input_error = own<T>(arguments.input_errors[input]);

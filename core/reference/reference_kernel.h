@@ -46,6 +46,8 @@ class ReferenceKernel : public Kernel {
   // No elements: nothing is kept.
   virtual Shape keep_shape() const { return {}; }
 
+  // What E settles for all inputs, and for G, before it turns to one.
+  virtual void before_input_errors(const ErrorBackArguments& arguments) { (void)arguments; }
   virtual void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) = 0;
   // Adds the error of one input, given the error before the fused activation.
   virtual void add_input_error(const ErrorBackArguments& arguments, size_t input, ReferenceTensor<T>& input_error) = 0;

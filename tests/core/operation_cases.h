@@ -23,6 +23,7 @@
 
 #include "core/base/random.h"
 #include "core/device/device.h"
+#include "core/device/recurrent_shape.h"
 
 namespace millrace::testing {
 
@@ -38,8 +39,9 @@ struct OperationCase {
   std::string name;
   KernelSpec spec;
   bool training = true;
-  std::vector<uint8_t> adds;  // per input: E adds to what is there
-  uint64_t seed = 0;          // of the data
+  std::vector<uint8_t> adds;   // per input: E adds to what is there
+  bool short_samples = false;  // samples end before the last row
+  uint64_t seed = 0;           // of the data
 };
 
 // Draws one number after the other.
@@ -136,6 +138,24 @@ inline Drawn random_concat(CaseDraw& draw, const CaseLimits& limits) {
   return {Concat{}, inputs};
 }
 
+inline Recurrent random_cell(CaseDraw& draw, const CaseLimits& limits) {
+  Recurrent cell{.cell = static_cast<CellKind>(draw.between(0, 3)), .hidden = draw.between(1, limits.most_channels)};
+  if (cell.cell == CellKind::kLstm && cell.hidden > 1 && draw.one_in(3)) cell.projection = draw.between(1, cell.hidden - 1);
+  cell.reset_after = cell.cell == CellKind::kGru && draw.one_in(2);
+  cell.bidirectional = draw.one_in(3);
+  cell.stateful = !cell.bidirectional && draw.one_in(3);
+  return cell;
+}
+
+// Whole, or only what follows the input's product.
+inline Drawn random_recurrent(CaseDraw& draw, const CaseLimits& limits) {
+  const Recurrent cell = random_cell(draw, limits);
+  const bool finish = draw.one_in(4);
+  const int64_t gates = cell.cell == CellKind::kLstm ? 4 : cell.cell == CellKind::kGru ? 3 : 1;
+  const int64_t sums = gates * cell.hidden * (cell.bidirectional ? 2 : 1);
+  return {cell, {{finish ? sums : draw.between(1, limits.most_channels), draw.between(1, limits.most_extent), 1}}, false, finish};
+}
+
 // What follows the raw sum of a divided layer.
 inline Drawn random_finish(CaseDraw& draw, const CaseLimits& limits) {
   const Shape sum = random_shape(draw, limits);
@@ -183,8 +203,24 @@ inline const std::vector<Draw>& kinds() {
         return Drawn{SoftmaxCrossEntropy{},
                      {{draw.between(2, 2 * limits.most_channels), draw.one_in(2) ? 1 : draw.between(1, limits.most_extent), 1}}};
       },
+      random_recurrent,
+      [](CaseDraw& draw, const CaseLimits& limits) {
+        return Drawn{Embedding{.vocabulary = draw.between(1, 6), .dimension = draw.between(1, limits.most_channels)},
+                     {{1, draw.between(1, limits.most_extent), 1}}};
+      },
+      [](CaseDraw& draw, const CaseLimits& limits) {
+        const int64_t classes = draw.between(2, limits.most_channels + 2);
+        return Drawn{CtcLoss{.blank = draw.between(0, classes - 1)}, {{classes, draw.between(1, 2 * limits.most_extent), 1}}};
+      },
   };
   return kinds;
+}
+
+// Operations that leave out what lies behind a sample's last row.
+inline bool knows_lengths(const Operation& operation) {
+  return std::holds_alternative<Recurrent>(operation) || std::holds_alternative<Embedding>(operation) ||
+         std::holds_alternative<BatchNorm>(operation) || std::holds_alternative<LastStep>(operation) ||
+         std::holds_alternative<CtcLoss>(operation);
 }
 
 inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn drawn) {
@@ -195,7 +231,7 @@ inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn
   spec.output = infer_shape(drawn.operation, drawn.inputs, "case");
   spec.micro_batch = draw.between(1, limits.most_batch);
   spec.bias = drawn.bias;
-  const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(spec.operation);
+  const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(spec.operation) || std::holds_alternative<CtcLoss>(spec.operation);
   spec.finish = drawn.finish;
   const bool computes = !spec.finish && (std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation));
   spec.adds_to_output = computes && draw.one_in(3);
@@ -208,6 +244,8 @@ inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn
     if (spec.trained && spec.micro_batch * spec.output.plane() < 4) spec.micro_batch = 4;
   }
   for (size_t i = 0; i < spec.inputs.size(); ++i) c.adds.push_back(draw.one_in(3) ? 1 : 0);
+  if (knows_lengths(spec.operation) && draw.one_in(2)) c.short_samples = true;
+  if (std::holds_alternative<Recurrent>(spec.operation)) spec.micro_batches = draw.between(1, 3);
   return c;
 }
 
@@ -221,11 +259,14 @@ inline std::vector<OperationCase> operation_cases_of(size_t kind, const CaseLimi
   CaseDraw draw(limits.seed, std::to_string(kind));
   for (int64_t i = 0; i < limits.per_kind; ++i) {
     OperationCase c = detail::finish_case(draw, limits, detail::kinds()[kind](draw, limits));
-    const std::string_view word = c.spec.finish ? "finish" : name_of(c.spec.operation);
+    const bool recurrent = std::holds_alternative<Recurrent>(c.spec.operation);
+    const std::string word =
+        fmt::format("{}{}", recurrent || !c.spec.finish ? name_of(c.spec.operation) : "", c.spec.finish ? "finish" : "");
     c.spec.layer = fmt::format("{}{}", word, i);
     c.seed = limits.seed + static_cast<uint64_t>(i);
     c.name = fmt::format("{} #{}: {} x {} -> {}{}{}", word, i, c.spec.micro_batch, text_of(c.spec.inputs[0]), text_of(c.spec.output),
                          c.spec.adds_to_output ? ", adds" : "", c.spec.activation ? ", fused activation" : "");
+    if (c.short_samples) c.name += ", short samples";
     cases.push_back(std::move(c));
   }
   return cases;
@@ -249,7 +290,43 @@ struct CaseData {
   std::vector<std::vector<double>> gradients_before;
   std::vector<int64_t> sample_ids;
   std::vector<int32_t> labels;
+  std::vector<int32_t> lengths;
+  std::vector<uint8_t> fresh;
 };
+
+namespace detail {
+
+// At least four rows of all samples together for batch norm (see finish_case); a sample may be empty, the first is not.
+inline void draw_lengths(CaseDraw& draw, const OperationCase& c, CaseData& data) {
+  const int64_t rows = c.spec.inputs[0].height;
+  const bool norm = std::holds_alternative<BatchNorm>(c.spec.operation);
+  for (int64_t n = 0; n < c.spec.micro_batch; ++n) {
+    const int64_t least = norm ? std::min(rows, (4 + c.spec.micro_batch - 1) / c.spec.micro_batch) : n == 0 ? 1 : 0;
+    data.lengths.push_back(static_cast<int32_t>(draw.between(least, rows)));
+  }
+}
+
+// Labels of the CTC loss: as many as the sample's steps can say, none for some samples.
+inline void draw_ctc_labels(CaseDraw& draw, const OperationCase& c, CaseData& data) {
+  const int64_t blank = std::get<CtcLoss>(c.spec.operation).blank;
+  const int64_t most = c.spec.inputs[0].height;
+  for (int64_t n = 0; n < c.spec.micro_batch; ++n) {
+    int64_t left = data.lengths.empty() ? most : data.lengths[static_cast<size_t>(n)];
+    std::vector<int32_t> row;
+    int64_t wanted = draw.between(n == 0 ? 1 : 0, most);
+    while (wanted-- > 0) {
+      int64_t label = draw.between(0, c.spec.output.channels - 2);
+      if (label >= blank) ++label;
+      left -= !row.empty() && row.back() == label ? 2 : 1;
+      if (left < 0) break;
+      row.push_back(static_cast<int32_t>(label));
+    }
+    row.resize(static_cast<size_t>(most), kNoLabel);
+    data.labels.insert(data.labels.end(), row.begin(), row.end());
+  }
+}
+
+}  // namespace detail
 
 inline CaseData data_of(const OperationCase& c) {
   CaseDraw draw(c.seed, c.spec.layer);
@@ -260,7 +337,8 @@ inline CaseData data_of(const OperationCase& c) {
     data.input_errors_before.push_back(draw.values(samples * input.elements()));
   }
   for (const ParameterSpec& parameter : parameters_of(c.spec.operation, c.spec.inputs)) {
-    if (c.spec.finish && parameter.tensor != "bias") continue;
+    const bool recurrent = std::holds_alternative<Recurrent>(c.spec.operation);
+    if (c.spec.finish && (recurrent ? parameter.tensor.starts_with("weight_ih") : parameter.tensor != "bias")) continue;
     const int64_t fan_in = parameter.elements() / parameter.dimensions[0];  // keeps outputs near 1, where activations are not saturated
     std::vector<double> values = draw.values(parameter.elements(), 0, 1 / std::sqrt(static_cast<double>(fan_in)));
     if (parameter.trained) {
@@ -272,12 +350,21 @@ inline CaseData data_of(const OperationCase& c) {
       data.state.push_back(std::move(values));
     }
   }
+  if (const auto* cell = std::get_if<Recurrent>(&c.spec.operation))
+    for (const Shape& shape : RecurrentShape(c.spec, *cell).state_shapes()) data.state.push_back(draw.values(shape.elements(), 0, 0.5));
   data.output_before = draw.values(samples * c.spec.output.elements());
   data.output_error = draw.values(samples * c.spec.output.elements());
   for (int64_t sample = 0; sample < samples; ++sample) data.sample_ids.push_back(draw.between(0, 1'000'000));
   if (std::holds_alternative<SoftmaxCrossEntropy>(c.spec.operation))
     for (int64_t i = 0; i < samples * c.spec.output.plane(); ++i)
       data.labels.push_back(static_cast<int32_t>(draw.between(0, c.spec.output.channels - 1)));
+  if (c.short_samples) detail::draw_lengths(draw, c, data);
+  if (std::holds_alternative<CtcLoss>(c.spec.operation)) detail::draw_ctc_labels(draw, c, data);
+  if (const auto* embedding = std::get_if<Embedding>(&c.spec.operation))
+    for (double& token : data.inputs[0]) token = static_cast<double>(draw.between(0, embedding->vocabulary - 1));
+  const auto* cell = std::get_if<Recurrent>(&c.spec.operation);
+  if (cell != nullptr && cell->stateful && draw.one_in(2))
+    for (int64_t n = 0; n < samples; ++n) data.fresh.push_back(draw.one_in(2) ? 1 : 0);
   return data;
 }
 
@@ -289,7 +376,9 @@ inline MicroBatch micro_batch_of(const OperationCase& c, const CaseData& data) {
           .seed = c.seed,
           .sample_ids = data.sample_ids,
           .labels = data.labels,
-          .error_scale = 0.25};
+          .error_scale = 0.25,
+          .lengths = data.lengths,
+          .fresh = data.fresh};
 }
 
 }  // namespace millrace::testing

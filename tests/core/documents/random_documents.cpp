@@ -115,6 +115,7 @@ Operation random_operation(Draw& draw) {
       cell.reset_after = cell.cell == CellKind::kGru && draw.coin();
       cell.bidirectional = draw.coin();
       cell.stateful = draw.coin();
+      cell.truncation = draw.integer(0, 64);
       return cell;
     }
     case 13: return Embedding{size(draw), size(draw)};

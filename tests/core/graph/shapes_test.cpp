@@ -142,6 +142,8 @@ TEST(ShapeErrors, FieldsOutOfRangeAreNamedWithTheirValue) {
   malformed({"projection is 4", "only lstm"}, Recurrent{.cell = CellKind::kGru, .hidden = 8, .projection = 4}, {4, 8, 1});
   malformed({"projection is 8", "8 hidden"}, Recurrent{.hidden = 8, .projection = 8}, {4, 8, 1});
   malformed({"reset_after", "only gru"}, Recurrent{.hidden = 8, .reset_after = true}, {4, 8, 1});
+  malformed({"truncation is -1"}, Recurrent{.hidden = 8, .truncation = -1}, {4, 8, 1});
+  malformed({"vocabulary is 16777217", "16777216"}, Embedding{.vocabulary = (1 << 24) + 1, .dimension = 2}, {1, 8, 1});
   malformed({"stateful and bidirectional"}, Recurrent{.hidden = 8, .bidirectional = true, .stateful = true}, {4, 8, 1});
 }
 

@@ -76,18 +76,6 @@ void expect_refused(const std::function<void()>& call, const std::string& part) 
 TEST(ReferenceDevice, RefusesWhatItCannotCompute) {
   for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFixed16})
     expect_refused([&] { make_reference_device(type); }, std::string(name_of(type)));
-  const auto device = make_reference_device(ElementType::kFloat64);
-  const auto make = [&](Operation operation, Shape input, Shape output) {
-    KernelSpec spec;
-    spec.layer = "encoder2";
-    spec.operation = operation;
-    spec.inputs = {input};
-    spec.output = output;
-    device->make_kernel(spec);
-  };
-  expect_refused([&] { make(Recurrent{.hidden = 4}, {3, 5, 1}, {4, 5, 1}); }, "layer \"encoder2\": recurrent layers");
-  expect_refused([&] { make(Embedding{.vocabulary = 9, .dimension = 4}, {1, 5, 1}, {4, 5, 1}); }, "layer \"encoder2\": embedding layers");
-  expect_refused([&] { make(CtcLoss{}, {3, 5, 1}, {3, 5, 1}); }, "layer \"encoder2\": the CTC loss");
 }
 
 }  // namespace
