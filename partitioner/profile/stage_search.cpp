@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/base/check.h"
 #include "partitioner/profile/replication.h"
 
 namespace millrace {
@@ -154,6 +155,7 @@ StageAnswer StageSearch::read(const Tables& tables, int64_t used, int64_t run) c
   int64_t begin = 0;
   for (int64_t remaining = used; remaining > 0;) {
     const Choice& choice = tables.choices[static_cast<size_t>(remaining)][static_cast<size_t>(begin)];
+    MILLRACE_CHECK(choice.end > begin, "no stage was chosen behind cut {} with {} devices left", begin, remaining);
     const StageCut stage{begin, choice.end, choice.replicas};
     answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, run));
     answer.memory_bytes = std::max(answer.memory_bytes, stage_memory(stage, remaining));
