@@ -1,0 +1,42 @@
+#include "fpga/conv_ce/engine_timing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace millrace {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr double kMostCycles = 4e18;  // stays an int64_t
+
+int64_t divided_up(int64_t amount, int64_t parts) { return (amount - 1) / parts + 1; }
+
+}  // namespace
+
+EngineSize engine_for(const PhaseWork& phase, double cycles_per_sample) {
+  if (phase.work <= 0) return {};
+  const auto budget = static_cast<int64_t>(std::min(cycles_per_sample / static_cast<double>(phase.units), kMostCycles));
+  if (budget < 1) return {phase.work, false};
+  return {divided_up(phase.work, budget), true};
+}
+
+int64_t cycles_per_unit(const PhaseWork& phase, const EngineSize& engine) {
+  return engine.tiles > 0 ? divided_up(phase.work, engine.tiles) : 0;
+}
+
+int64_t picoseconds_of(int64_t cycles, int64_t clock_hz) {
+  const Wide picoseconds = (static_cast<Wide>(cycles) * 1'000'000'000'000 + clock_hz - 1) / clock_hz;
+  return static_cast<int64_t>(std::min<Wide>(picoseconds, std::numeric_limits<int64_t>::max()));
+}
+
+int64_t channels_side_by_side(int64_t tiles, int64_t within) {
+  if (tiles <= 0) return 0;
+  auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(tiles)));
+  if (side * side < tiles) ++side;
+  return divided_up(tiles, std::min(side, within));
+}
+
+}  // namespace millrace

@@ -1,0 +1,110 @@
+#include "fpga/conv_ce/special_function.h"
+
+#include <algorithm>
+#include <bit>
+#include <variant>
+
+namespace millrace {
+
+namespace {
+
+int64_t bits_to_choose_from(int64_t choices) { return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(choices - 1))); }
+
+// Whether the layer keeps the next one with weights from seeing what went into it.
+bool hides_its_input(const Operation& operation) {
+  if (const auto* pool = std::get_if<Pool2d>(&operation)) return pool->kind == PoolKind::kAverage;
+  if (const auto* pool = std::get_if<GlobalPool>(&operation)) return pool->kind == PoolKind::kAverage;
+  return std::holds_alternative<Add>(operation) || std::holds_alternative<BatchNorm>(operation);
+}
+
+class SpecialFunctions {
+ public:
+  SpecialFunctions(double lifetime, int64_t element_bits, int copies) : lifetime_(lifetime), element_bits_(element_bits), copies_(copies) {}
+
+  void add(const Node& node, const Node* next) {
+    node_ = &node;
+    next_ = next;
+    std::visit(*this, node.layer.operation);
+  }
+  const SpecialFunctionUse& use() const { return use_; }
+
+  void operator()(const Activation& activation) {
+    const bool relu = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kLeakyRelu;
+    use_.lane_logic += relu ? 1 : 8;  // piecewise linear
+    if (next_ != nullptr && hides_its_input(next_->layer.operation)) keep(node_->output, relu ? 1 : element_bits_);
+  }
+  void operator()(const BatchNorm&) {
+    use_.lane_logic += 6;
+    const int64_t channels = node_->output.channels;
+    // Scale and shift with their gradients; running mean and variance are not trained.
+    use_.vectors += vector_buffer(channels, 2.0 * (node_->trained ? copies_ : 1) + 2, element_bits_);
+    if (node_->trained) keep(node_->output, element_bits_);
+  }
+  void operator()(const LocalResponseNorm&) {
+    use_.lane_logic += 24;
+    keep(node_->output, element_bits_);
+  }
+  void operator()(const Pool2d& pool) {
+    use_.lane_logic += 2;
+    const Shape& input = node_->input_shapes[0];
+    rows_of(input, std::min(pool.kernel_h - 1, input.height));
+    lifetime_ = std::max(0.0, lifetime_ - static_cast<double>(pool.kernel_h - 1) / static_cast<double>(input.height));
+    if (pool.kind == PoolKind::kMax) keep(node_->output, bits_to_choose_from(pool.kernel_h * pool.kernel_w));
+  }
+  void operator()(const GlobalPool& pool) {
+    use_.lane_logic += 2;
+    const Shape& input = node_->input_shapes[0];
+    use_.lines += vector_buffer(input.channels, 2, element_bits_);  // the running maximum or sum of each channel
+    lifetime_ = std::max(0.0, lifetime_ - static_cast<double>(input.height - 1) / static_cast<double>(input.height));
+    if (pool.kind == PoolKind::kMax) keep(node_->output, bits_to_choose_from(input.plane()));
+  }
+  void operator()(const Dropout&) { use_.lane_logic += 8; }
+  void operator()(const Add&) { join(); }
+  void operator()(const Concat&) { join(); }
+  template <typename Other>  // rearrangements and losses
+  void operator()(const Other&) {
+    use_.lane_logic += 1;
+  }
+
+ private:
+  // Until the same row comes back, and one row at least.
+  void keep(const Shape& shape, int64_t bits) {
+    if (!node_->input_error_needed && !node_->trained) return;
+    const double rows = std::max(1.0, lifetime_ * static_cast<double>(shape.height));
+    use_.kept_bits += static_cast<double>(shape.channels * shape.width * bits) * rows;
+  }
+  void rows_of(const Shape& shape, int64_t rows) {
+    if (rows > 0) use_.lines += row_buffer({shape.channels, shape.channels, shape.width, rows}, element_bits_);
+  }
+  // All operands but the last, which comes last, wait on the way forward; their errors on the way back.
+  void join() {
+    use_.lane_logic += 2;
+    for (size_t i = 0; i + 1 < node_->input_shapes.size(); ++i)
+      rows_of(node_->input_shapes[i], 2 * std::min(kJoinRows, node_->input_shapes[i].height));
+  }
+
+  SpecialFunctionUse use_;
+  const Node* node_ = nullptr;
+  const Node* next_ = nullptr;
+  double lifetime_;
+  int64_t element_bits_;
+  int copies_;
+};
+
+}  // namespace
+
+SpecialFunctionUse& SpecialFunctionUse::operator+=(const SpecialFunctionUse& other) {
+  kept_bits += other.kept_bits;
+  lines += other.lines;
+  vectors += other.vectors;
+  lane_logic += other.lane_logic;
+  return *this;
+}
+
+SpecialFunctionUse special_function_use(std::span<const Node* const> after, double lifetime, int64_t element_bits, int copies) {
+  SpecialFunctions functions(lifetime, element_bits, copies);
+  for (size_t i = 0; i < after.size(); ++i) functions.add(*after[i], i + 1 < after.size() ? after[i + 1] : nullptr);
+  return functions.use();
+}
+
+}  // namespace millrace

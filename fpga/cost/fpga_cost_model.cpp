@@ -1,0 +1,249 @@
+#include "fpga/cost/fpga_cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/conv_ce/engine_timing.h"
+#include "fpga/conv_ce/fabric_costs.h"
+#include "fpga/conv_ce/shard_buffers.h"
+#include "fpga/conv_ce/shard_packing.h"
+#include "fpga/cost/fpga_resources.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr double kNoSuchEngine = 1e30;  // adds up over any number of shards
+constexpr double kLongestLifetime = 1e6;
+constexpr size_t kOnChipMemory = 3;  // index into the capacities
+
+// FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
+struct Engines {
+  EngineSize forward;
+  EngineSize error_back;
+  EngineSize parameter_gradient;
+  int64_t count = 0;
+
+  bool keep_up() const { return forward.keeps_up && error_back.keeps_up; }
+  int64_t tiles() const { return forward.tiles + error_back.tiles + parameter_gradient.tiles; }
+};
+
+// The one answer that both demand_of and cost_of give.
+struct ShardUse {
+  ShardGeometry shard;
+  Engines engines;
+  BufferSettings settings;
+  ShardBuffers buffers;
+  Buffer on_chip;
+  double dsps = 0;
+  FabricUse fabric;
+};
+
+int64_t whole_part_of(double share, int64_t amount) {
+  return share == 1 ? amount : static_cast<int64_t>(std::ceil(share * static_cast<double>(amount)));
+}
+
+class FpgaCostModel final : public CostModel {
+ public:
+  FpgaCostModel(FpgaResources board, int64_t element_bits) : board_(std::move(board)), element_bits_(element_bits) {
+    const FabricUse once = interconnection_fabric();
+    capacities_ = {{"dsp", board_.engine_dsps()},
+                   {"lut", board_.luts - once.luts},
+                   {"ff", board_.flip_flops - once.flip_flops},
+                   {"bram_bits", board_.on_chip_bits()},
+                   {"dram_bytes", board_.off_chip_bytes}};
+  }
+
+  std::string device() const override { return board_.name; }
+  std::span<const NamedAmount> capacities() const override { return capacities_; }
+  size_t parameter_memory() const override { return kOnChipMemory; }
+  bool dedicated_engines() const override { return true; }
+
+  std::vector<NamedAmount> inventory() const override {
+    const double clock = static_cast<double>(board_.clock_hz);
+    return {{"dsp_device", board_.dsps},
+            {"multipliers", board_.engine_dsps() / board_.dsps_per_mac},
+            {"clock_hz", clock},
+            {"macs_per_second", board_.dsps / board_.dsps_per_mac * clock},
+            {"bram36", board_.bram36},
+            {"uram", board_.urams},
+            {"lutram_lut", board_.lutram_luts},
+            {"dram_bytes_per_second", board_.off_chip_bytes_per_second},
+            {"watts_idle", board_.watts_idle},
+            {"watts_per_gops", board_.watts_per_gops}};
+  }
+
+  std::vector<Constant> constants() const override {
+    std::vector<Constant> constants = board_.constants;
+    for (Constant& constant : fabric_constants()) constants.push_back(std::move(constant));
+    constants.push_back({"element_bits", static_cast<double>(element_bits_), "modelled"});
+    return constants;
+  }
+
+  double watts(double macs_per_second) const override { return board_.watts_idle + board_.watts_per_gops * 2e-9 * macs_per_second; }
+
+  ShardDemand demand_of(const ShardQuestion& question) const override {
+    const ShardUse use = use_of(question);
+    ShardDemand demand;
+    demand.amounts[0] = use.dsps;
+    demand.amounts[1] = use.fabric.luts;
+    demand.amounts[2] = use.fabric.flip_flops;
+    demand.amounts[kOnChipMemory] = use.on_chip.block_bits;
+    demand.amounts[4] = use.buffers.off_chip_bytes;
+    demand.parameters = use.buffers.parameter_bits;
+    return demand;
+  }
+
+  ShardCost cost_of(const ShardQuestion& question) const override {
+    const ShardUse use = use_of(question);
+    ShardCost cost;
+    cost.unit = use.shard.unit;
+    add_phases(use, cost);
+    add_resources(use, question, cost);
+    add_buffers(use, cost);
+    cost.act_ram_bits = static_cast<int64_t>(std::min(use.buffers.act_ram.bits + use.buffers.state.bits, 9e18));
+    return cost;
+  }
+
+ private:
+  ShardUse use_of(const ShardQuestion& question) const {
+    MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
+    if (!(question.period_seconds > 0))
+      fail(ErrorCode::kUsage, "layer \"{}\" on {}: engines are sized to a period, and {} seconds is none; it must be above 0",
+           question.node->layer.name, board_.name, question.period_seconds);
+    if (!(question.lifetime >= 0 && question.lifetime <= kLongestLifetime))
+      fail(ErrorCode::kUsage, "layer \"{}\" on {}: activations that live for {} samples; it must be from 0 to {}",
+           question.node->layer.name, board_.name, question.lifetime, kLongestLifetime);
+    const Node& node = *question.node;
+    ShardUse use;
+    use.shard = geometry_of(node, question.blocks, question.owner);
+    use.engines = engines_of(use.shard, question.period_seconds * static_cast<double>(board_.clock_hz));
+    const int copies = 2 + question.optimizer_slots;
+    use.settings = {.lifetime = question.lifetime,
+                    .element_bits = element_bits_,
+                    .copies = node.trained ? copies : 1,
+                    .owner = question.owner,
+                    .forward_tiles = use.engines.forward.tiles,
+                    .error_back_tiles = use.engines.error_back.tiles};
+    const double lifetime = lifetime_after_sum(use.shard, question.lifetime);
+    SpecialFunctionUse after;
+    // A head without weights runs in the special-function unit, too.
+    if (!node.computes) after += special_function_use({&question.node, 1}, lifetime, element_bits_, copies);
+    if (question.owner) after += special_function_use(question.after, lifetime, element_bits_, copies);
+    use.buffers = shard_buffers(use.shard, use.settings, after);
+    use.on_chip = use.buffers.fixed();
+    add_logic(question.owner, after.lane_logic, use);
+    return use;
+  }
+
+  static Engines engines_of(const ShardGeometry& shard, double cycles_per_sample) {
+    Engines engines;
+    if (!shard.has_engine()) return engines;
+    engines.forward = engine_for(shard.forward, cycles_per_sample);
+    engines.count = 1;
+    if (shard.error_comes) {
+      engines.error_back = shard.error_back == shard.forward ? engines.forward : engine_for(shard.error_back, cycles_per_sample);
+      ++engines.count;
+    }
+    if (shard.trained) {
+      engines.parameter_gradient = engines.forward;
+      ++engines.count;
+    }
+    return engines;
+  }
+
+  void add_logic(bool owner, double lane_logic, ShardUse& use) const {
+    const int64_t multipliers = use.engines.tiles() * use.shard.tile;
+    const int64_t in_dsps = whole_part_of(board_.dsp_multiplier_share, multipliers);
+    use.dsps = use.engines.keep_up() ? static_cast<double>(in_dsps) * board_.dsps_per_mac : kNoSuchEngine;
+    use.fabric = engine_fabric({.multipliers = multipliers, .fabric_multipliers = multipliers - in_dsps, .phases = use.engines.count},
+                               element_bits_);
+    if (owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
+    use.fabric.luts += use.on_chip.luts;
+  }
+
+  void add_phases(const ShardUse& use, ShardCost& cost) const {
+    if (!use.shard.has_engine()) return;
+    const char* engine = use.shard.place == WeightPlace::kStationary ? "pe_chain" : "conv_ce";
+    const auto add = [&](Phase phase, const EngineSize& size, const PhaseWork& walk) {
+      const int64_t picoseconds = picoseconds_of(cycles_per_unit(walk, size), board_.clock_hz);
+      cost.phases.push_back({phase, engine, size.tiles * use.shard.tile, picoseconds});
+      cost.seconds_per_sample =
+          std::max(cost.seconds_per_sample, 1e-12 * static_cast<double>(picoseconds) * static_cast<double>(walk.units));
+    };
+    add(Phase::kForward, use.engines.forward, use.shard.forward);
+    if (use.shard.error_comes) add(Phase::kErrorBack, use.engines.error_back, use.shard.error_back);
+    if (use.shard.trained) add(Phase::kParameterGradient, use.engines.parameter_gradient, use.shard.forward);
+  }
+
+  void add_resources(const ShardUse& use, const ShardQuestion& question, ShardCost& cost) const {
+    cost.resources = {{"dsp", use.dsps},
+                      {"lut", use.fabric.luts},
+                      {"ff", use.fabric.flip_flops},
+                      {"bram_bits", use.on_chip.block_bits},
+                      {"dram_bytes", use.buffers.off_chip_bytes},
+                      {"parameter_bram_bits", use.buffers.parameter_bits}};
+    const auto add = [&](const char* name, double amount) {
+      if (amount > 0) cost.resources.push_back({name, amount});
+    };
+    const PackedShard packed = packed_shard(use.shard, use.buffers, use.settings, {board_.bram36, board_.urams});
+    add("bram36", packed.fixed.bram36);
+    add("parameter_bram36", packed.parameters.bram36);
+    add("uram", packed.fixed.urams);
+    add("parameter_uram", packed.parameters.urams);
+    add("lutram_lut", use.on_chip.luts);
+    add("dram_bytes_per_second", off_chip_traffic(use.shard, question.micro_batch) / question.period_seconds);
+  }
+
+  // Bytes per sample: FP and EB read every weight once per micro-batch; PG reads and writes its gradient. An embedding
+  // touches one row of its table per step.
+  double off_chip_traffic(const ShardGeometry& shard, int64_t micro_batch) const {
+    if (shard.place != WeightPlace::kOffChip) return 0;
+    const double passes = 1.0 + (shard.error_comes && shard.has_engine() ? 1 : 0) + (shard.trained ? 2 : 0);
+    const double bytes = passes * static_cast<double>(element_bits_) / 8;
+    if (!shard.has_engine()) return bytes * static_cast<double>(shard.outputs * shard.output.height);
+    return bytes * static_cast<double>(shard.weights) / static_cast<double>(std::max<int64_t>(micro_batch, 1));
+  }
+
+  static void add_buffers(const ShardUse& use, ShardCost& cost) {
+    const ShardBuffers& buffers = use.buffers;
+    const auto add = [&](const char* name, double bits) {
+      if (bits > 0) cost.buffers.push_back({name, bits});
+    };
+    add("act_ram", buffers.act_ram.bits);
+    add("state", buffers.state.bits);
+    add("error_line", buffers.error_line.bits);
+    add("partial", buffers.partial.bits);
+    add("accumulators", buffers.accumulators.bits);
+    add("kept", buffers.kept.bits);
+    add("lines", buffers.lines.bits);
+    add("vectors", buffers.vectors.bits);
+    add("weight_stream", buffers.weight_stream.bits);
+    const double weights = (buffers.parameter_bits + buffers.stationary.bits) / use.settings.copies;
+    add("lpram", weights);
+    if (use.settings.copies > 1) add("lgb", weights);
+    if (use.settings.copies > 2) add("optimizer", weights * (use.settings.copies - 2));
+  }
+
+  FpgaResources board_;
+  int64_t element_bits_;
+  std::vector<NamedAmount> capacities_;
+};
+
+}  // namespace
+
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic) {
+  const int64_t bits = bits_of(arithmetic.wire);
+  if (bits != 16 && bits != 32)
+    fail(ErrorCode::kUsage, "FPGA engines work on 16 or 32 bits, not on the {} of {}; choose another width for {}", bits,
+         name_of(arithmetic.wire), device.short_names.empty() ? device.name : device.short_names.front());
+  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits);
+}
+
+}  // namespace millrace

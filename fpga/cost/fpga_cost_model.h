@@ -1,0 +1,33 @@
+// What a shard costs on an FPGA: FPDeep's engines, one per shard and phase, sized so that a sample is done in one period.
+//
+//   const std::unique_ptr<CostModel> model = make_fpga_cost_model(catalogue.find("vc709"), {.wire = ElementType::kFixed16});
+//   ShardQuestion question{.node = &node, .blocks = blocks, .lifetime = 0.92, .period_seconds = 5e-3};
+//   ShardDemand demand = model->demand_of(question);     // dsp, lut, ff, bram_bits, dram_bytes; seconds is 0
+//
+// Engines: "conv_ce" for convolutions and dense layers, "pe_chain" for recurrent ones; all run side by side. EB is counted
+// wherever an error arrives, for the first layer too (six operations per MAC). Embeddings, and layers without weights that
+// head a group, have no engine: rows pass as they come.
+// A period too short for one cycle per row makes "dsp" 1e30, so that sums over shards stay comparable.
+// The element's width, 16 or 32 bits, is that of arithmetic.wire given here; ShardQuestion::arithmetic and ::window are not
+// read: what a pipeline of rows holds follows from ::lifetime.
+// Memory: activations, line buffers and what the layers after the sum keep are "bram_bits"; a convolution's weights and
+// gradients are `parameters` of the same memory; dense layers and embeddings keep theirs off chip ("dram_bytes"); a
+// recurrent layer's stay beside the engine (h U needs them at every step), so that a layer too large for the board shows as
+// missing bram_bits. Not part of any capacity, but told by cost_of: "bram36" and "uram" (the same memory packed into
+// blocks, weights apart as "parameter_bram36"/"parameter_uram"), "lutram_lut", and "dram_bytes_per_second" that weights off
+// chip take at this period. FPDeep does not limit the last; compare it with inventory().
+// LUTs and flip-flops: fpga/conv_ce/fabric_costs.h. The board's interconnection modules come off its capacity.
+// Pure once made; thread safe; demand_of allocates nothing. period_seconds of 0, or a lifetime below 0, fail with kUsage.
+#pragma once
+
+#include <memory>
+
+#include "core/device/cost_model.h"
+#include "core/documents/catalogue.h"
+
+namespace millrace {
+
+// Fails with kUsage when arithmetic.wire has neither 16 nor 32 bits, with kMalformed when the catalogue lacks a value.
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic);
+
+}  // namespace millrace
