@@ -7,8 +7,8 @@
 // How the engines reach their memories decides width and banks:
 //   act_ram      a bank per row of the kernel, as wide as the input channels side by side
 //   error_line   the same for output channels
-//   LPRAM, LGB   a word is a kernel; a weight stays in its tile for a row, so the engine's tiles are reloaded in as many
-//                cycles as a row is wide: ceil(tiles / width) banks
+//   LPRAM, LGB   a weight stays in its tile for a row, so the engine's tiles are reloaded in as many cycles as a row is
+//                wide: words of ceil(tiles / width) kernels, for tiles step through their kernels together
 //   the rest     one bank, sixteen channels wide
 // A memory goes to the kind of block, BRAM or UltraRAM, of which it takes the smaller share of the board's.
 #pragma once

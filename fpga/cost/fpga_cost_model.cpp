@@ -88,6 +88,10 @@ class FpgaCostModel final : public CostModel {
 
   double watts(double macs_per_second) const override { return board_.watts_idle + board_.watts_per_gops * 2e-9 * macs_per_second; }
 
+  bool keeps_off_chip(const Node& head) const override {
+    return std::holds_alternative<Dense>(head.layer.operation) || std::holds_alternative<Embedding>(head.layer.operation);
+  }
+
   ShardDemand demand_of(const ShardQuestion& question) const override {
     const ShardUse use = use_of(question);
     ShardDemand demand;
@@ -123,6 +127,7 @@ class FpgaCostModel final : public CostModel {
     const Node& node = *question.node;
     ShardUse use;
     use.shard = geometry_of(node, question.blocks, question.owner);
+    if (question.off_chip && use.shard.place == WeightPlace::kOnChip) use.shard.place = WeightPlace::kOffChip;
     use.engines = engines_of(use.shard, question.period_seconds * static_cast<double>(board_.clock_hz));
     const int copies = 2 + question.optimizer_slots;
     use.settings = {.lifetime = question.lifetime,

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "boards.h"
 #include "core/graph/zoo.h"
 #include "fpga/cost/fpga_cost_model.h"
-#include "line_of_units.h"
+#include "tests/fpga/cost/boards.h"
+#include "tests/fpga/cost/line_of_units.h"
 
 namespace millrace {
 

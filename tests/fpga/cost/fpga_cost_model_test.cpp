@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "boards.h"
 #include "core/base/error.h"
 #include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
 #include "tests/core/cpu/allocation_counter.h"
+#include "tests/fpga/cost/boards.h"
 
 namespace millrace {
 
