@@ -29,6 +29,7 @@ struct ShardQuestion {
   std::span<const Block> blocks;       // empty: the whole layer
   std::span<const Node* const> after;  // on the owner: the layers that run after the sum
   bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
+  bool off_chip = false;               // the device keeps weights off chip anyway (keeps_off_chip), these too
   int64_t micro_batch = 1;
   int64_t window = 1;         // micro-batches in flight
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows
@@ -66,6 +67,8 @@ class CostModel {
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.
   virtual size_t parameter_memory() const = 0;
+  // Layers whose weights live in the device's off-chip memory and stream from there, as FPDeep's fully connected ones.
+  virtual bool keeps_off_chip(const Node& head) const { return static_cast<void>(head), false; }
   // What else a report wants to know: "dsp_device" (engines may take a share of it only), "bram36", ...
   virtual std::vector<NamedAmount> inventory() const { return {}; }
   virtual std::vector<Constant> constants() const = 0;      // with their origin

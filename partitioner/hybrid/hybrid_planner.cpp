@@ -30,10 +30,13 @@ std::vector<Shard> shards_of(const RingSolver& solver, const RingSolution& solut
   for (int64_t d = 0; d <= static_cast<int64_t>(solution.cuts.size()); ++d) {
     const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
+    const bool off_chip = solver.segments().off_chip(d, from, to);
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
-      const ShardCost cost = solver.segments().model(d).cost_of(solver.segments().question(d, g, end, solution.compute_period, blocks));
+      ShardQuestion question = solver.segments().question(d, g, end, solution.compute_period, blocks);
+      question.off_chip = off_chip;
+      const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];
       shard.unit = cost.unit;
       shard.phases = cost.phases;

@@ -127,10 +127,13 @@ HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double pe
     HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
     const int64_t from = d == 0 ? 0 : cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
+    const bool off_chip = segments_.off_chip(d, from, to);
     for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain_.end_of(g));
       const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
-      const ShardDemand demand = model.demand_of(segments_.question(d, g, end, period, blocks));
+      ShardQuestion question = segments_.question(d, g, end, period, blocks);
+      question.off_chip = off_chip;
+      const ShardDemand demand = model.demand_of(question);
       device.fixed += demand.amounts[model.parameter_memory()];
       if (demand.parameters <= 0) continue;
       HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};

@@ -33,6 +33,13 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   return question;
 }
 
+bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
+  if (from >= to) return false;
+  for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
+    if (model(device).keeps_off_chip(chain_->head_of(g))) return true;
+  return false;
+}
+
 ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const {
   const BlockList blocks = chain_->blocks(group, from, to);
   return model(device).demand_of(question(device, group, to, period, blocks));

@@ -23,13 +23,10 @@ const std::vector<NamedAmount>& budget_of(const Plan& plan, const std::string& d
   return nothing;
 }
 
-// What parameters share a memory with: the name after "parameter_".
 constexpr std::string_view kParameterPrefix = "parameter_";
 
 double parameter_storage_of(const Shard& shard) {
-  for (const NamedAmount& amount : shard.resources)
-    if (amount.name.starts_with(kParameterPrefix)) return amount.amount;
-  return 0;
+  return amount_of(shard.resources, "parameter_bram_bits") + amount_of(shard.resources, "parameter_memory_bytes");
 }
 
 int64_t units_per_image(const Node& node, StreamingUnit unit, Phase phase) {
@@ -153,7 +150,10 @@ class Summarizer {
       if (!amount.name.starts_with(kParameterPrefix)) figures.resources.push_back(amount);
     int64_t elements = 0;
     for (const Block& block : shard.blocks) elements += weight_elements(graph_, index, block);
-    if (elements > 0) storage_per_element_[{shard.layer, shard.device}] = figures.parameter_storage / static_cast<double>(elements);
+    if (elements > 0) {
+      const auto count = static_cast<double>(elements);
+      weights_[{shard.layer, shard.device}] = {figures.parameter_storage / count, amount_of(shard.resources, "parameter_bram36") / count};
+    }
     device.shards.push_back(std::move(figures));
   }
 
@@ -166,11 +166,12 @@ class Summarizer {
   void add_homes() {
     for (const ParameterHome& home : plan_.homes) {
       double storage = 0;
-      if (is_weight(home)) {
-        const auto found = storage_per_element_.find({home.layer, home.user});
-        if (found != storage_per_element_.end()) storage = found->second * static_cast<double>(home.count);
-      }
       DeviceFigures& device = summary_.devices[static_cast<size_t>(home.home)];
+      const auto found = is_weight(home) ? weights_.find({home.layer, home.user}) : weights_.end();
+      if (found != weights_.end()) {
+        storage = found->second.storage * static_cast<double>(home.count);
+        device.bram_blocks += found->second.blocks * static_cast<double>(home.count);
+      }
       (device.bram_capacity_bits > 0 ? device.bram_bits : device.memory) += storage;
       if (home.home == home.user) continue;
       summary_.homes.push_back(
@@ -282,7 +283,12 @@ class Summarizer {
   bool timed_ = false;
   std::vector<double> dedicated_seconds_;
   std::vector<double> macs_;
-  std::map<std::pair<std::string, int64_t>, double> storage_per_element_;
+  // Of one element of a layer's weight on the device that uses it.
+  struct WeightStorage {
+    double storage = 0;
+    double blocks = 0;
+  };
+  std::map<std::pair<std::string, int64_t>, WeightStorage> weights_;
 };
 
 }  // namespace

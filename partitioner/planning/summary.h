@@ -45,7 +45,7 @@ struct DeviceFigures {
   double lut = 0, lut_capacity = 0;
   double ff = 0, ff_capacity = 0;
   double bram_bits = 0, bram_capacity_bits = 0;     // on-chip memory: activations, buffers and the parameters homed here
-  double bram_blocks = 0, bram_block_capacity = 0;  // the same, packed into blocks of given widths and depths
+  double bram_blocks = 0, bram_block_capacity = 0;  // the same, packed into blocks of the widths its buffers need
   double memory = 0, memory_capacity = 0;           // bytes, of devices with one large memory
   double off_chip_bytes = 0, off_chip_capacity = 0;
   double memory_fraction = 0;        // of the memory that parameters share: bram_bits or memory
