@@ -141,7 +141,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
   else
     sentences.push_back("no other cuts are faster in this model: the plan meets its lower bound");
   sentences.push_back(memory_text(summary));
-  sentences.push_back(fmt::format("{:.1f}% of the multipliers' time is idle, on average over the devices", 100 * summary.idle_fraction));
+  sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*outcome.plan, summary, sentences);
   add_packing(summary, sentences);
   if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, sentences);

@@ -106,6 +106,7 @@ class Summarizer {
     }
     dedicated_seconds_.resize(summary_.devices.size());
     macs_.resize(summary_.devices.size());
+    multipliers_.resize(summary_.devices.size());
   }
 
   void add_shard(const Group& group, const Shard& shard) {
@@ -133,6 +134,7 @@ class Summarizer {
       }
       timed_ = true;
     }
+    multipliers_[static_cast<size_t>(shard.device)] += multipliers;
     for (double& dsp : figures.dsp) dsp = multipliers > 0 ? dsp / multipliers * dsp_used : 0;
     auto& dedicated = dedicated_seconds_[static_cast<size_t>(shard.device)];
     dedicated = std::max(dedicated, slowest);
@@ -250,7 +252,7 @@ class Summarizer {
     for (DeviceFigures& device : summary_.devices) {
       const std::vector<NamedAmount>& budget = budget_of(plan_, device.device);
       const double device_macs = macs_[static_cast<size_t>(device.index)];
-      const double engine_rate = amount_of(budget, "multipliers") * amount_of(budget, "clock_hz");
+      const double engine_rate = multipliers_[static_cast<size_t>(device.index)] * amount_of(budget, "clock_hz");
       if (engine_rate > 0) {
         device.idle_fraction = 1 - pace * device_macs / (engine_rate * period);
       } else {
@@ -283,6 +285,7 @@ class Summarizer {
   bool timed_ = false;
   std::vector<double> dedicated_seconds_;
   std::vector<double> macs_;
+  std::vector<double> multipliers_;  // in engines
   // Of one element of a layer's weight on the device that uses it.
   struct WeightStorage {
     double storage = 0;

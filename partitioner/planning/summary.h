@@ -50,7 +50,7 @@ struct DeviceFigures {
   double off_chip_bytes = 0, off_chip_capacity = 0;
   double memory_fraction = 0;        // of the memory that parameters share: bram_bits or memory
   double seconds_per_image = 0;      // the least period it could hold
-  double idle_fraction = 0;          // of its multipliers' time at the plan's period
+  double idle_fraction = 0;          // of the time of its engines' multipliers (FPGA) or of its own (CPU, GPU)
   double watts = 0;                  // 0: not known
   bool off_chip_parameters = false;  // holds layers that keep their weights off chip
 };
