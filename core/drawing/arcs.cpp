@@ -14,6 +14,39 @@ constexpr double kStrip = 16;  // height of the places
 constexpr double kGap = 7;     // between arcs and places, where arrowheads are
 constexpr double kThinnest = 1.2, kThickest = 7;
 constexpr size_t kGapsUntil = 120;  // places beyond which nothing separates them
+constexpr double kSpread = .64;     // of a slot: how far apart the ends at one place lie
+
+// Where each arc's ends lie, so that arcs at one place neither hide nor cross each other: from left to right those that
+// come from the left, near ones first, then those to the right, far ones first.
+struct Ends {
+  double from = 0, to = 0;
+};
+std::vector<Ends> spread_ends(const std::vector<const Arc*>& arcs) {
+  struct End {
+    double place, other;
+    double* at;
+  };
+  std::vector<Ends> spread(arcs.size());
+  std::vector<End> ends;
+  for (size_t i = 0; i < arcs.size(); ++i) {
+    ends.push_back({arcs[i]->from, arcs[i]->to, &spread[i].from});
+    ends.push_back({arcs[i]->to, arcs[i]->from, &spread[i].to});
+  }
+  std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) {
+    if (a.place != b.place) return a.place < b.place;
+    const bool a_right = a.other > a.place, b_right = b.other > b.place;
+    if (a_right != b_right) return b_right;
+    return a.other > b.other;
+  });
+  for (size_t first = 0; first < ends.size();) {
+    size_t last = first;
+    while (last < ends.size() && ends[last].place == ends[first].place) ++last;
+    const auto count = static_cast<double>(last - first);
+    for (size_t i = first; i < last; ++i) *ends[i].at = ends[i].place + kSpread * ((static_cast<double>(i - first) + .5) / count - .5);
+    first = last;
+  }
+  return spread;
+}
 
 }  // namespace
 
@@ -37,14 +70,17 @@ Drawing draw(const ArcDiagram& diagram) {
   // The heaviest first, so that the thin ones lie on top.
   std::stable_sort(arcs.begin(), arcs.end(), [](const Arc* a, const Arc* b) { return a->weight > b->weight; });
 
+  const std::vector<Ends> spread = spread_ends(arcs);
   const auto across = [&](double place) { return (place + .5) / count; };
   out.raw(open_stretched(height));
-  for (const Arc* arc : arcs) {
+  for (size_t i = 0; i < arcs.size(); ++i) {
+    const Arc* arc = arcs[i];
     const double top = height * (1 - std::sqrt(std::abs(arc->to - arc->from) / farthest) * .96);
     // A cubic with both handles at one height reaches three quarters of it.
     const double handle = height - (height - top) / .75;
     const double width = heaviest > 0 ? kThinnest + (kThickest - kThinnest) * std::sqrt(std::max(0.0, arc->weight) / heaviest) : kThinnest;
-    const std::string from = coordinate(1000 * across(arc->from)), to = coordinate(1000 * across(arc->to)), at = coordinate(handle);
+    const std::string from = coordinate(1000 * across(spread[i].from)), to = coordinate(1000 * across(spread[i].to)),
+                      at = coordinate(handle);
     const std::string level = coordinate(height);
     out.open("g", {{"class", arc->classes}});
     out.shape("path",
@@ -56,10 +92,11 @@ Drawing draw(const ArcDiagram& diagram) {
   }
   out.raw(close_stretched());
 
-  for (const Arc* arc : arcs) {
-    out.open("svg", {{"class", arc->classes}, {"x", percent_of(across(arc->from))}, {"y", height}, {"overflow", "visible"}});
+  for (size_t i = 0; i < arcs.size(); ++i) {
+    const Arc* arc = arcs[i];
+    out.open("svg", {{"class", arc->classes}, {"x", percent_of(across(spread[i].from))}, {"y", height}, {"overflow", "visible"}});
     out.shape("circle", {{"r", 3.2}}).close();
-    out.open("svg", {{"class", arc->classes}, {"x", percent_of(across(arc->to))}, {"y", height}, {"overflow", "visible"}});
+    out.open("svg", {{"class", arc->classes}, {"x", percent_of(across(spread[i].to))}, {"y", height}, {"overflow", "visible"}});
     out.shape("path", {{"d", "M-4.5-2H4.5L0 5z"}}).close();
   }
 

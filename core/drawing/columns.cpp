@@ -24,6 +24,9 @@ double sum(const std::vector<BarPart>& parts) {
   return total;
 }
 
+// The strengths p1 and p2 would let grid lines shine through.
+bool see_through(const BarPart& part) { return part.classes.ends_with(" p1") || part.classes.ends_with(" p2"); }
+
 // What lies across all columns at one height is one line, else a step per column.
 void draw_limits(Markup& out, const StackedColumns& chart, const Scale& y) {
   const auto count = static_cast<double>(chart.columns.size());
@@ -84,6 +87,10 @@ Drawing draw(const StackedColumns& chart) {
     if (column.absent) out.shape("rect", {{"class", "spare"}, {"x", x}, {"y", 0}, {"width", w}, {"height", height}});
     const auto stack = [&](const std::vector<BarPart>& parts, double sign) {
       double from = 0;
+      if (std::any_of(parts.begin(), parts.end(), see_through)) {
+        const double end = down(y, sign * sum(parts), height), base = down(y, 0, height);
+        out.shape("rect", {{"class", "paper"}, {"x", x}, {"y", std::min(end, base)}, {"width", w}, {"height", std::abs(end - base)}});
+      }
       for (const BarPart& part : parts) {
         const double to = from + drawable(part.amount);
         const double a = down(y, sign * from, height), b = down(y, sign * to, height);

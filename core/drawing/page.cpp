@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/drawing/theme.h"
 
 namespace millrace {
 namespace {
+
+constexpr size_t kFewColumns = 3;
 
 void figure_head(Markup& out, std::string_view title, std::string_view note) {
   if (!title.empty()) out.open("figcaption").leaf("h3", {}, title).close();
@@ -111,9 +115,14 @@ void Page::figure_of(std::string_view title, std::string_view note, std::string_
 }
 
 void Page::table(const Table& table, std::string_view folded) {
+  const bool grouped = std::any_of(table.rows.begin(), table.rows.end(), [](const Table::Row& row) { return row.starts; });
   if (!folded.empty()) body_.open("details").leaf("summary", {}, folded);
-  body_.open("div", {{"class", "card scroll"}, {"tabindex", 0}, {"role", "region"}, {"aria-label", table.label}})
-      .open("table")
+  body_
+      .open("div", {{"class", table.columns.size() <= kFewColumns ? "card scroll few" : "card scroll"},
+                    {"tabindex", 0},
+                    {"role", "region"},
+                    {"aria-label", table.label}})
+      .open("table", {{"class", grouped ? "" : "rows"}})
       .open("thead")
       .open("tr");
   for (const TableColumn& column : table.columns)
@@ -124,7 +133,12 @@ void Page::table(const Table& table, std::string_view folded) {
     for (size_t i = 0; i < row.cells.size() && i < table.columns.size(); ++i) {
       const Cell& cell = row.cells[i];
       const TableColumn& column = table.columns[i];
-      body_.open("td", {{"class", column.number ? "number" : column.unbroken ? "plain" : ""}, {"title", cell.tooltip}});
+      body_.open("td", {{"class", fmt::format("{}{}",
+                                              column.number     ? "number"
+                                              : column.unbroken ? "plain"
+                                                                : "",
+                                              cell.bad ? " bad" : "")},
+                        {"title", cell.tooltip}});
       if (!cell.chip.empty()) body_.leaf("span", {{"class", fmt::format("chip {}", cell.chip)}}, "");
       if (cell.origin) {
         body_.leaf("span", {{"class", "origin"}}, cell.text);
@@ -137,6 +151,10 @@ void Page::table(const Table& table, std::string_view folded) {
   }
   body_.close().close().close();
   if (!folded.empty()) body_.close();
+}
+
+void Page::legend(const std::vector<LegendEntry>& legend) {
+  if (!legend.empty()) body_.open("div", {{"class", "key"}}).raw(legend_markup(legend)).close();
 }
 
 void Page::preformatted(std::string_view text) { body_.leaf("pre", {}, text); }

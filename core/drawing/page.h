@@ -38,6 +38,7 @@ struct Cell {
   std::string chip = {};  // class of a small square before the text
   std::string tooltip = {};
   bool origin = false;  // framed, as an origin
+  bool bad = false;     // in the accent's colour
 };
 struct TableColumn {
   std::string name = {};
@@ -48,7 +49,7 @@ struct Table {
   std::vector<TableColumn> columns = {};
   struct Row {
     std::vector<Cell> cells = {};
-    bool starts = false;  // a line above: the first of several that belong together
+    bool starts = false;  // the first of several that belong together: only such rows have a line above, if there are any
   };
   std::vector<Row> rows = {};
   std::string label = {};  // what it holds, for screen readers
@@ -69,6 +70,8 @@ class Page {
   void figure_of(std::string_view title, std::string_view note, std::string_view markup, const std::vector<LegendEntry>& legend);
   // Scrolls sideways within itself. With `folded` it opens on demand, under that text.
   void table(const Table& table, std::string_view folded = {});
+  // Of what follows, where figures share one.
+  void legend(const std::vector<LegendEntry>& legend);
   void preformatted(std::string_view text);
   // Names and values, one pair per row.
   void facts(const std::vector<std::pair<std::string, std::string>>& facts);

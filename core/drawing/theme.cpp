@@ -36,7 +36,7 @@ constexpr const char* kPage = R"css(
 body{margin:0;background:var(--page);color:var(--text);font:15px/1.5 system-ui,-apple-system,"Segoe UI","DejaVu Sans",Helvetica,Arial,sans-serif;-webkit-text-size-adjust:100%}
 main{max-width:1140px;margin:0 auto;padding:32px 20px 56px}
 h1{font-size:28px;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:20px;margin:0 0 4px}h3{font-size:15px;margin:0}
-p{margin:0 0 10px}.subtitle{color:var(--muted);margin:0 0 20px;overflow-wrap:anywhere}.lead{color:var(--muted);max-width:78ch;margin:0 0 14px}
+p{margin:0 0 10px}.subtitle{color:var(--muted);margin:0 0 20px;overflow-wrap:anywhere}.lead{color:var(--muted);max-width:96ch;margin:0 0 14px}
 section{margin:36px 0 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:16px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(196px,1fr));gap:12px}
@@ -46,23 +46,22 @@ section{margin:36px 0 0}
 .origin{font-size:11px;line-height:16px;color:var(--muted);border:1px solid var(--line);border-radius:8px;padding:0 7px;align-self:flex-start;margin-top:8px;display:inline-block;white-space:nowrap}
 td .origin{margin-top:0}
 .verdict{border-left:4px solid var(--accent)}.verdict .headline{font-size:17px;font-weight:600;margin:0;overflow-wrap:anywhere}
-.verdict ul{margin:10px 0 0;padding-left:20px}.verdict li{margin:3px 0;max-width:84ch;overflow-wrap:anywhere}
+.verdict ul{margin:10px 0 0;padding-left:20px}.verdict li{margin:3px 0;max-width:100ch;overflow-wrap:anywhere}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:14px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px;break-inside:avoid;min-width:0}
 figure+figure,.card+.card,figure+.card,.card+figure{margin-top:14px}.figures figure{margin-top:0}
-figure .note{color:var(--muted);font-size:13px;margin:0 0 4px;max-width:84ch}
+figure .note{color:var(--muted);font-size:13px;margin:0 0 4px;max-width:110ch}
 .plot{container-type:inline-size}.plot>svg{display:block;overflow:visible}.wide{display:none}
 @container (min-width:460px){.wide{display:inline}}
-.legend{display:flex;flex-wrap:wrap;gap:3px 14px;list-style:none;margin:8px 0 0;padding:0;font-size:12.5px;color:var(--muted)}
+.key{margin:0 0 14px}.legend{display:flex;flex-wrap:wrap;gap:3px 14px;list-style:none;margin:8px 0 0;padding:0;font-size:12.5px;color:var(--muted)}
 .legend li{display:flex;align-items:center;gap:6px;min-width:0;overflow-wrap:anywhere}.legend svg{flex:none;display:block;overflow:visible}
 .wheels{display:flex;flex-wrap:wrap;row-gap:10px;list-style:none;margin:8px 0 0;padding:0}.wheels li{display:block;break-inside:avoid}.wheels svg{display:block;overflow:visible}
 .wheels.small{gap:4px 0}.strip{padding-top:5px}
 .scroll{overflow-x:auto}.scroll:focus-visible{outline:2px solid var(--mark);outline-offset:2px}
 table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
 th{text-align:left;color:var(--muted);font-weight:600;border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:bottom;white-space:nowrap}
-td{border-bottom:1px solid var(--soft);padding:5px 10px 5px 0;vertical-align:top}tr:last-child td{border-bottom:0}
+td{padding:4px 10px 4px 0;vertical-align:top}th:last-child,td:last-child{padding-right:0}.rows td,tbody tr.start td{border-top:1px solid var(--soft)}tbody tr:first-child td{border-top:0}.few table{width:auto}.few th,.few td{padding-right:28px}td.bad{color:var(--accent);font-weight:600}
 th.number,td.number{text-align:right;white-space:nowrap}td.plain{white-space:nowrap}tr{break-inside:avoid}thead{display:table-header-group}
-tbody tr.start td{border-top:1px solid var(--line)}
 .chip{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px;background:currentColor;print-color-adjust:exact;-webkit-print-color-adjust:exact}
 pre{margin:0 0 12px;padding:12px 14px;background:var(--soft);border-radius:8px;font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;white-space:pre-wrap;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:4px 18px;margin:0;font-size:13.5px}dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}

@@ -1,0 +1,37 @@
+#include "partitioner/report/report.h"
+
+#include <fmt/format.h>
+
+#include "core/base/files.h"
+#include "partitioner/report/sections.h"
+
+namespace millrace {
+
+std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context) {
+  const PlanView view(plan, graph, summary, context);
+  const size_t devices = summary.devices.size();
+  Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
+            fmt::format("A {} plan for {} {}: {} alignment, mini-batches of {} in micro-batches of {}, {} arithmetic.", plan.strategy,
+                        devices, devices == 1 ? "device" : "devices", name_of(plan.alignment), plan.mini_batch, plan.micro_batch,
+                        name_of(plan.arithmetic.compute)));
+  add_key_figures(page, view);
+  add_verdict(page, view);
+  add_ring(page, view);
+  add_resources(page, view);
+  add_links(page, view);
+  add_homes(page, view);
+  add_times(page, view);
+  add_segments(page, view);
+  add_constants(page, view);
+  add_origin(page, view);
+  return std::move(page).html(view.colours.style_sheet());
+}
+
+void write_plan_report(const std::filesystem::path& folder, const Plan& plan, const Graph& graph, const PlanSummary& summary,
+                       const ReportContext& context) {
+  const std::string page = plan_report(plan, graph, summary, context);
+  make_folders(folder);
+  write_atomically(folder / "index.html", page);
+}
+
+}  // namespace millrace

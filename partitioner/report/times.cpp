@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/drawing/quantity.h"
+#include "partitioner/report/sections.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kPhaseColours[3] = {"s0", "s3", "s4"};
+
+Figure busy_and_idle(const PlanView& view) {
+  const size_t count = view.summary.devices.size();
+  StackedColumns chart{.y = {.label = "% of a device's time", .least = 0, .most = 100, .suffix = "%"}, .x_label = "device"};
+  size_t idlest = 0;
+  for (size_t i = 0; i < count; ++i)
+    if (view.time(i).idle > view.time(idlest).idle) idlest = i;
+  for (const size_t i : view.columns(count, [&](size_t d) { return view.time(d).idle; })) {
+    const TimeShares& time = view.time(i);
+    Column column{.name = std::to_string(i)};
+    column.tooltip = fmt::format("{}: FP {}, EB {}, PG {}, idle {}", view.device_text(i), percent(time.phases[0]), percent(time.phases[1]),
+                                 percent(time.phases[2]), percent(time.idle));
+    for (size_t phase = 0; phase < 3; ++phase)
+      column.parts.push_back({.amount = 100 * time.phases[phase], .classes = kPhaseColours[phase]});
+    column.parts.push_back({.amount = 100 * time.idle, .classes = "idle"});
+    column.emphasised = view.summary.bottleneck.kind == "device" && view.summary.bottleneck.index == static_cast<int64_t>(i);
+    chart.columns.push_back(std::move(column));
+  }
+  std::string note = fmt::format("Idle {} on average; most on device {}: {}.", percent(view.summary.idle_fraction), idlest,
+                                 percent(view.time(idlest).idle));
+  note += view.grouping_note(count, "the one that idles most");
+  chart.label = "Busy and idle time by device. " + note;
+  Figure figure{.title = "Busy and idle", .note = std::move(note), .drawing = draw(chart)};
+  for (size_t phase = 0; phase < 3; ++phase)
+    figure.drawing.legend.push_back({.name = std::string(kPhaseWords[phase]), .classes = {kPhaseColours[phase]}});
+  figure.drawing.legend.push_back({.name = "idle", .classes = {"idle"}});
+  return figure;
+}
+
+Figure least_periods(const PlanView& view) {
+  const PlanSummary& summary = view.summary;
+  const size_t count = summary.devices.size();
+  const double period = summary.seconds_per_image;
+  const auto [divisor, unit] = period >= 1      ? std::pair(1.0, "s per image")
+                               : period >= 1e-3 ? std::pair(1e-3, "ms per image")
+                                                : std::pair(1e-6, "\xC2\xB5s per image");
+  StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
+  const auto link_seconds = [&](size_t i) { return i < summary.links.size() ? summary.links[i].seconds_per_image : 0; };
+  for (const size_t i : view.columns(count, [&](size_t d) { return std::max(summary.devices[d].seconds_per_image, link_seconds(d)); })) {
+    const double seconds = summary.devices[i].seconds_per_image;
+    Column column{.name = std::to_string(i)};
+    const bool slowest = summary.bottleneck.kind == "device" && summary.bottleneck.index == static_cast<int64_t>(i);
+    column.parts.push_back({.amount = seconds / divisor, .classes = slowest ? "accent" : "calm"});
+    column.tooltip = fmt::format("{}: {} per image", view.device_text(i), duration(seconds));
+    if (i < summary.links.size()) {
+      column.mark = link_seconds(i) / divisor;
+      column.tooltip += fmt::format("; its link to device {}: {}", i + 1, duration(link_seconds(i)));
+    }
+    column.emphasised = slowest;
+    chart.columns.push_back(std::move(column));
+  }
+  chart.references.push_back({.at = period / divisor, .label = fmt::format("the plan's pace, {}", duration(period))});
+  std::string note = "The least time each device (column) and its link to the next (short line) could hold alone.";
+  note += view.grouping_note(count, "the slowest");
+  chart.label = "Least time per image by device and link. " + note;
+  Figure figure{.title = "Who could go faster", .note = std::move(note), .drawing = draw(chart)};
+  figure.drawing.legend = {{.name = "device", .classes = {"calm"}}};
+  if (summary.bottleneck.kind == "device") figure.drawing.legend.push_back({.name = "sets the pace", .classes = {"accent"}});
+  if (!summary.links.empty())
+    figure.drawing.legend.push_back({.name = "link to the next device", .classes = {}, .mark = "<path class=\"tick\" d=\"M-7 0H7\"/>"});
+  return figure;
+}
+
+}  // namespace
+
+void add_times(Page& page, const PlanView& view) {
+  page.section("Where time goes",
+               "At the plan's pace, modelled. Engines that run side by side count by their multipliers; devices whose shards take turns, "
+               "by their time.");
+  page.figures({busy_and_idle(view), least_periods(view)});
+}
+
+}  // namespace millrace
