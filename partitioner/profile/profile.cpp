@@ -109,9 +109,13 @@ Profile load_profile(const std::filesystem::path& path) {
 std::string csv_of(const Profile& chain) {
   if (!chain.is_chain()) fail(ErrorCode::kUsage, "{}: this profile branches; linearise it before it is written as CSV", chain.origin);
   std::string text = std::string(kHeader) + "\n";
-  for (const ProfileNode& node : chain.nodes)
+  for (const ProfileNode& node : chain.nodes) {
+    if (node.name.empty() || trimmed(node.name) != node.name || node.name.find_first_of(",\r\n") != std::string::npos)
+      fail(ErrorCode::kUsage, "{}: {} is no name for a CSV, where a comma or a line break ends it; rename that node", chain.origin,
+           in_quotes(node.name));
     text += fmt::format("{},{:.12g},{:.12g},{:.0f},{:.0f},{:.0f}\n", node.name, 1e6 * node.forward_seconds, 1e6 * node.backward_seconds,
                         node.out_bytes, node.parameter_bytes, node.activation_bytes);
+  }
   return text;
 }
 

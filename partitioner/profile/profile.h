@@ -72,7 +72,8 @@ Profile parse_pipedream_graph(std::string_view text, std::string_view origin);
 // Either format. Fails with kNotFound | kIo | kMalformed.
 Profile load_profile(const std::filesystem::path& path);
 
-// The CSV of a chain; fails with kUsage on a profile that is none, linearised() in linearise.h makes one.
+// The CSV of a chain. Fails with kUsage on a profile that is none (linearised() in linearise.h makes one), and on names with
+// commas in them.
 std::string csv_of(const Profile& chain);
 
 // Fails with kMalformed when a profile that was put together by hand breaks what is promised above.

@@ -97,6 +97,9 @@ TEST(ProfileCsv, WritesWhatItReads) {
   const Profile profile = parse_profile_csv(std::string(kHead) + "a,0.125,23046.5,3,4,999999999999999\nb,0,0,0,0,0\n", "p.csv");
   EXPECT_EQ(parse_profile_csv(csv_of(profile), "p.csv"), profile);
   expect_error(ErrorCode::kUsage, {"branches"}, [] { csv_of(load_profile(fixture("resnet18.graph.txt"))); });
+  Profile named = chain_of({1});
+  named.nodes[0].name = "a,b";
+  expect_error(ErrorCode::kUsage, {"\"a,b\" is no name for a CSV"}, [&] { csv_of(named); });
 }
 
 TEST(PipeDreamGraph, ReadsNodesEdgesAndLists) {
