@@ -8,6 +8,16 @@ namespace millrace {
 
 namespace {
 
+// LUTs, and as many flip-flops, per bit of one lane.
+constexpr double kReluLogic = 1;
+constexpr double kSigmoidLogic = 8;  // piecewise linear: the segment's slope and offset, a shift-and-add product
+constexpr double kBatchNormLogic = 6;
+constexpr double kLocalResponseNormLogic = 24;  // squares of a window's channels, a power by table
+constexpr double kPoolLogic = 2;                // a comparison or a sum, a selection
+constexpr double kDropoutLogic = 8;             // the counter-based generator, shared by the lanes
+constexpr double kJoinLogic = 2;
+constexpr double kRearrangementLogic = 1;
+
 int64_t bits_to_choose_from(int64_t choices) { return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(choices - 1))); }
 
 // Whether the layer keeps the next one with weights from seeing what went into it.
@@ -30,40 +40,40 @@ class SpecialFunctions {
 
   void operator()(const Activation& activation) {
     const bool relu = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kLeakyRelu;
-    use_.lane_logic += relu ? 1 : 8;  // piecewise linear
+    use_.lane_logic += relu ? kReluLogic : kSigmoidLogic;
     if (next_ != nullptr && hides_its_input(next_->layer.operation)) keep(node_->output, relu ? 1 : element_bits_);
   }
   void operator()(const BatchNorm&) {
-    use_.lane_logic += 6;
+    use_.lane_logic += kBatchNormLogic;
     const int64_t channels = node_->output.channels;
     // Scale and shift with their gradients; running mean and variance are not trained.
     use_.vectors += vector_buffer(channels, 2.0 * (node_->trained ? copies_ : 1) + 2, element_bits_);
     if (node_->trained) keep(node_->output, element_bits_);
   }
   void operator()(const LocalResponseNorm&) {
-    use_.lane_logic += 24;
+    use_.lane_logic += kLocalResponseNormLogic;
     keep(node_->output, element_bits_);
   }
   void operator()(const Pool2d& pool) {
-    use_.lane_logic += 2;
+    use_.lane_logic += kPoolLogic;
     const Shape& input = node_->input_shapes[0];
     rows_of(input, std::min(pool.kernel_h - 1, input.height));
     lifetime_ = std::max(0.0, lifetime_ - static_cast<double>(pool.kernel_h - 1) / static_cast<double>(input.height));
     if (pool.kind == PoolKind::kMax) keep(node_->output, bits_to_choose_from(pool.kernel_h * pool.kernel_w));
   }
   void operator()(const GlobalPool& pool) {
-    use_.lane_logic += 2;
+    use_.lane_logic += kPoolLogic;
     const Shape& input = node_->input_shapes[0];
     use_.lines += vector_buffer(input.channels, 2, element_bits_);  // the running maximum or sum of each channel
     lifetime_ = std::max(0.0, lifetime_ - static_cast<double>(input.height - 1) / static_cast<double>(input.height));
     if (pool.kind == PoolKind::kMax) keep(node_->output, bits_to_choose_from(input.plane()));
   }
-  void operator()(const Dropout&) { use_.lane_logic += 8; }
+  void operator()(const Dropout&) { use_.lane_logic += kDropoutLogic; }
   void operator()(const Add&) { join(); }
   void operator()(const Concat&) { join(); }
   template <typename Other>  // rearrangements and losses
   void operator()(const Other&) {
-    use_.lane_logic += 1;
+    use_.lane_logic += kRearrangementLogic;
   }
 
  private:
@@ -78,7 +88,7 @@ class SpecialFunctions {
   }
   // All operands but the last, which comes last, wait on the way forward; their errors on the way back.
   void join() {
-    use_.lane_logic += 2;
+    use_.lane_logic += kJoinLogic;
     for (size_t i = 0; i + 1 < node_->input_shapes.size(); ++i)
       rows_of(node_->input_shapes[i], 2 * std::min(kJoinRows, node_->input_shapes[i].height));
   }
@@ -105,6 +115,19 @@ SpecialFunctionUse special_function_use(std::span<const Node* const> after, doub
   SpecialFunctions functions(lifetime, element_bits, copies);
   for (size_t i = 0; i < after.size(); ++i) functions.add(*after[i], i + 1 < after.size() ? after[i + 1] : nullptr);
   return functions.use();
+}
+
+std::vector<Constant> special_function_constants() {
+  const auto constant = [](const char* name, double value) { return Constant{name, value, "projected"}; };
+  return {constant("relu_logic", kReluLogic),
+          constant("sigmoid_logic", kSigmoidLogic),
+          constant("batch_norm_logic", kBatchNormLogic),
+          constant("local_response_norm_logic", kLocalResponseNormLogic),
+          constant("pool_logic", kPoolLogic),
+          constant("dropout_logic", kDropoutLogic),
+          constant("join_logic", kJoinLogic),
+          constant("rearrangement_logic", kRearrangementLogic),
+          constant("join_rows", static_cast<double>(kJoinRows))};
 }
 
 }  // namespace millrace

@@ -19,13 +19,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/conv_ce/buffer.h"
 
 namespace millrace {
 
-// Rows that a shortcut waits beside two 3x3 convolutions, on the way forward and on the way back.
+// Rows that a shortcut waits beside two 3x3 convolutions, on the way forward and as many on the way back.
 inline constexpr int64_t kJoinRows = 6;
 
 struct SpecialFunctionUse {
@@ -40,5 +42,8 @@ struct SpecialFunctionUse {
 // `lifetime`: samples that pass between a row of the sum and the same row of its error.
 // `copies`: numbers stored per trained one, with its gradient and the optimizer's.
 SpecialFunctionUse special_function_use(std::span<const Node* const> after, double lifetime, int64_t element_bits, int copies);
+
+// Logic per bit of one lane of each kind of layer, and rows of a join; with their origin: projected.
+std::vector<Constant> special_function_constants();
 
 }  // namespace millrace

@@ -82,7 +82,7 @@ class FpgaCostModel final : public CostModel {
   std::vector<Constant> constants() const override {
     std::vector<Constant> constants = board_.constants;
     for (Constant& constant : fabric_constants()) constants.push_back(std::move(constant));
-    constants.push_back({"element_bits", static_cast<double>(element_bits_), "modelled"});
+    for (Constant& constant : special_function_constants()) constants.push_back(std::move(constant));
     return constants;
   }
 
