@@ -1,0 +1,20 @@
+// Every device that Millrace knows by name: the shipped catalogues together, and the user's files over them.
+//
+//   const CatalogueDevice& board = shipped_catalogue().find("vc709");
+//   const Catalogue catalogue = catalogue_with(flags.catalogues);        // --catalogue FILE, any number of times
+//
+// A kind is added by one explicit entry in catalogue_registry.cpp. Files come in order: a later one takes over the short
+// names it gives. Fails as load_catalogue does.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/documents/catalogue.h"
+
+namespace millrace {
+
+const Catalogue& shipped_catalogue();
+Catalogue catalogue_with(std::span<const std::string> files);
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// From what people write after --cluster to a ring of known devices and what each of them costs.
+//
+//   const Catalogue catalogue = catalogue_with(flags.catalogues);
+//   const Cluster cluster = cluster_from("u280x8+h200x2", catalogue);
+//   const CostModels models = models_for(cluster, catalogue, arithmetic);
+//   PlanTask task{.graph = &graph, .cluster = cluster, .models = models.of_devices};     // models must outlive the task
+//
+// A kind of device is added by one explicit entry in cost_models.cpp.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/device/cost_model.h"
+#include "core/documents/catalogue.h"
+#include "core/documents/cluster.h"
+
+namespace millrace {
+
+struct CostModels {
+  std::vector<std::unique_ptr<CostModel>> owned;  // one for each kind of board, in the order they first appear
+  std::vector<const CostModel*> of_devices;       // one for each device of the cluster
+};
+
+// Each model answers under the name its device has in the cluster. Fails with kUsage on names the catalogue does not know,
+// with kMalformed on a kind without a cost model or a device that lacks a value.
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic);
+
+// A shorthand, or the path of a .textproto (anything that ends so or has a slash in it). Devices get the catalogue's
+// spelling of their short names. A file says its own links; those of a shorthand have the smaller link_gbps of their two
+// neighbours in each direction. Fails with kUsage on unknown devices, suggesting the nearest.
+Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue);
+
+}  // namespace millrace
