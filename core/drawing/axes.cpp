@@ -79,7 +79,7 @@ void draw_references(Markup& out, const std::vector<Reference>& references, cons
     } else if (y.shows(reference.at)) {
       const double at = down(y, reference.at, height);
       out.shape("line", {{"class", "reference"}, {"x1", 0}, {"x2", "100%"}, {"y1", at}, {"y2", at}});
-      out.leaf("text", {{"class", "reference end"}, {"x", "100%"}, {"y", at < 14 ? at + 13 : at - 5}}, reference.label);
+      out.leaf("text", {{"class", "reference end"}, {"x", "100%"}, {"y", at - 5}}, reference.label);
     }
   }
 }

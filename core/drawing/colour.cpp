@@ -105,15 +105,18 @@ std::vector<Stage> stages_of(const std::vector<std::string>& layers) {
     }
     longest = std::max(longest, stages.back().last - stages.back().first + 1);
   }
-  // Names that are all alike ("conv2d_1" ... "conv2d_17") tell no stages.
+  // A stage that is most of the network tells little ("conv2d_1" ... "conv2d_17"): it falls into equal runs.
   if (layers.size() < 5 || longest * 5 <= layers.size() * 3) return stages;
   const size_t run = (layers.size() + kHues - 1) / kHues;
-  stages.clear();
-  for (size_t i = 0; i < layers.size(); i += run) {
-    const size_t last = std::min(i + run, layers.size()) - 1;
-    stages.push_back({last == i ? layers[i] : layers[i] + " to " + layers[last], i, last});
+  std::vector<Stage> divided;
+  for (const Stage& stage : stages) {
+    const size_t size = stage.last - stage.first + 1, runs = size == longest ? (size + run - 1) / run : 1;
+    for (size_t i = 0; i < runs; ++i) {
+      const size_t first = stage.first + size * i / runs, last = stage.first + size * (i + 1) / runs - 1;
+      divided.push_back({runs == 1 ? stage.name : first == last ? layers[first] : layers[first] + " to " + layers[last], first, last});
+    }
   }
-  return stages;
+  return divided;
 }
 
 LayerColours::LayerColours(std::vector<std::string> layers) : layers_(std::move(layers)), stages_(stages_of(layers_)) {

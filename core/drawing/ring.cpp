@@ -110,7 +110,7 @@ std::string small_wheel(const Wheel& wheel, size_t index) {
   out.leaf("title", {}, spoken(wheel));
   draw_rim(out, wheel, kX, kY, 13.5, 7);
   if (wheel.emphasised) out.shape("circle", {{"class", "arc accent"}, {"cx", kX}, {"cy", kY}, {"r", 17.5}, {"stroke-width", 2}});
-  out.leaf("text", {{"class", "hub small middle"}, {"x", kX}, {"y", kY + 3.5}}, std::to_string(index));
+  out.leaf("text", {{"class", index < 100 ? "hub small middle" : "hub tiny middle"}, {"x", kX}, {"y", kY + 3.3}}, std::to_string(index));
   if (wheel.race) {
     draw_lane(out, {37, 52, kY - 4, 4.5, 2.6}, wheel.race->forward_load, wheel.race->forward_use, true);
     draw_lane(out, {37, 52, kY + 4, 4.5, 2.6}, wheel.race->backward_load, wheel.race->backward_use, false);
@@ -119,39 +119,44 @@ std::string small_wheel(const Wheel& wheel, size_t index) {
   return std::move(out).str();
 }
 
-// A hundred devices: above, what each works on and how long; below, the race.
+// A hundred devices: what each works on, how busy it is, and the race.
 std::string strip(const std::vector<Wheel>& wheels, size_t first, size_t last) {
-  constexpr double kHeight = 24, kRace = 7;
+  constexpr double kBand = 13, kBusy = 12, kRace = 7, kTop = kBand + 1, kMiddle = kTop + kBusy + 3 + kRace;
   const auto slots = static_cast<double>(kStripDevices);
   Markup out;
-  out.open("svg", {{"height", kHeight + 4 + 2 * kRace + 2},
+  out.open("svg", {{"height", kMiddle + 1 + kRace},
                    {"style", "margin-left:46px;width:calc(100% - 46px)"},
                    {"role", "img"},
                    {"aria-label", fmt::format("devices {} to {}", first, last - 1)}});
-  out.leaf("text", {{"class", "end"}, {"x", -8}, {"y", 16}}, std::to_string(first));
+  out.leaf("text", {{"class", "end"}, {"x", -8}, {"y", 11}}, std::to_string(first));
   out.open("g", {{"class", "crisp"}});
   for (size_t i = first; i < last; ++i) {
     const Wheel& wheel = wheels[i];
-    const double left = static_cast<double>(i - first) / slots;
-    const std::string x = percent_of(left), width = percent_of(1 / slots);
+    const double slot = static_cast<double>(i - first) / slots;
+    const std::string x = percent_of(slot), width = percent_of(1 / slots);
     out.open("g").leaf("title", {}, spoken(wheel));
-    double height = kHeight, taken = 0;
+    double busy = 0;
+    for (const BarPart& part : wheel.parts) busy += share_of(part.amount);
+    double left = slot;
     for (const BarPart& part : wheel.parts) {
-      const double share = std::min(share_of(part.amount), 1 - taken);
+      const double share = share_of(part.amount);
       if (share <= 0) continue;
-      taken += share;
-      height -= share * kHeight;
-      out.shape("rect", {{"class", part.classes}, {"x", x}, {"y", height}, {"width", width}, {"height", share * kHeight}});
+      const double wide = share / busy / slots;
+      out.shape("rect", {{"class", part.classes}, {"x", percent_of(left)}, {"y", 0}, {"width", percent_of(wide)}, {"height", kBand}});
+      left += wide;
     }
-    if (height > .2) out.shape("rect", {{"class", "idle"}, {"x", x}, {"y", 0}, {"width", width}, {"height", height}});
-    if (wheel.emphasised) out.shape("rect", {{"class", "accent"}, {"x", x}, {"y", -4}, {"width", width}, {"height", 3}});
+    const double height = kBusy * std::min(1.0, busy);
+    if (height < kBusy) out.shape("rect", {{"class", "idle"}, {"x", x}, {"y", kTop}, {"width", width}, {"height", kBusy - height}});
+    out.shape(
+        "rect",
+        {{"class", wheel.emphasised ? "accent" : "muted"}, {"x", x}, {"y", kTop + kBusy - height}, {"width", width}, {"height", height}});
     if (wheel.race) {
-      const double forward = kRace * share_of(wheel.race->forward_load), backward = kRace * share_of(wheel.race->backward_load),
-                   middle = kHeight + 4 + kRace;
+      const double forward = kRace * share_of(wheel.race->forward_load), backward = kRace * share_of(wheel.race->backward_load);
+      out.shape(
+          "rect",
+          {{"class", load_class(wheel.race->forward_use)}, {"x", x}, {"y", kMiddle - forward}, {"width", width}, {"height", forward}});
       out.shape("rect",
-                {{"class", load_class(wheel.race->forward_use)}, {"x", x}, {"y", middle - forward}, {"width", width}, {"height", forward}});
-      out.shape("rect",
-                {{"class", load_class(wheel.race->backward_use)}, {"x", x}, {"y", middle + 1}, {"width", width}, {"height", backward}});
+                {{"class", load_class(wheel.race->backward_use)}, {"x", x}, {"y", kMiddle + 1}, {"width", width}, {"height", backward}});
     }
     out.close();
   }

@@ -6,6 +6,7 @@
 //
 // A wheel's rim is its time: filled in the colours of what it works on, by share, and open where it idles. The race
 // to the next wheel has a lane per direction, as wide as its load.
+// In strips a device is a band of what it works on, a bar of how busy it is, and its link's load below.
 // Up to kLargeWheels devices with names and numbers, up to kSmallWheels as small wheels, both wrapping into as many rows
 // as the page needs; beyond, rows of a hundred devices as strips: every device is drawn, at any count.
 #pragma once

@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kDrawing = R"css(
 text{font-family:system-ui,-apple-system,"Segoe UI","DejaVu Sans",Helvetica,Arial,sans-serif;font-size:11px;fill:#59636e;font-variant-numeric:tabular-nums}
 text.strong{font-weight:600;fill:#1f2328;font-size:12px}text.title{font-weight:600;fill:#1f2328;font-size:14px}text.hub{font-weight:600;fill:#1f2328;font-size:14px}
-text.hub.small{font-size:9.5px}text.middle{text-anchor:middle}text.end{text-anchor:end}text.bad{fill:#c0271d;font-weight:600}text.reference{fill:#1f2328;stroke:#fff;stroke-width:3px;paint-order:stroke}
+text.hub.small{font-size:9.5px}text.hub.tiny{font-size:8px}text.middle{text-anchor:middle}text.end{text-anchor:end}text.bad{fill:#c0271d;font-weight:600}text.reference{fill:#1f2328;stroke:#fff;stroke-width:3px;paint-order:stroke}
 .grid{stroke:#d8dee4;stroke-width:1;fill:none}.axis{stroke:#818b98;stroke-width:1;fill:none}line.reference,path.reference{stroke:#1f2328;stroke-width:1.25;stroke-dasharray:5 4;fill:none}.limit{stroke:#1f2328;stroke-width:1.5;fill:none}.tick{stroke:#1f2328;stroke-width:2;fill:none}
 .activation{fill:#0969da;color:#0969da}.partial{fill:#8250df;color:#8250df}.error{fill:#bc4c00;color:#bc4c00}.parameter,.gradient{fill:#1a7f37;color:#1a7f37}
 .calm{fill:#4a90b8;color:#4a90b8}.busy{fill:#b07d00;color:#b07d00}.full{fill:#c0271d;color:#c0271d}
@@ -43,13 +43,14 @@ section{margin:36px 0 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;display:flex;flex-direction:column;break-inside:avoid}
 .tile .name{color:var(--muted);font-size:13px}.tile .value{font-size:24px;font-weight:600;line-height:1.25;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .tile .value small{font-size:14px;font-weight:400;color:var(--muted)}.tile .note{font-size:13px;color:var(--muted);flex:1 1 auto;overflow-wrap:anywhere}
-.origin{font-size:11px;line-height:16px;color:var(--muted);border:1px solid var(--line);border-radius:8px;padding:0 7px;align-self:flex-start;margin-top:8px;display:inline-block;white-space:nowrap}
+.origin{font-size:11px;line-height:16px;color:var(--muted);border:1px solid var(--line);border-radius:8px;padding:0 7px;align-self:flex-start;margin-top:8px;display:inline-block;max-width:100%;overflow-wrap:anywhere}td .origin{white-space:nowrap}
 td .origin{margin-top:0}
 .verdict{border-left:4px solid var(--accent)}.verdict .headline{font-size:17px;font-weight:600;margin:0;overflow-wrap:anywhere}
 .verdict ul{margin:10px 0 0;padding-left:20px}.verdict li{margin:3px 0;max-width:100ch;overflow-wrap:anywhere}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:14px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px;break-inside:avoid;min-width:0}
 figure+figure,.card+.card,figure+.card,.card+figure{margin-top:14px}.figures figure{margin-top:0}
+@supports (grid-template-rows:subgrid){.figures figure{display:grid;grid-template-columns:minmax(0,1fr);grid-template-rows:subgrid;grid-row:span 4;row-gap:0}}
 figure .note{color:var(--muted);font-size:13px;margin:0 0 4px;max-width:110ch}
 .plot{container-type:inline-size}.plot>svg{display:block;overflow:visible}.wide{display:none}
 @container (min-width:460px){.wide{display:inline}}
@@ -69,7 +70,7 @@ details>summary{cursor:pointer;color:var(--mark);padding:4px 0}details[open]>sum
 footer{margin-top:40px;color:var(--muted);font-size:13px}
 @media (max-width:480px){main{padding:20px 14px 40px}h1{font-size:23px}.tiles{grid-template-columns:repeat(auto-fill,minmax(142px,1fr));gap:8px}.tile{padding:10px 11px}.tile .value{font-size:20px}.card,figure{padding:12px}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:6px}}
 @media screen and (prefers-color-scheme:dark){:root{--page:#0d1117;--card:#151b23;--text:#f0f6fc;--muted:#9ea7b3;--line:#3d444d;--soft:#21262d;--accent:#ff7b72;--mark:#58a6ff}}
-@media print{@page{margin:14mm}:root{--page:#fff}body{font-size:12px}main{max-width:none;padding:0}section{margin-top:22px}.scroll{overflow:visible}.lead,h2,h3{break-after:avoid}.tiles{grid-template-columns:repeat(4,1fr)}table{font-size:11px}}
+@media print{@page{margin:14mm}:root{--page:#fff}body{font-size:12px}main{max-width:none;padding:0}section{margin-top:22px}.scroll{overflow:visible}.lead,h2,h3{break-after:avoid}.tiles{grid-template-columns:repeat(4,1fr)}.figures{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}table{font-size:9px}.few table{font-size:11px}th,td,td.plain,td.number{padding-right:7px;white-space:normal}th:last-child,td:last-child{padding-right:0}.lead{break-inside:avoid}}
 )css";
 
 }  // namespace

@@ -186,7 +186,7 @@ void add_key_figures(Page& page, const PlanView& view) {
   tiles.push_back({.name = "In flight",
                    .value = grouped(summary.in_flight_samples),
                    .unit = summary.in_flight_samples == 1 ? "image" : "images",
-                   .note = "between first FP and last WU",
+                   .note = "under way at once",
                    .origin = "modelled"});
   page.tiles(tiles);
 }
@@ -225,22 +225,26 @@ void add_ring(Page& page, const PlanView& view) {
         "directions.";
   } else {
     note = fmt::format(
-        "Each row is {} devices. Above, a device's time by layer, and grey where it idles; below, the load of its link to the next: "
-        "forward upwards, back downwards.",
+        "Each row is {} devices. Above, what a device works on; in the middle, how much of its time it is busy; below, the load of its "
+        "link to the next, forward upwards and back downwards.",
         kStripDevices);
   }
-  note += " Control alone closes the ring.";
+  if (count > 1) note += " Control alone closes the ring.";
   std::vector<LegendEntry> legend = view.layer_legend();
+  if (count > kSmallWheels) legend.push_back({.name = "busy", .classes = {"muted"}});
   legend.push_back({.name = "idle", .classes = {"idle"}});
   if (summary.bottleneck.kind == "device")
-    legend.push_back({.name = "sets the pace", .classes = {"accent"}, .mark = "<circle class=\"arc\" r=\"4.5\" stroke-width=\"2.5\"/>"});
+    legend.push_back({.name = "sets the pace",
+                      .classes = {"accent"},
+                      .mark = count <= kSmallWheels ? "<circle class=\"arc\" r=\"4.5\" stroke-width=\"2.5\"/>" : ""});
   if (!summary.links.empty()) {
     const auto lane = [](std::string_view style) { return fmt::format("<path class=\"{}\" d=\"M-7-2H2V-5L7 0L2 5V2H-7z\"/>", style); };
     legend.push_back({.name = "link", .classes = {}, .mark = lane("calm")});
     legend.push_back({.name = "over 75% of what it carries", .classes = {}, .mark = lane("busy")});
     legend.push_back({.name = "over 90%", .classes = {}, .mark = lane("full")});
   }
-  page.section("The ring", "The network in order along the devices. Cuts may fall inside a layer, so neighbours often share one.");
+  page.section("The ring",
+               count == 1 ? "" : "The network in order along the devices. Cuts may fall inside a layer, so neighbours often share one.");
   page.figure_of("", note, ring_markup(wheels), legend);
 }
 

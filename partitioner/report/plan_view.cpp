@@ -21,6 +21,9 @@ std::vector<std::string> heads_of(const Graph& graph) {
   return heads;
 }
 
+// Devices per column.
+size_t neighbours(size_t count) { return std::max<size_t>(1, (count + kMostColumns - 1) / kMostColumns); }
+
 double positive(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 
 }  // namespace
@@ -190,10 +193,12 @@ std::vector<LegendEntry> PlanView::layer_legend() const {
   return legend;
 }
 
+std::string PlanView::column_name(size_t count, size_t index) { return std::to_string(index / neighbours(count) * neighbours(count)); }
+
 std::vector<size_t> PlanView::columns(size_t count, const std::function<double(size_t)>& value) const {
-  const size_t each = (count + kMostColumns - 1) / kMostColumns;
+  const size_t each = neighbours(count);
   std::vector<size_t> chosen;
-  for (size_t first = 0; first < count; first += std::max<size_t>(1, each)) {
+  for (size_t first = 0; first < count; first += each) {
     size_t best = first;
     for (size_t i = first; i < std::min(count, first + each); ++i)
       if (value(i) > value(best)) best = i;
@@ -203,7 +208,7 @@ std::vector<size_t> PlanView::columns(size_t count, const std::function<double(s
 }
 
 std::string PlanView::grouping_note(size_t count, std::string_view what) const {
-  const size_t each = (count + kMostColumns - 1) / kMostColumns;
+  const size_t each = neighbours(count);
   return each <= 1 ? "" : fmt::format(" A column stands for {} neighbours and shows {} of them.", each, what);
 }
 

@@ -57,6 +57,8 @@ class PlanView {
   // One device (or link) for each column of a chart: all of them, or where those are too many the one with the largest
   // value out of each few neighbours.
   std::vector<size_t> columns(size_t count, const std::function<double(size_t)>& value) const;
+  // Below the column of one of them: where its neighbours begin.
+  static std::string column_name(size_t count, size_t index);
   // What to say about a chart whose columns stand for several devices each; empty when they do not.
   std::string grouping_note(size_t count, std::string_view what) const;
   // Tooltips of single parts, where there are few enough.

@@ -11,6 +11,9 @@
 namespace millrace {
 namespace {
 
+// Below this, a full scale would show nothing.
+constexpr double kNearlyEmpty = .1;
+
 double amount_of(const std::vector<NamedAmount>& amounts, std::string_view name) {
   for (const NamedAmount& amount : amounts)
     if (amount.name == name) return std::isfinite(amount.amount) ? std::max(0.0, amount.amount) : 0;
@@ -57,7 +60,7 @@ Figure panel(const PlanView& view, const Resource& resource) {
   size_t fullest_device = 0;
   for (const size_t i : view.columns(count, value)) {
     const double capacity = resource.capacity(i), scale = shares ? (capacity > 0 ? 100 / capacity : 0) : 1 / divisor;
-    Column column{.name = std::to_string(i), .absent = capacity <= 0 && resource.used(i) <= 0};
+    Column column{.name = PlanView::column_name(count, i), .absent = capacity <= 0 && resource.used(i) <= 0};
     column.parts = resource.parts(i);
     for (BarPart& part : column.parts) {
       part.amount *= scale;
@@ -77,10 +80,10 @@ Figure panel(const PlanView& view, const Resource& resource) {
     }
     chart.columns.push_back(std::move(column));
   }
-  if (shares) {
+  const bool nearly_empty = shares && fullest < kNearlyEmpty;
+  if (shares) chart.y.least = 0;
+  if (shares && !nearly_empty) {
     chart.references.push_back({.at = 100, .label = "all there is"});
-    // Full scale unless nearly nothing is used: a panel that is empty at first sight should be.
-    chart.y.least = 0;
     chart.y.most = std::max(100.0, 100 * fullest * 1.02);
   }
   std::string note =
@@ -91,6 +94,7 @@ Figure panel(const PlanView& view, const Resource& resource) {
                                     : "")
                   : "Not used.";
   if (!resource.note.empty()) note += " " + resource.note;
+  if (nearly_empty) note += " The scale ends far below what there is.";
   note += view.grouping_note(count, "the fullest");
   chart.label = fmt::format("{} by device. {}", resource.title, note);
   Figure figure{.title = resource.title, .note = std::move(note), .drawing = draw(chart)};

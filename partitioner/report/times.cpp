@@ -19,7 +19,7 @@ Figure busy_and_idle(const PlanView& view) {
     if (view.time(i).idle > view.time(idlest).idle) idlest = i;
   for (const size_t i : view.columns(count, [&](size_t d) { return view.time(d).idle; })) {
     const TimeShares& time = view.time(i);
-    Column column{.name = std::to_string(i)};
+    Column column{.name = PlanView::column_name(count, i)};
     column.tooltip = fmt::format("{}: FP {}, EB {}, PG {}, idle {}", view.device_text(i), percent(time.phases[0]), percent(time.phases[1]),
                                  percent(time.phases[2]), percent(time.idle));
     for (size_t phase = 0; phase < 3; ++phase)
@@ -50,7 +50,7 @@ Figure least_periods(const PlanView& view) {
   const auto link_seconds = [&](size_t i) { return i < summary.links.size() ? summary.links[i].seconds_per_image : 0; };
   for (const size_t i : view.columns(count, [&](size_t d) { return std::max(summary.devices[d].seconds_per_image, link_seconds(d)); })) {
     const double seconds = summary.devices[i].seconds_per_image;
-    Column column{.name = std::to_string(i)};
+    Column column{.name = PlanView::column_name(count, i)};
     const bool slowest = summary.bottleneck.kind == "device" && summary.bottleneck.index == static_cast<int64_t>(i);
     column.parts.push_back({.amount = seconds / divisor, .classes = slowest ? "accent" : "calm"});
     column.tooltip = fmt::format("{}: {} per image", view.device_text(i), duration(seconds));

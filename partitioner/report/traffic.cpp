@@ -108,7 +108,7 @@ void add_links(Page& page, const PlanView& view) {
   bool any_parameters = false;
   std::array<bool, kStreams.size()> seen{};
   for (const size_t i : view.columns(summary.links.size(), load)) {
-    Column column{.name = std::to_string(summary.links[i].from), .tooltip = link_tooltip(view, i)};
+    Column column{.name = PlanView::column_name(summary.links.size(), i), .tooltip = link_tooltip(view, i)};
     for (size_t direction = 0; direction < 2; ++direction) {
       std::vector<BarPart>& stack = direction == 0 ? column.parts : column.below;
       for (size_t s = 0; s < kStreams.size(); ++s) {
