@@ -8,7 +8,8 @@
 #include <string>
 
 #include "core/base/build_info.h"
-#include "core/cpu/cpu_cost_model.h"
+#include "core/base/error.h"
+#include "core/cpu/cpu_catalogue.h"
 #include "deploy/command/machine_report.h"
 
 namespace millrace {
@@ -112,11 +113,17 @@ nlohmann::ordered_json json_of(const MachineReport& machine) {
 
 }  // namespace
 
-int doctor(bool json, bool measure) {
+int doctor(const DoctorOptions& options) {
+  if (!options.catalogue_out.empty() && !options.measure)
+    fail(ErrorCode::kUsage, "--catalogue-out has no effect without --measure, which finds what it writes; add it");
   const MachineReport machine = inspect_machine();
   std::optional<CpuProfile> profile;
-  if (measure) profile = measure_cpu_profile();
-  if (json) {
+  if (options.measure) {
+    profile = measure_cpu_profile();
+    if (!machine.processor.empty()) profile->measured_on = machine.processor;
+  }
+  if (!options.catalogue_out.empty()) save(Catalogue{{catalogue_device_of(*profile)}}, options.catalogue_out);
+  if (options.json) {
     nlohmann::ordered_json report = json_of(machine);
     if (profile) report["measured"] = json_of(*profile);
     fmt::print("{}\n", report.dump(2));
@@ -124,6 +131,7 @@ int doctor(bool json, bool measure) {
   }
   print_machine(machine);
   if (profile) print_profile(*profile);
+  if (!options.catalogue_out.empty()) fmt::print("  written to       {0}; use it with --catalogue {0}\n", options.catalogue_out);
   print_findings(machine);
   print_build();
   return 0;

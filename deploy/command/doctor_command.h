@@ -1,7 +1,7 @@
-// `millrace doctor [--measure] [--json]`: what this machine has, what this build has, what is missing, what that would
-// enable and the package that brings it; on standard output.
+// `millrace doctor [--measure [--catalogue-out FILE]] [--json]`: what this machine has, what this build has, what is missing, what that
+// would enable and the package that brings it; on standard output.
 //
-//   return doctor(json, measure);
+//   return doctor({.json = json, .measure = measure, .catalogue_out = path});
 //
 // A table for people, one JSON object for scripts; the JSON's keys are a contract:
 //   version, system, processor, cores, memory_bytes, memory_available_bytes, isa, onednn,
@@ -9,11 +9,20 @@
 //   build{type, compiler, flags, sanitizers, parts[{name, found, version, enables, package}]}
 // and with --measure, after a few seconds of benchmarks on one thread:
 //   measured{threads, macs_per_second, bytes_per_second, memory_bytes, convolution{forward, error_back, parameter_gradient}, origin}
+// catalogue_out gets what was measured as the device "cpu" of a catalogue, for --catalogue of other commands.
 // Nothing missing is an error: the exit status is 0.
 #pragma once
 
+#include <string>
+
 namespace millrace {
 
-int doctor(bool json, bool measure);
+struct DoctorOptions {
+  bool json = false;
+  bool measure = false;
+  std::string catalogue_out = {};  // empty: none; needs measure
+};
+
+int doctor(const DoctorOptions& options);
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/completion.h"
 #include "deploy/command/doctor_command.h"
+#include "deploy/command/flag_checks.h"
 #include "deploy/command/models_command.h"
 
 namespace millrace {
@@ -26,18 +27,15 @@ void add_models_command(CLI::App& app, Invocation& invocation) {
 }
 
 void add_doctor_command(CLI::App& app, Invocation& invocation) {
-  struct Flags {
-    bool json = false;
-    bool measure = false;
-  };
-  auto flags = std::make_shared<Flags>();
+  auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = app.add_subcommand("doctor", "what this machine has, and what would add to it");
-  command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --json\n  millrace doctor --measure\n");
-  command->add_flag("--measure", flags->measure, "measure the processor for the cost model");
-  command->add_flag("--json", flags->json, "JSON on standard output");
-  command->callback([flags, &invocation] {
-    invocation.json = flags->json;
-    invocation.run = [flags] { return doctor(flags->json, flags->measure); };
+  command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --json\n  millrace doctor --measure --catalogue-out here.textproto\n");
+  command->add_flag("--measure", options->measure, "measure the processor for the cost model");
+  not_empty(command->add_option("--catalogue-out", options->catalogue_out, "write what was measured as a catalogue's device \"cpu\""));
+  command->add_flag("--json", options->json, "JSON on standard output");
+  command->callback([options, &invocation] {
+    invocation.json = options->json;
+    invocation.run = [options] { return doctor(*options); };
   });
 }
 

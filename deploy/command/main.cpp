@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kFooter = R"(
 Start here:
   millrace models                        the networks it knows
+  millrace devices                       the boards and processors it plans for
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
   millrace eval --checkpoint runs/digits
   millrace doctor                        what this machine can do, and what would add to it
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
 
   millrace::Invocation invocation;
   millrace::add_models_command(app, invocation);
+  millrace::add_devices_command(app, invocation);
   millrace::add_train_command(app, invocation);
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);

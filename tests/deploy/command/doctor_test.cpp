@@ -10,6 +10,9 @@
 #include <string>
 
 #include "core/base/build_info.h"
+#include "core/base/error.h"
+#include "deploy/command/catalogue_registry.h"
+#include "deploy/command/cost_models.h"
 #include "deploy/command/doctor_command.h"
 #include "deploy/command/machine_report.h"
 
@@ -50,7 +53,7 @@ class Doctor : public ::testing::Test {
 
   static nlohmann::json report(bool measure = false) {
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(doctor(/*json=*/true, measure), 0);
+    EXPECT_EQ(doctor({.json = true, .measure = measure}), 0);
     return nlohmann::json::parse(::testing::internal::GetCapturedStdout());
   }
 
@@ -138,9 +141,36 @@ TEST_F(Doctor, MeasuresWhenAsked) {
   EXPECT_GT(measured.at("convolution").at("forward").get<double>(), 0);
 }
 
+TEST_F(Doctor, WritesWhatItMeasuredAsACatalogue) {
+  const std::string path = (folder_ / "here.textproto").string();
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(doctor({.measure = true, .catalogue_out = path}), 0);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("use it with --catalogue " + path));
+  const std::vector<std::string> files = {path};
+  const Catalogue catalogue = catalogue_with(files);
+  const CatalogueDevice& cpu = catalogue.find("cpu");
+  EXPECT_EQ(cpu.entry("macs_per_second")->origin, "measured");
+  EXPECT_NE(cpu.value("macs_per_second"), shipped_catalogue().find("cpu").value("macs_per_second"));
+  EXPECT_THAT(cpu.summary, HasSubstr(inspect_machine().processor));
+  const Cluster cluster = cluster_from("cpux2", catalogue);
+  const CostModels models = models_for(cluster, catalogue, {});
+  EXPECT_THAT(models.of_devices[0]->constants()[1].origin, ::testing::StartsWith("measured on "));
+}
+
+TEST_F(Doctor, ACatalogueNeedsAMeasurement) {
+  try {
+    doctor({.catalogue_out = (folder_ / "here.textproto").string()});
+    ADD_FAILURE() << "nothing failed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("--catalogue-out"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "here.textproto"));
+}
+
 TEST_F(Doctor, TheTableNamesWhatToInstall) {
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(doctor(/*json=*/false, /*measure=*/false), 0);
+  EXPECT_EQ(doctor({}), 0);
   const std::string text = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(text, HasSubstr("instruction set"));
   EXPECT_THAT(text, ::testing::ContainsRegex("apt-get install openmpi-bin verilator yosys iverilog"));
