@@ -2,9 +2,7 @@
 
 #include <cmath>
 #include <limits>
-#include <map>
 #include <string_view>
-#include <utility>
 
 namespace millrace {
 namespace {
@@ -43,15 +41,16 @@ double least_period(const CostModel& model, ShardQuestion question) {
 }  // namespace
 
 LayerTimes::LayerTimes(const Chain& chain) : chain_(&chain) {
-  std::map<std::pair<int64_t, int64_t>, int64_t> work;
-  int64_t most = 0;
+  double least = std::numeric_limits<double>::infinity();
   for (int64_t g = 0; g < chain.groups(); ++g) {
-    const Node& head = chain.head_of(g);
-    const Kernel kernel = kernel_of(head);
-    const int64_t macs = work[{kernel.height, kernel.width}] += head.work.forward_macs;
-    if (macs <= most) continue;
-    most = macs;
-    tile_ = kernel;
+    if (!std::holds_alternative<Conv2d>(chain.head_of(g).layer.operation)) continue;
+    const Kernel tile = kernel_of(chain.head_of(g));
+    double work = 0;
+    for (int64_t other = 0; other < chain.groups(); ++other)
+      work += static_cast<double>(chain.head_of(other).work.forward_macs) * waste(tile, other);
+    if (work >= least) continue;
+    least = work;
+    tile_ = tile;
   }
 }
 
@@ -60,12 +59,14 @@ LayerTimes::Kernel LayerTimes::kernel_of(const Node& head) {
   return {};
 }
 
-double LayerTimes::tile_waste(int64_t group) const {
+double LayerTimes::waste(const Kernel& tile, int64_t group) const {
   const Kernel kernel = kernel_of(chain_->head_of(group));
-  const auto covered = [](int64_t length, int64_t tile) { return (length + tile - 1) / tile * tile; };
-  return static_cast<double>(covered(kernel.height, tile_.height) * covered(kernel.width, tile_.width)) /
+  const auto covered = [](int64_t length, int64_t part) { return (length + part - 1) / part * part; };
+  return static_cast<double>(covered(kernel.height, tile.height) * covered(kernel.width, tile.width)) /
          static_cast<double>(kernel.height * kernel.width);
 }
+
+double LayerTimes::tile_waste(int64_t group) const { return waste(tile_, group); }
 
 double LayerTimes::seconds(const CostModel& model, int64_t group, std::span<const Block> blocks, int64_t micro_batch,
                            const PlanOptions& options) const {

@@ -6,9 +6,9 @@
 // Devices whose shards take turns say it themselves. Of devices with engines it is the least period in which engines for
 // all three phases side by side fill the device: the same multipliers take the phases one after the other in as long.
 // That engine serves all layers, and is not reconfigured between them (FPDeep's section 1 offers the choice "suboptimally
-// configured, or reconfigured repeatedly"; it does not say what reconfiguring costs). Its tiles have the kernel of the
-// layers with the most work; a layer with another kernel takes as many tiles as cover it, and fills them in part: a fully
-// connected layer one multiplier of each.
+// configured, or reconfigured repeatedly"; it does not say what reconfiguring costs). Its tiles have the kernel of one of
+// the model's convolutions, the one that serves all layers best; a layer with another kernel takes as many tiles as cover
+// it, and fills them in part: a fully connected layer one multiplier of each.
 // Borrows graph and chain. Immutable, thread safe.
 #pragma once
 
@@ -37,6 +37,7 @@ class LayerTimes {
     int64_t width = 1;
   };
   static Kernel kernel_of(const Node& head);
+  double waste(const Kernel& tile, int64_t group) const;
 
   const Chain* chain_;
   Kernel tile_;

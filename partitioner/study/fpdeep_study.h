@@ -1,0 +1,67 @@
+// FPDeep's figures against this program's: every number of its text that a plan can answer, from plans.
+//
+//   const FpdeepBoards boards{.bits_16 = model16.get(), .bits_32 = model32.get(), .board = catalogue.find("vc709")};
+//   const std::vector<PaperRow> rows = fpdeep_rows(boards, [&](int64_t done, int64_t of) { ... });
+//   for (const PaperRow& row : rows) if (row.verdict == Verdict::kNotReproduced) ...
+//
+// One board with one set of constants for all rows; AlexNet (original widths, no groups), VGG-16 and VGG-19; plans of the
+// hybrid strategy with sgd, FPDeep's alignment, 16-bit elements, micro-batch 1, mini-batch 128 unless a row says otherwise.
+//   Plans of 15 and of 100 boards, and the linear limits, are what `millrace plan` and `millrace study` answer.
+//   Rows over 5 to 100 boards (idle stages, memory needed, inputs bypassed whole) plan with a memory that is never full and
+//   compare it with the real one afterwards: FPDeep shows its idle stages for rings whose memory cannot hold the model.
+//   "Inputs bypassed whole": every device of a group passes all input channels on, used or not.
+// Takes some seconds on a few cores.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/device/cost_model.h"
+#include "core/documents/catalogue.h"
+#include "partitioner/study/fpdeep_figures.h"
+#include "partitioner/study/study.h"
+
+namespace millrace {
+
+struct FpdeepBoards {
+  const CostModel* bits_16 = nullptr;
+  const CostModel* bits_32 = nullptr;
+  CatalogueDevice board;  // where the constants come from; ring_ports
+};
+
+enum class Verdict {
+  kHolds,
+  kPaperContradictsItself,  // the model is where a faithful one is; the paper is not, by its own numbers
+  kNotReproduced,
+  kReported,  // beside the others, with no bound to keep
+};
+std::string_view name_of(Verdict verdict);  // "holds", "paper contradicts itself", "not reproduced", "reported"
+
+struct PaperRow {
+  FpdeepFigure figure;
+  double model = 0;    // not finite: could not be measured
+  std::string note;    // what the number does not say
+  std::string origin;  // constants with where they come from
+  Verdict verdict = Verdict::kNotReproduced;
+
+  // Of the paper's number; nothing where it gives none.
+  std::optional<double> difference() const;
+};
+
+// What fpdeep_rows measures, by figure and network ("" for all three).
+struct Measurement {
+  double value = 0;
+  std::string note;
+};
+using Measurements = std::map<std::pair<std::string, std::string>, Measurement>;
+
+Measurements measure_fpdeep(const FpdeepBoards& boards, const StudyProgress& progress = {});
+Verdict verdict_on(const FpdeepFigure& figure, double model);
+std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards, const StudyProgress& progress = {});
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+// A device as it is, but for a parameter memory that is never full: to see how much of it full speed would need.
+//
+//   const RoomyMemory roomy(model);
+//   ...                                                  // plan with it
+//   double needed = device.memory_fraction * RoomyMemory::kTimes;       // of the real memory; above 1: does not fit
+//
+// Internal to partitioner/study. Borrows the model.
+#pragma once
+
+#include <vector>
+
+#include "core/device/cost_model.h"
+
+namespace millrace {
+
+class RoomyMemory final : public CostModel {
+ public:
+  static constexpr double kTimes = 1024;
+
+  explicit RoomyMemory(const CostModel& model) : model_(&model), capacities_(model.capacities().begin(), model.capacities().end()) {
+    capacities_[model.parameter_memory()].amount *= kTimes;
+  }
+
+  std::string device() const override { return model_->device(); }
+  ShardDemand demand_of(const ShardQuestion& question) const override { return model_->demand_of(question); }
+  ShardCost cost_of(const ShardQuestion& question) const override { return model_->cost_of(question); }
+  std::span<const NamedAmount> capacities() const override { return capacities_; }
+  size_t parameter_memory() const override { return model_->parameter_memory(); }
+  bool keeps_off_chip(const Node& head) const override { return model_->keeps_off_chip(head); }
+  std::vector<NamedAmount> inventory() const override { return model_->inventory(); }
+  std::vector<Constant> constants() const override { return model_->constants(); }
+  int64_t channel_quantum() const override { return model_->channel_quantum(); }
+  bool dedicated_engines() const override { return model_->dedicated_engines(); }
+  double watts(double macs_per_second) const override { return model_->watts(macs_per_second); }
+
+ private:
+  const CostModel* model_;
+  std::vector<NamedAmount> capacities_;
+};
+
+}  // namespace millrace

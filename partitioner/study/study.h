@@ -1,0 +1,85 @@
+// Sweeps: what a ring of so many of one device would do, as a function of how many.
+//
+//   StudyTask task{.graph = &graph, .device = "vc709", .model = &model, .link = {150, 150, 150, 0.5}};
+//   task.counts = parse_counts("5:100:5");
+//   const Study study = run_study(task, [&](int64_t done, int64_t of) { ... });
+//   study.linear_up_to;                                  // 58: with one device more, links slow the ring down
+//
+// Every point is a plan. Where links bind, two: one with free links says how fast the devices alone would be, one with the
+// budget how fast the ring is.
+// linear_up_to follows FPDeep's roofline: the first number of devices, of all between the smallest and the largest count,
+// whose demand at the devices' full speed exceeds the links' budget, minus one. The planner is exact, so demand exceeds the
+// budget when the best plan within it is slower than the devices alone, by more than kLinearTolerance: the demand is a
+// staircase, and one of its steps may cost next to nothing. Infeasible rings are passed over; without a first one the answer
+// is the largest count. 0: not even the smallest count is linear, or none is feasible.
+// Everything is modelled. Threads plan several rings at once; the result does not depend on them. The task's graph and
+// model must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+inline constexpr double kLinearTolerance = 1e-3;
+// ImageNet's training set of 2012.
+inline constexpr double kImageNetImages = 1281167;
+
+struct StudyTask {
+  const Graph* graph = nullptr;
+  std::string device;  // the catalogue's short name
+  const CostModel* model = nullptr;
+  LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};  // between any two neighbours
+  PlanOptions options;
+  std::vector<int64_t> counts;  // ascending
+  double epoch_images = kImageNetImages;
+  int threads = 0;  // 0: as many as the machine has, within reason
+};
+
+struct StudyPoint {
+  int64_t devices = 0;
+  bool feasible = false;
+  std::string reason;  // when it is not
+  double images_per_second = 0;
+  double full_speed_images_per_second = 0;  // with free links
+  double max_link_gbps = 0;
+  double max_link_gbps_both = 0;
+  double idle_fraction = 0;
+  double hours_per_epoch = 0;
+  double gops_per_device = 0;
+  double gops_per_joule = 0;
+  double memory_fraction = 0;  // of the fullest device
+  int64_t in_flight_samples = 0;
+  // FPDeep's Fig 5.
+  double flop_utilisation = 0;
+  double storage_bits = 0;
+  double communication_bits = 0;
+  double communication_gbps = 0;
+  Bottleneck bottleneck;
+  double solve_seconds = 0;
+};
+
+struct Study {
+  std::vector<StudyPoint> points;  // as counts
+  int64_t linear_up_to = 0;
+};
+
+using StudyProgress = std::function<void(int64_t done, int64_t of)>;
+
+// "5:100:5" (from, to, step; the step may be left out), "8", and lists of these with commas. Ascending, each once. Fails with
+// kUsage on anything else, on counts below 1 or above 4096, and on more than 4096 of them.
+std::vector<int64_t> parse_counts(std::string_view text);
+
+// The task of one point, and its plan within the budget.
+PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& link);
+StudyPoint study_point(const StudyTask& task, int64_t devices);
+
+// `progress` is called now and then, never by two threads at once.
+Study run_study(const StudyTask& task, const StudyProgress& progress = {});
+
+}  // namespace millrace
