@@ -41,6 +41,10 @@ std::string grouped_digits(std::string_view digits) {
 
 std::string grouped(int64_t value) { return grouped_digits(std::to_string(value)); }
 
+std::string counted(double value) {
+  return std::isfinite(value) && std::abs(value) < 1e15 ? grouped(std::llround(value)) : significant(value);
+}
+
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return std::string(kNotKnown);
   if (value == 0) return "0";
@@ -74,8 +78,8 @@ std::string duration(double seconds, int digits) {
 }
 
 std::string percent(double share) {
-  if (!std::isfinite(share)) return std::string(kNotKnown);
   const double value = share * 100;
+  if (!std::isfinite(value)) return std::string(kNotKnown);
   if (value == 0) return "0%";
   if (value > 0 && value < 0.05) return "<0.1%";
   return std::abs(value) >= 99.95 ? fmt::format("{:.0f}%", value) : fmt::format("{:.1f}%", value);

@@ -6,6 +6,7 @@
 //   plain(1212.4, "GOPS")           "1,212 GOPS"
 //   percent(0.9814)                 "98.1%"
 //   grouped(1281167)                "1,281,167"
+//   counted(3077.6)                 "3,078"
 //
 // What is not finite reads "not known". Prefixes are decimal; those below one are for seconds, watts and joules alone
 // (a third of a bit is no millibit). Pure functions.
@@ -20,6 +21,8 @@ namespace millrace {
 inline constexpr std::string_view kNotKnown = "not known";
 
 std::string grouped(int64_t value);
+// To the nearest whole number; past 1e15 as significant().
+std::string counted(double value);
 // So many digits: "69.6", "1,212", "0.00420"; very small and very large ones as "1.20e-07".
 std::string significant(double value, int digits = 3);
 std::string quantity(double value, std::string_view unit, int digits = 3);

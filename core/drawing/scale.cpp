@@ -55,6 +55,8 @@ Scale::Scale(const Axis& axis, double least, double most) : logarithmic_(axis.lo
   }
   if (most_ < least_) std::swap(least_, most_);
   if (!axis.least && least_ > 0 && least_ < most_ * .4) least_ = 0;
+  if (std::abs(least_) < kLeastPositive) least_ = 0;
+  if (std::abs(most_) < kLeastPositive) most_ = 0;
   const double size = std::max(std::abs(most_), std::abs(least_));
   if (most_ - least_ <= size * 1e-12) {  // all the same: from there to zero
     if (!axis.least && most_ > 0)

@@ -70,7 +70,7 @@ details>summary{cursor:pointer;color:var(--mark);padding:4px 0}details[open]>sum
 footer{margin-top:40px;color:var(--muted);font-size:13px}
 @media (max-width:480px){main{padding:20px 14px 40px}h1{font-size:23px}.tiles{grid-template-columns:repeat(auto-fill,minmax(142px,1fr));gap:8px}.tile{padding:10px 11px}.tile .value{font-size:20px}.card,figure{padding:12px}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:6px}}
 @media screen and (prefers-color-scheme:dark){:root{--page:#0d1117;--card:#151b23;--text:#f0f6fc;--muted:#9ea7b3;--line:#3d444d;--soft:#21262d;--accent:#ff7b72;--mark:#58a6ff}}
-@media print{@page{margin:14mm}:root{--page:#fff}body{font-size:12px}main{max-width:none;padding:0}section{margin-top:22px}.scroll{overflow:visible}.lead,h2,h3{break-after:avoid}.tiles{grid-template-columns:repeat(4,1fr)}.figures{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}table{font-size:9px}.few table{font-size:11px}th,td,td.plain,td.number{padding-right:7px;white-space:normal}th:last-child,td:last-child{padding-right:0}.lead{break-inside:avoid}}
+@media print{@page{margin:14mm}:root{--page:#fff}body{font-size:12px}main{max-width:none;padding:0}section{margin-top:22px}.scroll{overflow:visible}.lead,h2,h3{break-after:avoid}.tiles{grid-template-columns:repeat(4,1fr)}.figures{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}table{font-size:9px}.few table{font-size:11px}th,td,td.plain,td.number{padding-right:7px;white-space:normal;overflow-wrap:anywhere}th:last-child,td:last-child{padding-right:0}.lead{break-inside:avoid}}
 )css";
 
 }  // namespace

@@ -166,7 +166,7 @@ void add_key_figures(Page& page, const PlanView& view) {
                           fmt::format("one image every {}", duration(1 / summary.images_per_second))));
   if (view.context.epoch_images > 0)
     tiles.push_back(tile_of("Epoch", duration(3600 * summary.hours_per_epoch(view.context.epoch_images)),
-                            fmt::format("{} images", grouped(static_cast<int64_t>(view.context.epoch_images)))));
+                            fmt::format("{} images", counted(view.context.epoch_images))));
   tiles.push_back({.name = "Limited by",
                    .value = slowest_text(view),
                    .note = fmt::format("{} per image", duration(summary.seconds_per_image)),

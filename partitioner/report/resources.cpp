@@ -30,9 +30,7 @@ struct Resource {
   std::vector<LegendEntry> legend = {};
 };
 
-std::string amount_text(double amount, const std::string& unit) {
-  return unit.empty() ? grouped(std::llround(amount)) : quantity(amount, unit);
-}
+std::string amount_text(double amount, const std::string& unit) { return unit.empty() ? counted(amount) : quantity(amount, unit); }
 
 // Percent of the capacity where every user has one, else plain amounts.
 Figure panel(const PlanView& view, const Resource& resource) {
@@ -132,8 +130,7 @@ Resource dsp(const PlanView& view) {
         if (shard.dsp[phase] > 0)
           parts.push_back({.amount = shard.dsp[phase],
                            .classes = fmt::format("{} {}", view.class_of(shard.layer), kPhaseClasses[phase]),
-                           .tooltip = fmt::format("device {}, {} {}: {}", i, shard.layer, kPhaseNames[phase],
-                                                  grouped(std::llround(shard.dsp[phase])))});
+                           .tooltip = fmt::format("device {}, {} {}: {}", i, shard.layer, kPhaseNames[phase], counted(shard.dsp[phase]))});
     return parts;
   };
   bool limited = false;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kRowsUnfolded = 80;
 
 // Channels as whole numbers, or with the fraction of the channel that a cut divides.
-std::string channel(double value) { return value == std::round(value) ? grouped(std::llround(value)) : fmt::format("{:.2f}", value); }
+std::string channel(double value) { return value == std::round(value) ? counted(value) : fmt::format("{:.2f}", value); }
 
 std::string range_text(const PlanView& view, const SegmentPart& part) {
   const int64_t index = view.graph.find(part.layer);
@@ -116,8 +116,7 @@ void add_constants(Page& page, const PlanView& view) {
   for (const Constant& constant : view.plan.constants) {
     const double value = constant.value;
     std::string text = std::string(kNotKnown);
-    if (std::isfinite(value))
-      text = value == std::round(value) && std::abs(value) < 1e15 ? grouped(std::llround(value)) : fmt::format("{:.6g}", value);
+    if (std::isfinite(value)) text = value == std::round(value) && std::abs(value) < 1e15 ? counted(value) : fmt::format("{:.6g}", value);
     table.rows.push_back({.cells = {{.text = constant.name},
                                     {.text = std::move(text)},
                                     {.text = constant.origin.empty() ? "not said" : constant.origin, .origin = true}}});

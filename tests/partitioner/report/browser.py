@@ -1,7 +1,8 @@
 """A headless Chromium, driven over its debugging pipe. Standard library alone.
 
     with Browser(find_chromium()) as browser:
-        page = browser.open(path, width=360, dark=True)
+        page = browser.open(path, width=360)
+        page.theme(dark=True)
         page.picture("page.png")
         page.problems            # what the console, the log and the network complained about
 """
@@ -101,12 +102,12 @@ class Browser:
                     return seen["params"]
             self.events.append(self.receive(until))
 
-    def open(self, path, width, dark=False, height=900):
-        return Tab(self, path, width, dark, height)
+    def open(self, path, width, height=900):
+        return Tab(self, path, width, height)
 
 
 class Tab:
-    def __init__(self, browser, path, width, dark, height):
+    def __init__(self, browser, path, width, height):
         self.browser = browser
         self.url = "file://" + os.path.abspath(path)
         self.width = width
@@ -116,12 +117,15 @@ class Tab:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.theme(dark=False)
         self.call("Page.navigate", url=self.url)
         browser.wait_for("Page.loadEventFired", self.session)
 
     def call(self, method, **parameters):
         return self.browser.call(method, self.session, **parameters)
+
+    def theme(self, dark, media=""):
+        self.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def evaluate(self, expression):
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
