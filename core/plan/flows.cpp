@@ -118,7 +118,7 @@ namespace {
 // Appends the flows of one link; keeps what it needs to know about every node across links.
 class LinkFlows {
  public:
-  LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph) {}
+  LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph), passes_(passes_of_users(plan)) {}
 
   void append(int64_t link, std::vector<Flow>& flows) const {
     const int64_t up = plan_.links[static_cast<size_t>(link)].from;
@@ -207,16 +207,25 @@ class LinkFlows {
       flow.producer_shard = towards_user ? -1 : user;
       flow.consumer_shard = towards_user ? user : -1;
       flow.elements_per_pass = home.count;
-      flow.passes_per_mini_batch =
-          towards_user ? parameter_passes_per_mini_batch(schedule_spec(plan_, home.user, 1)) : plan_.micro_batches();
+      flow.passes_per_mini_batch = towards_user ? passes_.at(home.user) : plan_.micro_batches();
       flow.wire = plan_.arithmetic.wire;
       flows.push_back(std::move(flow));
     }
   }
 
+  // Counting passes walks whole schedules, and a slice crosses many links.
+  static std::map<int64_t, int64_t> passes_of_users(const Plan& plan) {
+    std::map<int64_t, int64_t> passes;
+    for (const ParameterHome& home : plan.homes)
+      if (home.home != home.user && !passes.contains(home.user))
+        passes[home.user] = parameter_passes_per_mini_batch(schedule_spec(plan, home.user, 1));
+    return passes;
+  }
+
   const Plan& plan_;
   const Graph& graph_;
   Placement placement_;
+  std::map<int64_t, int64_t> passes_;
 };
 
 }  // namespace
