@@ -39,10 +39,10 @@ std::string grouped_digits(std::string_view digits) {
 
 }  // namespace
 
-std::string grouped(int64_t value) { return grouped_digits(std::to_string(value)); }
+std::string separated(int64_t value) { return grouped_digits(std::to_string(value)); }
 
 std::string counted(double value) {
-  return std::isfinite(value) && std::abs(value) < 1e15 ? grouped(std::llround(value)) : significant(value);
+  return std::isfinite(value) && std::abs(value) < 1e15 ? separated(std::llround(value)) : significant(value);
 }
 
 std::string significant(double value, int digits) {

@@ -5,7 +5,7 @@
 //   duration(7884)                  "2.19 h"
 //   plain(1212.4, "GOPS")           "1,212 GOPS"
 //   percent(0.9814)                 "98.1%"
-//   grouped(1281167)                "1,281,167"
+//   separated(1281167)              "1,281,167"
 //   counted(3077.6)                 "3,078"
 //
 // What is not finite reads "not known". Prefixes are decimal; those below one are for seconds, watts and joules alone
@@ -20,7 +20,7 @@ namespace millrace {
 
 inline constexpr std::string_view kNotKnown = "not known";
 
-std::string grouped(int64_t value);
+std::string separated(int64_t value);
 // To the nearest whole number; past 1e15 as significant().
 std::string counted(double value);
 // So many digits: "69.6", "1,212", "0.00420"; very small and very large ones as "1.20e-07".

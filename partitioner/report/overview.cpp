@@ -184,7 +184,7 @@ void add_key_figures(Page& page, const PlanView& view) {
                                                        : std::string("this one reaches it"),
                             "modelled bound"));
   tiles.push_back({.name = "In flight",
-                   .value = grouped(summary.in_flight_samples),
+                   .value = separated(summary.in_flight_samples),
                    .unit = summary.in_flight_samples == 1 ? "image" : "images",
                    .note = "under way at once",
                    .origin = "modelled"});

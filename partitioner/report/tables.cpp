@@ -22,12 +22,12 @@ std::string range_text(const PlanView& view, const SegmentPart& part) {
   const bool outputs = part.split == Split::kOutputChannels;
   const Node& node = view.graph.node(index);
   const int64_t all = outputs || node.input_shapes.empty() ? node.output.channels : node.input_shapes.front().channels;
-  return fmt::format("{} [{}, {}) of {}", outputs ? "outputs" : "inputs", channel(part.begin), channel(part.end), grouped(all));
+  return fmt::format("{} [{}, {}) of {}", outputs ? "outputs" : "inputs", channel(part.begin), channel(part.end), separated(all));
 }
 
 // "conv_ce 144" for an engine of its own with so many multipliers, "roofline" for one that takes turns.
 std::string engine_text(const PhaseEngine& engine) {
-  return engine.multipliers > 0 ? fmt::format("{} {}", engine.engine, grouped(engine.multipliers)) : engine.engine;
+  return engine.multipliers > 0 ? fmt::format("{} {}", engine.engine, separated(engine.multipliers)) : engine.engine;
 }
 
 std::string engines_text(const Shard* shard) {
@@ -41,7 +41,7 @@ std::string engines_text(const Shard* shard) {
   }
   if (!one_name.empty() && !sized) return one_name;
   if (!one_name.empty()) {
-    for (const PhaseEngine& engine : shard->phases) text += (text.empty() ? "" : " / ") + grouped(engine.multipliers);
+    for (const PhaseEngine& engine : shard->phases) text += (text.empty() ? "" : " / ") + separated(engine.multipliers);
     return fmt::format("{} {}", one_name, text);
   }
   for (const PhaseEngine& engine : shard->phases) text += (text.empty() ? "" : " / ") + engine_text(engine);
@@ -105,7 +105,7 @@ void add_segments(Page& page, const PlanView& view) {
       "Times are per image, parameters with their gradients and optimizer slots, wherever they live.");
   const size_t rows = table.rows.size();
   page.table(table, rows > kRowsUnfolded
-                        ? fmt::format("All {} shards of {} devices", grouped(static_cast<int64_t>(rows)), view.summary.devices.size())
+                        ? fmt::format("All {} shards of {} devices", separated(static_cast<int64_t>(rows)), view.summary.devices.size())
                         : "");
 }
 
@@ -142,7 +142,7 @@ void add_origin(Page& page, const PlanView& view) {
                                               plan.optimizer.slots() == 1 ? "tensor" : "tensors"));
   facts.emplace_back("Arithmetic", fmt::format("{}, {} on links", name_of(plan.arithmetic.compute), name_of(plan.arithmetic.wire)));
   const Graph::Macs macs = view.graph.macs();
-  facts.emplace_back("Network", fmt::format("{} parameters, {} forward per image (counted)", grouped(view.graph.parameter_count()),
+  facts.emplace_back("Network", fmt::format("{} parameters, {} forward per image (counted)", separated(view.graph.parameter_count()),
                                             quantity(static_cast<double>(macs.conv + macs.dense + macs.rnn), "MACs")));
   facts.emplace_back("Storage", fmt::format("{} over all devices (modelled)", quantity(view.summary.storage_bits, "b")));
   facts.emplace_back("Communication",

@@ -180,7 +180,7 @@ void add_homes(Page& page, const PlanView& view) {
          .to = static_cast<double>(user),
          .weight = stored.bits > 0 ? stored.bits : static_cast<double>(stored.elements),
          .classes = view.class_of(layer),
-         .tooltip = fmt::format("{}: {} elements{} of {} live on device {} and serve device {}", layer, grouped(stored.elements),
+         .tooltip = fmt::format("{}: {} elements{} of {} live on device {} and serve device {}", layer, separated(stored.elements),
                                 stored.bits > 0 ? fmt::format(" ({} with gradients and optimizer slots)", quantity(stored.bits, "b")) : "",
                                 layer, home, user)});
   }
@@ -198,7 +198,8 @@ void add_homes(Page& page, const PlanView& view) {
   }
   std::string note = fmt::format("{} of parameters with their gradients and optimizer slots live away from their user, up to {} {} away.",
                                  quantity(bits, "b"), farthest, farthest == 1 ? "link" : "links");
-  if (routes > kMostArcs) note += fmt::format(" Drawn are the {} largest of {} routes.", kMostArcs, grouped(static_cast<int64_t>(routes)));
+  if (routes > kMostArcs)
+    note += fmt::format(" Drawn are the {} largest of {} routes.", kMostArcs, separated(static_cast<int64_t>(routes)));
   diagram.label = "Parameter homes. " + note;
   page.section("Parameter homes",
                "Parameters stored on one device (dot) for another (arrowhead), in the colour of their layer; the wider, the more. They "

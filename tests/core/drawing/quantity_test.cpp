@@ -54,11 +54,11 @@ TEST(Significant, KeepsWholeNumbersWhole) {
   EXPECT_EQ(significant(1e300), "1.00e+300");
 }
 
-TEST(Grouped, SeparatesThousands) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(-1000), "-1,000");
-  EXPECT_EQ(grouped(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+TEST(Separated, SeparatesThousands) {
+  EXPECT_EQ(separated(0), "0");
+  EXPECT_EQ(separated(999), "999");
+  EXPECT_EQ(separated(-1000), "-1,000");
+  EXPECT_EQ(separated(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
 }
 
 TEST(Percent, ShowsThatSomethingIsThere) {
