@@ -119,7 +119,12 @@ double bound_for_any_order(const Profile& profile, const StageTask& task) {
   return std::max(shared, longest / fastest);
 }
 
-std::string gigabytes(double bytes) { return fmt::format("{:.3g} GB", bytes / 1e9); }
+std::string size_text(double bytes) {
+  static constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) bytes /= 1000, ++unit;
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
 
 std::string remedy(int64_t smallest, int64_t looked_at) {
   if (smallest > 0) return fmt::format("; {} device{} of this memory would do", smallest, smallest == 1 ? "" : "s");
@@ -156,12 +161,14 @@ Reason why_not(const Profile& profile, const StageTask& task, const CutSpace& cu
       reason.device = best->devices - remaining;
       reason.missing = memory - task.memory_bytes;
       reason.smallest_count = smallest();
+      const std::string& first = profile.nodes[static_cast<size_t>(nodes.front())].name;
+      const std::string& last = profile.nodes[static_cast<size_t>(nodes.back())].name;
       reason.text = fmt::format(
-          "device {} would need {} for {} to {} ({} micro-batch{} in flight), {} more than it has; no other cut for {}{} devices "
-          "needs less on its fullest device{}",
-          reason.device, gigabytes(memory), profile.nodes[static_cast<size_t>(nodes.front())].name,
-          profile.nodes[static_cast<size_t>(nodes.back())].name, flight, flight == 1 ? "" : "es", gigabytes(reason.missing),
-          task.exactly ? "" : "at most ", task.devices, remedy(reason.smallest_count, most));
+          "device {} would need {} for {} ({} micro-batch{} in flight), {} more than it has; no other cut for {}{} devices needs "
+          "less on its fullest device{}",
+          reason.device, size_text(memory), nodes.size() == 1 ? first : fmt::format("{} to {}", first, last), flight,
+          flight == 1 ? "" : "es", size_text(reason.missing), task.exactly ? "" : "at most ", task.devices,
+          remedy(reason.smallest_count, most));
       return reason;
     }
     remaining -= stage.replicas;

@@ -119,7 +119,7 @@ TEST(ProfilePlan, SaysWhyNothingFits) {
   Printed printed = run(flags, false);
   EXPECT_EQ(printed.status, 3);
   EXPECT_EQ(printed.output, "");
-  EXPECT_THAT(printed.errors, HasSubstr("millrace: infeasible: device 1 would need 10.9 GB for node5 to node41"));
+  EXPECT_THAT(printed.errors, HasSubstr("millrace: infeasible: device 1 would need 10.86 GB for node5 to node41"));
   printed = run(flags, true);
   EXPECT_EQ(printed.status, 3);
   const json plan = json::parse(printed.output);
