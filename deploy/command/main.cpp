@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kFooter = R"(
 Start here:
   millrace models                        the networks it knows
+  millrace plan --model vgg16 --cluster vc709x15
   millrace devices                       the boards and processors it plans for
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
   millrace eval --checkpoint runs/digits
@@ -54,6 +55,7 @@ int main(int argc, char** argv) {
   millrace::Invocation invocation;
   millrace::add_models_command(app, invocation);
   millrace::add_devices_command(app, invocation);
+  millrace::add_plan_command(app, invocation);
   millrace::add_train_command(app, invocation);
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);

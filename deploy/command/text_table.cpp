@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/drawing/quantity.h"
+
 namespace millrace {
 namespace {
 
@@ -31,11 +33,6 @@ std::string TextTable::text() const {
   return text;
 }
 
-std::string grouped(int64_t number) {
-  if (number == 0) return "-";
-  std::string digits = fmt::format("{}", number);
-  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, 1, ',');
-  return digits;
-}
+std::string grouped(int64_t number) { return number == 0 ? "-" : separated(number); }
 
 }  // namespace millrace

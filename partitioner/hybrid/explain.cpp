@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/drawing/quantity.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
 
@@ -12,13 +13,6 @@ namespace millrace {
 namespace {
 
 constexpr double kLongestWhatIf = 1;  // seconds a plan may have taken for what-ifs to be worth planning
-
-// "2.35 ms"
-std::string time_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} us", seconds * 1e6);
-}
 
 std::string change_text(double before, double after) {
   return fmt::format("{:.4g} images/s ({:+.1f}%)", after, 100 * (after / before - 1));
@@ -33,13 +27,13 @@ std::string limit_text(const PlanTask& task, const PlanSummary& summary) {
                                                      link.seconds_per_image * (1 - 1e-9);
     return fmt::format(
         "the link from device {} to {} sets the pace: {:.4g} Mb forward and {:.4g} Mb back per image take {} at {:.4g} Gb/s{}", link.from,
-        link.to, link.forward_bits_per_image / 1e6, link.backward_bits_per_image / 1e6, time_text(link.seconds_per_image),
+        link.to, link.forward_bits_per_image / 1e6, link.backward_bits_per_image / 1e6, duration(link.seconds_per_image),
         shared ? entry.shared_gbps : std::min(entry.forward_gbps, entry.backward_gbps),
         shared ? " for both directions together" : " per direction");
   }
   const DeviceFigures& device = summary.devices[index];
   std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per image", device.index, device.device,
-                                 time_text(device.seconds_per_image));
+                                 duration(device.seconds_per_image));
   if (device.dsp_capacity > 0) text += fmt::format(" with {:.0f} of {:.0f} DSP slices in engines", device.dsp, device.dsp_capacity);
   return text;
 }

@@ -1,0 +1,351 @@
+// `millrace plan`: from a model and a cluster to a plan, or the reason why there is none.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/graph/zoo.h"
+#include "core/plan/validate.h"
+#include "deploy/command/catalogue_registry.h"
+#include "deploy/command/command.h"
+#include "deploy/command/cost_models.h"
+#include "deploy/command/flag_checks.h"
+#include "deploy/command/plan_output.h"
+#include "deploy/command/profile_plan.h"
+#include "partitioner/hybrid/explain.h"
+#include "partitioner/planner/planner.h"
+#include "partitioner/report/report.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  millrace plan --model vgg16 --cluster vc709x15
+      FPDeep's own case: where every channel of every layer goes, and what limits it
+  millrace plan --model resnet50 --cluster u280x8+h200x2 --explain --report reports/resnet50
+      boards and GPUs in one ring; what would lift the limit, in words, and a page to show
+  millrace plan --model alexnet --cluster vc709x40 --link-gbps-both 150 --json
+      links with one budget for both directions; JSON for scripts
+  millrace plan --model lenet5 --cluster cpux4 --mini-batch 64 --out plan.textproto
+      a plan for `millrace train --plan plan.textproto`
+  millrace plan --model vgg16 --cluster vc709x15 --pin conv1_1=0 --cut 3=conv2_1:40
+      some of it by hand: layer conv1_1 on device 0, link 3 cuts conv2_1 at channel 40; the rest is planned
+  millrace plan --profile graph.txt --devices 8 --objective max --link-gbps 10
+      measured times instead of a model and device figures
+  millrace plan --compare before.textproto after.textproto
+      how two plans differ
+)";
+
+struct PlanFlags {
+  std::string job_file, model, cluster, strategy = "hybrid", alignment, optimizer, balance = "auto", out, report, show;
+  std::vector<std::string> catalogues, pins, cuts, compare;
+  std::optional<int64_t> mini_batch, micro_batch, bits;
+  std::optional<double> link_gbps, link_gbps_both;
+  double epoch_images = 1281167;
+  bool explain = false, allow_empty = false, fc_barrier = false, exactly = false, json = false;
+  ProfilePlanFlags profile;
+  std::vector<std::string> given;  // names of the options on the command line
+};
+
+int64_t integer_of(std::string_view text, std::string_view flag, std::string_view whole) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail(ErrorCode::kUsage, "{} \"{}\": \"{}\" is not a whole number", flag, whole, text);
+  return value;
+}
+
+// LAYER=DEVICE
+void add_pin(const std::string& text, PlanOptions& options) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) fail(ErrorCode::kUsage, "--pin \"{}\": write LAYER=DEVICE, such as conv1=0", text);
+  const std::string layer = text.substr(0, equals);
+  const int64_t device = integer_of(std::string_view(text).substr(equals + 1), "--pin", text);
+  if (!options.pins.emplace(layer, device).second) fail(ErrorCode::kUsage, "--pin \"{}\": the layer is pinned already", text);
+}
+
+// LINK=LAYER[:CHANNEL[:OUTPUTS]]
+void add_cut(const std::string& text, PlanOptions& options) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals + 1 == text.size())
+    fail(ErrorCode::kUsage, "--cut \"{}\": write LINK=LAYER, LINK=LAYER:CHANNEL or LINK=LAYER:CHANNEL:OUTPUTS, such as 3=conv2_1:40", text);
+  const int64_t link = integer_of(std::string_view(text).substr(0, equals), "--cut", text);
+  FixedCut cut;
+  std::string_view rest = std::string_view(text).substr(equals + 1);
+  const size_t first = rest.find(':');
+  cut.layer = std::string(rest.substr(0, first));
+  if (first != std::string_view::npos) {
+    rest = rest.substr(first + 1);
+    const size_t second = rest.find(':');
+    cut.channel = integer_of(rest.substr(0, second), "--cut", text);
+    if (second != std::string_view::npos) cut.outputs = integer_of(rest.substr(second + 1), "--cut", text);
+  }
+  if (!options.cuts.emplace(link, std::move(cut)).second) fail(ErrorCode::kUsage, "--cut \"{}\": link {} is cut already", text, link);
+}
+
+Balance balance_from(const std::string& name) {
+  static const std::vector<std::string> names = {"auto", "always", "never"};
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<Balance>(i);
+  fail(ErrorCode::kUsage, "--balance \"{}\" is unknown{}", name, suggestion(name, names));
+}
+
+// 16-bit fixed point where there are FPGAs and nobody asks for 32; CPUs and GPUs compute and send fp32 unless asked.
+Arithmetic arithmetic_of(const Cluster& cluster, const Catalogue& catalogue, std::optional<int64_t> bits) {
+  const auto count_of = [&](std::string_view kind) {
+    return std::count_if(cluster.devices.begin(), cluster.devices.end(),
+                         [&](const DeviceEntry& entry) { return catalogue.find(entry.device).kind == kind; });
+  };
+  const auto fpgas = count_of("fpga");
+  const auto all = static_cast<int64_t>(cluster.devices.size());
+  if (bits && *bits != 16 && *bits != 32) fail(ErrorCode::kUsage, "--bits {}: elements are 16 or 32 bits wide", *bits);
+  if (bits.value_or(fpgas > 0 ? 16 : 32) == 32) return {ElementType::kFloat32, ElementType::kFloat32};
+  if (fpgas == all) return {ElementType::kFixed16, ElementType::kFixed16};
+  if (fpgas > 0) return {ElementType::kFloat32, ElementType::kFixed16};
+  if (count_of("cpu") > 0) fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
+  return {ElementType::kFloat16, ElementType::kFloat16};
+}
+
+void set_links(Cluster& cluster, const PlanFlags& flags) {
+  for (LinkEntry& link : cluster.links) {
+    if (flags.link_gbps) link.forward_gbps = link.backward_gbps = *flags.link_gbps;
+    if (flags.link_gbps_both) {
+      link.shared_gbps = *flags.link_gbps_both;
+      link.forward_gbps = link.backward_gbps = *flags.link_gbps_both;
+    }
+  }
+}
+
+bool all_dedicated(const CostModels& models) {
+  return std::all_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
+}
+
+PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels& models) {
+  PlanOptions options;
+  options.strategy = strategy_from(flags.strategy);
+  if (!flags.job_file.empty()) {
+    options.alignment = job.alignment;
+    options.mini_batch = job.mini_batch;
+    options.micro_batch = job.micro_batch;
+    options.optimizer = job.optimizer;
+    options.pins = job.pins;
+    options.cuts = job.cuts;
+  } else if (all_dedicated(models)) {
+    options.optimizer.kind = OptimizerKind::kSgd;  // as FPDeep: no second copy of the parameters on chip
+  }
+  if (!flags.alignment.empty()) options.alignment = alignment_from(flags.alignment);
+  if (!flags.optimizer.empty()) options.optimizer.kind = optimizer_from(flags.optimizer);
+  if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
+  if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
+  options.balance = balance_from(flags.balance);
+  options.allow_empty = flags.allow_empty;
+  options.fc_barrier = flags.fc_barrier;
+  for (const std::string& pin : flags.pins) add_pin(pin, options);
+  for (const std::string& cut : flags.cuts) add_cut(cut, options);
+  return options;
+}
+
+ReportContext report_context(const PlanFlags& flags, const std::vector<std::string>& explanation, double solve_seconds,
+                             const std::string& command) {
+  ReportContext context;
+  context.explanation = explanation;
+  context.solve_seconds = solve_seconds;
+  context.command = command;
+  context.epoch_images = flags.epoch_images;
+  return context;
+}
+
+int plan_model(const PlanFlags& flags) {
+  Job job;
+  if (!flags.job_file.empty()) job = load_job(flags.job_file);
+  const std::string model_name = !flags.model.empty() ? flags.model : flags.job_file.empty() ? "" : job.model;
+  const std::string cluster_name = !flags.cluster.empty() ? flags.cluster : flags.job_file.empty() ? "" : job.cluster;
+  if (model_name.empty() || cluster_name.empty())
+    fail(ErrorCode::kUsage, "give --model and --cluster, such as --model vgg16 --cluster vc709x15 (or --profile, --show, --compare)");
+  const Graph graph(find_model(model_name));
+  const Catalogue catalogue = catalogue_with(flags.catalogues);
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = cluster_from(cluster_name, catalogue);
+  set_links(task.cluster, flags);
+  const Arithmetic arithmetic = arithmetic_of(task.cluster, catalogue, flags.bits);
+  const CostModels models = models_for(task.cluster, catalogue, arithmetic);
+  task.models = models.of_devices;
+  task.options = options_of(flags, job, models);
+  task.options.arithmetic = arithmetic;
+
+  const Outcome outcome = make_plan(task);
+  std::vector<std::string> explanation;
+  const bool told = flags.explain || !flags.report.empty();
+  if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);
+  if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
+  if (flags.json) fmt::print("{}", plan_json(task, outcome, flags.epoch_images, explanation));
+  if (!outcome.feasible) {
+    fmt::print(stderr, "millrace: infeasible: {}\n", outcome.reason.text);
+    return exit_status_of(ErrorCode::kInfeasible);
+  }
+  if (!flags.json && flags.explain) {
+    fmt::print("\nwhat limits it, and what would lift it\n");
+    for (const std::string& sentence : explanation) fmt::print("  - {}\n", sentence);
+  }
+  if (!outcome.plan) {
+    if (!flags.out.empty() || !flags.report.empty())
+      fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is no plan for {}",
+           name_of(task.options.strategy), flags.out.empty() ? "--report" : "--out");
+    return 0;
+  }
+  if (!flags.out.empty()) {
+    validate(*outcome.plan, graph, flags.out);
+    save(*outcome.plan, flags.out);
+    log::info("plan written to {}", flags.out);
+  }
+  if (!flags.report.empty()) {
+    const std::string command = fmt::format("millrace plan --model {} --cluster {} --report {}", model_name, cluster_name, flags.report);
+    write_plan_report(flags.report, *outcome.plan, graph, outcome.summary,
+                      report_context(flags, explanation, outcome.solve_seconds, command));
+    log::info("report written to {}/index.html", flags.report);
+  }
+  return 0;
+}
+
+// An outcome as if it had just been planned.
+struct LoadedPlan {
+  explicit LoadedPlan(const std::string& path) : plan(load_plan(path)), graph(plan.model), summary(summarize(plan, graph)) {}
+  Plan plan;
+  Graph graph;
+  PlanSummary summary;
+};
+
+int show_plan(const PlanFlags& flags) {
+  LoadedPlan loaded(flags.show);
+  PlanTask task;
+  task.graph = &loaded.graph;
+  task.cluster = loaded.plan.cluster;
+  task.options.strategy = strategy_from(loaded.plan.strategy);
+  task.options.alignment = loaded.plan.alignment;
+  task.options.mini_batch = loaded.plan.mini_batch;
+  Outcome outcome;
+  outcome.feasible = true;
+  outcome.plan = loaded.plan;
+  outcome.summary = loaded.summary;
+  if (flags.json) {
+    fmt::print("{}", plan_json(task, outcome, flags.epoch_images, {}));
+  } else {
+    fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
+  }
+  if (!flags.report.empty())
+    write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary,
+                      report_context(flags, {}, 0, fmt::format("millrace plan --show {} --report {}", flags.show, flags.report)));
+  return 0;
+}
+
+int compare_plans(const PlanFlags& flags) {
+  const LoadedPlan before(flags.compare.at(0));
+  const LoadedPlan after(flags.compare.at(1));
+  fmt::print("{} against {} (modelled)\n", flags.compare[1], flags.compare[0]);
+  for (const std::string& sentence : compare(before.plan, before.summary, after.plan, after.summary)) fmt::print("  - {}\n", sentence);
+  return 0;
+}
+
+// Options that the chosen way of planning does not read would be ignored in silence.
+void refuse_idle_options(const PlanFlags& flags, std::string_view way, const std::vector<std::string>& read) {
+  for (const std::string& name : flags.given)
+    if (std::find(read.begin(), read.end(), name) == read.end())
+      fail(ErrorCode::kUsage, "{} has no effect {}; leave one of the two out", name, way);
+}
+
+int run(const PlanFlags& flags) {
+  if (!flags.compare.empty()) {
+    refuse_idle_options(flags, "with --compare", {"--compare"});
+    return compare_plans(flags);
+  }
+  if (!flags.show.empty()) {
+    refuse_idle_options(flags, "with --show", {"--show", "--report", "--epoch-images", "--json"});
+    return show_plan(flags);
+  }
+  const std::vector<std::string> of_profiles = {"--profile", "--devices",     "--objective", "--exactly",   "--at-most", "--memory-gb",
+                                                "--speeds",  "--memory-rule", "--replicate", "--link-gbps", "--json"};
+  if (!flags.profile.profile.empty()) {
+    refuse_idle_options(flags, "with --profile", of_profiles);
+    if (flags.exactly && flags.profile.at_most) fail(ErrorCode::kUsage, "--exactly and --at-most exclude each other; choose one");
+    ProfilePlanFlags profile = flags.profile;
+    profile.link_gbps = flags.link_gbps;
+    return plan_from_profile(profile, flags.json);
+  }
+  for (const std::string& name : flags.given)
+    if (name != "--link-gbps" && name != "--json" && std::find(of_profiles.begin(), of_profiles.end(), name) != of_profiles.end())
+      fail(ErrorCode::kUsage, "{} has no effect without --profile; leave it out", name);
+  return plan_model(flags);
+}
+
+void add_profile_options(CLI::App& group, PlanFlags& flags) {
+  ProfilePlanFlags& profile = flags.profile;
+  not_empty(group.add_option("--profile", profile.profile, "PipeDream's graph.txt, or a CSV as millrace profile writes it"));
+  whole(group.add_option("--devices", profile.devices, "stages to cut it into"), 1);
+  group.add_option("--objective", profile.objective, "compute, max (of compute and transfers), sum [compute]");
+  group.add_flag("--exactly", flags.exactly, "as many stages as devices; this is the default");
+  group.add_flag("--at-most", profile.at_most, "fewer stages where that is faster");
+  real(group.add_option("--memory-gb", profile.memory_gb, "memory of a device, 10^9 bytes [no limit]"), Least::kAboveZero);
+  group.add_option("--memory-rule", profile.memory_rule, "what a stage holds: 1f1b, stash, sum [1f1b]");
+  group.add_option("--speeds", profile.speeds, "of the devices, relative to the profile's: 2,1,1 [1 each]")->delimiter(',');
+  group.add_flag("--replicate", profile.replicate, "stages may be data-parallel, as PipeDream's");
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<PlanFlags>();
+  CLI::App* command = app.add_subcommand("plan", "cut a model into segments for a ring of devices, or say why it does not fit");
+  command->footer(kExamples);
+
+  CLI::Option_group* what = command->add_option_group("What to plan");
+  not_empty(what->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
+  not_empty(what->add_option("--cluster", flags->cluster, "devices (millrace devices): vc709x15, u280x8+h200x2, or a .textproto"));
+  not_empty(what->add_option("--job", flags->job_file, "job.textproto with model, cluster, batches, pins and cuts; flags override it"));
+  not_empty(what->add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
+  what->add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
+
+  CLI::Option_group* training = command->add_option_group("How it will train");
+  training->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
+  whole(training->add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(training->add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  training->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  whole(training->add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
+
+  CLI::Option_group* ring = command->add_option_group("The ring");
+  real(ring->add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
+  real(ring->add_option("--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"), Least::kAboveZero);
+  ring->add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
+  ring->add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
+  ring->add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
+  ring->add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
+  ring->add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+
+  CLI::Option_group* output = command->add_option_group("Output");
+  output->add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");
+  real(output->add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  not_empty(output->add_option("--out", flags->out, "write the plan here, for train, simulate and rtl"));
+  not_empty(output->add_option("--report", flags->report, "write an HTML page into this folder"));
+  not_empty(output->add_option("--show", flags->show, "print a plan that was written before"));
+  output->add_option("--compare", flags->compare, "two plans: say how they differ")->expected(2);
+  output->add_flag("--json", flags->json, "JSON on standard output");
+
+  CLI::Option_group* profile = command->add_option_group("From measured times");
+  add_profile_options(*profile, *flags);
+
+  command->callback([command, flags, &invocation] {
+    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
+    invocation.json = flags->json;
+    invocation.run = [flags] { return run(*flags); };
+  });
+}
+
+}  // namespace millrace

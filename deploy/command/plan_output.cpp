@@ -1,0 +1,185 @@
+#include "deploy/command/plan_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/drawing/quantity.h"
+#include "deploy/command/text_table.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A table longer than this shows its ends.
+constexpr size_t kMostRows = 48;
+constexpr size_t kRowsAtEachEnd = 16;
+
+// A channel count, with its fraction where the cut falls inside a channel.
+std::string channel_text(double channel) {
+  return channel == std::floor(channel) ? fmt::format("{:.0f}", channel) : fmt::format("{:.2f}", channel);
+}
+
+std::string part_text(const SegmentPart& part) {
+  if (part.split == Split::kWhole) return part.layer;
+  return fmt::format("{} {}[{}, {})", part.layer, part.split == Split::kOutputChannels ? "out" : "in", channel_text(part.begin),
+                     channel_text(part.end));
+}
+
+std::string segment_text(const DeviceFigures& device) {
+  if (device.segment.empty()) return "(nothing)";
+  if (device.segment.size() == 1) return part_text(device.segment.front());
+  const char* between = device.segment.size() > 2 ? " .. " : ", ";
+  return fmt::format("{}{}{}", part_text(device.segment.front()), between, part_text(device.segment.back()));
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+// Integers stay integers in JSON.
+Json channel_json(double channel) { return channel == std::floor(channel) ? Json(static_cast<int64_t>(channel)) : Json(channel); }
+
+Json json_of(const DeviceFigures& device) {
+  Json segment = Json::array();
+  for (const SegmentPart& part : device.segment)
+    segment.push_back(
+        {{"layer", part.layer}, {"split", name_of(part.split)}, {"begin", channel_json(part.begin)}, {"end", channel_json(part.end)}});
+  return {{"index", device.index},
+          {"name", device.name},
+          {"device", device.device},
+          {"segment", std::move(segment)},
+          {"dsp", number(device.dsp)},
+          {"dsp_capacity", number(device.dsp_capacity)},
+          {"lut", number(device.lut)},
+          {"lut_capacity", number(device.lut_capacity)},
+          {"ff", number(device.ff)},
+          {"ff_capacity", number(device.ff_capacity)},
+          {"bram_bits", number(device.bram_bits)},
+          {"bram_capacity_bits", number(device.bram_capacity_bits)},
+          {"memory_bytes", number(device.memory)},
+          {"memory_capacity_bytes", number(device.memory_capacity)},
+          {"off_chip_bytes", number(device.off_chip_bytes)},
+          {"memory_fraction", number(device.memory_fraction)},
+          {"seconds_per_image", number(device.seconds_per_image)},
+          {"idle_fraction", number(device.idle_fraction)}};
+}
+
+}  // namespace
+
+std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images) {
+  const PlanSummary& summary = outcome.summary;
+  const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
+  std::string text = fmt::format("{} on {} devices, {} parallelism (all figures modelled)\n\n", task.graph->model().name,
+                                 task.cluster.devices.size(), name_of(task.options.strategy));
+  const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
+  line("throughput", fmt::format("{:.4g} images/s, {} per image, {:.3g} h per epoch of {} images", summary.images_per_second,
+                                 duration(summary.seconds_per_image), summary.hours_per_epoch(epoch_images), counted(epoch_images)));
+  line("limited by", summary.bottleneck.kind == "link"
+                         ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
+                         : fmt::format("device {}", summary.bottleneck.index));
+  line("work", fmt::format("{:.4g} GOPS per device{}, {} of the engines' time idle", summary.gops_per_device,
+                           summary.gops_per_joule > 0 ? fmt::format(", {:.2f} GOPS/J", summary.gops_per_joule) : "",
+                           percent(summary.idle_fraction)));
+  if (!summary.links.empty())
+    line("fullest link", fmt::format("{:.4g} Gb/s one way, {:.4g} both together", summary.max_link_gbps, summary.max_link_gbps_both));
+  if (outcome.plan) {
+    line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}, at most {} samples in flight, optimizer {}",
+                                 name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
+                                 summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
+    line("optimality", summary.optimality_gap < 1e-6 ? std::string("no cuts are faster in this model")
+                                                     : fmt::format("within {:.2f}% of the bound of {:.4g} images/s",
+                                                                   100 * summary.optimality_gap, summary.lower_bound_images_per_second));
+  }
+  line("four metrics", fmt::format("FLOP utilisation {}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
+                                   percent(summary.flop_utilisation), summary.storage_bits / 1e6, summary.communication_bits / 1e9,
+                                   summary.communication_gbps));
+  line("planned in", duration(outcome.solve_seconds));
+  if (summary.devices.empty()) return text;
+
+  std::vector<std::string> head{"", "device", "segment", "time/image", "idle"};
+  if (fpga) head.insert(head.end(), {"DSP", "LUT", "FF"});
+  head.insert(head.end(), {"memory", "link out Gb/s", "back"});
+  TextTable table(std::move(head), 3);
+  const size_t rows = summary.devices.size();
+  for (size_t d = 0; d < rows; ++d) {
+    if (rows > kMostRows && d == kRowsAtEachEnd) {
+      table.add({"", "...", fmt::format("{} devices more (--json and --report show all)", rows - 2 * kRowsAtEachEnd)});
+      d = rows - kRowsAtEachEnd;
+    }
+    const DeviceFigures& device = summary.devices[d];
+    std::vector<std::string> row{fmt::format("{}", d), device.device, segment_text(device), duration(device.seconds_per_image),
+                                 percent(device.idle_fraction)};
+    const auto used = [](double amount, double capacity) { return capacity > 0 ? percent(amount / capacity) : std::string("-"); };
+    if (fpga)
+      row.insert(row.end(),
+                 {used(device.dsp, device.dsp_capacity), used(device.lut, device.lut_capacity), used(device.ff, device.ff_capacity)});
+    row.push_back(percent(device.memory_fraction));
+    if (d < summary.links.size()) {
+      const LinkFigures& link = summary.links[d];
+      row.push_back(fmt::format("{:.3g}", 1e-9 * link.forward_bits_per_image * summary.images_per_second));
+      row.push_back(fmt::format("{:.3g}", 1e-9 * link.backward_bits_per_image * summary.images_per_second));
+    }
+    table.add(std::move(row));
+  }
+  text += fmt::format("\n{}", table.text());
+  if (!summary.homes.empty()) {
+    double bits = 0;
+    for (const HomeFigures& home : summary.homes) bits += home.bits;
+    text += fmt::format("\n{} slices of parameters ({:.4g} Mb with gradients) are stored upstream of the device that uses them\n",
+                        summary.homes.size(), bits / 1e6);
+  }
+  return text;
+}
+
+std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation) {
+  const PlanSummary& summary = outcome.summary;
+  Json json;
+  json["model"] = task.graph->model().name;
+  json["cluster"] = task.cluster.name;
+  json["strategy"] = name_of(task.options.strategy);
+  json["feasible"] = outcome.feasible;
+  json["reason"] = outcome.reason.text;
+  json["images_per_second"] = number(summary.images_per_second);
+  json["bottleneck"] = {{"kind", summary.bottleneck.kind}, {"index", summary.bottleneck.index}};
+  json["hours_per_epoch"] = number(summary.hours_per_epoch(epoch_images));
+  json["idle_fraction"] = number(summary.idle_fraction);
+  json["gops_per_device"] = number(summary.gops_per_device);
+  json["gops_per_joule"] = number(summary.gops_per_joule);
+  json["max_link_gbps"] = number(summary.max_link_gbps);
+  json["max_link_gbps_both"] = number(summary.max_link_gbps_both);
+  json["lower_bound_images_per_second"] = number(summary.lower_bound_images_per_second);
+  json["optimality_gap"] = number(summary.optimality_gap);
+  json["solve_seconds"] = number(outcome.solve_seconds);
+  json["alignment"] = name_of(task.options.alignment);
+  json["mini_batch"] = task.options.mini_batch;
+  json["micro_batch"] = outcome.plan ? outcome.plan->micro_batch : task.options.micro_batch;
+  json["in_flight_samples"] = summary.in_flight_samples;
+  json["flop_utilisation"] = number(summary.flop_utilisation);
+  json["storage_bits"] = number(summary.storage_bits);
+  json["communication_bits"] = number(summary.communication_bits);
+  json["communication_gbps"] = number(summary.communication_gbps);
+  json["origin"] = "modelled";
+  if (!outcome.feasible)
+    json["shortage"] = {{"device", outcome.reason.device},
+                        {"resource", outcome.reason.resource},
+                        {"missing", number(outcome.reason.missing)},
+                        {"smallest_count", outcome.reason.smallest_count}};
+  if (!explanation.empty()) json["explanation"] = explanation;
+  json["devices"] = Json::array();
+  for (const DeviceFigures& device : summary.devices) json["devices"].push_back(json_of(device));
+  json["links"] = Json::array();
+  for (const LinkFigures& link : summary.links)
+    json["links"].push_back({{"from", link.from},
+                             {"to", link.to},
+                             {"forward_bits_per_image", number(link.forward_bits_per_image)},
+                             {"backward_bits_per_image", number(link.backward_bits_per_image)},
+                             {"gbps", number(link.gbps)}});
+  json["homes"] = Json::array();
+  for (const HomeFigures& home : summary.homes)
+    json["homes"].push_back({{"layer", home.layer}, {"begin", home.begin}, {"end", home.end}, {"home", home.home}, {"user", home.user}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace millrace
