@@ -1,7 +1,9 @@
-// Batch normalisation, a run of channels at a time: all of a channel's sums are made by one thread, in one order.
+// Batch normalisation, a run of channels at a time: all of a channel's sums are made by one thread, in one order. Rows
+// behind the end of a short sample (MicroBatch::lengths) count in no sum; they come out as zero.
 //
 // Parameters {scale, shift}, state {running mean, running variance}, keep {mean, biased variance, and the two sums over
 // the errors that E makes and G hands out}.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -11,6 +13,7 @@
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
 #include "core/cpu/vector_math.h"
+#include "core/device/sequence.h"
 
 namespace millrace::cpu {
 
@@ -96,7 +99,7 @@ class BatchNormalisation final : public CpuKernel {
         momentum_(static_cast<float>(operation.momentum)),
         layout_(layout_of(spec.output)),
         runs_(runs_of(layout_, layout_)),
-        count_(spec.micro_batch * spec.output.plane()) {}
+        valid_(static_cast<size_t>(spec.micro_batch)) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override { return per_channel_pair(); }
   std::vector<std::unique_ptr<Tensor>> make_state() override { return per_channel_pair(); }
@@ -107,6 +110,7 @@ class BatchNormalisation final : public CpuKernel {
 
   void run_forward(const ForwardArguments& arguments) override {
     const bool measured = own_statistics(*arguments.batch);
+    measure_samples(*arguments.batch);
     if (measured && count_ == 1)
       fail(ErrorCode::kUsage,
            "layer \"{}\": batch norm over one value per channel has no variance; train with a micro-batch of two or more samples",
@@ -133,7 +137,8 @@ class BatchNormalisation final : public CpuKernel {
       const Lanes shifts = load(shift + run.channel, run);
       for (int64_t sample = 0; sample < samples(); ++sample) {
         const int64_t at = layout_.offset(sample, run.channel);
-        normalise(stretch(run), input + at, means, factor, shifts, y + at);
+        normalise(stretch(run, sample), input + at, means, factor, shifts, y + at);
+        clear_behind(run, sample, y + at);
         // What was just written is still in the cache.
         if (whole_blocks() && spec().activation) activate(*spec().activation, y + at, y + at, layout_.block * layout_.plane);
       }
@@ -142,6 +147,7 @@ class BatchNormalisation final : public CpuKernel {
   }
 
   void run_error_back(const ErrorBackArguments& arguments) override {
+    measure_samples(*arguments.batch);
     const bool measured = own_statistics(*arguments.batch);
     const float* const input = own(arguments.inputs[0]).data();
     const float* const error = own(arguments.output_error).data();
@@ -158,22 +164,23 @@ class BatchNormalisation final : public CpuKernel {
         Sums errors{}, products{};
         for (int64_t sample = 0; sample < samples(); ++sample) {
           const int64_t at = layout_.offset(sample, run.channel);
-          add_errors(stretch(run), input + at, error + at, mean, errors, products);
+          add_errors(stretch(run, sample), input + at, error + at, mean, errors, products);
         }
         for (int64_t l = 0; l < run.lanes; ++l) {
           const auto lane = static_cast<size_t>(l);
           const double inverse = inverse_deviation(variance[l]);
           keep[2 * channels() + run.channel + l] = static_cast<float>(errors[lane]);
           keep[3 * channels() + run.channel + l] = static_cast<float>(products[lane] * inverse);
-          base[lane] = static_cast<float>(errors[lane] / static_cast<double>(count_));
-          slope[lane] = static_cast<float>(products[lane] * inverse * inverse / static_cast<double>(count_));
+          base[lane] = static_cast<float>(errors[lane] / values());
+          slope[lane] = static_cast<float>(products[lane] * inverse * inverse / values());
         }
       }
       if (dx == nullptr) return;
       const Lanes factor = factors(run, scale, variance);
       for (int64_t sample = 0; sample < samples(); ++sample) {
         const int64_t at = layout_.offset(sample, run.channel);
-        spread_error(stretch(run), input + at, error + at, mean, base, slope, factor, adds, dx + at);
+        spread_error(stretch(run, sample), input + at, error + at, mean, base, slope, factor, adds, dx + at);
+        if (!adds) clear_behind(run, sample, dx + at);
       }
     });
   }
@@ -189,6 +196,8 @@ class BatchNormalisation final : public CpuKernel {
       else
         std::copy_n(sums, channels(), values);
     }
+    measure_samples(*arguments.batch);
+    if (count_ < 2) return;  // nothing but empty samples
     float* const running_mean = own(arguments.state[0]).data();
     float* const running_variance = own(arguments.state[1]).data();
     const float unbiased = static_cast<float>(count_) / static_cast<float>(count_ - 1);
@@ -204,7 +213,22 @@ class BatchNormalisation final : public CpuKernel {
   int64_t channels() const { return spec().output.channels; }
   bool own_statistics(const MicroBatch& batch) const { return batch.training && spec().trained; }
   bool whole_blocks() const { return layout_.block == kLanes || layout_.block == engine().vector_length; }
-  Stretch stretch(const Run& run) const { return {run.lanes, layout_.block, layout_.plane}; }
+  Stretch stretch(const Run& run, int64_t sample) const { return {run.lanes, layout_.block, valid_[static_cast<size_t>(sample)]}; }
+  double values() const { return static_cast<double>(std::max<int64_t>(1, count_)); }
+
+  void measure_samples(const MicroBatch& batch) {
+    count_ = 0;
+    for (int64_t sample = 0; sample < samples(); ++sample) {
+      const int64_t positions = valid_steps(spec(), batch, sample) * spec().output.width;
+      valid_[static_cast<size_t>(sample)] = positions;
+      count_ += positions;
+    }
+  }
+  // `at`: the first position of the run in the sample.
+  void clear_behind(const Run& run, int64_t sample, float* at) const {
+    for (int64_t position = valid_[static_cast<size_t>(sample)]; position < layout_.plane; ++position)
+      std::fill_n(at + position * layout_.block, run.lanes, 0.0f);
+  }
   double inverse_deviation(float variance) const { return 1.0 / std::sqrt(static_cast<double>(variance) + epsilon_); }
 
   std::vector<std::unique_ptr<Tensor>> per_channel_pair() const {
@@ -232,20 +256,23 @@ class BatchNormalisation final : public CpuKernel {
 
   void measure(const Run& run, const float* input, float* mean, float* variance) const {
     Sums sums{};
-    for (int64_t sample = 0; sample < samples(); ++sample) add_values(stretch(run), input + layout_.offset(sample, run.channel), sums);
-    for (int64_t l = 0; l < run.lanes; ++l) mean[l] = static_cast<float>(sums[static_cast<size_t>(l)] / static_cast<double>(count_));
+    for (int64_t sample = 0; sample < samples(); ++sample)
+      add_values(stretch(run, sample), input + layout_.offset(sample, run.channel), sums);
+    for (int64_t l = 0; l < run.lanes; ++l) mean[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
     const Lanes means = load(mean, run);
     sums = {};
     for (int64_t sample = 0; sample < samples(); ++sample)
-      add_squared_distances(stretch(run), input + layout_.offset(sample, run.channel), means, sums);
-    for (int64_t l = 0; l < run.lanes; ++l) variance[l] = static_cast<float>(sums[static_cast<size_t>(l)] / static_cast<double>(count_));
+      add_squared_distances(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums);
+    for (int64_t l = 0; l < run.lanes; ++l) variance[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
   }
 
   double epsilon_;
   float momentum_;
   Layout layout_;
   std::vector<Run> runs_;
-  int64_t count_;  // values per channel and micro-batch
+  // Of the call under way: positions that count, by sample and together.
+  std::vector<int64_t> valid_;
+  int64_t count_ = 0;
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string isa_name() {
   }
 }
 
-// Picks the maker of an operation; recurrent operations have none.
+// Picks the maker of an operation.
 struct KernelMaker {
   const SharedEngine& engine;
   const KernelSpec& spec;
@@ -52,15 +52,9 @@ struct KernelMaker {
   std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(engine, spec); }
   std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(engine, spec); }
   std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(engine, spec); }
-
-  std::unique_ptr<Kernel> operator()(const Recurrent&) const { return refuse("recurrent layers"); }
-  std::unique_ptr<Kernel> operator()(const Embedding&) const { return refuse("embedding layers"); }
-  std::unique_ptr<Kernel> operator()(const CtcLoss&) const { return refuse("the CTC loss"); }
-
-  std::unique_ptr<Kernel> refuse(std::string_view what) const {
-    fail(ErrorCode::kUnavailable, "layer \"{}\": {}: the CPU device computes convolutional networks only; choose a model without them",
-         spec.layer, what);
-  }
+  std::unique_ptr<Kernel> operator()(const Recurrent& o) const { return make_recurrent(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Embedding& o) const { return make_embedding(engine, spec, o); }
+  std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return make_ctc_loss(engine, spec, o); }
 };
 
 class CpuDevice final : public Device {
@@ -78,6 +72,8 @@ class CpuDevice final : public Device {
     const ComputeScope scope(threads());
     MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
                    spec.micro_batch);
+    if (spec.finish && std::holds_alternative<Recurrent>(spec.operation))
+      return make_recurrent(engine_, spec, std::get<Recurrent>(spec.operation));
     if (spec.finish) return make_finish(engine_, spec);
     const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
     MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));

@@ -27,5 +27,8 @@ std::unique_ptr<Kernel> make_flatten(const SharedEngine& engine, const KernelSpe
 std::unique_ptr<Kernel> make_to_sequence(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_last_step(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_softmax_loss(const SharedEngine& engine, const KernelSpec& spec);
+std::unique_ptr<Kernel> make_recurrent(const SharedEngine& engine, const KernelSpec& spec, const Recurrent& operation);
+std::unique_ptr<Kernel> make_embedding(const SharedEngine& engine, const KernelSpec& spec, const Embedding& operation);
+std::unique_ptr<Kernel> make_ctc_loss(const SharedEngine& engine, const KernelSpec& spec, const CtcLoss& operation);
 
 }  // namespace millrace::cpu

@@ -10,6 +10,7 @@
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
 #include "core/cpu/vector_math.h"
+#include "core/device/sequence.h"
 
 namespace millrace::cpu {
 
@@ -154,6 +155,7 @@ class Pooling final : public CpuKernel {
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
+    if (std::holds_alternative<GlobalPool>(spec().operation)) refuse_short_samples(spec(), *arguments.batch);
     const float* const input = own(arguments.inputs[0]).data();
     float* const output = own(arguments.output).data();
     for_each_run([&](int64_t sample, const Run& run) {

@@ -4,6 +4,7 @@
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/vector_math.h"
+#include "core/device/sequence.h"
 
 namespace millrace::cpu {
 
@@ -130,7 +131,7 @@ class ToSequenceLayer final : public CpuKernel {
   Layout map_, sequence_;
 };
 
-// {F, T, 1} -> {F, 1, 1}.
+// {F, T, 1} -> {F, 1, 1}: of each sample's own last step.
 class LastStepLayer final : public CpuKernel {
  public:
   LastStepLayer(const SharedEngine& engine, const KernelSpec& spec) : CpuKernel(engine, spec), layout_(layout_of(spec.inputs[0])) {}
@@ -140,7 +141,10 @@ class LastStepLayer final : public CpuKernel {
     const float* const x = own(arguments.inputs[0]).data();
     float* const y = own(arguments.output).data();
     for (int64_t sample = 0; sample < samples(); ++sample)
-      std::copy_n(x + last_step(sample), layout_.channels, y + sample * layout_.channels);
+      if (const int64_t steps = valid_steps(spec(), *arguments.batch, sample); steps > 0)
+        std::copy_n(x + step(sample, steps - 1), layout_.channels, y + sample * layout_.channels);
+      else
+        std::fill_n(y + sample * layout_.channels, layout_.channels, 0.0f);
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
     if (arguments.input_errors[0] == nullptr) return;
@@ -148,11 +152,13 @@ class LastStepLayer final : public CpuKernel {
     CpuTensor& target = own(arguments.input_errors[0]);
     float* const dx = target.data();
     if (arguments.adds[0] == 0) std::fill_n(dx, target.stored(), 0.0f);
-    for (int64_t sample = 0; sample < samples(); ++sample) add_to(dx + last_step(sample), dy + sample * layout_.channels, layout_.channels);
+    for (int64_t sample = 0; sample < samples(); ++sample)
+      if (const int64_t steps = valid_steps(spec(), *arguments.batch, sample); steps > 0)
+        add_to(dx + step(sample, steps - 1), dy + sample * layout_.channels, layout_.channels);
   }
 
  private:
-  int64_t last_step(int64_t sample) const { return sample * layout_.sample_stride() + (layout_.plane - 1) * layout_.block; }
+  int64_t step(int64_t sample, int64_t index) const { return sample * layout_.sample_stride() + index * layout_.block; }
 
   Layout layout_;  // of a sequence: the features of a step lie side by side
 };

@@ -47,6 +47,24 @@ void parallel_for_threads(int threads, int64_t count, const Body& body) {
   for (int64_t i = 0; i < count; ++i) body(i, omp_get_thread_num());
 }
 
+// Threads that stay together over many short pieces of work; body(team) runs on each of them.
+struct Team {
+  int64_t thread = 0;
+  int64_t threads = 1;
+
+  // Until all have come here.
+  void wait() const {
+    if (threads == 1) return;
+#pragma omp barrier
+  }
+};
+template <typename Body>
+void run_team(int threads, const Body& body) {
+  if (threads == 1) return body(Team{});
+#pragma omp parallel num_threads(threads)
+  body(Team{omp_get_thread_num(), omp_get_num_threads()});
+}
+
 // Large arrays in pieces that stay in the first-level cache; body(begin, size).
 inline constexpr int64_t kChunk = 4096;
 template <typename Body>

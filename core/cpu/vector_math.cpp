@@ -65,6 +65,12 @@ void add_row(float* __restrict to, const float* __restrict row, int64_t rows, in
 }
 
 MILLRACE_VECTOR_CLONES
+void add_rows(float* __restrict to, const float* __restrict from, int64_t rows, int64_t stride, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[c] += from[r * stride + c];
+}
+
+MILLRACE_VECTOR_CLONES
 double sum_of_squares(const float* values, int64_t count) {
   constexpr int64_t kLanes = 16;
   std::array<double, kLanes> sums{};

@@ -31,6 +31,9 @@ void multiply_by_derivative(const Activation& activation, const float* output, f
 // Adding the same row to `rows` rows of `columns`.
 void add_row(float* to, const float* row, int64_t rows, int64_t columns);
 
+// to[column] += the sum over rows of from[row * stride + column], one row after the other.
+void add_rows(float* to, const float* from, int64_t rows, int64_t stride, int64_t columns);
+
 // Sixteen interleaved sums, added up in double: the same for every instruction set.
 double sum_of_squares(const float* values, int64_t count);
 bool all_finite(const float* values, int64_t count);

@@ -12,6 +12,7 @@
 // its labels. Forward and backward sums run in log space, in double whatever T is.
 // Fails with kMismatch on a label that is blank or no class, on labels after kNoLabel, and on more labels than the steps
 // can spell (each repeat needs a blank between).
+// Not thread safe: working space is kept from call to call, so that nothing is allocated once it is large enough.
 #pragma once
 
 #include <algorithm>
@@ -43,30 +44,31 @@ class CtcMath {
       }
   }
 
-  void add_score(std::span<const T> logits, std::span<const int64_t> steps, std::span<const int32_t> labels, Score& score) const {
+  void add_score(std::span<const T> logits, std::span<const int64_t> steps, std::span<const int32_t> labels, Score& score) {
     for (int64_t sample = 0; sample < batch_; ++sample) {
-      const std::vector<int32_t> spelled = labels_of(labels, sample, steps[static_cast<size_t>(sample)]);
-      if (spelled.empty()) continue;
-      const Lattice lattice(*this, logits, sample, steps[static_cast<size_t>(sample)], spelled);
-      score.loss -= lattice.log_probability();
-      score.correct += best_path(logits, sample, steps[static_cast<size_t>(sample)]) == spelled ? 1 : 0;
+      const int64_t valid = steps[static_cast<size_t>(sample)];
+      take_labels(labels, sample, valid);
+      if (spelled_.empty()) continue;
+      lattice_.build(*this, logits, sample, valid);
+      score.loss -= lattice_.log_probability();
+      score.correct += best_path_spells(logits, sample, valid) ? 1 : 0;
       ++score.samples;
     }
   }
 
   void error(std::span<const T> logits, std::span<const int64_t> steps, std::span<const int32_t> labels, double error_scale, bool add,
-             std::span<T> errors) const {
-    std::vector<double> posterior(static_cast<size_t>(classes_));
+             std::span<T> errors) {
+    posterior_.resize(static_cast<size_t>(classes_));
     for (int64_t sample = 0; sample < batch_; ++sample) {
       const int64_t valid = steps[static_cast<size_t>(sample)];
-      const std::vector<int32_t> spelled = labels_of(labels, sample, valid);
-      const Lattice lattice(*this, logits, sample, spelled.empty() ? 0 : valid, spelled);
+      take_labels(labels, sample, valid);
+      if (!spelled_.empty()) lattice_.build(*this, logits, sample, valid);
       for (int64_t step = 0; step < rows_; ++step) {
-        const bool counts = !spelled.empty() && step < valid;
-        if (counts) lattice.posterior(step, posterior);
+        const bool counts = !spelled_.empty() && step < valid;
+        if (counts) lattice_.posterior(step, posterior_);
         const double normaliser = counts ? log_sum(logits, sample, step) : 0;
         for (int64_t c = 0; c < classes_; ++c) {
-          const double distance = counts ? std::exp(value(logits, sample, c, step) - normaliser) - posterior[static_cast<size_t>(c)] : 0;
+          const double distance = counts ? std::exp(value(logits, sample, c, step) - normaliser) - posterior_[static_cast<size_t>(c)] : 0;
           T& slot = errors[index(sample, c, step)];
           const T error = static_cast<T>(distance * error_scale);
           slot = add ? slot + error : error;
@@ -98,24 +100,21 @@ class CtcMath {
   // The sums over all ways to reach, and to go on from, each place of "blank l blank l ... blank" at each step.
   class Lattice {
    public:
-    Lattice(const CtcMath& ctc, std::span<const T> logits, int64_t sample, int64_t steps, const std::vector<int32_t>& labels)
-        : steps_(steps), width_(static_cast<int64_t>(2 * labels.size() + 1)) {
-      for (const int32_t label : labels) {
-        path_.push_back(ctc.blank_);
-        path_.push_back(label);
-      }
-      path_.push_back(ctc.blank_);
+    // For the labels that ctc has taken; at least one, and as many steps as they need.
+    void build(const CtcMath& ctc, std::span<const T> logits, int64_t sample, int64_t steps) {
+      steps_ = steps;
+      width_ = static_cast<int64_t>(2 * ctc.spelled_.size() + 1);
+      path_.assign(static_cast<size_t>(width_), ctc.blank_);
+      for (size_t i = 0; i < ctc.spelled_.size(); ++i) path_[2 * i + 1] = ctc.spelled_[i];
       said_.resize(static_cast<size_t>(steps_ * width_));
       for (int64_t t = 0; t < steps_; ++t) {
         const double normaliser = ctc.log_sum(logits, sample, t);
         for (int64_t s = 0; s < width_; ++s) at(said_, t, s) = ctc.value(logits, sample, path_[static_cast<size_t>(s)], t) - normaliser;
       }
-      if (steps_ > 0) sweep();
+      sweep();
     }
 
-    double log_probability() const {
-      return log_add(at(reached_, steps_ - 1, width_ - 1), width_ > 1 ? at(reached_, steps_ - 1, width_ - 2) : kImpossible);
-    }
+    double log_probability() const { return log_add(at(reached_, steps_ - 1, width_ - 1), at(reached_, steps_ - 1, width_ - 2)); }
 
     // The share of the ways that say each class at this step.
     void posterior(int64_t t, std::span<double> classes) const {
@@ -135,7 +134,7 @@ class CtcMath {
     void sweep() {
       reached_.assign(said_.size(), kImpossible);
       left_.assign(said_.size(), kImpossible);
-      for (int64_t s = 0; s < std::min<int64_t>(2, width_); ++s) at(reached_, 0, s) = at(said_, 0, s);
+      for (int64_t s = 0; s < 2; ++s) at(reached_, 0, s) = at(said_, 0, s);
       for (int64_t t = 1; t < steps_; ++t)
         for (int64_t s = 0; s < width_; ++s) {
           double ways = at(reached_, t - 1, s);
@@ -144,7 +143,7 @@ class CtcMath {
           at(reached_, t, s) = ways + at(said_, t, s);
         }
       // What lies behind step t, so that reached + left counts what is said at t once.
-      for (int64_t s = std::max<int64_t>(0, width_ - 2); s < width_; ++s) at(left_, steps_ - 1, s) = 0;
+      for (int64_t s = width_ - 2; s < width_; ++s) at(left_, steps_ - 1, s) = 0;
       for (int64_t t = steps_ - 2; t >= 0; --t)
         for (int64_t s = 0; s < width_; ++s) {
           double ways = at(left_, t + 1, s) + at(said_, t + 1, s);
@@ -154,49 +153,51 @@ class CtcMath {
         }
     }
 
-    int64_t steps_;
-    int64_t width_;
+    int64_t steps_ = 0;
+    int64_t width_ = 0;
     std::vector<int64_t> path_;
     std::vector<double> said_, reached_, left_;  // [step][place]
   };
 
   // The best class of each step, repeats joined, blanks left out.
-  std::vector<int32_t> best_path(std::span<const T> logits, int64_t sample, int64_t steps) const {
-    std::vector<int32_t> spelled;
+  bool best_path_spells(std::span<const T> logits, int64_t sample, int64_t steps) const {
+    size_t said = 0;
     int64_t before = blank_;
     for (int64_t step = 0; step < steps; ++step) {
       int64_t best = 0;
       for (int64_t c = 1; c < classes_; ++c)
         if (logits[index(sample, c, step)] > logits[index(sample, best, step)]) best = c;
-      if (best != before && best != blank_) spelled.push_back(static_cast<int32_t>(best));
+      if (best != before && best != blank_) {
+        if (said == spelled_.size() || spelled_[said] != best) return false;
+        ++said;
+      }
       before = best;
     }
-    return spelled;
+    return said == spelled_.size();
   }
 
-  std::vector<int32_t> labels_of(std::span<const int32_t> labels, int64_t sample, int64_t steps) const {
+  void take_labels(std::span<const int32_t> labels, int64_t sample, int64_t steps) {
     if (labels.size() % static_cast<size_t>(batch_) != 0)
       fail(ErrorCode::kMismatch, "layer \"{}\": {} labels do not divide among {} samples; fill each sample's up with {}", layer_,
            labels.size(), batch_, kNoLabel);
     const size_t most = labels.size() / static_cast<size_t>(batch_);
     const std::span<const int32_t> row = labels.subspan(static_cast<size_t>(sample) * most, most);
     const auto end = std::ranges::find(row, kNoLabel);
-    const std::vector<int32_t> spelled(row.begin(), end);
+    spelled_.assign(row.begin(), end);
     if (std::any_of(end, row.end(), [](int32_t label) { return label != kNoLabel; }))
       fail(ErrorCode::kMismatch, "layer \"{}\": sample {} has labels after one that is missing", layer_, sample);
-    int64_t needed = static_cast<int64_t>(spelled.size());
-    for (size_t i = 0; i < spelled.size(); ++i) {
-      if (spelled[i] < 0 || spelled[i] >= classes_ || spelled[i] == blank_)
+    int64_t needed = static_cast<int64_t>(spelled_.size());
+    for (size_t i = 0; i < spelled_.size(); ++i) {
+      if (spelled_[i] < 0 || spelled_[i] >= classes_ || spelled_[i] == blank_)
         fail(ErrorCode::kMismatch, "layer \"{}\": sample {} has label {}; labels are classes 0 to {} except the blank, {}", layer_, sample,
-             spelled[i], classes_ - 1, blank_);
-      if (i > 0 && spelled[i] == spelled[i - 1]) ++needed;
+             spelled_[i], classes_ - 1, blank_);
+      if (i > 0 && spelled_[i] == spelled_[i - 1]) ++needed;
     }
     if (needed > steps)
       fail(ErrorCode::kMismatch,
            "layer \"{}\": sample {} has {} labels, which take at least {} steps to say, but {} steps; leave the sample out, or use fewer "
            "strides over time",
-           layer_, sample, spelled.size(), needed, steps);
-    return spelled;
+           layer_, sample, spelled_.size(), needed, steps);
   }
 
   std::string layer_;
@@ -204,6 +205,9 @@ class CtcMath {
   int64_t rows_;  // steps of the tensor
   int64_t batch_;
   int64_t blank_;
+  std::vector<int32_t> spelled_;  // of the sample at hand
+  std::vector<double> posterior_;
+  Lattice lattice_;
 };
 
 }  // namespace millrace

@@ -244,7 +244,6 @@ inline OperationCase finish_case(CaseDraw& draw, const CaseLimits& limits, Drawn
     if (spec.trained && spec.micro_batch * spec.output.plane() < 4) spec.micro_batch = 4;
   }
   for (size_t i = 0; i < spec.inputs.size(); ++i) c.adds.push_back(draw.one_in(3) ? 1 : 0);
-  if (knows_lengths(spec.operation) && draw.one_in(2)) c.short_samples = true;
   if (std::holds_alternative<Recurrent>(spec.operation)) spec.micro_batches = draw.between(1, 3);
   return c;
 }
@@ -264,6 +263,7 @@ inline std::vector<OperationCase> operation_cases_of(size_t kind, const CaseLimi
         fmt::format("{}{}", recurrent || !c.spec.finish ? name_of(c.spec.operation) : "", c.spec.finish ? "finish" : "");
     c.spec.layer = fmt::format("{}{}", word, i);
     c.seed = limits.seed + static_cast<uint64_t>(i);
+    c.short_samples = detail::knows_lengths(c.spec.operation) && CaseDraw(c.seed, "short samples").one_in(2);
     c.name = fmt::format("{} #{}: {} x {} -> {}{}{}", word, i, c.spec.micro_batch, text_of(c.spec.inputs[0]), text_of(c.spec.output),
                          c.spec.adds_to_output ? ", adds" : "", c.spec.activation ? ", fused activation" : "");
     if (c.short_samples) c.name += ", short samples";

@@ -36,7 +36,8 @@ void compare_all(const CaseLimits& limits, int threads) {
     for (const bool training : {true, false}) {
       if (!training && std::holds_alternative<BatchNorm>(c.spec.operation)) continue;  // E and G belong to training
       // The error of a normalisation over a handful of values is what is left of a difference of equals.
-      if (std::holds_alternative<BatchNorm>(c.spec.operation) && c.spec.micro_batch * c.spec.output.plane() < 8) continue;
+      if (std::holds_alternative<BatchNorm>(c.spec.operation) && c.spec.micro_batch * c.spec.output.plane() < (c.short_samples ? 60 : 8))
+        continue;
       c.training = training;
       SCOPED_TRACE(c.name + (training ? "" : ", evaluation"));
       const CaseData data = data_of(c);

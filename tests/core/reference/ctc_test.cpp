@@ -145,7 +145,7 @@ TEST(Ctc, RefusesLabelsThatCannotBe) {
 }
 
 TEST(Ctc, LabelsAreAsManyForEachSample) {
-  const CtcMath<float> math("loss", Shape{3, 4, 1}, 2, 0);
+  CtcMath<float> math("loss", Shape{3, 4, 1}, 2, 0);
   Score score;
   EXPECT_THROW(math.add_score(std::vector<float>(24), std::vector<int64_t>{4, 4}, std::vector<int32_t>{1, 2, 1}, score), Error);
 }
