@@ -66,9 +66,17 @@ std::string link_pace(const PlanView& view, size_t index) {
                      quantity(link.backward_bits_per_image, "b"));
 }
 
-std::string capital(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
+std::string capital(std::string_view text) {
+  std::string capitalised;
+  for (const char letter : text)
+    capitalised += capitalised.empty() && letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+  return capitalised;
+}
+
+// With a capital and a full stop, whoever wrote it.
+std::string sentence(std::string_view text) {
+  const bool stopped = text.empty() || std::string_view(".!?:").find(text.back()) != std::string_view::npos;
+  return fmt::format("{}{}", capital(text), stopped ? "" : ".");
 }
 
 std::string headline(const PlanView& view) {
@@ -193,7 +201,8 @@ void add_key_figures(Page& page, const PlanView& view) {
 
 void add_verdict(Page& page, const PlanView& view) {
   page.section("What limits this plan");
-  std::vector<std::string> sentences = view.context.explanation;
+  std::vector<std::string> sentences;
+  for (const std::string& given : view.context.explanation) sentences.push_back(sentence(given));
   const std::string next = next_limit(view);
   if (!next.empty()) sentences.push_back(next);
   const double pace = view.summary.images_per_second * view.summary.seconds_per_image;

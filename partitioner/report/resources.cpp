@@ -173,8 +173,7 @@ std::vector<LegendEntry> memory_legend(bool homes) {
 }
 
 Resource on_chip_memory(const PlanView& view) {
-  Resource resource =
-      by_layer(view, "On-chip memory (BRAM bits)", "bram_bits", "b", &DeviceFigures::bram_bits, &DeviceFigures::bram_capacity_bits);
+  Resource resource = by_layer(view, "On-chip memory", "bram_bits", "b", &DeviceFigures::bram_bits, &DeviceFigures::bram_capacity_bits);
   resource.parts = [&view](size_t i) { return memory_parts(view.on_chip(i), i, "b"); };
   bool packed = false;
   for (size_t i = 0; i < view.summary.devices.size(); ++i) packed = packed || view.packed_bits(i).has_value();

@@ -71,7 +71,7 @@ TEST_P(EveryExample, NamesEveryDeviceLayerAndConstant) {
   for (const Constant& constant : example.plan.constants) EXPECT_THAT(page, HasSubstr(fmt::format("<td>{}</td>", escaped(constant.name))));
   for (const LinkFigures& link : example.summary.links) EXPECT_THAT(page, HasSubstr(fmt::format("link {} to {}: ", link.from, link.to)));
   EXPECT_THAT(page, HasSubstr(escaped(example.context.command)));
-  for (const std::string& sentence : example.context.explanation) EXPECT_THAT(page, HasSubstr("<li>" + escaped(sentence) + "</li>"));
+  for (const std::string& sentence : example.context.explanation) EXPECT_THAT(page, HasSubstr("<li>" + escaped(sentence)));
 }
 
 TEST_P(EveryExample, SaysWhereItsFiguresComeFrom) {
@@ -117,6 +117,14 @@ TEST(Report, ShowsTheFiguresOfTheSummary) {
   EXPECT_THAT(page, HasSubstr("modelled; power: fitted"));
   EXPECT_THAT(page, HasSubstr(fmt::format("Device {} (vc709-{}) sets the pace: {}", summary.bottleneck.index, summary.bottleneck.index,
                                           duration(summary.seconds_per_image))));
+}
+
+TEST(Report, MakesSentencesOfWhatItIsTold) {
+  Example example = example_of("alone");
+  example.context.explanation = {"more boards would help", "Done."};
+  const std::string page = page_of(example);
+  EXPECT_THAT(page, HasSubstr("<li>More boards would help.</li>"));
+  EXPECT_THAT(page, HasSubstr("<li>Done.</li>"));
 }
 
 TEST(Report, DrawsEveryRouteOfTheHomes) {
