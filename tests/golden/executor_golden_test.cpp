@@ -72,9 +72,10 @@ class Network {
   }
 
   // The mean loss.
-  double step(std::span<const double> input, std::span<const int32_t> labels) {
+  double step(std::span<const double> input, std::span<const int32_t> labels, std::span<const int32_t> lengths = {}) {
     const std::vector<float> pixels(input.begin(), input.end());
-    const MicroBatch batch{.sample_ids = sample_ids_, .labels = labels, .error_scale = 1.0 / static_cast<double>(plan_.mini_batch)};
+    const MicroBatch batch{
+        .sample_ids = sample_ids_, .labels = labels, .error_scale = 1.0 / static_cast<double>(plan_.mini_batch), .lengths = lengths};
     Score score;
     segment_->forward(batch, pixels, nullptr, &score);
     segment_->error_back(batch);
@@ -103,12 +104,12 @@ void expect_network_agreement(const std::string& file, const DeviceKind& kind) {
   const auto device = kind.make();
   Network network(golden, golden.batch(), *device);
   for (const std::string& name : network.parameters(/*trained_only=*/false)) network.write(name, golden.values(name));
-  const double loss = network.step(golden.values("input"), golden.labels());
+  const double loss = network.step(golden.values("input"), golden.labels(), golden.lengths());
   EXPECT_NEAR(loss, golden.values("loss").front(), kind.forward_tolerance * std::max(1.0, golden.values("loss").front()));
 
   int outputs = 0, gradients = 0, fused = 0;
   for (const auto& [name, stored] : golden.tensors()) {
-    if (name == "labels") continue;
+    if (name == "labels" || name == "lengths") continue;
     SCOPED_TRACE(name);
     const std::vector<double> expected = golden.values(name);
     if (name.ends_with(".gradient")) {

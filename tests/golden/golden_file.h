@@ -49,12 +49,9 @@ class GoldenFile {
   std::vector<double> values_at(const std::string& tensor, int64_t index) const {
     return row_of(values(tensor), tensor_of(tensor).dimensions.at(0), index);
   }
-  std::vector<int32_t> labels() const {
-    const HostTensor& stored = tensor_of("labels");
-    std::vector<int32_t> labels(static_cast<size_t>(stored.elements()));
-    std::memcpy(labels.data(), stored.bytes.data(), stored.bytes.size());
-    return labels;
-  }
+  std::vector<int32_t> labels() const { return integers("labels"); }
+  // Empty where every sample fills the tensor.
+  std::vector<int32_t> lengths() const { return has("lengths") ? integers("lengths") : std::vector<int32_t>{}; }
   std::vector<int32_t> labels_at(int64_t index) const { return row_of(labels(), tensor_of("labels").dimensions.at(0), index); }
 
   std::string setting(const std::string& key) const { return file_.metadata.at(key); }
@@ -64,6 +61,12 @@ class GoldenFile {
   }
 
  private:
+  std::vector<int32_t> integers(const std::string& tensor) const {
+    const HostTensor& stored = tensor_of(tensor);
+    std::vector<int32_t> values(static_cast<size_t>(stored.elements()));
+    std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
+    return values;
+  }
   const HostTensor& tensor_of(const std::string& tensor) const { return file_.tensors.at(tensor); }
 
   template <typename T>

@@ -13,7 +13,7 @@ using testing::normwise_difference;
 using testing::StraightLine;
 
 bool given(const Graph& graph, const std::string& name) {
-  if (name == "input" || name == "labels" || name == "output_error") return true;
+  if (name == "input" || name == "labels" || name == "lengths" || name == "output_error") return true;
   for (const Node& node : graph.nodes())
     for (const ParameterSpec& parameter : node.parameters)
       if (name == node.layer.name + "." + parameter.tensor) return true;
@@ -35,8 +35,12 @@ void expect_agreement(const std::string& file, ElementType type, double toleranc
   const std::vector<int32_t> labels = golden.has("labels") ? golden.labels() : std::vector<int32_t>{};
   const std::vector<double> output_error = golden.has("output_error") ? golden.values("output_error") : std::vector<double>{};
   const std::vector<int64_t> sample_ids(static_cast<size_t>(golden.batch()), 0);
-  const MicroBatch batch{
-      .training = golden.training(), .sample_ids = sample_ids, .labels = labels, .error_scale = 1.0 / static_cast<double>(golden.batch())};
+  const std::vector<int32_t> lengths = golden.lengths();
+  const MicroBatch batch{.training = golden.training(),
+                         .sample_ids = sample_ids,
+                         .labels = labels,
+                         .error_scale = 1.0 / static_cast<double>(golden.batch()),
+                         .lengths = lengths};
   const Score score = line.forward(golden.values("input"), batch);
   line.backward(batch, output_error);
 
@@ -62,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, Golden, ::testing::ValuesIn(testing::golden_n
                          [](const auto& instance) { return instance.param; });
 
 TEST(GoldenFiles, AreAllThere) {
-  EXPECT_EQ(testing::golden_names("op_").size(), 29u);
-  EXPECT_EQ(testing::golden_names("network_").size(), 3u);
+  EXPECT_EQ(testing::golden_names("op_").size(), 52u);
+  EXPECT_EQ(testing::golden_names("network_").size(), 6u);
   EXPECT_EQ(testing::golden_names("optimizer_").size(), 7u);
 }
 

@@ -6,11 +6,12 @@
 Made with Debian's python3-torch 1.13. One .safetensors file per case. Its metadata holds the model document ("model"),
 and "training" ("1" or "0"); its tensors are named after the layers:
 
-    input, labels           what the network reads
+    input, labels           what the network reads; labels of the CTC loss are filled up with -1
+    lengths                 where samples are shorter than the tensor: valid rows of the input
     LAYER                   the layer's output; of the loss layer the probabilities
     LAYER.weight, ...       parameters and running statistics before the step
     LAYER.weight.gradient   gradients; LAYER.running_mean.after for statistics
-    input.error             the error of the network's input
+    input.error             the error of the network's input, unless that is tokens
     output_error            where there is no loss layer: the error given to the last layer
     loss                    mean over the batch
 
@@ -65,9 +66,28 @@ def exact(*shape, mean=0.0, deviation=1.0):
     return (mean + deviation * torch.randn(*shape)).float().double()
 
 
+GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
+
+
+def directions(fields):
+    return ("", "_reverse") if fields["bidirectional"] else ("",)
+
+
 def make_parameters(entry, channels, parameters):
     """Adds the parameters of one layer; returns nothing for layers without."""
     name, fields = entry["name"], entry["fields"]
+    if entry["operation"] in GATES:
+        hidden, rows = fields["hidden"], GATES[entry["operation"]] * fields["hidden"]
+        fed_back = fields["projection"] or hidden
+        for suffix in directions(fields):
+            parameters[f"{name}.weight_ih{suffix}"] = exact(rows, channels, deviation=channels ** -0.5)
+            parameters[f"{name}.weight_hh{suffix}"] = exact(rows, fed_back, deviation=fed_back ** -0.5)
+            parameters[f"{name}.bias_ih{suffix}"] = exact(rows, deviation=0.3)
+            parameters[f"{name}.bias_hh{suffix}"] = exact(rows, deviation=0.3)
+            if fields["projection"]:
+                parameters[f"{name}.weight_hr{suffix}"] = exact(fed_back, hidden, deviation=hidden ** -0.5)
+    if entry["operation"] == "embedding":
+        parameters[name + ".weight"] = exact(fields["vocabulary"], fields["dimension"])
     if entry["operation"] == "conv2d":
         per_group = channels // fields["groups"]
         scale = (per_group * fields["kernel_h"] * fields["kernel_w"]) ** -0.5
@@ -85,7 +105,96 @@ def make_parameters(entry, channels, parameters):
         parameters[name + ".running_var"] = (exact(channels).abs() + 0.5).float().double()
 
 
-def compute(entry, xs, parameters, training):
+def shorter(entry, steps, rows):
+    """Valid rows behind a layer, from those before it; None: all."""
+    fields = entry["fields"]
+    if steps is None or rows == 1:
+        return None
+    if "stride_h" in fields:
+        reach = fields.get("dilation_h", 1) * (fields["kernel_h"] - 1) + 1
+        return torch.clamp((steps + 2 * fields["pad_h"] - reach) // fields["stride_h"] + 1, min=1)
+    return steps
+
+
+def mask_of(x, steps):
+    """1 in front of a sample's end, for [sample][channel][step][column]."""
+    return (torch.arange(x.shape[2])[None, :] < steps[:, None])[:, None, :, None].to(x.dtype)
+
+
+def cell_step(entry, x, h, c, p):
+    """One step of one direction where PyTorch has no layer for it."""
+    given, own = F.linear(x, p["weight_ih"], p["bias_ih"]), None
+    if entry["operation"] == "lstm":
+        i, f, g, o = (given + F.linear(h, p["weight_hh"], p["bias_hh"])).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+    hidden = h.shape[1]
+    own = F.linear(h, p["weight_hh"][:2 * hidden], p["bias_hh"][:2 * hidden])  # gru with its reset before the product
+    r, z = torch.sigmoid(given[:, :2 * hidden] + own).chunk(2, 1)
+    n = torch.tanh(given[:, 2 * hidden:] + F.linear(r * h, p["weight_hh"][2 * hidden:], p["bias_hh"][2 * hidden:]))
+    return (1 - z) * n + z * h, c
+
+
+def by_steps(entry, x, parameters, steps):
+    """[step][sample][feature], one step after the other; errors end at every multiple of the truncation."""
+    name, fields, outputs = entry["name"], entry["fields"], []
+    for suffix in directions(fields):
+        p = {key: parameters[f"{name}.{key}{suffix}"] for key in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+        h = c = x.new_zeros(x.shape[1], fields["hidden"])
+        rows = [None] * x.shape[0]
+        for t in reversed(range(x.shape[0])) if suffix else range(x.shape[0]):
+            if fields["truncation"] and (t + 1 if suffix else t) % fields["truncation"] == 0:
+                h, c = h.detach(), c.detach()
+            new_h, new_c = cell_step(entry, x[t], h, c, p)
+            valid = torch.ones(x.shape[1], 1, dtype=torch.bool) if steps is None else (t < steps)[:, None]
+            h, c = torch.where(valid, new_h, h), torch.where(valid, new_c, c)
+            rows[t] = torch.where(valid, new_h, torch.zeros_like(new_h))
+        outputs.append(torch.stack(rows))
+    return torch.cat(outputs, 2)
+
+
+def recurrent(entry, x, parameters, steps):
+    name, fields, op = entry["name"], entry["fields"], entry["operation"]
+    sequence = x[..., 0].permute(2, 0, 1)  # [step][sample][feature]
+    if fields["truncation"] or (op == "gru" and not fields["reset_after"]):
+        y = by_steps(entry, sequence, parameters, steps)
+    else:
+        options = dict(bidirectional=fields["bidirectional"])
+        if op == "lstm":
+            module = torch.nn.LSTM(x.shape[1], fields["hidden"], proj_size=fields["projection"], **options)
+        elif op == "gru":
+            module = torch.nn.GRU(x.shape[1], fields["hidden"], **options)
+        else:
+            module = torch.nn.RNN(x.shape[1], fields["hidden"], nonlinearity=op[4:], **options)
+        own = {}
+        for suffix in directions(fields):
+            for key in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"):
+                if f"{name}.{key}{suffix}" in parameters:
+                    own[f"{key}_l0{suffix}"] = parameters[f"{name}.{key}{suffix}"]
+        module._flat_weights = [own[key] for key in module._flat_weights_names]  # what forward multiplies with
+        if steps is None:
+            y, _ = module(sequence)
+        else:
+            packed = torch.nn.utils.rnn.pack_padded_sequence(sequence, steps, enforce_sorted=False)
+            packed, _ = module(packed)
+            y, _ = torch.nn.utils.rnn.pad_packed_sequence(packed, total_length=sequence.shape[0])
+    return y.permute(1, 2, 0)[..., None]
+
+
+def masked_batch_norm(x, steps, fields, weight, bias, mean, variance, after):
+    mask = mask_of(x, steps)
+    count = mask.sum() * x.shape[3]
+    each = (1, -1, 1, 1)
+    own_mean = (x * mask).sum((0, 2, 3)) / count
+    distance = (x - own_mean.view(each)) * mask
+    own_variance = distance.square().sum((0, 2, 3)) / count
+    share = fields["momentum"]
+    after["mean"] = (1 - share) * mean + share * own_mean.detach()
+    after["var"] = (1 - share) * variance + share * own_variance.detach() * count / (count - 1)
+    return (distance / torch.sqrt(own_variance + fields["epsilon"]).view(each) * weight.view(each) + bias.view(each)) * mask
+
+
+def compute(entry, xs, parameters, training, steps=None):
     name, op, f, x = entry["name"], entry["operation"], entry["fields"], xs[0]
     weight, bias = parameters.get(name + ".weight"), parameters.get(name + ".bias")
     if op == "conv2d":
@@ -110,6 +219,16 @@ def compute(entry, xs, parameters, training):
         return torch.sigmoid(x)
     if op == "tanh":
         return torch.tanh(x)
+    if op in GATES:
+        return recurrent(entry, x, parameters, steps)
+    if op == "embedding":
+        y = F.embedding(x[:, 0, :, 0].long(), weight).permute(0, 2, 1)[..., None]
+        return y if steps is None else y * mask_of(y, steps)
+    if op == "batch_norm" and steps is not None:
+        after = {}
+        y = masked_batch_norm(x, steps, f, weight, bias, parameters[name + ".running_mean"], parameters[name + ".running_var"], after)
+        parameters[name + ".running_mean.after"], parameters[name + ".running_var.after"] = after["mean"], after["var"]
+        return y
     if op == "batch_norm":
         mean, variance = parameters[name + ".running_mean"], parameters[name + ".running_var"]
         if not training:
@@ -129,22 +248,32 @@ def compute(entry, xs, parameters, training):
     if op == "to_sequence":  # {C, T, W} -> {C*W, T, 1}
         return x.permute(0, 1, 3, 2).reshape(x.shape[0], -1, x.shape[2], 1)
     if op == "last_step":
-        return x[:, :, -1:, :]
+        return x[:, :, -1:, :] if steps is None else torch.stack([x[n, :, int(steps[n]) - 1:int(steps[n]), :] for n in range(x.shape[0])])
     raise ValueError(op)
 
 
-def walk(layers, x, parameters, labels, training, make=False):
+def walk(layers, x, parameters, labels, training, make=False, lengths=None):
     """Outputs by layer, and the mean loss (None without a loss layer)."""
-    outputs, loss = {"input": x}, None
+    outputs, steps, loss = {"input": x}, {"input": lengths}, None
     for entry in layers:
         xs = [outputs[name] for name in entry["inputs"]]
+        valid = steps[entry["inputs"][0]]
         if make:
             make_parameters(entry, xs[0].shape[1], parameters)
+        if entry["operation"] == "ctc_loss":
+            scores = xs[0][..., 0]
+            counts = (labels >= 0).sum(1)
+            outputs[entry["name"]] = F.softmax(xs[0], 1)
+            ends = torch.full((x.shape[0],), scores.shape[2]) if valid is None else valid
+            loss = F.ctc_loss(F.log_softmax(scores.permute(2, 0, 1), 2), labels.clamp(min=0), ends, counts,
+                              entry["fields"]["blank"], "sum") / x.shape[0]
+            continue
         if entry["operation"] == "softmax_cross_entropy":
             outputs[entry["name"]] = F.softmax(xs[0], 1)
-            loss = F.cross_entropy(xs[0][..., 0], labels, reduction="sum") / x.shape[0]
+            loss = F.cross_entropy(xs[0][..., 0], labels, reduction="sum", ignore_index=-1) / x.shape[0]
         else:
-            outputs[entry["name"]] = compute(entry, xs, parameters, training)
+            outputs[entry["name"]] = compute(entry, xs, parameters, training, valid)
+            steps[entry["name"]] = shorter(entry, valid, outputs[entry["name"]].shape[2])
     return outputs, loss
 
 
@@ -152,21 +281,37 @@ def trained(parameters):
     return {name: value for name, value in parameters.items() if "running_" not in name}
 
 
-def dump(name, layers, input_shape, batch, seed, training=True, classes=None):
+def ctc_labels(classes, blank, counts, most):
+    """So many labels for each sample, with repeats among them, filled up with -1."""
+    labels = torch.full((len(counts), most), -1)
+    for n, count in enumerate(counts):
+        drawn = torch.randint(classes - 1, (count,))
+        if count > 2:
+            drawn[1] = drawn[0]
+        labels[n, :count] = drawn + (drawn >= blank).long()
+    return labels
+
+
+def dump(name, layers, input_shape, batch, seed, training=True, classes=None, tokens=None, lengths=None, make_labels=None):
     torch.manual_seed(seed)
-    x = exact(batch, *input_shape).requires_grad_()
+    x = torch.randint(tokens, (batch, *input_shape)).double() if tokens else exact(batch, *input_shape).requires_grad_()
+    lengths = None if lengths is None else torch.tensor(lengths)
     parameters = {}
     labels = None
     if classes is not None:  # one label per position
         labels = torch.randint(classes, (batch, input_shape[1] if len(layers) == 1 else 1))
+    if make_labels is not None:
+        labels = make_labels()
     with torch.no_grad():
-        walk(layers, x, parameters, labels, training, make=True)
+        walk(layers, x, parameters, labels, training, make=True, lengths=lengths)
     before = {key: value.clone() for key, value in parameters.items() if not key.endswith(".after")}
     for value in trained(parameters).values():
         value.requires_grad_()
-    outputs, loss = walk(layers, x, parameters, labels, training)
+    outputs, loss = walk(layers, x, parameters, labels, training, lengths=lengths)
 
     tensors = {"input": x.float()}
+    if lengths is not None:
+        tensors["lengths"] = lengths.int()
     tensors.update({key: value.float() for key, value in before.items()})
     tensors.update({key: value for key, value in outputs.items() if key != "input"})
     if loss is not None:
@@ -178,7 +323,8 @@ def dump(name, layers, input_shape, batch, seed, training=True, classes=None):
         output_error = exact(*last.shape)
         last.backward(output_error)
         tensors["output_error"] = output_error.float()
-    tensors["input.error"] = x.grad
+    if not tokens:
+        tensors["input.error"] = x.grad
     for key, value in parameters.items():
         if key.endswith(".after"):
             tensors[key] = value
@@ -310,6 +456,66 @@ def networks():
         layer("loss", "softmax_cross_entropy")), (3, 8, 8)
 
 
+def cell(name, operation, hidden, projection=0, bidirectional=False, reset_after=False, truncation=0, inputs=None):
+    return layer(name, operation, inputs, hidden=hidden, projection=projection, bidirectional=bidirectional, reset_after=reset_after,
+                 stateful=False, truncation=truncation)
+
+
+def recurrent_cases():
+    """Name, layers, input shape, and what else to give to dump."""
+    short = dict(lengths=[6, 2, 5])
+    for name, options in [("lstm", {}), ("gru", dict(reset_after=True)), ("gru", {}), ("rnn_relu", {}), ("rnn_tanh", {})]:
+        word = name + ("_reset_after" if options else "")
+        yield word, chain(cell("layer", name, 5, **options)), (4, 6, 1), {}
+        yield word + "_bidirectional_short", chain(cell("layer", name, 4, bidirectional=True, **options)), (3, 6, 1), short
+    yield "lstm_projection", chain(cell("layer", "lstm", 5, projection=3)), (4, 6, 1), {}
+    yield "lstm_projection_bidirectional_short", chain(cell("layer", "lstm", 5, projection=3, bidirectional=True)), (4, 6, 1), short
+    yield "lstm_truncation", chain(cell("layer", "lstm", 4, truncation=2)), (3, 7, 1), {}
+    yield "lstm_truncation_bidirectional", chain(cell("layer", "lstm", 4, bidirectional=True, truncation=3)), (3, 7, 1), {}
+    yield "gru_truncation", chain(cell("layer", "gru", 4, truncation=3)), (3, 7, 1), {}
+    embedding = layer("layer", "embedding", vocabulary=7, dimension=4)
+    yield "embedding", chain(embedding), (1, 6, 1), dict(tokens=7)
+    yield "embedding_short", chain(embedding), (1, 6, 1), dict(tokens=7, **short)
+    yield "last_step_short", chain(layer("layer", "last_step")), (4, 6, 1), short
+    norm = layer("layer", "batch_norm", epsilon=1e-5, momentum=0.125)
+    yield "batch_norm_sequence", chain(norm), (4, 6, 1), {}
+    yield "batch_norm_short", chain(norm), (4, 6, 1), short
+    yield "batch_norm_image_short", chain(norm), (2, 6, 3), short
+    yield "ctc_loss", chain(layer("layer", "ctc_loss", blank=0)), (6, 9, 1), dict(make_labels=lambda: ctc_labels(6, 0, [4, 1, 3], 5))
+    yield ("ctc_loss_short", chain(layer("layer", "ctc_loss", blank=2)), (5, 9, 1),
+           dict(make_labels=lambda: ctc_labels(5, 2, [3, 4, 2], 4), lengths=[9, 6, 4]))
+
+
+def recurrent_networks():
+    def next_characters():
+        labels = torch.randint(12, (3, 8))
+        labels[1, 5:] = -1
+        return labels
+    yield "char_rnn_small", chain(
+        layer("embedding", "embedding", vocabulary=12, dimension=6), cell("lstm1", "lstm", 8), layer("fc1", "dense", out_features=7, bias=True),
+        layer("relu1", "relu"), cell("lstm2", "lstm", 8), layer("fc2", "dense", out_features=12, bias=True),
+        layer("loss", "softmax_cross_entropy")), (1, 8, 1), dict(tokens=12, lengths=[8, 5, 8], make_labels=next_characters)
+    yield "speech_small", chain(
+        conv("conv1", 3, (3, 3), stride=(2, 2), pad=(1, 1), bias=False), layer("norm1", "batch_norm", epsilon=1e-5, momentum=0.125),
+        layer("relu1", "relu"), conv("conv2", 2, (3, 3), pad=(1, 1)), layer("relu2", "relu"), layer("steps", "to_sequence"),
+        cell("rnn1", "lstm", 5, bidirectional=True), layer("norm2", "batch_norm", epsilon=1e-5, momentum=0.125),
+        cell("rnn2", "gru", 4, bidirectional=True, reset_after=True), layer("fc", "dense", out_features=6, bias=True),
+        layer("loss", "ctc_loss", blank=0)), (1, 16, 7), dict(lengths=[16, 9, 12], make_labels=lambda: ctc_labels(6, 0, [3, 2, 1], 4))
+    layers = [layer("fc_in", "dense", ["input"], out_features=6, bias=True), layer("relu_in", "relu", ["fc_in"])]
+    shortcut = "relu_in"
+    for block in (1, 2):
+        before = shortcut
+        for i in (1, 2):
+            layers += [layer(f"norm{block}_{i}", "batch_norm", [before], epsilon=1e-5, momentum=0.125),
+                       cell(f"rnn{block}_{i}", "rnn_relu", 6, inputs=[f"norm{block}_{i}"])]
+            before = f"rnn{block}_{i}"
+        layers.append(layer(f"add{block}", "add", [before, shortcut]))
+        shortcut = f"add{block}"
+    layers += [layer("last", "last_step", [shortcut]), layer("fc", "dense", ["last"], out_features=5, bias=True),
+               layer("loss", "softmax_cross_entropy", ["fc"])]
+    yield "residual_rnn_small", layers, (4, 7, 1), dict(lengths=[7, 3, 6], classes=5)
+
+
 def optimizers():
     yield "sgd", dict(kind="sgd", learning_rate=0.1), lambda p: torch.optim.SGD(p, 0.1)
     yield "sgd_decay", dict(kind="sgd", learning_rate=0.1, weight_decay=0.05), lambda p: torch.optim.SGD(p, 0.1, weight_decay=0.05)
@@ -335,6 +541,10 @@ def main():
     dump("op_softmax_cross_entropy_per_step", loss, (5, 4, 1), 2, 102, classes=5)
     for seed, (name, layers, shape) in enumerate(networks(), 200):
         dump("network_" + name, layers, shape, batch=3, seed=seed, classes=10)
+    for seed, (name, layers, shape, options) in enumerate(recurrent_cases(), 300):
+        dump("op_" + name, layers, shape, batch=3, seed=seed, **options)
+    for seed, (name, layers, shape, options) in enumerate(recurrent_networks(), 400):
+        dump("network_" + name, layers, shape, batch=3, seed=seed, **options)
     for name, settings, make_optimizer in optimizers():
         dump_optimizer("optimizer_" + name, settings, make_optimizer)
     total = sum(file.stat().st_size for file in DATA.glob("*.safetensors"))

@@ -137,6 +137,7 @@ class StraightLine {
     if (const auto* conv = std::get_if<Conv2d>(&spec.operation)) spec.bias = conv->bias;
     if (const auto* dense = std::get_if<Dense>(&spec.operation)) spec.bias = dense->bias;
     spec.trained = node.trained;
+    spec.steps = step_map_of(graph_, node.inputs[0]);
     return spec;
   }
 
