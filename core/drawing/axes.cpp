@@ -50,7 +50,7 @@ void draw_x_axis(Markup& out, const Scale& scale, const Axis& axis, double heigh
     const Tick& tick = scale.ticks()[i];
     const std::string x = percent_of(scale.position(tick.value));
     out.shape("line", {{"class", "axis"}, {"x1", x}, {"x2", x}, {"y1", height}, {"y2", height + 4}});
-    const bool wide = axis.logarithmic ? tick.minor : crowded && i % 2 == 1;
+    const bool wide = crowded && (axis.logarithmic ? tick.minor : i % 2 == 1);
     out.leaf("text", {{"class", wide ? "middle wide" : "middle"}, {"x", x}, {"y", height + 16}}, tick.text);
   }
   if (!axis.label.empty()) out.leaf("text", {{"class", "end"}, {"x", "100%"}, {"y", height + 31}}, axis.label);
@@ -75,7 +75,7 @@ void draw_references(Markup& out, const std::vector<Reference>& references, cons
       out.shape("line", {{"class", "reference"}, {"x1", at}, {"x2", at}, {"y1", 0}, {"y2", height}});
       const bool left = x->position(reference.at) > .5;
       out.open("svg", {{"x", at}, {"y", 0}, {"overflow", "visible"}});
-      out.leaf("text", {{"class", left ? "reference end" : "reference"}, {"x", left ? -5 : 5}, {"y", 11}}, reference.label).close();
+      out.leaf("text", {{"class", left ? "reference end" : "reference"}, {"x", left ? -5 : 5}, {"y", height - 6}}, reference.label).close();
     } else if (y.shows(reference.at)) {
       const double at = down(y, reference.at, height);
       out.shape("line", {{"class", "reference"}, {"x1", 0}, {"x2", "100%"}, {"y1", at}, {"y2", at}});

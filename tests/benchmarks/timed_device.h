@@ -64,6 +64,7 @@ class TimedDevice final : public Device {
     std::vector<std::unique_ptr<Tensor>> make_gradients() override { return kernel_->make_gradients(); }
     std::vector<std::unique_ptr<Tensor>> make_state() override { return kernel_->make_state(); }
     std::unique_ptr<Tensor> make_keep() override { return kernel_->make_keep(); }
+    bool streams() const override { return kernel_->streams(); }
     void parameters_changed(std::span<const Tensor* const> parameters) override { kernel_->parameters_changed(parameters); }
     void forward(const ForwardArguments& a) override {
       device_.timed(fp_, [&] { kernel_->forward(a); });
