@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   millrace::add_models_command(app, invocation);
   millrace::add_devices_command(app, invocation);
   millrace::add_plan_command(app, invocation);
+  millrace::add_study_command(app, invocation);
   millrace::add_train_command(app, invocation);
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);

@@ -135,13 +135,10 @@ constexpr std::array kFigures = {
                  "ring_ports"},
     FpdeepFigure{"topology_order", "vgg16", "2-D better at 4 boards, 1-D for 6 to 16", "yes/no", 1, "", "section 4.2", 1, 1, "ring_ports"},
 
-    FpdeepFigure{"rank_flops", "vgg16", "FLOP utilisation: pairs of strategies in order, 16 boards", "of 6", 6, "", "Table 5", 5, 6,
-                 kEngines},
-    FpdeepFigure{"rank_storage", "vgg16", "storage: pairs of strategies in order, 16 boards", "of 6", 6, "", "Table 5", 5, 6, kMemory},
-    FpdeepFigure{"rank_footprint", "vgg16", "communication: pairs of strategies in order, 16 boards", "of 6", 6, "", "Table 5", 5, 6,
-                 "link_gbps"},
-    FpdeepFigure{"rank_bandwidth", "vgg16", "bandwidth: pairs of strategies in order, 16 boards", "of 6", 6, "", "Table 5", 5, 6,
-                 "link_gbps"},
+    FpdeepFigure{"rank_flops", "vgg16", "strategy pairs in order of FLOP utilisation", "of 6", 6, "", "Table 5", 5, 6, kEngines},
+    FpdeepFigure{"rank_storage", "vgg16", "strategy pairs in order of storage", "of 6", 6, "", "Table 5", 5, 6, kMemory},
+    FpdeepFigure{"rank_footprint", "vgg16", "strategy pairs in order of data moved", "of 6", 6, "", "Table 5", 5, 6, "link_gbps"},
+    FpdeepFigure{"rank_bandwidth", "vgg16", "strategy pairs in order of mean bandwidth", "of 6", 6, "", "Table 5", 5, 6, "link_gbps"},
 
     FpdeepFigure{"unaligned", "alexnet", "unaligned samples, mini-batch 1,024, 100 boards", "samples", 5, "", "section 4.4", 2, 6,
                  kEngines},

@@ -285,7 +285,7 @@ class NetworkStudy {
           if (metric.more_is_better ? better >= worse : better <= worse) ++pairs;
         }
       }
-      put(metric.id, pairs, "in the paper's order, best first: " + note);
+      put(metric.id, pairs, fmt::format("{} boards; ", boards) + "in the paper's order, best first: " + note);
     }
   }
 
@@ -341,7 +341,8 @@ std::string_view name_of(Verdict verdict) {
 }
 
 std::optional<double> PaperRow::difference() const {
-  if (!std::isfinite(figure.paper) || !std::isfinite(model) || figure.unit == "yes/no" || figure.paper == 0) return std::nullopt;
+  if (!std::isfinite(figure.paper) || !std::isfinite(model) || figure.paper == 0) return std::nullopt;
+  if (!figure.paper_text.empty() || figure.unit == "yes/no") return std::nullopt;
   return model / figure.paper - 1;
 }
 

@@ -49,7 +49,7 @@ struct PaperRow {
   std::string origin;  // constants with where they come from
   Verdict verdict = Verdict::kNotReproduced;
 
-  // Of the paper's number; nothing where it gives none.
+  // Of the paper's number; nothing where it gives none, or only a bound.
   std::optional<double> difference() const;
 };
 

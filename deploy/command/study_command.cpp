@@ -1,0 +1,209 @@
+// `millrace study`: rings of one device by how many there are, and a paper's figures beside this program's.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/base/progress.h"
+#include "core/graph/zoo.h"
+#include "deploy/command/catalogue_registry.h"
+#include "deploy/command/command.h"
+#include "deploy/command/cost_models.h"
+#include "deploy/command/flag_checks.h"
+#include "deploy/command/study_output.h"
+#include "partitioner/study/study_page.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  millrace study --model vgg16 --device vc709 --count 5:100:5 --link-gbps-both 150
+      throughput by number of boards, and how many of them stay linear: FPDeep's Fig. 15
+  millrace study --model resnet50 --device u280 --count 1,2,4,8,16 --out studies/resnet50
+      points.csv, study.json and index.html with charts
+  millrace study --model vgg16 --device vc709 --count 16 --strategy data --mini-batch 128
+      what FPDeep is compared with: layer, model and data parallelism
+  millrace study --paper fpdeep
+      every figure of FPDeep's text beside this program's, with where its constants come from
+)";
+
+struct StudyFlags {
+  std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper;
+  std::vector<std::string> catalogues, given;
+  std::optional<double> link_gbps, link_gbps_both;
+  std::optional<int64_t> mini_batch, micro_batch, bits;
+  double epoch_images = kImageNetImages;
+  int threads = 0;
+  bool fc_barrier = false, json = false;
+};
+
+// A bar that appears with the first step.
+class StudyBar {
+ public:
+  explicit StudyBar(std::string what) : what_(std::move(what)) {}
+  ~StudyBar() {
+    if (progress_) progress_->finish();
+  }
+  void show(int64_t done, int64_t of) {
+    if (!progress_) progress_ = std::make_unique<Progress>(what_, of);
+    progress_->advance(done - shown_);
+    shown_ = done;
+  }
+
+ private:
+  std::string what_;
+  std::unique_ptr<Progress> progress_;
+  int64_t shown_ = 0;
+};
+
+// 16-bit fixed point on FPGAs, 32 bits elsewhere, unless asked.
+Arithmetic arithmetic_of(const CatalogueDevice& device, std::optional<int64_t> bits) {
+  if (bits && *bits != 16 && *bits != 32) fail(ErrorCode::kUsage, "--bits {}: elements are 16 or 32 bits wide", *bits);
+  const bool fpga = device.kind == "fpga";
+  if (bits.value_or(fpga ? 16 : 32) == 32) return {ElementType::kFloat32, ElementType::kFloat32};
+  if (fpga) return {ElementType::kFixed16, ElementType::kFixed16};
+  if (device.kind == "cpu") fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
+  return {ElementType::kFloat16, ElementType::kFloat16};
+}
+
+PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
+  PlanOptions options;
+  options.strategy = strategy_from(flags.strategy);
+  if (model.dedicated_engines()) options.optimizer.kind = OptimizerKind::kSgd;  // as FPDeep: no further copy on chip
+  if (!flags.alignment.empty()) options.alignment = alignment_from(flags.alignment);
+  if (!flags.optimizer.empty()) options.optimizer.kind = optimizer_from(flags.optimizer);
+  if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
+  if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
+  options.fc_barrier = flags.fc_barrier;
+  return options;
+}
+
+void write_all(const std::string& folder, const std::vector<std::pair<const char*, std::string>>& files) {
+  make_folders(folder);
+  for (const auto& [name, content] : files) write_atomically(std::filesystem::path(folder) / name, content);
+  log::info("written to {}", folder);
+}
+
+int sweep(const StudyFlags& flags) {
+  if (flags.model.empty() || flags.device.empty())
+    fail(ErrorCode::kUsage, "give --model and --device, such as --model vgg16 --device vc709 (or --paper fpdeep)");
+  const Graph graph(find_model(flags.model));
+  const Catalogue catalogue = catalogue_with(flags.catalogues);
+  const CatalogueDevice& device = catalogue.find(flags.device);
+  const Cluster pair = cluster_from(fmt::format("{0}+{0}", flags.device), catalogue);
+  const Arithmetic arithmetic = arithmetic_of(device, flags.bits);
+  const CostModels models = models_for(pair, catalogue, arithmetic);
+
+  StudyTask task;
+  task.graph = &graph;
+  task.device = pair.devices.front().device;
+  task.model = models.of_devices.front();
+  task.link = pair.links.front();
+  if (flags.link_gbps) task.link.forward_gbps = task.link.backward_gbps = *flags.link_gbps;
+  if (flags.link_gbps_both) task.link.forward_gbps = task.link.backward_gbps = task.link.shared_gbps = *flags.link_gbps_both;
+  task.options = options_of(flags, *task.model);
+  task.options.arithmetic = arithmetic;
+  task.counts = parse_counts(flags.count);
+  task.epoch_images = flags.epoch_images;
+  task.threads = flags.threads;
+
+  Study study;
+  {
+    StudyBar bar("planning rings");
+    study = run_study(task, [&](int64_t done, int64_t of) { bar.show(done, of); });
+  }
+  const std::string json = study_json(task, study);
+  fmt::print("{}", flags.json ? json : study_table(task, study));
+  if (!flags.out.empty()) {
+    const std::string command =
+        fmt::format("millrace study --model {} --device {} --count {} --out {}", flags.model, flags.device, flags.count, flags.out);
+    write_all(flags.out, {{"points.csv", study_csv(study)}, {"study.json", json}, {"index.html", study_page(task, study, command)}});
+  }
+  const bool some = std::any_of(study.points.begin(), study.points.end(), [](const StudyPoint& point) { return point.feasible; });
+  if (some) return 0;
+  fmt::print(stderr, "millrace: infeasible: no ring of this size holds the model; the first one: {}\n", study.points.front().reason);
+  return exit_status_of(ErrorCode::kInfeasible);
+}
+
+int reproduce(const StudyFlags& flags) {
+  static const std::vector<std::string> kPapers = {"fpdeep"};
+  if (std::find(kPapers.begin(), kPapers.end(), flags.paper) == kPapers.end())
+    fail(ErrorCode::kUsage, "--paper \"{}\" is not one that is known{}", flags.paper, suggestion(flags.paper, kPapers));
+  for (const std::string& name : flags.given)
+    if (name != "--paper" && name != "--json" && name != "--out" && name != "--catalogue")
+      fail(ErrorCode::kUsage, "{} has no effect with --paper, whose rings are the paper's; leave one of the two out", name);
+  const Catalogue catalogue = catalogue_with(flags.catalogues);
+  const CatalogueDevice& board = catalogue.find("vc709");
+  const Cluster one = cluster_from("vc709", catalogue);
+  const CostModels models_16 = models_for(one, catalogue, {ElementType::kFixed16, ElementType::kFixed16});
+  const CostModels models_32 = models_for(one, catalogue, {ElementType::kFloat32, ElementType::kFloat32});
+  const FpdeepBoards boards{.bits_16 = models_16.of_devices.front(), .bits_32 = models_32.of_devices.front(), .board = board};
+  std::vector<PaperRow> rows;
+  {
+    StudyBar bar("planning FPDeep's rings");
+    rows = fpdeep_rows(boards, [&](int64_t done, int64_t of) { bar.show(done, of); });
+  }
+  const std::string json = paper_json(rows, board);
+  fmt::print("{}", flags.json ? json : paper_table(rows, board));
+  if (!flags.out.empty())
+    write_all(flags.out, {{"rows.csv", paper_csv(rows)},
+                          {"study.json", json},
+                          {"index.html", paper_page(rows, fmt::format("millrace study --paper {} --out {}", flags.paper, flags.out))}});
+  const auto failed = std::count_if(rows.begin(), rows.end(), [](const PaperRow& row) { return row.verdict == Verdict::kNotReproduced; });
+  if (failed == 0) return 0;
+  fmt::print(stderr, "millrace: {} of {} figures are not reproduced\n", failed, rows.size());
+  return 1;
+}
+
+}  // namespace
+
+void add_study_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<StudyFlags>();
+  CLI::App* command = app.add_subcommand("study", "rings by number of devices: throughput, links, memory; a paper's figures");
+  command->footer(kExamples);
+
+  CLI::Option_group* what = command->add_option_group("What to study");
+  not_empty(what->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
+  not_empty(what->add_option("--device", flags->device, "one of millrace devices"));
+  what->add_option("--count", flags->count, "numbers of devices: FROM:TO:STEP, or a list with commas [5:100:5]");
+  what->add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
+  not_empty(what->add_option("--paper", flags->paper, "a paper's own rings and figures instead: fpdeep"));
+  not_empty(what->add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
+
+  CLI::Option_group* training = command->add_option_group("How it will train");
+  training->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
+  whole(training->add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(training->add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  training->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  whole(training->add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 on FPGAs, else 32]"), 1);
+  training->add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+
+  CLI::Option_group* links = command->add_option_group("Links");
+  CLI::Option* each = links->add_option("--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]");
+  CLI::Option* both = links->add_option("--link-gbps-both", flags->link_gbps_both, "of every link, both directions together");
+  real(each, Least::kAboveZero);
+  real(both, Least::kAboveZero);
+  each->excludes(both);
+
+  CLI::Option_group* output = command->add_option_group("Output");
+  real(output->add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  whole(output->add_option("--threads", flags->threads, "rings planned at once [as many as the machine runs, 8 at most]"), 1, 1024);
+  not_empty(output->add_option("--out", flags->out, "write points.csv, study.json and index.html into this folder"));
+  output->add_flag("--json", flags->json, "JSON on standard output");
+
+  command->callback([command, flags, &invocation] {
+    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
+    invocation.json = flags->json;
+    invocation.run = [flags] { return flags->paper.empty() ? sweep(*flags) : reproduce(*flags); };
+  });
+}
+
+}  // namespace millrace
