@@ -29,6 +29,7 @@ struct Samples {
   std::vector<int64_t> ids;
   std::vector<int32_t> labels;
   std::vector<double> pixels;  // canonical
+  std::vector<int32_t> lengths = {};
 };
 
 struct InterpreterOptions {

@@ -47,6 +47,7 @@ MicroBatch Memory::micro_batch(int64_t s) const {
   batch.sample_ids = samples_.ids;
   batch.labels = samples_.labels;
   batch.error_scale = 1.0 / static_cast<double>(context_->plan.mini_batch);
+  batch.lengths = samples_.lengths;
   return batch;
 }
 

@@ -23,7 +23,9 @@ Kernel& LayerRunner::kernel_for(const Step& like, std::span<const Shape> inputs,
   }
   step.output = static_cast<int64_t>(program.values.size());
   program.values.push_back({.node = like.node, .channels = {0, output.channels}, .shape = output});
-  kernel = context_.device->make_kernel(kernel_spec_of(context_.graph, program, step, context_.plan.micro_batch));
+  KernelSpec spec = kernel_spec_of(context_.graph, program, step, context_.plan.micro_batch);
+  spec.micro_batches = context_.plan.micro_batches();
+  kernel = context_.device->make_kernel(spec);
   return *kernel;
 }
 
@@ -271,7 +273,9 @@ void LayerRunner::apply(int64_t node, Memory& memory, const Action& action, Scor
 void LayerRunner::apply_back(int64_t node, Memory& memory, const Action& action) {
   const Graph& graph = context_.graph;
   const Node& layer = graph.node(node);
-  if (!layer.input_error_needed) return;
+  // A layer of steps makes the errors of its sums in E, for G.
+  const bool recurrent = std::holds_alternative<Recurrent>(layer.layer.operation);
+  if (!layer.input_error_needed && !(recurrent && layer.trained)) return;
   Kernel& kernel = layer_kernel(StepKind::kApply, node);
   const MicroBatch batch = memory.micro_batch(action.index);
   const auto inputs = layer_inputs(node, memory);

@@ -9,7 +9,7 @@
 //   manifest.json                  where the training stood; every file's size and digest (checkpoint_manifest.h)
 //   model.textproto                the model, so that eval, predict and export need nothing else
 //   weights.safetensors            parameters and statistics, named as PyTorch names them: "conv1.weight", "bn1.running_mean"
-//   optimizer.safetensors          its slots: "conv1.weight#slot0"
+//   optimizer.safetensors          its slots, "conv1.weight#slot0"; of stateful layers "lstm.hidden#carried"
 //   previous_weights.safetensors   in alignments that do not drain: the weights before the last update
 // It is written as step-N.partial, flushed to the disk file by file, then renamed. Nothing with another name than
 // step-N is ever read. The bytes depend on the content alone: equal trainings leave equal folders.

@@ -5,11 +5,9 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/schedule.h"
-#include "core/train/initialize.h"
+#include "core/train/segment_parts.h"
 
 namespace millrace {
-
-using TensorPointer = std::unique_ptr<Tensor>;
 
 namespace {
 
@@ -33,37 +31,14 @@ ChannelRange within(const Value& value, const ChannelRange& channels) {
   return {channels.begin - value.channels.begin, channels.end - value.channels.begin};
 }
 
+// Of a micro-batch taken chunk by chunk, for the steps that take it at once.
+MicroBatch whole_of(MicroBatch batch) {
+  batch.chunk = 0;
+  batch.chunks = 1;
+  return batch;
+}
+
 }  // namespace
-
-// A step made ready to run. Pointer lists are built once, so that running allocates nothing.
-struct SegmentExecutor::StepRun {
-  std::unique_ptr<Kernel> kernel;  // null for receive, load, send
-  bool trained = false;
-  bool back = false;                   // E has something to do
-  bool slices_input = false;           // compute: the block reads part of the value
-  bool slices_output = false;          // compute: the block adds to part of the sum
-  std::vector<ParameterSlice> slices;  // trained, then state
-  std::vector<TensorPointer> parameters, gradients, state;
-  std::vector<std::vector<TensorPointer>> optimizer;  // [parameter][slot]
-  std::vector<const Tensor*> parameter_pointers;
-  std::vector<Tensor*> gradient_pointers, state_pointers;
-  std::vector<std::vector<Tensor*>> optimizer_pointers;
-};
-
-struct SegmentExecutor::Slot {
-  std::vector<TensorPointer> values;
-  std::vector<TensorPointer> keeps;                // per step
-  std::vector<TensorPointer> input_slices;         // per step, where the block reads part of a value
-  std::vector<TensorPointer> output_slices;        // per step, where it adds to part of a sum
-  std::vector<std::vector<const Tensor*>> inputs;  // per step
-};
-
-struct SegmentExecutor::ErrorSet {
-  std::vector<TensorPointer> errors;         // per value, null where none is needed
-  std::vector<TensorPointer> input_slices;   // per step
-  std::vector<TensorPointer> output_slices;  // per step
-  std::vector<std::vector<Tensor*>> input_errors;
-};
 
 SegmentExecutor::~SegmentExecutor() = default;
 
@@ -80,7 +55,8 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
   for (const Step& step : program_.steps) {
     StepRun run;
     if (runs_kernel(step)) {
-      const KernelSpec kernel = kernel_spec_of(graph, program_, step, plan.micro_batch);
+      KernelSpec kernel = kernel_spec_of(graph, program_, step, plan.micro_batch);
+      kernel.micro_batches = plan.micro_batches();
       const Node& node = graph.node(step.node);
       try {
         run.kernel = device.make_kernel(kernel);
@@ -88,6 +64,13 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
         throw error.within(fmt::format("layer \"{}\" on device {}", node.layer.name, device_index));
       }
       run.trained = node.trained;
+      const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation);
+      run.carries = recurrent != nullptr && recurrent->stateful;
+      if (run.carries && spec.window > plan.micro_batches() && !drains(plan.alignment))
+        fail(ErrorCode::kUnavailable,
+             "layer \"{}\" is stateful: what it carries from one mini-batch to the next is there once a mini-batch is through, so at "
+             "most {} micro-batches may be under way on device {}, not {}; divide the mini-batch into more of them",
+             node.layer.name, plan.micro_batches(), device_index, spec.window);
       run.back = step.node == graph.loss() ? node.input_error_needed : program_.values[static_cast<size_t>(step.output)].error_needed;
       if (step.kind == StepKind::kCompute) {
         run.slices_input = step.block.inputs != program_.values[static_cast<size_t>(step.inputs[0])].channels;
@@ -111,10 +94,25 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
     }
     runs_.push_back(std::move(run));
   }
+  find_streams();
   // zero-bubble delays G behind later E's: their errors wait with it.
   const int64_t lag = plan.alignment == Alignment::kZeroBubble ? std::max<int64_t>(0, spec.ring_window - spec.window) : 0;
   slots_.resize(static_cast<size_t>(spec.window + lag));
   errors_.resize(static_cast<size_t>(lag + 1));
+}
+
+// A step runs chunk by chunk where its kernel can and all that it reads is there chunk by chunk.
+void SegmentExecutor::find_streams() {
+  std::vector<bool> streamed(program_.values.size());
+  for (size_t i = 0; i < program_.steps.size(); ++i) {
+    const Step& step = program_.steps[i];
+    StepRun& run = runs_[i];
+    if (step.kind == StepKind::kLoad) streamed[static_cast<size_t>(step.output)] = true;  // whole, with the first chunk
+    if (!run.kernel) continue;
+    run.streams = run.kernel->streams() && !run.slices_input && !run.slices_output &&
+                  std::ranges::all_of(step.inputs, [&](int64_t input) { return streamed[static_cast<size_t>(input)]; });
+    streamed[static_cast<size_t>(step.output)] = run.streams;
+  }
 }
 
 std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
@@ -184,6 +182,13 @@ std::unique_ptr<SegmentExecutor::ErrorSet> SegmentExecutor::make_errors() const 
   return set;
 }
 
+void SegmentExecutor::refuse_chunks_between_devices(const MicroBatch& batch) const {
+  MILLRACE_CHECK(0 <= batch.chunk && batch.chunk < batch.chunks, "chunk {} of {}", batch.chunk, batch.chunks);
+  if (batch.chunks > 1 && plan_.devices() > 1)
+    fail(ErrorCode::kUnavailable, "chunks of time travel between devices in no message yet; {} devices take micro-batches whole",
+         plan_.devices());
+}
+
 SegmentExecutor::Slot& SegmentExecutor::slot_for(const MicroBatch& batch) {
   std::unique_ptr<Slot>& slot = batch.training ? slots_[static_cast<size_t>(batch.index) % slots_.size()] : evaluation_;
   if (!slot) slot = make_slot();
@@ -198,10 +203,14 @@ SegmentExecutor::ErrorSet& SegmentExecutor::errors_for(int64_t s) {
 
 void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports, Score* score) {
   Slot& slot = slot_for(batch);
-  for (size_t v = 0; v < program_.values.size(); ++v)
+  refuse_chunks_between_devices(batch);
+  const MicroBatch unchunked = whole_of(batch);
+  const bool first = batch.chunk == 0, last = batch.chunk + 1 == batch.chunks;
+  for (size_t v = 0; first && v < program_.values.size(); ++v)
     if (program_.values[v].zero_first) device_.zero(*slot.values[v]);
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
+    if (step.kind == StepKind::kLoad ? !first : !runs_[i].streams && !last) continue;
     switch (step.kind) {
       case StepKind::kReceive:
         ports->receive(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.output)],
@@ -214,7 +223,7 @@ void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pi
         ports->send(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.inputs[0])],
                     within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels));
         break;
-      default: run_kernel(i, slot, batch, score); break;
+      default: run_kernel(i, slot, runs_[i].streams ? batch : unchunked, score); break;
     }
   }
 }
@@ -247,10 +256,14 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
 void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports) {
   Slot& slot = slot_for(batch);
   ErrorSet& errors = errors_for(batch.index);
-  for (size_t v = 0; v < program_.values.size(); ++v)
+  refuse_chunks_between_devices(batch);
+  const MicroBatch unchunked = whole_of(batch);
+  const bool first = batch.chunk + 1 == batch.chunks;  // errors come from the end
+  for (size_t v = 0; first && v < program_.values.size(); ++v)
     if (program_.values[v].zero_error_first && errors.errors[v]) device_.zero(*errors.errors[v]);
   for (size_t i = program_.steps.size(); i-- > 0;) {
     const Step& step = program_.steps[i];
+    if (!runs_[i].streams && !first) continue;
     if (step.kind == StepKind::kSend) {
       if (step.backward_flow < 0) continue;
       MILLRACE_CHECK(step.error_adds[0] == 0 || program_.values[static_cast<size_t>(step.inputs[0])].zero_error_first,
@@ -262,7 +275,7 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports) {
         ports->send(step.backward_flow, device_, *errors.errors[static_cast<size_t>(step.output)],
                     within(program_.values[static_cast<size_t>(step.output)], step.channels));
     } else if (runs_[i].back) {
-      back_kernel(i, slot, errors, batch);
+      back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked);
     }
   }
 }
@@ -298,12 +311,15 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   }
 }
 
-void SegmentExecutor::parameter_gradient(const MicroBatch& batch) {
+void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
+  if (chunk.chunk > 0) return;
+  const MicroBatch batch = whole_of(chunk);
   Slot& slot = slot_for(batch);
   ErrorSet& errors = errors_for(batch.index);
   for (size_t i = program_.steps.size(); i-- > 0;) {
     StepRun& run = runs_[i];
-    if (!run.trained) continue;  // a frozen batch norm uses its running statistics and commits none
+    // A frozen batch norm uses its running statistics and commits none; a frozen layer that carries a state does commit.
+    if (!run.trained && !run.carries) continue;
     const Step& step = program_.steps[i];
     GradientArguments arguments;
     arguments.inputs = slot.inputs[i];
@@ -335,24 +351,6 @@ double SegmentExecutor::squared_gradient_norm() {
   return sum;
 }
 
-void SegmentExecutor::initialize(uint64_t seed) {
-  std::vector<double> full;
-  for (StepRun& run : runs_) {
-    for (const ParameterSlice& slice : run.slices) {
-      const Node& node = graph_.node(slice.node);
-      const auto& parameters = node.parameters;
-      const auto parameter = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.tensor == slice.tensor; });
-      full.resize(static_cast<size_t>(parameter->elements()));
-      InitialValues(node.layer, *parameter, fans_of(parameters.front()), seed).fill(std::span<double>(full));
-      write_parameter(node.layer.name, slice.tensor, full);
-    }
-    for (const auto& slots : run.optimizer)
-      for (const TensorPointer& slot : slots) device_.zero(*slot);
-    for (const TensorPointer& gradient : run.gradients) device_.zero(*gradient);
-  }
-  gradients_summed_ = 0;
-}
-
 void SegmentExecutor::read_scores(bool training, std::span<float> scores) {
   const std::unique_ptr<Slot>& slot = training ? slots_.front() : evaluation_;
   MILLRACE_CHECK(slot != nullptr, "no forward has run");
@@ -369,84 +367,6 @@ std::string SegmentExecutor::first_non_finite(int64_t s) {
     if (step.output >= 0 && !device_.all_finite(*slot->values[static_cast<size_t>(step.output)]))
       return graph_.name_of(program_.values[static_cast<size_t>(step.output)].node);
   return "";
-}
-
-template <typename Visit>
-bool SegmentExecutor::for_each_slice(std::string_view layer, std::string_view tensor, Visit visit) {
-  bool any = false;
-  for (StepRun& run : runs_) {
-    size_t trained = 0;
-    size_t state = 0;
-    for (const ParameterSlice& slice : run.slices) {
-      const size_t position = slice.trained ? trained++ : state++;
-      if (slice.tensor != tensor || graph_.name_of(slice.node) != layer) continue;
-      visit(run, slice, position);
-      any = true;
-    }
-  }
-  return any;
-}
-
-template <typename Select>
-bool SegmentExecutor::write_slices(std::string_view layer, std::string_view tensor, std::span<const double> full, Select select) {
-  return for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
-    Tensor* target = select(run, slice, position);
-    if (target == nullptr) return;
-    std::vector<double> part(static_cast<size_t>(slice.elements));
-    extract_slice(slice, full, part);
-    device_.write(*target, whole(*target), std::span<const double>(part));
-  });
-}
-
-template <typename Select>
-bool SegmentExecutor::read_slices(std::string_view layer, std::string_view tensor, std::span<double> full, Select select) {
-  bool any = false;
-  for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
-    const Tensor* source = select(run, slice, position);
-    if (source == nullptr) return;
-    std::vector<double> part(static_cast<size_t>(slice.elements));
-    device_.read(*source, whole(*source), std::span<double>(part));
-    insert_slice(slice, part, full);
-    any = true;
-  });
-  return any;
-}
-
-namespace {
-
-// Lambdas that pick the tensor of a slice from its step.
-constexpr auto kParameter = [](auto& run, const ParameterSlice& slice, size_t position) {
-  return slice.trained ? run.parameters[position].get() : run.state[position].get();
-};
-constexpr auto kGradient = [](auto& run, const ParameterSlice& slice, size_t position) {
-  return slice.trained && run.trained ? run.gradients[position].get() : nullptr;
-};
-auto optimizer_slot(int slot) {
-  return [slot](auto& run, const ParameterSlice& slice, size_t position) {
-    return slice.trained && run.trained ? run.optimizer[position][static_cast<size_t>(slot)].get() : nullptr;
-  };
-}
-
-}  // namespace
-
-bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full) {
-  if (!write_slices(layer, tensor, full, kParameter)) return false;
-  for (StepRun& run : runs_)
-    if (run.kernel && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
-      run.kernel->parameters_changed(run.parameter_pointers);
-  return true;
-}
-bool SegmentExecutor::read_parameter(std::string_view layer, std::string_view tensor, std::span<double> full) {
-  return read_slices(layer, tensor, full, kParameter);
-}
-bool SegmentExecutor::write_slot(std::string_view layer, std::string_view tensor, int slot, std::span<const double> full) {
-  return write_slices(layer, tensor, full, optimizer_slot(slot));
-}
-bool SegmentExecutor::read_slot(std::string_view layer, std::string_view tensor, int slot, std::span<double> full) {
-  return read_slices(layer, tensor, full, optimizer_slot(slot));
-}
-bool SegmentExecutor::read_gradient(std::string_view layer, std::string_view tensor, std::span<double> full) {
-  return read_slices(layer, tensor, full, kGradient);
 }
 
 bool SegmentExecutor::read_output(int64_t s, std::string_view layer, std::span<double> full) {

@@ -10,7 +10,12 @@
 // The caller owns plan, graph and device, which must outlive the executor, and follows the schedule (core/plan/schedule.h).
 // What a micro-batch needs between its F and its G lives in slot s modulo the window, so the schedule's window is the
 // memory's bound. Errors live in a set of their own, reused as soon as G is done.
-// Not thread safe. Limits: one weight version (no stash over several devices), parameters at home with their user.
+// Recurrent layers can be taken in chunks of time (MicroBatch::chunk): forward() once per chunk ascending, error_back() and
+// parameter_gradient() descending, as Action::chunk has them. Layers that need the whole sequence run with the last chunk
+// of F and the first of E; gradients are made with the last G. Results do not depend on the chunks.
+// Stateful layers carry their state over when G commits it, in ascending s, like running statistics.
+// Not thread safe. Limits: chunks on one device alone; one weight version (no stash over several devices), parameters at home with their
+// user.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +51,13 @@ struct SegmentMemory {
   int64_t total() const { return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes + error_bytes; }
 };
 
+// What a stateful layer hands from one mini-batch to the next: "hidden" or "cell", [sample of the mini-batch][feature].
+struct CarriedState {
+  std::string layer;
+  std::string tensor;
+  std::vector<int64_t> dimensions;
+};
+
 class SegmentExecutor {
  public:
   SegmentExecutor(const Plan& plan, const Graph& graph, int64_t device_index, Device& device);
@@ -55,7 +67,7 @@ class SegmentExecutor {
 
   const SegmentProgram& program() const { return program_; }
 
-  // Every parameter from (seed, layer, tensor, element), running statistics at their start, optimizer state zero.
+  // Every parameter from (seed, layer, tensor, element), running statistics at their start, optimizer and carried state zero.
   void initialize(uint64_t seed);
 
   // `pixels` is read on the device that loads the network's input; canonical, micro_batch samples.
@@ -82,6 +94,10 @@ class SegmentExecutor {
   // Of the last E with this s; false when the value is fused away or has no error.
   bool read_output(int64_t s, std::string_view layer, std::span<double> full);
 
+  std::vector<CarriedState> carried_states() const;
+  void read_carried(const CarriedState& state, std::span<double> values);
+  void write_carried(const CarriedState& state, std::span<const double> values);
+
   SegmentMemory memory() const;
   // One line per kernel: layer and implementation.
   std::vector<std::string> implementations() const;
@@ -91,6 +107,9 @@ class SegmentExecutor {
   struct Slot;
   struct ErrorSet;
 
+  void find_streams();
+  void refuse_chunks_between_devices(const MicroBatch& batch) const;
+  Tensor* find_carried(const CarriedState& state);
   Slot& slot_for(const MicroBatch& batch);
   ErrorSet& errors_for(int64_t s);
   std::unique_ptr<Slot> make_slot() const;

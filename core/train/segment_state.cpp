@@ -1,9 +1,10 @@
-// Moves weights and optimizer state between a segment and named host tensors.
+// Moves weights, optimizer state and carried states between a segment and named host tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/train/trainer.h"
 
 namespace millrace {
@@ -23,6 +24,15 @@ void for_each_parameter(const Graph& graph, Visit visit) {
 }
 
 std::string dotted(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
+
+// "lstm1.hidden#carried"
+std::string carried_name(const CarriedState& state) { return state.layer + "." + state.tensor + "#carried"; }
+
+int64_t elements_of(const CarriedState& state) {
+  int64_t elements = 1;
+  for (const int64_t dimension : state.dimensions) elements *= dimension;
+  return elements;
+}
 
 std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter) {
   const auto found = tensors.find(name);
@@ -57,6 +67,11 @@ TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const Opt
         tensors[slot_name(dotted(node, parameter), slot)] = host_tensor_of(parameter.dimensions, values, type);
     }
   });
+  for (const CarriedState& state : segment.carried_states()) {
+    std::vector<double> values(static_cast<size_t>(elements_of(state)));
+    segment.read_carried(state, values);
+    tensors[carried_name(state)] = host_tensor_of(state.dimensions, values, type);
+  }
   return tensors;
 }
 
@@ -73,6 +88,17 @@ void write_optimizer(SegmentExecutor& segment, const Graph& graph, const Optimiz
       segment.write_slot(node.layer.name, parameter.tensor, slot,
                          checked_values(slots, slot_name(dotted(node, parameter), slot), parameter));
   });
+  // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
+  for (const CarriedState& state : segment.carried_states()) {
+    std::vector<double> values(static_cast<size_t>(elements_of(state)));
+    const auto found = slots.find(carried_name(state));
+    if (found != slots.end() && found->second.dimensions == state.dimensions)
+      copy_values(found->second, std::span<double>(values), carried_name(state));
+    else
+      log::warning("{}.{} starts from zero: the checkpoint has no carried state for mini-batches of {}", state.layer, state.tensor,
+                   state.dimensions[0]);
+    segment.write_carried(state, values);
+  }
 }
 
 }  // namespace millrace

@@ -119,6 +119,7 @@ Evaluation evaluate(SegmentExecutor& segment, const Graph& graph, const Plan& pl
 
 // Every parameter, statistic and (optionally) optimizer slot of the segment under its checkpoint name.
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type);
+// With the optimizer's slots go the states that stateful layers carry between mini-batches.
 TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const OptimizerSettings& optimizer, ElementType type);
 // Fails with kMismatch naming the tensor when one is missing or of another shape.
 void write_weights(SegmentExecutor& segment, const Graph& graph, const TensorMap& weights);

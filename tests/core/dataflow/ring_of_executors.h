@@ -80,6 +80,7 @@ class RingOfExecutors {
     batch.sample_ids = samples.ids;
     batch.labels = samples.labels;
     batch.error_scale = 1.0 / static_cast<double>(plan_.mini_batch);
+    batch.lengths = samples.lengths;
     SegmentExecutor& segment = *segments[d];
     switch (action.kind) {
       case ActionKind::kForward: segment.forward(batch, pixels, &ports, &score); break;

@@ -1,0 +1,146 @@
+// Parameters, statistics, gradients, optimizer slots and carried states of a segment, as full canonical tensors.
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/train/initialize.h"
+#include "core/train/segment_parts.h"
+
+namespace millrace {
+
+void SegmentExecutor::initialize(uint64_t seed) {
+  std::vector<double> full;
+  for (StepRun& run : runs_) {
+    for (const ParameterSlice& slice : run.slices) {
+      const Node& node = graph_.node(slice.node);
+      const auto& parameters = node.parameters;
+      const auto parameter = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.tensor == slice.tensor; });
+      full.resize(static_cast<size_t>(parameter->elements()));
+      InitialValues(node.layer, *parameter, fans_of(parameters.front()), seed).fill(std::span<double>(full));
+      write_parameter(node.layer.name, slice.tensor, full);
+    }
+    for (const auto& slots : run.optimizer)
+      for (const TensorPointer& slot : slots) device_.zero(*slot);
+    for (const TensorPointer& gradient : run.gradients) device_.zero(*gradient);
+  }
+  for (StepRun& run : runs_)
+    if (run.carries)
+      for (const TensorPointer& state : run.state) device_.zero(*state);
+  gradients_summed_ = 0;
+}
+
+template <typename Visit>
+bool SegmentExecutor::for_each_slice(std::string_view layer, std::string_view tensor, Visit visit) {
+  bool any = false;
+  for (StepRun& run : runs_) {
+    size_t trained = 0;
+    size_t state = 0;
+    for (const ParameterSlice& slice : run.slices) {
+      const size_t position = slice.trained ? trained++ : state++;
+      if (slice.tensor != tensor || graph_.name_of(slice.node) != layer) continue;
+      visit(run, slice, position);
+      any = true;
+    }
+  }
+  return any;
+}
+
+template <typename Select>
+bool SegmentExecutor::write_slices(std::string_view layer, std::string_view tensor, std::span<const double> full, Select select) {
+  return for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
+    Tensor* target = select(run, slice, position);
+    if (target == nullptr) return;
+    std::vector<double> part(static_cast<size_t>(slice.elements));
+    extract_slice(slice, full, part);
+    device_.write(*target, whole(*target), std::span<const double>(part));
+  });
+}
+
+template <typename Select>
+bool SegmentExecutor::read_slices(std::string_view layer, std::string_view tensor, std::span<double> full, Select select) {
+  bool any = false;
+  for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
+    const Tensor* source = select(run, slice, position);
+    if (source == nullptr) return;
+    std::vector<double> part(static_cast<size_t>(slice.elements));
+    device_.read(*source, whole(*source), std::span<double>(part));
+    insert_slice(slice, part, full);
+    any = true;
+  });
+  return any;
+}
+
+namespace {
+
+// Lambdas that pick the tensor of a slice from its step.
+constexpr auto kParameter = [](auto& run, const ParameterSlice& slice, size_t position) {
+  return slice.trained ? run.parameters[position].get() : run.state[position].get();
+};
+constexpr auto kGradient = [](auto& run, const ParameterSlice& slice, size_t position) {
+  return slice.trained && run.trained ? run.gradients[position].get() : nullptr;
+};
+auto optimizer_slot(int slot) {
+  return [slot](auto& run, const ParameterSlice& slice, size_t position) {
+    return slice.trained && run.trained ? run.optimizer[position][static_cast<size_t>(slot)].get() : nullptr;
+  };
+}
+
+}  // namespace
+
+bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full) {
+  if (!write_slices(layer, tensor, full, kParameter)) return false;
+  for (StepRun& run : runs_)
+    if (run.kernel && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
+      run.kernel->parameters_changed(run.parameter_pointers);
+  return true;
+}
+bool SegmentExecutor::read_parameter(std::string_view layer, std::string_view tensor, std::span<double> full) {
+  return read_slices(layer, tensor, full, kParameter);
+}
+bool SegmentExecutor::write_slot(std::string_view layer, std::string_view tensor, int slot, std::span<const double> full) {
+  return write_slices(layer, tensor, full, optimizer_slot(slot));
+}
+bool SegmentExecutor::read_slot(std::string_view layer, std::string_view tensor, int slot, std::span<double> full) {
+  return read_slices(layer, tensor, full, optimizer_slot(slot));
+}
+bool SegmentExecutor::read_gradient(std::string_view layer, std::string_view tensor, std::span<double> full) {
+  return read_slices(layer, tensor, full, kGradient);
+}
+
+namespace {
+
+// In the order of RecurrentShape::state_shapes.
+constexpr std::string_view kCarriedNames[] = {"hidden", "cell"};
+
+}  // namespace
+
+std::vector<CarriedState> SegmentExecutor::carried_states() const {
+  std::vector<CarriedState> states;
+  for (size_t i = 0; i < runs_.size(); ++i)
+    for (size_t t = 0; runs_[i].carries && t < runs_[i].state.size(); ++t) {
+      const Shape& shape = runs_[i].state[t]->shape();
+      states.push_back({graph_.name_of(program_.steps[i].node), std::string(kCarriedNames[t]), {shape.channels, shape.height}});
+    }
+  return states;
+}
+
+Tensor* SegmentExecutor::find_carried(const CarriedState& state) {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (!runs_[i].carries || graph_.name_of(program_.steps[i].node) != state.layer) continue;
+    const size_t t = state.tensor == kCarriedNames[0] ? 0 : 1;
+    MILLRACE_CHECK(t < runs_[i].state.size(), "layer \"{}\" carries no {}", state.layer, state.tensor);
+    return runs_[i].state[t].get();
+  }
+  MILLRACE_CHECK(false, "no layer \"{}\" that carries a state", state.layer);
+}
+
+void SegmentExecutor::read_carried(const CarriedState& state, std::span<double> values) {
+  const Tensor& tensor = *find_carried(state);
+  device_.read(tensor, whole(tensor), values);
+}
+
+void SegmentExecutor::write_carried(const CarriedState& state, std::span<const double> values) {
+  Tensor& tensor = *find_carried(state);
+  device_.write(tensor, whole(tensor), values);
+}
+
+}  // namespace millrace

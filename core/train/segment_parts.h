@@ -1,0 +1,45 @@
+// What a segment is made of, for the source files that implement SegmentExecutor. Internal to core/train.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/train/executor.h"
+
+namespace millrace {
+
+using TensorPointer = std::unique_ptr<Tensor>;
+
+// A step made ready to run. Pointer lists are built once, so that running allocates nothing.
+struct SegmentExecutor::StepRun {
+  std::unique_ptr<Kernel> kernel;  // null for receive, load, send
+  bool trained = false;
+  bool streams = false;                // runs chunk by chunk in time, as all that it reads
+  bool carries = false;                // keeps states from one mini-batch to the next
+  bool back = false;                   // E has something to do
+  bool slices_input = false;           // compute: the block reads part of the value
+  bool slices_output = false;          // compute: the block adds to part of the sum
+  std::vector<ParameterSlice> slices;  // trained, then state
+  std::vector<TensorPointer> parameters, gradients, state;
+  std::vector<std::vector<TensorPointer>> optimizer;  // [parameter][slot]
+  std::vector<const Tensor*> parameter_pointers;
+  std::vector<Tensor*> gradient_pointers, state_pointers;
+  std::vector<std::vector<Tensor*>> optimizer_pointers;
+};
+
+struct SegmentExecutor::Slot {
+  std::vector<TensorPointer> values;
+  std::vector<TensorPointer> keeps;                // per step
+  std::vector<TensorPointer> input_slices;         // per step, where the block reads part of a value
+  std::vector<TensorPointer> output_slices;        // per step, where it adds to part of a sum
+  std::vector<std::vector<const Tensor*>> inputs;  // per step
+};
+
+struct SegmentExecutor::ErrorSet {
+  std::vector<TensorPointer> errors;         // per value, null where none is needed
+  std::vector<TensorPointer> input_slices;   // per step
+  std::vector<TensorPointer> output_slices;  // per step
+  std::vector<std::vector<Tensor*>> input_errors;
+};
+
+}  // namespace millrace
