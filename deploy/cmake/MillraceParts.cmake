@@ -161,6 +161,8 @@ millrace_required(OpenMP "threads of the CPU engine" g++ OpenMP COMPONENTS CXX)
 millrace_required(zlib "compressed data files" zlib1g-dev ZLIB)
 millrace_required(nlohmann_json "JSON results" nlohmann-json3-dev nlohmann_json)
 millrace_required(CLI11 "the command line" libcli11-dev CLI11)
+set(MPI_CXX_SKIP_MPICXX ON)
+millrace_required(MPI "rings over several processes and hosts" libopenmpi-dev,openmpi-bin MPI 3.1 COMPONENTS CXX)
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 mark_as_advanced(XXHASH_INCLUDE_DIR)
 if(XXHASH_INCLUDE_DIR)
@@ -176,11 +178,6 @@ if(millrace_missing)
   message(FATAL_ERROR "Millrace needs what is not installed here:${millrace_missing}\nInstall it with: apt-get install${millrace_missing_packages}\n"
                       "or let deploy/quickstart.sh do everything.")
 endif()
-
-# Nothing links MPI before the transport exists; it is looked up so that a machine can be judged today.
-set(MPI_CXX_SKIP_MPICXX ON)
-find_package(MPI 3.1 QUIET COMPONENTS CXX)
-millrace_part(MPI later "${MPI_CXX_VERSION}" "rings over several processes and hosts" "libopenmpi-dev openmpi-bin")
 
 if(NOT MILLRACE_TESTS STREQUAL OFF)
   find_package(GTest QUIET)

@@ -43,6 +43,11 @@ NARROWER = {
 HEAVY = re.compile(r"^(google/protobuf/|spdlog/|dnnl|oneapi/dnnl|nlohmann/(?!json_fwd)|CLI/|.*\.pb\.h$)")
 # What core never includes, in any file.
 FOREIGN_TO_CORE = re.compile(r"^(mpi\.h|cuda|cudnn|cublas|nccl|xrt)")
+# Headers that one folder alone includes, so that everything else builds and is tested without them; tests are free.
+CONFINED = {
+    re.compile(r"^mpi(-ext)?\.h$"): "transport/mpi",
+    re.compile(r"^nccl.*\.h$"): "transport/nccl",
+}
 # What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups.
 FREE_OF_LIBRARIES = re.compile(r"^([a-z0-9_]+|cu[a-z_0-9/]*(\.h|\.cuh|\.hpp)?|cooperative_groups(/.*|\.h)?|mma\.h)$")
 
@@ -176,6 +181,9 @@ def check_file(root, path, graph, heavy):
             heavy[relative] = f"{relative}:{line}: includes {name}"
         if top_of(relative) == "core" and FOREIGN_TO_CORE.match(name):
             violations.append(f"{relative}:{line}: core includes {name}; MPI, CUDA and XRT belong above it")
+        for header_name, only in CONFINED.items():
+            if header_name.match(name) and module_of(relative) != only and top_of(relative) not in ("core", "tests"):
+                violations.append(f"{relative}:{line}: includes {name}; only {only} does")
         if module_of(relative) == "gpu/rnn" and not ours and not FREE_OF_LIBRARIES.match(name):
             violations.append(f"{relative}:{line}: gpu/rnn includes {name}; it builds with the standard library and CUDA alone")
     if header:

@@ -12,7 +12,9 @@ SOUND = {
     "core/graph/graph.h": HEADER + '#include "core/base/error.h"\n',
     "core/graph/graph.cpp": '#include "core/graph/graph.h"\n#include <dnnl.hpp>\n#include <vector>\n',
     "gpu/rnn/model.h": HEADER + "#include <vector>\n#include <cuda_runtime.h>\n",
-    "node/trainer.cpp": '#include "core/graph/graph.h"\n#include "transport/stream.h"\n#include <mpi.h>\n',
+    "node/trainer.cpp": '#include "core/graph/graph.h"\n#include "transport/stream.h"\n',
+    "transport/mpi/wire.cpp": "#include <mpi.h>\n",
+    "tests/benchmarks/raw.cpp": "#include <mpi.h>\n",
     "transport/stream.h": HEADER + '#include "core/base/error.h"\n',
     "README.md": "",
 }
@@ -75,6 +77,11 @@ class Rules(unittest.TestCase):
     def test_core_knows_no_mpi_cuda_or_xrt(self):
         for name in ("mpi.h", "cuda_runtime.h", "cudnn.h", "nccl.h", "xrt/xrt_device.h"):
             self.expect({"core/graph/x.cpp": f"#include <{name}>\n"}, "belong above it")
+
+    def test_mpi_and_nccl_have_one_folder_each(self):
+        self.expect({"node/x.cpp": "#include <mpi.h>\n"}, "node/x.cpp:1: includes mpi.h; only transport/mpi does")
+        self.expect({"transport/nccl/x.cpp": "#include <mpi.h>\n"}, "only transport/mpi does")
+        self.expect({"gpu/cnn/x.cpp": "#include <nccl.h>\n"}, "only transport/nccl does")
 
     def test_cycles(self):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})

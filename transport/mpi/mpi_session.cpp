@@ -1,0 +1,150 @@
+#include "transport/mpi/mpi_session.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "transport/mpi/mpi_handles.h"
+#include "transport/mpi/mpi_launch.h"
+
+namespace millrace {
+
+namespace {
+
+// Ends the process when a call that MPI offers no deadline for takes too long. Calls no MPI itself.
+class Watchdog {
+ public:
+  Watchdog(std::string_view what, Nanoseconds deadline)
+      : thread_([this, what, deadline] {
+          std::unique_lock lock(mutex_);
+          if (done_changed_.wait_for(lock, deadline, [this] { return done_; })) return;
+          log::error("{} took longer than the deadline of {:g} s: a rank has stopped, hangs or was cut off", what,
+                     std::chrono::duration<double>(deadline).count());
+          _exit(kStatusTimeout);
+        }) {}
+  ~Watchdog() {
+    {
+      const std::scoped_lock lock(mutex_);
+      done_ = true;
+    }
+    done_changed_.notify_one();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+void check_mpi(int code, std::string_view what) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+  fail(ErrorCode::kIo, "{}: {} (MPI error {})", what, std::string_view(text.data(), static_cast<size_t>(length)), code);
+}
+
+int status_of_job(ErrorCode code) { return code == ErrorCode::kTimeout ? kStatusTimeout : exit_status_of(code); }
+
+MpiGroup::State::State(MPI_Comm taken) : communicator(taken) {
+  check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "setting up a communicator");
+  check_mpi(MPI_Comm_rank(communicator, &rank), "asking for the rank");
+  check_mpi(MPI_Comm_size(communicator, &ranks), "asking for the number of ranks");
+}
+
+MpiGroup::State::~State() {
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&communicator);
+}
+
+int64_t MpiGroup::rank() const { return state_->rank; }
+int64_t MpiGroup::ranks() const { return state_->ranks; }
+
+MpiSession::MpiSession(const MpiSettings& settings) : settings_(settings) {
+  set_launch_environment();
+  const Watchdog watchdog("joining the MPI job", settings_.deadline);
+  int provided = 0;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "joining the MPI job");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "joining the MPI job");
+  if (provided < MPI_THREAD_FUNNELED)
+    fail(ErrorCode::kUnavailable,
+         "this MPI allows no threads beside the one that calls it (level {}); use one built with MPI_THREAD_FUNNELED", provided);
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "joining the MPI job");
+  world_ = std::make_shared<MpiGroup::State>(copy);
+  log::set_prefix(world_->ranks > 1 ? fmt::format("rank {}", world_->rank) : "");
+}
+
+MpiSession::~MpiSession() {
+  if (std::uncaught_exceptions() > 0) abort(1);
+  world_.reset();
+  const Watchdog watchdog("leaving the MPI job", settings_.deadline);
+  MPI_Finalize();
+}
+
+bool MpiSession::launched() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
+    if (std::getenv(variable) != nullptr) return true;
+  return false;
+}
+
+int64_t MpiSession::rank() const { return world_->rank; }
+int64_t MpiSession::ranks() const { return world_->ranks; }
+
+MpiGroup MpiSession::world() const { return MpiGroup(world_); }
+
+MpiGroup MpiSession::split(int64_t colour, int64_t key) const {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  MILLRACE_CHECK(colour >= 0 && colour <= kMost && key >= 0 && key <= kMost, "colour {}, key {}", colour, key);
+  const Watchdog watchdog("splitting the ranks into groups", settings_.deadline);
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(world_->communicator, static_cast<int>(colour), static_cast<int>(key), &part),
+            "splitting the ranks into groups");
+  return MpiGroup(std::make_shared<MpiGroup::State>(part));
+}
+
+std::string MpiSession::host() const {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(name.data(), &length), "asking for the host's name");
+  return {name.data(), static_cast<size_t>(length)};
+}
+
+void MpiSession::abort(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  _exit(status);  // MPI_Abort may return; nothing here can go on
+}
+
+int run_with_mpi(const MpiSettings& settings, const std::function<int(MpiSession&)>& body) {
+  MpiSession session(settings);
+  try {
+    const int status = body(session);
+    if (status != 0) session.abort(status);
+    return status;
+  } catch (const Error& error) {
+    log::error("{}", error.what());
+    session.abort(status_of_job(error.code()));
+  } catch (const std::exception& exception) {
+    log::error("{}", exception.what());
+    session.abort(1);
+  }
+}
+
+}  // namespace millrace

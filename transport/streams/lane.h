@@ -1,0 +1,82 @@
+// Internal to transport/streams: the sending end of a channel that frames of many flows share. A frame is copied into a free
+// slot and sent, or queued until one is free.
+//
+//   lane.push(header, payload);
+//   lane.flush();                  // now and then
+//
+// Borrows the wire. Not bounded by itself: flows are by their credits, credits and heartbeats wait for idle().
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "core/base/check.h"
+#include "transport/streams/frame.h"
+#include "transport/streams/wire.h"
+
+namespace millrace {
+
+class Lane {
+ public:
+  Lane(Wire& wire, const ChannelSpec& spec)
+      : wire_(&wire), channel_(wire.open(spec)), slots_(spec.slots), payload_bytes_(spec.payload_bytes) {}
+
+  // A frame pushed now would leave at once.
+  bool idle() { return pending_.empty() && wire_->sent(channel_, frames_ % slots_); }
+  bool empty() const { return pending_.empty(); }
+  // Everything pushed has left.
+  bool drained() {
+    for (size_t slot = 0; slot < slots_; ++slot)
+      if (!wire_->sent(channel_, slot)) return false;
+    return pending_.empty();
+  }
+
+  // The payload may come in two parts.
+  void push(const FrameHeader& header, std::span<const std::byte> payload, std::span<const std::byte> rest = {}) {
+    MILLRACE_CHECK(payload.size() + rest.size() <= payload_bytes_, "{} bytes for a slot of {}", payload.size() + rest.size(),
+                   payload_bytes_);
+    if (idle()) {
+      send(header, payload, rest);
+      return;
+    }
+    Pending frame{header, {}};
+    frame.payload.reserve(payload.size() + rest.size());
+    frame.payload.insert(frame.payload.end(), payload.begin(), payload.end());
+    frame.payload.insert(frame.payload.end(), rest.begin(), rest.end());
+    pending_.push_back(std::move(frame));
+  }
+
+  void flush() {
+    while (!pending_.empty() && wire_->sent(channel_, frames_ % slots_)) {
+      send(pending_.front().header, pending_.front().payload, {});
+      pending_.pop_front();
+    }
+  }
+
+ private:
+  struct Pending {
+    FrameHeader header;
+    std::vector<std::byte> payload;
+  };
+
+  void send(const FrameHeader& header, std::span<const std::byte> payload, std::span<const std::byte> rest) {
+    const size_t slot = frames_ % slots_;
+    const Slot place = wire_->slot(channel_, slot);
+    write_header(header, place.header);
+    if (!payload.empty()) std::memcpy(place.payload, payload.data(), payload.size());
+    if (!rest.empty()) std::memcpy(place.payload + payload.size(), rest.data(), rest.size());
+    wire_->send(channel_, slot, payload.size() + rest.size());
+    ++frames_;
+  }
+
+  Wire* wire_;
+  size_t channel_;
+  size_t slots_;
+  size_t payload_bytes_;
+  size_t frames_ = 0;
+  std::deque<Pending> pending_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,277 @@
+#include "transport/streams/transport.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/base/check.h"
+
+namespace millrace {
+
+namespace {
+
+// The control plane has the tags below.
+constexpr int64_t kFirstTag = 2;
+
+size_t lane_id(int64_t link, Direction direction) { return 2 * static_cast<size_t>(link) + (direction == Direction::kForward ? 0 : 1); }
+uint32_t session_of(const std::string& digest) {
+  uint32_t session = 0;
+  std::from_chars(digest.data(), digest.data() + 8, session, 16);
+  return session;
+}
+
+}  // namespace
+
+Transport::Transport(std::unique_ptr<Wire> wire, const TransportSettings& settings, Clock& clock)
+    : settings_((check(settings), settings)), clock_(clock), wire_(std::move(wire)), control_(*wire_, settings_, clock) {
+  for (const ControlPlane::Incoming& incoming : control_.incoming())
+    note_channel(incoming.channel, {.use = Use::kControl,
+                                    .side = incoming.side,
+                                    .remote = true,
+                                    .slots = settings_.lane_slots,
+                                    .origin = fmt::format("rank {}", control_.peer(incoming.side))});
+}
+
+void Transport::note_channel(size_t channel, Incoming incoming) {
+  if (incoming_.size() <= channel) incoming_.resize(channel + 1);
+  incoming_[channel] = std::move(incoming);
+}
+
+Transport::FlowEnds& Transport::ends(int64_t flow) {
+  MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
+  return ends_[static_cast<size_t>(flow)];
+}
+const Transport::FlowEnds& Transport::ends(int64_t flow) const {
+  MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
+  return ends_[static_cast<size_t>(flow)];
+}
+
+std::string Transport::name(size_t flow) const { return fmt::format("flow {} ({})", flow, text_of(table_.flows[flow])); }
+
+void Transport::open(FlowTable table) {
+  MILLRACE_CHECK(!opened_, "a transport is opened once");
+  check(table);
+  layout_ = ring_layout(table.devices, ranks());
+  table_ = std::move(table);
+  session_ = session_of(digest_of(table_));
+  ends_.resize(table_.flows.size());
+
+  size_t bytes = 0;  // of eager flows: a place to write, and one per credit to read from
+  for (size_t f = 0; f < ends_.size(); ++f) {
+    const FlowSpec& spec = table_.flows[f];
+    FlowEnds& ends = ends_[f];
+    ends.sender.here = layout_.rank_of(spec.from) == rank();
+    ends.receiver.here = layout_.rank_of(spec.to) == rank();
+    ends.sender.eager = ends.receiver.eager = !spec.device_memory && spec.most_bytes <= settings_.eager_bytes;
+    if (!ends.sender.eager) continue;
+    if (ends.sender.here) bytes += aligned(spec.most_bytes);
+    if (ends.receiver.here) bytes += static_cast<size_t>(spec.credits) * aligned(spec.most_bytes);
+  }
+  arena_ = AlignedBuffer(bytes);
+  open_lanes();
+  std::byte* place = arena_.data();
+  for (size_t f = 0; f < ends_.size(); ++f)
+    if (ends_[f].sender.here || ends_[f].receiver.here) open_flow(f, place);
+  opened_ = true;
+}
+
+// Of every link with a flow that begins or ends here, both directions: one carries the flow's small messages or those of
+// others, the other its credits.
+void Transport::open_lanes() {
+  lane_of_.assign(2 * static_cast<size_t>(layout_.devices), kNone);
+  std::vector<bool> used(static_cast<size_t>(layout_.devices), false);
+  for (size_t f = 0; f < ends_.size(); ++f)
+    if (ends_[f].sender.here || ends_[f].receiver.here) used[static_cast<size_t>(link_of(table_, table_.flows[f]))] = true;
+
+  for (int64_t link = 0; link < layout_.devices; ++link) {
+    if (!used[static_cast<size_t>(link)]) continue;
+    for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+      const bool forward = direction == Direction::kForward;
+      const int64_t lower = layout_.rank_of(link);
+      const int64_t upper = layout_.rank_of((link + 1) % layout_.devices);
+      const int64_t from = forward ? lower : upper;
+      const int64_t to = forward ? upper : lower;
+      const size_t id = lane_id(link, direction);
+      ChannelSpec spec{.peer = to,
+                       .tag = kFirstTag + static_cast<int64_t>(id),
+                       .outgoing = true,
+                       .link = link,
+                       .direction = direction,
+                       .payload_bytes = settings_.eager_bytes,
+                       .slots = settings_.lane_slots};
+      if (from == rank()) {
+        lane_of_[id] = lanes_.size();
+        lanes_.push_back({Lane(*wire_, spec), {}});
+      }
+      if (to == rank()) {
+        spec.peer = from;
+        spec.outgoing = false;
+        note_channel(wire_->open(spec), {.use = Use::kLane,
+                                         .side = forward ? Side::kPrevious : Side::kNext,
+                                         .remote = from != to,
+                                         .lane_id = id,
+                                         .slots = spec.slots,
+                                         .origin = fmt::format("rank {}", from)});
+      }
+    }
+  }
+}
+
+void Transport::open_flow(size_t flow, std::byte*& place) {
+  const FlowSpec& spec = table_.flows[flow];
+  FlowEnds& ends = ends_[flow];
+  Sender& sender = ends.sender;
+  Receiver& receiver = ends.receiver;
+  const Direction direction = direction_of(table_, spec);
+  const bool forward = direction == Direction::kForward;
+  const int64_t link = link_of(table_, spec);
+  const bool remote = !(sender.here && receiver.here);
+  const auto credits = static_cast<size_t>(spec.credits);
+  ends.lane_id = lane_id(link, direction);
+  ChannelSpec channel{.tag = kFirstTag + 2 * layout_.devices + static_cast<int64_t>(flow),
+                      .link = link,
+                      .direction = direction,
+                      .payload_bytes = spec.most_bytes,
+                      .slots = credits,
+                      .device_memory = spec.device_memory};
+  if (sender.here) {
+    ends.out_lane = lane_of_[ends.lane_id];
+    if (remote) ends.send_side = forward ? Side::kNext : Side::kPrevious;
+    channel.peer = layout_.rank_of(spec.to);
+    channel.outgoing = true;
+    if (sender.eager) {
+      sender.staging = place;
+      place += aligned(spec.most_bytes);
+    } else {
+      sender.channel = wire_->open(channel);
+    }
+  }
+  if (receiver.here) {
+    ends.credit_lane = lane_of_[opposite_lane(ends.lane_id)];
+    if (remote) ends.receive_side = forward ? Side::kPrevious : Side::kNext;
+    channel.peer = layout_.rank_of(spec.from);
+    channel.outgoing = false;
+    receiver.read.resize(credits);
+    if (receiver.eager) {
+      receiver.places = place;
+      place += credits * aligned(spec.most_bytes);
+    } else {
+      receiver.channel = wire_->open(channel);
+      note_channel(receiver.channel, {.use = Use::kFlow,
+                                      .side = forward ? Side::kPrevious : Side::kNext,
+                                      .remote = remote,
+                                      .lane_id = ends.lane_id,
+                                      .flow = flow,
+                                      .slots = credits,
+                                      .origin = fmt::format("rank {}", channel.peer)});
+    }
+  }
+}
+
+bool Transport::can_send(int64_t flow) {
+  const FlowEnds& ends = this->ends(flow);
+  const Sender& sender = ends.sender;
+  MILLRACE_CHECK(sender.here, "{} does not begin on rank {}", name(static_cast<size_t>(flow)), rank());
+  const auto credits = static_cast<uint64_t>(table_.flows[static_cast<size_t>(flow)].credits);
+  if (sender.committed - sender.credited >= credits) return false;
+  return sender.eager || wire_->sent(sender.channel, sender.committed % credits);
+}
+
+std::span<std::byte> Transport::begin_send(int64_t flow) {
+  MILLRACE_CHECK(can_send(flow), "{}: no credit; ask can_send first", name(static_cast<size_t>(flow)));
+  Sender& sender = ends(flow).sender;
+  MILLRACE_CHECK(!sender.writing, "{}: a message is being written already", name(static_cast<size_t>(flow)));
+  sender.writing = true;
+  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  if (sender.eager) return {sender.staging, spec.most_bytes};
+  return {wire_->slot(sender.channel, sender.committed % static_cast<uint64_t>(spec.credits)).payload, spec.most_bytes};
+}
+
+void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
+  FlowEnds& ends = this->ends(flow);
+  Sender& sender = ends.sender;
+  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  MILLRACE_CHECK(sender.writing, "{}: no message was begun", name(static_cast<size_t>(flow)));
+  MILLRACE_CHECK(bytes <= spec.most_bytes, "{}: a message of {} bytes, at most {}", name(static_cast<size_t>(flow)), bytes,
+                 spec.most_bytes);
+  FrameHeader header;
+  header.stream = spec.stream;
+  header.flow = static_cast<uint32_t>(flow);
+  header.chunk = id.chunk;
+  header.index = id.index;
+  header.sequence = sender.committed;
+  header.bytes = bytes;
+  header.session = session_;
+  attach_credit(header, ends.out_lane);
+  const size_t slot = sender.committed % static_cast<uint64_t>(spec.credits);
+  const Slot place = sender.eager ? Slot{nullptr, sender.staging} : wire_->slot(sender.channel, slot);
+  header.checksummed = settings_.checksums && !spec.device_memory;
+  if (header.checksummed) header.checksum = frame_checksum(header, {place.payload, bytes});
+  if (sender.eager) {
+    lanes_[ends.out_lane].lane.push(header, {place.payload, bytes});
+  } else {
+    write_header(header, place.header);
+    wire_->send(sender.channel, slot, bytes);
+  }
+  sender.writing = false;
+  ++sender.committed;
+  sender.count += {1, static_cast<int64_t>(bytes)};
+}
+
+bool Transport::has_message(int64_t flow) const {
+  const Receiver& receiver = ends(flow).receiver;
+  MILLRACE_CHECK(receiver.here, "{} does not end on rank {}", name(static_cast<size_t>(flow)), rank());
+  return receiver.arrived > receiver.released;
+}
+
+Message Transport::begin_receive(int64_t flow) {
+  MILLRACE_CHECK(has_message(flow), "{}: no message; ask has_message first", name(static_cast<size_t>(flow)));
+  Receiver& receiver = ends(flow).receiver;
+  MILLRACE_CHECK(!receiver.reading, "{}: a message is being read already", name(static_cast<size_t>(flow)));
+  receiver.reading = true;
+  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  const size_t slot = receiver.released % static_cast<uint64_t>(spec.credits);
+  const FrameHeader& header = receiver.read[slot];
+  const std::byte* payload =
+      receiver.eager ? receiver.places + slot * aligned(spec.most_bytes) : wire_->slot(receiver.channel, slot).payload;
+  return {{header.index, header.chunk}, {payload, static_cast<size_t>(header.bytes)}};
+}
+
+std::span<const std::byte> Transport::begin_receive(int64_t flow, MessageId id, size_t bytes) {
+  const Message message = begin_receive(flow);
+  if (message.id != id)
+    fail(ErrorCode::kMismatch, "{}: micro-batch {} (chunk {}) arrived where {} (chunk {}) was due; the two ends follow different schedules",
+         name(static_cast<size_t>(flow)), message.id.index, message.id.chunk, id.index, id.chunk);
+  if (message.payload.size() != bytes)
+    fail(ErrorCode::kMismatch, "{}: {} bytes arrived for micro-batch {} where {} were due", name(static_cast<size_t>(flow)),
+         message.payload.size(), id.index, bytes);
+  return message.payload;
+}
+
+void Transport::release(int64_t flow) {
+  FlowEnds& ends = this->ends(flow);
+  Receiver& receiver = ends.receiver;
+  MILLRACE_CHECK(receiver.reading, "{}: no message is being read", name(static_cast<size_t>(flow)));
+  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  const size_t slot = receiver.released % static_cast<uint64_t>(spec.credits);
+  if (!receiver.eager) wire_->receive_again(receiver.channel, slot);
+  receiver.reading = false;
+  receiver.count += {1, static_cast<int64_t>(receiver.read[slot].bytes)};
+  ++receiver.released;
+  if (receiver.owes) return;
+  receiver.owes = true;
+  lanes_[ends.credit_lane].owed.push_back(static_cast<uint32_t>(flow));
+}
+
+FlowCounters Transport::counters(int64_t flow) const { return {ends(flow).sender.count, ends(flow).receiver.count}; }
+
+FlowCounters Transport::counters(Stream stream) const {
+  FlowCounters sum;
+  for (size_t f = 0; f < ends_.size(); ++f)
+    if (table_.flows[f].stream == stream) sum += counters(static_cast<int64_t>(f));
+  return sum;
+}
+
+}  // namespace millrace
