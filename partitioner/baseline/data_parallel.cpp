@@ -46,7 +46,8 @@ Outcome solved(const PlanTask& task) {
   const LayerTimes times(chain);
   for (const CostModel* model : task.models) {
     double seconds = 0;
-    for (int64_t g = 0; g < chain.groups(); ++g) seconds += times.seconds(*model, g, {}, step.samples_held, task.options);
+    for (int64_t g = 0; g < chain.groups(); ++g)
+      seconds += times.seconds(*model, g, chain.blocks(g, chain.begin_of(g), chain.end_of(g)), step.samples_held, task.options);
     step.compute_seconds.push_back(seconds * static_cast<double>(samples));
     step.slowest_compute = std::max(step.slowest_compute, step.compute_seconds.back());
     step.macs.push_back(macs_of(*task.graph) * static_cast<double>(task.options.mini_batch) / static_cast<double>(devices));

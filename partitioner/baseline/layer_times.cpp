@@ -68,7 +68,7 @@ double LayerTimes::waste(const Kernel& tile, int64_t group) const {
 
 double LayerTimes::tile_waste(int64_t group) const { return waste(tile_, group); }
 
-double LayerTimes::seconds(const CostModel& model, int64_t group, std::span<const Block> blocks, int64_t micro_batch,
+double LayerTimes::seconds(const CostModel& model, int64_t group, const BlockList& blocks, int64_t micro_batch,
                            const PlanOptions& options) const {
   ShardQuestion question;
   question.node = &chain_->head_of(group);

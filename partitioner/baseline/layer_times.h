@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "partitioner/hybrid/chain.h"
 #include "partitioner/planning/planning.h"
@@ -25,8 +24,7 @@ class LayerTimes {
   explicit LayerTimes(const Chain& chain);
 
   // Infinity when no engine for the layer fits the device.
-  double seconds(const CostModel& model, int64_t group, std::span<const Block> blocks, int64_t micro_batch,
-                 const PlanOptions& options) const;
+  double seconds(const CostModel& model, int64_t group, const BlockList& blocks, int64_t micro_batch, const PlanOptions& options) const;
   // Multipliers that the shared engine takes per multiplier that an engine of the layer's own would, at least 1 for the
   // kernel it is made for.
   double tile_waste(int64_t group) const;

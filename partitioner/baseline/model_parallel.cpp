@@ -93,8 +93,12 @@ Outcome solved(const PlanTask& task) {
   step.macs.assign(task.models.size(), 0);
   for (int64_t g = 0; g < chain.groups(); ++g) {
     const Node& head = chain.head_of(g);
-    const Block share = block_of(chain, g, (parts_of(chain, g) + devices - 1) / devices);
-    const std::span<const Block> blocks = chain.divisible(g) ? std::span<const Block>(&share, 1) : std::span<const Block>();
+    BlockList blocks;
+    if (chain.divisible(g)) {
+      blocks.push_back(block_of(chain, g, (parts_of(chain, g) + devices - 1) / devices));
+    } else {
+      blocks = chain.blocks(g, chain.begin_of(g), chain.end_of(g));
+    }
     double slowest = 0;
     std::map<const CostModel*, double> known;
     for (size_t d = 0; d < task.models.size(); ++d) {

@@ -1,0 +1,70 @@
+#include "partitioner/planner/planner.h"
+
+#include <gmock/gmock.h>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
+#include "core/graph/zoo.h"
+#include "partitioner/hybrid/hybrid_planner.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+
+class Planner : public testing::Test {
+ protected:
+  PlanTask task_of(Strategy strategy, int64_t devices) const {
+    PlanTask task;
+    task.graph = &graph_;
+    task.cluster = uniform_cluster("cpu", devices);
+    task.models.assign(static_cast<size_t>(devices), model_.get());
+    task.options.strategy = strategy;
+    task.options.mini_batch = 64;
+    return task;
+  }
+
+  const Graph graph_{zoo_model("lenet5")};
+  const std::unique_ptr<CostModel> model_ = make_cpu_cost_model(CpuProfile{});
+};
+
+TEST_F(Planner, RingsCarryAPlanAndClosedFormsDoNot) {
+  for (const Strategy strategy : {Strategy::kHybrid, Strategy::kLayer, Strategy::kModel, Strategy::kData}) {
+    const Outcome outcome = make_plan(task_of(strategy, 2));
+    ASSERT_TRUE(outcome.feasible) << name_of(strategy) << ": " << outcome.reason.text;
+    EXPECT_EQ(outcome.plan.has_value(), strategy == Strategy::kHybrid || strategy == Strategy::kLayer) << name_of(strategy);
+    EXPECT_GT(outcome.summary.images_per_second, 0) << name_of(strategy);
+    EXPECT_EQ(outcome.summary.devices.size(), 2u) << name_of(strategy);
+    EXPECT_EQ(outcome.summary.links.size(), 1u) << name_of(strategy);
+  }
+}
+
+TEST_F(Planner, HybridIsTheRingPlannersAnswer) {
+  const PlanTask task = task_of(Strategy::kHybrid, 3);
+  EXPECT_EQ(make_plan(task).plan, plan_ring(task).plan);
+}
+
+TEST_F(Planner, LayerParallelismCutsBetweenLayersOnly) {
+  const Outcome outcome = make_plan(task_of(Strategy::kLayer, 4));
+  ASSERT_TRUE(outcome.feasible);
+  for (const Group& group : outcome.plan->groups) EXPECT_EQ(group.shards.size(), 1u) << group.layer;
+}
+
+TEST_F(Planner, LayerParallelismEndsWithTheLayers) {
+  const auto layers = static_cast<int64_t>(graph_.groups().size());
+  EXPECT_TRUE(make_plan(task_of(Strategy::kLayer, layers)).feasible);
+  const Outcome outcome = make_plan(task_of(Strategy::kLayer, layers + 3));
+  EXPECT_FALSE(outcome.feasible);
+  EXPECT_EQ(outcome.reason.resource, "layers");
+  EXPECT_EQ(outcome.reason.missing, 3);
+  EXPECT_THAT(outcome.reason.text, HasSubstr("lenet5 has 5"));
+}
+
+TEST_F(Planner, DevicesThatMayStayEmptyNeedNoLayer) {
+  PlanTask task = task_of(Strategy::kLayer, 8);
+  task.options.allow_empty = true;
+  EXPECT_TRUE(make_plan(task).feasible);
+}
+
+}  // namespace
+}  // namespace millrace
