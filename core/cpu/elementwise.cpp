@@ -18,12 +18,14 @@ class ActivationLayer final : public CpuKernel {
   ActivationLayer(const SharedEngine& engine, const KernelSpec& spec, const Activation& operation)
       : CpuKernel(engine, spec), activation_(operation) {}
 
+  bool streams() const override { return streams_elements(); }
+
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const float* const x = own(arguments.inputs[0]).data();
     CpuTensor& output = own(arguments.output);
     float* const y = output.data();
-    parallel_chunks(threads(), output.stored(), [&](int64_t begin, int64_t size) { activate(activation_, x + begin, y + begin, size); });
+    for_each_piece(*arguments.batch, [&](int64_t begin, int64_t size) { activate(activation_, x + begin, y + begin, size); });
     clear_padding(threads(), output.layout(), y);
   }
 
@@ -34,7 +36,7 @@ class ActivationLayer final : public CpuKernel {
     const bool adds = arguments.adds[0] != 0;
     CpuTensor& target = own(arguments.input_errors[0]);
     float* const dx = target.data();
-    parallel_chunks(threads(), target.stored(), [&](int64_t begin, int64_t size) {
+    for_each_piece(*arguments.batch, [&](int64_t begin, int64_t size) {
       std::array<float, kChunk> y, error;
       activate(activation_, x + begin, y.data(), size);
       std::copy_n(dy + begin, size, error.data());
@@ -57,6 +59,8 @@ class DropoutLayer final : public CpuKernel {
     reserve(plan);
   }
 
+  bool streams() const override { return streams_elements(); }
+
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     apply(*arguments.batch, own(arguments.inputs[0]), own(arguments.output), false);
@@ -72,23 +76,31 @@ class DropoutLayer final : public CpuKernel {
   void apply(const MicroBatch& batch, const CpuTensor& from, CpuTensor& to, bool add) const {
     const float* const x = from.data();
     float* const y = to.data();
-    if (!batch.training) return copy_channels(threads(), layout_, x, {0, layout_.channels}, layout_, y, 0, add);
+    if (!batch.training)
+      return for_each_piece(batch, [&](int64_t begin, int64_t size) {
+        if (add) return add_to(y + begin, x + begin, size);
+        std::copy_n(x + begin, size, y + begin);
+      });
     MILLRACE_CHECK(static_cast<int64_t>(batch.sample_ids.size()) == samples(), "{}: {} sample ids for {} samples", spec().layer,
                    batch.sample_ids.size(), samples());
+    const StepRange rows = chunk_of(batch, spec().output.height);
+    const StepRange positions{rows.begin * spec().output.width, rows.end * spec().output.width};
     const DropoutMask<float> mask(operation_, batch.seed, spec().layer, elements());
     parallel_for_threads(threads(), samples(), [&](int64_t sample, int thread) {
       float* const factors = scratch<float>(factors_) + thread * elements();
       mask.fill(batch.epoch, batch.sample_ids[static_cast<size_t>(sample)], factors, elements());
-      if (layout_.block == 1 || layout_.plane == 1) {  // canonical order
+      if (batch.chunks == 1 && (layout_.block == 1 || layout_.plane == 1)) {  // canonical order
         const int64_t at = sample * layout_.sample_stride();
         return multiply(x + at, factors, y + at, elements(), add);
       }
-      for (int64_t c = 0; c < layout_.channels; ++c) multiply_strided(layout_.offset(sample, c), factors + c * layout_.plane, x, y, add);
+      for (int64_t c = 0; c < layout_.channels; ++c)
+        multiply_strided(layout_.offset(sample, c), factors + c * layout_.plane, positions, x, y, add);
     });
   }
 
-  void multiply_strided(int64_t at, const float* factors, const float* x, float* y, bool add) const {
-    for (int64_t position = 0; position < layout_.plane; ++position, at += layout_.block) {
+  void multiply_strided(int64_t first, const float* factors, const StepRange& positions, const float* x, float* y, bool add) const {
+    for (int64_t position = positions.begin; position < positions.end; ++position) {
+      const int64_t at = first + position * layout_.block;
       const float value = x[at] * factors[position];
       y[at] = add ? y[at] + value : value;
     }

@@ -5,6 +5,7 @@
 // its forward pass says so; otherwise it is applied afterwards.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "core/cpu/tensor.h"
 #include "core/cpu/threading.h"
 #include "core/device/device.h"
+#include "core/device/sequence.h"
 
 namespace millrace::cpu {
 
@@ -42,6 +44,19 @@ class CpuKernel : public Kernel {
   Layout layout_of(const Shape& shape) const;
   std::unique_ptr<Tensor> make_parameter(const Shape& shape, std::shared_ptr<const Packing> packing = nullptr) const {
     return std::make_unique<CpuTensor>(shape, std::move(packing));
+  }
+
+  // Where every element goes its own way, a sequence can be taken in chunks of time; an activation fused behind is not.
+  bool streams_elements() const { return spec_.output.width == 1 && spec_.inputs[0] == spec_.output && !spec_.activation; }
+  // visit(begin, size) for pieces of what a call is about, in the array of a tensor like the output.
+  template <typename Visit>
+  void for_each_piece(const MicroBatch& batch, Visit visit) const {
+    const Layout layout = layout_of(spec_.output);
+    if (batch.chunks == 1) return parallel_chunks(threads(), layout.stored(), visit);
+    const StepRange steps = chunk_of(batch, spec_.output.height);
+    for (int64_t sample = 0; sample < samples(); ++sample)
+      for (int64_t begin = steps.begin * layout.block; begin < steps.end * layout.block; begin += kChunk)
+        visit(sample * layout.sample_stride() + begin, std::min(kChunk, steps.end * layout.block - begin));
   }
 
   virtual bool fuses_activation() const { return false; }

@@ -14,12 +14,14 @@ class AddLayer final : public CpuKernel {
  public:
   AddLayer(const SharedEngine& engine, const KernelSpec& spec) : CpuKernel(engine, spec), layout_(layout_of(spec.output)) {}
 
+  bool streams() const override { return streams_elements(); }
+
  protected:
   bool fuses_activation() const override { return true; }
 
   void run_forward(const ForwardArguments& arguments) override {
     float* const y = own(arguments.output).data();
-    parallel_chunks(threads(), layout_.stored(), [&](int64_t begin, int64_t size) {
+    for_each_piece(*arguments.batch, [&](int64_t begin, int64_t size) {
       std::copy_n(own(arguments.inputs[0]).data() + begin, size, y + begin);
       for (const Tensor* input : arguments.inputs.subspan(1)) add_to(y + begin, own(input).data() + begin, size);
       if (spec().activation) activate(*spec().activation, y + begin, y + begin, size);
@@ -33,7 +35,11 @@ class AddLayer final : public CpuKernel {
       if (arguments.input_errors[i] == nullptr) continue;
       CpuTensor& target = own(arguments.input_errors[i]);
       const bool adds = arguments.adds[i] != 0;
-      copy_channels(threads(), layout_, error, {0, layout_.channels}, layout_, target.data(), 0, adds);
+      float* const dx = target.data();
+      for_each_piece(*arguments.batch, [&](int64_t begin, int64_t size) {
+        if (adds) return add_to(dx + begin, error + begin, size);
+        std::copy_n(error + begin, size, dx + begin);
+      });
     }
   }
 

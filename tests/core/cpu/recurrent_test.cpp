@@ -234,12 +234,23 @@ TEST(CpuRecurrent, GivesTheSameBitsForAnyChunks) {
     }
 }
 
-TEST(CpuRecurrent, EmbeddingGivesTheSameBitsForAnyChunks) {
+TEST(CpuRecurrent, WhatStandsBetweenGivesTheSameBitsForAnyChunks) {
   const auto device = make_cpu_device();
-  const OperationCase c = case_of(Embedding{.vocabulary = 9, .dimension = 5}, {1, 7, 1}, 2);
-  const CaseData data = data_of(c);
-  CaseResult whole = run_case(*device, c, data);
-  expect_same_bits(run_in_chunks(*device, c, data, 3), whole);
+  std::vector<OperationCase> cases{case_of(Embedding{.vocabulary = 9, .dimension = 5}, {1, 7, 1}, 2)};
+  for (const Shape& shape : {Shape{5, 9, 1}, Shape{1, 9, 1}, Shape{700, 9, 1}, Shape{20, 1, 1}})
+    for (const Operation& operation : {Operation(Dropout{.probability = 0.3}), Operation(Activation{ActivationKind::kTanh})}) {
+      cases.push_back(case_of(operation, shape, 3));
+      cases.push_back(cases.back());
+      cases.back().adds = {1};
+      cases.push_back(cases.back());
+      cases.back().training = false;
+    }
+  for (const OperationCase& c : cases) {
+    SCOPED_TRACE(std::string(name_of(c.spec.operation)) + " " + text_of(c.spec.output));
+    const CaseData data = data_of(c);
+    const CaseResult whole = run_case(*device, c, data);
+    for (const int32_t chunks : {2, 3, 9}) expect_same_bits(run_in_chunks(*device, c, data, chunks), whole);
+  }
 }
 
 TEST(CpuRecurrent, ThatGoesBothWaysIsNotDividedInTime) {

@@ -29,7 +29,9 @@ Model char_model(bool stateful, int64_t truncation = 0) {
   net.layer("embedding", Embedding{.vocabulary = kVocabulary, .dimension = 10});
   net.layer("lstm1", Recurrent{.hidden = 24, .stateful = stateful, .truncation = truncation});
   net.layer("drop", Dropout{.probability = 0.1});
-  net.layer("gru2", Recurrent{.cell = CellKind::kGru, .hidden = 20, .reset_after = true, .stateful = stateful});
+  const std::string shortcut = net.last();
+  net.layer("gru2", Recurrent{.cell = CellKind::kGru, .hidden = 24, .reset_after = true, .stateful = stateful});
+  net.add("join", {net.last(), shortcut});
   net.dense("fc", kVocabulary);
   return with_torch_weights(net);
 }
@@ -183,10 +185,10 @@ TEST(RecurrentTraining, CarriedStatesAreNamedAndMove) {
   EXPECT_EQ(states[0].layer + "." + states[0].tensor, "lstm1.hidden");
   EXPECT_EQ(states[1].layer + "." + states[1].tensor, "lstm1.cell");
   EXPECT_EQ(states[2].layer + "." + states[2].tensor, "gru2.hidden");
-  EXPECT_THAT(states[2].dimensions, ::testing::ElementsAre(4, 20));
-  std::vector<double> before(4 * 20), after(4 * 20);
+  EXPECT_THAT(states[2].dimensions, ::testing::ElementsAre(4, 24));
+  std::vector<double> before(4 * 24), after(4 * 24);
   training.segment->read_carried(states[2], before);
-  EXPECT_EQ(before, std::vector<double>(4 * 20, 0.0));
+  EXPECT_EQ(before, std::vector<double>(4 * 24, 0.0));
   training.mini_batch(0);
   training.segment->read_carried(states[2], after);
   for (const double value : after) EXPECT_NE(value, 0);
@@ -213,16 +215,16 @@ TEST(RecurrentTraining, CarriedStatesResume) {
   from_zero.mini_batch(0);  // leaves a state that must go
   write_weights(*from_zero.segment, from_zero.graph, weights);
   write_optimizer(*from_zero.segment, from_zero.graph, from_zero.plan.optimizer, without);
-  std::vector<double> hidden(4 * 20);
+  std::vector<double> hidden(4 * 24);
   from_zero.segment->read_carried(from_zero.segment->carried_states()[2], hidden);
-  EXPECT_EQ(hidden, std::vector<double>(4 * 20, 0.0));
+  EXPECT_EQ(hidden, std::vector<double>(4 * 24, 0.0));
 
   // Another mini-batch has other samples in other places.
   Training larger(char_model(true), 8, 2);
   write_optimizer(*larger.segment, larger.graph, larger.plan.optimizer, optimizer);
-  std::vector<double> eight(8 * 20);
+  std::vector<double> eight(8 * 24);
   larger.segment->read_carried(larger.segment->carried_states()[2], eight);
-  EXPECT_EQ(eight, std::vector<double>(8 * 20, 0.0));
+  EXPECT_EQ(eight, std::vector<double>(8 * 24, 0.0));
 }
 
 TEST(RecurrentTraining, FrozenLayersCarryTheirStateToo) {
