@@ -20,23 +20,34 @@ std::vector<int64_t> CutSpace::nodes_between(int64_t earlier, int64_t later) con
   return between;
 }
 
+CutSpace CutSpace::picked(const std::vector<size_t>& which) const {
+  CutSpace chosen;
+  chosen.kind = kind;
+  chosen.words = words;
+  for (const size_t cut : which) {
+    chosen.seconds.push_back(seconds[cut]);
+    chosen.parameter_bytes.push_back(parameter_bytes[cut]);
+    chosen.activation_bytes.push_back(activation_bytes[cut]);
+    chosen.nodes.push_back(nodes[cut]);
+    chosen.crossing_bytes.push_back(crossing_bytes[cut]);
+    if (!members.empty()) chosen.members.insert(chosen.members.end(), &members[cut * words], &members[cut * words] + words);
+  }
+  return chosen;
+}
+
 CutSpace CutSpace::in_order_of(const std::vector<double>& amount) const {
   std::vector<size_t> order(seconds.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return std::pair(amount[a], nodes[a]) < std::pair(amount[b], nodes[b]); });
-  CutSpace sorted;
-  sorted.kind = kind;
-  sorted.words = words;
-  for (const size_t cut : order) {
-    sorted.seconds.push_back(seconds[cut]);
-    sorted.parameter_bytes.push_back(parameter_bytes[cut]);
-    sorted.activation_bytes.push_back(activation_bytes[cut]);
-    sorted.nodes.push_back(nodes[cut]);
-    sorted.crossing_bytes.push_back(crossing_bytes[cut]);
-    if (!members.empty()) sorted.members.insert(sorted.members.end(), &members[cut * words], &members[cut * words] + words);
-  }
-  return sorted;
+  return picked(order);
+}
+
+CutSpace CutSpace::only(const std::vector<bool>& kept) const {
+  std::vector<size_t> which;
+  for (size_t cut = 0; cut < kept.size(); ++cut)
+    if (kept[cut]) which.push_back(cut);
+  return picked(which);
 }
 
 }  // namespace millrace

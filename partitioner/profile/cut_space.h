@@ -48,8 +48,13 @@ struct CutSpace {
   }
   // The same cuts by another amount that never falls from a cut to one that holds it.
   CutSpace in_order_of(const std::vector<double>& amount) const;
+  // Those cuts that are kept, in the same order; the first and the last must be.
+  CutSpace only(const std::vector<bool>& kept) const;
   // The nodes of a stage, ascending.
   std::vector<int64_t> nodes_between(int64_t earlier, int64_t later) const;
+
+ private:
+  CutSpace picked(const std::vector<size_t>& which) const;
 };
 
 }  // namespace millrace

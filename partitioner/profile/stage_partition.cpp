@@ -19,6 +19,8 @@ namespace {
 // Products of devices and cuts beyond which searches that grow faster in the devices take minutes.
 constexpr int64_t kMostReplicationWork = 100'000;
 constexpr int64_t kMostUnequalWork = 250'000;
+// And for graphs over equal devices; a chain has few cuts.
+constexpr int64_t kMostGraphWork = 1'250'000;
 
 template <typename Enumeration, size_t N>
 Enumeration from_name(std::string_view name, std::string_view what, const Enumeration (&known)[N]) {
@@ -182,12 +184,23 @@ CutSpace cuts_for(const Profile& profile, const StageTask& task) {
     most = kMostReplicationWork / task.devices;
   else if (!task.exactly && (differ(task.speeds) || differ(task.link_gbps)))
     most = kMostUnequalWork / task.devices;
+  const int64_t most_of_graph = std::min({task.most_cuts, most, kMostGraphWork / task.devices});
   if (!profile.is_chain())
-    if (std::optional<CutSpace> cuts = antichain_cuts(profile, std::min(task.most_cuts, most))) return *std::move(cuts);
+    if (std::optional<CutSpace> cuts = antichain_cuts(profile, most_of_graph)) return *std::move(cuts);
   if (profile.size() > most)
     fail(ErrorCode::kUsage, "{} over {} devices is searched for up to {} nodes, and {} has {}; merge nodes, or take fewer devices",
          task.replicate ? "replication" : "every number of unequal devices", task.devices, most, profile.origin, profile.size());
   return linear_cuts(profile);
+}
+
+// Without the cuts whose transfers alone take longer than an answer that is known, on whatever link.
+CutSpace without_thick_cuts(const CutSpace& cuts, const StageTask& task, double known) {
+  if (task.objective == StageObjective::kCompute) return cuts;
+  const double bytes_per_second = *std::max_element(task.link_gbps.begin(), task.link_gbps.end()) * 1e9 / 8;
+  std::vector<bool> kept(static_cast<size_t>(cuts.size()));
+  for (size_t cut = 0; cut < kept.size(); ++cut) kept[cut] = 2 * cuts.crossing_bytes[cut] / bytes_per_second <= known * (1 + 1e-9);
+  kept.front() = kept.back() = true;
+  return cuts.only(kept);
 }
 
 }  // namespace
@@ -242,7 +255,8 @@ StagePartition partition_stages(const Profile& profile, const StageTask& task) {
     const CutSpace order = linear_cuts(profile);  // a subset of the cuts, quick to search: what takes longer need not be looked at
     if (const auto answer = StageSearch(order, asked).fastest()) known = answer->seconds;
   }
-  StageSearch search(cuts, asked);
+  const CutSpace worthwhile = cuts.kind == CutKind::kAntichains && std::isfinite(known) ? without_thick_cuts(cuts, asked, known) : cuts;
+  StageSearch search(worthwhile, asked);
   const std::optional<StageAnswer> answer = search.fastest(known);
   if (!answer) {
     plan.reason = why_not(profile, asked, cuts);
@@ -251,7 +265,7 @@ StagePartition partition_stages(const Profile& profile, const StageTask& task) {
   plan.feasible = true;
   int64_t remaining = answer->devices;
   for (const StageCut& cut : answer->stages) {
-    plan.stages.push_back(described(profile, asked, cuts, search, cut, remaining, answer->devices));
+    plan.stages.push_back(described(profile, asked, worthwhile, search, cut, remaining, answer->devices));
     plan.max_stage_seconds = std::max(plan.max_stage_seconds, plan.stages.back().seconds);
     remaining -= cut.replicas;
   }

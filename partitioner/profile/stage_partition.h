@@ -18,7 +18,8 @@
 // (linearise.h): StagePartition::cuts says which, and lower_bound_seconds then bounds what other orders could reach.
 // Complexity, for D devices and C cuts: O(D C^2) time, in practice nearer C^2, as no stage longer than the best answer so far
 // is looked at; D times that for `exactly = false` with unequal devices or links; O(D^2 C^2) with replication. O(D C) memory.
-// So that no search takes longer than about half a minute, those two linearise sooner and refuse profiles that are too long.
+// So that no search takes longer than about half a minute, those two, and graphs over more than 60 devices, are linearised
+// sooner, and the former refuse profiles that are too long even then.
 // Pure: the same task gives the same answer. Limits: kMostStageDevices devices; speeds and links within the bounds below;
 // replicas are of equal devices and links. A stage is never empty.
 #pragma once
