@@ -22,25 +22,79 @@ PackedMatrix::PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int6
   buffer_ = Buffer(static_cast<size_t>(panels() * depth_ * lanes_) * sizeof(float));
 }
 
-void PackedMatrix::pack(const float* source, int64_t column_stride, int64_t depth_stride, PanelRange panels) {
-  constexpr int64_t kTogether = 16;  // what is read across columns stays in the cache until it is all used
-  for (int64_t p = panels.begin; p < panels.end; ++p) {
-    const float* const from = source + panel(p).source * column_stride;
-    float* const to = reinterpret_cast<float*>(buffer_.data()) + p * depth_ * lanes_;
-    for (int64_t first = 0; first < depth_; first += kTogether) {
-      const int64_t end = std::min(first + kTogether, depth_);
-      for (int64_t column = 0; column < panel(p).width; ++column)
-        for (int64_t k = first; k < end; ++k) to[k * lanes_ + column] = from[column * column_stride + k * depth_stride];
-    }
-  }
-}
-
 namespace {
 
 template <int kVector>
 struct VectorOf {
   typedef float Type __attribute__((vector_size(kVector * sizeof(float))));
+  typedef int32_t Mask __attribute__((vector_size(kVector * sizeof(float))));
 };
+
+// Swaps the squares of `kSide` lanes off the diagonal, then larger ones.
+template <int kVector, int kSide, typename Vector, typename Mask>
+inline void swap_squares(Vector* rows) {
+  if constexpr (kSide < kVector) {
+    Mask upper, lower;  // lanes of the first row, then those of the second
+    for (int lane = 0; lane < kVector; ++lane) {
+      upper[lane] = (lane & kSide) != 0 ? kVector + lane - kSide : lane;
+      lower[lane] = (lane & kSide) != 0 ? kVector + lane : lane + kSide;
+    }
+    for (int row = 0; row < kVector; ++row) {
+      if ((row & kSide) != 0) continue;
+      const Vector a = rows[row], b = rows[row + kSide];
+      rows[row] = __builtin_shuffle(a, b, upper);
+      rows[row + kSide] = __builtin_shuffle(a, b, lower);
+    }
+    swap_squares<kVector, 2 * kSide, Vector, Mask>(rows);
+  }
+}
+
+// Rows become columns: to[column * kVector + row] = from[row * stride + column].
+template <int kVector>
+inline void transpose_square(const float* from, int64_t stride, float* to) {
+  using Vector = typename VectorOf<kVector>::Type;
+  std::array<Vector, static_cast<size_t>(kVector)> rows;
+  for (int row = 0; row < kVector; ++row) std::memcpy(rows.data() + row, from + row * stride, sizeof(Vector));
+  swap_squares<kVector, 1, Vector, typename VectorOf<kVector>::Mask>(rows.data());
+  std::memcpy(to, rows.data(), sizeof rows);
+}
+
+struct PanelSource {
+  const float* from;  // of the panel's first column
+  int64_t column_stride, depth_stride, width, depth;
+};
+
+template <int kVector>
+inline void pack_panel(const PanelSource& source, float* to) {
+  int64_t k = 0;
+  if (source.width == kVector && source.depth_stride == 1)
+    for (; k + kVector <= source.depth; k += kVector) transpose_square<kVector>(source.from + k, source.column_stride, to + k * kVector);
+  if (source.width == kVector && source.column_stride == 1)
+    for (; k < source.depth; ++k) std::memcpy(to + k * kVector, source.from + k * source.depth_stride, kVector * sizeof(float));
+  for (; k < source.depth; ++k)
+    for (int64_t column = 0; column < source.width; ++column)
+      to[k * kVector + column] = source.from[column * source.column_stride + k * source.depth_stride];
+}
+
+MILLRACE_VECTOR_CLONES
+void pack_wide(const PanelSource& source, float* to) { pack_panel<16>(source, to); }
+MILLRACE_VECTOR_CLONES
+void pack_narrow(const PanelSource& source, float* to) { pack_panel<8>(source, to); }
+
+}  // namespace
+
+void PackedMatrix::pack(const float* source, int64_t column_stride, int64_t depth_stride, PanelRange panels) {
+  for (int64_t p = panels.begin; p < panels.end; ++p) {
+    const PanelSource columns{source + panel(p).source * column_stride, column_stride, depth_stride, panel(p).width, depth_};
+    float* const to = reinterpret_cast<float*>(buffer_.data()) + p * depth_ * lanes_;
+    if (lanes_ == 16)
+      pack_wide(columns, to);
+    else
+      pack_narrow(columns, to);
+  }
+}
+
+namespace {
 
 struct Product {
   ConstRows a;
