@@ -71,12 +71,15 @@ Cluster cluster_from_shorthand(std::string_view shorthand, const Catalogue& cata
   const Cluster written = parse_cluster_shorthand(shorthand);
   std::vector<const CatalogueDevice*> devices;
   std::string spelled;  // with the catalogue's names, so that devices are called after those
+  size_t run = 0;       // devices of the kind at the end of `spelled`
   for (size_t i = 0; i < written.devices.size(); ++i) {
     const std::string& name = written.devices[i].device;
     const bool again = i > 0 && name == written.devices[i - 1].device;
     devices.push_back(again ? devices.back() : &device_named(name, written, catalogue));
-    if (i > 0) spelled += '+';
-    spelled += short_name_of(*devices.back(), name);
+    ++run;
+    if (i + 1 < written.devices.size() && written.devices[i + 1].device == name) continue;
+    spelled += fmt::format("{}{}x{}", spelled.empty() ? "" : "+", short_name_of(*devices.back(), name), run);
+    run = 0;
   }
   Cluster cluster = parse_cluster_shorthand(spelled);
   cluster.name = written.name;

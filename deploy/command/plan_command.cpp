@@ -53,6 +53,7 @@ struct PlanFlags {
   bool explain = false, allow_empty = false, fc_barrier = false, exactly = false, json = false;
   ProfilePlanFlags profile;
   std::vector<std::string> given;  // names of the options on the command line
+  std::string command;             // as it was typed, near enough to type it again
 };
 
 int64_t integer_of(std::string_view text, std::string_view flag, std::string_view whole) {
@@ -153,12 +154,11 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   return options;
 }
 
-ReportContext report_context(const PlanFlags& flags, const std::vector<std::string>& explanation, double solve_seconds,
-                             const std::string& command) {
+ReportContext report_context(const PlanFlags& flags, const std::vector<std::string>& explanation, double solve_seconds) {
   ReportContext context;
   context.explanation = explanation;
   context.solve_seconds = solve_seconds;
-  context.command = command;
+  context.command = flags.command;
   context.epoch_images = flags.epoch_images;
   return context;
 }
@@ -208,9 +208,7 @@ int plan_model(const PlanFlags& flags) {
     log::info("plan written to {}", flags.out);
   }
   if (!flags.report.empty()) {
-    const std::string command = fmt::format("millrace plan --model {} --cluster {} --report {}", model_name, cluster_name, flags.report);
-    write_plan_report(flags.report, *outcome.plan, graph, outcome.summary,
-                      report_context(flags, explanation, outcome.solve_seconds, command));
+    write_plan_report(flags.report, *outcome.plan, graph, outcome.summary, report_context(flags, explanation, outcome.solve_seconds));
     log::info("report written to {}/index.html", flags.report);
   }
   return 0;
@@ -241,9 +239,7 @@ int show_plan(const PlanFlags& flags) {
   } else {
     fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
   }
-  if (!flags.report.empty())
-    write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary,
-                      report_context(flags, {}, 0, fmt::format("millrace plan --show {} --report {}", flags.show, flags.report)));
+  if (!flags.report.empty()) write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, {}, 0));
   return 0;
 }
 
@@ -286,7 +282,21 @@ int run(const PlanFlags& flags) {
   return plan_model(flags);
 }
 
-void add_profile_options(CLI::App& group, PlanFlags& flags) {
+// Options under a heading of the help.
+struct Section {
+  CLI::App& command;
+  std::string heading;
+
+  template <typename T>
+  CLI::Option* add_option(const char* name, T& value, const char* help) const {
+    return command.add_option(name, value, help)->group(heading);
+  }
+  CLI::Option* add_flag(const char* name, bool& value, const char* help) const {
+    return command.add_flag(name, value, help)->group(heading);
+  }
+};
+
+void add_profile_options(const Section& group, PlanFlags& flags) {
   ProfilePlanFlags& profile = flags.profile;
   not_empty(group.add_option("--profile", profile.profile, "PipeDream's graph.txt, or a CSV as millrace profile writes it"));
   whole(group.add_option("--devices", profile.devices, "stages to cut it into"), 1);
@@ -306,43 +316,51 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("plan", "cut a model into segments for a ring of devices, or say why it does not fit");
   command->footer(kExamples);
 
-  CLI::Option_group* what = command->add_option_group("What to plan");
-  not_empty(what->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
-  not_empty(what->add_option("--cluster", flags->cluster, "devices (millrace devices): vc709x15, u280x8+h200x2, or a .textproto"));
-  not_empty(what->add_option("--job", flags->job_file, "job.textproto with model, cluster, batches, pins and cuts; flags override it"));
-  not_empty(what->add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
-  what->add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
+  const Section what{*command, "What to plan"};
+  not_empty(what.add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
+  not_empty(what.add_option("--cluster", flags->cluster, "devices (millrace devices): vc709x15, u280x8+h200x2, or a .textproto"));
+  not_empty(what.add_option("--job", flags->job_file, "job.textproto with model, cluster, batches, pins and cuts; flags override it"));
+  not_empty(what.add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
+  what.add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
 
-  CLI::Option_group* training = command->add_option_group("How it will train");
-  training->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
-  whole(training->add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
-  whole(training->add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
-  training->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
-  whole(training->add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
+  const Section training{*command, "How it will train"};
+  training.add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
+  whole(training.add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(training.add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
 
-  CLI::Option_group* ring = command->add_option_group("The ring");
-  real(ring->add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
-  real(ring->add_option("--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"), Least::kAboveZero);
-  ring->add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
-  ring->add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
-  ring->add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
-  ring->add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
-  ring->add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+  const Section ring{*command, "The ring"};
+  real(ring.add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
+  real(ring.add_option("--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"), Least::kAboveZero);
+  ring.add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
+  ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
+  ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
+  ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
+  ring.add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
 
-  CLI::Option_group* output = command->add_option_group("Output");
-  output->add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");
-  real(output->add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
-  not_empty(output->add_option("--out", flags->out, "write the plan here, for train, simulate and rtl"));
-  not_empty(output->add_option("--report", flags->report, "write an HTML page into this folder"));
-  not_empty(output->add_option("--show", flags->show, "print a plan that was written before"));
-  output->add_option("--compare", flags->compare, "two plans: say how they differ")->expected(2);
-  output->add_flag("--json", flags->json, "JSON on standard output");
+  const Section output{*command, "Output"};
+  output.add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");
+  real(output.add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  not_empty(output.add_option("--out", flags->out, "write the plan here, for train, simulate and rtl"));
+  not_empty(output.add_option("--report", flags->report, "write an HTML page into this folder"));
+  not_empty(output.add_option("--show", flags->show, "print a plan that was written before"));
+  output.add_option("--compare", flags->compare, "two plans: say how they differ")->expected(2);
+  output.add_flag("--json", flags->json, "JSON on standard output");
 
-  CLI::Option_group* profile = command->add_option_group("From measured times");
-  add_profile_options(*profile, *flags);
+  const Section profile{*command, "From measured times"};
+  add_profile_options(profile, *flags);
 
   command->callback([command, flags, &invocation] {
-    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
+    flags->command = "millrace plan";
+    for (const CLI::Option* option : command->parse_order()) {
+      const std::string name = option->get_name();
+      if (std::find(flags->given.begin(), flags->given.end(), name) != flags->given.end()) continue;
+      flags->given.push_back(name);
+      if (option->get_expected_max() == 0) flags->command += " " + name;
+      for (const std::string& value : option->get_expected_max() == 0 ? std::vector<std::string>{} : option->results())
+        flags->command += fmt::format(" {} {}", name, value);
+    }
     invocation.json = flags->json;
     invocation.run = [flags] { return run(*flags); };
   });

@@ -111,7 +111,9 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     const DeviceFigures& device = summary.devices[d];
     std::vector<std::string> row{fmt::format("{}", d), device.device, segment_text(device), duration(device.seconds_per_image),
                                  percent(device.idle_fraction)};
-    const auto used = [](double amount, double capacity) { return capacity > 0 ? percent(amount / capacity) : std::string("-"); };
+    const auto used = [](double amount, double capacity) {
+      return capacity > 0 && amount > 0 ? percent(amount / capacity) : std::string("-");
+    };
     if (fpga)
       row.insert(row.end(),
                  {used(device.dsp, device.dsp_capacity), used(device.lut, device.lut_capacity), used(device.ff, device.ff_capacity)});

@@ -74,6 +74,26 @@ Arithmetic arithmetic_of(const CatalogueDevice& device, std::optional<int64_t> b
   return {ElementType::kFloat16, ElementType::kFloat16};
 }
 
+std::vector<int64_t> counts_of(const StudyFlags& flags) {
+  try {
+    return parse_counts(flags.count);
+  } catch (const Error& error) {
+    throw error.within("--count");
+  }
+}
+
+void set_budget(LinkEntry& link, const StudyFlags& flags) {
+  constexpr double kLeastGbps = 1e-6;
+  constexpr double kMostGbps = 1e6;
+  const auto check = [](std::string_view name, double gbps) {
+    if (gbps < kLeastGbps || gbps > kMostGbps)
+      fail(ErrorCode::kUsage, "{} {:g}: links have from {:g} to {:g} Gb/s", name, gbps, kLeastGbps, kMostGbps);
+    return gbps;
+  };
+  if (flags.link_gbps) link.forward_gbps = link.backward_gbps = check("--link-gbps", *flags.link_gbps);
+  if (flags.link_gbps_both) link.forward_gbps = link.backward_gbps = link.shared_gbps = check("--link-gbps-both", *flags.link_gbps_both);
+}
+
 PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
   PlanOptions options;
   options.strategy = strategy_from(flags.strategy);
@@ -87,7 +107,6 @@ PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
 }
 
 void write_all(const std::string& folder, const std::vector<std::pair<const char*, std::string>>& files) {
-  make_folders(folder);
   for (const auto& [name, content] : files) write_atomically(std::filesystem::path(folder) / name, content);
   log::info("written to {}", folder);
 }
@@ -107,14 +126,14 @@ int sweep(const StudyFlags& flags) {
   task.device = pair.devices.front().device;
   task.model = models.of_devices.front();
   task.link = pair.links.front();
-  if (flags.link_gbps) task.link.forward_gbps = task.link.backward_gbps = *flags.link_gbps;
-  if (flags.link_gbps_both) task.link.forward_gbps = task.link.backward_gbps = task.link.shared_gbps = *flags.link_gbps_both;
+  set_budget(task.link, flags);
   task.options = options_of(flags, *task.model);
   task.options.arithmetic = arithmetic;
-  task.counts = parse_counts(flags.count);
+  task.counts = counts_of(flags);
   task.epoch_images = flags.epoch_images;
   task.threads = flags.threads;
 
+  if (!flags.out.empty()) make_folders(flags.out);  // before the work, so that a wrong path is told at once
   Study study;
   {
     StudyBar bar("planning rings");
@@ -146,6 +165,7 @@ int reproduce(const StudyFlags& flags) {
   const CostModels models_16 = models_for(one, catalogue, {ElementType::kFixed16, ElementType::kFixed16});
   const CostModels models_32 = models_for(one, catalogue, {ElementType::kFloat32, ElementType::kFloat32});
   const FpdeepBoards boards{.bits_16 = models_16.of_devices.front(), .bits_32 = models_32.of_devices.front(), .board = board};
+  if (!flags.out.empty()) make_folders(flags.out);
   std::vector<PaperRow> rows;
   {
     StudyBar bar("planning FPDeep's rings");
@@ -170,37 +190,43 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("study", "rings by number of devices: throughput, links, memory; a paper's figures");
   command->footer(kExamples);
 
-  CLI::Option_group* what = command->add_option_group("What to study");
-  not_empty(what->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
-  not_empty(what->add_option("--device", flags->device, "one of millrace devices"));
-  what->add_option("--count", flags->count, "numbers of devices: FROM:TO:STEP, or a list with commas [5:100:5]");
-  what->add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
-  not_empty(what->add_option("--paper", flags->paper, "a paper's own rings and figures instead: fpdeep"));
-  not_empty(what->add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
+  const auto option = [&](const char* heading, const char* name, auto& value, const char* help) {
+    return command->add_option(name, value, help)->group(heading);
+  };
+  const auto flag = [&](const char* heading, const char* name, bool& value, const char* help) {
+    command->add_flag(name, value, help)->group(heading);
+  };
+  constexpr const char* kWhat = "What to study";
+  not_empty(option(kWhat, "--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
+  not_empty(option(kWhat, "--device", flags->device, "one of millrace devices"));
+  option(kWhat, "--count", flags->count, "numbers of devices: FROM:TO:STEP, or a list with commas [5:100:5]");
+  option(kWhat, "--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
+  not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep"));
+  not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
 
-  CLI::Option_group* training = command->add_option_group("How it will train");
-  training->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
-  whole(training->add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
-  whole(training->add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
-  training->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
-  whole(training->add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 on FPGAs, else 32]"), 1);
-  training->add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+  constexpr const char* kTraining = "How it will train";
+  option(kTraining, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
+  whole(option(kTraining, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(option(kTraining, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  option(kTraining, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  whole(option(kTraining, "--bits", flags->bits, "width of elements, 16 or 32 [16 on FPGAs, else 32]"), 1);
+  flag(kTraining, "--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
 
-  CLI::Option_group* links = command->add_option_group("Links");
-  CLI::Option* each = links->add_option("--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]");
-  CLI::Option* both = links->add_option("--link-gbps-both", flags->link_gbps_both, "of every link, both directions together");
+  constexpr const char* kLinks = "Links";
+  CLI::Option* each = option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]");
+  CLI::Option* both = option(kLinks, "--link-gbps-both", flags->link_gbps_both, "of every link, both directions together");
   real(each, Least::kAboveZero);
   real(both, Least::kAboveZero);
   each->excludes(both);
 
-  CLI::Option_group* output = command->add_option_group("Output");
-  real(output->add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
-  whole(output->add_option("--threads", flags->threads, "rings planned at once [as many as the machine runs, 8 at most]"), 1, 1024);
-  not_empty(output->add_option("--out", flags->out, "write points.csv, study.json and index.html into this folder"));
-  output->add_flag("--json", flags->json, "JSON on standard output");
+  constexpr const char* kOutput = "Output";
+  real(option(kOutput, "--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  whole(option(kOutput, "--threads", flags->threads, "rings planned at once [as many as the machine runs, 8 at most]"), 1, 1024);
+  not_empty(option(kOutput, "--out", flags->out, "write points.csv, study.json and index.html into this folder"));
+  flag(kOutput, "--json", flags->json, "JSON on standard output");
 
   command->callback([command, flags, &invocation] {
-    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
+    for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] { return flags->paper.empty() ? sweep(*flags) : reproduce(*flags); };
   });

@@ -133,7 +133,7 @@ HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double pe
       const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
       ShardQuestion question = segments_.question(d, g, end, period, blocks);
       question.off_chip = off_chip;
-      const ShardDemand demand = model.demand_of(question);
+      const ShardDemand demand = segments_.demand_of(d, question);
       device.fixed += demand.amounts[model.parameter_memory()];
       if (demand.parameters <= 0) continue;
       HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
@@ -194,7 +194,7 @@ std::optional<RingSolution> RingSolver::solution_at(const Periods& periods, cons
   return solution;
 }
 
-RingSolution RingSolver::solve() const {
+RingSolution RingSolver::solve(Effort effort) const {
   const bool never = task_->options.balance == Balance::kNever;
   const Storage at_home{.parameters = true};
   const Storage anywhere{.parameters = never};
@@ -209,7 +209,7 @@ RingSolution RingSolver::solve() const {
     if (found && (!best.feasible || found->period < best.period)) best = std::move(*found);
   };
   const double period = bracket->feasible;
-  const auto settled = [&] { return best.feasible && best.period <= period * (1 + 1e-9); };
+  const auto settled = [&] { return best.feasible && (effort == Effort::kQuick || best.period <= period * (1 + 1e-9)); };
   const double compute = least_compute_period(period, anywhere);
   // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.
   if (!never && task_->options.balance == Balance::kAuto) {
@@ -221,12 +221,18 @@ RingSolution RingSolver::solve() const {
   if (!settled()) {
     const std::optional<Bracket> home_bracket = least_period(at_home);
     if (home_bracket) consider({least_compute_period(home_bracket->feasible, at_home), home_bracket->feasible}, at_home);
+    // Between the two: cuts that overfill a memory by no more than a share, for the homes to even out.
+    for (const double share : {1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0}) {
+      const Storage some_away{.parameters = true, .share = share};
+      const std::optional<Bracket> between = least_period(some_away);
+      if (between && (!best.feasible || between->feasible < best.period)) consider({between->feasible, between->feasible}, some_away);
+    }
     const double limit = best.feasible ? best.period : 16 * period;
     constexpr int kTries = 12;
     for (int i = 1; i <= kTries; ++i) {
       const double slower = period * std::pow(limit / period, static_cast<double>(i) / (kTries + 1));
-      consider({slower, slower}, anywhere);
       if (best.feasible && best.period <= slower) break;
+      consider({slower, slower}, anywhere);
     }
   }
   if (!best.feasible) {
@@ -261,20 +267,20 @@ Shortage RingSolver::shortage() const {
     return shortage;
   }
   shortage.kind = Shortage::Kind::kOneDeviceTooSmall;
-  shortage.device = segments_.devices() - 1;
   position = 0;
+  int64_t begin = 0;
   for (int64_t d = 0; d < segments_.devices(); ++d) {
-    const int64_t reached = segments_.reach(d, position, kLongestPeriod, storage);
-    if (reached == position) {
-      shortage.device = d;
-      break;
-    }
-    position = reached;
+    begin = position;
+    position = segments_.reach(d, begin, kLongestPeriod, storage);
+    shortage.device = d;
+    if (position == begin) break;
   }
-  const int64_t group = chain_.group_at(std::min(position, chain_.end() - 1));
+  // A device that cannot take a single part more, or the last one, which cannot take the rest.
+  const bool stuck = position == begin;
+  const int64_t group = chain_.group_at(position);
   shortage.layer = chain_.head_of(group).layer.name;
-  const int64_t from = std::min(position, chain_.begin_of(group));
-  const Overrun overrun = segments_.overrun(shortage.device, from, chain_.end(), kLongestPeriod, storage);
+  shortage.one_part = stuck;
+  const Overrun overrun = segments_.overrun(shortage.device, begin, stuck ? begin + 1 : chain_.end(), kLongestPeriod, storage);
   shortage.resource = overrun.resource;
   shortage.missing = overrun.missing;
   return shortage;

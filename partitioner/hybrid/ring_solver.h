@@ -9,7 +9,7 @@
 //   2. with links held to T, the least period of the devices, so that a plan limited by a link is still balanced
 //   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
 // When 3 fails, cuts and homes have to be found together: the least period with every parameter at home (exact again),
-// and several periods between the two are tried; the gap to the bound is part of the answer.
+// with memories overfilled by several shares, and periods between are tried; the gap to the bound is part of the answer.
 // Borrows the task. Immutable, thread safe.
 #pragma once
 
@@ -35,6 +35,7 @@ struct Shortage {
   std::string layer;
   std::string resource;
   double missing = 0;
+  bool one_part = false;  // the device cannot even take the smallest part of `layer`
 };
 
 struct RingSolution {
@@ -47,6 +48,11 @@ struct RingSolution {
   Homes homes;
 };
 
+enum class Effort {
+  kThorough,
+  kQuick,  // whether there is a plan; not the best of those where cuts and homes depend on each other
+};
+
 class RingSolver {
  public:
   // Fails with kUsage on orders (pins, cuts, batches) that make no sense for the model or the ring.
@@ -54,7 +60,7 @@ class RingSolver {
   RingSolver(const RingSolver&) = delete;
   RingSolver& operator=(const RingSolver&) = delete;
 
-  RingSolution solve() const;
+  RingSolution solve(Effort effort = Effort::kThorough) const;
 
   const Chain& chain() const { return chain_; }
   const SegmentLoads& segments() const { return segments_; }

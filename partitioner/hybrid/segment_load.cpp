@@ -42,7 +42,16 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
 
 ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const {
   const BlockList blocks = chain_->blocks(group, from, to);
-  return model(device).demand_of(question(device, group, to, period, blocks));
+  return demand_of(device, question(device, group, to, period, blocks));
+}
+
+ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
+  ShardDemand demand = model(device).demand_of(question);
+  const Operation& operation = question.node->layer.operation;
+  if (std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation)) return demand;
+  demand.amounts[model(device).parameter_memory()] += demand.parameters;
+  demand.parameters = 0;
+  return demand;
 }
 
 bool SegmentLoads::within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const {

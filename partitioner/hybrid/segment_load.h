@@ -49,6 +49,8 @@ class SegmentLoads {
 
   // The question about blocks of one group that end at position `to`.
   ShardQuestion question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
+  // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
+  ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // Whether a stretch has a layer that keeps its weights off chip: then all of the device's weights do. The search does
   // not know that a stretch will get one, and counts the weights of the others on chip.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;

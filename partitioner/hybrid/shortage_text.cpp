@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 // Rings of more devices than this are not searched for the smallest that would do.
-constexpr int64_t kLargestRing = 4096;
+constexpr int64_t kLargestRing = 512;
 
 // The same task on a ring of `count` of its first device; nothing when the ring is not uniform.
 std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
@@ -26,7 +26,7 @@ std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
 
 bool feasible(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
-  return RingSolver(task, micro_batch).solve().feasible;
+  return RingSolver(task, micro_batch).solve(Effort::kQuick).feasible;
 }
 
 // Doubles until it works, then halves the distance: rings between two that work are taken to work.
@@ -36,8 +36,8 @@ int64_t smallest_count(const PlanTask& task) {
   int64_t high = low;
   do {
     low = high;
-    high = 2 * high;
-    if (high > kLargestRing) return 0;
+    if (high >= kLargestRing) return 0;
+    high = std::min(2 * high, kLargestRing);
   } while (!feasible(*resized(task, high)));
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
@@ -80,19 +80,26 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
       return reason;
     case Shortage::Kind::kOrders:
       reason.text = task.options.pins.empty() && task.options.cuts.empty()
-                        ? fmt::format("no cuts give every one of {} devices a part that its channel granularity allows", devices)
+                        ? fmt::format(
+                              "no cuts give each of {} devices a part: some layers stay whole, others are cut at multiples of the "
+                              "devices' channel granularity only; use a smaller ring, or let devices stay empty",
+                              devices)
                         : "the pins and cuts given leave some device without work, or with more than it can hold; drop or move one";
       return reason;
     case Shortage::Kind::kOneDeviceTooSmall:
-      reason.text = fmt::format("{} lacks {} for layer \"{}\" and what follows", device_text(task, shortage.device),
-                                amount_text(shortage.resource, shortage.missing), shortage.layer);
+      reason.text = shortage.one_part
+                        ? fmt::format("{} lacks {} for the smallest part of layer \"{}\", with what runs after it",
+                                      device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing), shortage.layer)
+                        : fmt::format("{} lacks {} for what is left from layer \"{}\" on", device_text(task, shortage.device),
+                                      amount_text(shortage.resource, shortage.missing), shortage.layer);
       break;
     case Shortage::Kind::kTogetherTooSmall:
       reason.text = fmt::format("{} lacks {} for parameters and activations, and no device upstream has room",
                                 device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing));
       break;
   }
-  reason.smallest_count = smallest_count(task);
+  // A part that is too large for one such device is too large for any number of them.
+  if (!shortage.one_part) reason.smallest_count = smallest_count(task);
   if (reason.smallest_count > 0) reason.text += fmt::format("; {} {} would do", reason.smallest_count, task.cluster.devices.front().device);
   return reason;
 }
