@@ -100,7 +100,13 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
   }
   // A part that is too large for one such device is too large for any number of them.
   if (!shortage.one_part) reason.smallest_count = smallest_count(task);
-  if (reason.smallest_count > 0) reason.text += fmt::format("; {} {} would do", reason.smallest_count, task.cluster.devices.front().device);
+  const std::string& kind = task.cluster.devices.front().device;
+  if (reason.smallest_count > 0) {
+    reason.text += fmt::format("; {} {} would do", reason.smallest_count, kind);
+  } else if (resized(task, devices)) {
+    reason.text += shortage.one_part ? fmt::format("; more {} would not help", kind)
+                                     : fmt::format("; no number of {} up to {} would do", kind, kLargestRing);
+  }
   return reason;
 }
 
