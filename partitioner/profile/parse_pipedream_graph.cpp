@@ -66,9 +66,8 @@ double bytes_from(const LineReader& lines, std::string_view text, std::string_vi
 }
 
 std::string_view checked_name(const LineReader& lines, std::string_view text) {
-  const std::string_view name = trimmed(text);
-  if (name.empty()) fail(ErrorCode::kMalformed, "{}: the node's name is empty in {}", lines.where(), in_quotes(lines.line()));
-  if (name.find_first_of(" \t") != std::string_view::npos)
+  const std::string_view name = lines.name(text);
+  if (name.find(' ') != std::string_view::npos)
     fail(ErrorCode::kMalformed, "{}: {} is no node's name: it has a blank in it", lines.where(), in_quotes(name));
   return name;
 }

@@ -76,8 +76,7 @@ Profile parse_profile_csv(std::string_view text, std::string_view origin) {
     if (profile.nodes.size() == kMostProfileNodes)
       fail(ErrorCode::kMalformed, "{}: more than {} nodes; merge some of them", lines.where(), kMostProfileNodes);
     ProfileNode node;
-    node.name = trimmed(fields[0]);
-    if (node.name.empty()) fail(ErrorCode::kMalformed, "{}: the name is empty", lines.where());
+    node.name = lines.name(fields[0]);
     if (!names.insert(node.name).second) fail(ErrorCode::kMalformed, "{}: the name {} is given twice", lines.where(), in_quotes(node.name));
     node.forward_seconds = lines.number(fields[1], "fwd_us", kMostNodeSeconds * 1e6) / 1e6;
     node.backward_seconds = lines.number(fields[2], "bwd_us", kMostNodeSeconds * 1e6) / 1e6;

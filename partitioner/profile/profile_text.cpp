@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr size_t kShown = 60;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 
 // The run of digits at `at` without leading zeros; `at` moves behind it.
 std::string_view digits_at(std::string_view text, size_t& at) {
@@ -63,13 +65,20 @@ double LineReader::whole_number(std::string_view text, std::string_view field, d
   return value;
 }
 
+std::string_view LineReader::name(std::string_view text) const {
+  const std::string_view found = trimmed(text);
+  if (found.empty()) fail(ErrorCode::kMalformed, "{}: the name is empty in {}", where(), in_quotes(line_));
+  if (std::any_of(found.begin(), found.end(), is_control))
+    fail(ErrorCode::kMalformed, "{}: the name {} has a control character in it", where(), in_quotes(found));
+  return found;
+}
+
 std::string LineReader::where() const { return where(number_); }
 std::string LineReader::where(int64_t line) const { return fmt::format("{}:{}", origin_, line); }
 
 std::string in_quotes(std::string_view text) {
   std::string shown(text.substr(0, kShown));
-  for (char& c : shown)
-    if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) == 0x7f) c = '?';
+  std::replace_if(shown.begin(), shown.end(), is_control, '?');
   return fmt::format("\"{}{}\"", shown, text.size() > kShown ? "..." : "");
 }
 

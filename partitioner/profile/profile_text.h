@@ -28,6 +28,8 @@ class LineReader {
   double number(std::string_view text, std::string_view field, double most) const;
   // The same, and without a fraction.
   double whole_number(std::string_view text, std::string_view field, double most) const;
+  // A name without blanks around it; fails when it is empty or no terminal should be sent it.
+  std::string_view name(std::string_view text) const;
   // "chain.csv:12"
   std::string where() const;
   std::string where(int64_t line) const;

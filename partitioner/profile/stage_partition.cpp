@@ -47,7 +47,7 @@ void check(const StageTask& task) {
     fail(ErrorCode::kUsage, "{} devices, expected 1 to {}", task.devices, kMostStageDevices);
   const auto devices = static_cast<size_t>(task.devices);
   check_values(task.link_gbps, "the bandwidth in Gb/s of link", kLeastLinkGbps, kMostLinkGbps);
-  if (task.link_gbps.size() != 1 && task.link_gbps.size() + 1 != devices)
+  if (task.link_gbps.empty() || (task.link_gbps.size() != 1 && task.link_gbps.size() + 1 != devices))
     fail(ErrorCode::kUsage, "{} link bandwidths for {} devices, expected 1 or {}", task.link_gbps.size(), devices, devices - 1);
   check_values(task.speeds, "the speed of device", kLeastSpeed, kMostSpeed);
   if (!task.speeds.empty() && task.speeds.size() != devices)
@@ -87,7 +87,7 @@ Stage described(const Profile& profile, const StageTask& task, const CutSpace& c
     stage.out_bytes = cuts.crossing_bytes[static_cast<size_t>(cut.end)];
     stage.out_seconds = 2 * stage.out_bytes / bytes_per_second(stage.device + stage.replicas - 1);
   }
-  stage.synchronise_seconds = synchronise_seconds(stage.parameter_bytes, stage.replicas, bytes_per_second(stage.device));
+  stage.synchronise_seconds = synchronise_seconds(stage.parameter_bytes, stage.replicas, bytes_per_second(0));  // links are equal then
   const double work = std::max(stage.compute_seconds, stage.synchronise_seconds);
   const double transfers = stage.in_seconds + stage.out_seconds;
   stage.seconds = work;

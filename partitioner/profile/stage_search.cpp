@@ -87,7 +87,9 @@ void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t
   const bool memory_alone = aim == Aim::kMemoryAlone;
   const std::vector<double>& amount = memory_alone ? memory_key_ : cuts_.seconds;
   const double speed = memory_alone || task_.speeds.empty() ? 1 : task_.speeds[static_cast<size_t>(used - remaining)];
-  for (int64_t begin = 0; begin < cuts_.last(); ++begin) {
+  // On the first device, nothing may be left before.
+  const int64_t begins = remaining == used ? 1 : cuts_.last();
+  for (int64_t begin = 0; begin < begins; ++begin) {
     double best = kInfinity;
     Choice choice;
     for (int64_t replicas = 1; replicas <= std::min(remaining, most_replicas_); ++replicas) {
@@ -196,7 +198,7 @@ int64_t StageSearch::smallest_count(int64_t most) {
   Tables tables;
   start(tables);
   for (int64_t count = 1; count <= most; ++count) {
-    add_row(tables, Aim::kMemoryAlone, {kInfinity, task_.memory_bytes}, count);
+    add_row(tables, Aim::kMemoryAlone, {kInfinity, task_.memory_bytes}, most + 1);
     if (tables.best.back()[0] <= task_.memory_bytes) return count;
   }
   return 0;

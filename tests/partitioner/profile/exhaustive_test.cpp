@@ -65,7 +65,6 @@ class Everything {
   void extend(uint64_t set, int64_t used, double seconds, double memory, double traffic) {
     const uint64_t all = (uint64_t{1} << profile_.nodes.size()) - 1;
     if (used == devices_) {
-      if (set != all) return;
       best_.least_memory = std::min(best_.least_memory, memory);
       if (task_.memory_bytes == 0 || memory <= task_.memory_bytes) ways_.push_back({seconds, memory, traffic});
       return;
@@ -74,6 +73,7 @@ class Everything {
       const uint64_t next = set | more;
       if ((set & more) != 0 || !closed(next)) continue;
       for (int64_t replicas = 1; replicas <= (task_.replicate ? devices_ - used : 1); ++replicas) {
+        if (used + replicas == devices_ && next != all) continue;  // nobody is left for the rest
         double compute = 0, parameters = 0, activations = 0;
         for (size_t node = 0; node < profile_.nodes.size(); ++node) {
           if ((more >> node & 1) == 0) continue;

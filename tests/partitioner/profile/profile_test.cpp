@@ -54,6 +54,7 @@ TEST(ProfileCsv, NamesLineFieldAndValueOfWhatIsWrong) {
   refuses_csv(head + "a,1,2,3,4\n", {"p.csv:2: 5 fields, expected 6"});
   refuses_csv(head + "a,b,1,2,3,4,5\n", {"p.csv:2: 7 fields, expected 6", "comma"});
   refuses_csv(head + ",1,2,3,4,5\n", {"p.csv:2: the name is empty"});
+  refuses_csv(head + "a\rb,1,2,3,4,5\n", {"p.csv:2: the name \"a?b\" has a control character in it"});
   refuses_csv(head + "a,1,2,3,4,5\na,1,2,3,4,5\n", {"p.csv:3: the name \"a\" is given twice"});
   refuses_csv(head + "a,x,2,3,4,5\n", {"p.csv:2: fwd_us is \"x\", which is not a number"});
   refuses_csv(head + "a,,2,3,4,5\n", {"fwd_us is \"\", which is not a number"});
@@ -151,6 +152,7 @@ TEST(PipeDreamGraph, SaysWhichLineIsNone) {
                 {"stage_id is \"x\""});
   refuses_graph("node 1 -- Op -- x\n", {"\"node 1\" is no node's name"});
   refuses_graph(" -- Op -- x\n", {"graph.txt:1"});
+  refuses_graph("node\x01 -- Op -- x\n", {"graph.txt:1: the name \"node?\" has a control character"});
   refuses_graph(node_line("node1") + "\tnode1\n", {"graph.txt:2: \"node1\" is no edge"});
   refuses_graph(node_line("node1") + "\tnode1 -- node2 -- node3\n", {"graph.txt:2", "is no edge"});
 }

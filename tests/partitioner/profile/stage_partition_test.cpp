@@ -202,6 +202,7 @@ TEST(StagePartition, RefusesTasksThatMakeNoSense) {
   refused({.devices = 2, .link_gbps = {INFINITY}}, {"is inf"});
   refused({.devices = 3, .link_gbps = {1, 2, 3}}, {"3 link bandwidths for 3 devices, expected 1 or 2"});
   refused({.devices = 2, .link_gbps = {}}, {"0 link bandwidths"});
+  refused({.devices = 1, .link_gbps = {}}, {"0 link bandwidths"});
   refused({.devices = 2, .speeds = {1}}, {"1 speeds for 2 devices"});
   refused({.devices = 2, .speeds = {1, 0}}, {"device 1 is 0"});
   refused({.devices = 2, .memory_bytes = -1}, {"memory of -1 bytes"});
