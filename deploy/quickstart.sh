@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained network: installs what is missing, builds the `millrace` command and runs the demo
+# From a fresh clone to a plan and a trained network: installs what is missing, builds the `millrace` command and runs the demo
 # below. Run it as often as you like; without missing packages it needs no network.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,6 +18,7 @@ show() {
 demo() {
   rm -rf "$run"
   show "$millrace" models
+  show "$millrace" plan --model vgg16 --cluster vc709x15 --explain
   show "$millrace" train --model digits-cnn --data digits --epochs 20 --out "$run"
   show "$millrace" eval --checkpoint "$run"
 }
