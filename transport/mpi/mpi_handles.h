@@ -18,7 +18,7 @@ namespace millrace {
 void check_mpi(int code, std::string_view what);
 
 struct MpiGroup::State {
-  explicit State(MPI_Comm communicator);  // takes it over
+  State(MPI_Comm taken, Nanoseconds deadline);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -26,6 +26,7 @@ struct MpiGroup::State {
   MPI_Comm communicator;
   int rank = 0;
   int ranks = 1;
+  Nanoseconds deadline;  // of calls that all ranks make together
 };
 
 }  // namespace millrace

@@ -1,57 +1,21 @@
 #include "transport/mpi/mpi_session.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <string_view>
-#include <thread>
 
 #include "core/base/check.h"
 #include "core/base/log.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/mpi_launch.h"
+#include "transport/mpi/watchdog.h"
 
 namespace millrace {
-
-namespace {
-
-// Ends the process when a call that MPI offers no deadline for takes too long. Calls no MPI itself.
-class Watchdog {
- public:
-  Watchdog(std::string_view what, Nanoseconds deadline)
-      : thread_([this, what, deadline] {
-          std::unique_lock lock(mutex_);
-          if (done_changed_.wait_for(lock, deadline, [this] { return done_; })) return;
-          log::error("{} took longer than the deadline of {:g} s: a rank has stopped, hangs or was cut off", what,
-                     std::chrono::duration<double>(deadline).count());
-          _exit(kStatusTimeout);
-        }) {}
-  ~Watchdog() {
-    {
-      const std::scoped_lock lock(mutex_);
-      done_ = true;
-    }
-    done_changed_.notify_one();
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable done_changed_;
-  bool done_ = false;
-  std::thread thread_;
-};
-
-}  // namespace
 
 void check_mpi(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return;
@@ -63,7 +27,7 @@ void check_mpi(int code, std::string_view what) {
 
 int status_of_job(ErrorCode code) { return code == ErrorCode::kTimeout ? kStatusTimeout : exit_status_of(code); }
 
-MpiGroup::State::State(MPI_Comm taken) : communicator(taken) {
+MpiGroup::State::State(MPI_Comm taken, Nanoseconds patience) : communicator(taken), deadline(patience) {
   check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "setting up a communicator");
   check_mpi(MPI_Comm_rank(communicator, &rank), "asking for the rank");
   check_mpi(MPI_Comm_size(communicator, &ranks), "asking for the number of ranks");
@@ -77,6 +41,13 @@ MpiGroup::State::~State() {
 int64_t MpiGroup::rank() const { return state_->rank; }
 int64_t MpiGroup::ranks() const { return state_->ranks; }
 
+MpiGroup MpiGroup::copy() const {
+  const Watchdog watchdog("copying a group of ranks", state_->deadline);
+  MPI_Comm communicator = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(state_->communicator, &communicator), "copying a group of ranks");
+  return MpiGroup(std::make_shared<State>(communicator, state_->deadline));
+}
+
 MpiSession::MpiSession(const MpiSettings& settings) : settings_(settings) {
   set_launch_environment();
   const Watchdog watchdog("joining the MPI job", settings_.deadline);
@@ -88,7 +59,7 @@ MpiSession::MpiSession(const MpiSettings& settings) : settings_(settings) {
          "this MPI allows no threads beside the one that calls it (level {}); use one built with MPI_THREAD_FUNNELED", provided);
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "joining the MPI job");
-  world_ = std::make_shared<MpiGroup::State>(copy);
+  world_ = std::make_shared<MpiGroup::State>(copy, settings_.deadline);
   log::set_prefix(world_->ranks > 1 ? fmt::format("rank {}", world_->rank) : "");
 }
 
@@ -117,7 +88,7 @@ MpiGroup MpiSession::split(int64_t colour, int64_t key) const {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(world_->communicator, static_cast<int>(colour), static_cast<int>(key), &part),
             "splitting the ranks into groups");
-  return MpiGroup(std::make_shared<MpiGroup::State>(part));
+  return MpiGroup(std::make_shared<MpiGroup::State>(part, settings_.deadline));
 }
 
 std::string MpiSession::host() const {

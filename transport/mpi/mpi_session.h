@@ -41,6 +41,8 @@ class MpiGroup {
   explicit MpiGroup(std::shared_ptr<State> state) : state_(std::move(state)) {}
   int64_t rank() const;
   int64_t ranks() const;
+  // The same ranks with a communicator of their own. All ranks of the group call it.
+  MpiGroup copy() const;
   const State& state() const { return *state_; }
 
  private:

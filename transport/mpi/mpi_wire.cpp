@@ -51,7 +51,7 @@ class MpiMemory {
 class MpiWire final : public Wire {
  public:
   MpiWire(const MpiGroup& group, const MpiWireSettings& settings)
-      : Wire(group.rank(), group.ranks()), group_(group), communicator_(group.state().communicator), settings_(settings) {
+      : Wire(group.rank(), group.ranks()), group_(group.copy()), communicator_(group_.state().communicator), settings_(settings) {
     MILLRACE_CHECK(settings.largest_count >= kBlockBytes && settings.largest_count <= std::numeric_limits<int>::max(), "largest count {}",
                    settings.largest_count);
     void* bound = nullptr;
@@ -192,7 +192,7 @@ class MpiWire final : public Wire {
     MPI_Type_free(&block_);
   }
 
-  MpiGroup group_;  // keeps the communicator
+  MpiGroup group_;  // a communicator of its own: other wires of the group use the same tags
   MPI_Comm communicator_;
   MpiWireSettings settings_;
   MPI_Datatype block_ = MPI_DATATYPE_NULL;

@@ -2,11 +2,11 @@
 //
 //   Transport transport(make_ring_wire(session.world()));
 //
-// Channels become tags of the group's communicator; the tag's upper bound is checked. Frames beyond an int's count travel
-// in blocks of 4 KiB. Slots are MPI_Alloc_mem's, so that network cards may read and write them. progress() is one
-// MPI_Testsome over the next frame of each channel. Return codes are checked: Error(kIo) names peer and tag.
-// Used by the thread that made the session. Dies before the session; its destructor gives messages under way a second
-// to leave, since memory that is being sent cannot be freed.
+// All ranks of a group make a wire together: it has a communicator of its own. Channels become tags; their upper bound is checked. Frames
+// beyond an int's count travel in blocks of 4 KiB. Slots are MPI_Alloc_mem's, so that network cards may read and write them. progress() is
+// one MPI_Testsome over the next frame of each channel. Return codes are checked: Error(kIo) names peer and tag. Used by the thread that
+// made the session. Dies before the session; its destructor gives messages under way a second to leave, since memory that is being sent
+// cannot be freed.
 #pragma once
 
 #include <cstdint>

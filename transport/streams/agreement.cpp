@@ -189,6 +189,7 @@ void Agreement::require_all(std::string_view what, std::string_view problem, Err
 void Agreement::close() {
   transport_.drain();
   barrier("close");
+  transport_.leave();
 }
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ class Agreement {
   void require_equal(std::string_view what, std::string_view value);
   // Fails everywhere, in the same words, with the problem of the first rank that has one.
   void require_all(std::string_view what, std::string_view problem, ErrorCode code = ErrorCode::kUnavailable);
-  // Waits until everything sent has left, everywhere.
+  // Waits until everything sent has arrived, everywhere, and takes leave: the last call. Every message must have been released.
   void close();
 
  private:

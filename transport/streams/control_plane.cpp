@@ -89,6 +89,7 @@ void ControlPlane::accept(Side side, const FrameHeader& header, std::span<const 
     case FrameKind::kHeartbeat: from.note = preamble_of<HeartbeatNote>(payload, peer(side)); return;
     case FrameKind::kControl: accept_control(payload); return;
     case FrameKind::kAbort: accept_abort(side, payload); return;
+    case FrameKind::kGoodbye: return;
     default: fail(ErrorCode::kMismatch, "rank {} sent a frame of kind {} as control", peer(side), static_cast<int>(header.kind));
   }
 }
@@ -139,7 +140,7 @@ void ControlPlane::tick(Instant now, const HeartbeatNote& mine) {
     if (!to.lane) return;
     if (to.heard) to.last_heard = now;
     to.heard = false;
-    if (now - to.last_beat < settings_.deadline / 8 || !to.lane->idle()) continue;
+    if (leaving_ || now - to.last_beat < settings_.deadline / 8 || !to.lane->idle()) continue;
     to.last_beat = now;
     push(side, FrameKind::kHeartbeat, bytes_of(mine), {});
   }
@@ -173,8 +174,14 @@ std::optional<ControlMessage> ControlPlane::take(uint32_t kind) {
   return message;
 }
 
+void ControlPlane::say_goodbye() {
+  leaving_ = true;
+  if (wire_.ranks() == 1) return;
+  for (const Side side : {Side::kNext, Side::kPrevious}) push(side, FrameKind::kGoodbye, {}, {});
+}
+
 void ControlPlane::announce_abort(ErrorCode code, std::string_view reason) {
-  if (aborted_ || wire_.ranks() == 1) return;
+  if (aborted_ || leaving_ || wire_.ranks() == 1) return;
   aborted_ = true;
   const AbortPreamble preamble{static_cast<int32_t>(wire_.rank()), static_cast<int32_t>(code)};
   const size_t most = std::min(kMostReason, settings_.eager_bytes - sizeof(AbortPreamble));

@@ -67,6 +67,8 @@ class ControlPlane {
   bool has(uint32_t kind) const;
   std::optional<ControlMessage> take(uint32_t kind);
 
+  // The last frame to either neighbour.
+  void say_goodbye();
   void announce_abort(ErrorCode code, std::string_view reason);
 
  private:
@@ -91,6 +93,7 @@ class ControlPlane {
   std::vector<Incoming> incoming_;
   std::deque<ControlMessage> inbox_;
   bool aborted_ = false;
+  bool leaving_ = false;
 };
 
 }  // namespace millrace

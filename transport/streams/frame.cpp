@@ -71,7 +71,7 @@ FrameHeader parse_header(std::span<const std::byte> bytes, size_t arrived, std::
     fail(ErrorCode::kMalformed, "a frame from {} begins with {:08x}, expected {:08x}; all ranks must run the same version", origin, magic,
          kMagic);
   const auto kind = get<uint8_t>(from, kAtKind);
-  if (kind < static_cast<uint8_t>(FrameKind::kData) || kind > static_cast<uint8_t>(FrameKind::kAbort))
+  if (kind < static_cast<uint8_t>(FrameKind::kData) || kind > static_cast<uint8_t>(FrameKind::kGoodbye))
     fail(ErrorCode::kMalformed, "a frame from {} is of the unknown kind {}", origin, kind);
   const auto stream = get<uint8_t>(from, kAtStream);
   if (stream > static_cast<uint8_t>(Stream::kControl))

@@ -27,6 +27,7 @@ enum class FrameKind : uint8_t {
   kControl,    // out of band; payload: ControlPreamble and content
   kHeartbeat,  // "I am alive", and what I wait for; payload: HeartbeatNote
   kAbort,      // somebody gave up; payload: AbortPreamble and the reason
+  kGoodbye,    // nothing follows on this lane
 };
 
 struct FrameHeader {

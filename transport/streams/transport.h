@@ -93,8 +93,10 @@ class Transport {
   FlowCounters counters(Stream stream) const;
   // Everything has left: nothing queued and no slot still being sent.
   bool idle();
-  // Waits for that, with the deadline. The end of a run is Agreement::close, which calls it.
+  // The end of a run is Agreement::close, which calls these two: waits until everything has left; and, once nobody has
+  // anything more to say, says goodbye to the neighbours and waits for theirs, so that nothing is under way any more.
   void drain();
+  void leave();
   // What the wait in progress, or the last one, was for: what to say at SIGTERM.
   std::string last_wait() const;
 
@@ -139,16 +141,17 @@ class Transport {
     Lane lane;
     std::vector<uint32_t> owed;  // flows of the other direction whose credits are to be returned
   };
-  enum class Use : uint8_t { kControl, kLane, kFlow };
+  enum class Use : uint8_t { kNothing, kControl, kLane, kFlow };
   // What arrives on a channel of the wire.
   struct Incoming {
-    Use use = Use::kControl;
+    Use use = Use::kNothing;  // of outgoing channels
     Side side = Side::kNext;
     bool remote = false;
     size_t lane_id = 0;
     size_t flow = 0;
     size_t slots = 1;
     size_t frames = 0;
+    bool left = false;        // the peer said goodbye
     std::string origin = {};  // names the peer
   };
 
@@ -165,6 +168,7 @@ class Transport {
   void check_data(const FrameHeader& header, std::span<const std::byte> payload, size_t flow);
   void take_data(const FrameHeader& header, size_t flow);
   void take_credit(uint32_t flow, uint32_t count, const Incoming& from);
+  void push_bare(FrameKind kind, Lane& lane, std::span<const std::byte> payload);
   void attach_credit(FrameHeader& header, size_t lane);
   void return_credits();
   void check_checksum(const FrameHeader& header, std::span<const std::byte> payload, std::string_view what) const;

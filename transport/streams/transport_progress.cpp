@@ -37,6 +37,7 @@ void Transport::accept(const Arrival& arrival) {
   const FrameHeader header = parse_header({place.header, header_bytes}, arrival.frame_bytes - header_bytes, from.origin);
   const std::span<const std::byte> payload(place.payload, static_cast<size_t>(header.bytes));
   if (from.remote) control_.heard(from.side);
+  if (from.left) fail(ErrorCode::kMismatch, "{} sent a frame after its goodbye", from.origin);
   if (from.use == Use::kFlow) {
     check_data(header, payload, from.flow);
     take_data(header, from.flow);
@@ -44,6 +45,7 @@ void Transport::accept(const Arrival& arrival) {
     return;
   }
   if (header.kind != FrameKind::kData) check_checksum(header, payload, fmt::format("a control frame from {}", from.origin));
+  from.left = header.kind == FrameKind::kGoodbye;
   if (from.use == Use::kControl)
     control_.accept(from.side, header, payload);
   else
@@ -65,6 +67,7 @@ void Transport::accept_on_lane(const FrameHeader& header, std::span<const std::b
     take_credit(header.credit_flow, header.credit_count, from);
     return;
   }
+  if (header.kind == FrameKind::kGoodbye) return;
   if (header.kind != FrameKind::kCredit || payload.size() % sizeof(CreditNote) != 0)
     fail(ErrorCode::kMismatch, "{} sent a frame of kind {} with {} bytes among the small messages of link {}", from.origin,
          static_cast<int>(header.kind), payload.size(), from.lane_id / 2);
@@ -150,15 +153,19 @@ void Transport::return_credits() {
       receiver.owes = false;
       lane.owed.pop_back();
     }
-    const std::span<const std::byte> payload = std::as_bytes(std::span(notes).first(count));
-    FrameHeader header;
-    header.kind = FrameKind::kCredit;
-    header.bytes = payload.size();
-    header.session = session_;
-    header.checksummed = settings_.checksums;
-    if (header.checksummed) header.checksum = frame_checksum(header, payload);
-    lane.lane.push(header, payload);
+    push_bare(FrameKind::kCredit, lane.lane, std::as_bytes(std::span(notes).first(count)));
   }
+}
+
+// A frame of a link's lane that belongs to no flow.
+void Transport::push_bare(FrameKind kind, Lane& lane, std::span<const std::byte> payload) {
+  FrameHeader header;
+  header.kind = kind;
+  header.bytes = payload.size();
+  header.session = session_;
+  header.checksummed = settings_.checksums;
+  if (header.checksummed) header.checksum = frame_checksum(header, payload);
+  lane.push(header, payload);
 }
 
 bool Transport::idle() {

@@ -166,6 +166,24 @@ void Transport::drain() {
   }
 }
 
+void Transport::leave() {
+  control_.say_goodbye();
+  for (LinkLane& lane : lanes_) push_bare(FrameKind::kGoodbye, lane.lane, {});
+  const auto stays = [](const Incoming& incoming) {
+    return (incoming.use == Use::kControl || incoming.use == Use::kLane) && !incoming.left;
+  };
+  Patience patience(clock_);
+  for (;;) {
+    pump();
+    const auto found = std::find_if(incoming_.begin(), incoming_.end(), stays);
+    if (found == incoming_.end() && idle()) return;
+    patience.pause(next_event_);
+    if (patience.waited() < settings_.deadline) continue;
+    fail(ErrorCode::kTimeout, "rank {} waited {:.1f} s (deadline {:g} s) for {}", rank(), seconds(patience.waited()),
+         seconds(settings_.deadline), found == incoming_.end() ? "its goodbye to be heard" : "the goodbye of " + found->origin);
+  }
+}
+
 void Transport::abort(const Error& reason) {
   control_.announce_abort(reason.code(), reason.what());
   // What arrives now is of no interest any more.

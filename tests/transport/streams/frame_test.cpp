@@ -68,7 +68,7 @@ TEST(Frame, RefusesWhatItCannotHaveWritten) {
   };
   EXPECT_THAT(refusal(0, 'X'), HasSubstr("a frame from rank 1 begins with 31524c58, expected 31524c4d"));
   EXPECT_THAT(refusal(4, 0), HasSubstr("unknown kind 0"));
-  EXPECT_THAT(refusal(4, 6), HasSubstr("unknown kind 6"));
+  EXPECT_THAT(refusal(4, 7), HasSubstr("unknown kind 7"));
   EXPECT_THAT(refusal(5, 7), HasSubstr("unknown stream 7"));
   EXPECT_THAT(refusal(6, 2), HasSubstr("unknown flags 02"));
   EXPECT_THAT(refusal(7, 1), HasSubstr("has 01 where zero is due"));

@@ -1,0 +1,95 @@
+"""Starts one case of mpi_cases under mpirun, as transport/mpi/mpi_launch.h says one should, and judges how the job ends.
+
+    run_mpi_case.py --mpirun mpirun --program bin/mpi_cases --case stopped --ranks 3 [--status 75] [--within 20] [--expect TEXT]...
+
+Required: the exit status, every expected text in the output, an end in time, no process left, and nothing left in shared
+memory, for which the job gets a folder of its own there.
+"""
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def processes_with(token):
+    """Processes whose environment holds the token, whatever their state."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if token.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--status", type=int, default=0)
+    parser.add_argument("--within", type=float, default=100)
+    parser.add_argument("--expect", action="append", default=[])
+    arguments = parser.parse_args()
+
+    advice = subprocess.run([arguments.program, "launch-command", str(arguments.ranks)], capture_output=True, text=True, check=True).stdout
+    words = shlex.split(advice)
+    environment = dict(os.environ)
+    while "=" in words[0]:
+        name, value = words.pop(0).split("=", 1)
+        environment[name] = value
+    words[0] = arguments.mpirun
+
+    memory = tempfile.mkdtemp(prefix="millrace_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    token = f"MILLRACE_TEST_JOB={memory}"
+    environment["MILLRACE_TEST_JOB"] = memory
+    environment["OMPI_MCA_btl_vader_backing_directory"] = memory
+    failures = []
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as log:
+        job = subprocess.Popen([*words, arguments.program, arguments.case], env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        try:
+            status = job.wait(timeout=arguments.within)
+        except subprocess.TimeoutExpired:
+            failures.append(f"did not end within {arguments.within} s")
+            status = None
+        seconds = time.monotonic() - started
+        if status is not None and status != arguments.status:
+            failures.append(f"mpirun exited with {status}, expected {arguments.status}")
+        deadline = time.monotonic() + 5  # the last ones may still be on their way out
+        while processes_with(token) and time.monotonic() < deadline and status is not None:
+            time.sleep(0.05)
+        left = [pid for pid in processes_with(token) if pid != os.getpid()]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        if left:
+            failures.append(f"{len(left)} processes were left behind")
+        job.wait()
+        if status is not None and os.listdir(memory):
+            failures.append(f"left in shared memory: {', '.join(os.listdir(memory))}")
+        shutil.rmtree(memory)
+        log.seek(0)
+        output = log.read()
+    for text in arguments.expect:
+        if text not in output:
+            failures.append(f'"{text}" was not said')
+    print(" ".join([*words, arguments.program, arguments.case]))
+    print(output)
+    print(f"status {status} after {seconds:.2f} s")
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
