@@ -30,6 +30,7 @@ struct VectorOf {
   typedef int32_t Mask __attribute__((vector_size(kVector * sizeof(float))));
 };
 
+#if !defined(__clang__)
 // Swaps the squares of `kSide` lanes off the diagonal, then larger ones.
 template <int kVector, int kSide, typename Vector, typename Mask>
 inline void swap_squares(Vector* rows) {
@@ -58,6 +59,7 @@ inline void transpose_square(const float* from, int64_t stride, float* to) {
   swap_squares<kVector, 1, Vector, typename VectorOf<kVector>::Mask>(rows.data());
   std::memcpy(to, rows.data(), sizeof rows);
 }
+#endif
 
 struct PanelSource {
   const float* from;  // of the panel's first column
@@ -67,8 +69,10 @@ struct PanelSource {
 template <int kVector>
 inline void pack_panel(const PanelSource& source, float* to) {
   int64_t k = 0;
+#if !defined(__clang__)  // which shuffles by constants alone
   if (source.width == kVector && source.depth_stride == 1)
     for (; k + kVector <= source.depth; k += kVector) transpose_square<kVector>(source.from + k, source.column_stride, to + k * kVector);
+#endif
   if (source.width == kVector && source.column_stride == 1)
     for (; k < source.depth; ++k) std::memcpy(to + k * kVector, source.from + k * source.depth_stride, kVector * sizeof(float));
   for (; k < source.depth; ++k)

@@ -27,14 +27,15 @@ bool runs_kernel(const Step& step) {
   return step.kind == StepKind::kCompute || step.kind == StepKind::kFinish || step.kind == StepKind::kApply;
 }
 
-KernelSpec kernel_spec_of(const Graph& graph, const SegmentProgram& program, const Step& step, int64_t micro_batch) {
+KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentProgram& program, const Step& step) {
   MILLRACE_CHECK(runs_kernel(step), "a step of kind {} runs no kernel", static_cast<int>(step.kind));
   const Node& node = graph.node(step.node);
   const auto value = [&program](int64_t index) -> const Value& { return program.values[static_cast<size_t>(index)]; };
   KernelSpec spec;
   spec.layer = node.layer.name;
   spec.operation = node.layer.operation;
-  spec.micro_batch = micro_batch;
+  spec.micro_batch = plan.micro_batch;
+  spec.micro_batches = plan.micro_batches();
   spec.trained = node.trained;
   spec.steps = step_map_of(graph, node.inputs[0]);
   spec.bias = step.bias;

@@ -1,6 +1,6 @@
 // From a step of a segment program to the kernel that does it and the parameters it owns.
 //
-//   KernelSpec spec = kernel_spec_of(graph, program, step, plan.micro_batch);
+//   KernelSpec spec = kernel_spec_of(plan, graph, program, step);
 //   for (const ParameterSlice& slice : parameter_slices_of(graph, step)) { ... }
 //
 // Pure functions, shared by everything that runs segments.
@@ -19,7 +19,7 @@ namespace millrace {
 
 // True for steps that run a kernel: compute, finish, apply.
 bool runs_kernel(const Step& step);
-KernelSpec kernel_spec_of(const Graph& graph, const SegmentProgram& program, const Step& step, int64_t micro_batch);
+KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentProgram& program, const Step& step);
 
 // One tensor of one step: which part of which layer parameter.
 struct ParameterSlice {

@@ -23,9 +23,7 @@ Kernel& LayerRunner::kernel_for(const Step& like, std::span<const Shape> inputs,
   }
   step.output = static_cast<int64_t>(program.values.size());
   program.values.push_back({.node = like.node, .channels = {0, output.channels}, .shape = output});
-  KernelSpec spec = kernel_spec_of(context_.graph, program, step, context_.plan.micro_batch);
-  spec.micro_batches = context_.plan.micro_batches();
-  kernel = context_.device->make_kernel(spec);
+  kernel = context_.device->make_kernel(kernel_spec_of(context_.plan, context_.graph, program, step));
   return *kernel;
 }
 

@@ -55,8 +55,7 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
   for (const Step& step : program_.steps) {
     StepRun run;
     if (runs_kernel(step)) {
-      KernelSpec kernel = kernel_spec_of(graph, program_, step, plan.micro_batch);
-      kernel.micro_batches = plan.micro_batches();
+      const KernelSpec kernel = kernel_spec_of(plan, graph, program_, step);
       const Node& node = graph.node(step.node);
       try {
         run.kernel = device.make_kernel(kernel);
