@@ -166,11 +166,11 @@ Reason why_not(const Profile& profile, const StageTask& task, const CutSpace& cu
       const std::string& first = profile.nodes[static_cast<size_t>(nodes.front())].name;
       const std::string& last = profile.nodes[static_cast<size_t>(nodes.back())].name;
       reason.text = fmt::format(
-          "device {} would need {} for {} ({} micro-batch{} in flight), {} more than it has; no other cut for {}{} devices needs "
-          "less on its fullest device{}",
+          "device {} would need {} for {} ({} micro-batch{} in flight), {} more than it has; no other cut{} for {}{} devices "
+          "needs less on its fullest device{}",
           reason.device, size_text(memory), nodes.size() == 1 ? first : fmt::format("{} to {}", first, last), flight,
-          flight == 1 ? "" : "es", size_text(reason.missing), task.exactly ? "" : "at most ", task.devices,
-          remedy(reason.smallest_count, most));
+          flight == 1 ? "" : "es", size_text(reason.missing), cuts.kind == CutKind::kLinearised ? " of the one order searched" : "",
+          task.exactly ? "" : "at most ", task.devices, remedy(reason.smallest_count, most));
       return reason;
     }
     remaining -= stage.replicas;

@@ -151,15 +151,15 @@ StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* ke
   return found;
 }
 
-StageAnswer StageSearch::read(const Tables& tables, int64_t used, int64_t run) const {
+StageAnswer StageSearch::read(const Tables& tables, const Found& found) const {
   StageAnswer answer;
-  answer.devices = used;
+  answer.devices = found.used;
   int64_t begin = 0;
-  for (int64_t remaining = used; remaining > 0;) {
+  for (int64_t remaining = found.used; remaining > 0;) {
     const Choice& choice = tables.choices[static_cast<size_t>(remaining)][static_cast<size_t>(begin)];
     MILLRACE_CHECK(choice.end > begin, "no stage was chosen behind cut {} with {} devices left", begin, remaining);
     const StageCut stage{begin, choice.end, choice.replicas};
-    answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, run));
+    answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, found.table));
     answer.memory_bytes = std::max(answer.memory_bytes, stage_memory(stage, remaining));
     answer.stages.push_back(stage);
     begin = choice.end;
@@ -184,14 +184,14 @@ std::optional<StageAnswer> StageSearch::fastest(double at_most) {
   limits.memory = search(Aim::kMemory, limits, nullptr).value;
   Tables tables;
   const Found found = search(Aim::kTraffic, limits, &tables);
-  return read(tables, found.used, found.table);
+  return read(tables, found);
 }
 
 std::optional<StageAnswer> StageSearch::least_full() {
   Tables tables;
   const Found found = search(Aim::kMemoryAlone, {}, &tables);
   if (found.value == kInfinity) return std::nullopt;
-  return read(tables, found.used, found.table);
+  return read(tables, found);
 }
 
 int64_t StageSearch::smallest_count(int64_t most) {

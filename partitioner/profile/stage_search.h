@@ -38,8 +38,8 @@ class StageSearch {
 
   // Nothing when no way fits. `at_most`: nothing slower need be found.
   std::optional<StageAnswer> fastest(double at_most = std::numeric_limits<double>::infinity());
-  // The way whose fullest device is least full, whatever its time and the task's limit; cuts must be in the order of
-  // memory_order(). `devices_used` as in the task.
+  // The way over as many devices as the task allows whose fullest one is least full, whatever its time and the task's limit.
+  // Cuts must be in the order of memory_order().
   std::optional<StageAnswer> least_full();
   // The smallest number of devices, up to `most`, on which everything fits; 0: none. Cuts as for least_full().
   int64_t smallest_count(int64_t most);
@@ -66,13 +66,13 @@ class StageSearch {
   struct Found {
     double value = std::numeric_limits<double>::infinity();
     int64_t used = 0;
-    int64_t table = 0;  // the run it came from
+    int64_t table = 0;  // the number of devices that its table numbers them by
   };
 
   void start(Tables& tables) const;
   void add_row(Tables& tables, Aim aim, const Limits& limits, int64_t used) const;
   Found search(Aim aim, const Limits& limits, Tables* keep) const;
-  StageAnswer read(const Tables& tables, int64_t used, int64_t run) const;
+  StageAnswer read(const Tables& tables, const Found& found) const;
   double slack() const;
 
   const CutSpace& cuts_;

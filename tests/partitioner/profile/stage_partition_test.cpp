@@ -135,6 +135,11 @@ TEST(StagePartition, SaysWhatIsMissing) {
   plan = partition_stages(profile, {.devices = 3, .memory_bytes = 2.9e9});
   EXPECT_EQ(plan.reason.smallest_count, 0);
   EXPECT_THAT(plan.reason.text, HasSubstr("no number of devices up to 3 would do"));
+  EXPECT_THAT(plan.reason.text, HasSubstr("no other cut for 3 devices"));
+  Profile branches = profile;
+  branches.edges = {{0, 2}, {1, 2}};
+  EXPECT_THAT(partition_stages(branches, {.devices = 2, .memory_bytes = 1e9, .most_cuts = 1}).reason.text,
+              HasSubstr("no other cut of the one order searched for 2 devices"));
   // More devices hold more micro-batches: fewer may do.
   const Profile light = chain_of({1, 1, 1}, {}, {}, {1e9, 1e9, 1e9});
   plan = partition_stages(light, {.devices = 3, .memory_bytes = 2.5e9});
