@@ -35,6 +35,9 @@ Examples:
       every figure of FPDeep's text beside this program's, with where its constants come from
 )";
 
+constexpr double kLeastGbps = 1e-6;
+constexpr double kMostGbps = 1e6;
+
 struct StudyFlags {
   std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper;
   std::vector<std::string> catalogues, given;
@@ -83,8 +86,7 @@ std::vector<int64_t> counts_of(const StudyFlags& flags) {
 }
 
 void set_budget(LinkEntry& link, const StudyFlags& flags) {
-  constexpr double kLeastGbps = 1e-6;
-  constexpr double kMostGbps = 1e6;
+  if (flags.link_gbps && flags.link_gbps_both) fail(ErrorCode::kUsage, "--link-gbps and --link-gbps-both exclude each other; choose one");
   const auto check = [](std::string_view name, double gbps) {
     if (gbps < kLeastGbps || gbps > kMostGbps)
       fail(ErrorCode::kUsage, "{} {:g}: links have from {:g} to {:g} Gb/s", name, gbps, kLeastGbps, kMostGbps);
@@ -213,11 +215,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   flag(kTraining, "--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
 
   constexpr const char* kLinks = "Links";
-  CLI::Option* each = option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]");
-  CLI::Option* both = option(kLinks, "--link-gbps-both", flags->link_gbps_both, "of every link, both directions together");
-  real(each, Least::kAboveZero);
-  real(both, Least::kAboveZero);
-  each->excludes(both);
+  real(option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]"), Least::kAboveZero);
+  real(option(kLinks, "--link-gbps-both", flags->link_gbps_both, "of every link, both directions together"), Least::kAboveZero);
 
   constexpr const char* kOutput = "Output";
   real(option(kOutput, "--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
