@@ -31,7 +31,7 @@ struct ShardQuestion {
   bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
   bool off_chip = false;               // the device keeps weights off chip anyway (keeps_off_chip), these too
   int64_t micro_batch = 1;
-  int64_t window = 1;         // micro-batches in flight
+  int64_t window = 1;         // micro-batches in flight; devices with engines of their own do not read it
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows
   double period_seconds = 0;  // one sample every so often; devices that take turns do not read it
   int optimizer_slots = 0;

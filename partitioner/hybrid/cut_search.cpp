@@ -53,7 +53,7 @@ CutSearch::CutSearch(const SegmentLoads& segments, const CutLoads& cuts, std::sp
   }
 }
 
-void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int64_t last, AllowedCuts& cuts, PositionSet& set) const {
+void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int64_t last, Memory& memory, PositionSet& set) const {
   const auto index = static_cast<size_t>(link);
   const Chain& chain = segments_->chain();
   if (!rules_.windows.empty()) {
@@ -61,7 +61,7 @@ void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int6
     last = std::min(last, rules_.windows[index].end);
   }
   if (first > last) return;
-  std::optional<PositionSet>& everywhere = cuts[kinds_[index]];
+  std::optional<PositionSet>& everywhere = memory.allowed[kinds_[index]];
   if (!everywhere) {
     everywhere = cuts_->allowed(links_[index], seconds, quanta_[index], 0, chain.end());
     if (rules_.whole_layers) {
@@ -79,7 +79,7 @@ void CutSearch::append_allowed(int64_t link, double seconds, int64_t first, int6
 }
 
 PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
-                            AllowedCuts& cuts) const {
+                            Memory& memory) const {
   const Chain& chain = segments_->chain();
   const double period = periods.compute;
   std::vector<Range> ranges;
@@ -87,7 +87,13 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     const int64_t furthest = segments_->reach(device, last, period, storage);
     if (furthest > first) ranges.push_back({first + 1, furthest});
   };
-  // From the first run on, starts whose ends overlap: only the reach of the last of them needs to be known.
+  // Devices of one kind ask the same short questions, so the answers are kept.
+  const auto fits = [&](int64_t first, int64_t last) {
+    const auto [answer, asked] = memory.fits.try_emplace({segments_->kind_of(device), first, last}, false);
+    if (asked) answer->second = segments_->fits(device, first, last, period, storage);
+    return answer->second;
+  };
+  // From the first start on, starts whose ends overlap: only the reach of the last of them needs to be known.
   std::optional<Range> starts;
   const auto close = [&] {
     if (starts) take_from(starts->first, starts->last);
@@ -97,7 +103,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     const bool between_layers = run.begin == chain.end() || run.begin == chain.begin_of(chain.group_at(run.begin));
     if (rules_.allow_empty && between_layers) ranges.push_back({run.begin, run.begin});
     if (run.begin == chain.end()) continue;
-    if (starts && segments_->fits(device, starts->last, run.begin, period, storage)) {
+    if (starts && fits(starts->last, run.begin)) {
       starts->last = run.begin;
     } else {
       close();
@@ -105,12 +111,12 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     }
     if (run.begin == run.end) continue;
     // All units of a layer demand the same, so one tells whether stretches from neighbouring starts overlap.
-    if (segments_->fits(device, run.begin, run.begin + run.step, period, storage)) {
+    if (fits(run.begin, run.begin + run.step)) {
       starts->last = run.end;
       continue;
     }
     close();
-    if (!segments_->fits(device, run.begin, run.begin + 1, period, storage)) continue;
+    if (!fits(run.begin, run.begin + 1)) continue;
     for (int64_t start = run.begin; start <= run.end; start += run.step) take_from(start, start);
   }
   close();
@@ -122,7 +128,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
   }
   for (const Range& range : joined(std::move(ranges))) {
     if (range.last < nearest) continue;
-    append_allowed(device, periods.link, std::max(range.first, nearest), range.last, cuts, ends);
+    append_allowed(device, periods.link, std::max(range.first, nearest), range.last, memory, ends);
   }
   return ends;
 }
@@ -136,11 +142,12 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
     begin = segments_->reach_back(static_cast<int64_t>(d), begin, periods.compute, storage);
   }
   if (begin > 0) return {};
-  AllowedCuts cuts(kinds_.size());
+  Memory memory;
+  memory.allowed.resize(kinds_.size());
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
-    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)], cuts);
+    from = next(d, from, periods, storage, nearest[static_cast<size_t>(d)], memory);
     if (from.empty()) break;
     sets.push_back(from);
   }
@@ -184,10 +191,11 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
 
 std::vector<int64_t> CutSearch::furthest(const Periods& periods, const Storage& storage) const {
   std::vector<int64_t> ends;
-  AllowedCuts cuts(kinds_.size());
+  Memory memory;
+  memory.allowed.resize(kinds_.size());
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
-    from = next(d, from, periods, storage, 0, cuts);
+    from = next(d, from, periods, storage, 0, memory);
     if (from.empty()) break;
     ends.push_back(from.back().end);
   }

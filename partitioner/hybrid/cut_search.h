@@ -16,8 +16,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "partitioner/hybrid/cut_loads.h"
@@ -51,12 +53,15 @@ class CutSearch {
   std::vector<int64_t> furthest(const Periods& periods, const Storage& storage = {}) const;
 
  private:
-  // Where links of one kind may cut, for one period; filled as the search comes to them.
-  using AllowedCuts = std::vector<std::optional<PositionSet>>;
+  // What one walk over the devices, for one period, has found out already.
+  struct Memory {
+    std::vector<std::optional<PositionSet>> allowed;            // per kind of link: where it may cut
+    std::map<std::tuple<size_t, int64_t, int64_t>, bool> fits;  // kind of device, stretch
+  };
   std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage) const;
   PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
-                   AllowedCuts& cuts) const;
-  void append_allowed(int64_t link, double seconds, int64_t first, int64_t last, AllowedCuts& cuts, PositionSet& set) const;
+                   Memory& memory) const;
+  void append_allowed(int64_t link, double seconds, int64_t first, int64_t last, Memory& memory, PositionSet& set) const;
   int64_t devices() const { return segments_->devices(); }
 
   const SegmentLoads* segments_;

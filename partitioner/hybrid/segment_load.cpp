@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace millrace {
 namespace {
@@ -16,7 +17,14 @@ void add(ShardDemand& sum, const ShardDemand& part) {
 
 SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch,
                            std::vector<int64_t> windows)
-    : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {}
+    : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {
+  std::map<std::pair<const CostModel*, int64_t>, size_t> known;
+  for (size_t d = 0; d < task.models.size(); ++d) {
+    // Where rows stream, the window follows from the period and costs nothing.
+    const int64_t window = task.models[d]->dedicated_engines() ? 0 : windows_[d];
+    kinds_.push_back(known.try_emplace({task.models[d], window}, known.size()).first->second);
+  }
+}
 
 ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
   ShardQuestion question;

@@ -39,6 +39,9 @@ class SegmentLoads {
   int64_t devices() const { return static_cast<int64_t>(task_->models.size()); }
   const CostModel& model(int64_t device) const { return *task_->models[static_cast<size_t>(device)]; }
 
+  // Devices of one kind answer alike.
+  size_t kind_of(int64_t device) const { return kinds_[static_cast<size_t>(device)]; }
+
   bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
   int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
   int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}) const;
@@ -64,6 +67,7 @@ class SegmentLoads {
   std::vector<double> lifetimes_;  // per group
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
+  std::vector<size_t> kinds_;     // per device
 };
 
 }  // namespace millrace
