@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kFooter = R"(
 Start here:
   millrace models                        the networks it knows
-  millrace plan --model vgg16 --cluster vc709x15
   millrace devices                       the boards and processors it plans for
+  millrace plan --model vgg16 --cluster vc709x15 --explain
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
   millrace eval --checkpoint runs/digits
   millrace doctor                        what this machine can do, and what would add to it
