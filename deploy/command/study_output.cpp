@@ -95,10 +95,9 @@ std::string study_table(const StudyTask& task, const Study& study) {
   for (const StudyPoint* point : infeasible) text += fmt::format("{} devices: {}\n", point->devices, point->reason);
   if (infeasible.size() == study.points.size()) return text;
   if (study.linear_up_to == 0) return text + "not linear: links slow the ring down from the first on\n";
-  const bool all = study.linear_up_to >= study.points.back().devices;
-  return text +
-         (all ? fmt::format("linear up to {} devices, all that were studied: links never slow the ring down\n", study.linear_up_to)
-              : fmt::format("linear up to {} devices: with {}, links slow the ring down\n", study.linear_up_to, study.linear_up_to + 1));
+  if (study.first_slowed == 0)
+    return text + fmt::format("linear up to {} devices: links never slow a ring of this study down\n", study.linear_up_to);
+  return text + fmt::format("linear up to {} devices: with {}, links slow the ring down\n", study.linear_up_to, study.first_slowed);
 }
 
 std::string study_json(const StudyTask& task, const Study& study) {
@@ -118,6 +117,7 @@ std::string study_json(const StudyTask& task, const Study& study) {
   json["points"] = Json::array();
   for (const StudyPoint& point : study.points) json["points"].push_back(json_of(point));
   json["linear_up_to"] = study.linear_up_to;
+  json["first_slowed"] = study.first_slowed > 0 ? Json(study.first_slowed) : Json(nullptr);
   return json.dump(2) + "\n";
 }
 

@@ -4,7 +4,7 @@
 //   fmt::print("{}", study_json(task, study));
 //
 // The JSON's keys are a contract: points[{devices, images_per_second, max_link_gbps, max_link_gbps_both, idle_fraction,
-// hours_per_epoch, feasible}], linear_up_to; and, beyond it, model, device, strategy, alignment, mini_batch, bits, link{...},
+// hours_per_epoch, feasible}], linear_up_to; and, beyond it, model, device, strategy, alignment, mini_batch, bits, link{...}, first_slowed,
 // origin ("modelled"), and per point reason, bottleneck{kind, index}, full_speed_images_per_second, gops_per_device,
 // gops_per_joule, memory_fraction, in_flight_samples, flop_utilisation, storage_bits, communication_bits,
 // communication_gbps, solve_seconds. An infeasible point's figures are null.

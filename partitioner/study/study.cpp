@@ -1,8 +1,8 @@
 #include "partitioner/study/study.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
+#include <iterator>
 #include <mutex>
 #include <set>
 
@@ -80,23 +80,32 @@ StudyPoint point_of(const StudyTask& task, int64_t devices, const Pace& pace) {
 // Which rings their links slow down, told by several threads.
 class Verdicts {
  public:
-  explicit Verdicts(int64_t largest) : first_over_(largest + 1), first_linear_(largest + 1) {}
-
   void add(int64_t devices, const Pace& pace) {
-    if (pace.outcome.feasible) lower(slowed(pace) ? first_over_ : first_linear_, devices);
-  }
-  int64_t first_over() const { return first_over_; }
-  int64_t linear_up_to() const { return first_linear_ < first_over_ ? first_over_ - 1 : 0; }
-
- private:
-  static void lower(std::atomic<int64_t>& value, int64_t devices) {
-    int64_t known = value;
-    while (devices < known && !value.compare_exchange_weak(known, devices)) {
+    if (!pace.outcome.feasible) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (slowed(pace)) {
+      first_slowed_ = std::min(first_slowed_, devices);
+    } else {
+      linear_.insert(devices);
     }
   }
+  // Whether this number can still change the answer.
+  bool matters(int64_t devices) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return devices < first_slowed_;
+  }
+  void tell(Study& study) const {
+    const auto above = linear_.lower_bound(first_slowed_);
+    study.linear_up_to = above == linear_.begin() ? 0 : *std::prev(above);
+    study.first_slowed = first_slowed_ == kNever ? 0 : first_slowed_;
+  }
 
-  std::atomic<int64_t> first_over_;
-  std::atomic<int64_t> first_linear_;
+ private:
+  static constexpr int64_t kNever = kMostDevices + 1;
+
+  mutable std::mutex mutex_;
+  int64_t first_slowed_ = kNever;
+  std::set<int64_t> linear_;
 };
 
 void check(const StudyTask& task) {
@@ -163,7 +172,7 @@ Study run_study(const StudyTask& task, const StudyProgress& progress) {
   const int64_t largest = *std::max_element(task.counts.begin(), task.counts.end());
   Study study;
   study.points.resize(task.counts.size());
-  Verdicts verdicts(largest);
+  Verdicts verdicts;
   std::mutex mutex;
   int64_t done = 0;
   const auto advance = [&] {
@@ -179,13 +188,13 @@ Study run_study(const StudyTask& task, const StudyProgress& progress) {
   // Then the numbers between them, which only linear_up_to needs, as long as no smaller one is known to be over.
   const std::set<int64_t> known(task.counts.begin(), task.counts.end());
   std::vector<int64_t> between;
-  for (int64_t devices = smallest; devices < verdicts.first_over(); ++devices)
+  for (int64_t devices = smallest; devices < largest && verdicts.matters(devices); ++devices)
     if (!known.contains(devices)) between.push_back(devices);
   for_each_in_parallel(between.size(), threads_of(task), [&](size_t i) {
-    if (between[i] < verdicts.first_over()) verdicts.add(between[i], pace_of(task, between[i]));
+    if (verdicts.matters(between[i])) verdicts.add(between[i], pace_of(task, between[i]));
     advance();
   });
-  study.linear_up_to = verdicts.linear_up_to();
+  verdicts.tell(study);
   if (progress) progress(largest - smallest + 1, largest - smallest + 1);
   return study;
 }

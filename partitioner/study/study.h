@@ -10,8 +10,8 @@
 // linear_up_to follows FPDeep's roofline: the first number of devices, of all between the smallest and the largest count,
 // whose demand at the devices' full speed exceeds the links' budget, minus one. The planner is exact, so demand exceeds the
 // budget when the best plan within it is slower than the devices alone, by more than kLinearTolerance: the demand is a
-// staircase, and one of its steps may cost next to nothing. Infeasible rings are passed over; without a first one the answer
-// is the largest count. 0: not even the smallest count is linear, or none is feasible.
+// staircase, and one of its steps may cost next to nothing. Infeasible rings are passed over: the answer is the largest
+// feasible number below the first that is slowed, or of all when none is. 0: there is no such number.
 // Everything is modelled. Threads plan several rings at once; the result does not depend on them. The task's graph and
 // model must outlive it.
 #pragma once
@@ -67,6 +67,7 @@ struct StudyPoint {
 struct Study {
   std::vector<StudyPoint> points;  // as counts
   int64_t linear_up_to = 0;
+  int64_t first_slowed = 0;  // by its links; 0: none was found
 };
 
 using StudyProgress = std::function<void(int64_t done, int64_t of)>;

@@ -39,7 +39,7 @@ LineChart throughput_chart(const Study& study) {
   chart.series.push_back(series_of(study, "devices alone", 1, [](const StudyPoint& point) { return point.full_speed_images_per_second; }));
   chart.series.back().dashed = true;
   chart.series.back().mark = Mark::kNone;
-  if (study.linear_up_to > 0 && study.linear_up_to < study.points.back().devices)
+  if (study.linear_up_to > 0 && study.first_slowed > 0)
     chart.references.push_back(
         {.at = static_cast<double>(study.linear_up_to), .vertical = true, .label = fmt::format("{}", study.linear_up_to)});
   return chart;
@@ -88,9 +88,9 @@ std::string headline(const StudyTask& task, const Study& study) {
   if (std::all_of(study.points.begin(), study.points.end(), infeasible)) return "No ring of this size holds the model.";
   const std::string links = fmt::format("the links ({})", link_text(task.link));
   if (study.linear_up_to == 0) return fmt::format("Every ring studied is slowed down by {}.", links);
-  if (study.linear_up_to >= study.points.back().devices)
-    return fmt::format("Linear up to {} devices, all that were studied: {} never slow the ring down.", study.linear_up_to, links);
-  return fmt::format("Linear up to {} devices; with more, {} slow the ring down.", study.linear_up_to, links);
+  if (study.first_slowed == 0)
+    return fmt::format("Linear up to {} devices: {} never slow a ring of this study down.", study.linear_up_to, links);
+  return fmt::format("Linear up to {} devices; with {}, {} slow the ring down.", study.linear_up_to, study.first_slowed, links);
 }
 
 std::vector<std::string> infeasible_sentences(const Study& study) {

@@ -86,8 +86,9 @@ TEST_F(StudyOutput, CsvHasAsManyFieldsInEveryLine) {
 }
 
 TEST_F(StudyOutput, TablesSayWhatIsLinear) {
-  EXPECT_THAT(study_table(task_, study_), HasSubstr("linear up to 20 devices, all that were studied"));
+  EXPECT_THAT(study_table(task_, study_), HasSubstr("linear up to 20 devices: links never slow a ring of this study down"));
   study_.linear_up_to = 12;
+  study_.first_slowed = 13;
   EXPECT_THAT(study_table(task_, study_), HasSubstr("linear up to 12 devices: with 13, links slow the ring down"));
   study_.linear_up_to = 0;
   EXPECT_THAT(study_table(task_, study_), HasSubstr("not linear"));

@@ -65,7 +65,9 @@ TEST(Studies, TheLinearLimitIsTheFirstRingThatItsLinksSlowDown) {
     if (expected < 5) expected = 0;
     for (const char* counts : {"5:40", "5:40:5", "5,40"}) {
       task.counts = parse_counts(counts);
-      EXPECT_EQ(run_study(task).linear_up_to, expected) << gbps << " Gb/s, " << counts;
+      const Study study = run_study(task);
+      EXPECT_EQ(study.linear_up_to, expected) << gbps << " Gb/s, " << counts;
+      EXPECT_EQ(study.first_slowed, expected == 40 ? 0 : std::max<int64_t>(expected + 1, 5)) << gbps << " Gb/s, " << counts;
     }
   }
 }
@@ -108,6 +110,16 @@ TEST(Studies, SayWhatDoesNotFit) {
   EXPECT_EQ(run_study(task).linear_up_to, 0);
 }
 
+TEST(Studies, TheLinearLimitIsFeasible) {
+  const Vc709Rings rings("vgg16");
+  StudyTask task = rings.task(0);
+  task.options.strategy = Strategy::kLayer;
+  task.counts = {11, 20};
+  const Study study = run_study(task);
+  EXPECT_EQ(study.linear_up_to, 16);  // layers
+  EXPECT_EQ(study.first_slowed, 0);
+}
+
 TEST(Studies, CompareClosedForms) {
   const Vc709Rings rings("vgg16");
   StudyTask task = rings.task(150);
@@ -139,7 +151,7 @@ TEST(StudyPages, AreWholeAndNameWhatTheyShow) {
   EXPECT_THAT(page, HasSubstr("vgg16 on rings of vc709"));
   EXPECT_THAT(page, HasSubstr("&lt;vgg16&gt;"));
   EXPECT_THAT(page, HasSubstr("5 devices: device 0"));
-  EXPECT_THAT(page, HasSubstr(fmt::format("Linear up to {} devices; with more", study.linear_up_to)));
+  EXPECT_THAT(page, HasSubstr(fmt::format("Linear up to {} devices; with {}, the links", study.linear_up_to, study.first_slowed)));
   EXPECT_THAT(page, Not(HasSubstr(">nan")));
   EXPECT_EQ(count_of(page, "<svg"), count_of(page, "</svg>"));
 }
