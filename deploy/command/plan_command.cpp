@@ -19,6 +19,7 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/plan_output.h"
 #include "deploy/command/profile_plan.h"
+#include "deploy/command/ring_flags.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
 #include "partitioner/report/report.h"
@@ -99,32 +100,6 @@ Balance balance_from(const std::string& name) {
   fail(ErrorCode::kUsage, "--balance \"{}\" is unknown{}", name, suggestion(name, names));
 }
 
-// 16-bit fixed point where there are FPGAs and nobody asks for 32; CPUs and GPUs compute and send fp32 unless asked.
-Arithmetic arithmetic_of(const Cluster& cluster, const Catalogue& catalogue, std::optional<int64_t> bits) {
-  const auto count_of = [&](std::string_view kind) {
-    return std::count_if(cluster.devices.begin(), cluster.devices.end(),
-                         [&](const DeviceEntry& entry) { return catalogue.find(entry.device).kind == kind; });
-  };
-  const auto fpgas = count_of("fpga");
-  const auto all = static_cast<int64_t>(cluster.devices.size());
-  if (bits && *bits != 16 && *bits != 32) fail(ErrorCode::kUsage, "--bits {}: elements are 16 or 32 bits wide", *bits);
-  if (bits.value_or(fpgas > 0 ? 16 : 32) == 32) return {ElementType::kFloat32, ElementType::kFloat32};
-  if (fpgas == all) return {ElementType::kFixed16, ElementType::kFixed16};
-  if (fpgas > 0) return {ElementType::kFloat32, ElementType::kFixed16};
-  if (count_of("cpu") > 0) fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
-  return {ElementType::kFloat16, ElementType::kFloat16};
-}
-
-void set_links(Cluster& cluster, const PlanFlags& flags) {
-  for (LinkEntry& link : cluster.links) {
-    if (flags.link_gbps) link.forward_gbps = link.backward_gbps = *flags.link_gbps;
-    if (flags.link_gbps_both) {
-      link.shared_gbps = *flags.link_gbps_both;
-      link.forward_gbps = link.backward_gbps = *flags.link_gbps_both;
-    }
-  }
-}
-
 bool all_dedicated(const CostModels& models) {
   return std::all_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
 }
@@ -175,8 +150,8 @@ int plan_model(const PlanFlags& flags) {
   PlanTask task;
   task.graph = &graph;
   task.cluster = cluster_from(cluster_name, catalogue);
-  set_links(task.cluster, flags);
-  const Arithmetic arithmetic = arithmetic_of(task.cluster, catalogue, flags.bits);
+  set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
+  const Arithmetic arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
   const CostModels models = models_for(task.cluster, catalogue, arithmetic);
   task.models = models.of_devices;
   task.options = options_of(flags, job, models);

@@ -17,6 +17,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/ring_flags.h"
 #include "deploy/command/study_output.h"
 #include "partitioner/study/study_page.h"
 
@@ -34,9 +35,6 @@ Examples:
   millrace study --paper fpdeep
       every figure of FPDeep's text beside this program's, with where its constants come from
 )";
-
-constexpr double kLeastGbps = 1e-6;
-constexpr double kMostGbps = 1e6;
 
 struct StudyFlags {
   std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper;
@@ -67,33 +65,12 @@ class StudyBar {
   int64_t shown_ = 0;
 };
 
-// 16-bit fixed point on FPGAs, 32 bits elsewhere, unless asked.
-Arithmetic arithmetic_of(const CatalogueDevice& device, std::optional<int64_t> bits) {
-  if (bits && *bits != 16 && *bits != 32) fail(ErrorCode::kUsage, "--bits {}: elements are 16 or 32 bits wide", *bits);
-  const bool fpga = device.kind == "fpga";
-  if (bits.value_or(fpga ? 16 : 32) == 32) return {ElementType::kFloat32, ElementType::kFloat32};
-  if (fpga) return {ElementType::kFixed16, ElementType::kFixed16};
-  if (device.kind == "cpu") fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
-  return {ElementType::kFloat16, ElementType::kFloat16};
-}
-
 std::vector<int64_t> counts_of(const StudyFlags& flags) {
   try {
     return parse_counts(flags.count);
   } catch (const Error& error) {
     throw error.within("--count");
   }
-}
-
-void set_budget(LinkEntry& link, const StudyFlags& flags) {
-  if (flags.link_gbps && flags.link_gbps_both) fail(ErrorCode::kUsage, "--link-gbps and --link-gbps-both exclude each other; choose one");
-  const auto check = [](std::string_view name, double gbps) {
-    if (gbps < kLeastGbps || gbps > kMostGbps)
-      fail(ErrorCode::kUsage, "{} {:g}: links have from {:g} to {:g} Gb/s", name, gbps, kLeastGbps, kMostGbps);
-    return gbps;
-  };
-  if (flags.link_gbps) link.forward_gbps = link.backward_gbps = check("--link-gbps", *flags.link_gbps);
-  if (flags.link_gbps_both) link.forward_gbps = link.backward_gbps = link.shared_gbps = check("--link-gbps-both", *flags.link_gbps_both);
 }
 
 PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
@@ -118,9 +95,10 @@ int sweep(const StudyFlags& flags) {
     fail(ErrorCode::kUsage, "give --model and --device, such as --model vgg16 --device vc709 (or --paper fpdeep)");
   const Graph graph(find_model(flags.model));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
-  const CatalogueDevice& device = catalogue.find(flags.device);
-  const Cluster pair = cluster_from(fmt::format("{0}+{0}", flags.device), catalogue);
-  const Arithmetic arithmetic = arithmetic_of(device, flags.bits);
+  static_cast<void>(catalogue.find(flags.device));  // so that an unknown one is named alone
+  Cluster pair = cluster_from(fmt::format("{0}+{0}", flags.device), catalogue);
+  set_link_gbps(pair, flags.link_gbps, flags.link_gbps_both);
+  const Arithmetic arithmetic = arithmetic_for(pair, catalogue, flags.bits);
   const CostModels models = models_for(pair, catalogue, arithmetic);
 
   StudyTask task;
@@ -128,7 +106,6 @@ int sweep(const StudyFlags& flags) {
   task.device = pair.devices.front().device;
   task.model = models.of_devices.front();
   task.link = pair.links.front();
-  set_budget(task.link, flags);
   task.options = options_of(flags, *task.model);
   task.options.arithmetic = arithmetic;
   task.counts = counts_of(flags);
