@@ -75,14 +75,7 @@ class MpiWire final : public Wire {
     channel->memory = std::make_unique<MpiMemory>(channel->slot_bytes * spec.slots);
     channels_.push_back(std::move(channel));
     const size_t number = channels_.size() - 1;
-    if (!spec.outgoing) {
-      channels_[number]->head = heads_.size();
-      heads_.push_back(MPI_REQUEST_NULL);
-      head_channels_.push_back(number);
-      indices_.resize(heads_.size());
-      statuses_.resize(heads_.size());
-      for (size_t slot = 0; slot < spec.slots; ++slot) receive_again(number, slot);
-    }
+    if (!spec.outgoing) prepare_to_receive(number);
     return number;
   }
 
@@ -110,23 +103,24 @@ class MpiWire final : public Wire {
 
   void receive_again(size_t number, size_t slot) override {
     Channel& channel = *channels_[number];
-    const Extent extent = extent_of(static_cast<int64_t>(kFrameHeaderBytes + channel.spec.payload_bytes));
-    MPI_Request& request = slot == channel.next ? heads_[channel.head] : channel.requests[slot];
-    const int code = MPI_Irecv(channel.at(slot), extent.count, extent.type, static_cast<int>(channel.spec.peer),
-                               static_cast<int>(channel.spec.tag), communicator_, &request);
+    const int code = MPI_Start(&channel.requests[slot]);
     if (code != MPI_SUCCESS) check_mpi(code, channel.doing());
   }
 
   Instant progress(std::vector<Arrival>& arrivals) override {
     if (heads_.empty()) return kNever;
-    for (;;) {
-      int done = 0;
-      const int code = MPI_Testsome(static_cast<int>(heads_.size()), heads_.data(), &done, indices_.data(), statuses_.data());
+    // MPI_Testsome looks first and makes progress afterwards, when it found nothing: a second look sees what that brought.
+    // Not a third, nor one after something was found: it would give the processor away before anybody sees what is here.
+    int done = 0;
+    int code = MPI_SUCCESS;
+    for (int look = 0; look < 2 && done == 0; ++look) {
+      code = MPI_Testsome(static_cast<int>(heads_.size()), heads_.data(), &done, indices_.data(), statuses_.data());
       if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "receiving");
-      if (done == MPI_UNDEFINED || done == 0) return kNever;
-      for (int i = 0; i < done; ++i)
-        arrived(head_channels_[static_cast<size_t>(indices_[static_cast<size_t>(i)])], statuses_[static_cast<size_t>(i)], code, arrivals);
     }
+    if (done == MPI_UNDEFINED) return kNever;
+    for (size_t i = 0; i < static_cast<size_t>(done); ++i)
+      arrived(head_channels_[static_cast<size_t>(indices_[i])], statuses_[i], code, arrivals);
+    return kNever;
   }
 
  private:
@@ -143,7 +137,7 @@ class MpiWire final : public Wire {
     ChannelSpec spec;
     size_t slot_bytes;
     std::unique_ptr<MpiMemory> memory;
-    std::vector<MPI_Request> requests;  // per slot; of the next slot to receive into it is in heads_
+    std::vector<MPI_Request> requests;  // per slot; persistent ones to receive
     size_t next = 0;                    // receiving: the slot that the next frame comes into
     size_t head = 0;                    // its place in heads_
   };
@@ -157,39 +151,62 @@ class MpiWire final : public Wire {
     return {static_cast<int>(blocks_of(bytes)), block_};
   }
 
+  void prepare_to_receive(size_t number) {
+    Channel& channel = *channels_[number];
+    const Extent extent = extent_of(static_cast<int64_t>(kFrameHeaderBytes + channel.spec.payload_bytes));
+    for (size_t slot = 0; slot < channel.spec.slots; ++slot) {
+      check_mpi(MPI_Recv_init(channel.at(slot), extent.count, extent.type, static_cast<int>(channel.spec.peer),
+                              static_cast<int>(channel.spec.tag), communicator_, &channel.requests[slot]),
+                channel.doing());
+      receive_again(number, slot);
+    }
+    channel.head = heads_.size();
+    heads_.push_back(channel.requests[0]);
+    head_channels_.push_back(number);
+    indices_.resize(heads_.size());
+    statuses_.resize(heads_.size());
+  }
+
   void arrived(size_t number, const MPI_Status& status, int code, std::vector<Arrival>& arrivals) {
     Channel& channel = *channels_[number];
     if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS) check_mpi(status.MPI_ERROR, channel.doing());
-    MPI_Count bytes = 0;
-    check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "counting what arrived");
+    int count = 0;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "counting what arrived");
+    MPI_Count bytes = count;
+    if (count == MPI_UNDEFINED)
+      check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "counting what arrived");  // more than an int holds
     arrivals.push_back({number, static_cast<size_t>(bytes)});
-    // The frame after it comes into the next slot, which may be posted, arrived, or still in use.
-    channel.next = (channel.next + 1) % channel.spec.slots;
-    heads_[channel.head] = std::exchange(channel.requests[channel.next], MPI_REQUEST_NULL);
+    // The frame after it comes into the next slot; while that is in use its request is inactive, and nobody asks for it.
+    channel.next = channel.next + 1 == channel.spec.slots ? 0 : channel.next + 1;
+    heads_[channel.head] = channel.requests[channel.next];
   }
 
   // Takes back what is posted, and waits a little for what is leaving or already half here.
   void close() noexcept {
-    for (size_t i = 0; i < heads_.size(); ++i) {
-      Channel& channel = *channels_[head_channels_[i]];
-      channel.requests[channel.next] = heads_[i];
-    }
-    for (const auto& channel : channels_)
-      for (MPI_Request& request : channel->requests)
-        if (!channel->spec.outgoing && request != MPI_REQUEST_NULL) MPI_Cancel(&request);
     const Instant until = machine_clock().now() + (std::uncaught_exceptions() > 0 ? kLeaveWithinAfterAnError : kLeaveWithin);
+    for (const auto& channel : channels_)
+      if (!channel->spec.outgoing)
+        for (MPI_Request& request : channel->requests) cancel(request);
     for (const auto& channel : channels_) {
       bool over = true;
       for (MPI_Request& request : channel->requests) {
+        int done = 0;
         do {
-          int done = 0;
-          if (request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        } while (request != MPI_REQUEST_NULL && machine_clock().now() < until);
-        over = over && request == MPI_REQUEST_NULL;
+          if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+        } while (done == 0 && machine_clock().now() < until);
+        over = over && done != 0;
+        if (!channel->spec.outgoing && done != 0) MPI_Request_free(&request);
       }
       if (!over) static_cast<void>(channel->memory.release());  // MPI may still use it: the process is about to end
     }
     MPI_Type_free(&block_);
+  }
+
+  // An inactive request must not be cancelled: Open MPI would wait for it for ever.
+  static void cancel(MPI_Request& request) {
+    int inactive = 0;
+    MPI_Status status;
+    if (MPI_Request_get_status(request, &inactive, &status) == MPI_SUCCESS && inactive == 0) MPI_Cancel(&request);
   }
 
   MpiGroup group_;  // a communicator of its own: other wires of the group use the same tags

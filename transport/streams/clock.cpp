@@ -42,15 +42,22 @@ Clock& machine_clock() {
   return clock;
 }
 
-void Patience::pause(Instant next_event) {
-  if (++polls_ <= kPolls) return;
+void Patience::pause(Instant next_event, Nanoseconds at_most) {
+  if (polls_ < kPolls) {
+    ++polls_;
+    return;
+  }
   now_ = clock_.now();
+  if (polls_ == kPolls) {
+    ++polls_;
+    started_ = now_;
+  }
   if (waited() < kYieldAtMost) {
     clock_.yield();
     return;
   }
   napping_ = true;
-  Nanoseconds nap = std::clamp(waited() / 8, kShortestNap, kLongestNap);
+  Nanoseconds nap = std::min(at_most, std::clamp(waited() / 8, kShortestNap, kLongestNap));
   if (next_event != kNever) nap = std::min(nap, next_event - now_);
   if (nap > 0ns)
     clock_.nap(nap);

@@ -35,22 +35,21 @@ Clock& machine_clock();
 //   while (!ready()) patience.pause(next_event);
 class Patience {
  public:
-  // The wait begins now.
-  explicit Patience(Clock& clock) : clock_(clock), started_(clock.now()), now_(started_) {}
+  explicit Patience(Clock& clock) : clock_(clock) {}
 
-  // `next_event`: when something already known will happen, kNever when nothing is.
-  void pause(Instant next_event);
-  Instant started() const { return started_; }
+  // `next_event`: when something already known will happen, kNever when nothing is. `at_most`: no longer than this.
+  void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max());
   // At the last pause.
   Instant now() const { return now_; }
+  // The first polls do not count: they cost less than a look at the clock.
   Nanoseconds waited() const { return now_ - started_; }
   // True once in a while, for what costs more than a poll.
   bool napping() const { return napping_; }
 
  private:
   Clock& clock_;
-  Instant started_;
-  Instant now_;
+  Instant started_{};
+  Instant now_{};
   int polls_ = 0;
   bool napping_ = false;
 };

@@ -24,7 +24,7 @@ class Lane {
       : wire_(&wire), channel_(wire.open(spec)), slots_(spec.slots), payload_bytes_(spec.payload_bytes) {}
 
   // A frame pushed now would leave at once.
-  bool idle() { return pending_.empty() && wire_->sent(channel_, frames_ % slots_); }
+  bool idle() { return pending_.empty() && wire_->sent(channel_, next_); }
   bool empty() const { return pending_.empty(); }
   // Everything pushed has left.
   bool drained() {
@@ -49,7 +49,7 @@ class Lane {
   }
 
   void flush() {
-    while (!pending_.empty() && wire_->sent(channel_, frames_ % slots_)) {
+    while (!pending_.empty() && wire_->sent(channel_, next_)) {
       send(pending_.front().header, pending_.front().payload, {});
       pending_.pop_front();
     }
@@ -62,20 +62,19 @@ class Lane {
   };
 
   void send(const FrameHeader& header, std::span<const std::byte> payload, std::span<const std::byte> rest) {
-    const size_t slot = frames_ % slots_;
-    const Slot place = wire_->slot(channel_, slot);
+    const Slot place = wire_->slot(channel_, next_);
     write_header(header, place.header);
     if (!payload.empty()) std::memcpy(place.payload, payload.data(), payload.size());
     if (!rest.empty()) std::memcpy(place.payload + payload.size(), rest.data(), rest.size());
-    wire_->send(channel_, slot, payload.size() + rest.size());
-    ++frames_;
+    wire_->send(channel_, next_, payload.size() + rest.size());
+    next_ = next_ + 1 == slots_ ? 0 : next_ + 1;
   }
 
   Wire* wire_;
   size_t channel_;
   size_t slots_;
   size_t payload_bytes_;
-  size_t frames_ = 0;
+  size_t next_ = 0;  // slot
   std::deque<Pending> pending_;
 };
 

@@ -153,7 +153,7 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
     if (remote) ends.receive_side = forward ? Side::kPrevious : Side::kNext;
     channel.peer = layout_.rank_of(spec.from);
     channel.outgoing = false;
-    receiver.read.resize(credits);
+    receiver.held.resize(credits);
     if (receiver.eager) {
       receiver.places = place;
       place += credits * aligned(spec.most_bytes);
@@ -176,7 +176,7 @@ bool Transport::can_send(int64_t flow) {
   MILLRACE_CHECK(sender.here, "{} does not begin on rank {}", name(static_cast<size_t>(flow)), rank());
   const auto credits = static_cast<uint64_t>(table_.flows[static_cast<size_t>(flow)].credits);
   if (sender.committed - sender.credited >= credits) return false;
-  return sender.eager || wire_->sent(sender.channel, sender.committed % credits);
+  return sender.eager || wire_->sent(sender.channel, sender.slot);
 }
 
 std::span<std::byte> Transport::begin_send(int64_t flow) {
@@ -186,7 +186,7 @@ std::span<std::byte> Transport::begin_send(int64_t flow) {
   sender.writing = true;
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
   if (sender.eager) return {sender.staging, spec.most_bytes};
-  return {wire_->slot(sender.channel, sender.committed % static_cast<uint64_t>(spec.credits)).payload, spec.most_bytes};
+  return {wire_->slot(sender.channel, sender.slot).payload, spec.most_bytes};
 }
 
 void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
@@ -205,18 +205,18 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   header.bytes = bytes;
   header.session = session_;
   attach_credit(header, ends.out_lane);
-  const size_t slot = sender.committed % static_cast<uint64_t>(spec.credits);
-  const Slot place = sender.eager ? Slot{nullptr, sender.staging} : wire_->slot(sender.channel, slot);
+  const Slot place = sender.eager ? Slot{nullptr, sender.staging} : wire_->slot(sender.channel, sender.slot);
   header.checksummed = settings_.checksums && !spec.device_memory;
   if (header.checksummed) header.checksum = frame_checksum(header, {place.payload, bytes});
   if (sender.eager) {
     lanes_[ends.out_lane].lane.push(header, {place.payload, bytes});
   } else {
     write_header(header, place.header);
-    wire_->send(sender.channel, slot, bytes);
+    wire_->send(sender.channel, sender.slot, bytes);
   }
   sender.writing = false;
   ++sender.committed;
+  advance(sender.slot, static_cast<size_t>(spec.credits));
   sender.count += {1, static_cast<int64_t>(bytes)};
 }
 
@@ -232,11 +232,10 @@ Message Transport::begin_receive(int64_t flow) {
   MILLRACE_CHECK(!receiver.reading, "{}: a message is being read already", name(static_cast<size_t>(flow)));
   receiver.reading = true;
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
-  const size_t slot = receiver.released % static_cast<uint64_t>(spec.credits);
-  const FrameHeader& header = receiver.read[slot];
+  const Held& held = receiver.held[receiver.slot];
   const std::byte* payload =
-      receiver.eager ? receiver.places + slot * aligned(spec.most_bytes) : wire_->slot(receiver.channel, slot).payload;
-  return {{header.index, header.chunk}, {payload, static_cast<size_t>(header.bytes)}};
+      receiver.eager ? receiver.places + receiver.slot * aligned(spec.most_bytes) : wire_->slot(receiver.channel, receiver.slot).payload;
+  return {held.id, {payload, held.bytes}};
 }
 
 std::span<const std::byte> Transport::begin_receive(int64_t flow, MessageId id, size_t bytes) {
@@ -255,11 +254,11 @@ void Transport::release(int64_t flow) {
   Receiver& receiver = ends.receiver;
   MILLRACE_CHECK(receiver.reading, "{}: no message is being read", name(static_cast<size_t>(flow)));
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
-  const size_t slot = receiver.released % static_cast<uint64_t>(spec.credits);
-  if (!receiver.eager) wire_->receive_again(receiver.channel, slot);
+  if (!receiver.eager) wire_->receive_again(receiver.channel, receiver.slot);
   receiver.reading = false;
-  receiver.count += {1, static_cast<int64_t>(receiver.read[slot].bytes)};
+  receiver.count += {1, static_cast<int64_t>(receiver.held[receiver.slot].bytes)};
   ++receiver.released;
+  advance(receiver.slot, static_cast<size_t>(spec.credits));
   if (receiver.owes) return;
   receiver.owes = true;
   lanes_[ends.credit_lane].owed.push_back(static_cast<uint32_t>(flow));

@@ -103,15 +103,23 @@ class Transport {
  private:
   static constexpr size_t kNone = SIZE_MAX;
 
+  static void advance(size_t& slot, size_t slots) { slot = slot + 1 == slots ? 0 : slot + 1; }
+
   struct Sender {
     bool here = false;
     bool eager = false;
     size_t channel = kNone;
     uint64_t committed = 0;
     uint64_t credited = 0;
+    size_t slot = 0;  // of the next message; slots are counted along, for a division costs as much as the rest of a call
     bool writing = false;
     std::byte* staging = nullptr;  // eager: where a message is written
     Count count;
+  };
+  // A message that has arrived.
+  struct Held {
+    MessageId id;
+    size_t bytes = 0;
   };
   struct Receiver {
     bool here = false;
@@ -120,9 +128,11 @@ class Transport {
     uint64_t arrived = 0;
     uint64_t released = 0;
     bool reading = false;
-    bool owes = false;              // a credit that has not been returned yet
-    std::byte* places = nullptr;    // eager: one per credit
-    std::vector<FrameHeader> read;  // of the messages in the slots
+    bool owes = false;            // a credit that has not been returned yet
+    std::byte* places = nullptr;  // eager: one per credit
+    size_t arrival_slot = 0;
+    size_t slot = 0;         // of the oldest message
+    std::vector<Held> held;  // by slot
     Count count;
   };
   // A flow as this rank meets it.
@@ -150,7 +160,7 @@ class Transport {
     size_t lane_id = 0;
     size_t flow = 0;
     size_t slots = 1;
-    size_t frames = 0;
+    size_t slot = 0;          // of the next frame
     bool left = false;        // the peer said goodbye
     std::string origin = {};  // names the peer
   };
@@ -162,6 +172,7 @@ class Transport {
   void note_channel(size_t channel, Incoming incoming);
   std::string name(size_t flow) const;
 
+  void repost();
   void pump();  // progress() without signs of life of its own
   void accept(const Arrival& arrival);
   void accept_on_lane(const FrameHeader& header, std::span<const std::byte> payload, const Incoming& from);
@@ -171,7 +182,8 @@ class Transport {
   void push_bare(FrameKind kind, Lane& lane, std::span<const std::byte> payload);
   void attach_credit(FrameHeader& header, size_t lane);
   void return_credits();
-  void check_checksum(const FrameHeader& header, std::span<const std::byte> payload, std::string_view what) const;
+  // Says what is wrong with a frame's checksum, "" when nothing is.
+  std::string checksum_problem(const FrameHeader& header, std::span<const std::byte> payload) const;
 
   std::optional<Side> side_of(const Interest& interest) const;
   std::string describe(const Interest& interest) const;
@@ -196,6 +208,12 @@ class Transport {
   std::vector<Incoming> incoming_;  // by channel
   AlignedBuffer arena_;             // of eager flows
   std::vector<Arrival> arrivals_;
+  // Places on lanes that were read: posted again by the next call of pump(), when nobody waits for what was in them.
+  struct Read {
+    size_t channel;
+    size_t slot;
+  };
+  std::vector<Read> read_;
   Instant next_event_ = kNever;
   uint32_t progress_calls_ = 0;
   std::optional<Interest> waiting_;

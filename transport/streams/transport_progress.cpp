@@ -21,7 +21,13 @@ void Transport::progress() {
   if (++progress_calls_ % kCallsPerTick == 0) control_.tick(clock_.now(), {});
 }
 
+void Transport::repost() {
+  for (const Read& read : read_) wire_->receive_again(read.channel, read.slot);
+  read_.clear();
+}
+
 void Transport::pump() {
+  repost();
   arrivals_.clear();
   next_event_ = wire_->progress(arrivals_);
   for (const Arrival& arrival : arrivals_) accept(arrival);
@@ -31,7 +37,8 @@ void Transport::pump() {
 
 void Transport::accept(const Arrival& arrival) {
   Incoming& from = incoming_[arrival.channel];
-  const size_t slot = from.frames++ % from.slots;
+  const size_t slot = from.slot;
+  advance(from.slot, from.slots);
   const Slot place = wire_->slot(arrival.channel, slot);
   const size_t header_bytes = std::min(arrival.frame_bytes, kFrameHeaderBytes);
   const FrameHeader header = parse_header({place.header, header_bytes}, arrival.frame_bytes - header_bytes, from.origin);
@@ -44,13 +51,15 @@ void Transport::accept(const Arrival& arrival) {
     take_credit(header.credit_flow, header.credit_count, from);
     return;
   }
-  if (header.kind != FrameKind::kData) check_checksum(header, payload, fmt::format("a control frame from {}", from.origin));
+  if (header.kind != FrameKind::kData)
+    if (const std::string problem = checksum_problem(header, payload); !problem.empty())
+      fail(ErrorCode::kMismatch, "a control frame from {} {}", from.origin, problem);
   from.left = header.kind == FrameKind::kGoodbye;
   if (from.use == Use::kControl)
     control_.accept(from.side, header, payload);
   else
     accept_on_lane(header, payload, from);
-  wire_->receive_again(arrival.channel, slot);
+  read_.push_back({arrival.channel, slot});
 }
 
 void Transport::accept_on_lane(const FrameHeader& header, std::span<const std::byte> payload, const Incoming& from) {
@@ -61,8 +70,8 @@ void Transport::accept_on_lane(const FrameHeader& header, std::span<const std::b
            from.origin, header.flow);
     check_data(header, payload, flow);
     const FlowSpec& spec = table_.flows[flow];
-    const size_t slot = ends_[flow].receiver.arrived % static_cast<uint64_t>(spec.credits);
-    if (!payload.empty()) std::memcpy(ends_[flow].receiver.places + slot * aligned(spec.most_bytes), payload.data(), payload.size());
+    const Receiver& receiver = ends_[flow].receiver;
+    if (!payload.empty()) std::memcpy(receiver.places + receiver.arrival_slot * aligned(spec.most_bytes), payload.data(), payload.size());
     take_data(header, flow);
     take_credit(header.credit_flow, header.credit_count, from);
     return;
@@ -78,14 +87,14 @@ void Transport::accept_on_lane(const FrameHeader& header, std::span<const std::b
   }
 }
 
-void Transport::check_checksum(const FrameHeader& header, std::span<const std::byte> payload, std::string_view what) const {
+std::string Transport::checksum_problem(const FrameHeader& header, std::span<const std::byte> payload) const {
   if (header.checksummed != settings_.checksums)
-    fail(ErrorCode::kMismatch, "{} comes {} a checksum, and this rank {}; give all ranks the same settings", what,
-         header.checksummed ? "with" : "without", settings_.checksums ? "expects one" : "expects none");
-  if (!header.checksummed) return;
-  if (const uint32_t seen = frame_checksum(header, payload); seen != header.checksum)
-    fail(ErrorCode::kMismatch, "{}: the checksum of what arrived is {:08x}, the one sent along {:08x}; it was damaged on the way", what,
-         seen, header.checksum);
+    return fmt::format("comes {} a checksum, and this rank {}; give all ranks the same settings", header.checksummed ? "with" : "without",
+                       settings_.checksums ? "expects one" : "expects none");
+  if (!header.checksummed) return {};
+  const uint32_t seen = frame_checksum(header, payload);
+  if (seen == header.checksum) return {};
+  return fmt::format("was damaged on the way: the checksum of what arrived is {:08x}, the one sent along {:08x}", seen, header.checksum);
 }
 
 void Transport::check_data(const FrameHeader& header, std::span<const std::byte> payload, size_t flow) {
@@ -93,8 +102,9 @@ void Transport::check_data(const FrameHeader& header, std::span<const std::byte>
   const Receiver& receiver = ends_[flow].receiver;
   if (header.bytes > spec.most_bytes)
     fail(ErrorCode::kMismatch, "{}: a message of {} bytes arrived, the largest has {}", name(flow), header.bytes, spec.most_bytes);
-  if (!spec.device_memory && (header.checksummed || settings_.checksums))
-    check_checksum(header, payload, fmt::format("{}, message {}", name(flow), header.sequence));
+  if (!spec.device_memory)
+    if (const std::string problem = checksum_problem(header, payload); !problem.empty())
+      fail(ErrorCode::kMismatch, "{}, message {} {}", name(flow), header.sequence, problem);
   if (header.kind != FrameKind::kData || header.flow != flow)
     fail(ErrorCode::kMismatch, "{}: a frame of kind {} for flow {} arrived", name(flow), static_cast<int>(header.kind), header.flow);
   if (header.session != session_)
@@ -110,7 +120,8 @@ void Transport::check_data(const FrameHeader& header, std::span<const std::byte>
 
 void Transport::take_data(const FrameHeader& header, size_t flow) {
   Receiver& receiver = ends_[flow].receiver;
-  receiver.read[receiver.arrived % static_cast<uint64_t>(table_.flows[flow].credits)] = header;
+  receiver.held[receiver.arrival_slot] = {{header.index, header.chunk}, static_cast<size_t>(header.bytes)};
+  advance(receiver.arrival_slot, receiver.held.size());
   ++receiver.arrived;
 }
 

@@ -45,13 +45,13 @@ std::optional<size_t> Transport::wait(std::span<const Interest> interests, const
   waiting_ = interests.front();
   waited_ = {};
   Patience patience(clock_);
-  const Instant latest = limits.at_most ? patience.started() + *limits.at_most : kNever;
+  const auto left = [&] { return limits.at_most ? *limits.at_most - patience.waited() : Nanoseconds::max(); };
   for (;;) {
     if (limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed)) return std::nullopt;
-    patience.pause(std::min(next_event_, latest));
+    patience.pause(next_event_, left());
     pump();
     if (const auto found = first_ready(interests)) return found;
-    if (patience.now() >= latest || (limits.at_most && *limits.at_most <= 0ns)) return std::nullopt;
+    if (left() <= 0ns) return std::nullopt;
     if (!patience.napping()) continue;
     waited_ = patience.waited();
     control_.tick(patience.now(), note(patience));
@@ -175,6 +175,7 @@ void Transport::leave() {
   Patience patience(clock_);
   for (;;) {
     pump();
+    repost();  // the neighbours wait for it, and no other call may follow
     const auto found = std::find_if(incoming_.begin(), incoming_.end(), stays);
     if (found == incoming_.end() && idle()) return;
     patience.pause(next_event_);

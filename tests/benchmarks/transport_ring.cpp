@@ -1,0 +1,208 @@
+// The transport over MPI against bare MPI, in one run: ping-pong between two ranks, and a ring in which every rank sends to the
+// next and receives from the previous one at the same time.
+//
+//   python3 tests/benchmarks/transport_ring.py --ranks 2 --json transport.json      # starts it as one should
+//   mpirun -n 2 build/release/bin/transport_ring --seconds 0.5
+//
+// Bare MPI is MPI_Send and MPI_Recv in the ping-pong, MPI_Irecv, MPI_Isend and MPI_Waitall in the ring, on one buffer. Neither
+// side touches the payload, but for the checksum when that is on. Blocks of both sides alternate, and the fastest
+// block of each counts: other programs only ever make one slower. Both run with the same settings of MPI (yielding when idle).
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/base/files.h"
+#include "transport/checksum/crc32c.h"
+#include "transport/mpi/mpi_session.h"
+#include "transport/mpi/mpi_wire.h"
+#include "transport/streams/agreement.h"
+
+namespace millrace {
+
+namespace {
+
+using nlohmann::json;
+
+double now() { return std::chrono::duration<double>(machine_clock().now()).count(); }
+
+// One way of doing something, timed in blocks.
+struct Contestant {
+  std::string name;
+  std::function<void()> once;
+  double best = std::numeric_limits<double>::infinity();  // seconds
+};
+
+// All ranks do the same blocks; rank 0 decides how many repetitions make one.
+void compete(std::vector<Contestant>& contestants, double seconds) {
+  int repetitions = 20;  // many more than messages may be ahead
+  for (Contestant& contestant : contestants) {  // warm up, and find the length of a block: about 2 ms of the slowest
+    for (int i = 0; i < 3; ++i) contestant.once();
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = now();
+    for (int i = 0; i < 10; ++i) contestant.once();
+    repetitions = std::max(repetitions, static_cast<int>(2e-3 / std::max(1e-7, (now() - start) / 10)));
+  }
+  MPI_Bcast(&repetitions, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  const double until = now() + seconds;
+  for (int go = 1; go != 0;) {
+    for (Contestant& contestant : contestants) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      contestant.once();  // the others have left the barrier as well
+      const double start = now();
+      for (int i = 0; i < repetitions; ++i) contestant.once();
+      MPI_Barrier(MPI_COMM_WORLD);
+      contestant.best = std::min(contestant.best, (now() - start) / repetitions);
+    }
+    go = now() < until ? 1 : 0;
+    MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  }
+}
+
+// A transport with what the benchmark sends: flow r from rank r to the next; in a ring of two, 0 to 1 and 1 to 0.
+std::unique_ptr<Transport> open_transport(MpiSession& session, size_t bytes, bool checksums) {
+  FlowTable table;
+  table.devices = session.ranks();
+  for (int64_t r = 0; r < session.ranks(); ++r)
+    table.flows.push_back({.stream = r + 1 < session.ranks() ? Stream::kActivation : Stream::kError,
+                           .tensor = "benchmark",
+                           .from = r,
+                           .to = (r + 1) % session.ranks(),
+                           .most_bytes = bytes,
+                           .credits = 2});
+  auto transport = std::make_unique<Transport>(make_ring_wire(session.world()), TransportSettings{.checksums = checksums});
+  transport->open(table);
+  return transport;
+}
+
+struct Streamer {
+  Transport& transport;
+  int64_t out, in;
+  size_t bytes;
+  int64_t sent = 0, received = 0;
+
+  void send() {
+    const std::array wanted = {Interest{Want::kCredit, out, {sent}}};
+    if (!transport.can_send(out)) transport.wait(wanted);
+    transport.begin_send(out);
+    transport.commit_send(out, {sent++}, bytes);
+  }
+  void receive() {
+    const std::array wanted = {Interest{Want::kMessage, in, {received}}};
+    transport.wait(wanted);
+    transport.begin_receive(in, {received++}, bytes);
+    transport.release(in);
+  }
+};
+
+json ping_pong(MpiSession& session, size_t bytes, double seconds) {
+  const int rank = static_cast<int>(session.rank());
+  const int peer = 1 - rank;
+  std::vector<std::byte> buffer(bytes);
+  const auto plain = open_transport(session, bytes, false);
+  const auto checked = open_transport(session, bytes, true);
+  Streamer plain_streamer{*plain, rank, peer, bytes};
+  Streamer checked_streamer{*checked, rank, peer, bytes};
+  const auto turn = [rank](Streamer& streamer) {
+    if (rank == 0) streamer.send();
+    streamer.receive();
+    if (rank == 1) streamer.send();
+  };
+  std::vector<Contestant> contestants(3);
+  contestants[0] = {"mpi", [&] {
+                      const int count = static_cast<int>(bytes);
+                      if (rank == 0) MPI_Send(buffer.data(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+                      MPI_Recv(buffer.data(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                      if (rank == 1) MPI_Send(buffer.data(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+                    }};
+  contestants[1] = {"transport", [&] { turn(plain_streamer); }};
+  contestants[2] = {"transport_checksums", [&] { turn(checked_streamer); }};
+  compete(contestants, seconds);
+  Agreement(*plain).close();
+  Agreement(*checked).close();
+  json result{{"pattern", "ping-pong"}, {"ranks", 2}, {"bytes", bytes}};
+  for (const Contestant& contestant : contestants) {
+    result[contestant.name + "_one_way_us"] = 0.5e6 * contestant.best;
+    result[contestant.name + "_gigabytes_per_second"] = 2e-9 * static_cast<double>(bytes) / contestant.best;
+  }
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    result[contestants[i].name + "_latency_ratio"] = contestants[i].best / contestants[0].best;
+    result[contestants[i].name + "_bandwidth_ratio"] = contestants[0].best / contestants[i].best;
+  }
+  return result;
+}
+
+json ring(MpiSession& session, size_t bytes, double seconds) {
+  const auto ranks = static_cast<int>(session.ranks());
+  const int rank = static_cast<int>(session.rank());
+  const int next = (rank + 1) % ranks;
+  const int previous = (rank + ranks - 1) % ranks;
+  std::vector<std::byte> outgoing(bytes), incoming(bytes);
+  const auto plain = open_transport(session, bytes, false);
+  const auto checked = open_transport(session, bytes, true);
+  Streamer plain_streamer{*plain, rank, previous, bytes};
+  Streamer checked_streamer{*checked, rank, previous, bytes};
+  const auto turn = [](Streamer& streamer) {
+    streamer.send();
+    streamer.receive();
+  };
+  std::vector<Contestant> contestants(3);
+  contestants[0] = {"mpi", [&] {
+                      const int count = static_cast<int>(bytes);
+                      std::array<MPI_Request, 2> requests;
+                      MPI_Irecv(incoming.data(), count, MPI_BYTE, previous, 0, MPI_COMM_WORLD, &requests[0]);
+                      MPI_Isend(outgoing.data(), count, MPI_BYTE, next, 0, MPI_COMM_WORLD, &requests[1]);
+                      MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE);
+                    }};
+  contestants[1] = {"transport", [&] { turn(plain_streamer); }};
+  contestants[2] = {"transport_checksums", [&] { turn(checked_streamer); }};
+  compete(contestants, seconds);
+  Agreement(*plain).close();
+  Agreement(*checked).close();
+  json result{{"pattern", "ring"}, {"ranks", ranks}, {"bytes", bytes}};
+  for (const Contestant& contestant : contestants) {
+    result[contestant.name + "_step_us"] = 1e6 * contestant.best;
+    result[contestant.name + "_gigabytes_per_second_per_rank"] = 1e-9 * static_cast<double>(bytes) / contestant.best;
+  }
+  for (size_t i : {size_t{1}, size_t{2}}) result[contestants[i].name + "_bandwidth_ratio"] = contestants[0].best / contestants[i].best;
+  return result;
+}
+
+int run(int argc, char** argv) {
+  double seconds = 0.5;
+  std::string out;
+  std::vector<size_t> sizes = {8, 4096, 65536, 1 << 20, 4 << 20};
+  CLI::App app("The transport over MPI against bare MPI.");
+  app.add_option("--seconds", seconds, "for each size and pattern");
+  app.add_option("--sizes", sizes, "bytes of a message")->delimiter(',');
+  app.add_option("--json", out, "where to write the results");
+  CLI11_PARSE(app, argc, argv);
+  return run_with_mpi({}, [&](MpiSession& session) {
+    json results = json::array();
+    for (const size_t bytes : sizes) {
+      if (session.ranks() == 2) results.push_back(ping_pong(session, bytes, seconds));
+      if (session.ranks() >= 2) results.push_back(ring(session, bytes, seconds));
+      if (session.rank() == 0 && session.ranks() == 2) fmt::print("{}\n", results[results.size() - 2].dump());
+      if (session.rank() == 0) fmt::print("{}\n", results.back().dump());
+    }
+    if (session.rank() == 0 && !out.empty())
+      write_atomically(out,
+                       json{{"origin", "measured"}, {"crc32c_in_hardware", crc32c_in_hardware()}, {"results", results}}.dump(2) + "\n");
+    return 0;
+  });
+}
+
+}  // namespace
+
+}  // namespace millrace
+
+int main(int argc, char** argv) { return millrace::run(argc, argv); }
