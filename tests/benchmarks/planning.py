@@ -77,7 +77,8 @@ def main():
             figure = measure(arguments.millrace, f"resnet152 on {count} mixed devices",
                              ["--model", "resnet152", "--cluster", cluster, "--mini-batch", "2048"])
             figures.append(figure)
-            by_devices.append((count, figure["solve_seconds"]))
+            if figure["feasible"]:
+                by_devices.append((count, figure["solve_seconds"]))
     for model in ("alexnet", "vgg16", "resnet18", "resnet34", "resnet50", "googlenet", "resnet101", "resnet152"):
         shown = json.loads(subprocess.run([arguments.millrace, "models", model, "--json"], capture_output=True, text=True, check=True).stdout)
         layers = sum(layer["op"] in ("conv2d", "dense") for layer in shown["layers"])
