@@ -66,4 +66,19 @@ std::vector<CommandWords> words_of(const CLI::App& app) {
   return commands;
 }
 
+std::string typed_words(const CLI::App& command) {
+  std::string words = "millrace " + command.get_name();
+  std::vector<const CLI::Option*> seen;
+  for (const CLI::Option* option : command.parse_order()) {
+    if (std::find(seen.begin(), seen.end(), option) != seen.end()) continue;
+    seen.push_back(option);
+    if (option->get_expected_max() == 0) {
+      words += " " + option->get_name();
+      continue;
+    }
+    for (const std::string& value : option->results()) words += " " + option->get_name() + " " + value;
+  }
+  return words;
+}
+
 }  // namespace millrace

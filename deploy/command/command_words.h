@@ -48,4 +48,7 @@ struct CommandWords {
 // The command itself first, then its subcommands, each before its own.
 std::vector<CommandWords> words_of(const CLI::App& app);
 
+// Once parsed: "millrace plan --model vgg16 --cluster vc709x15", near enough to what was typed to type it again.
+std::string typed_words(const CLI::App& command);
+
 }  // namespace millrace

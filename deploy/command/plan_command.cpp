@@ -15,6 +15,7 @@
 #include "core/plan/validate.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
+#include "deploy/command/command_words.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/plan_output.h"
@@ -327,15 +328,8 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   add_profile_options(profile, *flags);
 
   command->callback([command, flags, &invocation] {
-    flags->command = "millrace plan";
-    for (const CLI::Option* option : command->parse_order()) {
-      const std::string name = option->get_name();
-      if (std::find(flags->given.begin(), flags->given.end(), name) != flags->given.end()) continue;
-      flags->given.push_back(name);
-      if (option->get_expected_max() == 0) flags->command += " " + name;
-      for (const std::string& value : option->get_expected_max() == 0 ? std::vector<std::string>{} : option->results())
-        flags->command += fmt::format(" {} {}", name, value);
-    }
+    flags->command = typed_words(*command);
+    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] { return run(*flags); };
   });

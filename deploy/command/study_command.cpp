@@ -15,6 +15,7 @@
 #include "core/graph/zoo.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
+#include "deploy/command/command_words.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
@@ -37,7 +38,7 @@ Examples:
 )";
 
 struct StudyFlags {
-  std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper;
+  std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper, command;
   std::vector<std::string> catalogues, given;
   std::optional<double> link_gbps, link_gbps_both;
   std::optional<int64_t> mini_batch, micro_batch, bits;
@@ -121,9 +122,8 @@ int sweep(const StudyFlags& flags) {
   const std::string json = study_json(task, study);
   fmt::print("{}", flags.json ? json : study_table(task, study));
   if (!flags.out.empty()) {
-    const std::string command =
-        fmt::format("millrace study --model {} --device {} --count {} --out {}", flags.model, flags.device, flags.count, flags.out);
-    write_all(flags.out, {{"points.csv", study_csv(study)}, {"study.json", json}, {"index.html", study_page(task, study, command)}});
+    const std::string page = study_page(task, study, flags.command);
+    write_all(flags.out, {{"points.csv", study_csv(study)}, {"study.json", json}, {"index.html", page}});
   }
   const bool some = std::any_of(study.points.begin(), study.points.end(), [](const StudyPoint& point) { return point.feasible; });
   if (some) return 0;
@@ -153,9 +153,7 @@ int reproduce(const StudyFlags& flags) {
   const std::string json = paper_json(rows, board);
   fmt::print("{}", flags.json ? json : paper_table(rows, board));
   if (!flags.out.empty())
-    write_all(flags.out, {{"rows.csv", paper_csv(rows)},
-                          {"study.json", json},
-                          {"index.html", paper_page(rows, fmt::format("millrace study --paper {} --out {}", flags.paper, flags.out))}});
+    write_all(flags.out, {{"rows.csv", paper_csv(rows)}, {"study.json", json}, {"index.html", paper_page(rows, flags.command)}});
   const auto failed = std::count_if(rows.begin(), rows.end(), [](const PaperRow& row) { return row.verdict == Verdict::kNotReproduced; });
   if (failed == 0) return 0;
   fmt::print(stderr, "millrace: {} of {} figures are not reproduced\n", failed, rows.size());
@@ -202,6 +200,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   flag(kOutput, "--json", flags->json, "JSON on standard output");
 
   command->callback([command, flags, &invocation] {
+    flags->command = typed_words(*command);
     for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] { return flags->paper.empty() ? sweep(*flags) : reproduce(*flags); };
