@@ -44,7 +44,7 @@ struct Contestant {
 
 // All ranks do the same blocks; rank 0 decides how many repetitions make one.
 void compete(std::vector<Contestant>& contestants, double seconds) {
-  int repetitions = 20;  // many more than messages may be ahead
+  int repetitions = 20;                         // many more than messages may be ahead
   for (Contestant& contestant : contestants) {  // warm up, and find the length of a block: about 2 ms of the slowest
     for (int i = 0; i < 3; ++i) contestant.once();
     MPI_Barrier(MPI_COMM_WORLD);

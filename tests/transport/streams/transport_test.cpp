@@ -132,8 +132,12 @@ TEST_P(BothSizes, ChecksumsCoverMessages) {
     pair.send(1, 8);
     const std::string said = error_of([&] { pair.second->progress(); }, ErrorCode::kMismatch);
     if (checksums)
-      EXPECT_THAT(said, AllOf(HasSubstr("flow 0 (activation \"layer0\" from device 0 to 1), message 1 was damaged on the way: the checksum of what arrived is "),
-                              HasSubstr("the one sent along ")));
+      EXPECT_THAT(
+          said,
+          AllOf(
+              HasSubstr(
+                  "flow 0 (activation \"layer0\" from device 0 to 1), message 1 was damaged on the way: the checksum of what arrived is "),
+              HasSubstr("the one sent along ")));
     else
       EXPECT_EQ(said, "");
   }
