@@ -18,14 +18,15 @@ namespace {
 
 constexpr size_t kNotOpened = SIZE_MAX;
 
-// One direction between two ranks; both ends hold it.
-struct LocalChannel {
-  explicit LocalChannel(const ChannelSpec& spec)
+// What both ends of a channel hold.
+struct SharedSlots {
+  explicit SharedSlots(const ChannelSpec& spec)
       : payload_bytes(spec.payload_bytes),
         slot_bytes(kFrameHeaderBytes + aligned(spec.payload_bytes)),
         slots(spec.slots),
         memory(slots * slot_bytes),
         full(slots) {}
+  SlotLayout layout() const { return {{memory.data(), memory.data() + kFrameHeaderBytes}, slot_bytes, slot_bytes}; }
 
   size_t payload_bytes;
   size_t slot_bytes;
@@ -33,30 +34,62 @@ struct LocalChannel {
   AlignedBuffer memory;
   // Set by the sender before the frame is announced, cleared by the receiver when the slot is free again.
   std::vector<std::atomic<bool>> full;
-  std::atomic<size_t> receiver{kNotOpened};  // its channel number there
+  std::atomic<size_t> token{kNotOpened};  // the receiver's
 };
 
 // What has been sent to a rank and not been noticed yet, in order.
 struct Mailbox {
   struct Letter {
-    LocalChannel* channel;
+    SharedSlots* slots;
     size_t frame_bytes;
   };
+  void put(const Letter& letter) {
+    const std::scoped_lock lock(mutex);
+    letters.push_back(letter);
+    any.store(true, std::memory_order_release);
+  }
+  void take(std::vector<Letter>& to) {
+    if (!any.load(std::memory_order_acquire)) return;
+    const std::scoped_lock lock(mutex);
+    to.insert(to.end(), letters.begin(), letters.end());
+    letters.clear();
+    any.store(false, std::memory_order_relaxed);
+  }
+
   std::mutex mutex;
   std::vector<Letter> letters;
   std::atomic<bool> any{false};
 };
 
+// One end.
+class LocalChannel final : public Channel {
+ public:
+  // `mailbox` is the receiver's.
+  LocalChannel(std::shared_ptr<SharedSlots> slots, Mailbox& mailbox)
+      : Channel(slots->layout()), slots_(std::move(slots)), mailbox_(mailbox) {}
+
+  void send(size_t slot, size_t payload_bytes) override {
+    slots_->full[slot].store(true, std::memory_order_relaxed);  // the mailbox's lock publishes it, with the frame
+    mailbox_.put({slots_.get(), kFrameHeaderBytes + payload_bytes});
+  }
+  bool sent(size_t slot) override { return !slots_->full[slot].load(std::memory_order_acquire); }
+  void receive_again(size_t slot) override { slots_->full[slot].store(false, std::memory_order_release); }
+
+ private:
+  std::shared_ptr<SharedSlots> slots_;
+  Mailbox& mailbox_;
+};
+
 }  // namespace
 
 struct LocalHub::State {
-  explicit State(int64_t count) : ranks(count), mailboxes(static_cast<size_t>(count)) {}
+  explicit State(int64_t count) : ranks(count), mailboxes(static_cast<size_t>(ranks)) {}
 
-  std::shared_ptr<LocalChannel> channel(int64_t from, int64_t to, const ChannelSpec& spec) {
+  std::shared_ptr<SharedSlots> slots(int64_t from, int64_t to, const ChannelSpec& spec) {
     const std::scoped_lock lock(mutex);
-    std::shared_ptr<LocalChannel>& found = channels[{from, to, spec.tag}];
+    std::shared_ptr<SharedSlots>& found = all[{from, to, spec.tag}];
     if (!found) {
-      found = std::make_shared<LocalChannel>(spec);
+      found = std::make_shared<SharedSlots>(spec);
       allocated += found->memory.size();
     }
     if (found->payload_bytes != spec.payload_bytes || found->slots != spec.slots)
@@ -67,9 +100,9 @@ struct LocalHub::State {
 
   const int64_t ranks;
   std::mutex mutex;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, std::shared_ptr<LocalChannel>> channels;  // by from, to, tag
+  std::map<std::tuple<int64_t, int64_t, int64_t>, std::shared_ptr<SharedSlots>> all;  // by from, to, tag
   size_t allocated = 0;
-  std::vector<Mailbox> mailboxes;
+  std::vector<Mailbox> mailboxes;  // by rank
 };
 
 namespace {
@@ -80,64 +113,34 @@ class LocalWire final : public Wire {
   LocalWire(std::shared_ptr<LocalHub::State> hub, int64_t place, int64_t rank, int64_t ranks)
       : Wire(rank, ranks), hub_(std::move(hub)), place_(place) {}
 
-  size_t open(const ChannelSpec& spec) override {
+  Channel& open(const ChannelSpec& spec) override {
     if (spec.device_memory) fail(ErrorCode::kUnavailable, "messages between threads lie in host memory; device memory needs NCCL");
     const int64_t peer = hub_->ranks == 1 ? 0 : spec.peer;
     MILLRACE_CHECK(peer >= 0 && peer < hub_->ranks, "peer {} of {} ranks", peer, hub_->ranks);
-    const size_t number = ends_.size();
     const int64_t from = spec.outgoing ? place_ : peer;
     const int64_t to = spec.outgoing ? peer : place_;
-    ends_.push_back({hub_->channel(from, to, spec), spec.outgoing ? &hub_->mailboxes[static_cast<size_t>(peer)] : nullptr});
-    if (!spec.outgoing) ends_.back().channel->receiver.store(number, std::memory_order_release);
-    return number;
+    std::shared_ptr<SharedSlots> slots = hub_->slots(from, to, spec);
+    if (!spec.outgoing) slots->token.store(spec.token, std::memory_order_release);
+    channels_.push_back(std::make_unique<LocalChannel>(std::move(slots), hub_->mailboxes[static_cast<size_t>(to)]));
+    return *channels_.back();
   }
-
-  Slot slot(size_t channel, size_t slot) override {
-    LocalChannel& shared = *ends_[channel].channel;
-    std::byte* header = shared.memory.data() + slot * shared.slot_bytes;
-    return {header, header + kFrameHeaderBytes};
-  }
-
-  void send(size_t channel, size_t slot, size_t payload_bytes) override {
-    LocalChannel& shared = *ends_[channel].channel;
-    shared.full[slot].store(true, std::memory_order_relaxed);  // the mailbox's lock publishes it, with the frame
-    Mailbox& mailbox = *ends_[channel].mailbox;
-    const std::scoped_lock lock(mailbox.mutex);
-    mailbox.letters.push_back({&shared, kFrameHeaderBytes + payload_bytes});
-    mailbox.any.store(true, std::memory_order_release);
-  }
-
-  bool sent(size_t channel, size_t slot) override { return !ends_[channel].channel->full[slot].load(std::memory_order_acquire); }
-
-  void receive_again(size_t channel, size_t slot) override { ends_[channel].channel->full[slot].store(false, std::memory_order_release); }
 
   Instant progress(std::vector<Arrival>& arrivals) override {
-    Mailbox& mine = hub_->mailboxes[static_cast<size_t>(place_)];
-    if (mine.any.load(std::memory_order_acquire)) {
-      const std::scoped_lock lock(mine.mutex);
-      letters_.insert(letters_.end(), mine.letters.begin(), mine.letters.end());
-      mine.letters.clear();
-      mine.any.store(false, std::memory_order_relaxed);
-    }
-    if (letters_.empty()) return kNever;
+    hub_->mailboxes[static_cast<size_t>(place_)].take(letters_);
     // A sender may be ahead of our open(): its letters stay until then.
     std::erase_if(letters_, [&](const Mailbox::Letter& letter) {
-      const size_t number = letter.channel->receiver.load(std::memory_order_acquire);
-      if (number == kNotOpened) return false;
-      arrivals.push_back({number, letter.frame_bytes});
+      const size_t token = letter.slots->token.load(std::memory_order_acquire);
+      if (token == kNotOpened) return false;
+      arrivals.push_back({token, letter.frame_bytes});
       return true;
     });
     return kNever;
   }
 
  private:
-  struct End {
-    std::shared_ptr<LocalChannel> channel;
-    Mailbox* mailbox;  // the receiver's; of outgoing channels
-  };
   std::shared_ptr<LocalHub::State> hub_;
   int64_t place_;
-  std::vector<End> ends_;
+  std::vector<std::unique_ptr<LocalChannel>> channels_;
   std::vector<Mailbox::Letter> letters_;
 };
 

@@ -5,7 +5,9 @@
 // Owns both.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "transport/streams/wire.h"
@@ -14,27 +16,23 @@ namespace millrace {
 
 class SplitWire final : public Wire {
  public:
-  SplitWire(std::unique_ptr<Wire> inside, std::unique_ptr<Wire> outside);
+  SplitWire(std::unique_ptr<Wire> inside, std::unique_ptr<Wire> outside)
+      : Wire(outside->rank(), outside->ranks()), inside_(std::move(inside)), outside_(std::move(outside)) {}
 
-  size_t open(const ChannelSpec& spec) override;
-  Slot slot(size_t channel, size_t slot) override;
-  void send(size_t channel, size_t slot, size_t payload_bytes) override;
-  bool sent(size_t channel, size_t slot) override;
-  void receive_again(size_t channel, size_t slot) override;
-  Instant progress(std::vector<Arrival>& arrivals) override;
+  Channel& open(const ChannelSpec& spec) override {
+    if (spec.peer != rank()) return outside_->open(spec);
+    inside_used_ = true;
+    return inside_->open(spec);
+  }
+  Instant progress(std::vector<Arrival>& arrivals) override {
+    const Instant next = inside_used_ ? inside_->progress(arrivals) : kNever;
+    return std::min(next, outside_->progress(arrivals));
+  }
 
  private:
-  struct Place {
-    Wire* wire;
-    size_t channel;
-  };
-  void progress_one(Wire& wire, const std::vector<size_t>& numbers, std::vector<Arrival>& arrivals, Instant& next);
-
   std::unique_ptr<Wire> inside_;
   std::unique_ptr<Wire> outside_;
-  std::vector<Place> places_;           // by our channel number
-  std::vector<size_t> inside_numbers_;  // ours, by the number there
-  std::vector<size_t> outside_numbers_;
+  bool inside_used_ = false;
 };
 
 }  // namespace millrace

@@ -29,82 +29,181 @@ constexpr Nanoseconds kLeaveWithinAfterAnError = 100ms;
 
 int64_t blocks_of(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 
+// How MPI is told the length of a frame.
+struct Extent {
+  int count;
+  MPI_Datatype type;
+};
+
+class Extents {
+ public:
+  explicit Extents(int64_t largest_count) : largest_count_(largest_count) {
+    check_mpi(MPI_Type_contiguous(static_cast<int>(kBlockBytes), MPI_BYTE, &block_), "making a type for large messages");
+    check_mpi(MPI_Type_commit(&block_), "making a type for large messages");
+  }
+  ~Extents() { MPI_Type_free(&block_); }
+  Extents(const Extents&) = delete;
+  Extents& operator=(const Extents&) = delete;
+
+  Extent of(size_t payload_bytes) const {
+    const auto bytes = static_cast<int64_t>(kFrameHeaderBytes + payload_bytes);
+    if (bytes <= largest_count_) return {static_cast<int>(bytes), MPI_BYTE};
+    return {static_cast<int>(blocks_of(bytes)), block_};
+  }
+
+ private:
+  int64_t largest_count_;
+  MPI_Datatype block_ = MPI_DATATYPE_NULL;
+};
+
 // Memory that MPI may register with a network card, aligned as slots are.
 class MpiMemory {
  public:
   explicit MpiMemory(size_t bytes) {
     check_mpi(MPI_Alloc_mem(static_cast<MPI_Aint>(bytes + kSlotAlignment), MPI_INFO_NULL, &base_),
               fmt::format("allocating {} bytes of message buffers", bytes));
-    const auto address = reinterpret_cast<uintptr_t>(base_);
-    data_ = static_cast<std::byte*>(base_) + (aligned(address) - address);
   }
-  ~MpiMemory() { MPI_Free_mem(base_); }
+  ~MpiMemory() {
+    if (base_ != nullptr) MPI_Free_mem(base_);
+  }
   MpiMemory(const MpiMemory&) = delete;
   MpiMemory& operator=(const MpiMemory&) = delete;
-  std::byte* data() const { return data_; }
+
+  std::byte* data() const {
+    const auto address = reinterpret_cast<uintptr_t>(base_);
+    return static_cast<std::byte*>(base_) + (aligned(address) - address);
+  }
+  // Leaves it to MPI for good.
+  void abandon() { base_ = nullptr; }
 
  private:
   void* base_ = nullptr;
-  std::byte* data_ = nullptr;
+};
+
+size_t slot_bytes_of(const ChannelSpec& spec) {
+  return static_cast<size_t>(kBlockBytes * blocks_of(static_cast<int64_t>(kFrameHeaderBytes + spec.payload_bytes)));
+}
+
+SlotLayout layout_of(const MpiMemory& memory, const ChannelSpec& spec) {
+  return {{memory.data(), memory.data() + kFrameHeaderBytes}, slot_bytes_of(spec), slot_bytes_of(spec)};
+}
+
+class MpiChannel final : public Channel {
+ public:
+  MpiChannel(const ChannelSpec& spec, std::unique_ptr<MpiMemory> memory, const Extents& extents, MPI_Comm communicator)
+      : Channel(layout_of(*memory, spec)),
+        spec_(spec),
+        memory_(std::move(memory)),
+        extents_(extents),
+        communicator_(communicator),
+        requests_(spec.slots, MPI_REQUEST_NULL) {
+    if (spec.outgoing) return;
+    const Extent extent = extents_.of(spec.payload_bytes);
+    for (size_t slot = 0; slot < spec.slots; ++slot) {
+      check(MPI_Recv_init(this->slot(slot).header, extent.count, extent.type, peer(), tag(), communicator_, &requests_[slot]));
+      receive_again(slot);
+    }
+  }
+
+  void send(size_t slot, size_t payload_bytes) override {
+    const Extent extent = extents_.of(payload_bytes);
+    check(MPI_Isend(this->slot(slot).header, extent.count, extent.type, peer(), tag(), communicator_, &requests_[slot]));
+  }
+  bool sent(size_t slot) override {
+    if (requests_[slot] == MPI_REQUEST_NULL) return true;
+    int done = 0;
+    check(MPI_Test(&requests_[slot], &done, MPI_STATUS_IGNORE));
+    return done != 0;
+  }
+  void receive_again(size_t slot) override { check(MPI_Start(&requests_[slot])); }
+
+  const ChannelSpec& spec() const { return spec_; }
+  // Of the frame to come.
+  MPI_Request head() const { return requests_[next_]; }
+  // The head has arrived. While the slot after it is in use, its request is inactive, and nobody asks for it.
+  Arrival arrived(const MPI_Status& status) {
+    int count = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &count));
+    MPI_Count bytes = count;
+    if (count == MPI_UNDEFINED) check(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));  // more than an int holds
+    next_ = next_ + 1 == spec_.slots ? 0 : next_ + 1;
+    return {spec_.token, static_cast<size_t>(bytes)};
+  }
+  void check(int code) const {
+    if (code == MPI_SUCCESS) [[likely]]
+      return;
+    check_mpi(code, fmt::format("{} rank {} with tag {}", spec_.outgoing ? "sending to" : "receiving from", spec_.peer, spec_.tag));
+  }
+
+  // Takes back what is posted; an inactive request must not be cancelled: Open MPI would wait for it for ever.
+  void cancel() noexcept {
+    if (spec_.outgoing) return;
+    for (MPI_Request& request : requests_) {
+      int inactive = 0;
+      MPI_Status status;
+      if (MPI_Request_get_status(request, &inactive, &status) == MPI_SUCCESS && inactive == 0) MPI_Cancel(&request);
+    }
+  }
+  // Waits a little for what is leaving or already half here.
+  void close(Instant until) noexcept {
+    for (MPI_Request& request : requests_) {
+      int done = 0;
+      do {
+        if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+      } while (done == 0 && machine_clock().now() < until);
+      if (done == 0)
+        memory_->abandon();  // MPI may still use it: the process is about to end
+      else if (!spec_.outgoing)
+        MPI_Request_free(&request);
+    }
+  }
+
+ private:
+  int peer() const { return static_cast<int>(spec_.peer); }
+  int tag() const { return static_cast<int>(spec_.tag); }
+
+  ChannelSpec spec_;
+  std::unique_ptr<MpiMemory> memory_;
+  const Extents& extents_;
+  MPI_Comm communicator_;
+  std::vector<MPI_Request> requests_;  // per slot; persistent ones to receive
+  size_t next_ = 0;                    // receiving: the slot that the next frame comes into
 };
 
 class MpiWire final : public Wire {
  public:
   MpiWire(const MpiGroup& group, const MpiWireSettings& settings)
-      : Wire(group.rank(), group.ranks()), group_(group.copy()), communicator_(group_.state().communicator), settings_(settings) {
+      : Wire(group.rank(), group.ranks()), group_(group.copy()), extents_(settings.largest_count) {
     MILLRACE_CHECK(settings.largest_count >= kBlockBytes && settings.largest_count <= std::numeric_limits<int>::max(), "largest count {}",
                    settings.largest_count);
     void* bound = nullptr;
     int found = 0;
-    check_mpi(MPI_Comm_get_attr(communicator_, MPI_TAG_UB, &bound, &found), "asking for the largest tag");
+    check_mpi(MPI_Comm_get_attr(group_.state().communicator, MPI_TAG_UB, &bound, &found), "asking for the largest tag");
     largest_tag_ = found != 0 ? *static_cast<int*>(bound) : 32767;
-    check_mpi(MPI_Type_contiguous(static_cast<int>(kBlockBytes), MPI_BYTE, &block_), "making a type for large messages");
-    check_mpi(MPI_Type_commit(&block_), "making a type for large messages");
+  }
+  ~MpiWire() override {
+    const Instant until = machine_clock().now() + (std::uncaught_exceptions() > 0 ? kLeaveWithinAfterAnError : kLeaveWithin);
+    for (const auto& channel : channels_) channel->cancel();
+    for (const auto& channel : channels_) channel->close(until);
   }
 
-  ~MpiWire() override { close(); }
-
-  size_t open(const ChannelSpec& spec) override {
+  Channel& open(const ChannelSpec& spec) override {
     if (spec.device_memory) fail(ErrorCode::kUnavailable, "MPI moves messages in host memory; device memory needs NCCL");
     if (spec.tag > largest_tag_)
       fail(ErrorCode::kUnavailable, "tag {} is beyond this MPI's largest, {}; the plan has more flows than it can tell apart", spec.tag,
            largest_tag_);
-    if (blocks_of(static_cast<int64_t>(kFrameHeaderBytes + spec.payload_bytes)) > std::numeric_limits<int>::max())
+    if (slot_bytes_of(spec) / static_cast<size_t>(kBlockBytes) > static_cast<size_t>(std::numeric_limits<int>::max()))
       fail(ErrorCode::kUnavailable, "messages of {} bytes are more than MPI counts; use a smaller micro-batch", spec.payload_bytes);
-    auto channel = std::make_unique<Channel>(spec);
-    channel->memory = std::make_unique<MpiMemory>(channel->slot_bytes * spec.slots);
-    channels_.push_back(std::move(channel));
-    const size_t number = channels_.size() - 1;
-    if (!spec.outgoing) prepare_to_receive(number);
-    return number;
-  }
-
-  Slot slot(size_t channel, size_t slot) override {
-    std::byte* header = channels_[channel]->at(slot);
-    return {header, header + kFrameHeaderBytes};
-  }
-
-  void send(size_t number, size_t slot, size_t payload_bytes) override {
-    Channel& channel = *channels_[number];
-    const Extent extent = extent_of(static_cast<int64_t>(kFrameHeaderBytes + payload_bytes));
-    const int code = MPI_Isend(channel.at(slot), extent.count, extent.type, static_cast<int>(channel.spec.peer),
-                               static_cast<int>(channel.spec.tag), communicator_, &channel.requests[slot]);
-    if (code != MPI_SUCCESS) check_mpi(code, channel.doing());
-  }
-
-  bool sent(size_t number, size_t slot) override {
-    Channel& channel = *channels_[number];
-    if (channel.requests[slot] == MPI_REQUEST_NULL) return true;
-    int done = 0;
-    const int code = MPI_Test(&channel.requests[slot], &done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) check_mpi(code, channel.doing());
-    return done != 0;
-  }
-
-  void receive_again(size_t number, size_t slot) override {
-    Channel& channel = *channels_[number];
-    const int code = MPI_Start(&channel.requests[slot]);
-    if (code != MPI_SUCCESS) check_mpi(code, channel.doing());
+    channels_.push_back(std::make_unique<MpiChannel>(spec, std::make_unique<MpiMemory>(slot_bytes_of(spec) * spec.slots), extents_,
+                                                     group_.state().communicator));
+    MpiChannel& channel = *channels_.back();
+    if (!spec.outgoing) {
+      heads_.push_back(channel.head());
+      receivers_.push_back(&channel);
+      indices_.resize(heads_.size());
+      statuses_.resize(heads_.size());
+    }
+    return channel;
   }
 
   Instant progress(std::vector<Arrival>& arrivals) override {
@@ -117,107 +216,24 @@ class MpiWire final : public Wire {
       code = MPI_Testsome(static_cast<int>(heads_.size()), heads_.data(), &done, indices_.data(), statuses_.data());
       if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "receiving");
     }
-    if (done == MPI_UNDEFINED) return kNever;
-    for (size_t i = 0; i < static_cast<size_t>(done); ++i)
-      arrived(head_channels_[static_cast<size_t>(indices_[i])], statuses_[i], code, arrivals);
+    if (done == MPI_UNDEFINED) return kNever;  // every slot that could receive is in use
+    for (size_t i = 0; i < static_cast<size_t>(done); ++i) {
+      const auto index = static_cast<size_t>(indices_[i]);
+      if (code == MPI_ERR_IN_STATUS) receivers_[index]->check(statuses_[i].MPI_ERROR);
+      arrivals.push_back(receivers_[index]->arrived(statuses_[i]));
+      heads_[index] = receivers_[index]->head();
+    }
     return kNever;
   }
 
  private:
-  struct Channel {
-    explicit Channel(const ChannelSpec& given)
-        : spec(given),
-          slot_bytes(static_cast<size_t>(kBlockBytes * blocks_of(static_cast<int64_t>(kFrameHeaderBytes + given.payload_bytes)))),
-          requests(given.slots, MPI_REQUEST_NULL) {}
-    std::byte* at(size_t slot) const { return memory->data() + slot * slot_bytes; }
-    std::string doing() const {
-      return fmt::format("{} rank {} with tag {}", spec.outgoing ? "sending to" : "receiving from", spec.peer, spec.tag);
-    }
-
-    ChannelSpec spec;
-    size_t slot_bytes;
-    std::unique_ptr<MpiMemory> memory;
-    std::vector<MPI_Request> requests;  // per slot; persistent ones to receive
-    size_t next = 0;                    // receiving: the slot that the next frame comes into
-    size_t head = 0;                    // its place in heads_
-  };
-  struct Extent {
-    int count;
-    MPI_Datatype type;
-  };
-
-  Extent extent_of(int64_t bytes) const {
-    if (bytes <= settings_.largest_count) return {static_cast<int>(bytes), MPI_BYTE};
-    return {static_cast<int>(blocks_of(bytes)), block_};
-  }
-
-  void prepare_to_receive(size_t number) {
-    Channel& channel = *channels_[number];
-    const Extent extent = extent_of(static_cast<int64_t>(kFrameHeaderBytes + channel.spec.payload_bytes));
-    for (size_t slot = 0; slot < channel.spec.slots; ++slot) {
-      check_mpi(MPI_Recv_init(channel.at(slot), extent.count, extent.type, static_cast<int>(channel.spec.peer),
-                              static_cast<int>(channel.spec.tag), communicator_, &channel.requests[slot]),
-                channel.doing());
-      receive_again(number, slot);
-    }
-    channel.head = heads_.size();
-    heads_.push_back(channel.requests[0]);
-    head_channels_.push_back(number);
-    indices_.resize(heads_.size());
-    statuses_.resize(heads_.size());
-  }
-
-  void arrived(size_t number, const MPI_Status& status, int code, std::vector<Arrival>& arrivals) {
-    Channel& channel = *channels_[number];
-    if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS) check_mpi(status.MPI_ERROR, channel.doing());
-    int count = 0;
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "counting what arrived");
-    MPI_Count bytes = count;
-    if (count == MPI_UNDEFINED)
-      check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "counting what arrived");  // more than an int holds
-    arrivals.push_back({number, static_cast<size_t>(bytes)});
-    // The frame after it comes into the next slot; while that is in use its request is inactive, and nobody asks for it.
-    channel.next = channel.next + 1 == channel.spec.slots ? 0 : channel.next + 1;
-    heads_[channel.head] = channel.requests[channel.next];
-  }
-
-  // Takes back what is posted, and waits a little for what is leaving or already half here.
-  void close() noexcept {
-    const Instant until = machine_clock().now() + (std::uncaught_exceptions() > 0 ? kLeaveWithinAfterAnError : kLeaveWithin);
-    for (const auto& channel : channels_)
-      if (!channel->spec.outgoing)
-        for (MPI_Request& request : channel->requests) cancel(request);
-    for (const auto& channel : channels_) {
-      bool over = true;
-      for (MPI_Request& request : channel->requests) {
-        int done = 0;
-        do {
-          if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        } while (done == 0 && machine_clock().now() < until);
-        over = over && done != 0;
-        if (!channel->spec.outgoing && done != 0) MPI_Request_free(&request);
-      }
-      if (!over) static_cast<void>(channel->memory.release());  // MPI may still use it: the process is about to end
-    }
-    MPI_Type_free(&block_);
-  }
-
-  // An inactive request must not be cancelled: Open MPI would wait for it for ever.
-  static void cancel(MPI_Request& request) {
-    int inactive = 0;
-    MPI_Status status;
-    if (MPI_Request_get_status(request, &inactive, &status) == MPI_SUCCESS && inactive == 0) MPI_Cancel(&request);
-  }
-
   MpiGroup group_;  // a communicator of its own: other wires of the group use the same tags
-  MPI_Comm communicator_;
-  MpiWireSettings settings_;
-  MPI_Datatype block_ = MPI_DATATYPE_NULL;
+  Extents extents_;
   int largest_tag_ = 0;
-  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<std::unique_ptr<MpiChannel>> channels_;
   // Of every channel that receives, the request of its next frame: all that must be asked.
   std::vector<MPI_Request> heads_;
-  std::vector<size_t> head_channels_;
+  std::vector<MpiChannel*> receivers_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
 };

@@ -27,32 +27,36 @@ class ShapedWire final : public Wire {
   // `links` by number; those beyond its end, and control, are not shaped.
   ShapedWire(std::unique_ptr<Wire> below, const std::vector<LinkShape>& links, Clock& clock = machine_clock());
 
-  size_t open(const ChannelSpec& spec) override;
-  Slot slot(size_t channel, size_t slot) override { return below_->slot(channel, slot); }
-  void send(size_t channel, size_t slot, size_t payload_bytes) override;
-  bool sent(size_t channel, size_t slot) override { return below_->sent(channel, slot); }
-  void receive_again(size_t channel, size_t slot) override { below_->receive_again(channel, slot); }
+  ~ShapedWire() override;
+
+  Channel& open(const ChannelSpec& spec) override;
   Instant progress(std::vector<Arrival>& arrivals) override;
 
  private:
-  struct Channel {
-    size_t ledger;  // kUnshaped: none
+  class ShapedChannel;
+  // What arrives on a channel of the wire below.
+  struct Incoming {
+    Channel* channel;
+    LinkLedger* ledger;  // null: not shaped
     Direction direction;
+    size_t queue;  // in held_
+    size_t token;  // of the channel's user
     size_t slots;
-    size_t frames = 0;  // arrived
+    size_t slot = 0;  // of the next frame
   };
   struct Held {
     Instant due;
     Arrival arrival;
   };
 
-  static constexpr size_t kUnshaped = SIZE_MAX;
+  LinkLedger* ledger_of(const ChannelSpec& spec);
 
   std::unique_ptr<Wire> below_;
   Clock& clock_;
   std::vector<LinkLedger> ledgers_;     // by link
-  std::vector<std::deque<Held>> held_;  // by 2 * link + direction, in order of booking
-  std::vector<Channel> channels_;
+  std::vector<std::deque<Held>> held_;  // by link and direction, in order of booking
+  std::vector<std::unique_ptr<ShapedChannel>> channels_;
+  std::vector<Incoming> incoming_;  // by the token that the wire below reports
   std::vector<Arrival> seen_;
   size_t held_count_ = 0;
 };

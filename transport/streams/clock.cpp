@@ -12,7 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kPolls = 16;
 constexpr Nanoseconds kYieldAtMost = 50us;
 constexpr Nanoseconds kShortestNap = 50us;
 constexpr Nanoseconds kLongestNap = 1ms;
@@ -43,15 +42,7 @@ Clock& machine_clock() {
 }
 
 void Patience::pause(Instant next_event, Nanoseconds at_most) {
-  if (polls_ < kPolls) {
-    ++polls_;
-    return;
-  }
   now_ = clock_.now();
-  if (polls_ == kPolls) {
-    ++polls_;
-    started_ = now_;
-  }
   if (waited() < kYieldAtMost) {
     clock_.yield();
     return;

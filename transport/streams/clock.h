@@ -27,7 +27,7 @@ class Clock {
 
 Clock& machine_clock();
 
-// How a wait spends its time: a few polls in a row, then yields for at most 50 us, then naps of an eighth of the time already
+// How a wait spends its time: it yields for at most 50 us, then naps of an eighth of the time already
 // waited, from 50 us to 1 ms, but never past something that is known to happen. Ranks that share cores stay out of each other's way, and a
 // wait is late by an eighth of its length at most.
 //
@@ -35,22 +35,21 @@ Clock& machine_clock();
 //   while (!ready()) patience.pause(next_event);
 class Patience {
  public:
-  explicit Patience(Clock& clock) : clock_(clock) {}
+  // The wait begins now.
+  explicit Patience(Clock& clock) : clock_(clock), started_(clock.now()), now_(started_) {}
 
   // `next_event`: when something already known will happen, kNever when nothing is. `at_most`: no longer than this.
   void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max());
   // At the last pause.
   Instant now() const { return now_; }
-  // The first polls do not count: they cost less than a look at the clock.
   Nanoseconds waited() const { return now_ - started_; }
   // True once in a while, for what costs more than a poll.
   bool napping() const { return napping_; }
 
  private:
   Clock& clock_;
-  Instant started_{};
-  Instant now_{};
-  int polls_ = 0;
+  Instant started_;
+  Instant now_;
   bool napping_ = false;
 };
 

@@ -59,7 +59,8 @@ ControlPlane::ControlPlane(Wire& wire, const TransportSettings& settings, Clock&
     to.lane.emplace(wire, spec);
     spec.outgoing = false;
     spec.tag = side == Side::kNext ? kTagToPrevious : kTagToNext;  // what the neighbour calls it
-    incoming_.push_back({side, wire.open(spec)});
+    spec.token = incoming_.size();
+    incoming_.push_back({side, &wire.open(spec)});
   }
 }
 

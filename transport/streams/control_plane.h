@@ -41,10 +41,10 @@ class ControlPlane {
  public:
   ControlPlane(Wire& wire, const TransportSettings& settings, Clock& clock);
 
-  // The channels that control frames arrive on, one per side; none in a ring of one.
+  // The channels that control frames arrive on, one per side, numbered as their tokens say; none in a ring of one.
   struct Incoming {
     Side side;
-    size_t channel;
+    Channel* channel;
   };
   const std::vector<Incoming>& incoming() const { return incoming_; }
   int64_t peer(Side side) const;

@@ -4,7 +4,7 @@
 //   lane.push(header, payload);
 //   lane.flush();                  // now and then
 //
-// Borrows the wire. Not bounded by itself: flows are by their credits, credits and heartbeats wait for idle().
+// Borrows the channel. Not bounded by itself: flows are by their credits, credits and heartbeats wait for idle().
 #pragma once
 
 #include <cstring>
@@ -20,16 +20,15 @@ namespace millrace {
 
 class Lane {
  public:
-  Lane(Wire& wire, const ChannelSpec& spec)
-      : wire_(&wire), channel_(wire.open(spec)), slots_(spec.slots), payload_bytes_(spec.payload_bytes) {}
+  Lane(Wire& wire, const ChannelSpec& spec) : channel_(&wire.open(spec)), slots_(spec.slots), payload_bytes_(spec.payload_bytes) {}
 
   // A frame pushed now would leave at once.
-  bool idle() { return pending_.empty() && wire_->sent(channel_, next_); }
+  bool idle() { return pending_.empty() && channel_->sent(next_); }
   bool empty() const { return pending_.empty(); }
   // Everything pushed has left.
   bool drained() {
     for (size_t slot = 0; slot < slots_; ++slot)
-      if (!wire_->sent(channel_, slot)) return false;
+      if (!channel_->sent(slot)) return false;
     return pending_.empty();
   }
 
@@ -49,7 +48,7 @@ class Lane {
   }
 
   void flush() {
-    while (!pending_.empty() && wire_->sent(channel_, next_)) {
+    while (!pending_.empty() && channel_->sent(next_)) {
       send(pending_.front().header, pending_.front().payload, {});
       pending_.pop_front();
     }
@@ -62,16 +61,15 @@ class Lane {
   };
 
   void send(const FrameHeader& header, std::span<const std::byte> payload, std::span<const std::byte> rest) {
-    const Slot place = wire_->slot(channel_, next_);
+    const Slot place = channel_->slot(next_);
     write_header(header, place.header);
     if (!payload.empty()) std::memcpy(place.payload, payload.data(), payload.size());
     if (!rest.empty()) std::memcpy(place.payload + payload.size(), rest.data(), rest.size());
-    wire_->send(channel_, next_, payload.size() + rest.size());
+    channel_->send(next_, payload.size() + rest.size());
     next_ = next_ + 1 == slots_ ? 0 : next_ + 1;
   }
 
-  Wire* wire_;
-  size_t channel_;
+  Channel* channel_;
   size_t slots_;
   size_t payload_bytes_;
   size_t next_ = 0;  // slot

@@ -27,16 +27,23 @@ uint32_t session_of(const std::string& digest) {
 Transport::Transport(std::unique_ptr<Wire> wire, const TransportSettings& settings, Clock& clock)
     : settings_((check(settings), settings)), clock_(clock), wire_(std::move(wire)), control_(*wire_, settings_, clock) {
   for (const ControlPlane::Incoming& incoming : control_.incoming())
-    note_channel(incoming.channel, {.use = Use::kControl,
-                                    .side = incoming.side,
-                                    .remote = true,
-                                    .slots = settings_.lane_slots,
-                                    .origin = fmt::format("rank {}", control_.peer(incoming.side))});
+    incoming_.push_back({.use = Use::kControl,
+                         .channel = incoming.channel,
+                         .side = incoming.side,
+                         .remote = true,
+                         .slots = settings_.lane_slots,
+                         .origin = fmt::format("rank {}", control_.peer(incoming.side))});
 }
 
-void Transport::note_channel(size_t channel, Incoming incoming) {
-  if (incoming_.size() <= channel) incoming_.resize(channel + 1);
-  incoming_[channel] = std::move(incoming);
+Channel& Transport::open_incoming(ChannelSpec spec, Incoming incoming) {
+  spec.outgoing = false;
+  spec.token = incoming_.size();
+  incoming.channel = &wire_->open(spec);
+  incoming.slots = spec.slots;
+  incoming.remote = spec.peer != rank();
+  incoming.origin = fmt::format("rank {}", spec.peer);
+  incoming_.push_back(std::move(incoming));
+  return *incoming_.back().channel;
 }
 
 Transport::FlowEnds& Transport::ends(int64_t flow) {
@@ -107,13 +114,7 @@ void Transport::open_lanes() {
       }
       if (to == rank()) {
         spec.peer = from;
-        spec.outgoing = false;
-        note_channel(wire_->open(spec), {.use = Use::kLane,
-                                         .side = forward ? Side::kPrevious : Side::kNext,
-                                         .remote = from != to,
-                                         .lane_id = id,
-                                         .slots = spec.slots,
-                                         .origin = fmt::format("rank {}", from)});
+        open_incoming(spec, {.use = Use::kLane, .side = forward ? Side::kPrevious : Side::kNext, .lane_id = id});
       }
     }
   }
@@ -145,27 +146,20 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
       sender.staging = place;
       place += aligned(spec.most_bytes);
     } else {
-      sender.channel = wire_->open(channel);
+      sender.channel = &wire_->open(channel);
     }
   }
   if (receiver.here) {
     ends.credit_lane = lane_of_[opposite_lane(ends.lane_id)];
     if (remote) ends.receive_side = forward ? Side::kPrevious : Side::kNext;
     channel.peer = layout_.rank_of(spec.from);
-    channel.outgoing = false;
     receiver.held.resize(credits);
     if (receiver.eager) {
       receiver.places = place;
       place += credits * aligned(spec.most_bytes);
     } else {
-      receiver.channel = wire_->open(channel);
-      note_channel(receiver.channel, {.use = Use::kFlow,
-                                      .side = forward ? Side::kPrevious : Side::kNext,
-                                      .remote = remote,
-                                      .lane_id = ends.lane_id,
-                                      .flow = flow,
-                                      .slots = credits,
-                                      .origin = fmt::format("rank {}", channel.peer)});
+      receiver.channel = &open_incoming(
+          channel, {.use = Use::kFlow, .side = forward ? Side::kPrevious : Side::kNext, .lane_id = ends.lane_id, .flow = flow});
     }
   }
 }
@@ -176,7 +170,7 @@ bool Transport::can_send(int64_t flow) {
   MILLRACE_CHECK(sender.here, "{} does not begin on rank {}", name(static_cast<size_t>(flow)), rank());
   const auto credits = static_cast<uint64_t>(table_.flows[static_cast<size_t>(flow)].credits);
   if (sender.committed - sender.credited >= credits) return false;
-  return sender.eager || wire_->sent(sender.channel, sender.slot);
+  return sender.eager || sender.channel->sent(sender.slot);
 }
 
 std::span<std::byte> Transport::begin_send(int64_t flow) {
@@ -186,7 +180,7 @@ std::span<std::byte> Transport::begin_send(int64_t flow) {
   sender.writing = true;
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
   if (sender.eager) return {sender.staging, spec.most_bytes};
-  return {wire_->slot(sender.channel, sender.slot).payload, spec.most_bytes};
+  return {sender.channel->slot(sender.slot).payload, spec.most_bytes};
 }
 
 void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
@@ -205,14 +199,14 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   header.bytes = bytes;
   header.session = session_;
   attach_credit(header, ends.out_lane);
-  const Slot place = sender.eager ? Slot{nullptr, sender.staging} : wire_->slot(sender.channel, sender.slot);
+  const Slot place = sender.eager ? Slot{nullptr, sender.staging} : sender.channel->slot(sender.slot);
   header.checksummed = settings_.checksums && !spec.device_memory;
   if (header.checksummed) header.checksum = frame_checksum(header, {place.payload, bytes});
   if (sender.eager) {
     lanes_[ends.out_lane].lane.push(header, {place.payload, bytes});
   } else {
     write_header(header, place.header);
-    wire_->send(sender.channel, sender.slot, bytes);
+    sender.channel->send(sender.slot, bytes);
   }
   sender.writing = false;
   ++sender.committed;
@@ -234,7 +228,7 @@ Message Transport::begin_receive(int64_t flow) {
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
   const Held& held = receiver.held[receiver.slot];
   const std::byte* payload =
-      receiver.eager ? receiver.places + receiver.slot * aligned(spec.most_bytes) : wire_->slot(receiver.channel, receiver.slot).payload;
+      receiver.eager ? receiver.places + receiver.slot * aligned(spec.most_bytes) : receiver.channel->slot(receiver.slot).payload;
   return {held.id, {payload, held.bytes}};
 }
 
@@ -254,7 +248,7 @@ void Transport::release(int64_t flow) {
   Receiver& receiver = ends.receiver;
   MILLRACE_CHECK(receiver.reading, "{}: no message is being read", name(static_cast<size_t>(flow)));
   const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
-  if (!receiver.eager) wire_->receive_again(receiver.channel, receiver.slot);
+  if (!receiver.eager) receiver.channel->receive_again(receiver.slot);
   receiver.reading = false;
   receiver.count += {1, static_cast<int64_t>(receiver.held[receiver.slot].bytes)};
   ++receiver.released;

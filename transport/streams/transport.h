@@ -108,7 +108,7 @@ class Transport {
   struct Sender {
     bool here = false;
     bool eager = false;
-    size_t channel = kNone;
+    Channel* channel = nullptr;
     uint64_t committed = 0;
     uint64_t credited = 0;
     size_t slot = 0;  // of the next message; slots are counted along, for a division costs as much as the rest of a call
@@ -124,7 +124,7 @@ class Transport {
   struct Receiver {
     bool here = false;
     bool eager = false;
-    size_t channel = kNone;
+    Channel* channel = nullptr;
     uint64_t arrived = 0;
     uint64_t released = 0;
     bool reading = false;
@@ -151,10 +151,11 @@ class Transport {
     Lane lane;
     std::vector<uint32_t> owed;  // flows of the other direction whose credits are to be returned
   };
-  enum class Use : uint8_t { kNothing, kControl, kLane, kFlow };
+  enum class Use : uint8_t { kControl, kLane, kFlow };
   // What arrives on a channel of the wire.
   struct Incoming {
-    Use use = Use::kNothing;  // of outgoing channels
+    Use use = Use::kControl;
+    Channel* channel = nullptr;
     Side side = Side::kNext;
     bool remote = false;
     size_t lane_id = 0;
@@ -169,7 +170,7 @@ class Transport {
   const FlowEnds& ends(int64_t flow) const;
   void open_lanes();
   void open_flow(size_t flow, std::byte*& place);
-  void note_channel(size_t channel, Incoming incoming);
+  Channel& open_incoming(ChannelSpec spec, Incoming incoming);
   std::string name(size_t flow) const;
 
   void repost();
@@ -188,6 +189,7 @@ class Transport {
   std::optional<Side> side_of(const Interest& interest) const;
   std::string describe(const Interest& interest) const;
   std::string describe(const HeartbeatNote& note) const;
+  std::optional<size_t> wait_long(std::span<const Interest> interests, const WaitLimits& limits);
   std::optional<size_t> first_ready(std::span<const Interest> interests);
   HeartbeatNote note(const Patience& patience) const;
   // Fails when the deadline has passed, for the interest whose peer has been silent for longest.
@@ -205,12 +207,12 @@ class Transport {
   std::vector<FlowEnds> ends_;      // per flow
   std::vector<LinkLane> lanes_;     // outgoing
   std::vector<size_t> lane_of_;     // by lane_id: index into lanes_
-  std::vector<Incoming> incoming_;  // by channel
+  std::vector<Incoming> incoming_;  // by token
   AlignedBuffer arena_;             // of eager flows
   std::vector<Arrival> arrivals_;
   // Places on lanes that were read: posted again by the next call of pump(), when nobody waits for what was in them.
   struct Read {
-    size_t channel;
+    Channel* channel;
     size_t slot;
   };
   std::vector<Read> read_;

@@ -22,7 +22,7 @@ void Transport::progress() {
 }
 
 void Transport::repost() {
-  for (const Read& read : read_) wire_->receive_again(read.channel, read.slot);
+  for (const Read& read : read_) read.channel->receive_again(read.slot);
   read_.clear();
 }
 
@@ -36,10 +36,10 @@ void Transport::pump() {
 }
 
 void Transport::accept(const Arrival& arrival) {
-  Incoming& from = incoming_[arrival.channel];
+  Incoming& from = incoming_[arrival.token];
   const size_t slot = from.slot;
   advance(from.slot, from.slots);
-  const Slot place = wire_->slot(arrival.channel, slot);
+  const Slot place = from.channel->slot(slot);
   const size_t header_bytes = std::min(arrival.frame_bytes, kFrameHeaderBytes);
   const FrameHeader header = parse_header({place.header, header_bytes}, arrival.frame_bytes - header_bytes, from.origin);
   const std::span<const std::byte> payload(place.payload, static_cast<size_t>(header.bytes));
@@ -59,7 +59,7 @@ void Transport::accept(const Arrival& arrival) {
     control_.accept(from.side, header, payload);
   else
     accept_on_lane(header, payload, from);
-  read_.push_back({arrival.channel, slot});
+  read_.push_back({from.channel, slot});
 }
 
 void Transport::accept_on_lane(const FrameHeader& header, std::span<const std::byte> payload, const Incoming& from) {
@@ -186,7 +186,7 @@ bool Transport::idle() {
     const Sender& sender = ends_[f].sender;
     if (!sender.here || sender.eager) continue;
     for (size_t slot = 0; slot < static_cast<size_t>(table_.flows[f].credits); ++slot)
-      if (!wire_->sent(sender.channel, slot)) return false;
+      if (!sender.channel->sent(slot)) return false;
   }
   return control_.drained();
 }

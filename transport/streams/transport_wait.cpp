@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanoseconds kAbortLingers = 100ms;
+constexpr int kPolls = 16;  // before a wait looks at the clock
 
 double seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -40,18 +41,24 @@ std::optional<size_t> Transport::first_ready(std::span<const Interest> interests
 
 std::optional<size_t> Transport::wait(std::span<const Interest> interests, const WaitLimits& limits) {
   MILLRACE_CHECK(!interests.empty(), "a wait for nothing");
-  pump();
-  if (const auto found = first_ready(interests)) return found;
+  // What is about to come is not kept waiting by what follows.
+  for (int poll = 0; poll < kPolls; ++poll) {
+    pump();
+    if (const auto found = first_ready(interests)) return found;
+  }
+  return wait_long(interests, limits);
+}
+
+std::optional<size_t> Transport::wait_long(std::span<const Interest> interests, const WaitLimits& limits) {
   waiting_ = interests.front();
   waited_ = {};
   Patience patience(clock_);
   const auto left = [&] { return limits.at_most ? *limits.at_most - patience.waited() : Nanoseconds::max(); };
   for (;;) {
-    if (limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed)) return std::nullopt;
+    if (left() <= 0ns || (limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed))) return std::nullopt;
     patience.pause(next_event_, left());
     pump();
     if (const auto found = first_ready(interests)) return found;
-    if (left() <= 0ns) return std::nullopt;
     if (!patience.napping()) continue;
     waited_ = patience.waited();
     control_.tick(patience.now(), note(patience));
@@ -169,9 +176,7 @@ void Transport::drain() {
 void Transport::leave() {
   control_.say_goodbye();
   for (LinkLane& lane : lanes_) push_bare(FrameKind::kGoodbye, lane.lane, {});
-  const auto stays = [](const Incoming& incoming) {
-    return (incoming.use == Use::kControl || incoming.use == Use::kLane) && !incoming.left;
-  };
+  const auto stays = [](const Incoming& incoming) { return incoming.use != Use::kFlow && !incoming.left; };
   Patience patience(clock_);
   for (;;) {
     pump();

@@ -1,15 +1,15 @@
-// What carries frames from rank to rank: the one interface that in-process, MPI, NCCL and shaping implement. It knows
+// What carries frames from rank to rank: the interface that in-process, MPI, NCCL and shaping implement. It knows
 // channels and slots, no flows, credits or deadlines: those are the Transport's (transport.h), the same over every wire.
 //
 // A channel is a queue in order from one rank to another (or to itself) with a fixed number of slots of fixed size. Frame n goes
 // through slot n modulo slots, at both ends:
-//   sender     wait for sent(channel, slot); fill slot(channel, slot); send(channel, slot, bytes)
-//   receiver   progress() reports the arrival; read slot(channel, slot); receive_again(channel, slot)
+//   sender     wait for sent(slot); fill slot(slot); send(slot, bytes)
+//   receiver   Wire::progress() reports the arrival; read slot(slot); receive_again(slot)
 // The sender never has more than `slots` frames on the way: the Transport's credits see to that. Sends may run ahead of the
 // other end's open().
 //
-// A wire owns the memory of its slots, which stays where it is until the wire dies. Used by one thread at a time. Nothing
-// here blocks. Errors of the machinery below are Error(kIo | kMismatch), naming the peer.
+// A wire owns its channels and the memory of their slots, which stay where they are until the wire dies. Used by one thread
+// at a time. Nothing here blocks. Errors of the machinery below are Error(kIo | kMismatch | kUnavailable), naming the peer.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@ struct ChannelSpec {
   size_t payload_bytes = 0;  // of a slot, besides the header
   size_t slots = 1;
   bool device_memory = false;  // the payload lies on an accelerator
+  size_t token = 0;            // what its arrivals are reported as
 };
 
 struct Slot {
@@ -37,8 +38,38 @@ struct Slot {
   std::byte* payload = nullptr;  // aligned to 64 bytes
 };
 
+// Where slots lie: headers and payloads at regular distances.
+struct SlotLayout {
+  Slot first;
+  size_t header_stride = 0;
+  size_t payload_stride = 0;
+};
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  Slot slot(size_t slot) const {
+    return {layout_.first.header + slot * layout_.header_stride, layout_.first.payload + slot * layout_.payload_stride};
+  }
+  const SlotLayout& layout() const { return layout_; }
+
+  virtual void send(size_t slot, size_t payload_bytes) = 0;
+  // True when the slot may be filled (again).
+  virtual bool sent(size_t slot) = 0;
+  virtual void receive_again(size_t slot) = 0;
+
+ protected:
+  explicit Channel(const SlotLayout& layout) : layout_(layout) {}
+
+ private:
+  SlotLayout layout_;
+};
+
 struct Arrival {
-  size_t channel = 0;
+  size_t token = 0;        // of the channel
   size_t frame_bytes = 0;  // header and payload; a wire may pad
 };
 
@@ -52,14 +83,7 @@ class Wire {
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return ranks_; }
 
-  // Returns the channel's number on this rank: 0, 1, ... in order of opening.
-  virtual size_t open(const ChannelSpec& spec) = 0;
-  virtual Slot slot(size_t channel, size_t slot) = 0;
-
-  virtual void send(size_t channel, size_t slot, size_t payload_bytes) = 0;
-  // True when the slot may be filled (again).
-  virtual bool sent(size_t channel, size_t slot) = 0;
-  virtual void receive_again(size_t channel, size_t slot) = 0;
+  virtual Channel& open(const ChannelSpec& spec) = 0;
 
   // Moves what can be moved and appends what has arrived, each channel's frames in order. Returns when something already
   // known will happen (a shaped frame falls due), kNever when nothing is.
