@@ -24,6 +24,10 @@ using namespace std::chrono_literals;
 
 // Large messages travel in blocks of this size, so every slot is a multiple of it.
 constexpr int64_t kBlockBytes = kSlotPage;
+// Receives of frames up to this size are posted for all slots at once. Larger ones are posted one at a time, and the next
+// not before the user has seen the last: Open MPI copies large messages while it makes progress, all that it can find, and two
+// ranks that exchange them would take turns, one copying while the other waits for it to send.
+constexpr size_t kPostedAhead = 16384;
 constexpr Nanoseconds kLeaveWithin = 1s;
 constexpr Nanoseconds kLeaveWithinAfterAnError = 100ms;
 
@@ -90,19 +94,24 @@ SlotLayout layout_of(const MpiMemory& memory, const ChannelSpec& spec) {
 
 class MpiChannel final : public Channel {
  public:
-  MpiChannel(const ChannelSpec& spec, std::unique_ptr<MpiMemory> memory, const Extents& extents, MPI_Comm communicator)
+  // `due` takes note of channels that have a receive to post.
+  MpiChannel(const ChannelSpec& spec, std::unique_ptr<MpiMemory> memory, const Extents& extents, MPI_Comm communicator,
+             std::vector<MpiChannel*>& due)
       : Channel(layout_of(*memory, spec)),
         spec_(spec),
         memory_(std::move(memory)),
         extents_(extents),
         communicator_(communicator),
+        due_(due),
+        in_turn_(spec.payload_bytes > kPostedAhead),
         requests_(spec.slots, MPI_REQUEST_NULL) {
     if (spec.outgoing) return;
     const Extent extent = extents_.of(spec.payload_bytes);
-    for (size_t slot = 0; slot < spec.slots; ++slot) {
+    for (size_t slot = 0; slot < spec.slots; ++slot)
       check(MPI_Recv_init(this->slot(slot).header, extent.count, extent.type, peer(), tag(), communicator_, &requests_[slot]));
-      receive_again(slot);
-    }
+    for (size_t slot = 0; slot < (in_turn_ ? 1 : spec.slots); ++slot) check(MPI_Start(&requests_[slot]));
+    free_.assign(spec.slots, true);
+    free_[0] = false;
   }
 
   void send(size_t slot, size_t payload_bytes) override {
@@ -115,7 +124,20 @@ class MpiChannel final : public Channel {
     check(MPI_Test(&requests_[slot], &done, MPI_STATUS_IGNORE));
     return done != 0;
   }
-  void receive_again(size_t slot) override { check(MPI_Start(&requests_[slot])); }
+  void receive_again(size_t slot) override {
+    if (!in_turn_) {
+      check(MPI_Start(&requests_[slot]));
+      return;
+    }
+    free_[slot] = true;
+    if (slot == next_) due_.push_back(this);
+  }
+  // In turn: posts the receive of the next frame.
+  void post_next() {
+    if (!free_[next_]) return;
+    free_[next_] = false;
+    check(MPI_Start(&requests_[next_]));
+  }
 
   const ChannelSpec& spec() const { return spec_; }
   // Of the frame to come.
@@ -127,6 +149,7 @@ class MpiChannel final : public Channel {
     MPI_Count bytes = count;
     if (count == MPI_UNDEFINED) check(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));  // more than an int holds
     next_ = next_ + 1 == spec_.slots ? 0 : next_ + 1;
+    if (in_turn_) due_.push_back(this);
     return {spec_.token, static_cast<size_t>(bytes)};
   }
   void check(int code) const {
@@ -166,7 +189,10 @@ class MpiChannel final : public Channel {
   std::unique_ptr<MpiMemory> memory_;
   const Extents& extents_;
   MPI_Comm communicator_;
+  std::vector<MpiChannel*>& due_;
+  bool in_turn_;
   std::vector<MPI_Request> requests_;  // per slot; persistent ones to receive
+  std::vector<bool> free_;             // per slot, in turn: may be received into
   size_t next_ = 0;                    // receiving: the slot that the next frame comes into
 };
 
@@ -195,7 +221,7 @@ class MpiWire final : public Wire {
     if (slot_bytes_of(spec) / static_cast<size_t>(kBlockBytes) > static_cast<size_t>(std::numeric_limits<int>::max()))
       fail(ErrorCode::kUnavailable, "messages of {} bytes are more than MPI counts; use a smaller micro-batch", spec.payload_bytes);
     channels_.push_back(std::make_unique<MpiChannel>(spec, std::make_unique<MpiMemory>(slot_bytes_of(spec) * spec.slots), extents_,
-                                                     group_.state().communicator));
+                                                     group_.state().communicator, due_));
     MpiChannel& channel = *channels_.back();
     if (!spec.outgoing) {
       heads_.push_back(channel.head());
@@ -208,6 +234,8 @@ class MpiWire final : public Wire {
 
   Instant progress(std::vector<Arrival>& arrivals) override {
     if (heads_.empty()) return kNever;
+    for (MpiChannel* channel : due_) channel->post_next();
+    due_.clear();
     // MPI_Testsome looks first and makes progress afterwards, when it found nothing: a second look sees what that brought.
     // Not a third, nor one after something was found: it would give the processor away before anybody sees what is here.
     int done = 0;
@@ -231,6 +259,7 @@ class MpiWire final : public Wire {
   Extents extents_;
   int largest_tag_ = 0;
   std::vector<std::unique_ptr<MpiChannel>> channels_;
+  std::vector<MpiChannel*> due_;
   // Of every channel that receives, the request of its next frame: all that must be asked.
   std::vector<MPI_Request> heads_;
   std::vector<MpiChannel*> receivers_;

@@ -1,4 +1,4 @@
-// Ranks as processes of an MPI job: point to point, with a receive posted for every slot before the message comes.
+// Ranks as processes of an MPI job: point to point, with receives posted before the messages come.
 //
 //   Transport transport(make_ring_wire(session.world()));
 //

@@ -12,8 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanoseconds kYieldAtMost = 50us;
-constexpr Nanoseconds kShortestNap = 50us;
+constexpr Nanoseconds kYieldWhenIdle = 50us;
+constexpr Nanoseconds kBusyAtMost = 250us;
+constexpr Nanoseconds kShortestNap = 5us;
 constexpr Nanoseconds kLongestNap = 1ms;
 
 class MachineClock final : public Clock {
@@ -41,9 +42,10 @@ Clock& machine_clock() {
   return clock;
 }
 
-void Patience::pause(Instant next_event, Nanoseconds at_most) {
+void Patience::pause(Instant next_event, Nanoseconds at_most, bool idle) {
   now_ = clock_.now();
-  if (waited() < kYieldAtMost) {
+  if (!idle && waited() < kBusyAtMost) idle_since_ = now_;
+  if (now_ - idle_since_ < kYieldWhenIdle) {
     clock_.yield();
     return;
   }

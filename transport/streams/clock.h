@@ -27,9 +27,10 @@ class Clock {
 
 Clock& machine_clock();
 
-// How a wait spends its time: it yields for at most 50 us, then naps of an eighth of the time already
-// waited, from 50 us to 1 ms, but never past something that is known to happen. Ranks that share cores stay out of each other's way, and a
-// wait is late by an eighth of its length at most.
+// How a wait spends its time: it yields for at most 50 us, then naps for an eighth of the time it has waited, at most 1 ms, and
+// never past something that is known to happen. Ranks that share cores stay out of each other's way, and a wait is late by
+// an eighth of its length at most, and by what a nap costs (some 15 us on a virtual machine). While a large message of its own
+// is still leaving, a rank is not idle, for 250 us at most: the answer may come as soon as that has arrived.
 //
 //   Patience patience(clock);
 //   while (!ready()) patience.pause(next_event);
@@ -39,7 +40,7 @@ class Patience {
   explicit Patience(Clock& clock) : clock_(clock), started_(clock.now()), now_(started_) {}
 
   // `next_event`: when something already known will happen, kNever when nothing is. `at_most`: no longer than this.
-  void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max());
+  void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max(), bool idle = true);
   // At the last pause.
   Instant now() const { return now_; }
   Nanoseconds waited() const { return now_ - started_; }
@@ -50,6 +51,7 @@ class Patience {
   Clock& clock_;
   Instant started_;
   Instant now_;
+  Instant idle_since_ = started_;
   bool napping_ = false;
 };
 

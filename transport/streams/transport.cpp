@@ -198,7 +198,11 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   header.sequence = sender.committed;
   header.bytes = bytes;
   header.session = session_;
-  attach_credit(header, ends.out_lane);
+  // A large message may take long to arrive: credits do not travel with it, but before it.
+  if (sender.eager)
+    attach_credit(header, ends.out_lane);
+  else
+    return_credits(lanes_[ends.out_lane]);
   const Slot place = sender.eager ? Slot{nullptr, sender.staging} : sender.channel->slot(sender.slot);
   header.checksummed = settings_.checksums && !spec.device_memory;
   if (header.checksummed) header.checksum = frame_checksum(header, {place.payload, bytes});
@@ -207,6 +211,8 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   } else {
     write_header(header, place.header);
     sender.channel->send(sender.slot, bytes);
+    last_sent_ = sender.channel;
+    last_sent_slot_ = sender.slot;
   }
   sender.writing = false;
   ++sender.committed;

@@ -182,7 +182,7 @@ class Transport {
   void take_credit(uint32_t flow, uint32_t count, const Incoming& from);
   void push_bare(FrameKind kind, Lane& lane, std::span<const std::byte> payload);
   void attach_credit(FrameHeader& header, size_t lane);
-  void return_credits();
+  void return_credits(LinkLane& lane);
   // Says what is wrong with a frame's checksum, "" when nothing is.
   std::string checksum_problem(const FrameHeader& header, std::span<const std::byte> payload) const;
 
@@ -216,6 +216,8 @@ class Transport {
     size_t slot;
   };
   std::vector<Read> read_;
+  Channel* last_sent_ = nullptr;  // of large messages
+  size_t last_sent_slot_ = 0;
   Instant next_event_ = kNever;
   uint32_t progress_calls_ = 0;
   std::optional<Interest> waiting_;

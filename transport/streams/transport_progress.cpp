@@ -18,6 +18,7 @@ constexpr uint32_t kCallsPerTick = 16;  // of progress(): reading the clock cost
 
 void Transport::progress() {
   pump();
+  if (!arrivals_.empty()) pump();  // what follows what came may be asked for now: nobody acts on it here
   if (++progress_calls_ % kCallsPerTick == 0) control_.tick(clock_.now(), {});
 }
 
@@ -31,7 +32,7 @@ void Transport::pump() {
   arrivals_.clear();
   next_event_ = wire_->progress(arrivals_);
   for (const Arrival& arrival : arrivals_) accept(arrival);
-  return_credits();
+  for (LinkLane& lane : lanes_) return_credits(lane);
   control_.flush();
 }
 
@@ -152,20 +153,18 @@ void Transport::attach_credit(FrameHeader& header, size_t lane) {
 
 // Whatever has been released by now goes back at once, so that nobody waits for a credit that nobody uses; where a message
 // was about to leave that way, the credit has gone with it.
-void Transport::return_credits() {
-  for (LinkLane& lane : lanes_) {
-    lane.lane.flush();
-    if (lane.owed.empty() || !lane.lane.idle()) continue;
-    std::array<CreditNote, 32> notes;  // 256 bytes: the smallest payload there may be
-    const size_t count = std::min(notes.size(), lane.owed.size());
-    for (size_t i = 0; i < count; ++i) {
-      Receiver& receiver = ends_[lane.owed.back()].receiver;
-      notes[i] = {lane.owed.back(), static_cast<uint32_t>(receiver.released)};
-      receiver.owes = false;
-      lane.owed.pop_back();
-    }
-    push_bare(FrameKind::kCredit, lane.lane, std::as_bytes(std::span(notes).first(count)));
+void Transport::return_credits(LinkLane& lane) {
+  lane.lane.flush();
+  if (lane.owed.empty() || !lane.lane.idle()) return;
+  std::array<CreditNote, 32> notes;  // 256 bytes: the smallest payload there may be
+  const size_t count = std::min(notes.size(), lane.owed.size());
+  for (size_t i = 0; i < count; ++i) {
+    Receiver& receiver = ends_[lane.owed.back()].receiver;
+    notes[i] = {lane.owed.back(), static_cast<uint32_t>(receiver.released)};
+    receiver.owes = false;
+    lane.owed.pop_back();
   }
+  push_bare(FrameKind::kCredit, lane.lane, std::as_bytes(std::span(notes).first(count)));
 }
 
 // A frame of a link's lane that belongs to no flow.

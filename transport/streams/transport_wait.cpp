@@ -56,7 +56,7 @@ std::optional<size_t> Transport::wait_long(std::span<const Interest> interests, 
   const auto left = [&] { return limits.at_most ? *limits.at_most - patience.waited() : Nanoseconds::max(); };
   for (;;) {
     if (left() <= 0ns || (limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed))) return std::nullopt;
-    patience.pause(next_event_, left());
+    patience.pause(next_event_, left(), last_sent_ == nullptr || last_sent_->sent(last_sent_slot_));
     pump();
     if (const auto found = first_ready(interests)) return found;
     if (!patience.napping()) continue;
