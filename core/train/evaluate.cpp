@@ -1,8 +1,7 @@
 // Evaluation: the whole of a data set, in order, without touching weights or statistics.
 #include <chrono>
 
-#include "core/data/sampler.h"
-#include "core/data/transform.h"
+#include "core/train/feeding.h"
 #include "core/train/trainer.h"
 
 namespace millrace {
@@ -10,26 +9,15 @@ namespace millrace {
 Evaluation evaluate(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data, const DataTransform& transform,
                     const ScoreVisitor& visit) {
   const auto started = std::chrono::steady_clock::now();
-  const BatchSampler batches = BatchSampler::evaluation(data.size(), {.mini_batch = plan.mini_batch, .micro_batch = plan.micro_batch});
-  Loader loader(data, ImageTransform(data, transform), batches);
+  const std::unique_ptr<Loader> loader = evaluation_loader(data, transform, plan);
   const int64_t classes = graph.classes();
   std::vector<float> scores(static_cast<size_t>(graph.shape_of(graph.scores()).elements() * plan.micro_batch));
-  std::vector<int32_t> labels(static_cast<size_t>(plan.micro_batch));
-  std::vector<int64_t> ids(static_cast<size_t>(plan.micro_batch));
+  HeldBatch held;
   Score total;
-  for (int64_t s = 0; s < batches.micro_batches_per_epoch(); ++s) {
-    const Batch& loaded = loader.load(s);
-    // A short tail runs with samples that have no label, which the loss leaves out.
-    std::fill(labels.begin(), labels.end(), kNoLabel);
-    std::fill(ids.begin(), ids.end(), int64_t{0});
-    std::copy(loaded.labels.begin(), loaded.labels.end(), labels.begin());
-    std::copy(loaded.sample_ids.begin(), loaded.sample_ids.end(), ids.begin());
-    MicroBatch batch;
-    batch.index = s;
-    batch.training = false;
-    batch.sample_ids = ids;
-    batch.labels = labels;
-    segment.forward(batch, loaded.pixels, nullptr, &total);
+  for (int64_t s = 0; s < evaluation_micro_batches(data, plan); ++s) {
+    const Batch& loaded = loader->load(s);
+    held.take(loaded, {.training = false, .micro_batch = plan.micro_batch});
+    segment.forward(held.view(), loaded.pixels, nullptr, &total);
     if (!visit) continue;
     segment.read_scores(false, scores);
     for (size_t i = 0; i < loaded.sample_ids.size(); ++i)

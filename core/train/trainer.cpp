@@ -67,26 +67,16 @@ bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
 
 }  // namespace
 
-struct Trainer::Pending {
-  std::vector<int64_t> ids;
-  std::vector<int32_t> labels;
-  MicroBatch batch;
-};
-
 Trainer::~Trainer() = default;
 
 Trainer::Trainer(const TrainingTask& task, Device& device, TrainerOptions options)
     : task_(task), device_(device), options_(std::move(options)), segment_(task.plan, *task.graph, 0, device) {
-  const Job& job = task.job;
   if (!drains(task.plan.alignment) && task.plan.windows[0] != 1)
     fail(ErrorCode::kUnavailable,
          "alignment {} with a window of {} keeps micro-batches under way across updates; on one device the window is 1, plan again",
          name_of(task.plan.alignment), task.plan.windows[0]);
-  const ImageTransform transform(task.data.train, task.transform, job.augmentation, job.seed);
-  loader_ = std::make_unique<Loader>(
-      task.data.train, transform,
-      BatchSampler::training(task.data.train.size(), job.seed, {.mini_batch = task.plan.mini_batch, .micro_batch = task.plan.micro_batch}));
-  pending_.resize(static_cast<size_t>(std::max<int64_t>(task.plan.windows[0], task.plan.micro_batches())));
+  loader_ = training_loader(task);
+  held_.resize(static_cast<size_t>(std::max<int64_t>(task.plan.windows[0], task.plan.micro_batches())));
   if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, task.updates_per_epoch() / 10);
 }
 
@@ -226,27 +216,22 @@ void Trainer::one_update() {
   Score score;
   for (const Action& action : actions) {
     const int64_t s = step_ * n + action.index;
-    Pending& pending = pending_[static_cast<size_t>(s) % pending_.size()];
+    HeldBatch& held = held_[static_cast<size_t>(s) % held_.size()];
     switch (action.kind) {
       case ActionKind::kForward: {
         const Batch& loaded = loader_->load(s);
-        pending.ids.assign(loaded.sample_ids.begin(), loaded.sample_ids.end());
-        pending.labels.assign(loaded.labels.begin(), loaded.labels.end());
-        pending.batch = {.index = s,
-                         .epoch = loaded.epoch,
-                         .training = true,
-                         .seed = task_.job.seed,
-                         .sample_ids = pending.ids,
-                         .labels = pending.labels,
-                         .error_scale = 1.0 / static_cast<double>(task_.plan.mini_batch)};
+        held.take(loaded, {.training = true,
+                           .seed = task_.job.seed,
+                           .error_scale = 1.0 / static_cast<double>(task_.plan.mini_batch),
+                           .micro_batch = task_.plan.micro_batch});
         Score one;
-        segment_.forward(pending.batch, loaded.pixels, nullptr, &one);
+        segment_.forward(held.view(), loaded.pixels, nullptr, &one);
         if (!std::isfinite(one.loss)) report_non_finite_loss(s);
         score += one;
         break;
       }
-      case ActionKind::kErrorBack: segment_.error_back(pending.batch); break;
-      case ActionKind::kParameterGradient: segment_.parameter_gradient(pending.batch); break;
+      case ActionKind::kErrorBack: segment_.error_back(held.view()); break;
+      case ActionKind::kParameterGradient: segment_.parameter_gradient(held.view()); break;
       case ActionKind::kUpdate: {
         UpdateArguments arguments;
         arguments.optimizer = task_.plan.optimizer;

@@ -23,6 +23,7 @@
 #include "core/device/device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/executor.h"
+#include "core/train/feeding.h"
 #include "core/train/metrics.h"
 #include "core/train/task.h"
 
@@ -73,8 +74,6 @@ class Trainer {
   TrainingForecast forecast();
 
  private:
-  struct Pending;  // what a micro-batch's E needs of its samples
-
   void start();
   void resume();
   void load_initial_weights();
@@ -98,7 +97,7 @@ class Trainer {
   SegmentExecutor segment_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<MetricsFile> metrics_file_;
-  std::vector<Pending> pending_;
+  std::vector<HeldBatch> held_;
   int64_t step_ = 0;
   bool rehearsing_ = false;  // a forecast: updates as in training, but by nothing, so that they cannot diverge
   int64_t saved_step_ = -1;
