@@ -93,6 +93,22 @@ class CpuDevice final : public Device {
     std::ranges::copy(values, host.begin());
   }
 
+  using Device::read_rows;
+  using Device::write_rows;
+  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) override {
+    CpuTensor& target = own(&tensor);
+    for_each_row(tensor, channels, rows, host.size(), [&](int64_t there, int64_t here) { target.data()[there] = host.data()[here]; });
+  }
+  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) override {
+    const CpuTensor& source = own(&tensor);
+    for_each_row(tensor, channels, rows, host.size(), [&](int64_t there, int64_t here) { host.data()[here] = source.data()[there]; });
+  }
+
+  void copy(const Tensor& from, Tensor& to) override {
+    MILLRACE_CHECK(own(&from).stored() == own(&to).stored(), "copy of {} stored values to {}", own(&from).stored(), own(&to).stored());
+    std::copy_n(own(&from).data(), own(&from).stored(), own(&to).data());
+  }
+
   void zero(Tensor& tensor) override {
     const ComputeScope scope(threads());
     float* const values = own(&tensor).data();
@@ -183,6 +199,21 @@ class CpuDevice final : public Device {
     }
     const Layout layout = host_layout(tensor, channels);
     cpu::copy_channels(threads(), source.layout(), source.data(), channels, layout, host.data(), 0, false);
+  }
+  // visit(place in the tensor, place in the canonical order of those rows) for every element.
+  template <typename Visit>
+  static void for_each_row(const Tensor& tensor, ChannelRange channels, StepRange rows, size_t host, Visit visit) {
+    check_range(tensor, channels);
+    const int64_t width = tensor.shape().width;
+    MILLRACE_CHECK(0 <= rows.begin && rows.begin <= rows.end && rows.end <= tensor.shape().height &&
+                       static_cast<int64_t>(host) == tensor.batch() * channels.size() * rows.size() * width,
+                   "{} host values for rows {} to {} of {} x {}", host, rows.begin, rows.end, tensor.batch(), text_of(tensor.shape()));
+    const Layout& layout = own(&tensor).layout();
+    int64_t here = 0;
+    for (int64_t sample = 0; sample < tensor.batch(); ++sample)
+      for (int64_t channel = channels.begin; channel < channels.end; ++channel)
+        for (int64_t place = rows.begin * width; place < rows.end * width; ++place, ++here)
+          visit(layout.offset(sample, channel) + place * layout.block, here);
   }
   static Layout host_layout(const Tensor& tensor, ChannelRange channels) {
     Shape shape = tensor.shape();

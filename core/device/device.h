@@ -51,6 +51,13 @@ class Tensor {
   TensorSpec spec_;
 };
 
+// Rows of a tensor, which are the time steps of a sequence; half open.
+struct StepRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const StepRange&) const = default;
+};
+
 inline ChannelRange whole(const Tensor& tensor) { return {0, tensor.shape().channels}; }
 
 // The label of a sample that only fills up a micro-batch: the loss neither scores it nor gives it an error.
@@ -192,7 +199,15 @@ class Device {
   virtual void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) = 0;
   virtual void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) = 0;
 
+  // Rows [begin, end) of those channels alone: of a sequence, a part in time.
+  virtual void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host);
+  virtual void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host);
+  virtual void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host);
+  virtual void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host);
+
   virtual void zero(Tensor& tensor) = 0;
+  // Between tensors of one kernel's layout.
+  virtual void copy(const Tensor& from, Tensor& to);
   // to[to_begin ...) (+)= from[channels): how slices are taken and errors are gathered.
   virtual void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) = 0;
 

@@ -14,12 +14,6 @@
 
 namespace millrace {
 
-// Half open.
-struct StepRange {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return end - begin; }
-};
-
 inline StepRange chunk_of(const MicroBatch& batch, int64_t steps) {
   return {steps * batch.chunk / batch.chunks, steps * (batch.chunk + 1) / batch.chunks};
 }

@@ -194,6 +194,7 @@ struct Plan {
   Alignment alignment = Alignment::kFlush;
   int64_t mini_batch = 1;        // samples between two updates
   int64_t micro_batch = 1;       // samples per action and message
+  int64_t time_chunks = 1;       // parts in time that a micro-batch of sequences is taken in: F3.0 F3.1 ...
   std::vector<int64_t> windows;  // per device, in micro-batches
   std::vector<Link> links;
   std::vector<Shard> shards;  // by device, then by layer

@@ -163,6 +163,7 @@ struct Fields<Plan> {
     v.field("alignment", &Plan::alignment, Presence::kRequired);
     v.field("mini_batch", &Plan::mini_batch, Presence::kRequired, kBatch);
     v.field("micro_batch", &Plan::micro_batch, Presence::kRequired, kBatch);
+    v.field("time_chunks", &Plan::time_chunks, Presence::kDefaulted, Integers{1, 1 << 20});
     v.list("windows", &Plan::windows, kPositiveCount);
     v.list("links", &Plan::links);
     v.list("shards", &Plan::shards);

@@ -122,6 +122,7 @@ Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<S
   plan.alignment = request.alignment;
   plan.mini_batch = request.mini_batch;
   plan.micro_batch = request.micro_batch;
+  plan.time_chunks = request.time_chunks;
   if (request.micro_batch < 1 || request.mini_batch < request.micro_batch || request.mini_batch % request.micro_batch != 0)
     fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", request.mini_batch,
          request.micro_batch);

@@ -24,7 +24,8 @@ struct PlanRequest {
   int64_t micro_batch = 1;
   OptimizerSettings optimizer = {};
   Arithmetic arithmetic = {};
-  std::vector<int64_t> windows = {};             // empty: default_windows
+  std::vector<int64_t> windows = {};  // empty: default_windows
+  int64_t time_chunks = 1;
   std::vector<ParameterHome> remote_homes = {};  // slices that do not live with their user
 };
 

@@ -220,6 +220,7 @@ ScheduleSpec schedule_spec(const Plan& plan, int64_t device, int64_t mini_batche
   spec.window = plan.windows[static_cast<size_t>(device)];
   spec.ring_window = plan.windows.empty() ? 0 : *std::max_element(plan.windows.begin(), plan.windows.end());
   spec.mini_batches = mini_batches;
+  spec.chunks = static_cast<int32_t>(plan.time_chunks);
   return spec;
 }
 

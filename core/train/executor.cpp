@@ -1,10 +1,13 @@
 #include "core/train/executor.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/device/sequence.h"
 #include "core/plan/schedule.h"
+#include "core/plan/time_streams.h"
 #include "core/train/segment_parts.h"
 
 namespace millrace {
@@ -31,6 +34,12 @@ ChannelRange within(const Value& value, const ChannelRange& channels) {
   return {channels.begin - value.channels.begin, channels.end - value.channels.begin};
 }
 
+void check_chunk(const Plan& plan, const MicroBatch& batch) {
+  MILLRACE_CHECK(0 <= batch.chunk && batch.chunk < batch.chunks, "chunk {} of {}", batch.chunk, batch.chunks);
+  MILLRACE_CHECK(batch.chunks == 1 || batch.chunks == plan.time_chunks || plan.devices() == 1, "{} chunks, the plan says {}", batch.chunks,
+                 plan.time_chunks);
+}
+
 // Of a micro-batch taken chunk by chunk, for the steps that take it at once.
 MicroBatch whole_of(MicroBatch batch) {
   batch.chunk = 0;
@@ -44,55 +53,9 @@ SegmentExecutor::~SegmentExecutor() = default;
 
 SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t device_index, Device& device)
     : plan_(plan), graph_(graph), device_(device), program_(compile_segment(plan, graph, device_index)) {
-  for (const ParameterHome& home : plan.homes)
-    if ((home.home == device_index) != (home.user == device_index))
-      fail(ErrorCode::kUnavailable, "{}.{}: home {} and user {} differ; balanced parameters need the ring trainer", home.layer, home.tensor,
-           home.home, home.user);
   const ScheduleSpec spec = schedule_spec(plan, device_index, 1);
-  if (versions_held(spec) > 1)
-    fail(ErrorCode::kUnavailable, "alignment stash holds {} weight versions on device {}; that needs the ring trainer", versions_held(spec),
-         device_index);
-  for (const Step& step : program_.steps) {
-    StepRun run;
-    if (runs_kernel(step)) {
-      const KernelSpec kernel = kernel_spec_of(plan, graph, program_, step);
-      const Node& node = graph.node(step.node);
-      try {
-        run.kernel = device.make_kernel(kernel);
-      } catch (const Error& error) {
-        throw error.within(fmt::format("layer \"{}\" on device {}", node.layer.name, device_index));
-      }
-      run.trained = node.trained;
-      const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation);
-      run.carries = recurrent != nullptr && recurrent->stateful;
-      if (run.carries && spec.window > plan.micro_batches() && !drains(plan.alignment))
-        fail(ErrorCode::kUnavailable,
-             "layer \"{}\" is stateful: what it carries from one mini-batch to the next is there once a mini-batch is through, so at "
-             "most {} micro-batches may be under way on device {}, not {}; divide the mini-batch into more of them",
-             node.layer.name, plan.micro_batches(), device_index, spec.window);
-      run.back = step.node == graph.loss() ? node.input_error_needed : program_.values[static_cast<size_t>(step.output)].error_needed;
-      if (step.kind == StepKind::kCompute) {
-        run.slices_input = step.block.inputs != program_.values[static_cast<size_t>(step.inputs[0])].channels;
-        run.slices_output = kernel.output != program_.values[static_cast<size_t>(step.output)].shape;
-      }
-      run.slices = parameter_slices_of(graph, step);
-      run.parameters = run.kernel->make_parameters();
-      if (run.trained) {
-        run.gradients = run.kernel->make_gradients();
-        for (size_t p = 0; p < run.parameters.size(); ++p) run.optimizer.emplace_back();
-        for (int slot = 0; slot < plan.optimizer.slots(); ++slot) {
-          std::vector<TensorPointer> made = run.kernel->make_gradients();
-          for (size_t p = 0; p < made.size(); ++p) run.optimizer[p].push_back(std::move(made[p]));
-        }
-      }
-      run.state = run.kernel->make_state();
-      run.parameter_pointers = raw<const Tensor>(run.parameters);
-      run.gradient_pointers = raw<Tensor>(run.gradients);
-      run.state_pointers = raw<Tensor>(run.state);
-      for (const auto& slots : run.optimizer) run.optimizer_pointers.push_back(raw<Tensor>(slots));
-    }
-    runs_.push_back(std::move(run));
-  }
+  for (const Step& step : program_.steps) make_run(step, versions_held(spec));
+  find_lent();
   find_streams();
   // zero-bubble delays G behind later E's: their errors wait with it.
   const int64_t lag = plan.alignment == Alignment::kZeroBubble ? std::max<int64_t>(0, spec.ring_window - spec.window) : 0;
@@ -100,18 +63,107 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
   errors_.resize(static_cast<size_t>(lag + 1));
 }
 
-// A step runs chunk by chunk where its kernel can and all that it reads is there chunk by chunk.
+void SegmentExecutor::make_run(const Step& step, int64_t versions) {
+  StepRun& run = runs_.emplace_back();
+  if (!runs_kernel(step)) return;
+  const KernelSpec kernel = kernel_spec_of(plan_, graph_, program_, step);
+  const Node& node = graph_.node(step.node);
+  run.trained = node.trained;
+  run.lent = run.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
+               return home.user == program_.device && home.home != program_.device && home.layer == node.layer.name;
+             });
+  for (int64_t v = 0; v < (run.trained && !run.lent ? versions : 1); ++v) {
+    StepRun::Version& version = run.versions.emplace_back();
+    try {
+      version.kernel = device_.make_kernel(kernel);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("layer \"{}\" on device {}", node.layer.name, program_.device));
+    }
+    version.parameters = version.kernel->make_parameters();
+    version.pointers = raw<const Tensor>(version.parameters);
+    if (version.parameters.empty()) break;
+  }
+  const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation);
+  run.carries = recurrent != nullptr && recurrent->stateful;
+  const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
+  if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\" is stateful: what it carries from one mini-batch to the next is there once a mini-batch is through, so at "
+         "most {} micro-batches may be under way on device {}, not {}; divide the mini-batch into more of them",
+         node.layer.name, plan_.micro_batches(), program_.device, window);
+  run.back = step.node == graph_.loss() ? node.input_error_needed : program_.values[static_cast<size_t>(step.output)].error_needed;
+  if (step.kind == StepKind::kCompute) {
+    run.slices_input = step.block.inputs != program_.values[static_cast<size_t>(step.inputs[0])].channels;
+    run.slices_output = kernel.output != program_.values[static_cast<size_t>(step.output)].shape;
+  }
+  run.slices = parameter_slices_of(graph_, step);
+  run.state = run.kernel().make_state();
+  run.state_pointers = raw<Tensor>(run.state);
+  if (!run.trained) return;
+  run.gradients = run.kernel().make_gradients();
+  run.gradient_pointers = raw<Tensor>(run.gradients);
+  if (run.lent) return;
+  run.optimizer.resize(run.gradients.size());
+  for (int slot = 0; slot < plan_.optimizer.slots(); ++slot) {
+    std::vector<TensorPointer> made = run.kernel().make_gradients();
+    for (size_t p = 0; p < made.size(); ++p) run.optimizer[p].push_back(std::move(made[p]));
+  }
+  for (const auto& slots : run.optimizer) run.optimizer_pointers.push_back(raw<Tensor>(slots));
+}
+
+// All trained tensors of steps that use anything of another device's. A shard's vector holds its blocks in order.
+void SegmentExecutor::find_lent() {
+  std::map<std::pair<std::string, std::string>, int64_t> offsets;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    size_t position = 0;
+    for (const ParameterSlice& slice : runs_[i].slices) {
+      if (!runs_[i].lent || !slice.trained) continue;
+      int64_t& offset = offsets[{graph_.name_of(slice.node), slice.tensor}];
+      lent_.push_back({graph_.name_of(slice.node), slice.tensor, offset, slice.elements});
+      lent_places_.push_back({i, position++});
+      offset += slice.elements;
+    }
+  }
+}
+
 void SegmentExecutor::find_streams() {
-  std::vector<bool> streamed(program_.values.size());
+  if (plan_.time_chunks > 1 && !lent_.empty())
+    fail(ErrorCode::kUnavailable, "{}.{}: parameters of another device travel once per micro-batch, so time is not taken in {} chunks",
+         lent_.front().layer, lent_.front().tensor, plan_.time_chunks);
+  const std::vector<bool> steps = TimeStreams(plan_, graph_).steps(program_);
+  bool all_can = true;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    runs_[i].streams = steps[i];
+    if (steps[i] && runs_[i].runs() && !runs_[i].kernel().streams()) all_can = false;
+    if (plan_.time_chunks > 1 && steps[i] && runs_[i].runs() && !runs_[i].kernel().streams())
+      fail(ErrorCode::kUnavailable, "layer \"{}\": device {} ({}) takes sequences whole; plan without chunks of time",
+           graph_.name_of(program_.steps[i].node), program_.device, device_.description());
+  }
+  for (size_t i = 0; i < runs_.size() && !all_can; ++i) runs_[i].streams = program_.steps[i].kind == StepKind::kLoad;
+}
+
+SegmentExecutor::Messages SegmentExecutor::messages(bool forward, bool first, bool last) const {
+  Messages messages;
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
-    StepRun& run = runs_[i];
-    if (step.kind == StepKind::kLoad) streamed[static_cast<size_t>(step.output)] = true;  // whole, with the first chunk
-    if (!run.kernel) continue;
-    run.streams = run.kernel->streams() && !run.slices_input && !run.slices_output &&
-                  std::ranges::all_of(step.inputs, [&](int64_t input) { return streamed[static_cast<size_t>(input)]; });
-    streamed[static_cast<size_t>(step.output)] = run.streams;
+    const bool send = step.kind == StepKind::kSend;
+    if ((!send && step.kind != StepKind::kReceive) || (!runs_[i].streams && !(forward ? last : first))) continue;
+    const int64_t flow = forward ? step.forward_flow : step.backward_flow;
+    if (flow >= 0) (send == forward ? messages.out : messages.in).push_back(flow);
   }
+  return messages;
+}
+
+SegmentExecutor::Messages SegmentExecutor::forward_messages(int32_t chunk, int32_t chunks) const {
+  return messages(true, chunk == 0, chunk + 1 == chunks);
+}
+SegmentExecutor::Messages SegmentExecutor::error_messages(int32_t chunk, int32_t chunks) const {
+  return messages(false, chunk + 1 == chunks, chunk == 0);
+}
+
+StepRange SegmentExecutor::steps_of(const Step&, size_t index, int64_t value, const MicroBatch& batch) const {
+  const int64_t height = program_.values[static_cast<size_t>(value)].shape.height;
+  return runs_[index].streams ? chunk_of(batch, height) : StepRange{0, height};
 }
 
 std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
@@ -124,7 +176,7 @@ std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
     const StepRun& run = runs_[i];
-    slot->keeps.push_back(run.kernel ? run.kernel->make_keep() : nullptr);
+    slot->keeps.push_back(run.runs() ? run.kernel().make_keep() : nullptr);
     TensorPointer input_slice;
     TensorPointer output_slice;
     if (run.slices_input) {
@@ -181,13 +233,6 @@ std::unique_ptr<SegmentExecutor::ErrorSet> SegmentExecutor::make_errors() const 
   return set;
 }
 
-void SegmentExecutor::refuse_chunks_between_devices(const MicroBatch& batch) const {
-  MILLRACE_CHECK(0 <= batch.chunk && batch.chunk < batch.chunks, "chunk {} of {}", batch.chunk, batch.chunks);
-  if (batch.chunks > 1 && plan_.devices() > 1)
-    fail(ErrorCode::kUnavailable, "chunks of time travel between devices in no message yet; {} devices take micro-batches whole",
-         plan_.devices());
-}
-
 SegmentExecutor::Slot& SegmentExecutor::slot_for(const MicroBatch& batch) {
   std::unique_ptr<Slot>& slot = batch.training ? slots_[static_cast<size_t>(batch.index) % slots_.size()] : evaluation_;
   if (!slot) slot = make_slot();
@@ -200,9 +245,9 @@ SegmentExecutor::ErrorSet& SegmentExecutor::errors_for(int64_t s) {
   return *set;
 }
 
-void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports, Score* score) {
+void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports, Score* score, int64_t version) {
+  check_chunk(plan_, batch);
   Slot& slot = slot_for(batch);
-  refuse_chunks_between_devices(batch);
   const MicroBatch unchunked = whole_of(batch);
   const bool first = batch.chunk == 0, last = batch.chunk + 1 == batch.chunks;
   for (size_t v = 0; first && v < program_.values.size(); ++v)
@@ -213,21 +258,24 @@ void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pi
     switch (step.kind) {
       case StepKind::kReceive:
         ports->receive(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.output)],
-                       within(program_.values[static_cast<size_t>(step.output)], step.channels));
+                       within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
         break;
       case StepKind::kLoad:
         device_.write(*slot.values[static_cast<size_t>(step.output)], program_.values[static_cast<size_t>(step.output)].channels, pixels);
         break;
       case StepKind::kSend:
         ports->send(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.inputs[0])],
-                    within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels));
+                    within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels), steps_of(step, i, step.inputs[0], batch));
         break;
-      default: run_kernel(i, slot, runs_[i].streams ? batch : unchunked, score); break;
+      default:
+        run_kernel(i, slot, runs_[i].streams ? batch : unchunked, score, version);
+        if (ports != nullptr) ports->progress();
+        break;
     }
   }
 }
 
-void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& batch, Score* score) {
+void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& batch, Score* score, int64_t version) {
   const Step& step = program_.steps[index];
   StepRun& run = runs_[index];
   if (run.slices_input) {
@@ -239,12 +287,12 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   ForwardArguments arguments;
   arguments.inputs = slot.inputs[index];
   arguments.output = run.slices_output ? slot.output_slices[index].get() : &output;
-  arguments.parameters = run.parameter_pointers;
+  arguments.parameters = run.version(version).pointers;
   arguments.state = run.state_pointers;
   arguments.keep = slot.keeps[index].get();
   arguments.batch = &batch;
   arguments.score = score;
-  run.kernel->forward(arguments);
+  run.version(version).kernel->forward(arguments);
   if (run.slices_output) {
     const Value& value = program_.values[static_cast<size_t>(step.output)];
     device_.copy_channels(*slot.output_slices[index], whole(*slot.output_slices[index]), output, within(value, step.block.outputs).begin,
@@ -252,10 +300,10 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   }
 }
 
-void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports) {
+void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int64_t version) {
+  check_chunk(plan_, batch);
   Slot& slot = slot_for(batch);
   ErrorSet& errors = errors_for(batch.index);
-  refuse_chunks_between_devices(batch);
   const MicroBatch unchunked = whole_of(batch);
   const bool first = batch.chunk + 1 == batch.chunks;  // errors come from the end
   for (size_t v = 0; first && v < program_.values.size(); ++v)
@@ -268,18 +316,19 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports) {
       MILLRACE_CHECK(step.error_adds[0] == 0 || program_.values[static_cast<size_t>(step.inputs[0])].zero_error_first,
                      "the error from downstream comes first");
       ports->receive(step.backward_flow, device_, *errors.errors[static_cast<size_t>(step.inputs[0])],
-                     within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels));
+                     within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels), steps_of(step, i, step.inputs[0], batch));
     } else if (step.kind == StepKind::kReceive) {
       if (step.backward_flow >= 0)
         ports->send(step.backward_flow, device_, *errors.errors[static_cast<size_t>(step.output)],
-                    within(program_.values[static_cast<size_t>(step.output)], step.channels));
+                    within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
     } else if (runs_[i].back) {
-      back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked);
+      back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked, version);
+      if (ports != nullptr) ports->progress();
     }
   }
 }
 
-void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch) {
+void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version) {
   const Step& step = program_.steps[index];
   StepRun& run = runs_[index];
   Tensor* output_error = errors.errors[static_cast<size_t>(step.output)].get();
@@ -298,10 +347,10 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   arguments.output_error = output_error;
   arguments.input_errors = errors.input_errors[index];
   arguments.adds = through_slice ? std::span<const uint8_t>(&kOverwrite, 1) : std::span<const uint8_t>(step.error_adds);
-  arguments.parameters = run.parameter_pointers;
+  arguments.parameters = run.version(version).pointers;
   arguments.keep = slot.keeps[index].get();
   arguments.batch = &batch;
-  run.kernel->error_back(arguments);
+  run.version(version).kernel->error_back(arguments);
   if (through_slice) {
     const Value& value = program_.values[static_cast<size_t>(step.inputs[0])];
     device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]),
@@ -324,29 +373,34 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
     arguments.inputs = slot.inputs[i];
     arguments.output_error = run.slices_output ? errors.output_slices[i].get() : errors.errors[static_cast<size_t>(step.output)].get();
     arguments.gradients = run.gradient_pointers;
-    arguments.adds = gradients_summed_ > 0;
+    arguments.adds = gradients_summed_ > 0 && !run.lent;
     arguments.state = run.state_pointers;
     arguments.keep = slot.keeps[i].get();
     arguments.batch = &batch;
-    run.kernel->parameter_gradient(arguments);
+    run.kernel().parameter_gradient(arguments);
   }
   ++gradients_summed_;
 }
 
-void SegmentExecutor::update(const UpdateArguments& arguments) {
+void SegmentExecutor::update(const UpdateArguments& arguments, int64_t version) {
   for (StepRun& run : runs_) {
-    if (!run.trained) continue;
-    for (size_t p = 0; p < run.parameters.size(); ++p)
-      device_.update(arguments, *run.parameters[p], *run.gradients[p], run.optimizer_pointers[p]);
-    run.kernel->parameters_changed(run.parameter_pointers);
+    if (!run.trained || run.lent || !run.runs()) continue;
+    StepRun::Version& old = run.version(version);
+    StepRun::Version& next = run.version(version + 1);
+    for (size_t p = 0; p < next.parameters.size(); ++p) {
+      if (&next != &old) device_.copy(*old.parameters[p], *next.parameters[p]);
+      device_.update(arguments, *next.parameters[p], *run.gradients[p], run.optimizer_pointers[p]);
+    }
+    next.kernel->parameters_changed(next.pointers);
   }
   gradients_summed_ = 0;
+  newest_version_ = version + 1;
 }
 
 double SegmentExecutor::squared_gradient_norm() {
   double sum = 0;
   for (StepRun& run : runs_)
-    for (const TensorPointer& gradient : run.gradients) sum += device_.squared_norm(*gradient);
+    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) sum += device_.squared_norm(*run.gradients[p]);
   return sum;
 }
 
@@ -382,7 +436,8 @@ bool SegmentExecutor::read_output(int64_t s, std::string_view layer, std::span<d
 SegmentMemory SegmentExecutor::memory() const {
   SegmentMemory memory;
   for (const StepRun& run : runs_) {
-    memory.parameter_bytes += bytes_of(run.parameters) + bytes_of(run.state);
+    memory.parameter_bytes += bytes_of(run.state);
+    for (const StepRun::Version& version : run.versions) memory.parameter_bytes += bytes_of(version.parameters);
     memory.gradient_bytes += bytes_of(run.gradients);
     for (const auto& slots : run.optimizer) memory.optimizer_bytes += bytes_of(slots);
   }
@@ -401,7 +456,7 @@ SegmentMemory SegmentExecutor::memory() const {
 std::vector<std::string> SegmentExecutor::implementations() const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < runs_.size(); ++i)
-    if (runs_[i].kernel) lines.push_back(fmt::format("{}: {}", graph_.name_of(program_.steps[i].node), runs_[i].kernel->implementation()));
+    if (runs_[i].runs()) lines.push_back(fmt::format("{}: {}", graph_.name_of(program_.steps[i].node), runs_[i].kernel().implementation()));
   return lines;
 }
 

@@ -14,8 +14,10 @@
 // parameter_gradient() descending, as Action::chunk has them. Layers that need the whole sequence run with the last chunk
 // of F and the first of E; gradients are made with the last G. Results do not depend on the chunks.
 // Stateful layers carry their state over when G commits it, in ascending s, like running statistics.
-// Not thread safe. Limits: chunks on one device alone; one weight version (no stash over several devices), parameters at home with their
-// user.
+// Alignment stash holds several weight versions: F and E say which they use, update() makes one more out of one.
+// Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_lent),
+// takes each micro-batch's gradient away after G (read_lent_gradient), and updates them where they live.
+// Not thread safe.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +40,11 @@ class FlowPorts {
  public:
   virtual ~FlowPorts() = default;
   // Channels are those of the tensor on the device, not of the full tensor.
-  virtual void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels) = 0;
-  virtual void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels) = 0;
+  // `steps`: rows, all but where time is taken in chunks.
+  virtual void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) = 0;
+  virtual void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) = 0;
+  // Called between kernels, so that messages travel while the device computes.
+  virtual void progress() {}
 };
 
 struct SegmentMemory {
@@ -49,6 +54,14 @@ struct SegmentMemory {
   int64_t activation_bytes = 0;
   int64_t error_bytes = 0;
   int64_t total() const { return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes + error_bytes; }
+  SegmentMemory& operator+=(const SegmentMemory& other) {
+    parameter_bytes += other.parameter_bytes;
+    gradient_bytes += other.gradient_bytes;
+    optimizer_bytes += other.optimizer_bytes;
+    activation_bytes += other.activation_bytes;
+    error_bytes += other.error_bytes;
+    return *this;
+  }
 };
 
 // What a stateful layer hands from one mini-batch to the next: "hidden" or "cell", [sample of the mini-batch][feature].
@@ -56,6 +69,15 @@ struct CarriedState {
   std::string layer;
   std::string tensor;
   std::vector<int64_t> dimensions;
+};
+
+// A trained tensor of a step whose parameters live elsewhere: the elements from `offset` on of its shard's vector
+// (core/documents/plan.h, ParameterHome).
+struct LentParameter {
+  std::string layer;
+  std::string tensor;
+  int64_t offset = 0;
+  int64_t elements = 0;
 };
 
 class SegmentExecutor {
@@ -72,10 +94,34 @@ class SegmentExecutor {
 
   // `pixels` is read on the device that loads the network's input; canonical, micro_batch samples.
   // `score` collects what the loss says. batch.training == false uses a slot of its own, and no E may follow.
-  void forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports = nullptr, Score* score = nullptr);
-  void error_back(const MicroBatch& batch, FlowPorts* ports = nullptr);
+  void forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports = nullptr, Score* score = nullptr,
+               int64_t version = 0);
+  void error_back(const MicroBatch& batch, FlowPorts* ports = nullptr, int64_t version = 0);
   void parameter_gradient(const MicroBatch& batch);
-  void update(const UpdateArguments& arguments);
+  // Makes version + 1 out of version.
+  void update(const UpdateArguments& arguments, int64_t version = 0);
+
+  // Messages that F (or E) of this part of a micro-batch takes and makes, as indices of Plan::flows.
+  struct Messages {
+    std::vector<int64_t> in, out;
+  };
+  Messages forward_messages(int32_t chunk, int32_t chunks) const;
+  Messages error_messages(int32_t chunk, int32_t chunks) const;
+
+  const std::vector<LentParameter>& lent_parameters() const { return lent_; }
+  void write_lent(size_t index, std::span<const float> values) { write_lent_values(index, values); }
+  void write_lent(size_t index, std::span<const double> values) { write_lent_values(index, values); }
+  // After the last of them was written.
+  void lent_parameters_written();
+  void read_lent_gradient(size_t index, std::span<float> values) { read_lent_values(index, values); }
+  void read_lent_gradient(size_t index, std::span<double> values) { read_lent_values(index, values); }
+
+  // The gradients of all parameters that are not lent, one after the other in a fixed order.
+  int64_t gradient_elements() const;
+  void read_gradients(std::span<float> values) { read_all_gradients(values); }
+  void read_gradients(std::span<double> values) { read_all_gradients(values); }
+  void write_gradients(std::span<const float> values) { write_all_gradients(values); }
+  void write_gradients(std::span<const double> values) { write_all_gradients(values); }
 
   // Of the gradients summed so far, in a fixed order.
   double squared_gradient_norm();
@@ -84,8 +130,13 @@ class SegmentExecutor {
   // The first layer in order whose output of micro-batch s is not finite, "" when all are.
   std::string first_non_finite(int64_t s);
 
-  // Full canonical tensors; only the part this device uses is written or read. False when it uses nothing of it.
+  // Full canonical tensors; only the part this device uses is written or read. False when it uses nothing of it, or when it
+  // is lent. Written: every version; read: the newest.
   bool write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full);
+  // One version alone.
+  bool write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full, int64_t version);
+  // What follows is the version that was made last.
+  void set_newest_version(int64_t version) { newest_version_ = version; }
   bool read_parameter(std::string_view layer, std::string_view tensor, std::span<double> full);
   bool write_slot(std::string_view layer, std::string_view tensor, int slot, std::span<const double> full);
   bool read_slot(std::string_view layer, std::string_view tensor, int slot, std::span<double> full);
@@ -107,16 +158,27 @@ class SegmentExecutor {
   struct Slot;
   struct ErrorSet;
 
+  void make_run(const Step& step, int64_t versions);
+  void find_lent();
   void find_streams();
-  void refuse_chunks_between_devices(const MicroBatch& batch) const;
+  Messages messages(bool forward, bool first, bool last) const;
+  StepRange steps_of(const Step& step, size_t index, int64_t value, const MicroBatch& batch) const;
+  template <typename T>
+  void write_lent_values(size_t index, std::span<const T> values);
+  template <typename T>
+  void read_lent_values(size_t index, std::span<T> values);
+  template <typename T>
+  void read_all_gradients(std::span<T> values);
+  template <typename T>
+  void write_all_gradients(std::span<const T> values);
   Tensor* find_carried(const CarriedState& state);
   Slot& slot_for(const MicroBatch& batch);
   ErrorSet& errors_for(int64_t s);
   std::unique_ptr<Slot> make_slot() const;
   std::unique_ptr<ErrorSet> make_errors() const;
   std::vector<const Tensor*> inputs_of(size_t step, const Slot& slot) const;
-  void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score);
-  void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch);
+  void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score, int64_t version);
+  void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version);
   template <typename Visit>
   bool for_each_slice(std::string_view layer, std::string_view tensor, Visit visit);
   template <typename Select>
@@ -132,7 +194,14 @@ class SegmentExecutor {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<ErrorSet>> errors_;
   std::unique_ptr<Slot> evaluation_;
+  std::vector<LentParameter> lent_;
+  struct LentPlace {
+    size_t step = 0;
+    size_t position = 0;  // among the step's trained parameters
+  };
+  std::vector<LentPlace> lent_places_;
   int64_t gradients_summed_ = 0;
+  int64_t newest_version_ = 0;
 };
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/plan/schedule.h"
 #include "core/train/initialize.h"
 #include "core/train/segment_parts.h"
 
@@ -26,6 +27,7 @@ void SegmentExecutor::initialize(uint64_t seed) {
     if (run.carries)
       for (const TensorPointer& state : run.state) device_.zero(*state);
   gradients_summed_ = 0;
+  newest_version_ = 0;
 }
 
 template <typename Visit>
@@ -46,13 +48,16 @@ bool SegmentExecutor::for_each_slice(std::string_view layer, std::string_view te
 
 template <typename Select>
 bool SegmentExecutor::write_slices(std::string_view layer, std::string_view tensor, std::span<const double> full, Select select) {
-  return for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
+  bool any = false;
+  for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
     Tensor* target = select(run, slice, position);
     if (target == nullptr) return;
+    any = true;
     std::vector<double> part(static_cast<size_t>(slice.elements));
     extract_slice(slice, full, part);
     device_.write(*target, whole(*target), std::span<const double>(part));
   });
+  return any;
 }
 
 template <typename Select>
@@ -71,30 +76,39 @@ bool SegmentExecutor::read_slices(std::string_view layer, std::string_view tenso
 
 namespace {
 
-// Lambdas that pick the tensor of a slice from its step.
-constexpr auto kParameter = [](auto& run, const ParameterSlice& slice, size_t position) {
-  return slice.trained ? run.parameters[position].get() : run.state[position].get();
-};
+// Lambdas that pick the tensor of a slice from its step; null where the device has none.
 constexpr auto kGradient = [](auto& run, const ParameterSlice& slice, size_t position) {
   return slice.trained && run.trained ? run.gradients[position].get() : nullptr;
 };
+auto parameter_of(int64_t version) {
+  return [version](auto& run, const ParameterSlice& slice, size_t position) -> Tensor* {
+    if (!slice.trained) return run.state[position].get();
+    return run.lent ? nullptr : run.version(version).parameters[position].get();
+  };
+}
 auto optimizer_slot(int slot) {
   return [slot](auto& run, const ParameterSlice& slice, size_t position) {
-    return slice.trained && run.trained ? run.optimizer[position][static_cast<size_t>(slot)].get() : nullptr;
+    return slice.trained && run.trained && !run.lent ? run.optimizer[position][static_cast<size_t>(slot)].get() : nullptr;
   };
 }
 
 }  // namespace
 
 bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full) {
-  if (!write_slices(layer, tensor, full, kParameter)) return false;
+  bool any = false;
+  for (int64_t back = versions_held(schedule_spec(plan_, program_.device, 1)); back-- > 0;)
+    any = write_parameter(layer, tensor, full, newest_version_ + back) || any;
+  return any;
+}
+bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full, int64_t version) {
+  if (!write_slices(layer, tensor, full, parameter_of(version))) return false;
   for (StepRun& run : runs_)
-    if (run.kernel && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
-      run.kernel->parameters_changed(run.parameter_pointers);
+    if (run.runs() && !run.lent && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
+      run.version(version).kernel->parameters_changed(run.version(version).pointers);
   return true;
 }
 bool SegmentExecutor::read_parameter(std::string_view layer, std::string_view tensor, std::span<double> full) {
-  return read_slices(layer, tensor, full, kParameter);
+  return read_slices(layer, tensor, full, parameter_of(newest_version_));
 }
 bool SegmentExecutor::write_slot(std::string_view layer, std::string_view tensor, int slot, std::span<const double> full) {
   return write_slices(layer, tensor, full, optimizer_slot(slot));
@@ -105,6 +119,59 @@ bool SegmentExecutor::read_slot(std::string_view layer, std::string_view tensor,
 bool SegmentExecutor::read_gradient(std::string_view layer, std::string_view tensor, std::span<double> full) {
   return read_slices(layer, tensor, full, kGradient);
 }
+
+template <typename T>
+void SegmentExecutor::write_lent_values(size_t index, std::span<const T> values) {
+  StepRun::Version& version = runs_[lent_places_[index].step].versions.front();
+  Tensor& tensor = *version.parameters[lent_places_[index].position];
+  device_.write(tensor, whole(tensor), values);
+}
+template void SegmentExecutor::write_lent_values(size_t index, std::span<const float> values);
+template void SegmentExecutor::write_lent_values(size_t index, std::span<const double> values);
+
+void SegmentExecutor::lent_parameters_written() {
+  for (StepRun& run : runs_)
+    if (run.lent) run.kernel().parameters_changed(run.versions.front().pointers);
+}
+
+template <typename T>
+void SegmentExecutor::read_lent_values(size_t index, std::span<T> values) {
+  const Tensor& tensor = *runs_[lent_places_[index].step].gradients[lent_places_[index].position];
+  device_.read(tensor, whole(tensor), values);
+}
+template void SegmentExecutor::read_lent_values(size_t index, std::span<float> values);
+template void SegmentExecutor::read_lent_values(size_t index, std::span<double> values);
+
+int64_t SegmentExecutor::gradient_elements() const {
+  int64_t elements = 0;
+  for (const StepRun& run : runs_)
+    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) elements += run.gradients[p]->elements();
+  return elements;
+}
+
+template <typename T>
+void SegmentExecutor::read_all_gradients(std::span<T> values) {
+  for (StepRun& run : runs_)
+    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) {
+      const auto elements = static_cast<size_t>(run.gradients[p]->elements());
+      device_.read(*run.gradients[p], whole(*run.gradients[p]), values.first(elements));
+      values = values.subspan(elements);
+    }
+}
+template void SegmentExecutor::read_all_gradients(std::span<float> values);
+template void SegmentExecutor::read_all_gradients(std::span<double> values);
+
+template <typename T>
+void SegmentExecutor::write_all_gradients(std::span<const T> values) {
+  for (StepRun& run : runs_)
+    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) {
+      const auto elements = static_cast<size_t>(run.gradients[p]->elements());
+      device_.write(*run.gradients[p], whole(*run.gradients[p]), values.first(elements));
+      values = values.subspan(elements);
+    }
+}
+template void SegmentExecutor::write_all_gradients(std::span<const float> values);
+template void SegmentExecutor::write_all_gradients(std::span<const double> values);
 
 namespace {
 

@@ -12,19 +12,29 @@ using TensorPointer = std::unique_ptr<Tensor>;
 
 // A step made ready to run. Pointer lists are built once, so that running allocates nothing.
 struct SegmentExecutor::StepRun {
-  std::unique_ptr<Kernel> kernel;  // null for receive, load, send
+  // Weights of one age, and the kernel that may have packed them.
+  struct Version {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<TensorPointer> parameters;
+    std::vector<const Tensor*> pointers;
+  };
+  std::vector<Version> versions;  // none for receive, load, send
   bool trained = false;
+  bool lent = false;                   // parameters that live elsewhere
   bool streams = false;                // runs chunk by chunk in time, as all that it reads
   bool carries = false;                // keeps states from one mini-batch to the next
   bool back = false;                   // E has something to do
   bool slices_input = false;           // compute: the block reads part of the value
   bool slices_output = false;          // compute: the block adds to part of the sum
   std::vector<ParameterSlice> slices;  // trained, then state
-  std::vector<TensorPointer> parameters, gradients, state;
+  std::vector<TensorPointer> gradients, state;
   std::vector<std::vector<TensorPointer>> optimizer;  // [parameter][slot]
-  std::vector<const Tensor*> parameter_pointers;
   std::vector<Tensor*> gradient_pointers, state_pointers;
   std::vector<std::vector<Tensor*>> optimizer_pointers;
+
+  bool runs() const { return !versions.empty(); }
+  Version& version(int64_t number) { return versions[static_cast<size_t>(number) % versions.size()]; }
+  Kernel& kernel() const { return *versions.front().kernel; }
 };
 
 struct SegmentExecutor::Slot {

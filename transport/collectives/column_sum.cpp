@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/check.h"
@@ -32,69 +33,127 @@ ColumnSum::ColumnSum(Transport& transport) : transport_(transport) {
 }
 
 template <typename T>
-void ColumnSum::run(std::span<T> values, int64_t index) {
-  const int64_t rank = transport_.rank();
-  const int64_t last = transport_.ranks() - 1;
-  if (last == 0 || values.empty()) return;
-  const int64_t sum_in = 2 * (rank - 1);  // from the rank below
-  const int64_t total_out = 2 * (rank - 1) + 1;
-  const int64_t sum_out = 2 * rank;  // to the rank above
-  const int64_t total_in = 2 * rank + 1;
+void ColumnSum::start(std::span<T> values, int64_t index) {
+  MILLRACE_CHECK(done(), "a sum is under way");
+  if constexpr (std::is_same_v<T, float>) {
+    narrow_ = values;
+    wide_ = {};
+  } else {
+    wide_ = values;
+    narrow_ = {};
+  }
+  index_ = index;
+  const size_t most = transport_.table().flows.empty() ? values.size() : transport_.table().flows.front().most_bytes / sizeof(T);
+  const bool alone = transport_.ranks() == 1 || values.empty();
+  pieces_ = alone ? 0 : static_cast<int32_t>((values.size() + most - 1) / most);
+  up_ = down_ = 0;
+}
+template void ColumnSum::start(std::span<float> values, int64_t index);
+template void ColumnSum::start(std::span<double> values, int64_t index);
+
+template <typename T>
+std::span<T> ColumnSum::piece(std::span<T> values, int32_t number) const {
   const size_t most = transport_.table().flows.front().most_bytes / sizeof(T);
-  const auto pieces = static_cast<int32_t>((values.size() + most - 1) / most);
-  const auto piece = [&](int32_t p) {
-    return values.subspan(static_cast<size_t>(p) * most, std::min(most, values.size() - static_cast<size_t>(p) * most));
-  };
+  const size_t begin = static_cast<size_t>(number) * most;
+  return values.subspan(begin, std::min(most, values.size() - begin));
+}
 
-  // Messages arrive where they are read, aligned for any element.
-  const auto receive = [&](int64_t flow, int32_t p) {
-    const std::span<const std::byte> bytes = transport_.begin_receive(flow, {index, p}, piece(p).size_bytes());
-    return std::span<const T>(reinterpret_cast<const T*>(bytes.data()), piece(p).size());
-  };
-  const auto send = [&](int64_t flow, int32_t p, std::span<const T> content) {
-    std::memcpy(transport_.begin_send(flow).data(), content.data(), content.size_bytes());
-    transport_.commit_send(flow, {index, p}, content.size_bytes());
-  };
+// Messages arrive where they are read, aligned for any element.
+template <typename T>
+std::span<const T> ColumnSum::receive(int64_t flow, std::span<T> values, int32_t number) {
+  const size_t elements = piece(values, number).size();
+  const std::span<const std::byte> bytes = transport_.begin_receive(flow, {index_, number}, elements * sizeof(T));
+  return {reinterpret_cast<const T*>(bytes.data()), elements};
+}
 
-  int32_t up = 0;    // pieces that went up
-  int32_t down = 0;  // totals that are here
-  while (down < pieces) {
-    std::vector<Interest> missing;
-    // Totals first: they free the ranks above.
-    if (rank < last && down < up) {
-      if (!transport_.has_message(total_in)) missing.push_back({Want::kMessage, total_in, {index, down}});
-      if (rank > 0 && !transport_.can_send(total_out)) missing.push_back({Want::kCredit, total_out, {index, down}});
-      if (missing.empty()) {
-        const std::span<const T> total = receive(total_in, down);
-        std::copy(total.begin(), total.end(), piece(down).begin());
-        if (rank > 0) send(total_out, down, total);
-        transport_.release(total_in);
-        ++down;
-        continue;
-      }
-    }
-    const size_t before = missing.size();
-    if (up < pieces) {
-      const int64_t out = rank < last ? sum_out : total_out;
-      if (rank > 0 && !transport_.has_message(sum_in)) missing.push_back({Want::kMessage, sum_in, {index, up}});
-      if (!transport_.can_send(out)) missing.push_back({Want::kCredit, out, {index, up}});
-      if (missing.size() == before) {
-        const std::span<T> mine = piece(up);
-        if (rank > 0) {
-          const std::span<const T> below = receive(sum_in, up);
-          for (size_t i = 0; i < mine.size(); ++i) mine[i] = below[i] + mine[i];
-          transport_.release(sum_in);
-        }
-        send(out, up, mine);
-        ++up;
-        if (rank == last) ++down;
-        transport_.progress();
-        continue;
-      }
-    }
-    transport_.wait(missing);
+template <typename T>
+void ColumnSum::send(int64_t flow, int32_t number, std::span<const T> content) {
+  std::memcpy(transport_.begin_send(flow).data(), content.data(), content.size_bytes());
+  transport_.commit_send(flow, {index_, number}, content.size_bytes());
+}
+
+// Flows of this rank: sums come from the rank below and go to the one above, totals the other way.
+namespace {
+struct ColumnFlows {
+  explicit ColumnFlows(int64_t rank) : sum_in(2 * (rank - 1)), total_out(2 * (rank - 1) + 1), sum_out(2 * rank), total_in(2 * rank + 1) {}
+  int64_t sum_in, total_out, sum_out, total_in;
+};
+}  // namespace
+
+template <typename T>
+bool ColumnSum::take_total(std::span<T> values) {
+  const int64_t rank = transport_.rank();
+  const ColumnFlows flows(rank);
+  if (rank + 1 == transport_.ranks() || down_ >= up_ || !transport_.has_message(flows.total_in)) return false;
+  if (rank > 0 && !transport_.can_send(flows.total_out)) return false;
+  const std::span<const T> total = receive(flows.total_in, values, down_);
+  std::copy(total.begin(), total.end(), piece(values, down_).begin());
+  if (rank > 0) send(flows.total_out, down_, total);
+  transport_.release(flows.total_in);
+  ++down_;
+  return true;
+}
+
+template <typename T>
+bool ColumnSum::add_own(std::span<T> values) {
+  const int64_t rank = transport_.rank();
+  const ColumnFlows flows(rank);
+  const bool top = rank + 1 == transport_.ranks();
+  const int64_t out = top ? flows.total_out : flows.sum_out;
+  if (up_ >= pieces_ || !transport_.can_send(out) || (rank > 0 && !transport_.has_message(flows.sum_in))) return false;
+  const std::span<T> mine = piece(values, up_);
+  if (rank > 0) {
+    const std::span<const T> below = receive(flows.sum_in, values, up_);
+    for (size_t i = 0; i < mine.size(); ++i) mine[i] = below[i] + mine[i];
+    transport_.release(flows.sum_in);
+  }
+  send(out, up_, std::span<const T>(mine));
+  ++up_;
+  if (top) ++down_;
+  return true;
+}
+
+template <typename T>
+bool ColumnSum::advance_with(std::span<T> values) {
+  moved_ = false;
+  // Totals first: they free the ranks above.
+  while (!done() && (take_total(values) || add_own(values))) {
+    moved_ = true;
+    transport_.progress();
   }
   transport_.progress();
+  return done();
+}
+
+bool ColumnSum::advance() { return wide_.empty() ? advance_with(narrow_) : advance_with(wide_); }
+
+void ColumnSum::look(std::vector<Interest>& missing) {
+  const int64_t rank = transport_.rank();
+  const ColumnFlows flows(rank);
+  const bool top = rank + 1 == transport_.ranks();
+  const auto lack = [&](Want want, int64_t flow, int32_t number) {
+    const Interest interest{want, flow, {index_, number}};
+    if (!transport_.ready(interest)) missing.push_back(interest);
+  };
+  if (!top && down_ < up_) {
+    lack(Want::kMessage, flows.total_in, down_);
+    if (rank > 0) lack(Want::kCredit, flows.total_out, down_);
+  }
+  if (up_ < pieces_) {
+    if (rank > 0) lack(Want::kMessage, flows.sum_in, up_);
+    lack(Want::kCredit, top ? flows.total_out : flows.sum_out, up_);
+  }
+}
+
+template <typename T>
+void ColumnSum::run(std::span<T> values, int64_t index) {
+  start(values, index);
+  std::vector<Interest> missing;
+  while (!advance()) {
+    missing.clear();
+    look(missing);
+    if (!missing.empty()) transport_.wait(missing);
+  }
 }
 
 template void ColumnSum::run(std::span<float> values, int64_t index);

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "transport/streams/transport.h"
 
@@ -32,11 +33,43 @@ class ColumnSum {
   void add_up(std::span<float> values, int64_t index) { run(values, index); }
   void add_up(std::span<double> values, int64_t index) { run(values, index); }
 
+  // The same without waiting, for a rank that has other things to do meanwhile: begin one, then advance until it is there.
+  void begin(std::span<float> values, int64_t index) { start(values, index); }
+  void begin(std::span<double> values, int64_t index) { start(values, index); }
+  bool advance();
+  // The last advance() got somewhere.
+  bool moved() const { return moved_; }
+  // What it lacks now.
+  void look(std::vector<Interest>& missing);
+
  private:
   template <typename T>
   void run(std::span<T> values, int64_t index);
+  template <typename T>
+  void start(std::span<T> values, int64_t index);
+  template <typename T>
+  bool take_total(std::span<T> values);
+  template <typename T>
+  bool add_own(std::span<T> values);
+  template <typename T>
+  std::span<T> piece(std::span<T> values, int32_t number) const;
+  template <typename T>
+  std::span<const T> receive(int64_t flow, std::span<T> values, int32_t number);
+  template <typename T>
+  void send(int64_t flow, int32_t number, std::span<const T> content);
+  template <typename T>
+  bool advance_with(std::span<T> values);
+  bool done() const { return down_ == pieces_; }
 
   Transport& transport_;
+  // The sum that is under way.
+  std::span<float> narrow_;
+  std::span<double> wide_;
+  int64_t index_ = 0;
+  int32_t pieces_ = 0;
+  int32_t up_ = 0;    // pieces that went up
+  int32_t down_ = 0;  // totals that are here
+  bool moved_ = false;
 };
 
 }  // namespace millrace

@@ -47,6 +47,8 @@ struct WaitLimits {
   std::optional<Nanoseconds> at_most = std::nullopt;
   // Return without a result once this is set (by a signal handler, say).
   const std::atomic<bool>* interrupt = nullptr;
+  // However long it takes, as long as the neighbours show signs of life: for those who have nothing more to do themselves.
+  bool while_alive = false;
 };
 
 // Small out-of-band messages between any two ranks; kinds below kFirstReservedKind are the user's to define.

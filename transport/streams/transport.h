@@ -193,7 +193,7 @@ class Transport {
   std::optional<size_t> first_ready(std::span<const Interest> interests);
   HeartbeatNote note(const Patience& patience) const;
   // Fails when the deadline has passed, for the interest whose peer has been silent for longest.
-  void check_deadline(const Patience& patience, std::span<const Interest> interests);
+  void check_deadline(const Patience& patience, std::span<const Interest> interests, bool while_alive);
   [[noreturn]] void time_out(const Patience& patience, const Interest& interest);
 
   TransportSettings settings_;

@@ -62,7 +62,7 @@ std::optional<size_t> Transport::wait_long(std::span<const Interest> interests, 
     if (!patience.napping()) continue;
     waited_ = patience.waited();
     control_.tick(patience.now(), note(patience));
-    check_deadline(patience, interests);
+    check_deadline(patience, interests, limits.while_alive);
   }
 }
 
@@ -95,7 +95,7 @@ std::optional<Side> Transport::side_of(const Interest& interest) const {
   return std::nullopt;
 }
 
-void Transport::check_deadline(const Patience& patience, std::span<const Interest> interests) {
+void Transport::check_deadline(const Patience& patience, std::span<const Interest> interests, bool while_alive) {
   if (patience.waited() < settings_.deadline) return;
   const Interest* longest = &interests.front();
   Nanoseconds silence = -1ns;
@@ -107,7 +107,7 @@ void Transport::check_deadline(const Patience& patience, std::span<const Interes
     }
   // A neighbour that is alive waits for somebody else: who stands beside that one reports it first.
   const bool alive = silence >= 0ns && silence < settings_.deadline / 2;
-  if (alive && patience.waited() < settings_.deadline / 4 * 5) return;
+  if (alive && (while_alive || patience.waited() < settings_.deadline / 4 * 5)) return;
   time_out(patience, *longest);
 }
 

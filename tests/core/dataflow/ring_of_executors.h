@@ -14,12 +14,12 @@ namespace millrace::testing_support {
 class QueuePorts : public FlowPorts {
  public:
   explicit QueuePorts(size_t flows) : queues(flows), moved(flows, 0) {}
-  void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels) override {
+  void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange) override {
     auto& queue = queues[static_cast<size_t>(flow)];
     device.write(tensor, channels, std::span<const double>(queue.front()));
     queue.pop_front();
   }
-  void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels) override {
+  void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange) override {
     std::vector<double> message(static_cast<size_t>(channels.size() * tensor.shape().plane() * tensor.batch()));
     device.read(tensor, channels, std::span<double>(message));
     moved[static_cast<size_t>(flow)] += static_cast<int64_t>(message.size());

@@ -175,7 +175,7 @@ TEST(Executor, FrozenLayersPassErrorsOnAndKeepTheirWeights) {
   EXPECT_FALSE(after.at("conv1.weight") == before.at("conv1.weight"));
 }
 
-TEST(Executor, RefusesWhatNeedsTheRing) {
+TEST(Executor, SaysWhichParametersLiveElsewhere) {
   const Graph graph(tiny_model());
   PlanRequest request;
   request.cluster = uniform_cluster("cpu", 2);
@@ -185,12 +185,37 @@ TEST(Executor, RefusesWhatNeedsTheRing) {
   const auto device = make_reference_device(ElementType::kFloat32);
   request.remote_homes = {{"conv2", "bias", 0, 3, 0, 1}};
   const Plan balanced = assemble_plan(graph, request, shards);
-  expect_error(ErrorCode::kUnavailable, "conv2.bias: home 0 and user 1 differ", [&] { SegmentExecutor(balanced, graph, 1, *device); });
-  request.remote_homes = {};
+  SegmentExecutor segment(balanced, graph, 1, *device);
+  std::vector<std::string> lent;
+  for (const LentParameter& parameter : segment.lent_parameters())
+    lent.push_back(fmt::format("{}.{} from {}, {} elements", parameter.layer, parameter.tensor, parameter.offset, parameter.elements));
+  EXPECT_THAT(lent, ElementsAre("conv2.weight from 0, 108 elements", "conv2.bias from 0, 3 elements"));
+  std::vector<double> full(3);
+  EXPECT_FALSE(segment.read_parameter("conv2", "bias", full)) << "kept where it lives";
+  EXPECT_TRUE(segment.read_parameter("fc", "bias", full));
+}
+
+TEST(Executor, HoldsAsManyWeightVersionsAsTheScheduleUses) {
+  const Graph graph(tiny_model(/*normalised=*/false));
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 2);
+  request.mini_batch = 8;
+  request.micro_batch = 2;
   request.alignment = Alignment::kStash;
-  const Plan stashed = assemble_plan(graph, request, shards);
-  expect_error(ErrorCode::kUnavailable, "alignment stash holds 2 weight versions on device 0",
-               [&] { SegmentExecutor(stashed, graph, 0, *device); });
+  const Plan plan = assemble_plan(graph, request, shards_from_cuts(graph, std::vector<Cut>{{1, 0, 0}}, {}));
+  const auto device = make_reference_device(ElementType::kFloat32);
+  SegmentExecutor segment(plan, graph, 0, *device);
+  segment.initialize(1);
+  std::vector<double> before(4), after(4);
+  ASSERT_TRUE(segment.read_parameter("conv1", "bias", before));
+  std::vector<float> ones(static_cast<size_t>(segment.gradient_elements()), 1.0f);
+  segment.write_gradients(std::span<const float>(ones));
+  segment.update({.optimizer = {.kind = OptimizerKind::kSgd}, .learning_rate = 0.5}, /*version=*/0);
+  segment.read_parameter("conv1", "bias", after);
+  EXPECT_EQ(after[0], before[0] - 0.5);
+  segment.set_newest_version(0);
+  segment.read_parameter("conv1", "bias", after);
+  EXPECT_EQ(after, before) << "version 0 is still there";
 }
 
 TEST(Executor, NamesTheFirstLayerThatIsNotFinite) {

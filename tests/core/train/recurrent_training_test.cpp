@@ -263,18 +263,6 @@ TEST(RecurrentTraining, RefusesWhatItCannotKeepInOrder) {
   request.windows = {3};
   const Plan ahead = single_device_plan(graph, request);
   expect_error(ErrorCode::kUnavailable, "layer \"lstm1\" is stateful", [&] { SegmentExecutor segment(ahead, graph, 0, *device); });
-
-  request.cluster = uniform_cluster("cpu", 2);
-  request.alignment = Alignment::kFlush;
-  request.windows.clear();
-  const Plan two =
-      assemble_plan(graph, request,
-                    shards_from_cuts(graph, std::vector<Cut>{{2, 0, 0}}, std::vector<Split>(graph.groups().size(), Split::kInputChannels)));
-  SegmentExecutor segment(two, graph, 0, *device);
-  Training data(char_model(true));
-  data.load(0);
-  expect_error(ErrorCode::kUnavailable, "2 devices take micro-batches whole",
-               [&] { segment.forward({.sample_ids = data.ids, .labels = data.labels, .chunk = 0, .chunks = 2}, data.tokens); });
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+// What a device can leave to these, slow but right: rows by way of whole channels, copies by way of the host.
+#include "core/device/device.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace millrace {
+namespace {
+
+// Calls visit(place among all rows, place among these rows, length) for every run of elements that lie together.
+template <typename Visit>
+void for_each_run(const Tensor& tensor, ChannelRange channels, StepRange rows, size_t host, Visit visit) {
+  const Shape& shape = tensor.shape();
+  MILLRACE_CHECK(0 <= rows.begin && rows.begin <= rows.end && rows.end <= shape.height, "rows {} to {} of {}", rows.begin, rows.end,
+                 shape.height);
+  const int64_t planes = tensor.batch() * channels.size();
+  const int64_t length = rows.size() * shape.width;
+  MILLRACE_CHECK(static_cast<int64_t>(host) == planes * length, "{} elements for {} planes of {}", host, planes, length);
+  for (int64_t plane = 0; plane < planes; ++plane)
+    visit((plane * shape.height + rows.begin) * shape.width, plane * length, static_cast<size_t>(length));
+}
+
+template <typename T>
+std::vector<T> all_rows(Device& device, const Tensor& tensor, ChannelRange channels) {
+  std::vector<T> all(static_cast<size_t>(tensor.batch() * channels.size() * tensor.shape().plane()));
+  device.read(tensor, channels, std::span<T>(all));
+  return all;
+}
+
+template <typename T>
+void write_some(Device& device, Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const T> host) {
+  std::vector<T> all = all_rows<T>(device, tensor, channels);
+  for_each_run(tensor, channels, rows, host.size(),
+               [&](int64_t there, int64_t here, size_t length) { std::copy_n(host.begin() + here, length, all.begin() + there); });
+  device.write(tensor, channels, std::span<const T>(all));
+}
+
+template <typename T>
+void read_some(Device& device, const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<T> host) {
+  const std::vector<T> all = all_rows<T>(device, tensor, channels);
+  for_each_run(tensor, channels, rows, host.size(),
+               [&](int64_t there, int64_t here, size_t length) { std::copy_n(all.begin() + there, length, host.begin() + here); });
+}
+
+}  // namespace
+
+void Device::write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) {
+  write_some(*this, tensor, channels, rows, host);
+}
+void Device::write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host) {
+  write_some(*this, tensor, channels, rows, host);
+}
+void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) {
+  read_some(*this, tensor, channels, rows, host);
+}
+void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host) {
+  read_some(*this, tensor, channels, rows, host);
+}
+
+void Device::copy(const Tensor& from, Tensor& to) {
+  std::vector<double> values(static_cast<size_t>(from.elements()));
+  read(from, whole(from), std::span<double>(values));
+  write(to, whole(to), std::span<const double>(values));
+}
+
+}  // namespace millrace

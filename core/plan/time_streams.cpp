@@ -1,0 +1,54 @@
+#include "core/plan/time_streams.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+bool one_element_after_the_other(const Operation& operation) {
+  return std::holds_alternative<Activation>(operation) || std::holds_alternative<Dropout>(operation) ||
+         std::holds_alternative<Add>(operation);
+}
+
+// Can be done part by part, if its inputs are there part by part. An activation that is fused behind runs with the whole.
+bool divisible(const Step& step, const Graph& graph) {
+  if (step.kind != StepKind::kApply && step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) return true;
+  const Node& node = graph.node(step.node);
+  const Operation& operation = node.layer.operation;
+  if (step.activation >= 0) return false;
+  if (const auto* recurrent = std::get_if<Recurrent>(&operation)) return !recurrent->bidirectional;
+  if (std::holds_alternative<Embedding>(operation)) return true;
+  return one_element_after_the_other(operation) && node.output.width == 1 && node.output.height > 1;
+}
+
+}  // namespace
+
+TimeStreams::TimeStreams(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
+  if (plan.time_chunks <= 1) return;
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    const SegmentProgram program = compile_segment(plan, graph, device);
+    const std::vector<bool> streamed = steps(program);
+    for (size_t i = 0; i < program.steps.size(); ++i) {
+      const Step& step = program.steps[i];
+      if (step.kind != StepKind::kSend || !streamed[i]) continue;
+      flows_[static_cast<size_t>(step.forward_flow)] = true;
+      if (step.backward_flow >= 0) flows_[static_cast<size_t>(step.backward_flow)] = true;
+    }
+  }
+}
+
+std::vector<bool> TimeStreams::steps(const SegmentProgram& program) const {
+  std::vector<bool> steps(program.steps.size());
+  // A value of several steps (partial sums) is there in parts when all of them are.
+  std::vector<bool> values(program.values.size(), true);
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    bool streams = step.kind == StepKind::kReceive ? flow(step.forward_flow) : divisible(step, *graph_);
+    for (const int64_t input : step.inputs) streams = streams && values[static_cast<size_t>(input)];
+    steps[i] = streams;
+    if (step.output >= 0) values[static_cast<size_t>(step.output)] = values[static_cast<size_t>(step.output)] && streams;
+  }
+  return steps;
+}
+
+}  // namespace millrace

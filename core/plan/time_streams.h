@@ -1,0 +1,34 @@
+// What passes between devices chunk by chunk in time (Plan::time_chunks), and what whole.
+//
+//   const TimeStreams streams(plan, graph);
+//   if (streams.flow(f)) ...                        // a message for each chunk: F3.0, F3.1, ...
+//   streams.steps(program)[i]                       // step i runs with every chunk
+//
+// A step takes a sequence in parts when each time step needs at most the ones before it (recurrent layers of one direction,
+// embeddings, what goes element by element) and all that it reads is there in parts. Everything else runs once: with the
+// last chunk of F and the first of E. Both ends of a flow must agree, so this follows from the plan alone.
+// Owns its answers. Limits: compiles the segments of all devices when there is more than one chunk.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/segment_program.h"
+
+namespace millrace {
+
+class TimeStreams {
+ public:
+  TimeStreams(const Plan& plan, const Graph& graph);
+
+  // Of an index into Plan::flows.
+  bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
+  // By step; loads count, for the input is there from the first chunk on.
+  std::vector<bool> steps(const SegmentProgram& program) const;
+
+ private:
+  const Graph* graph_;
+  std::vector<bool> flows_;
+};
+
+}  // namespace millrace

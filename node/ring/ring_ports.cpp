@@ -1,0 +1,78 @@
+#include "node/ring/ring_ports.h"
+
+#include "node/ring/wire_format.h"
+
+namespace millrace {
+namespace {
+
+int64_t elements_of(const Tensor& tensor, ChannelRange channels, StepRange steps) {
+  return tensor.batch() * channels.size() * steps.size() * tensor.shape().width;
+}
+bool all_steps(const Tensor& tensor, StepRange steps) { return steps.size() == tensor.shape().height; }
+
+template <typename Number>
+constexpr ElementType kTypeOf = std::is_same_v<Number, float> ? ElementType::kFloat32 : ElementType::kFloat64;
+
+}  // namespace
+
+template <typename Number>
+void RingPorts::receive_as(ElementType wire, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps,
+                           std::span<const std::byte> payload, std::vector<Number>& numbers) {
+  const auto elements = static_cast<size_t>(elements_of(tensor, channels, steps));
+  std::span<const Number> host;
+  if (wire == kTypeOf<Number>) {  // as it arrived
+    host = {reinterpret_cast<const Number*>(payload.data()), elements};
+  } else {
+    numbers.resize(elements);
+    unpack(wire, payload, std::span<Number>(numbers));
+    host = numbers;
+  }
+  if (all_steps(tensor, steps))
+    device.write(tensor, channels, host);
+  else
+    device.write_rows(tensor, channels, steps, host);
+}
+
+template <typename Number>
+void RingPorts::send_as(ElementType wire, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps,
+                        std::span<std::byte> payload, std::vector<Number>& numbers) {
+  const auto elements = static_cast<size_t>(elements_of(tensor, channels, steps));
+  std::span<Number> host;
+  if (wire == kTypeOf<Number>) {  // straight into what will travel
+    host = {reinterpret_cast<Number*>(payload.data()), elements};
+  } else {
+    numbers.resize(elements);
+    host = numbers;
+  }
+  if (all_steps(tensor, steps))
+    device.read(tensor, channels, host);
+  else
+    device.read_rows(tensor, channels, steps, host);
+  if (wire != kTypeOf<Number>) pack(wire, std::span<const Number>(numbers), payload);
+}
+
+void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) {
+  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const int64_t on = flow_for(flow);
+  const std::span<const std::byte> payload = transport_.begin_receive(on, id_, wire_bytes(wire, elements_of(tensor, channels, steps)));
+  if (device.compute_type() == ElementType::kFloat64)
+    receive_as(wire, device, tensor, channels, steps, payload, wide_);
+  else
+    receive_as(wire, device, tensor, channels, steps, payload, narrow_);
+  device.synchronize();
+  transport_.release(on);
+}
+
+void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) {
+  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const int64_t on = flow_for(flow);
+  const size_t bytes = wire_bytes(wire, elements_of(tensor, channels, steps));
+  const std::span<std::byte> payload = transport_.begin_send(on).first(bytes);
+  if (device.compute_type() == ElementType::kFloat64)
+    send_as(wire, device, tensor, channels, steps, payload, wide_);
+  else
+    send_as(wire, device, tensor, channels, steps, payload, narrow_);
+  transport_.commit_send(on, id_, bytes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// A segment's messages over the transport: what the executor receives and sends, packed as the flows' wire type says.
+//
+//   RingPorts ports(transport, plan);
+//   ports.begin({.index = s}, /*training=*/true);
+//   segment.forward(batch, pixels, &ports, &score);
+//
+// Every message must have been seen to be there, and every credit: the caller asks before it lets the executor run.
+// Borrows transport and plan. One device's messages at a time.
+#pragma once
+
+#include <vector>
+
+#include "core/train/executor.h"
+#include "transport/streams/transport.h"
+
+namespace millrace {
+
+class RingPorts final : public FlowPorts {
+ public:
+  RingPorts(Transport& transport, const Plan& plan) : transport_(transport), plan_(plan) {}
+
+  // What the next messages are about. Evaluation has flows of its own.
+  void begin(const MessageId& id, bool training) {
+    id_ = id;
+    training_ = training;
+  }
+  int64_t flow_for(int64_t flow) const { return training_ ? flow : transport_.table().evaluation_of(flow); }
+
+  void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) override;
+  void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) override;
+  void progress() override { transport_.progress(); }
+
+ private:
+  template <typename Number>
+  void receive_as(ElementType wire, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps,
+                  std::span<const std::byte> payload, std::vector<Number>& numbers);
+  template <typename Number>
+  void send_as(ElementType wire, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps, std::span<std::byte> payload,
+               std::vector<Number>& numbers);
+
+  Transport& transport_;
+  const Plan& plan_;
+  MessageId id_;
+  bool training_ = true;
+  std::vector<float> narrow_;
+  std::vector<double> wide_;
+};
+
+}  // namespace millrace

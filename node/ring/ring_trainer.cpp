@@ -1,0 +1,292 @@
+#include "node/ring/ring_trainer.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/graph/graph.h"
+#include "node/ring/stored_names.h"
+#include "transport/local/local_wire.h"
+
+namespace millrace {
+
+namespace {
+
+// A few updates at a learning rate of zero, to see how long they take.
+class Rehearsal final : public Conductor {
+ public:
+  explicit Rehearsal(int64_t replica) : replica_(replica) {}
+  std::optional<Decision> decide(int64_t mini_batch) override {
+    constexpr std::chrono::duration<double> kLongEnough{1.0};
+    constexpr int64_t kMost = 20;
+    // Replicas must agree without talking: they count, and do not look at the clock.
+    const bool enough = replica_ < 0 ? begun_ && Clock::now() - started_ > kLongEnough : mini_batch >= 2;
+    return Decision{.last = mini_batch >= kMost || (mini_batch > 0 && enough)};
+  }
+  void updated(int64_t mini_batch) override {
+    if (mini_batch == 0) started_ = Clock::now();  // the first one allocates
+    begun_ = true;
+    updates_ = mini_batch;
+    ended_ = Clock::now();
+  }
+  void scored(int64_t, const Score&) override {}
+  void evaluated(int64_t, const Score&) override {}
+  void gradient_norm(int64_t, double) override {}
+  void saved(int64_t, SaveAssembler&) override {}
+  bool step() override { return false; }
+  bool finished() override { return true; }
+  void stop_requested() override {}
+  void checkpoint_requested() override {}
+
+  int64_t updates() const { return updates_; }
+  double seconds() const { return std::chrono::duration<double>(ended_ - started_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  int64_t replica_;
+  Clock::time_point started_, ended_;
+  bool begun_ = false;
+  int64_t updates_ = 0;
+};
+
+std::string text_of(const RankMemory& memory) {
+  return fmt::format("{} {} {} {} {} {} {}", memory.segments.parameter_bytes, memory.segments.gradient_bytes,
+                     memory.segments.optimizer_bytes, memory.segments.activation_bytes, memory.segments.error_bytes, memory.slices,
+                     memory.transport);
+}
+
+RankMemory memory_from(const std::string& text) {
+  RankMemory memory;
+  std::istringstream stream(text);
+  stream >> memory.segments.parameter_bytes >> memory.segments.gradient_bytes >> memory.segments.optimizer_bytes >>
+      memory.segments.activation_bytes >> memory.segments.error_bytes >> memory.slices >> memory.transport;
+  return memory;
+}
+
+}  // namespace
+
+RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, OpenDevice open_device, TrainerOptions options)
+    : task_(task),
+      transport_(transport),
+      open_device_(std::move(open_device)),
+      options_(std::move(options)),
+      plan_(run_plan(task.plan)),
+      flows_(ring_flows(plan_)),
+      agreement_(transport) {
+  if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
+}
+
+RingTrainer::~RingTrainer() = default;
+
+// Does something that may fail on some ranks: afterwards all go on, or all fail with what the first one met.
+template <typename Body>
+void RingTrainer::together(std::string_view what, Body body) {
+  std::string mine;
+  try {
+    body();
+  } catch (const Error& error) {
+    mine = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
+  }
+  const std::vector<std::string> all = agreement_.gather(what, mine);
+  std::string first;
+  for (const std::string& problem : all)
+    if (first.empty()) first = problem;
+  first = agreement_.broadcast(what, first);
+  if (first.empty()) return;
+  const size_t space = first.find(' ');
+  throw SharedError(static_cast<ErrorCode>(std::stoi(first.substr(0, space))), first.substr(space + 1));
+}
+
+void RingTrainer::refuse_what_does_not_fit() const {
+  const Job& job = task_.job;
+  if (job.clip == ClipKind::kGlobalNorm && !drains(plan_.alignment))
+    fail(ErrorCode::kUsage,
+         "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "
+         "known; use --clip-value, or an alignment that drains (flush, 1f1b, zero-bubble)",
+         name_of(plan_.alignment));
+  if (job.replicas > 1)
+    for (const Layer& layer : plan_.model.layers)
+      if (const auto* recurrent = std::get_if<Recurrent>(&layer.operation); recurrent != nullptr && recurrent->stateful)
+        fail(ErrorCode::kUsage, "layer \"{}\" is stateful: what it carries belongs to one ring, so it trains with --replicas 1",
+             layer.name);
+}
+
+void RingTrainer::agree_on_everything() {
+  agreement_.require_equal("plan", digest_of(text_of(plan_)));
+  agreement_.require_equal("job", digest_of(text_of(task_.job)));
+  agreement_.require_equal("training samples", fmt::format("{}", task_.data.train.size()));
+  together("checking the task", [this] { refuse_what_does_not_fit(); });
+}
+
+void RingTrainer::make_rank(int64_t first_mini_batch) {
+  transport_.open(flows_.table);
+  together("opening the devices", [&] {
+    RingContext context;
+    context.task = &task_;
+    context.run = &plan_;
+    context.transport = &transport_;
+    context.trace = trace_.get();
+    context.replica = options_.column == nullptr ? 0 : options_.column->replica();
+    context.first_mini_batch = first_mini_batch;
+    rank_ = std::make_unique<Rank>(context, flows_, open_device_, options_.signals, options_.column);
+  });
+}
+
+// The newest complete checkpoint, read by every rank by itself: rank 0 says which.
+std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
+  std::string folder;
+  together("looking for the checkpoint", [&] {
+    if (transport_.rank() != 0 || options_.resume.empty()) return;
+    if (stopped_before_its_first_checkpoint(options_.resume))
+      log::info("{} has no checkpoint yet: training starts from the beginning", options_.resume.string());
+    else
+      folder = locate_checkpoint(options_.resume).string();
+  });
+  folder = agreement_.broadcast("checkpoint", folder);
+  if (folder.empty()) return std::nullopt;
+  std::optional<CheckpointContent> content;
+  together("reading the checkpoint", [&] {
+    if (!std::filesystem::exists(folder))
+      fail(ErrorCode::kNotFound, "rank {} does not see {}: a run's folder must lie where all hosts of the job can read it",
+           transport_.rank(), folder);
+    content = read_checkpoint(folder);
+    const CheckpointFacts& facts = content->facts;
+    if (facts.plan_digest != digest_of(millrace::text_of(task_.plan))) {
+      if (transport_.rank() == 0)
+        log::warning("the checkpoint was written under another plan: training continues from its weights, not bitwise as before");
+    }
+    if (facts.seed != task_.job.seed)
+      fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
+           facts.seed, task_.job.seed);
+    if (facts.optimizer.kind != plan_.optimizer.kind)
+      fail(ErrorCode::kMismatch,
+           "the checkpoint was written with optimizer {}, this run asks for {}; leave --optimizer out when resuming, or start "
+           "anew from its weights with --init-from",
+           name_of(facts.optimizer.kind), name_of(plan_.optimizer.kind));
+  });
+  return content;
+}
+
+void RingTrainer::open_rank(const CheckpointContent* resumed) {
+  make_rank(resumed == nullptr ? 0 : resumed->facts.step);
+  together("loading the weights", [&] {
+    if (resumed != nullptr) return rank_->restore(*resumed);
+    rank_->initialize(task_.job.seed);
+    if (task_.job.init_from.empty()) return;
+    TensorMap weights = load_weights(task_.job.init_from);
+    std::string kept;
+    TensorMap taken;
+    for (const Node& node : task_.graph->nodes())
+      for (const ParameterSpec& parameter : node.parameters) {
+        const std::string name = stored_name(node, parameter);
+        const auto found = weights.find(name);
+        if (found == weights.end() || found->second.dimensions != parameter.dimensions)
+          kept += (kept.empty() ? "" : ", ") + name;
+        else
+          taken.insert(weights.extract(found));
+      }
+    if (taken.empty())
+      fail(ErrorCode::kMismatch,
+           "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",
+           task_.job.init_from, plan_.model.name);
+    rank_->take_weights(taken);
+    if (transport_.rank() != 0) return;
+    log::info("{} tensors start from {}", taken.size(), task_.job.init_from);
+    if (!kept.empty()) log::warning("not in it, or of another shape, so drawn from the seed: {}", kept);
+  });
+}
+
+TrainingOutcome RingTrainer::run() {
+  agree_on_everything();
+  const std::filesystem::path out = task_.job.out;
+  const bool leads = transport_.rank() == 0, first_ring = options_.column == nullptr || options_.column->replica() == 0;
+  together("the run's folder", [&] {
+    if (!leads || !first_ring || out.empty() || !options_.resume.empty()) return;
+    if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
+      fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
+  });
+  const std::optional<CheckpointContent> resumed = find_checkpoint();
+  const CheckpointContent* const from = resumed ? &*resumed : nullptr;
+  open_rank(from);
+  memory_ = rank_->memory();
+  const bool nothing_left = from != nullptr && from->facts.step >= task_.total_updates();
+  if (nothing_left) rank_->evaluate_only();
+
+  std::unique_ptr<Conductor> conductor;
+  TrainingLead* lead = nullptr;
+  if (leads && first_ring) {
+    LeadOptions options{.sinks = options_.sinks, .fingerprint = options_.fingerprint, .log_every = options_.log_every};
+    if (options_.column != nullptr)
+      options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
+        column->announce(mini_batch, decision);
+      };
+    auto made = std::make_unique<TrainingLead>(task_, std::move(options));
+    lead = made.get();
+    conductor = std::move(made);
+  } else if (leads) {
+    conductor = std::make_unique<Follower>(*options_.column);
+  }
+  together("the run's folder", [&] {
+    if (lead != nullptr) lead->start(from);
+  });
+  try {
+    rank_->run(conductor.get());
+  } catch (const Error& error) {
+    transport_.abort(error);
+    throw;
+  }
+  TrainingOutcome outcome;
+  if (lead != nullptr) outcome = lead->outcome();
+  write_trace();
+  if (options_.column != nullptr) Agreement(options_.column->transport()).close();
+  agreement_.close();
+  return outcome;
+}
+
+void RingTrainer::write_trace() {
+  if (options_.trace.empty()) return;
+  const std::vector<std::string> all = agreement_.gather("traces", trace_->encoded());
+  const bool first_ring = options_.column == nullptr || options_.column->replica() == 0;
+  if (transport_.rank() != 0 || !first_ring) return;
+  write_atomically(options_.trace,
+                   trace_json(all, fmt::format("{} on {} devices, {} ranks", plan_.model.name, plan_.devices(), transport_.ranks())));
+  log::info("trace written to {}; open it at https://ui.perfetto.dev", options_.trace.string());
+}
+
+TrainingForecast RingTrainer::forecast() {
+  agree_on_everything();
+  make_rank(0);
+  rank_->initialize(task_.job.seed);
+  rank_->rehearse();
+  Rehearsal rehearsal(options_.column == nullptr ? -1 : options_.column->replica());
+  try {
+    rank_->run(transport_.rank() == 0 ? &rehearsal : nullptr);
+  } catch (const Error& error) {
+    transport_.abort(error);
+    throw;
+  }
+  TrainingForecast forecast;
+  forecast.updates_per_epoch = task_.updates_per_epoch();
+  forecast.total_updates = task_.total_updates();
+  forecast.measured_updates = rehearsal.updates();
+  forecast.seconds_per_update = rehearsal.seconds() / static_cast<double>(std::max<int64_t>(1, rehearsal.updates()));
+  for (const std::string& one : agreement_.gather("memory", text_of(rank_->memory()))) forecast.memory.push_back(memory_from(one));
+  if (options_.column != nullptr) Agreement(options_.column->transport()).close();
+  agreement_.close();
+  return forecast;
+}
+
+TrainingOutcome train_alone(const TrainingTask& task, const OpenDevice& open_device, const TrainerOptions& options) {
+  Transport transport(make_loopback_wire(0, 1));
+  return RingTrainer(task, transport, open_device, options).run();
+}
+
+TrainingForecast forecast_alone(const TrainingTask& task, const OpenDevice& open_device) {
+  Transport transport(make_loopback_wire(0, 1));
+  return RingTrainer(task, transport, open_device, {}).forecast();
+}
+
+}  // namespace millrace

@@ -1,0 +1,91 @@
+// Training on a ring: what one rank does from the first agreement to the last goodbye.
+//
+//   TrainingTask task = prepare_task(job, make_plan);
+//   Transport transport(make_ring_wire(session.world()), {.deadline = ..});
+//   RingTrainer trainer(task, transport, [](int64_t device) { return make_cpu_device(); }, {.sinks = {&lines}});
+//   const TrainingOutcome outcome = trainer.run();         // on every rank; full on rank 0
+//
+//   TrainingOutcome outcome = train_alone(task, open_device, options);         // all devices in this process
+//
+// Everything numeric follows from the task, the devices and the seed: the same plan gives the same bits on any number of
+// ranks. Evaluations and checkpoints do not change the weights.
+// What cannot be trained is refused before the first update, everywhere and in the same words: SharedError.
+// Borrows task, transport, sinks and column. One run() or forecast() per trainer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node/ring/rank.h"
+#include "node/ring/replica_column.h"
+#include "node/ring/training_lead.h"
+#include "transport/streams/agreement.h"
+
+namespace millrace {
+
+// Every rank has it: one of them should say so, and the others be silent.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct TrainerOptions {
+  std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
+  std::map<std::string, std::string> fingerprint = {};  // what the numbers depend on: versions, ISA, kernel table
+  std::filesystem::path resume = {};                    // a run's folder; empty: start anew
+  RankSignals signals = {};
+  int64_t log_every = 0;             // updates between "step" records; 0: ten per epoch
+  std::filesystem::path trace = {};  // written at the end; empty: none
+  ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
+};
+
+// What a training would take, before it starts.
+struct TrainingForecast {
+  std::vector<RankMemory> memory;  // by rank, of the tensors and messages, exact
+  int64_t updates_per_epoch = 0;
+  int64_t total_updates = 0;
+  double seconds_per_update = 0;  // measured over `measured_updates`
+  int64_t measured_updates = 0;
+};
+
+class RingTrainer {
+ public:
+  RingTrainer(const TrainingTask& task, Transport& transport, OpenDevice open_device, TrainerOptions options);
+  ~RingTrainer();
+
+  TrainingOutcome run();
+  // Times a few updates on throw-away weights. Call instead of run().
+  TrainingForecast forecast();
+
+  // Of the streams of this rank, when it is over.
+  FlowCounters counters(int64_t flow) const { return transport_.counters(flow); }
+  const RankMemory& memory() const { return memory_; }
+
+ private:
+  void agree_on_everything();
+  void make_rank(int64_t first_mini_batch);
+  void open_rank(const CheckpointContent* resumed);
+  std::optional<CheckpointContent> find_checkpoint();
+  void refuse_what_does_not_fit() const;
+  template <typename Body>
+  void together(std::string_view what, Body body);
+  void write_trace();
+
+  const TrainingTask& task_;
+  Transport& transport_;
+  OpenDevice open_device_;
+  TrainerOptions options_;
+  Plan plan_;  // as it is computed here
+  RingFlows flows_;
+  Agreement agreement_;
+  std::unique_ptr<Trace> trace_;
+  std::unique_ptr<Rank> rank_;
+  RankMemory memory_;
+};
+
+// A ring of one rank, without MPI.
+TrainingOutcome train_alone(const TrainingTask& task, const OpenDevice& open_device, const TrainerOptions& options = {});
+TrainingForecast forecast_alone(const TrainingTask& task, const OpenDevice& open_device);
+
+}  // namespace millrace

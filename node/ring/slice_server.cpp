@@ -1,0 +1,122 @@
+#include "node/ring/slice_server.h"
+
+#include <cstring>
+
+#include "core/plan/schedule.h"
+#include "node/ring/stored_names.h"
+#include "node/ring/wire_format.h"
+
+namespace millrace {
+
+SliceServer::SliceServer(const RingContext& context, const SliceRoute& route, Device& device)
+    : context_(context),
+      slice_(context.plan(), route.home, device),
+      device_(device),
+      parameters_(route.parameters.front()),
+      gradients_(route.gradients.back()),
+      user_(schedule_spec(context.plan(), slice_.where().user, 0), context.first_mini_batch),
+      gradients_taken_(context.first_mini_batch * context.plan().micro_batches()) {}
+
+bool SliceServer::find_pass() {
+  while (!due_version_) {
+    const Action* action = user_.next();
+    if (action == nullptr) return false;
+    if (passes_.takes_pass(*action)) due_version_ = action->version;
+    user_.pop();
+  }
+  return true;
+}
+
+template <typename Number>
+void SliceServer::send_as(ElementType wire, std::span<std::byte> payload, std::vector<Number>& numbers) {
+  numbers.resize(static_cast<size_t>(slice_.where().count));
+  slice_.read(*due_version_, std::span<Number>(numbers));
+  pack(wire, std::span<const Number>(numbers), payload);
+}
+
+bool SliceServer::send_pass() {
+  Transport& transport = *context_.transport;
+  if (!find_pass() || *due_version_ > slice_.newest() || !transport.can_send(parameters_)) return false;
+  const ElementType wire = context_.plan().flows[static_cast<size_t>(parameters_)].wire;
+  const size_t bytes = wire_bytes(wire, slice_.where().count);
+  const std::span<std::byte> payload = transport.begin_send(parameters_).first(bytes);
+  if (device_.compute_type() == ElementType::kFloat64)
+    send_as(wire, payload, wide_);
+  else
+    send_as(wire, payload, narrow_);
+  transport.commit_send(parameters_, {passes_sent_++}, bytes);
+  due_version_.reset();
+  return true;
+}
+
+template <typename Number>
+void SliceServer::take_as(ElementType wire, std::span<const std::byte> payload, std::vector<Number>& numbers) {
+  numbers.resize(static_cast<size_t>(slice_.where().count));
+  unpack(wire, payload, std::span<Number>(numbers));
+  slice_.add_gradient(std::span<const Number>(numbers));
+}
+
+bool SliceServer::take_gradient() {
+  Transport& transport = *context_.transport;
+  if (slice_.complete() || !transport.has_message(gradients_)) return false;
+  const ElementType wire = context_.plan().flows[static_cast<size_t>(gradients_)].wire;
+  const auto payload = transport.begin_receive(gradients_, {gradients_taken_}, wire_bytes(wire, slice_.where().count));
+  if (device_.compute_type() == ElementType::kFloat64)
+    take_as(wire, payload, wide_);
+  else
+    take_as(wire, payload, narrow_);
+  ++gradients_taken_;
+  transport.release(gradients_);
+  return true;
+}
+
+bool SliceServer::step() {
+  const bool took = take_gradient();
+  return send_pass() || took;
+}
+
+void SliceServer::look(std::vector<Interest>& missing) {
+  const Transport& transport = *context_.transport;
+  const bool expects = gradients_taken_ < context_.plan().micro_batches() * (user_.over() ? user_.decided() : user_.decided() + 1);
+  if (expects && !slice_.complete() && !transport.has_message(gradients_))
+    missing.push_back({Want::kMessage, gradients_, {gradients_taken_}});
+  if (find_pass() && *due_version_ <= slice_.newest() && !context_.transport->can_send(parameters_))
+    missing.push_back({Want::kCredit, parameters_, {passes_sent_}});
+}
+
+int64_t SliceServer::due() {
+  const int64_t mini_batch = slice_.due();
+  return mini_batch >= 0 && context_.decisions->knows(mini_batch) ? mini_batch : -1;
+}
+
+void SliceServer::update(const UpdateArguments& arguments) {
+  const int64_t mini_batch = slice_.due();
+  const Decision& decision = context_.decisions->on(mini_batch);
+  SaveWriter writer(device_.compute_type());
+  const auto save = [&](SaveKind kind) { save_slice_weights(slice_, context_.plan(), context_.graph(), writer, kind); };
+  if (decision.checkpoint && !drains(context_.plan().alignment)) save(SaveKind::kPrevious);
+  slice_.update(arguments);
+  if (!decision.checkpoint) return;
+  save(SaveKind::kWeights);
+  save_slice_optimizer(slice_, context_.plan(), context_.graph(), writer);
+  context_.events->saved(mini_batch, slice_.where().home, writer.take());
+}
+
+bool Relay::step() {
+  if (!transport_->has_message(from_) || !transport_->can_send(to_)) return false;
+  const Message message = transport_->begin_receive(from_);
+  const std::span<std::byte> payload = transport_->begin_send(to_);
+  std::memcpy(payload.data(), message.payload.data(), message.payload.size());
+  transport_->commit_send(to_, message.id, message.payload.size());
+  transport_->release(from_);
+  return true;
+}
+
+void Relay::look(std::vector<Interest>& missing) const {
+  if (!transport_->has_message(from_))
+    missing.push_back({Want::kMessage, from_});
+  else
+    missing.push_back({Want::kCredit, to_});
+}
+
+}  // namespace millrace

@@ -1,0 +1,103 @@
+#include "node/ring/stored_names.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/plan/schedule.h"
+#include "core/train/initialize.h"
+
+namespace millrace {
+namespace {
+
+struct Place {
+  const Node& node;
+  const ParameterSpec& parameter;
+  std::string name;
+};
+
+Place place_of(const HomeSlice& slice, const Graph& graph) {
+  const Node& node = graph.node(graph.index_of(slice.where().layer));
+  const auto parameter = std::ranges::find(node.parameters, slice.where().tensor, &ParameterSpec::tensor);
+  return {node, *parameter, stored_name(node, *parameter)};
+}
+
+// The slice's part of a full tensor.
+std::vector<double> part_of(const HomeSlice& slice, const Plan& plan, const Graph& graph, std::span<const double> full) {
+  const ParameterHome& home = slice.where();
+  std::vector<double> part(static_cast<size_t>(home.count));
+  ShardVector(plan, graph, home.user, home.layer, home.tensor).extract(full, home.offset, part);
+  return part;
+}
+
+}  // namespace
+
+std::string stored_name(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
+
+std::string carried_name(const CarriedState& state) { return state.layer + "." + state.tensor + "#carried"; }
+
+int64_t elements_of(const CarriedState& state) {
+  int64_t elements = 1;
+  for (const int64_t dimension : state.dimensions) elements *= dimension;
+  return elements;
+}
+
+std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) fail(ErrorCode::kMismatch, "tensor {} is missing; these weights belong to another model", name);
+  if (found->second.dimensions != parameter.dimensions)
+    fail(ErrorCode::kMismatch, "tensor {} is {}, the model wants [{}]; these weights belong to another model", name, text_of(found->second),
+         fmt::join(parameter.dimensions, ", "));
+  std::vector<double> values(static_cast<size_t>(parameter.elements()));
+  copy_values(found->second, std::span<double>(values), name);
+  return values;
+}
+
+void require_weights(const Graph& graph, const TensorMap& weights) {
+  for (const Node& node : graph.nodes())
+    for (const ParameterSpec& parameter : node.parameters) checked_values(weights, stored_name(node, parameter), parameter);
+}
+
+void initialize_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, uint64_t seed) {
+  const Place place = place_of(slice, graph);
+  std::vector<double> full(static_cast<size_t>(place.parameter.elements()));
+  InitialValues(place.node.layer, place.parameter, fans_of(place.node.parameters.front()), seed).fill(std::span<double>(full));
+  slice.set(part_of(slice, plan, graph, full));
+}
+
+void take_slice_weights(HomeSlice& slice, const Plan& plan, const Graph& graph, const TensorMap& weights) {
+  const Place place = place_of(slice, graph);
+  if (weights.contains(place.name)) slice.set(part_of(slice, plan, graph, checked_values(weights, place.name, place.parameter)));
+}
+
+void restore_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, const CheckpointContent& content) {
+  const Place place = place_of(slice, graph);
+  const auto part = [&](const TensorMap& tensors, const std::string& name) {
+    return part_of(slice, plan, graph, checked_values(tensors, name, place.parameter));
+  };
+  slice.set(part(content.weights, place.name));
+  slice.set_newest(content.facts.step);
+  for (int slot = 0; slot < plan.optimizer.slots(); ++slot) slice.set_slot(slot, part(content.optimizer, slot_name(place.name, slot)));
+  if (!drains(plan.alignment) && content.previous_weights.contains(place.name))
+    slice.set_previous(part(content.previous_weights, place.name));
+}
+
+void save_slice_weights(const HomeSlice& slice, const Plan& plan, const Graph& graph, SaveWriter& writer, SaveKind kind) {
+  (void)plan;
+  const Place place = place_of(slice, graph);
+  std::vector<double> values(static_cast<size_t>(slice.where().count));
+  slice.read(slice.newest(), std::span<double>(values));
+  writer.piece(kind, place.name, place.parameter.dimensions, slice.home(), values);
+}
+
+void save_slice_optimizer(const HomeSlice& slice, const Plan& plan, const Graph& graph, SaveWriter& writer) {
+  const Place place = place_of(slice, graph);
+  std::vector<double> values(static_cast<size_t>(slice.where().count));
+  for (int slot = 0; slot < plan.optimizer.slots(); ++slot) {
+    slice.read_slot(slot, values);
+    writer.piece(SaveKind::kOptimizer, slot_name(place.name, slot), place.parameter.dimensions, slice.home(), values);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,360 @@
+#include "node/ring/training_lead.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/train/learning_rate.h"
+#include "core/train/weights_digest.h"
+
+namespace millrace {
+namespace {
+
+int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+double mean(double sum, int64_t count) { return sum / static_cast<double>(std::max<int64_t>(1, count)); }
+
+std::string json_object(const std::map<std::string, std::string>& values) {
+  std::string text = "{\n";
+  for (auto it = values.begin(); it != values.end(); ++it)
+    text += fmt::format("  \"{}\": \"{}\"{}\n", it->first, it->second, std::next(it) == values.end() ? "" : ",");
+  return text + "}\n";
+}
+
+// The scores so far of a record to come: a checkpoint holds them, so that a resumed training reports what an unbroken one
+// does. The sum is written so that reading it back gives the same bits.
+constexpr const char* kSinceRecord = "score_since_record";
+constexpr const char* kInEpoch = "score_in_epoch";
+
+std::string text_of(const Score& score) { return fmt::format("{} {} {}", score.loss, score.correct, score.samples); }
+
+Score score_from(const std::map<std::string, std::string>& attributes, const char* name) {
+  Score score;
+  const auto found = attributes.find(name);
+  if (found == attributes.end()) return score;
+  std::istringstream text(found->second);
+  if (!(text >> score.loss >> score.correct >> score.samples))
+    fail(ErrorCode::kMalformed, "the checkpoint's attribute {} is \"{}\", expected loss, correct answers and samples", name, found->second);
+  return score;
+}
+
+}  // namespace
+
+bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
+  if (!std::filesystem::exists(run / "job.textproto")) return false;
+  const std::filesystem::path checkpoints = run / "checkpoints";
+  if (!std::filesystem::is_directory(checkpoints)) return true;
+  const auto is_leftover = [](const std::filesystem::directory_entry& entry) { return entry.path().extension() == ".partial"; };
+  return std::all_of(std::filesystem::directory_iterator(checkpoints), std::filesystem::directory_iterator(), is_leftover);
+}
+
+TrainingLead::TrainingLead(const TrainingTask& task, LeadOptions options) : task_(task), options_(std::move(options)) {
+  reason_ = task.job.steps > 0 ? "steps" : "epochs";
+  if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, task.updates_per_epoch() / 10);
+}
+
+TrainingLead::~TrainingLead() = default;
+
+// 0: at the end alone, which also stands for more updates than the training has.
+int64_t TrainingLead::updates_between_evaluations() const {
+  const double updates = task_.job.evaluate_every_epochs * static_cast<double>(task_.updates_per_epoch());
+  if (updates <= 0 || updates > static_cast<double>(task_.total_updates())) return 0;
+  return std::max<int64_t>(1, std::llround(updates));
+}
+
+double TrainingLead::rate_of_last() const {
+  return learning_rate_at(task_.job.learning_rate, epoch_at(std::max<int64_t>(0, step_ - 1)), task_.job.epochs);
+}
+
+void TrainingLead::start(const CheckpointContent* resumed) {
+  const std::filesystem::path out = task_.job.out;
+  if (resumed != nullptr) {
+    first_ = updated_ = step_ = saved_step_ = resumed->facts.step;
+    since_record_ = score_from(resumed->facts.attributes, kSinceRecord);
+    in_epoch_ = score_from(resumed->facts.attributes, kInEpoch);
+    log::info("resumed at step {} (epoch {:.2f})", step_, epoch_at(step_));
+    if (step_ >= task_.total_updates())
+      log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", task_.total_updates());
+    const std::filesystem::path fingerprint = out / "fingerprint.json";
+    if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
+      log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before",
+                   fingerprint.string());
+  }
+  if (resumed != nullptr && step_ >= task_.total_updates()) {  // what there is, is evaluated
+    last_ = step_ - 1;
+    decisions_[last_] = {.last = true, .evaluate = true, .checkpoint = false};
+    stage_ = Stage::kEvaluation;
+    weights_digest_ = weights_digest(resumed->weights);
+  }
+  if (!out.empty()) {
+    make_folders(out);
+    metrics_file_ = resumed != nullptr ? std::make_unique<MetricsFile>(MetricsFile::resumed(out / "metrics.jsonl", step_))
+                                       : std::make_unique<MetricsFile>(out / "metrics.jsonl");
+    write_documents();
+  }
+  progress_ = std::make_unique<Progress>("training", task_.total_updates());
+  progress_->advance(step_);
+  started_ = Clock::now();
+}
+
+// What the run is made of, as it is trained from now on.
+void TrainingLead::write_documents() const {
+  const std::filesystem::path out = task_.job.out;
+  save(task_.job, out / "job.textproto");
+  save(task_.plan, out / "plan.textproto");
+  write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
+}
+
+std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
+  const Job& job = task_.job;
+  const int64_t step = mini_batch + 1;
+  const int64_t evaluate_every = updates_between_evaluations();
+  Decision decision;
+  decision.last = step >= task_.total_updates();
+  const std::chrono::duration<double> running = Clock::now() - started_;
+  if (!decision.last && stop_) {
+    decision.last = true;
+    reason_ = "signal";
+  } else if (!decision.last && job.time_limit_seconds > 0 && running.count() >= job.time_limit_seconds) {
+    decision.last = true;
+    reason_ = "time limit";
+  }
+  decision.evaluate = decision.last || (evaluate_every > 0 && step % evaluate_every == 0);
+  const bool due = job.checkpoint_every > 0 && step % job.checkpoint_every == 0;
+  decision.checkpoint = decision.last || (!job.out.empty() && (due || checkpoint_now_));
+  checkpoint_now_ = checkpoint_now_ && !decision.checkpoint;
+  if (decision.last) last_ = mini_batch;
+  decisions_[mini_batch] = decision;
+  if (options_.announce) options_.announce(mini_batch, decision);
+  return decision;
+}
+
+void TrainingLead::updated(int64_t mini_batch) {
+  updated_ = mini_batch + 1;
+  updated_at_[mini_batch] = Clock::now();
+}
+
+void TrainingLead::evaluated(int64_t mini_batch, const Score& score) {
+  evaluations_[mini_batch] = score;
+  const auto since = updated_at_.find(mini_batch);
+  const std::chrono::duration<double> seconds = since == updated_at_.end() ? Clock::duration::zero() : Clock::now() - since->second;
+  evaluation_seconds_[mini_batch] = seconds.count();
+}
+
+void TrainingLead::saved(int64_t mini_batch, SaveAssembler& content) { content.move_into(contents_[mini_batch]); }
+
+bool TrainingLead::step() {
+  while (report()) continue;
+  return writing_.valid();
+}
+
+bool TrainingLead::finished() {
+  step();
+  return last_ >= 0 && step_ > last_ && stage_ == Stage::kScore;
+}
+
+// One stage of the next update that is not reported; false when its news are not here yet.
+bool TrainingLead::report() {
+  switch (stage_) {
+    case Stage::kScore: return report_score();
+    case Stage::kEvaluation: return report_evaluation();
+    case Stage::kCheckpoint: return begin_checkpoint();
+    case Stage::kWriting: return end_checkpoint();
+  }
+  return false;
+}
+
+bool TrainingLead::report_score() {
+  const int64_t mini_batch = step_;
+  const auto found = scores_.find(mini_batch);
+  if (found == scores_.end() || updated_ <= mini_batch) return false;
+  const Score score = found->second;
+  scores_.erase(found);
+  if (const auto norm = norms_.find(mini_batch); norm != norms_.end()) {
+    gradient_norm_ = norm->second;
+    norms_.erase(norm);
+  }
+  ++step_;
+  since_record_ += score;
+  in_epoch_ += score;
+  trained_samples_ += score.samples;
+  progress_->advance(1, last_evaluation_.samples > 0
+                            ? fmt::format("epoch {:.1f}, test accuracy {:.2f}%", epoch_at(step_), 100 * last_evaluation_.accuracy)
+                            : fmt::format("epoch {:.1f}", epoch_at(step_)));
+  if (step_ % options_.log_every == 0 && since_record_.samples > 0) report_step();
+  if (step_ % task_.updates_per_epoch() == 0) report_epoch();
+  updated_at_.erase(updated_at_.begin(), updated_at_.lower_bound(mini_batch));
+  stage_ = Stage::kEvaluation;
+  return true;
+}
+
+void TrainingLead::report_step() {
+  const std::chrono::duration<double> running = Clock::now() - started_;
+  const double training = running.count() - seconds_evaluating_;
+  MetricsRecord record{.event = "step",
+                       .values = {{"step", step_},
+                                  {"epoch", epoch_at(step_)},
+                                  {"loss", mean(since_record_.loss, since_record_.samples)},
+                                  {"accuracy", mean(static_cast<double>(since_record_.correct), since_record_.samples)},
+                                  {"samples", since_record_.samples},
+                                  {"learning_rate", rate_of_last()}}};
+  if (gradient_norm_ >= 0) record.values.push_back({"gradient_norm", gradient_norm_});
+  record.values.push_back({"images_per_second", static_cast<double>(since_record_.samples) / std::max(training - recorded_seconds_, 1e-9)});
+  recorded_seconds_ = training;
+  since_record_ = Score{};
+  write(record);
+}
+
+void TrainingLead::report_epoch() {
+  train_loss_ = mean(in_epoch_.loss, in_epoch_.samples);
+  write({"epoch",
+         {{"step", step_},
+          {"epoch", epoch_at(step_)},
+          {"loss", train_loss_},
+          {"accuracy", mean(static_cast<double>(in_epoch_.correct), in_epoch_.samples)},
+          {"samples", in_epoch_.samples},
+          {"learning_rate", rate_of_last()}}});
+  in_epoch_ = Score{};
+}
+
+bool TrainingLead::report_evaluation() {
+  const int64_t mini_batch = step_ - 1;
+  const Decision& decision = decisions_.at(mini_batch);
+  if (!decision.evaluate) {
+    stage_ = Stage::kCheckpoint;
+    return true;
+  }
+  // Weights that are no longer finite are named first: they say more than a loss.
+  if (decision.checkpoint && !contents_.contains(mini_batch)) return false;
+  if (decision.checkpoint) require_finite(contents_.at(mini_batch).weights);
+  const auto found = evaluations_.find(mini_batch);
+  if (found == evaluations_.end()) return false;
+  const Score score = found->second;
+  last_evaluation_ = {.loss = mean(score.loss, score.samples),
+                      .accuracy = mean(static_cast<double>(score.correct), score.samples),
+                      .samples = score.samples,
+                      .seconds = evaluation_seconds_[mini_batch]};
+  seconds_evaluating_ += last_evaluation_.seconds;
+  evaluations_.erase(found);
+  evaluation_seconds_.erase(mini_batch);
+  if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
+  write({"evaluation",
+         {{"step", step_},
+          {"epoch", epoch_at(step_)},
+          {"loss", last_evaluation_.loss},
+          {"accuracy", last_evaluation_.accuracy},
+          {"samples", last_evaluation_.samples},
+          {"seconds", last_evaluation_.seconds}}});
+  stage_ = Stage::kCheckpoint;
+  return true;
+}
+
+void TrainingLead::complete(CheckpointContent& content) const {
+  const int64_t per_epoch = task_.updates_per_epoch();
+  content.facts.step = step_;
+  content.facts.epoch = step_ / per_epoch;
+  content.facts.samples_into_epoch = step_ % per_epoch * task_.plan.mini_batch * task_.job.replicas;
+  content.facts.seed = task_.job.seed;
+  content.facts.alignment = task_.plan.alignment;
+  content.facts.optimizer = task_.plan.optimizer;
+  content.facts.model_digest = task_.plan.model_digest;
+  content.facts.plan_digest = digest_of(text_of(task_.plan));
+  content.facts.attributes = {{"data", task_.job.data}, {kSinceRecord, text_of(since_record_)}, {kInEpoch, text_of(in_epoch_)}};
+  content.model_text = text_of(task_.plan.model);
+}
+
+bool TrainingLead::begin_checkpoint() {
+  const int64_t mini_batch = step_ - 1;
+  if (!decisions_.at(mini_batch).checkpoint) {
+    decisions_.erase(mini_batch);
+    stage_ = Stage::kScore;
+    return true;
+  }
+  const auto found = contents_.find(mini_batch);
+  if (found == contents_.end()) return false;
+  auto content = std::make_shared<CheckpointContent>(std::move(found->second));
+  contents_.erase(found);
+  require_finite(content->weights);
+  complete(*content);
+  if (mini_batch == last_) weights_digest_ = weights_digest(content->weights);
+  if (task_.job.out.empty()) {
+    decisions_.erase(mini_batch);
+    stage_ = Stage::kScore;
+    return true;
+  }
+  const std::filesystem::path root = std::filesystem::path(task_.job.out) / "checkpoints";
+  writing_ =
+      std::async(std::launch::async, [content, root, keep = task_.job.keep_checkpoints] { return write_checkpoint(root, *content, keep); });
+  stage_ = Stage::kWriting;
+  return true;
+}
+
+bool TrainingLead::end_checkpoint() {
+  if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+  const std::filesystem::path folder = writing_.get();
+  saved_step_ = step_;
+  write({"checkpoint", {{"step", step_}, {"path", "checkpoints/" + folder.filename().string()}}});
+  if (metrics_file_) metrics_file_->sync();
+  decisions_.erase(step_ - 1);
+  stage_ = Stage::kScore;
+  return true;
+}
+
+void TrainingLead::not_finite(std::string_view what) const {
+  fail(ErrorCode::kNumeric, "step {}: {}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm){}", step_, what,
+       rate_of_last(), saved_step_ < 0 ? "" : fmt::format(". The checkpoint of step {} is intact", saved_step_));
+}
+
+// A relu turns NaN into 0 and so hides it from the loss: what is saved and reported is looked at itself.
+void TrainingLead::require_finite(const TensorMap& weights) const {
+  for (const auto& [name, tensor] : weights) {
+    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    copy_values(tensor, std::span<double>(values), name);
+    if (std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) continue;
+    not_finite(fmt::format("{} is no longer finite", name));
+  }
+}
+
+void TrainingLead::write(const MetricsRecord& record) {
+  for (MetricsSink* sink : options_.sinks) sink->write(record);
+  if (metrics_file_) metrics_file_->write(record);
+}
+
+TrainingOutcome TrainingLead::outcome() {
+  progress_->finish();
+  const std::chrono::duration<double> running = Clock::now() - started_;
+  TrainingOutcome outcome;
+  outcome.steps = step_;
+  outcome.epochs = epoch_at(step_);
+  outcome.train_loss = in_epoch_.samples > 0 ? mean(in_epoch_.loss, in_epoch_.samples) : train_loss_;
+  outcome.test = last_evaluation_;
+  outcome.seconds = running.count();
+  outcome.images_per_second = static_cast<double>(trained_samples_) / std::max(running.count() - seconds_evaluating_, 1e-9);
+  outcome.reason = reason_;
+  outcome.weights_digest = weights_digest_;
+  write({"done",
+         {{"step", step_},
+          {"epoch", epoch_at(step_)},
+          {"loss", last_evaluation_.loss},
+          {"accuracy", last_evaluation_.accuracy},
+          {"images_per_second", outcome.images_per_second},
+          {"seconds", outcome.seconds},
+          {"peak_memory_bytes", peak_memory_bytes()},
+          {"parameters", task_.graph->parameter_count()},
+          {"weights_digest", outcome.weights_digest},
+          {"reason", outcome.reason}}});
+  if (metrics_file_) metrics_file_->sync();
+  return outcome;
+}
+
+}  // namespace millrace

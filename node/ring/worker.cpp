@@ -1,0 +1,308 @@
+#include "node/ring/worker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/plan/schedule.h"
+#include "node/ring/wire_format.h"
+
+namespace millrace {
+namespace {
+
+int64_t chunks_of(const Plan& plan, const Action& action) { return action.chunk < 0 ? 1 : plan.time_chunks; }
+int32_t chunk_of(const Action& action) { return std::max(0, action.chunk); }
+
+}  // namespace
+
+Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device> device)
+    : context_(context),
+      index_(index),
+      device_(std::move(device)),
+      segment_(context.plan(), context.graph(), index, *device_),
+      cursor_(schedule_spec(context.plan(), index, 0), context.first_mini_batch),
+      ports_(*context.transport, context.plan()),
+      updates_(context.first_mini_batch) {
+  // Everybody knows the samples' ids; pixels and labels are read where they are needed.
+  const bool first = index == 0, last = index + 1 == plan().devices();
+  const LoaderOptions options{.pixels = first, .labels = last, .prefetch = first ? 2 : 0};
+  loader_ = training_loader(*context.task, options, context.replica);
+  evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), options);
+  const ScheduleSpec spec = schedule_spec(plan(), index, 1);
+  held_.resize(static_cast<size_t>(std::max(spec.window, spec.ring_window) + 1));
+  find_lent();
+}
+
+void Worker::find_lent() {
+  const std::vector<LentParameter>& lent = segment_.lent_parameters();
+  // One vector per layer and tensor, one behind the other.
+  std::map<std::pair<std::string, std::string>, int64_t> begins;
+  for (const LentParameter& parameter : lent) {
+    const auto begin = begins.try_emplace({parameter.layer, parameter.tensor}, lent_elements_ - parameter.offset).first->second;
+    lent_places_.push_back(begin + parameter.offset);
+    lent_elements_ += parameter.elements;
+  }
+  const std::vector<SliceRoute> routes = routes_of(plan());
+  for (size_t h = 0; h < plan().homes.size(); ++h) {
+    const ParameterHome& home = plan().homes[h];
+    const auto begin = begins.find({home.layer, home.tensor});
+    if (home.user != index_ || begin == begins.end()) continue;
+    LentPiece piece{.home = h, .place = begin->second + home.offset};
+    if (home.home == index_) {
+      slices_.push_back(std::make_unique<HomeSlice>(plan(), h, *device_));
+      piece.local = slices_.back().get();
+    } else {
+      const auto route = std::ranges::find(routes, h, &SliceRoute::home);
+      piece.parameters = route->parameters.back();
+      piece.gradients = route->gradients.front();
+    }
+    pieces_.push_back(piece);
+  }
+}
+
+int64_t Worker::slice_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& slice : slices_) bytes += slice->bytes();
+  return bytes;
+}
+
+void Worker::decide(int64_t mini_batch, const Decision& decision) {
+  // Replicas have equal weights: one evaluates for all.
+  const bool evaluates = decision.evaluate && context_.replica == 0;
+  const Dataset& test = context_.task->data.test;
+  cursor_.decide(mini_batch, {.last = decision.last, .evaluation_micro_batches = evaluates ? evaluation_micro_batches(test, plan()) : 0});
+}
+
+void Worker::evaluate_only() {
+  cursor_.evaluate_only(context_.replica == 0 ? evaluation_micro_batches(context_.task->data.test, plan()) : 0);
+}
+
+bool Worker::begins_undecided() {
+  const Action* action = cursor_.next();
+  if (action == nullptr) return !cursor_.over();
+  return action->kind == ActionKind::kForward && action->index == cursor_.awaited_decision() * plan().micro_batches();
+}
+
+std::string Worker::next_action() const {
+  ScheduleCursor cursor = cursor_;
+  const Action* action = cursor.next();
+  return action == nullptr ? "" : text_of(*action);
+}
+
+Worker::State Worker::look(std::vector<Interest>& missing) {
+  if (cursor_.over()) return State::kOver;
+  const Action* action = cursor_.next();
+  if (action == nullptr) return State::kWaits;
+  if (action->kind == ActionKind::kUpdate) return State::kUpdate;
+  const size_t before = missing.size();
+  look_for(*action, missing);
+  return missing.size() == before ? State::kReady : State::kWaits;
+}
+
+void Worker::look_for(const Action& action, std::vector<Interest>& missing) {
+  Transport& transport = *context_.transport;
+  const MessageId id{action.index, action.chunk};
+  const auto want_message = [&](int64_t flow, const MessageId& of) {
+    if (!transport.has_message(flow)) missing.push_back({Want::kMessage, flow, of});
+  };
+  const auto want_credit = [&](int64_t flow, const MessageId& of) {
+    if (!transport.can_send(flow)) missing.push_back({Want::kCredit, flow, of});
+  };
+  if (action.kind == ActionKind::kParameterGradient) {
+    for (const LentPiece& piece : pieces_)
+      if (piece.local == nullptr) want_credit(piece.gradients, id);
+    return;
+  }
+  if (!takes_pass_) takes_pass_ = passes_.takes_pass(action);
+  if (*takes_pass_)
+    for (const LentPiece& piece : pieces_)
+      if (piece.local == nullptr) want_message(piece.parameters, {passes_taken_});
+  const bool back = action.kind == ActionKind::kErrorBack;
+  const auto chunks = static_cast<int32_t>(chunks_of(plan(), action));
+  const SegmentExecutor::Messages messages =
+      back ? segment_.error_messages(chunk_of(action), chunks) : segment_.forward_messages(chunk_of(action), chunks);
+  const auto flow_for = [&](int64_t flow) { return action.kind == ActionKind::kValidate ? transport.table().evaluation_of(flow) : flow; };
+  for (const int64_t flow : messages.in) want_message(flow_for(flow), id);
+  for (const int64_t flow : messages.out) want_credit(flow_for(flow), id);
+}
+
+void Worker::perform() {
+  const Action action = *cursor_.next();
+  const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
+  if (takes_pass_.value_or(false) && !pieces_.empty()) {
+    if (device_->compute_type() == ElementType::kFloat64)
+      fetch_lent(action.version, wide_);
+    else
+      fetch_lent(action.version, narrow_);
+    ++passes_taken_;
+  }
+  takes_pass_.reset();
+  if (current_weights_) use_current_weights(action.version);
+  ports_.begin({action.index, action.chunk}, action.kind != ActionKind::kValidate);
+  switch (action.kind) {
+    case ActionKind::kForward: forward(action); break;
+    case ActionKind::kErrorBack:
+      segment_.error_back(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))), &ports_,
+                          action.version);
+      break;
+    case ActionKind::kParameterGradient:
+      segment_.parameter_gradient(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))));
+      if (!pieces_.empty() && chunk_of(action) == 0) {
+        if (device_->compute_type() == ElementType::kFloat64)
+          return_gradients(action.index, wide_);
+        else
+          return_gradients(action.index, narrow_);
+      }
+      break;
+    case ActionKind::kValidate: validate(action); break;
+    case ActionKind::kUpdate: MILLRACE_CHECK(false, "updates are made by update()"); break;
+  }
+  device_->synchronize();
+  if (context_.trace != nullptr) context_.trace->span(index_, text_of(action), begin, machine_clock().now());
+  cursor_.pop();
+}
+
+void Worker::forward(const Action& action) {
+  const int32_t chunk = chunk_of(action);
+  const auto chunks = static_cast<int32_t>(chunks_of(plan(), action));
+  HeldBatch& batch = held(action.index);
+  std::span<const float> pixels;
+  if (chunk == 0) {
+    const Batch& loaded = loader_->load(action.index);
+    batch.take(loaded, {.training = true,
+                        .seed = context_.task->job.seed,
+                        .error_scale = 1.0 / static_cast<double>(plan().mini_batch * context_.task->job.replicas),
+                        .micro_batch = plan().micro_batch});
+    pixels = loaded.pixels;
+  }
+  Score score;
+  segment_.forward(batch.part(chunk, chunks), pixels, &ports_, &score, action.version);
+  if (index_ + 1 == plan().devices() && chunk + 1 == chunks) count(action.index, score);
+}
+
+void Worker::count(int64_t s, const Score& score) {
+  if (!std::isfinite(score.loss)) context_.events->loss_not_finite(s);
+  const int64_t mini_batch = s / plan().micro_batches();
+  Scored& scored = scores_[mini_batch];
+  scored.score += score;
+  if (++scored.micro_batches < plan().micro_batches()) return;
+  context_.events->mini_batch_scored(mini_batch, scored.score);
+  scores_.erase(mini_batch);
+}
+
+void Worker::validate(const Action& action) {
+  const Batch& loaded = evaluation_loader_->load(action.index);
+  evaluated_.take(loaded, {.training = false, .micro_batch = plan().micro_batch});
+  segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version);
+  if (index_ + 1 < plan().devices()) return;
+  if (++evaluation_.micro_batches < evaluation_micro_batches(context_.task->data.test, plan())) return;
+  context_.events->evaluation_scored(updates_ - 1, evaluation_.score);
+  evaluation_ = {};
+}
+
+template <typename Number>
+void Worker::fetch_lent(int64_t version, std::vector<Number>& vector) {
+  vector.resize(static_cast<size_t>(lent_elements_));
+  Transport& transport = *context_.transport;
+  for (const LentPiece& piece : pieces_) {
+    const ParameterHome& home = plan().homes[piece.home];
+    const auto values = std::span<Number>(vector).subspan(static_cast<size_t>(piece.place), static_cast<size_t>(home.count));
+    if (piece.local != nullptr) {
+      piece.local->read(version, values);
+      continue;
+    }
+    const ElementType wire = plan().flows[static_cast<size_t>(piece.parameters)].wire;
+    unpack(wire, transport.begin_receive(piece.parameters, {passes_taken_}, wire_bytes(wire, home.count)), values);
+    transport.release(piece.parameters);
+  }
+  const std::vector<LentParameter>& lent = segment_.lent_parameters();
+  for (size_t i = 0; i < lent.size(); ++i)
+    segment_.write_lent(
+        i, std::span<const Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
+  segment_.lent_parameters_written();
+}
+
+template <typename Number>
+void Worker::return_gradients(int64_t s, std::vector<Number>& vector) {
+  vector.resize(static_cast<size_t>(lent_elements_));
+  const std::vector<LentParameter>& lent = segment_.lent_parameters();
+  for (size_t i = 0; i < lent.size(); ++i)
+    segment_.read_lent_gradient(
+        i, std::span<Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
+  Transport& transport = *context_.transport;
+  for (const LentPiece& piece : pieces_) {
+    const ParameterHome& home = plan().homes[piece.home];
+    const auto values = std::span<const Number>(vector).subspan(static_cast<size_t>(piece.place), static_cast<size_t>(home.count));
+    if (piece.local != nullptr) {
+      piece.local->add_gradient(values);
+      continue;
+    }
+    const ElementType wire = plan().flows[static_cast<size_t>(piece.gradients)].wire;
+    const size_t bytes = wire_bytes(wire, home.count);
+    pack(wire, values, transport.begin_send(piece.gradients).first(bytes));
+    transport.commit_send(piece.gradients, {s}, bytes);
+  }
+}
+
+// ---- updates
+
+int64_t Worker::due() {
+  const Action* action = cursor_.next();
+  return action != nullptr && action->kind == ActionKind::kUpdate ? action->index : -1;
+}
+
+int64_t Worker::gradient_elements() const {
+  int64_t elements = segment_.gradient_elements();
+  for (const auto& slice : slices_) elements += slice->gradient_elements();
+  return elements;
+}
+
+template <typename Number>
+void Worker::gradients(std::span<Number> values, bool) {
+  segment_.read_gradients(values);
+  values = values.subspan(static_cast<size_t>(segment_.gradient_elements()));
+  for (const auto& slice : slices_) {
+    slice->read_gradients(values.first(static_cast<size_t>(slice->gradient_elements())));
+    values = values.subspan(static_cast<size_t>(slice->gradient_elements()));
+  }
+}
+
+template <typename Number>
+void Worker::put_gradients(std::span<const Number> values) {
+  segment_.write_gradients(values);
+  values = values.subspan(static_cast<size_t>(segment_.gradient_elements()));
+  for (const auto& slice : slices_) {
+    slice->write_gradients(values.first(static_cast<size_t>(slice->gradient_elements())));
+    values = values.subspan(static_cast<size_t>(slice->gradient_elements()));
+  }
+}
+
+double Worker::squared_gradient_norm() {
+  double sum = segment_.squared_gradient_norm();
+  for (const auto& slice : slices_) sum += slice->squared_gradient_norm();
+  return sum;
+}
+
+void Worker::update(const UpdateArguments& arguments) {
+  const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
+  const Action action = *cursor_.next();
+  MILLRACE_CHECK(action.kind == ActionKind::kUpdate && context_.decisions->knows(action.index), "an update before {}", text_of(action));
+  if (current_weights_) use_current_weights(action.version);
+  const Decision& decision = context_.decisions->on(action.index);
+  SaveWriter writer(device_->compute_type());
+  if (decision.checkpoint && !drains(plan().alignment)) save_parameters(writer, SaveKind::kPrevious);
+  segment_.update(arguments, action.version);
+  for (const auto& slice : slices_) slice->update(arguments);
+  if (decision.checkpoint) {
+    save_parameters(writer, SaveKind::kWeights);
+    save_optimizer(writer);
+    context_.events->saved(action.index, index_, writer.take());
+  }
+  device_->synchronize();
+  if (context_.trace != nullptr) context_.trace->span(index_, text_of(action), begin, machine_clock().now());
+  cursor_.pop();
+  ++updates_;
+}
+
+}  // namespace millrace

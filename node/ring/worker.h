@@ -1,0 +1,130 @@
+// One device of the ring at work: its schedule, its segment, and what each next action still lacks.
+//
+//   Worker worker(context, device_index, std::move(device));
+//   std::vector<Interest> missing;
+//   switch (worker.look(missing)) {
+//     case Worker::State::kReady: worker.perform(); break;            // one action
+//     case Worker::State::kUpdate: break;                             // due(): whoever updates calls update()
+//     case Worker::State::kWaits: transport.wait(missing); break;     // empty: for a decision
+//     case Worker::State::kOver: break;
+//   }
+//
+// Owns the device, the segment and the slices of its own parameters that it stores itself; borrows the context.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/plan/schedule_cursor.h"
+#include "core/train/executor.h"
+#include "core/train/feeding.h"
+#include "node/ring/home_slice.h"
+#include "node/ring/ring_context.h"
+#include "node/ring/ring_flows.h"
+#include "node/ring/ring_ports.h"
+#include "node/ring/save_records.h"
+
+namespace millrace {
+
+class Worker final : public Updatable {
+ public:
+  enum class State { kReady, kUpdate, kWaits, kOver };
+
+  Worker(const RingContext& context, int64_t index, std::unique_ptr<Device> device);
+
+  int64_t index() const { return index_; }
+  Device& device() { return *device_; }
+  SegmentExecutor& segment() { return segment_; }
+  const SegmentExecutor& segment() const { return segment_; }
+  int64_t slice_bytes() const;
+
+  // From the seed, or from a checkpoint; before anything runs.
+  void initialize(uint64_t seed);
+  void restore(const CheckpointContent& content);
+  // From weights of another training: the names of parameters that were taken.
+  void take_weights(const TensorMap& weights);
+
+  // Appends what the next action lacks.
+  State look(std::vector<Interest>& missing);
+  void perform();
+  // Of the next action, "" when there is none.
+  std::string next_action() const;
+  // Its next action is the first of a mini-batch that nobody has decided about.
+  bool begins_undecided();
+  int64_t awaited_decision() const { return cursor_.awaited_decision(); }
+  void decide(int64_t mini_batch, const Decision& decision);
+  void evaluate_only();
+  // Made so far, counted from the beginning of the training.
+  int64_t updates() const { return updates_; }
+  std::string first_non_finite(int64_t s) { return segment_.first_non_finite(s); }
+
+  int64_t due() override;
+  int64_t gradient_elements() const override;
+  void read_gradients(std::span<float> values) override { gradients(values, true); }
+  void read_gradients(std::span<double> values) override { gradients(values, true); }
+  void write_gradients(std::span<const float> values) override { put_gradients(values); }
+  void write_gradients(std::span<const double> values) override { put_gradients(values); }
+  double squared_gradient_norm() override;
+  void update(const UpdateArguments& arguments) override;
+
+ private:
+  // A slice that a lent parameter vector is put together from.
+  struct LentPiece {
+    size_t home = 0;
+    int64_t place = 0;           // in the vectors of the segment, one behind the other
+    HomeSlice* local = nullptr;  // stored here
+    int64_t parameters = -1;     // else: the flow it arrives on
+    int64_t gradients = -1;      // and the one its gradient leaves on
+  };
+
+  const Plan& plan() const { return context_.plan(); }
+  void find_lent();
+  void look_for(const Action& action, std::vector<Interest>& missing);
+  template <typename Number>
+  void fetch_lent(int64_t version, std::vector<Number>& vector);
+  template <typename Number>
+  void return_gradients(int64_t s, std::vector<Number>& vector);
+  template <typename Number>
+  void gradients(std::span<Number> values, bool);
+  template <typename Number>
+  void put_gradients(std::span<const Number> values);
+  HeldBatch& held(int64_t s) { return held_[static_cast<size_t>(s) % held_.size()]; }
+  void forward(const Action& action);
+  void validate(const Action& action);
+  void count(int64_t s, const Score& score);
+  void save_parameters(SaveWriter& writer, SaveKind kind);
+  void save_optimizer(SaveWriter& writer);
+  void use_current_weights(int64_t version);
+  void write_weights(const TensorMap& weights, std::optional<int64_t> version);
+
+  RingContext context_;
+  int64_t index_;
+  std::unique_ptr<Device> device_;
+  SegmentExecutor segment_;
+  ScheduleCursor cursor_;
+  PassCounter passes_;
+  std::optional<bool> takes_pass_;  // the next action
+  int64_t passes_taken_ = 0;
+  RingPorts ports_;
+  std::unique_ptr<Loader> loader_, evaluation_loader_;
+  std::vector<HeldBatch> held_;
+  HeldBatch evaluated_;
+  std::vector<std::unique_ptr<HomeSlice>> slices_;
+  std::vector<LentPiece> pieces_;
+  std::vector<int64_t> lent_places_;  // of the segment's lent parameters, likewise
+  int64_t lent_elements_ = 0;
+  std::vector<float> narrow_;
+  std::vector<double> wide_;
+  struct Scored {
+    Score score;
+    int64_t micro_batches = 0;
+  };
+  std::map<int64_t, Scored> scores_;  // last device: by mini-batch
+  Scored evaluation_;
+  int64_t updates_ = 0;
+  // Resumed in an alignment that does not drain: written once the micro-batches that were under way have gone forward again.
+  std::optional<TensorMap> current_weights_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,128 @@
+// How a worker's parameters, optimizer and carried states start, are saved and come back.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/plan/schedule.h"
+#include "node/ring/stored_names.h"
+#include "node/ring/worker.h"
+
+namespace millrace {
+
+namespace {
+
+// Calls visit(node, parameter) for every parameter and statistic, in linear order.
+template <typename Visit>
+void for_each_parameter(const Graph& graph, Visit visit) {
+  for (const Node& node : graph.nodes())
+    for (const ParameterSpec& parameter : node.parameters) visit(node, parameter);
+}
+
+}  // namespace
+
+void Worker::initialize(uint64_t seed) {
+  segment_.initialize(seed);
+  for (const auto& slice : slices_) initialize_slice(*slice, plan(), context_.graph(), seed);
+}
+
+void Worker::write_weights(const TensorMap& weights, std::optional<int64_t> version) {
+  for_each_parameter(context_.graph(), [&](const Node& node, const ParameterSpec& parameter) {
+    const auto found = weights.find(stored_name(node, parameter));
+    if (found == weights.end()) return;
+    const std::vector<double> values = checked_values(weights, stored_name(node, parameter), parameter);
+    if (version)
+      segment_.write_parameter(node.layer.name, parameter.tensor, values, *version);
+    else
+      segment_.write_parameter(node.layer.name, parameter.tensor, values);
+  });
+}
+
+void Worker::take_weights(const TensorMap& weights) {
+  write_weights(weights, std::nullopt);
+  for (const auto& slice : slices_) take_slice_weights(*slice, plan(), context_.graph(), weights);
+}
+
+void Worker::restore(const CheckpointContent& content) {
+  const int64_t step = content.facts.step;
+  segment_.initialize(context_.task->job.seed);
+  require_weights(context_.graph(), content.weights);
+  write_weights(content.weights, std::nullopt);
+  segment_.set_newest_version(step);
+  for_each_parameter(context_.graph(), [&](const Node& node, const ParameterSpec& parameter) {
+    if (!parameter.trained || !node.trained) return;
+    for (int slot = 0; slot < plan().optimizer.slots(); ++slot)
+      segment_.write_slot(node.layer.name, parameter.tensor, slot,
+                          checked_values(content.optimizer, slot_name(stored_name(node, parameter), slot), parameter));
+  });
+  for (const CarriedState& state : segment_.carried_states()) {
+    std::vector<double> values(static_cast<size_t>(elements_of(state)));
+    const auto found = content.optimizer.find(carried_name(state));
+    // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
+    if (found != content.optimizer.end() && found->second.dimensions == state.dimensions)
+      copy_values(found->second, std::span<double>(values), carried_name(state));
+    else
+      log::warning("{}.{} starts from zero: the checkpoint has no carried state for mini-batches of {}", state.layer, state.tensor,
+                   state.dimensions[0]);
+    segment_.write_carried(state, values);
+  }
+  for (const auto& slice : slices_) restore_slice(*slice, plan(), context_.graph(), content);
+
+  // The micro-batches that were under way went forward with the weights before the last update.
+  const ScheduleSpec spec = schedule_spec(plan(), index_, 1);
+  if (drains(plan().alignment) || content.previous_weights.empty() || spec.window == 1) return;
+  if (versions_held(spec) > 1) {
+    write_weights(content.weights, step);
+    write_weights(content.previous_weights, step - 1);
+  } else {
+    write_weights(content.previous_weights, std::nullopt);
+    current_weights_ = content.weights;
+  }
+}
+
+void Worker::use_current_weights(int64_t version) {
+  if (version < context_.first_mini_batch) return;
+  write_weights(*current_weights_, std::nullopt);
+  current_weights_.reset();
+}
+
+void Worker::save_parameters(SaveWriter& writer, SaveKind kind) {
+  std::vector<double> full, part;
+  for (const Step& step : segment_.program().steps)
+    for (const ParameterSlice& slice : parameter_slices_of(context_.graph(), step)) {
+      // Statistics count once: they have one version.
+      if (kind == SaveKind::kPrevious && !slice.trained) continue;
+      const Node& node = context_.graph().node(slice.node);
+      const auto parameter = std::ranges::find(node.parameters, slice.tensor, &ParameterSpec::tensor);
+      full.assign(static_cast<size_t>(parameter->elements()), 0.0);
+      if (!segment_.read_parameter(node.layer.name, slice.tensor, full)) continue;
+      part.resize(static_cast<size_t>(slice.elements));
+      extract_slice(slice, full, part);
+      writer.slice(kind, stored_name(node, *parameter), slice, part);
+    }
+  for (const auto& slice : slices_) save_slice_weights(*slice, plan(), context_.graph(), writer, kind);
+}
+
+void Worker::save_optimizer(SaveWriter& writer) {
+  std::vector<double> full, part;
+  for (const Step& step : segment_.program().steps)
+    for (const ParameterSlice& slice : parameter_slices_of(context_.graph(), step)) {
+      const Node& node = context_.graph().node(slice.node);
+      if (!slice.trained || !node.trained) continue;
+      const auto parameter = std::ranges::find(node.parameters, slice.tensor, &ParameterSpec::tensor);
+      for (int slot = 0; slot < plan().optimizer.slots(); ++slot) {
+        full.assign(static_cast<size_t>(parameter->elements()), 0.0);
+        if (!segment_.read_slot(node.layer.name, slice.tensor, slot, full)) continue;
+        part.resize(static_cast<size_t>(slice.elements));
+        extract_slice(slice, full, part);
+        writer.slice(SaveKind::kOptimizer, slot_name(stored_name(node, *parameter), slot), slice, part);
+      }
+    }
+  for (const CarriedState& state : segment_.carried_states()) {
+    part.resize(static_cast<size_t>(elements_of(state)));
+    segment_.read_carried(state, part);
+    writer.whole(SaveKind::kOptimizer, carried_name(state), state.dimensions, part);
+  }
+  for (const auto& slice : slices_) save_slice_optimizer(*slice, plan(), context_.graph(), writer);
+}
+
+}  // namespace millrace

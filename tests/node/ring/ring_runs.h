@@ -1,0 +1,108 @@
+// Trainings on rings whose ranks are threads, on generated images that fit any small network.
+//
+//   RingRun run(graph, plan);                              // a task with a folder of its own
+//   const RingResult result = run.train(/*ranks=*/3);      // weights, counts by flow, metrics
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/base/files.h"
+#include "core/reference/reference_device.h"
+#include "core/train/checkpoint.h"
+#include "core/train/weights_digest.h"
+#include "node/ring/ring_trainer.h"
+#include "tests/core/train/temporary_folder.h"
+#include "tests/transport/rings.h"
+#include "transport/local/local_wire.h"
+
+namespace millrace::testing_support {
+
+struct RingResult {
+  std::vector<std::string> errors;  // by rank, "" for none
+  TrainingOutcome outcome;
+  std::vector<int64_t> messages;  // received, by flow of the plan
+  std::vector<int64_t> bytes;
+};
+
+class RingRun {
+ public:
+  RingRun(const Graph& graph, const Plan& plan, int64_t mini_batches = 3, int64_t classes = 3) : plan_(plan) {
+    const Shape& input = plan.model.input;
+    job.model = graph.model().name;
+    job.data = fmt::format("synthetic:{}x{}x{}:{}:{}:7", input.channels, input.height, input.width, classes, 6 * plan.mini_batch + 1);
+    job.steps = mini_batches;
+    job.mini_batch = plan.mini_batch;
+    job.micro_batch = plan.micro_batch;
+    job.alignment = plan.alignment;
+    job.optimizer = plan.optimizer;
+    job.seed = 5;
+    job.learning_rate.base = 0.05;
+    job.evaluate_every_epochs = 0;
+    job.out = (folder_.path() / "run").string();
+  }
+
+  TrainingTask task() const {
+    TrainingTask task;
+    task.job = job;
+    task.plan = plan_;
+    task.data = load_data(job.data);
+    task.transform.output = plan_.model.input;
+    task.graph = std::make_unique<Graph>(plan_.model);
+    return task;
+  }
+
+  RingResult train(int64_t ranks, TrainerOptions options = {}) const {
+    LocalHub hub(ranks);
+    RingResult result;
+    result.messages.assign(plan_.flows.size(), 0);
+    result.bytes.assign(plan_.flows.size(), 0);
+    std::mutex mutex;
+    result.errors = outcomes_on_threads(ranks, [&](int64_t rank) {
+      const TrainingTask mine = task();
+      Transport transport(hub.wire(rank), settings);
+      RingTrainer trainer(mine, transport, open_device, options);
+      const TrainingOutcome outcome = trainer.run();
+      const std::scoped_lock lock(mutex);
+      if (rank == 0) result.outcome = outcome;
+      for (size_t f = 0; f < plan_.flows.size(); ++f) {
+        result.messages[f] += trainer.counters(static_cast<int64_t>(f)).received.messages;
+        result.bytes[f] += trainer.counters(static_cast<int64_t>(f)).received.bytes;
+      }
+    });
+    return result;
+  }
+  RingResult retrain(int64_t ranks, TrainerOptions options = {}) const {
+    std::filesystem::remove_all(job.out);
+    return train(ranks, std::move(options));
+  }
+  RingResult resume(int64_t ranks, TrainerOptions options = {}) const {
+    options.resume = job.out;
+    return train(ranks, std::move(options));
+  }
+
+  CheckpointContent checkpoint() const { return read_checkpoint(locate_checkpoint(job.out)); }
+  std::vector<double> weights(const std::string& name) const {
+    const CheckpointContent content = checkpoint();
+    std::vector<double> values(static_cast<size_t>(content.weights.at(name).elements()));
+    copy_values(content.weights.at(name), std::span<double>(values), name);
+    return values;
+  }
+
+  Job job;
+  OpenDevice open_device = [](int64_t) { return make_reference_device(ElementType::kFloat32); };
+  TransportSettings settings;
+
+ private:
+  TemporaryFolder folder_;
+  Plan plan_;
+};
+
+}  // namespace millrace::testing_support
