@@ -189,7 +189,7 @@ TEST(Executor, SaysWhichParametersLiveElsewhere) {
   std::vector<std::string> lent;
   for (const LentParameter& parameter : segment.lent_parameters())
     lent.push_back(fmt::format("{}.{} from {}, {} elements", parameter.layer, parameter.tensor, parameter.offset, parameter.elements));
-  EXPECT_THAT(lent, ElementsAre("conv2.weight from 0, 108 elements", "conv2.bias from 0, 3 elements"));
+  EXPECT_THAT(lent, testing::ElementsAre("conv2.weight from 0, 108 elements", "conv2.bias from 0, 3 elements"));
   std::vector<double> full(3);
   EXPECT_FALSE(segment.read_parameter("conv2", "bias", full)) << "kept where it lives";
   EXPECT_TRUE(segment.read_parameter("fc", "bias", full));
