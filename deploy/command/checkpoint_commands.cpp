@@ -37,7 +37,8 @@ struct Loaded {
     }
     data = load_data(name);
     const Model model = parse_model(content.model_text, "model.textproto");
-    AdaptedModel adapted = adapt(model, data.test.shape, data.test.classes);
+    cut_to(data, model);
+    AdaptedModel adapted = adapt(model, form_of(data.test));
     if (!(adapted.model == model))
       fail(ErrorCode::kMismatch,
            "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes; choose other --data",
