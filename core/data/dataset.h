@@ -70,6 +70,9 @@ struct DataSplit {
 //                                         many (at most 10,000) to test on; seed 1 unless given
 //   idx:FOLDER                            MNIST's format and file names, plain or .gz; classes: the largest label + 1
 //   cifar10:FOLDER, cifar100:FOLDER       CIFAR's binary version
+//   text                                  the characters of Genesis and Exodus 1 to 20, which come with Millrace
+//   text:FILE, text:kjv                   of a UTF-8 file, plain or .gz; of the whole King James Bible, from the Debian packages
+//                                         bible-kjv and bible-kjv-text
 // Fails with kUsage for anything else (nearest name suggested), kNotFound naming the missing file, kMalformed naming
 // the file, what was expected and what was found.
 DataSplit load_data(std::string_view what);

@@ -11,6 +11,7 @@
 #include "core/data/cifar.h"
 #include "core/data/dataset.h"
 #include "core/data/idx.h"
+#include "core/data/text.h"
 
 namespace millrace {
 namespace {
@@ -80,6 +81,18 @@ DataSplit from_folder(DataSplit data, std::string_view folder) {
   return data;
 }
 
+DataSplit text_data(std::string_view file, bool has_file, std::string_view what) {
+  if (!has_file) return load_shipped_text();
+  if (file.empty()) fail(ErrorCode::kUsage, "data \"{}\": name a file, as in text:FILE; text alone is what comes with Millrace", what);
+  return file == "kjv" ? load_kjv() : load_text(file);
+}
+
+DataSplit named(DataSplit data, std::string_view kind) {
+  data.train.name = fmt::format("{}/train", kind);
+  data.test.name = fmt::format("{}/test", kind);
+  return data;
+}
+
 }  // namespace
 
 DataSplit load_data(std::string_view what) {
@@ -88,12 +101,14 @@ DataSplit load_data(std::string_view what) {
   const bool has_arguments = colon != std::string_view::npos;
   const std::string_view arguments = has_arguments ? what.substr(colon + 1) : std::string_view{};
 
+  if (kind == "text") return named(text_data(arguments, has_arguments, what), kind);
+
   const bool stands_alone = kind == "digits" || kind == "fashion-mnist";
   const bool names_folder = kind == "idx" || kind == "cifar10" || kind == "cifar100";
   if (!stands_alone && !names_folder && kind != "synthetic")
     fail(ErrorCode::kUsage, "data \"{}\" is not known{}", what,
-         suggestion(kind,
-                    {"digits", "fashion-mnist", "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER"}));
+         suggestion(kind, {"digits", "fashion-mnist", "text", "text:FILE", "text:kjv", "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER",
+                           "cifar10:FOLDER", "cifar100:FOLDER"}));
   if (stands_alone && has_arguments) fail(ErrorCode::kUsage, "data \"{}\": {} takes nothing behind a colon", what, kind);
   if (names_folder && arguments.empty()) fail(ErrorCode::kUsage, "data \"{}\": name the folder, as in {}:FOLDER", what, kind);
 
@@ -104,8 +119,7 @@ DataSplit load_data(std::string_view what) {
   if (kind == "idx") data = from_folder(load_idx(arguments), arguments);
   if (kind == "cifar10") data = from_folder(load_cifar(CifarKind::kCifar10, arguments), arguments);
   if (kind == "cifar100") data = from_folder(load_cifar(CifarKind::kCifar100, arguments), arguments);
-  data.train.name = fmt::format("{}/train", stands_alone ? what : kind);
-  data.test.name = fmt::format("{}/test", stands_alone ? what : kind);
+  data = named(std::move(data), kind);
   data.train.normalisation = data.test.normalisation = measure_normalisation(data.train);
   return data;
 }
