@@ -73,6 +73,8 @@ struct DataSplit {
 //   text                                  the characters of Genesis and Exodus 1 to 20, which come with Millrace
 //   text:FILE, text:kjv                   of a UTF-8 file, plain or .gz; of the whole King James Bible, from the Debian packages
 //                                         bible-kjv and bible-kjv-text
+//   speech, speech:PROMPTS[:SECONDS]      spoken prompts and what they say, from the Debian packages asterisk-core-sounds-en-wav and
+//                                         asterisk-core-sounds-en; so many of them, none longer
 //   adding:STEPS[:SAMPLES[:SEED]]         generated: the adding problem, see core/data/generated.h; 10,000 samples unless given
 //   ctc:CLASSES:LABELS[:SAMPLES[:SEED]]   generated: rows of up to LABELS labels heard under noise; 2,000 samples unless given
 // Fails with kUsage for anything else (nearest name suggested), kNotFound naming the missing file, kMalformed naming

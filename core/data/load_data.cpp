@@ -12,6 +12,7 @@
 #include "core/data/dataset.h"
 #include "core/data/generated.h"
 #include "core/data/idx.h"
+#include "core/data/speech.h"
 #include "core/data/text.h"
 
 namespace millrace {
@@ -90,6 +91,18 @@ DataSplit ctc_data(std::string_view arguments, std::string_view what) {
   return make_ctc_task(task);
 }
 
+DataSplit speech_data(std::string_view arguments, bool has_arguments, std::string_view what) {
+  constexpr int64_t kMostPrompts = 1'000'000, kMostSeconds = 600;
+  if (!has_arguments) return load_speech();
+  const DataName name{what, "speech[:PROMPTS[:SECONDS]], for example speech:50:3"};
+  const std::vector<std::string_view> fields = split_name(arguments, ':');
+  name.expect_fields(fields, 1, 2);
+  SpeechOptions options;
+  options.prompts = name.number<int64_t>(fields[0], 2, kMostPrompts, "prompts");
+  if (fields.size() > 1) options.seconds = static_cast<double>(name.number<int64_t>(fields[1], 1, kMostSeconds, "seconds"));
+  return load_speech(options);
+}
+
 DataSplit text_data(std::string_view file, bool has_file, std::string_view what) {
   if (!has_file) return load_shipped_text();
   if (file.empty()) fail(ErrorCode::kUsage, "data \"{}\": name a file, as in text:FILE; text alone is what comes with Millrace", what);
@@ -111,6 +124,7 @@ DataSplit load_data(std::string_view what) {
   const std::string_view arguments = has_arguments ? what.substr(colon + 1) : std::string_view{};
 
   if (kind == "text") return named(text_data(arguments, has_arguments, what), kind);
+  if (kind == "speech") return named(speech_data(arguments, has_arguments, what), kind);
   if (kind == "adding") return named(adding_data(arguments, what), kind);
   if (kind == "ctc") return named(ctc_data(arguments, what), kind);
 
@@ -118,7 +132,7 @@ DataSplit load_data(std::string_view what) {
   const bool names_folder = kind == "idx" || kind == "cifar10" || kind == "cifar100";
   if (!stands_alone && !names_folder && kind != "synthetic")
     fail(ErrorCode::kUsage, "data \"{}\" is not known{}", what,
-         suggestion(kind, {"digits", "fashion-mnist", "text", "text:FILE", "text:kjv", "adding:STEPS", "ctc:CLASSES:LABELS",
+         suggestion(kind, {"digits", "fashion-mnist", "text", "text:FILE", "text:kjv", "speech", "adding:STEPS", "ctc:CLASSES:LABELS",
                            "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER"}));
   if (stands_alone && has_arguments) fail(ErrorCode::kUsage, "data \"{}\": {} takes nothing behind a colon", what, kind);
   if (names_folder && arguments.empty()) fail(ErrorCode::kUsage, "data \"{}\": name the folder, as in {}:FOLDER", what, kind);

@@ -244,7 +244,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   not_empty(
       command
           ->add_option("--data", flags->data,
-                       "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR, text, text:FILE, text:kjv [digits]")
+                       "digits, fashion-mnist, text, text:FILE, speech, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
           ->group(what));
   not_empty(command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));

@@ -139,7 +139,7 @@ TEST(LoadData, SaysWhatIsWrongWithAName) {
   refuse("digit", "did you mean \"digits\"?");
   refuse("images", "known: digits, fashion-mnist, text");
   refuse("text:", "name a file, as in text:FILE");
-  refuse("speech", "known: digits");
+  refuse("sounds", "known: digits");
   refuse("", "known: digits");
   refuse("digits:8", "takes nothing behind a colon");
   refuse("idx", "idx:FOLDER");
