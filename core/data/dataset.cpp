@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/error.h"
 
 namespace millrace {
 
@@ -56,6 +57,31 @@ Normalisation measure_normalisation(const Dataset& data) {
   return result;
 }
 
+DataForm form_of(const Dataset& data) {
+  return {.kind = data.kind,
+          .shape = data.shape,
+          .classes = data.classes,
+          .vocabulary = data.vocabulary,
+          .labels = data.label_form,
+          .lengths_differ = data.lengths_differ};
+}
+
+void cut_to(DataSplit& data, const Model& model) {
+  const int64_t steps = model.input.height;
+  if (!data.train.sequences || model.input_kind != data.train.kind || steps == data.train.shape.height) return;
+  for (Dataset* part : {&data.train, &data.test}) {
+    try {
+      std::shared_ptr<const Sequences> cut = part->sequences->cut(steps);
+      if (cut == nullptr) return;
+      part->sequences = std::move(cut);
+    } catch (const Error& error) {
+      throw error.within(part->name);
+    }
+    part->shape.height = steps;
+    if (part->label_form == LabelForm::kPerStep) part->labels_each = steps;
+  }
+}
+
 std::string describe(const Dataset& data) {
   std::string classes = fmt::format("{}", data.classes);
   if (!data.class_names.empty()) {
@@ -64,8 +90,10 @@ std::string describe(const Dataset& data) {
     classes += fmt::format(" ({}{})", fmt::join(data.class_names.begin(), data.class_names.begin() + static_cast<ptrdiff_t>(shown), ", "),
                            shown < data.class_names.size() ? ", ..." : "");
   }
-  return fmt::format("{}\n  samples  {}\n  shape    {}\n  classes  {}\n  source   {}\n  licence  {}", data.name, data.size(),
-                     text_of(data.shape), classes, data.source, data.licence);
+  std::string notes;
+  for (const std::string& note : data.notes) notes += "\n  note     " + note;
+  return fmt::format("{}\n  samples  {}\n  shape    {}\n  classes  {}\n  source   {}\n  licence  {}{}", data.name, data.size(),
+                     text_of(data.shape), classes, data.source, data.licence, notes);
 }
 
 }  // namespace millrace

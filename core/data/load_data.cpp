@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,34 +8,18 @@
 #include "core/base/error.h"
 #include "core/data/builtin.h"
 #include "core/data/cifar.h"
+#include "core/data/data_name.h"
 #include "core/data/dataset.h"
+#include "core/data/generated.h"
 #include "core/data/idx.h"
+#include "core/data/speech.h"
+#include "core/data/text.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kSyntheticForm =
     "synthetic:CHANNELSxHEIGHTxWIDTH:CLASSES:SAMPLES[:SEED], for example synthetic:3x32x32:10:50000";
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-template <typename Integer>
-Integer number_from(std::string_view text, Integer least, Integer most, std::string_view field, std::string_view what) {
-  Integer value{};
-  const auto [end, reason] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (reason != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    fail(ErrorCode::kUsage, "data \"{}\": {} is \"{}\", expected a number from {} to {}; the form is {}", what, field, text, least, most,
-         kSyntheticForm);
-  return value;
-}
 
 DataSplit make_synthetic(std::string_view arguments, std::string_view what) {
   constexpr int64_t kMostExtent = 1 << 16;
@@ -45,19 +28,20 @@ DataSplit make_synthetic(std::string_view arguments, std::string_view what) {
   constexpr int64_t kMostSamples = 1 << 26;
   constexpr int64_t kMostTestSamples = 10000;
 
-  const std::vector<std::string_view> fields = split(arguments, ':');
-  const std::vector<std::string_view> extents = split(fields[0], 'x');
-  if (fields.size() < 3 || fields.size() > 4 || extents.size() != 3)
-    fail(ErrorCode::kUsage, "data \"{}\": the form is {}", what, kSyntheticForm);
+  const DataName name{what, kSyntheticForm};
+  const std::vector<std::string_view> fields = split_name(arguments, ':');
+  const std::vector<std::string_view> extents = split_name(fields[0], 'x');
+  name.expect_fields(fields, 3, 4);
+  name.expect_fields(extents, 3, 3);
   SyntheticImages images;
-  images.shape.channels = number_from<int64_t>(extents[0], 1, kMostExtent, "channels", what);
-  images.shape.height = number_from<int64_t>(extents[1], 1, kMostExtent, "height", what);
-  images.shape.width = number_from<int64_t>(extents[2], 1, kMostExtent, "width", what);
+  images.shape.channels = name.number<int64_t>(extents[0], 1, kMostExtent, "channels");
+  images.shape.height = name.number<int64_t>(extents[1], 1, kMostExtent, "height");
+  images.shape.width = name.number<int64_t>(extents[2], 1, kMostExtent, "width");
   if (images.shape.elements() > kMostElements)
     fail(ErrorCode::kUsage, "data \"{}\": {} elements per image, at most {} are drawn", what, images.shape.elements(), kMostElements);
-  images.classes = number_from<int64_t>(fields[1], 1, kMostClasses, "classes", what);
-  const auto samples = number_from<int64_t>(fields[2], 1, kMostSamples, "samples", what);
-  if (fields.size() == 4) images.seed = number_from<uint64_t>(fields[3], 0, UINT64_MAX, "seed", what);
+  images.classes = name.number<int64_t>(fields[1], 1, kMostClasses, "classes");
+  const auto samples = name.number<int64_t>(fields[2], 1, kMostSamples, "samples");
+  if (fields.size() == 4) images.seed = name.number<uint64_t>(fields[3], 0, UINT64_MAX, "seed");
 
   const auto part = [&](int64_t first, int64_t count) {
     images.first = first;
@@ -80,6 +64,57 @@ DataSplit from_folder(DataSplit data, std::string_view folder) {
   return data;
 }
 
+constexpr int64_t kMostGenerated = 1 << 26;
+
+DataSplit adding_data(std::string_view arguments, std::string_view what) {
+  constexpr int64_t kMostSteps = 100'000;
+  const DataName name{what, "adding:STEPS[:SAMPLES[:SEED]], for example adding:200:10000"};
+  const std::vector<std::string_view> fields = split_name(arguments, ':');
+  name.expect_fields(fields, 1, 3);
+  AddingTask task;
+  task.steps = name.number<int64_t>(fields[0], 2, kMostSteps, "steps");
+  if (fields.size() > 1) task.samples = name.number<int64_t>(fields[1], 1, kMostGenerated, "samples");
+  if (fields.size() > 2) task.seed = name.number<uint64_t>(fields[2], 0, UINT64_MAX, "seed");
+  return make_adding(task);
+}
+
+DataSplit ctc_data(std::string_view arguments, std::string_view what) {
+  constexpr int64_t kMostClasses = 10'000, kMostLabels = 10'000;
+  const DataName name{what, "ctc:CLASSES:LABELS[:SAMPLES[:SEED]], for example ctc:5:8:2000"};
+  const std::vector<std::string_view> fields = split_name(arguments, ':');
+  name.expect_fields(fields, 2, 4);
+  CtcTask task;
+  task.classes = name.number<int64_t>(fields[0], 1, kMostClasses, "classes");
+  task.labels = name.number<int64_t>(fields[1], 1, kMostLabels, "labels");
+  if (fields.size() > 2) task.samples = name.number<int64_t>(fields[2], 1, kMostGenerated, "samples");
+  if (fields.size() > 3) task.seed = name.number<uint64_t>(fields[3], 0, UINT64_MAX, "seed");
+  return make_ctc_task(task);
+}
+
+DataSplit speech_data(std::string_view arguments, bool has_arguments, std::string_view what) {
+  constexpr int64_t kMostPrompts = 1'000'000, kMostSeconds = 600;
+  if (!has_arguments) return load_speech();
+  const DataName name{what, "speech[:PROMPTS[:SECONDS]], for example speech:50:3"};
+  const std::vector<std::string_view> fields = split_name(arguments, ':');
+  name.expect_fields(fields, 1, 2);
+  SpeechOptions options;
+  options.prompts = name.number<int64_t>(fields[0], 2, kMostPrompts, "prompts");
+  if (fields.size() > 1) options.seconds = static_cast<double>(name.number<int64_t>(fields[1], 1, kMostSeconds, "seconds"));
+  return load_speech(options);
+}
+
+DataSplit text_data(std::string_view file, bool has_file, std::string_view what) {
+  if (!has_file) return load_shipped_text();
+  if (file.empty()) fail(ErrorCode::kUsage, "data \"{}\": name a file, as in text:FILE; text alone is what comes with Millrace", what);
+  return file == "kjv" ? load_kjv() : load_text(file);
+}
+
+DataSplit named(DataSplit data, std::string_view kind) {
+  data.train.name = fmt::format("{}/train", kind);
+  data.test.name = fmt::format("{}/test", kind);
+  return data;
+}
+
 }  // namespace
 
 DataSplit load_data(std::string_view what) {
@@ -88,12 +123,17 @@ DataSplit load_data(std::string_view what) {
   const bool has_arguments = colon != std::string_view::npos;
   const std::string_view arguments = has_arguments ? what.substr(colon + 1) : std::string_view{};
 
+  if (kind == "text") return named(text_data(arguments, has_arguments, what), kind);
+  if (kind == "speech") return named(speech_data(arguments, has_arguments, what), kind);
+  if (kind == "adding") return named(adding_data(arguments, what), kind);
+  if (kind == "ctc") return named(ctc_data(arguments, what), kind);
+
   const bool stands_alone = kind == "digits" || kind == "fashion-mnist";
   const bool names_folder = kind == "idx" || kind == "cifar10" || kind == "cifar100";
   if (!stands_alone && !names_folder && kind != "synthetic")
     fail(ErrorCode::kUsage, "data \"{}\" is not known{}", what,
-         suggestion(kind,
-                    {"digits", "fashion-mnist", "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER"}));
+         suggestion(kind, {"digits", "fashion-mnist", "text", "text:FILE", "text:kjv", "speech", "adding:STEPS", "ctc:CLASSES:LABELS",
+                           "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER"}));
   if (stands_alone && has_arguments) fail(ErrorCode::kUsage, "data \"{}\": {} takes nothing behind a colon", what, kind);
   if (names_folder && arguments.empty()) fail(ErrorCode::kUsage, "data \"{}\": name the folder, as in {}:FOLDER", what, kind);
 
@@ -104,8 +144,7 @@ DataSplit load_data(std::string_view what) {
   if (kind == "idx") data = from_folder(load_idx(arguments), arguments);
   if (kind == "cifar10") data = from_folder(load_cifar(CifarKind::kCifar10, arguments), arguments);
   if (kind == "cifar100") data = from_folder(load_cifar(CifarKind::kCifar100, arguments), arguments);
-  data.train.name = fmt::format("{}/train", stands_alone ? what : kind);
-  data.test.name = fmt::format("{}/test", stands_alone ? what : kind);
+  data = named(std::move(data), kind);
   data.train.normalisation = data.test.normalisation = measure_normalisation(data.train);
   return data;
 }

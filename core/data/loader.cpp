@@ -17,6 +17,14 @@ SampleReader image_reader(const Dataset& data, const ImageTransform& transform) 
   };
 }
 
+SampleSource labelled_source(SampleReader reader, int64_t elements, std::span<const int32_t> labels, const BatchSampler& batches) {
+  MILLRACE_CHECK(static_cast<int64_t>(labels.size()) == batches.samples(), "{} labels for {} samples", labels.size(), batches.samples());
+  return {
+      .elements = elements, .labels_each = 1, .read = std::move(reader), .read_labels = [labels](int64_t sample, std::span<int32_t> row) {
+        row[0] = labels[static_cast<size_t>(sample)];
+      }};
+}
+
 }  // namespace
 
 Loader::Loader(const Dataset& data, const ImageTransform& transform, const BatchSampler& batches, const LoaderOptions& options)
@@ -24,19 +32,22 @@ Loader::Loader(const Dataset& data, const ImageTransform& transform, const Batch
 
 Loader::Loader(SampleReader reader, int64_t elements, std::span<const int32_t> labels, const BatchSampler& batches,
                const LoaderOptions& options)
-    : reader_(std::move(reader)),
-      elements_(elements),
-      labels_(labels),
+    : Loader(labelled_source(std::move(reader), elements, labels, batches), batches, options) {}
+
+Loader::Loader(SampleSource source, const BatchSampler& batches, const LoaderOptions& options)
+    : source_(std::move(source)),
       batches_(batches),
       options_(options),
       end_(batches.is_training() ? std::numeric_limits<int64_t>::max() : batches.micro_batches_per_epoch()),
       slots_(static_cast<size_t>(options.prefetch) + 1) {
   MILLRACE_CHECK(options.prefetch >= 0, "prefetch {}", options.prefetch);
-  MILLRACE_CHECK(static_cast<int64_t>(labels.size()) == batches.samples(), "{} labels for {} samples", labels.size(), batches.samples());
+  const auto samples = static_cast<size_t>(batches.micro_batch());
   for (Slot& slot : slots_) {
-    slot.sample_ids.reserve(static_cast<size_t>(batches.micro_batch()));
-    slot.labels.reserve(static_cast<size_t>(batches.micro_batch()));
-    if (options.pixels) slot.pixels.resize(static_cast<size_t>(batches.micro_batch() * elements));
+    slot.sample_ids.reserve(samples);
+    slot.fresh.reserve(samples);
+    slot.lengths.reserve(samples);
+    slot.labels.reserve(samples * static_cast<size_t>(source_.labels_each));
+    if (options.pixels) slot.pixels.resize(samples * static_cast<size_t>(source_.elements));
   }
   if (options.prefetch > 0) thread_ = std::thread([this] { prepare_ahead(); });
 }
@@ -75,17 +86,33 @@ const Batch& Loader::load(int64_t s) {
 
 void Loader::prepare(Slot& slot, int64_t s) {
   batches_.sample_ids(s, slot.sample_ids);
-  slot.batch = {.index = s, .epoch = batches_.epoch_of(s), .sample_ids = slot.sample_ids, .labels = {}, .pixels = {}};
+  slot.fresh.assign(slot.sample_ids.size(), batches_.starts_anew(s) ? 1 : 0);
+  slot.batch = {.index = s,
+                .epoch = batches_.epoch_of(s),
+                .sample_ids = slot.sample_ids,
+                .labels = {},
+                .labels_each = source_.labels_each,
+                .lengths = {},
+                .fresh = slot.fresh,
+                .pixels = {}};
+  if (source_.steps) {
+    slot.lengths.clear();
+    for (const int64_t sample : slot.sample_ids) slot.lengths.push_back(source_.steps(sample));
+    slot.batch.lengths = slot.lengths;
+  }
   if (options_.labels) {
-    slot.labels.clear();
-    for (const int64_t sample : slot.sample_ids) slot.labels.push_back(labels_[static_cast<size_t>(sample)]);
+    const auto each = static_cast<size_t>(source_.labels_each);
+    slot.labels.resize(slot.sample_ids.size() * each);
+    for (size_t i = 0; i < slot.sample_ids.size(); ++i)
+      source_.read_labels(slot.sample_ids[i], std::span(slot.labels).subspan(i * each, each));
     slot.batch.labels = slot.labels;
   }
   if (options_.pixels) {
     std::span<float> rest(slot.pixels);
+    const auto elements = static_cast<size_t>(source_.elements);
     for (const int64_t sample : slot.sample_ids) {
-      reader_(slot.batch.epoch, sample, rest.first(static_cast<size_t>(elements_)));
-      rest = rest.subspan(static_cast<size_t>(elements_));
+      source_.read(slot.batch.epoch, sample, rest.first(elements));
+      rest = rest.subspan(elements);
     }
     std::fill(rest.begin(), rest.end(), 0.0F);
     slot.batch.pixels = slot.pixels;

@@ -4,6 +4,7 @@
 //                 BatchSampler::training(data.train.size(), job.seed, {.mini_batch = 32, .micro_batch = 8}));
 //   const Batch& batch = loader.load(s);           // blocks until it is there; usually it is
 //   device.write(*input, whole(*input), batch.pixels);
+//   Loader sequences(sample_source(data.train, adapted.transform), BatchSampler::streams(...));     // core/data/sample_source.h
 //
 // Any micro-batch may be asked for; after load(s) the thread prepares s+1, s+2, ... up to `prefetch` ahead, so asking
 // in ascending order rarely waits; a request for anything that is not being prepared makes the thread start over there.
@@ -35,7 +36,10 @@ struct Batch {
   int64_t index = 0;  // s
   int64_t epoch = 0;
   std::span<const int64_t> sample_ids;  // micro_batch of them; fewer at the end of an evaluation
-  std::span<const int32_t> labels;      // one per sample id; empty when not wanted
+  std::span<const int32_t> labels;      // [sample id][label], labels_each for each; empty when not wanted
+  int64_t labels_each = 1;
+  std::span<const int32_t> lengths;  // valid rows, one per sample id; empty: every sample fills the network's input
+  std::span<const uint8_t> fresh;    // one per sample id; 0: continues the sample at its place of the mini-batch before
   // [micro_batch][channel][row][column], zeros behind a short batch's last sample; empty when not wanted.
   std::span<const float> pixels;
 };
@@ -49,12 +53,23 @@ struct LoaderOptions {
 // Writes what the network sees of one sample in an epoch. Called from the loader's thread.
 using SampleReader = std::function<void(int64_t epoch, int64_t sample, std::span<float> pixels)>;
 
+// Where samples come from, of any kind. All functions are called from the loader's thread.
+struct SampleSource {
+  int64_t elements = 0;     // the network sees of one sample
+  int64_t labels_each = 1;  // of one sample
+  SampleReader read;
+  std::function<void(int64_t sample, std::span<int32_t> labels)> read_labels;
+  std::function<int32_t(int64_t sample)> steps = {};  // empty: every sample fills the network's input
+};
+
 class Loader {
  public:
   // Of an image data set; `transform` and `batches` are copied.
   Loader(const Dataset& data, const ImageTransform& transform, const BatchSampler& batches, const LoaderOptions& options = {});
   Loader(const Dataset&& data, const ImageTransform&, const BatchSampler&, const LoaderOptions& = {}) = delete;
-  // Of anything else: `elements` per sample from `reader`, labels by sample id (borrowed).
+  // Of anything else; what the functions borrow must outlive the loader.
+  Loader(SampleSource source, const BatchSampler& batches, const LoaderOptions& options = {});
+  // The same with one label each: `elements` per sample from `reader`, labels by sample id (borrowed).
   Loader(SampleReader reader, int64_t elements, std::span<const int32_t> labels, const BatchSampler& batches,
          const LoaderOptions& options = {});
   ~Loader();
@@ -67,6 +82,8 @@ class Loader {
   struct Slot {
     std::vector<int64_t> sample_ids;
     std::vector<int32_t> labels;
+    std::vector<int32_t> lengths;
+    std::vector<uint8_t> fresh;
     std::vector<float> pixels;
     Batch batch;
   };
@@ -76,9 +93,7 @@ class Loader {
   void prepare_ahead();
   bool may_prepare() const;
 
-  SampleReader reader_;
-  int64_t elements_;
-  std::span<const int32_t> labels_;
+  SampleSource source_;
   BatchSampler batches_;
   LoaderOptions options_;
   int64_t end_;  // the first micro-batch that does not exist

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/documents/plan.h"
+#include "core/graph/data_form.h"  // kNoLabel
 #include "core/graph/graph.h"
 #include "core/graph/step_map.h"
 
@@ -59,9 +60,6 @@ struct StepRange {
 };
 
 inline ChannelRange whole(const Tensor& tensor) { return {0, tensor.shape().channels}; }
-
-// The label of a sample that only fills up a micro-batch: the loss neither scores it nor gives it an error.
-inline constexpr int32_t kNoLabel = -1;
 
 // The samples an action works on.
 struct MicroBatch {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/graph/adapt_head.h"
 #include "core/graph/graph.h"
 #include "core/graph/zoo.h"
 
@@ -150,6 +151,8 @@ int64_t head_of(const Graph& graph, int64_t classes) {
   return index;
 }
 
+}  // namespace
+
 void replace_head(AdaptedModel& adapted, int64_t classes) {
   const Graph graph(adapted.model);
   if (graph.classes() == classes) return;
@@ -161,8 +164,6 @@ void replace_head(AdaptedModel& adapted, int64_t classes) {
   std::get<Dense>(head->operation).out_features = classes;
   head->frozen = false;
 }
-
-}  // namespace
 
 AdaptedModel adapt(const Model& model, const Shape& data_shape, int64_t classes) {
   if (data_shape.channels < 1 || data_shape.height < 1 || data_shape.width < 1 || classes < 1)

@@ -12,7 +12,9 @@
 //   2. Otherwise a network whose weights do not depend on the size of its input (convolutions up to a global pooling,
 //      recurrent layers over steps) takes the data's size.
 //   3. Otherwise Error(kMismatch), with both shapes and what would fit.
-// Sequences (token ids, features) are never padded or enlarged: their steps may differ, their features may not.
+// Sequences (token ids, features) are never enlarged or cut: the network takes as many steps as the longest sample has, as
+// many features a step, and an embedding of the data's vocabulary. adapt(model, shape, classes) sees no more than a shape and
+// refuses other features.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "core/documents/model.h"
+#include "core/graph/data_form.h"
 
 namespace millrace {
 
@@ -42,5 +45,8 @@ struct AdaptedModel {
 
 // `classes` is at least 1. Fails as Graph does when the model itself makes no sense.
 AdaptedModel adapt(const Model& model, const Shape& data_shape, int64_t classes);
+// Of sequences too. Besides, refuses with kMismatch a loss that does not fit the labels, labels at other places than the
+// scores, and layers that cannot take samples of unequal length.
+AdaptedModel adapt(const Model& model, const DataForm& data);
 
 }  // namespace millrace

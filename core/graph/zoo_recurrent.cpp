@@ -31,6 +31,14 @@ Model char_rnn(const std::string& name) {
   return finish_sequence_model(net, InputKind::kTokens, SoftmaxCrossEntropy{});
 }
 
+// For running text, whose mini-batches continue each other.
+Model stateful_char_rnn(const std::string& name) {
+  Model model = char_rnn(name);
+  for (Layer& layer : model.layers)
+    if (auto* const cell = std::get_if<Recurrent>(&layer.operation)) cell->stateful = true;
+  return model;
+}
+
 Model text_classifier(const std::string& name) {
   ModelBuilder net(name, {1, 20, 1});
   net.layer("embedding", Embedding{.vocabulary = 10000, .dimension = 256});
@@ -114,6 +122,10 @@ Model lrcn_lstm(const std::string& name, int64_t hidden) {
 std::vector<ZooEntry> recurrent_family() {
   std::vector<ZooEntry> entries{
       {"char-rnn", "three LSTM layers of 128 over 100 characters, as GRNN measures it; embedded, not one-hot", char_rnn},
+      {.name = "char-rnn-stateful",
+       .summary = "char-rnn whose layers keep their state from mini-batch to mini-batch, for running text",
+       .build = stateful_char_rnn,
+       .listed = false},
       {"text-classifier", "two LSTM layers of 256 over 20 words, as GRNN measures it; 10,000 words, four classes", text_classifier},
       {"deepspeech2-lstm", "Deep Speech 2 in FARNN's size, 7 x 1024; plain ReLU, directions side by side instead of added",
        deepspeech2_lstm},

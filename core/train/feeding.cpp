@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "core/data/sampler.h"
-#include "core/data/transform.h"
+#include "core/data/sample_source.h"
 
 namespace millrace {
 
@@ -18,33 +17,39 @@ BatchSampler evaluation_sampler(const Dataset& data, const Plan& plan) {
 std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOptions& options, int64_t replica) {
   const Job& job = task.job;
   const Dataset& data = task.data.train;
-  return std::make_unique<Loader>(
-      data, ImageTransform(data, task.transform, job.augmentation, job.seed),
-      BatchSampler::training(
-          data.size(), job.seed,
-          {.mini_batch = task.plan.mini_batch, .micro_batch = task.plan.micro_batch, .replicas = job.replicas, .replica = replica}),
-      options);
+  const BatchCut cut{
+      .mini_batch = task.plan.mini_batch, .micro_batch = task.plan.micro_batch, .replicas = job.replicas, .replica = replica};
+  return std::make_unique<Loader>(sample_source(data, task.transform, job.augmentation, job.seed), training_order(data, job.seed, cut),
+                                  options);
 }
 
 std::unique_ptr<Loader> evaluation_loader(const Dataset& data, const DataTransform& transform, const Plan& plan,
                                           const LoaderOptions& options) {
-  return std::make_unique<Loader>(data, ImageTransform(data, transform), evaluation_sampler(data, plan), options);
+  return std::make_unique<Loader>(sample_source(data, transform), evaluation_sampler(data, plan), options);
 }
 
 int64_t evaluation_micro_batches(const Dataset& data, const Plan& plan) { return evaluation_sampler(data, plan).micro_batches_per_epoch(); }
 
 void HeldBatch::take(const Batch& loaded, const FeedFacts& facts) {
-  ids_.assign(static_cast<size_t>(facts.micro_batch), 0);
+  const auto samples = static_cast<size_t>(facts.micro_batch);
+  const auto fill_up = [](auto& own, const auto& loaded_values, size_t count, auto filler) {
+    own.assign(loaded_values.empty() ? 0 : count, filler);
+    std::copy(loaded_values.begin(), loaded_values.end(), own.begin());
+  };
+  ids_.assign(samples, 0);
   std::copy(loaded.sample_ids.begin(), loaded.sample_ids.end(), ids_.begin());
-  labels_.assign(loaded.labels.empty() ? 0 : static_cast<size_t>(facts.micro_batch), kNoLabel);
-  std::copy(loaded.labels.begin(), loaded.labels.end(), labels_.begin());
+  fill_up(labels_, loaded.labels, samples * static_cast<size_t>(loaded.labels_each), kNoLabel);
+  fill_up(lengths_, loaded.lengths, samples, int32_t{0});
+  fill_up(fresh_, loaded.fresh, samples, uint8_t{1});
   view_ = {.index = loaded.index,
            .epoch = loaded.epoch,
            .training = facts.training,
            .seed = facts.seed,
            .sample_ids = ids_,
            .labels = labels_,
-           .error_scale = facts.error_scale};
+           .error_scale = facts.error_scale,
+           .lengths = lengths_,
+           .fresh = fresh_};
 }
 
 MicroBatch HeldBatch::part(int32_t chunk, int32_t chunks) const {

@@ -6,6 +6,8 @@
 //   segment.forward(held.view(), loaded.pixels);
 //   segment.error_back(held.view());                       // later, when the loader has moved on
 //
+// Images and sequences go the same way: a sequence brings its lengths, where it starts anew and as many labels as it has, and
+// every rank's loader knows the first two, whatever it asks for.
 // What a micro-batch holds depends on s alone, so ranks agree without talking. A loader borrows the task, which must outlive
 // it. A HeldBatch owns copies of everything but pixels.
 #pragma once
@@ -31,7 +33,7 @@ struct FeedFacts {
   bool training = true;
   uint64_t seed = 0;
   double error_scale = 1;
-  int64_t micro_batch = 1;  // samples; a short batch is filled up with samples that have no label
+  int64_t micro_batch = 1;  // samples; a short batch is filled up with samples of no steps that have no label
 };
 
 class HeldBatch {
@@ -44,6 +46,8 @@ class HeldBatch {
  private:
   std::vector<int64_t> ids_;
   std::vector<int32_t> labels_;
+  std::vector<int32_t> lengths_;
+  std::vector<uint8_t> fresh_;
   MicroBatch view_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/graph/step_map.h"
 #include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
 #include "core/plan/validate.h"
@@ -12,6 +13,32 @@ namespace millrace {
 namespace {
 
 bool is_path(std::string_view text) { return text.ends_with(".textproto") || text.find('/') != std::string_view::npos; }
+
+void add_notes(TrainingTask& task, const std::vector<std::string>& of_model) {
+  task.notes = task.data.train.notes;
+  task.notes.insert(task.notes.end(), of_model.begin(), of_model.end());
+}
+
+// CTC says one label a step at most, and a blank between two that are equal.
+void refuse_rows_too_long(const Graph& graph, const DataSplit& data) {
+  if (data.train.label_form != LabelForm::kRow) return;
+  const StepMap map = step_map_of(graph, graph.scores());
+  std::vector<int32_t> row(static_cast<size_t>(data.train.labels_each));
+  for (const Dataset* part : {&data.train, &data.test})
+    for (int64_t sample = 0; sample < part->size(); ++sample) {
+      part->sequences->read_labels(sample, row);
+      const int64_t labels = std::ranges::find(row, kNoLabel) - row.begin();
+      int64_t needed = labels;
+      for (int64_t i = 1; i < labels; ++i) needed += row[static_cast<size_t>(i)] == row[static_cast<size_t>(i - 1)] ? 1 : 0;
+      const int64_t length = part->sequences->steps(sample), steps = map.steps(length);
+      if (needed > steps)
+        fail(
+            ErrorCode::kMismatch,
+            "{}: sample {} has {} labels, which take at least {} steps to say, but model \"{}\" makes {} of its {}; use a model with fewer "
+            "strides over time, or leave the sample out",
+            part->name, part->sequences->name_of(sample), labels, needed, graph.model().name, steps, length);
+    }
+}
 
 }  // namespace
 
@@ -39,25 +66,31 @@ TrainingTask prepare_task(const Job& job) {
     task.plan = load_plan(job.plan);
     if (task.plan.devices() != 1)
       fail(ErrorCode::kUnavailable, "{}: a plan for {} devices; this build trains on one", job.plan, task.plan.devices());
+    cut_to(task.data, task.plan.model);
     refuse_too_few_samples(task.plan.mini_batch, "plan again with a smaller one");
-    AdaptedModel adapted = adapt(task.plan.model, train.shape, train.classes);
+    AdaptedModel adapted = adapt(task.plan.model, form_of(train));
     if (!(adapted.model == task.plan.model))
       fail(ErrorCode::kMismatch, "{}: planned for {} with {} classes, but {} has {} and {} classes; plan again for this data", job.plan,
            text_of(task.plan.model.input), Graph(task.plan.model).classes(), train.name, text_of(train.shape), train.classes);
     task.transform = adapted.transform;
-    task.notes = std::move(adapted.notes);
+    add_notes(task, adapted.notes);
     task.graph = std::make_unique<Graph>(task.plan.model);
+    refuse_rows_too_long(*task.graph, task.data);
     return task;
   }
 
+  const Model model = find_model(job.model);
+  cut_to(task.data, model);
   refuse_too_few_samples(job.mini_batch, "choose a smaller --mini-batch");
-  AdaptedModel adapted = adapt(find_model(job.model), train.shape, train.classes);
+  AdaptedModel adapted = adapt(model, form_of(train));
   task.transform = adapted.transform;
-  task.notes = std::move(adapted.notes);
+  add_notes(task, adapted.notes);
   task.graph = std::make_unique<Graph>(std::move(adapted.model));
   if (task.graph->loss() < 0)
     fail(ErrorCode::kUsage, "model \"{}\" has no loss layer, so it cannot be trained; end it with softmax_cross_entropy",
          task.graph->model().name);
+
+  refuse_rows_too_long(*task.graph, task.data);
 
   PlanRequest request;
   request.cluster = find_cluster(job.cluster);

@@ -151,6 +151,15 @@ if(NOT MILLRACE_WITH_HDF5 STREQUAL OFF)
 endif()
 millrace_optional(HDF5 MILLRACE_WITH_HDF5 HDF5_FOUND "${HDF5_VERSION}" "weights read from Keras" libhdf5-dev)
 
+# --- Sound.
+if(NOT MILLRACE_WITH_KISSFFT STREQUAL OFF)
+  find_package(kissfft CONFIG QUIET COMPONENTS SHARED)
+  if(NOT TARGET kissfft::kissfft-float)
+    set(kissfft_FOUND FALSE)
+  endif()
+endif()
+millrace_optional(KISSFFT MILLRACE_WITH_KISSFFT kissfft_FOUND "${kissfft_VERSION}" "speech heard by networks" libkissfft-dev)
+
 # --- Required.
 millrace_required(Threads "threads" libc6-dev Threads)
 millrace_required(fmt "messages" libfmt-dev fmt)

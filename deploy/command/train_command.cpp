@@ -27,6 +27,8 @@ Examples:
       60,000 images from the Debian package dataset-fashion-mnist
   millrace train --model vgg16-cifar --data synthetic:3x32x32:10:2000 --mini-batch 128 --micro-batch 32 --dry-run
       memory and time per epoch before anything is trained
+  millrace train --model char-rnn-stateful --data text --optimizer adam --learning-rate 0.002 --clip-norm 5
+      characters of the King James Bible; millrace eval tells the bits per character
   millrace train --resume runs/digits --epochs 40
       continues from the newest complete checkpoint, bitwise as if it had never stopped
   millrace train --job job.textproto --seed 7
@@ -240,7 +242,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what));
   not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [digits-cnn]")->group(what));
   not_empty(
-      command->add_option("--data", flags->data, "digits, fashion-mnist, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
+      command
+          ->add_option("--data", flags->data,
+                       "digits, fashion-mnist, text, text:FILE, speech, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
           ->group(what));
   not_empty(command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));

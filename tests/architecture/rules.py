@@ -25,7 +25,7 @@ MAY_INCLUDE = {
 # The floors of core, lowest first: a folder includes its own floor's folder and lower floors.
 CORE_FLOORS = [
     {"base"},
-    {"documents", "drawing"},
+    {"documents", "drawing", "decode"},
     {"graph"},
     {"plan"},
     {"device"},

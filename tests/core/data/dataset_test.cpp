@@ -137,8 +137,9 @@ TEST(LoadData, SaysWhatIsWrongWithAName) {
     expect_error(ErrorCode::kUsage, message, [&] { load_data(what); });
   };
   refuse("digit", "did you mean \"digits\"?");
-  refuse("text", "known: digits, fashion-mnist, synthetic");
-  refuse("speech", "known: digits");
+  refuse("images", "known: digits, fashion-mnist, text");
+  refuse("text:", "name a file, as in text:FILE");
+  refuse("sounds", "known: digits");
   refuse("", "known: digits");
   refuse("digits:8", "takes nothing behind a colon");
   refuse("idx", "idx:FOLDER");

@@ -132,5 +132,64 @@ TEST(Adapt, TransformsLeadToTheNetworksInput) {
   EXPECT_GT(adapted_pairs, 50);
 }
 
+constexpr DataForm kText{.kind = InputKind::kTokens, .shape = {1, 100, 1}, .classes = 97, .vocabulary = 97, .labels = LabelForm::kPerStep};
+constexpr DataForm kSpeech{
+    .kind = InputKind::kFeatures, .shape = {40, 320, 1}, .classes = 29, .labels = LabelForm::kRow, .lengths_differ = true};
+constexpr DataForm kAdding{.kind = InputKind::kFeatures, .shape = {2, 200, 1}, .classes = 20};
+
+Model adder(bool last_step = true) {
+  Model model = model_of(
+      {2, 50, 1}, {layer("lstm", Recurrent{.hidden = 8}, {"input"}), layer("last", LastStep{}, {"lstm"}),
+                   layer("fc", Dense{.out_features = 5}, {last_step ? "last" : "lstm"}), layer("loss", SoftmaxCrossEntropy{}, {"fc"})});
+  if (!last_step) std::erase_if(model.layers, [](const Layer& l) { return l.name == "last"; });
+  model.input_kind = InputKind::kFeatures;
+  return model;
+}
+
+TEST(AdaptSequences, TextBringsItsVocabulary) {
+  const AdaptedModel adapted = adapt(zoo_model("char-rnn"), kText);
+  EXPECT_THAT(adapted.notes, ElementsAre("layer \"embedding\" knows 97 tokens instead of 128",
+                                         "the head is replaced: layer \"fc\" gives 97 scores instead of 128"));
+  EXPECT_EQ(adapted.transform.output, (Shape{1, 100, 1}));
+  EXPECT_EQ(adapt(adapted.model, kText).model, adapted.model) << "a fitted model stays as it is";
+  EXPECT_THAT(adapt(adapted.model, kText).notes, IsEmpty());
+}
+
+TEST(AdaptSequences, FeaturesLieWhereTheModelWantsThem) {
+  const AdaptedModel columns = adapt(zoo_model("deepspeech2-gru"), kSpeech);
+  EXPECT_EQ(columns.transform.output, (Shape{1, 320, 40}));
+  EXPECT_THAT(columns.notes,
+              ElementsAre("the network takes 320 steps instead of 1152", "the network takes 40 features a step instead of 161"));
+  EXPECT_EQ(adapt(zoo_model("rnnt-encoder"), kSpeech).transform.output, (Shape{40, 320, 1}));
+  const AdaptedModel sum = adapt(adder(), kAdding);
+  EXPECT_EQ(sum.model.input, (Shape{2, 200, 1}));
+  EXPECT_EQ(Graph(sum.model).classes(), 20);
+}
+
+TEST(AdaptSequences, RefusesWhatDoesNotFitSayingWhyAndWhatDoes) {
+  const auto refuse = [](const Model& model, const DataForm& data, const std::vector<std::string>& parts) {
+    expect_error(ErrorCode::kMismatch, parts, [&] { adapt(model, data); });
+  };
+  refuse(zoo_model("lenet5"), kText,
+         {"\"lenet5\"", "tokens below 97, 100 steps, with a label at every step", "takes images", "that take this data: char-rnn"});
+  refuse(zoo_model("char-rnn"), kSpeech,
+         {"40 features a step, up to 320 steps, with rows of labels", "takes sequences of tokens", "deepspeech2-lstm"});
+  refuse(zoo_model("text-classifier"), kText, {"scores 1 of 100 steps", "last_step"});
+  refuse(adder(false), kAdding, {"scores 200 places of a sample", "put last_step in front"});
+  DataForm rows = kAdding;
+  rows.labels = LabelForm::kRow;
+  refuse(adder(), rows, {"take ctc_loss at the end, not softmax_cross_entropy"});
+  refuse(zoo_model("deepspeech2-gru"), kAdding, {"ctc_loss takes rows of labels"});
+  DataForm unequal = kAdding;
+  unequal.lengths_differ = true;
+  refuse(zoo_model("lrcn-lstm-256"), unequal, {"layer \"average\" takes all rows", "last_step"});
+  EXPECT_EQ(adapt(adder(), unequal).model.input.height, 200);
+  Model other_blank = zoo_model("rnnt-encoder");
+  std::get<CtcLoss>(other_blank.layers.back().operation).blank = 28;
+  refuse(other_blank, kSpeech, {"blank 28, the data 0"});
+  refuse(zoo_model("char-rnn"), {.kind = InputKind::kTokens, .shape = {1, 100, 1}, .classes = 0}, {"0 classes"});
+  refuse(zoo_model("char-rnn"), {.kind = InputKind::kTokens, .shape = {1, 0, 1}, .classes = 5, .vocabulary = 5}, {"1x0x1"});
+}
+
 }  // namespace
 }  // namespace millrace

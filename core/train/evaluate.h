@@ -1,0 +1,48 @@
+// What an evaluation finds beyond loss and accuracy, where the data is sequences.
+//
+//   const SequenceEvaluation found = evaluate_fully(segment, graph, plan, data.test, transform);
+//   if (found.bits_per_character) log::info("{:.3f} bits per character", *found.bits_per_character);
+//
+// A label at every step: bits per character, the mean loss of a labelled step divided by ln 2, and the share of steps whose
+// label is the first best score (accuracy itself asks about a sample's last step). Rows of labels: character error rate, the
+// edits that lead from the best path's labels to the true ones, over the true ones; with a beam, from the best prefix found.
+// Numbers are measured over all of the data, in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "core/train/trainer.h"
+
+namespace millrace {
+
+struct SequenceEvaluation {
+  Evaluation basic;
+  std::optional<double> bits_per_character;
+  std::optional<double> step_accuracy;         // 0 to 1
+  std::optional<double> character_error_rate;  // 0 and more
+};
+
+// One sample as the network saw it.
+struct SampleResult {
+  int64_t sample = 0;
+  std::span<const int32_t> labels;
+  std::span<const float> scores;  // [class][position]
+  int64_t positions = 1;          // of the scores, the sample's own: those behind are padding
+  int64_t positions_each = 1;     // of the scores, padding included
+  int64_t classes = 0;
+  // The first best class at a position.
+  int64_t best_class(int64_t position) const;
+};
+using SampleVisitor = std::function<void(const SampleResult&)>;
+
+struct EvaluationOptions {
+  int64_t beam = 0;  // prefixes that a CTC search keeps; 0: the best path
+};
+
+SequenceEvaluation evaluate_fully(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data,
+                                  const DataTransform& transform, const EvaluationOptions& options = {}, const SampleVisitor& visit = {});
+
+}  // namespace millrace
