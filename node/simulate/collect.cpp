@@ -98,7 +98,7 @@ void find_rates(const Plan& plan, SimulationResult& result) {
   const int64_t end = result.finished[static_cast<size_t>(steady.last - 1)];
   if (end > begin) result.images_per_second = 1e12 * static_cast<double>(steady.last - steady.first) / static_cast<double>(end - begin);
   result.picoseconds = result.finished.back();
-  result.fill_picoseconds = result.finished.front();
+  result.fill_picoseconds = result.finished.front() - result.begun.front();
   size_t gone = 0;
   for (int64_t s = steady.first; s < steady.last; ++s) {
     const int64_t now = result.begun[static_cast<size_t>(s)];

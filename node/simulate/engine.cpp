@@ -193,6 +193,7 @@ bool Engine::room_in_act_ram(int32_t, Station& s) {
 void Engine::try_station(int32_t index) {
   Station& s = station(index);
   if (s.turns >= 0) return try_turns(index, s);
+  if (s.free_at > now_) return timeline_.set(index, s.free_at);
   while (s.cycle < s.cycles && !s.running) {
     int64_t end = now_;
     if (!inputs_ready(index, s, nullptr, s.inputs, end) || !room_in_act_ram(index, s) || !output_ready(index, s)) return;

@@ -1,6 +1,7 @@
 #include "node/simulate/row_needs.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "core/base/check.h"
@@ -130,6 +131,19 @@ RowTable released_rows(const RowCounts& rows, int64_t node, bool descending) {
 int32_t reach_of(const Node& node) {
   Window window;
   return window_of(node, window) ? static_cast<int32_t>(window.reach()) : 1;
+}
+
+int64_t unevenness_of(const RowTable& table, int32_t above) {
+  // In parts of a row: need - r * above / rows, least and most.
+  const auto rows = static_cast<int64_t>(table.size());
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = std::numeric_limits<int64_t>::min();
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t ahead = table[static_cast<size_t>(r)] * rows - r * above;
+    least = std::min(least, ahead);
+    most = std::max(most, ahead);
+  }
+  return (most - least + rows - 1) / rows;
 }
 
 RowTable compose(const RowTable& outer, const RowTable& inner) {

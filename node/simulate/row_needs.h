@@ -50,6 +50,9 @@ RowTable released_rows(const RowCounts& rows, int64_t node, bool descending);
 // Rows of one output row that reach into the input at once.
 int32_t reach_of(const Node& node);
 
+// Rows that lie ready before they are needed when `above` rows come evenly while the table's rows are made evenly.
+int64_t unevenness_of(const RowTable& table, int32_t above);
+
 // outer: in rows of something between; inner: what those need.
 RowTable compose(const RowTable& outer, const RowTable& inner);
 RowTable identity_rows(int32_t rows);

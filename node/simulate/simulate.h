@@ -109,7 +109,7 @@ struct SimulationResult {
   std::vector<int64_t> begun, finished;  // by sample, picoseconds
   int64_t in_flight_samples = 0;         // at most, in the second half
   int64_t picoseconds = 0;               // until the last sample
-  int64_t fill_picoseconds = 0;          // until the first
+  int64_t fill_picoseconds = 0;          // from the beginning of the first to its end
   int64_t events = 0;
   int64_t state_bytes = 0;
   double wall_seconds = 0;  // measured; all else is simulated

@@ -65,7 +65,19 @@ class StreamingDevice {
     source.units = rows_of(step.output);
     source.cycles = context_.options.samples;
     if (context_.options.paced) NetworkBuilder::set_duration(source, context_.pace.period);
+    source.free_at = parameters_ready();
     source_ = context_.builder.station(source, context_.builder.stream(source.units));
+  }
+
+  // Training begins when the first passes of parameters stored elsewhere have come: before that, rows would wait at one device
+  // after the other, and engines that work all the time never make up for it.
+  int64_t parameters_ready() const {
+    const Plan& plan = context_.plan;
+    const bool remote = std::any_of(plan.homes.begin(), plan.homes.end(), [](const ParameterHome& home) { return home.home != home.user; });
+    if (!remote) return 0;
+    int64_t latency = 0;
+    for (const Link& link : plan.links) latency += link.latency_picoseconds;
+    return (plan.windows.front() + 2) * plan.micro_batch * context_.pace.period + latency;
   }
 
   int64_t shard_of(int64_t node) const {
@@ -188,7 +200,7 @@ class StreamingDevice {
       input.per_cycle = context_.network.streams[static_cast<size_t>(stream)].per_sample;
       // A map that comes as one piece has to be all there.
       input.whole = input.per_cycle == 1;
-      input.slack = context_.fifo(stream) + beyond;
+      input.slack = context_.fifo(stream) + unevenness_of(table, input.per_cycle) + beyond;
       // Where ways join, one waits for the other as long as it takes.
       if (sources.size() > 1) input.slack += input.per_cycle;
       context_.builder.read(index, input);
