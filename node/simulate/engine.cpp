@@ -284,7 +284,9 @@ void Engine::send(FlowState& state, int64_t end) {
   lane.bits += service.bits;
   ++state.sent;
   const int64_t sent = std::max(lane.free_at + (lane.free_part > 0 ? 1 : 0), end);
-  const InFlight message{begin + lane.latency, sent + lane.latency};
+  // Of one flow the next message comes when the one before has come.
+  const InFlight message{std::max(begin + lane.latency, state.last_arrival), std::max(sent + lane.latency, state.last_arrival)};
+  state.last_arrival = message.end;
   if (!state.receiver_here) {
     outbox_.push_back({state.plan_flow, message.start, message.end, false});
     return;

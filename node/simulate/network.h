@@ -168,9 +168,10 @@ struct FlowState {
   int32_t larger = 0;      // so many first messages of a sample are larger
   int32_t position = 0;
   std::array<Service, 2> services{};
-  int64_t sent = 0;       // messages
-  int64_t credit = 0;     // messages that may be sent by now
-  Queue<Credit> credits;  // on their way
+  int64_t sent = 0;          // messages
+  int64_t last_arrival = 0;  // the end of the last message's arrival
+  int64_t credit = 0;        // messages that may be sent by now
+  Queue<Credit> credits;     // on their way
   Queue<InFlight> in_flight;
   int64_t told = 0;  // credit given
 };
