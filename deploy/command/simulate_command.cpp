@@ -33,8 +33,8 @@ Examples:
       a plan that was written before; JSON for scripts
   millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
       with mini-batch boundaries in it; a trace for ui.perfetto.dev
-  millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier --plan-memory
-      what FPDeep's formulas leave out: dense layers wait for whole maps, and Act-RAM is no larger than planned
+  millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
+      what FPDeep's formulas leave out: dense layers wait for whole maps
 )";
 
 struct SimulateFlags {
@@ -43,7 +43,8 @@ struct SimulateFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
   int64_t fifo_rows = 0;
-  bool plan_fc_barrier = false, fc_barrier = false, plan_memory = false, unpaced = false, json = false;
+  std::optional<double> act_ram;
+  bool plan_fc_barrier = false, fc_barrier = false, unpaced = false, json = false;
 };
 
 constexpr int64_t kDefaultImages = 64;
@@ -87,7 +88,8 @@ Plan loaded_plan(const SimulateFlags& flags) {
 int64_t images_of(const SimulateFlags& flags, const Plan& plan) {
   if (flags.images) return *flags.images;
   // Draining costs time at every update: a rate without one would not be the rate.
-  const int64_t enough = drains(plan.alignment) ? 3 * plan.mini_batch : 2 * plan.micro_batch;
+  const bool whole_batches = drains(plan.alignment) || plan.micro_batch > 1;
+  const int64_t enough = whole_batches ? 4 * plan.mini_batch : 0;
   const int64_t whole = (kDefaultImages + plan.micro_batch - 1) / plan.micro_batch * plan.micro_batch;
   return std::max(enough, whole);
 }
@@ -99,7 +101,7 @@ int run(const SimulateFlags& flags) {
   SimulationOptions options;
   options.samples = images_of(flags, plan);
   options.fc_barrier = flags.fc_barrier;
-  options.plan_memory = flags.plan_memory;
+  options.act_ram = flags.act_ram.value_or(0);
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
@@ -145,9 +147,12 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   flag(kPlanning, "--plan-fc-barrier", flags->plan_fc_barrier, "plan memory for dense layers that wait for whole maps");
 
   constexpr const char* kHow = "How";
-  whole(option(kHow, "--images", flags->images, "images to run [64; three mini-batches where updates drain the pipeline]"), 2);
+  whole(option(kHow, "--images", flags->images,
+               "images to run [64; four mini-batches where updates drain the pipeline or samples come in micro-batches]"),
+        2);
   flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
-  flag(kHow, "--plan-memory", flags->plan_memory, "Act-RAM holds no more than the plan's bits; else it grows and is reported");
+  real(option(kHow, "--act-ram", flags->act_ram, "Act-RAM holds so many times the plan's bits [it grows, and is reported]"),
+       Least::kAboveZero);
   whole(option(kHow, "--fifo-rows", flags->fifo_rows, "rows a FIFO holds beyond the one in use [what links' latency asks for]"), 1);
   flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
 

@@ -140,7 +140,8 @@ void find_link_loads(const Plan& plan, SimulationResult& result) {
   const auto passes_of = [&](int64_t device) {
     const int64_t window = plan.windows[static_cast<size_t>(device)];
     const auto [place, added] = passes.try_emplace(window, 0);
-    if (added) place->second = passes_per_mini_batch(device_schedule(schedule_spec(plan, device, 0), result.samples / plan.micro_batch));
+    if (added)
+      place->second = passes_per_mini_batch(device_schedule(schedule_spec(plan, device, 0), result.samples / plan.micro_batch, false));
     return place->second;
   };
   const std::vector<int64_t> loads = lane_loads(plan);

@@ -59,7 +59,7 @@ struct CompileContext {
   int64_t node_of_tensor(const std::string& tensor) const;
 
  private:
-  std::map<int64_t, int32_t> schedules_;  // by window
+  std::map<std::pair<int64_t, bool>, int32_t> schedules_;  // by window, and whether engines work side by side
 };
 
 // A station that hands what it reads to a flow; its inputs are still to be added.

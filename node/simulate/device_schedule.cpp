@@ -1,6 +1,9 @@
 #include "node/simulate/device_schedule.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -38,6 +41,34 @@ void walk_passes(DeviceSchedule& schedule, int64_t n) {
   }
 }
 
+// Engines side by side take samples through before the list is through with all F of a mini-batch: each pass then comes when the
+// first of those that it serves needs it. Only lists whose E do not follow their F by a window are changed by this.
+void order_passes(DeviceSchedule& schedule) {
+  const auto passes = schedule.pass_version.size();
+  std::vector<int64_t> due(passes, std::numeric_limits<int64_t>::max());
+  for (size_t s = 0; s < schedule.forward_pass.size(); ++s) {
+    const auto sample = static_cast<int64_t>(s);
+    int64_t& forward = due[static_cast<size_t>(schedule.forward_pass[s] - 1)];
+    int64_t& error = due[static_cast<size_t>(schedule.error_pass[s] - 1)];
+    forward = std::min(forward, sample);
+    error = std::min(error, sample + schedule.spec.window);
+  }
+  std::vector<size_t> order(passes);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(schedule.pass_version[a], due[a]) < std::pair(schedule.pass_version[b], due[b]);
+  });
+  const DeviceSchedule listed = schedule;
+  std::vector<int64_t> place(passes);
+  for (size_t i = 0; i < passes; ++i) {
+    place[order[i]] = static_cast<int64_t>(i) + 1;
+    schedule.pass_version[i] = listed.pass_version[order[i]];
+    schedule.pass_mini_batch[i] = listed.pass_mini_batch[order[i]];
+  }
+  for (int64_t& pass : schedule.forward_pass) pass = place[static_cast<size_t>(pass - 1)];
+  for (int64_t& pass : schedule.error_pass) pass = place[static_cast<size_t>(pass - 1)];
+}
+
 // Update m makes version m + 1: the copy it overwrites must be out of use.
 void find_updates(DeviceSchedule& schedule, int64_t micro_batches, int64_t n) {
   const int64_t held = versions_held(schedule.spec);
@@ -54,7 +85,7 @@ void find_updates(DeviceSchedule& schedule, int64_t micro_batches, int64_t n) {
 
 }  // namespace
 
-DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches) {
+DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool side_by_side) {
   const int64_t n = spec.micro_batches;
   spec.mini_batches = (micro_batches + n - 1) / n;
   DeviceSchedule schedule;
@@ -71,6 +102,7 @@ DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches) {
   schedule.forward_pass.resize(static_cast<size_t>(micro_batches));
   schedule.error_pass.resize(static_cast<size_t>(micro_batches));
   walk_passes(schedule, n);
+  if (side_by_side && drains(spec.alignment)) order_passes(schedule);
   find_updates(schedule, micro_batches, n);
   return schedule;
 }

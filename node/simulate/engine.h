@@ -39,7 +39,7 @@ class Engine {
 
   // Every station has walked all its cycles.
   bool done() const;
-  // One line per station that waits, with what it waits for; a cycle of waiting first where there is one.
+  // Those that wait for one another in a circle, each with what it waits for.
   std::string stuck() const;
 
   int64_t now() const { return now_; }
@@ -92,6 +92,9 @@ class Engine {
   void begin_window(Station& s);
   std::string name_of_station(const Station& s) const;
   std::string waits_for(const Station& s) const;
+  bool full_act_ram(const Station& s) const;
+  int32_t slowest_reader(const Supply& supply) const;
+  int32_t awaited_by(const Station& s) const;
 
   Network& network_;
   const Plan& plan_;

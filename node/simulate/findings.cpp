@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "node/simulate/network.h"
+
 namespace millrace {
 namespace {
 
@@ -18,7 +20,7 @@ double busy_share(const SimulatedStage& stage) {
   return stage.window > 0 ? static_cast<double>(stage.busy) / static_cast<double>(stage.window) : 0;
 }
 
-void add_rate(const SimulationResult& result, const Prediction& prediction, std::vector<Finding>& found) {
+void add_rate(const Plan& plan, const SimulationResult& result, const Prediction& prediction, std::vector<Finding>& found) {
   const double over_all = result.picoseconds > 0 ? 1e12 * static_cast<double>(result.samples) / static_cast<double>(result.picoseconds) : 0;
   if (over_all < (1 - kNotable) * result.images_per_second)
     found.push_back(
@@ -30,22 +32,42 @@ void add_rate(const SimulationResult& result, const Prediction& prediction, std:
   if (std::abs(difference) <= kNotable) return;
   found.push_back({"rate", fmt::format("{} {} than the plan's {:.4g} images/s", percent(std::abs(difference)),
                                        difference < 0 ? "slower" : "faster", prediction.images_per_second)});
+  if (difference > 0 && drains(plan.alignment))
+    found.push_back({"drain", "the plan counts every stage as long as the slowest while the pipeline drains; shorter ones drain faster"});
 }
 
-// What the stage that sets the pace waits for, and where that comes from.
+double share_of(const SimulatedStage& stage, Cause cause) {
+  return stage.window > 0 ? static_cast<double>(stage.waited[static_cast<size_t>(cause)]) / static_cast<double>(stage.window) : 0;
+}
+
+// What the stage that sets the pace waits for, and the stages where such waiting begins.
 void add_waits(const Plan& plan, const SimulationResult& result, std::vector<Finding>& found) {
-  const SimulatedStage* stage = busiest_stage(result);
-  if (stage == nullptr) return;
-  const std::string name = name_of(*stage, plan);
-  const auto share = [&](size_t cause) { return static_cast<double>(stage->waited[cause]) / static_cast<double>(stage->window); };
-  const auto add = [&](size_t cause, const char* reason, const char* what) {
-    if (share(cause) >= kNotableWait)
-      found.push_back({reason, fmt::format("{} sets the pace and waits {} of its time for {}", name, percent(share(cause)), what)});
+  const SimulatedStage* pace = busiest_stage(result);
+  if (pace == nullptr) return;
+  bool waits = false;
+  const auto add = [&](Cause cause, const char* reason, const char* what) {
+    if (share_of(*pace, cause) < kNotableWait) return;
+    waits = true;
+    found.push_back({reason, fmt::format("{} sets the pace and waits {} of its time for {}", name_of(*pace, plan),
+                                         percent(share_of(*pace, cause)), what)});
   };
-  add(0, "input", "rows or errors");
-  add(1, "back-pressure", "room downstream of it");
-  add(2, "parameters", "parameters stored on other devices");
-  add(3, "update", "the update at the end of a mini-batch: the pipeline is deeper than the plan's window");
+  add(Cause::kInput, "input", "rows or errors");
+  add(Cause::kOutput, "back-pressure", "room downstream of it");
+  add(Cause::kParameters, "parameters", "parameters stored on other devices");
+  add(Cause::kUpdate, "update", "the update at the end of a mini-batch");
+  if (!waits) return;
+  const auto add_worst = [&](Cause cause, const char* reason, const char* what) {
+    const SimulatedStage* worst = nullptr;
+    for (const SimulatedStage& stage : result.stages)
+      if (worst == nullptr || share_of(stage, cause) > share_of(*worst, cause)) worst = &stage;
+    if (worst != nullptr && worst != pace && share_of(*worst, cause) >= kNotableWait)
+      found.push_back(
+          {reason, fmt::format("{} waits {} of its time for {}", name_of(*worst, plan), percent(share_of(*worst, cause)), what)});
+  };
+  add_worst(Cause::kOutput, "back-pressure", "room downstream of it");
+  add_worst(Cause::kParameters, "parameters", "parameters stored on other devices");
+  add_worst(Cause::kUpdate, "update",
+            "the update at the end of a mini-batch: the pipeline is deeper than its window, or gradients are under way");
 }
 
 void add_memory(const SimulationResult& result, std::vector<Finding>& found) {
@@ -87,7 +109,7 @@ std::string name_of(const SimulatedStage& stage, const Plan& plan) {
 
 std::vector<Finding> findings(const Plan& plan, const SimulationResult& result, const Prediction& prediction) {
   std::vector<Finding> found;
-  add_rate(result, prediction, found);
+  add_rate(plan, result, prediction, found);
   add_waits(plan, result, found);
   add_memory(result, found);
   if (prediction.in_flight_samples > 0 && result.in_flight_samples > prediction.in_flight_samples)

@@ -16,6 +16,7 @@ int32_t NetworkBuilder::station(const Station& station, int32_t out) {
   network_.stations.push_back(station);
   network_.stations.back().out = out;
   if (out >= 0) network_.streams[static_cast<size_t>(out)].producer = index;
+  if (station.done >= 0) network_.streams[static_cast<size_t>(station.done)].producer = index;
   return index;
 }
 

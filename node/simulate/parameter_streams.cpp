@@ -81,7 +81,9 @@ class HomeCompiler {
     const FlowState& flow = context_.network.flows[static_cast<size_t>(station.flow)];
     station.timed = true;
     const int64_t service = flow.services[0].picoseconds + (flow.services[0].part > 0 ? 1 : 0);
-    const double even = kShareOfPeriod * static_cast<double>(context_.pace.period) * static_cast<double>(context_.plan.micro_batch);
+    const Flow& planned = context_.plan.flows[static_cast<size_t>(flow.plan_flow)];
+    const auto passes = static_cast<double>(std::max<int64_t>(1, planned.passes_per_mini_batch));
+    const double even = kShareOfPeriod * static_cast<double>(context_.pace.period) * static_cast<double>(context_.plan.mini_batch) / passes;
     station.duration = std::max(service, static_cast<int64_t>(even / station.units));
   }
 

@@ -1,6 +1,8 @@
 // A device whose shards have engines of their own: FP, EB and PG of every shard side by side, row by row.
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "core/base/check.h"
 #include "core/plan/flows.h"
@@ -119,6 +121,7 @@ class StreamingDevice {
     const Shard& shard = context_.plan.shards[static_cast<size_t>(engines.shard)];
     const int32_t here = context_.rows.of(step.node);
     engines.forward = add_engine(engines, Phase::kForward, StationKind::kForward, here, true);
+    forward_streams_.insert(station(engines.forward).out);
     const bool error_comes = value(engines.output).error_needed;
     const bool reads_error = value(engines.input).error_needed;
     if (error_comes && (reads_error || engine_of(shard, Phase::kErrorBack) != nullptr))
@@ -203,6 +206,9 @@ class StreamingDevice {
       input.slack = context_.fifo(stream) + unevenness_of(table, input.per_cycle) + beyond;
       // Where ways join, one waits for the other as long as it takes.
       if (sources.size() > 1) input.slack += input.per_cycle;
+      // At the loss, errors of samples that went forward with the old weights wait for the update.
+      if (beyond > 0 && forward_streams_.contains(stream))
+        input.slack += context_.plan.windows[static_cast<size_t>(device_)] * context_.plan.micro_batch * input.per_cycle;
       context_.builder.read(index, input);
     }
   }
@@ -271,9 +277,9 @@ class StreamingDevice {
     const bool until_gradient = ram.gradient;
     ram.released_table =
         context_.builder.table(released_rows(context_.rows, engines.node, until_gradient && context_.rows.errors_descend()));
-    if (context_.options.plan_memory && ram.row_bits > 0) {
-      ram.capacity_rows =
-          std::max<int64_t>(reach_of(graph().node(engines.node)), (act_ram_bits_of_plan(shard) + ram.row_bits - 1) / ram.row_bits);
+    if (context_.options.act_ram > 0 && ram.row_bits > 0) {
+      const double rows = context_.options.act_ram * static_cast<double>(act_ram_bits_of_plan(shard)) / static_cast<double>(ram.row_bits);
+      ram.capacity_rows = std::max<int64_t>(reach_of(graph().node(engines.node)), static_cast<int64_t>(std::ceil(std::min(1e15, rows))));
     }
     const auto index = static_cast<int32_t>(context_.network.act_rams.size());
     context_.network.act_rams.push_back(ram);
@@ -290,6 +296,7 @@ class StreamingDevice {
   const SegmentProgram& program_;
   int64_t device_;
   int32_t source_ = -1;
+  std::set<int32_t> forward_streams_;            // made by FP here
   std::map<int64_t, Engines> engines_;           // by node
   std::map<int64_t, Sources> forward_, errors_;  // by value
 };
