@@ -18,6 +18,7 @@ Start here:
   millrace models                        the networks it knows
   millrace devices                       the boards and processors it plans for
   millrace plan --model vgg16 --cluster vc709x15 --explain
+  millrace simulate --model vgg16 --cluster vc709x15
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
   millrace eval --checkpoint runs/digits
   millrace doctor                        what this machine can do, and what would add to it
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
   millrace::add_devices_command(app, invocation);
   millrace::add_plan_command(app, invocation);
   millrace::add_study_command(app, invocation);
+  millrace::add_simulate_command(app, invocation);
   millrace::add_train_command(app, invocation);
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);

@@ -1,0 +1,170 @@
+// `millrace simulate`: a plan row by row in virtual time.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/graph/zoo.h"
+#include "core/plan/validate.h"
+#include "deploy/command/catalogue_registry.h"
+#include "deploy/command/command.h"
+#include "deploy/command/command_words.h"
+#include "deploy/command/cost_models.h"
+#include "deploy/command/flag_checks.h"
+#include "deploy/command/ring_flags.h"
+#include "deploy/command/simulate_output.h"
+#include "node/simulate/trace.h"
+#include "partitioner/planner/planner.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  millrace simulate --model vgg16 --cluster vc709x15
+      plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
+  millrace simulate --plan plan.textproto --images 400 --json
+      a plan that was written before; JSON for scripts
+  millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
+      with mini-batch boundaries in it; a trace for ui.perfetto.dev
+  millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
+      what FPDeep's formulas leave out: dense layers wait for whole maps
+)";
+
+struct SimulateFlags {
+  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace;
+  std::vector<std::string> catalogues, given;
+  std::optional<int64_t> mini_batch, micro_batch, bits, images;
+  std::optional<double> link_gbps, link_gbps_both;
+  int64_t fifo_rows = 0;
+  std::optional<double> act_ram;
+  bool plan_fc_barrier = false, fc_barrier = false, unpaced = false, json = false;
+};
+
+constexpr int64_t kDefaultImages = 64;
+
+Plan made_plan(const SimulateFlags& flags) {
+  if (flags.model.empty() || flags.cluster.empty())
+    fail(ErrorCode::kUsage, "give --plan, or --model and --cluster, such as --model vgg16 --cluster vc709x15");
+  const Graph graph(find_model(flags.model));
+  const Catalogue catalogue = catalogue_with(flags.catalogues);
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = cluster_from(flags.cluster, catalogue);
+  set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
+  task.options.arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
+  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic);
+  task.models = models.of_devices;
+  task.options.strategy = strategy_from(flags.strategy);
+  if (std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
+    task.options.optimizer.kind = OptimizerKind::kSgd;
+  if (!flags.alignment.empty()) task.options.alignment = alignment_from(flags.alignment);
+  if (!flags.optimizer.empty()) task.options.optimizer.kind = optimizer_from(flags.optimizer);
+  if (flags.mini_batch) task.options.mini_batch = *flags.mini_batch;
+  if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
+  task.options.fc_barrier = flags.plan_fc_barrier;
+  Outcome outcome = make_plan(task);
+  if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
+  if (!outcome.plan)
+    fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is nothing to simulate",
+         flags.strategy);
+  return std::move(*outcome.plan);
+}
+
+Plan loaded_plan(const SimulateFlags& flags) {
+  for (const std::string& name : flags.given)
+    for (const char* idle : {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--mini-batch", "--micro-batch",
+                             "--optimizer", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
+      if (name == idle) fail(ErrorCode::kUsage, "{} has no effect with --plan, which says it already; leave one of the two out", name);
+  return load_plan(flags.plan);
+}
+
+int64_t images_of(const SimulateFlags& flags, const Plan& plan) {
+  if (flags.images) return *flags.images;
+  // Draining costs time at every update: a rate without one would not be the rate.
+  const bool whole_batches = drains(plan.alignment) || plan.micro_batch > 1;
+  const int64_t enough = whole_batches ? 4 * plan.mini_batch : 0;
+  const int64_t whole = (kDefaultImages + plan.micro_batch - 1) / plan.micro_batch * plan.micro_batch;
+  return std::max(enough, whole);
+}
+
+int run(const SimulateFlags& flags) {
+  const Plan plan = flags.plan.empty() ? made_plan(flags) : loaded_plan(flags);
+  const Graph graph(plan.model);
+  const PlanSummary summary = summarize(plan, graph);
+  SimulationOptions options;
+  options.samples = images_of(flags, plan);
+  options.fc_barrier = flags.fc_barrier;
+  options.act_ram = flags.act_ram.value_or(0);
+  options.fifo_rows = flags.fifo_rows;
+  options.paced = !flags.unpaced;
+  options.trace = !flags.trace.empty();
+  const SimulationResult result = simulate(plan, graph, options);
+  const SimulationView view{.plan = &plan, .summary = &summary, .result = &result, .options = options};
+  fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
+  if (!flags.trace.empty()) {
+    write_atomically(flags.trace, trace_json(plan, result));
+    log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<SimulateFlags>();
+  CLI::App* command = app.add_subcommand("simulate", "run a plan row by row in virtual time: pace, waiting, links, memory");
+  command->footer(kExamples);
+
+  const auto option = [&](const char* heading, const char* name, auto& value, const char* help) {
+    return command->add_option(name, value, help)->group(heading);
+  };
+  const auto flag = [&](const char* heading, const char* name, bool& value, const char* help) {
+    command->add_flag(name, value, help)->group(heading);
+  };
+  constexpr const char* kWhat = "What to simulate";
+  not_empty(option(kWhat, "--plan", flags->plan, "plan.textproto, as millrace plan --out writes it"));
+  not_empty(option(kWhat, "--model", flags->model, "or plan on the spot: zoo name (millrace models) or PATH.textproto"));
+  not_empty(option(kWhat, "--cluster", flags->cluster, "devices (millrace devices): vc709x15, u280x8+h200x2, or a .textproto"));
+  not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
+
+  constexpr const char* kPlanning = "Planned on the spot";
+  option(kPlanning, "--strategy", flags->strategy, "hybrid, layer [hybrid]");
+  option(kPlanning, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
+  whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(option(kPlanning, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  whole(option(kPlanning, "--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
+  real(option(kPlanning, "--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
+  real(option(kPlanning, "--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"),
+       Least::kAboveZero);
+  flag(kPlanning, "--plan-fc-barrier", flags->plan_fc_barrier, "plan memory for dense layers that wait for whole maps");
+
+  constexpr const char* kHow = "How";
+  whole(option(kHow, "--images", flags->images,
+               "images to run [64; four mini-batches where updates drain the pipeline or samples come in micro-batches]"),
+        2);
+  flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
+  real(option(kHow, "--act-ram", flags->act_ram, "Act-RAM holds so many times the plan's bits [it grows, and is reported]"),
+       Least::kAboveZero);
+  whole(option(kHow, "--fifo-rows", flags->fifo_rows, "rows a FIFO holds beyond the one in use [what links' latency asks for]"), 1);
+  flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
+
+  constexpr const char* kOutput = "Output";
+  not_empty(option(kOutput, "--trace", flags->trace, "write a Chrome trace here, for ui.perfetto.dev"));
+  flag(kOutput, "--json", flags->json, "JSON on standard output");
+
+  command->callback([command, flags, &invocation] {
+    for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
+    invocation.json = flags->json;
+    invocation.run = [flags] { return run(*flags); };
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,138 @@
+#include "deploy/command/simulate_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/drawing/quantity.h"
+#include "deploy/command/text_table.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A table longer than this shows its ends.
+constexpr size_t kMostRows = 48;
+constexpr size_t kRowsAtEachEnd = 16;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+double difference_of(const SimulationView& view) {
+  return view.summary->images_per_second > 0 ? view.result->images_per_second / view.summary->images_per_second - 1 : 0;
+}
+
+std::string memory_text(const SimulatedDevice& device) {
+  if (device.act_ram_plan_bits <= 0) return "-";
+  return fmt::format("{:.0f}%", 100 * static_cast<double>(device.act_ram_peak_bits) / static_cast<double>(device.act_ram_plan_bits));
+}
+
+}  // namespace
+
+Prediction prediction_of(const PlanSummary& summary) {
+  return {.images_per_second = summary.images_per_second, .in_flight_samples = summary.in_flight_samples};
+}
+
+std::string simulation_table(const SimulationView& view) {
+  const SimulationResult& result = *view.result;
+  const Plan& plan = *view.plan;
+  std::string text = fmt::format("{} on {} devices: {} images in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
+                                 plan.devices(), result.samples);
+  const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
+  line("throughput", fmt::format("{:.4g} images/s in the steady half; the plan predicts {:.4g} (modelled): {:+.2f}%",
+                                 result.images_per_second, view.summary->images_per_second, 100 * difference_of(view)));
+  line("time", fmt::format("{} for all images, {} until the first is done", duration(1e-12 * static_cast<double>(result.picoseconds)),
+                           duration(1e-12 * static_cast<double>(result.fill_picoseconds))));
+  line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
+                               plan.micro_batch, result.in_flight_samples));
+  line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
+  if (const SimulatedStage* stage = busiest_stage(result))
+    line("pace set by", fmt::format("{}, at work for {} of the time", name_of(*stage, plan),
+                                    percent(static_cast<double>(stage->busy) / static_cast<double>(stage->window))));
+  line("dense layers", view.options.fc_barrier ? "wait for the whole map before them"
+                                               : "stream with the map's rows, as the plan's formulas have it (--fc-barrier: they wait)");
+  line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
+                                   view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
+                                   result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));
+  const std::vector<Finding> found = findings(plan, result, prediction_of(*view.summary));
+  if (!found.empty()) text += "\nagainst the plan\n";
+  for (const Finding& finding : found) text += fmt::format("  - {}: {}\n", finding.reason, finding.text);
+
+  TextTable table(
+      {"", "device", "idle", "for input", "output", "parameters", "update", "Act-RAM of plan's", "link out Gb/s", "back", "used"}, 2);
+  const size_t rows = result.devices.size();
+  for (size_t d = 0; d < rows; ++d) {
+    if (rows > kMostRows && d == kRowsAtEachEnd) {
+      table.add({"", fmt::format("... {} more (--json shows all)", rows - 2 * kRowsAtEachEnd)});
+      d = rows - kRowsAtEachEnd;
+    }
+    const SimulatedDevice& device = result.devices[d];
+    std::vector<std::string> row{
+        fmt::format("{}", d),        plan.cluster.devices[d].device,  percent(device.idle_fraction), percent(device.idle.input),
+        percent(device.idle.output), percent(device.idle.parameters), percent(device.idle.update),   memory_text(device)};
+    if (d < result.links.size()) {
+      const SimulatedLink& link = result.links[d];
+      row.push_back(fmt::format("{:.3g}", 1e-9 * link.forward_bits_per_image * result.images_per_second));
+      row.push_back(fmt::format("{:.3g}", 1e-9 * link.backward_bits_per_image * result.images_per_second));
+      row.push_back(percent(link.utilisation));
+    }
+    table.add(std::move(row));
+  }
+  return text + fmt::format("\n{}", table.text());
+}
+
+std::string simulation_json(const SimulationView& view) {
+  const SimulationResult& result = *view.result;
+  const Plan& plan = *view.plan;
+  Json json;
+  json["model"] = plan.model.name;
+  json["cluster"] = plan.cluster.name;
+  json["alignment"] = name_of(plan.alignment);
+  json["mini_batch"] = plan.mini_batch;
+  json["micro_batch"] = plan.micro_batch;
+  json["images"] = result.samples;
+  json["fc_barrier"] = view.options.fc_barrier;
+  json["origin"] = "simulated";
+  json["images_per_second"] = number(result.images_per_second);
+  json["planned"] = {{"images_per_second", number(view.summary->images_per_second)},
+                     {"difference", number(difference_of(view))},
+                     {"in_flight_samples", view.summary->in_flight_samples},
+                     {"origin", "modelled"}};
+  json["reasons"] = Json::array();
+  for (const Finding& finding : findings(plan, result, prediction_of(*view.summary)))
+    json["reasons"].push_back({{"reason", finding.reason}, {"text", finding.text}});
+  json["idle_fraction"] = number(result.idle_fraction);
+  json["in_flight_samples"] = result.in_flight_samples;
+  json["simulated_seconds"] = number(1e-12 * static_cast<double>(result.picoseconds));
+  json["fill_seconds"] = number(1e-12 * static_cast<double>(result.fill_picoseconds));
+  json["wall_seconds"] = number(result.wall_seconds);
+  json["events"] = result.events;
+  json["ranks"] = view.ranks;
+  json["state_bytes"] = result.state_bytes;
+  json["devices"] = Json::array();
+  for (const SimulatedDevice& device : result.devices)
+    json["devices"].push_back({{"index", device.index},
+                               {"name", plan.cluster.devices[static_cast<size_t>(device.index)].name},
+                               {"idle_fraction", number(device.idle_fraction)},
+                               {"waiting",
+                                {{"input", number(device.idle.input)},
+                                 {"output", number(device.idle.output)},
+                                 {"parameters", number(device.idle.parameters)},
+                                 {"update", number(device.idle.update)}}},
+                               {"buffer_peak_bits", device.buffer_peak_bits()},
+                               {"act_ram_peak_bits", device.act_ram_peak_bits},
+                               {"act_ram_plan_bits", device.act_ram_plan_bits},
+                               {"fifo_peak_bits", device.fifo_peak_bits}});
+  json["links"] = Json::array();
+  for (const SimulatedLink& link : result.links)
+    json["links"].push_back({{"from", link.from},
+                             {"to", link.to},
+                             {"forward_bits_per_image", number(link.forward_bits_per_image)},
+                             {"backward_bits_per_image", number(link.backward_bits_per_image)},
+                             {"utilisation", number(link.utilisation)}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+// What `millrace simulate` prints: a summary for people, JSON for scripts.
+//
+//   fmt::print("{}", simulation_table(view));
+//   fmt::print("{}", simulation_json(view));
+//
+// The JSON's keys are a contract: images_per_second, idle_fraction, devices[{index, idle_fraction, buffer_peak_bits}],
+// links[{from, to, forward_bits_per_image, backward_bits_per_image, utilisation}], in_flight_samples, simulated_seconds,
+// wall_seconds, events; and, beyond it, model, cluster, alignment, mini_batch, micro_batch, images, fc_barrier, ranks, origin
+// ("simulated"), fill_seconds, planned{images_per_second, difference, in_flight_samples}, reasons[{reason, text}], state_bytes, and per
+// device name, waiting{input, output, parameters, update}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.
+#pragma once
+
+#include <string>
+
+#include "node/simulate/findings.h"
+#include "node/simulate/simulate.h"
+#include "partitioner/planning/summary.h"
+
+namespace millrace {
+
+struct SimulationView {
+  const Plan* plan = nullptr;
+  const PlanSummary* summary = nullptr;
+  const SimulationResult* result = nullptr;
+  SimulationOptions options = {};
+  int64_t ranks = 1;
+};
+
+Prediction prediction_of(const PlanSummary& summary);
+std::string simulation_table(const SimulationView& view);
+std::string simulation_json(const SimulationView& view);
+
+}  // namespace millrace

@@ -1,0 +1,224 @@
+#include "node/simulate/collect.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/check.h"
+#include "node/simulate/compile_context.h"
+#include "node/simulate/device_schedule.h"
+
+namespace millrace {
+namespace {
+
+bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
+
+void collect_stages(const Network& network, SimulationResult& result) {
+  for (const Station& s : network.stations) {
+    if (s.kind > StationKind::kTurns) continue;
+    SimulatedStage stage;
+    stage.device = s.device;
+    stage.shard = s.kind == StationKind::kTurns ? -1 : s.shard;
+    stage.multipliers = s.multipliers;
+    if (s.kind == StationKind::kErrorBack) stage.phase = Phase::kErrorBack;
+    if (s.kind == StationKind::kParameterGradient) stage.phase = Phase::kParameterGradient;
+    stage.busy = s.busy - s.window_busy;
+    stage.window = s.window_end - s.window_start;
+    for (size_t c = 0; c < kCauses; ++c) stage.waited[c] = s.waited[c] - s.window_waited[c];
+    result.stages.push_back(stage);
+  }
+}
+
+void collect_memory(const Network& network, const Plan& plan, SimulationResult& result) {
+  for (int64_t d = network.first_device; d < network.end_device; ++d) {
+    SimulatedDevice device;
+    device.index = d;
+    device.act_ram_peak_bits = network.memories[static_cast<size_t>(d - network.first_device)].peak_act_ram_bits;
+    result.devices.push_back(device);
+  }
+  const auto device_of = [&](int64_t d) -> SimulatedDevice& { return result.devices[static_cast<size_t>(d - network.first_device)]; };
+  for (const ActRam& ram : network.act_rams) {
+    const Shard& shard = plan.shards[static_cast<size_t>(ram.shard)];
+    const int64_t plan_bits = act_ram_bits_of_plan(shard);
+    result.shards.push_back({ram.shard, ram.peak_rows * ram.row_bits, plan_bits});
+    device_of(ram.device).act_ram_plan_bits += plan_bits;
+  }
+  for (const Station& s : network.stations) {
+    if (s.turns < 0) continue;
+    const Turns& turns = network.turns[static_cast<size_t>(s.turns)];
+    device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
+    device_of(s.device).act_ram_peak_bits = turns.act_bits_of_window / turns.window * turns.peak_in_flight;
+  }
+  for (const Supply& stream : network.streams) {
+    if (stream.flow < 0 || stream.peak_waiting <= 0) continue;
+    const FlowState& state = network.flows[static_cast<size_t>(stream.flow)];
+    const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
+    const Link& link = plan.links[static_cast<size_t>(flow.link)];
+    const int64_t elements = carries_parameters(flow) ? flow.elements_per_pass : flow.elements_per_sample;
+    const int64_t largest = elements / state.per_sample + (elements % state.per_sample > 0 ? 1 : 0);
+    device_of(flow.direction == Direction::kForward ? link.to : link.from).fifo_peak_bits +=
+        stream.peak_waiting * largest * bits_of(flow.wire);
+  }
+}
+
+void append(SimulationResult& all, SimulationResult&& block) {
+  const auto join = [](auto& to, auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  join(all.devices, block.devices);
+  join(all.flows, block.flows);
+  join(all.stages, block.stages);
+  join(all.shards, block.shards);
+  join(all.trace, block.trace);
+  for (size_t l = 0; l < block.links.size(); ++l) {
+    all.links[l].forward_bits += block.links[l].forward_bits;
+    all.links[l].backward_bits += block.links[l].backward_bits;
+  }
+  for (size_t s = 0; s < block.finished.size(); ++s) {
+    all.finished[s] = std::max(all.finished[s], block.finished[s]);
+    all.begun[s] = std::max(all.begun[s], block.begun[s]);
+  }
+  all.events += block.events;
+  all.state_bytes += block.state_bytes;
+}
+
+// Samples [first, last) of the steady part: the second half, in whole mini-batches where there are two or more.
+struct Steady {
+  int64_t first = 0, last = 0;
+};
+Steady steady_part(const Plan& plan, int64_t samples) {
+  Steady steady{samples / 2, samples};
+  const int64_t batch = samples >= 2 * plan.mini_batch ? plan.mini_batch : plan.micro_batch;
+  steady.last = samples / batch * batch;
+  steady.first = std::max(batch, samples / 2 / batch * batch);
+  return steady;
+}
+
+void find_rates(const Plan& plan, SimulationResult& result) {
+  for (size_t s = 1; s < result.finished.size(); ++s) result.finished[s] = std::max(result.finished[s], result.finished[s - 1]);
+  const Steady steady = steady_part(plan, result.samples);
+  const int64_t begin = result.finished[static_cast<size_t>(steady.first - 1)];
+  const int64_t end = result.finished[static_cast<size_t>(steady.last - 1)];
+  if (end > begin) result.images_per_second = 1e12 * static_cast<double>(steady.last - steady.first) / static_cast<double>(end - begin);
+  result.picoseconds = result.finished.back();
+  result.fill_picoseconds = result.finished.front() - result.begun.front();
+  size_t gone = 0;
+  for (int64_t s = steady.first; s < steady.last; ++s) {
+    const int64_t now = result.begun[static_cast<size_t>(s)];
+    while (gone < result.finished.size() && result.finished[gone] <= now) ++gone;
+    auto begun = static_cast<int64_t>(std::upper_bound(result.begun.begin(), result.begun.end(), now) - result.begun.begin());
+    result.in_flight_samples = std::max(result.in_flight_samples, begun - static_cast<int64_t>(gone));
+  }
+}
+
+void find_idle(SimulationResult& result) {
+  std::vector<double> weights(result.devices.size());
+  for (const SimulatedStage& stage : result.stages) {
+    const double engines = stage.shard < 0 ? 1 : static_cast<double>(stage.multipliers);
+    const double window = static_cast<double>(stage.window) * engines;
+    if (window <= 0) continue;
+    SimulatedDevice& device = result.devices[static_cast<size_t>(stage.device)];
+    weights[static_cast<size_t>(stage.device)] += window;
+    device.idle.input += engines * static_cast<double>(stage.waited[0]);
+    device.idle.output += engines * static_cast<double>(stage.waited[1]);
+    device.idle.parameters += engines * static_cast<double>(stage.waited[2]);
+    device.idle.update += engines * static_cast<double>(stage.waited[3]);
+    device.idle_fraction += engines * static_cast<double>(stage.window - stage.busy);
+  }
+  for (SimulatedDevice& device : result.devices) {
+    const double weight = weights[static_cast<size_t>(device.index)];
+    if (weight <= 0) {
+      device.idle_fraction = 1;
+    } else {
+      for (double* share : {&device.idle.input, &device.idle.output, &device.idle.parameters, &device.idle.update, &device.idle_fraction})
+        *share /= weight;
+    }
+    result.idle_fraction += device.idle_fraction / static_cast<double>(result.devices.size());
+  }
+}
+
+// What a whole mini-batch moves, per image: samples as they are, and the passes that belong to it.
+void find_link_loads(const Plan& plan, SimulationResult& result) {
+  std::map<int64_t, double> passes;  // by window
+  const auto passes_of = [&](int64_t device) {
+    const int64_t window = plan.windows[static_cast<size_t>(device)];
+    const auto [place, added] = passes.try_emplace(window, 0);
+    if (added)
+      place->second = passes_per_mini_batch(device_schedule(schedule_spec(plan, device, 0), result.samples / plan.micro_batch, false));
+    return place->second;
+  };
+  const std::vector<int64_t> loads = lane_loads(plan);
+  std::vector<std::array<double, 2>> per_batch(plan.links.size());
+  const auto batch = static_cast<double>(plan.mini_batch);
+  for (const SimulatedFlow& moved : result.flows) {
+    const Flow& flow = plan.flows[static_cast<size_t>(moved.flow)];
+    const auto bits = static_cast<double>(bits_of(flow.wire));
+    double elements = 0;
+    if (flow.stream == Stream::kGradient) {
+      elements = static_cast<double>(flow.elements_per_pass) * static_cast<double>(plan.micro_batches());
+    } else if (flow.stream == Stream::kParameter) {
+      const int64_t user = plan.shards[static_cast<size_t>(std::max<int64_t>(0, flow.consumer_shard))].device;
+      elements = static_cast<double>(flow.elements_per_pass) * passes_of(user);
+    } else {
+      elements = static_cast<double>(moved.elements / result.samples) * batch;
+    }
+    per_batch[static_cast<size_t>(flow.link)][flow.direction == Direction::kForward ? 0 : 1] += elements * bits;
+  }
+  for (size_t l = 0; l < plan.links.size(); ++l) {
+    SimulatedLink& link = result.links[l];
+    link.forward_bits_per_image = per_batch[l][0] / batch;
+    link.backward_bits_per_image = per_batch[l][1] / batch;
+    const auto index = static_cast<int64_t>(l);
+    const auto use = [&](double bits, Direction direction) {
+      return bits * result.images_per_second / static_cast<double>(lane_bits_per_second(plan, index, direction, loads));
+    };
+    link.utilisation =
+        std::max(use(link.forward_bits_per_image, Direction::kForward), use(link.backward_bits_per_image, Direction::kBackward));
+  }
+}
+
+}  // namespace
+
+SimulationResult collect(Engine& engine, const Network& network, const Plan& plan) {
+  SimulationResult result;
+  result.samples = network.samples;
+  collect_stages(network, result);
+  collect_memory(network, plan, result);
+  for (const Link& link : plan.links) {
+    result.links.emplace_back();
+    result.links.back().from = link.from;
+    result.links.back().to = link.to;
+  }
+  for (const FlowState& state : network.flows) {
+    if (!state.sender_here) continue;
+    const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
+    MILLRACE_CHECK(state.sent % state.per_sample == 0, "flow {} ends amid a sample", state.plan_flow);
+    const int64_t wholes = state.sent / state.per_sample;
+    int64_t elements = wholes * flow.elements_per_sample;
+    if (carries_parameters(flow)) elements = wholes * flow.elements_per_pass;
+    if (!carries_parameters(flow) && network.messages_per_micro_batch) elements *= plan.micro_batch;
+    result.flows.push_back({state.plan_flow, state.sent, elements});
+  }
+  for (size_t lane = 0; lane < network.lane_of_link.size(); ++lane) {
+    if (network.lane_of_link[lane] < 0) continue;
+    SimulatedLink& link = result.links[lane / 2];
+    (lane % 2 == 0 ? link.forward_bits : link.backward_bits) = network.lanes[static_cast<size_t>(network.lane_of_link[lane])].bits;
+  }
+  result.begun = engine.begun();
+  result.finished = engine.finished();
+  result.events = engine.events();
+  result.state_bytes = static_cast<int64_t>(engine.bytes());
+  result.trace = std::move(engine.trace());
+  return result;
+}
+
+SimulationResult combine(const Plan& plan, const Graph&, std::vector<SimulationResult> blocks) {
+  MILLRACE_CHECK(!blocks.empty(), "no blocks to combine");
+  SimulationResult all = std::move(blocks.front());
+  for (size_t b = 1; b < blocks.size(); ++b) append(all, std::move(blocks[b]));
+  std::sort(all.flows.begin(), all.flows.end(), [](const auto& a, const auto& b) { return a.flow < b.flow; });
+  std::sort(all.trace.begin(), all.trace.end());
+  find_rates(plan, all);
+  find_idle(all);
+  find_link_loads(plan, all);
+  return all;
+}
+
+}  // namespace millrace

@@ -1,0 +1,164 @@
+#include "node/simulate/compile.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/base/error.h"
+#include "node/simulate/compile_context.h"
+
+namespace millrace {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int64_t kPicoseconds = 1'000'000'000'000;
+constexpr int64_t kMostSamples = int64_t{1} << 24;
+constexpr int64_t kMessagesOfPass = 64;
+
+bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
+
+Service service_of(int64_t bits, int64_t bits_per_second) {
+  const Wide time = static_cast<Wide>(bits) * kPicoseconds;
+  return {bits, static_cast<int64_t>(time / bits_per_second), static_cast<int64_t>(time % bits_per_second)};
+}
+
+class NetworkCompiler {
+ public:
+  NetworkCompiler(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first, int64_t end) : plan_(plan) {
+    network_.first_device = first;
+    network_.end_device = end;
+    network_.samples = options.samples;
+    network_.memories.resize(static_cast<size_t>(end - first));
+    context_ = std::make_unique<CompileContext>(plan, graph, options, network_);
+  }
+
+  Network compile() {
+    network_.messages_per_micro_batch = !context_->pace.streams;
+    add_lanes();
+    for (size_t f = 0; f < plan_.flows.size(); ++f) add_flow(static_cast<int64_t>(f));
+    for (int64_t device = network_.first_device; device < network_.end_device; ++device) {
+      const SegmentProgram program = compile_segment(plan_, context_->graph, device);
+      if (context_->pace.turns[static_cast<size_t>(device)]) {
+        compile_turning_device(*context_, program);
+      } else {
+        compile_streaming_device(*context_, program);
+      }
+    }
+    compile_homes(*context_);
+    context_->builder.finish();
+    return std::move(network_);
+  }
+
+ private:
+  void add_lanes() {
+    const std::vector<int64_t> loads = lane_loads(plan_);
+    network_.lane_of_link.assign(2 * plan_.links.size(), -1);
+    for (size_t lane = 0; lane < loads.size(); ++lane) {
+      const Link& link = plan_.links[lane / 2];
+      const Direction direction = lane % 2 == 0 ? Direction::kForward : Direction::kBackward;
+      if (!context_->here(direction == Direction::kForward ? link.from : link.to)) continue;
+      network_.lane_of_link[lane] = static_cast<int32_t>(network_.lanes.size());
+      Lane made;
+      made.bits_per_second = lane_bits_per_second(plan_, static_cast<int64_t>(lane / 2), direction, loads);
+      made.latency = link.latency_picoseconds;
+      network_.lanes.push_back(made);
+    }
+    network_.flow_index.assign(plan_.flows.size(), -1);
+  }
+
+  void add_flow(int64_t index) {
+    const Flow& flow = plan_.flows[static_cast<size_t>(index)];
+    const Link& link = plan_.links[static_cast<size_t>(flow.link)];
+    const bool forward = flow.direction == Direction::kForward;
+    FlowState state;
+    state.plan_flow = index;
+    state.sender_here = context_->here(forward ? link.from : link.to);
+    state.receiver_here = context_->here(forward ? link.to : link.from);
+    if (!state.sender_here && !state.receiver_here) return;
+    state.latency = link.latency_picoseconds;
+    const auto local = static_cast<int32_t>(network_.flows.size());
+    network_.flow_index[static_cast<size_t>(index)] = local;
+    int64_t elements = flow.elements_per_sample;
+    if (carries_parameters(flow)) {
+      elements = flow.elements_per_pass;
+      state.per_sample = chunks_of(elements, plan_);
+    } else {
+      state.per_sample = context_->messages_of(flow);
+      if (!context_->pace.streams) elements *= plan_.micro_batch;
+    }
+    state.larger = static_cast<int32_t>(elements % state.per_sample);
+    const int64_t bits = bits_of(flow.wire);
+    if (state.sender_here) {
+      state.lane = network_.lane_of_link[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
+      const int64_t speed = network_.lanes[static_cast<size_t>(state.lane)].bits_per_second;
+      const int64_t smaller = elements / state.per_sample;
+      state.services[0] = service_of((smaller + (state.larger > 0 ? 1 : 0)) * bits, speed);
+      state.services[1] = service_of(smaller * bits, speed);
+      if (state.larger == 0) state.services[0] = state.services[1];
+    }
+    if (state.receiver_here) {
+      state.stream = context_->builder.stream(state.per_sample);
+      network_.streams[static_cast<size_t>(state.stream)].flow = local;
+    }
+    network_.flows.push_back(std::move(state));
+  }
+
+  const Plan& plan_;
+  Network network_;
+  std::unique_ptr<CompileContext> context_;
+};
+
+// At every moment some engine works, some link sends or some message is on its way, or the run is stuck: so no run lasts longer
+// than all of them one after the other.
+void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  const Wide samples = options.samples;
+  Wide horizon = samples * pace_of(plan, graph).period;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    for (const PhaseEngine& engine : shard.phases)
+      horizon += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
+  }
+  const std::vector<int64_t> loads = lane_loads(plan);
+  for (const Flow& flow : plan.flows) {
+    const Link& link = plan.links[static_cast<size_t>(flow.link)];
+    const Wide passes = 2 * samples + plan.mini_batch;
+    const Wide elements = samples * flow.elements_per_sample + passes * flow.elements_per_pass;
+    const Wide messages = samples * std::max<int64_t>(1, plan.model.input.height) + passes * kMessagesOfPass;
+    horizon += elements * bits_of(flow.wire) * kPicoseconds / lane_bits_per_second(plan, flow.link, flow.direction, loads);
+    horizon += messages * (Wide{2} * link.latency_picoseconds + 2);
+  }
+  if (horizon > (Wide{1} << 62))
+    fail(ErrorCode::kUsage, "{} images could take more virtual time than 2^62 picoseconds (53 days) hold; simulate fewer", options.samples);
+}
+
+}  // namespace
+
+void check_options(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  if (options.samples < 2) fail(ErrorCode::kUsage, "{} images: a slope needs two at least", options.samples);
+  if (options.samples > kMostSamples) fail(ErrorCode::kUsage, "{} images: {} at most", options.samples, kMostSamples);
+  if (options.samples % plan.micro_batch != 0)
+    fail(ErrorCode::kUsage, "{} images are not whole micro-batches of {}; simulate {}", options.samples, plan.micro_batch,
+         (options.samples / plan.micro_batch + 1) * plan.micro_batch);
+  if (options.samples / plan.micro_batch < 2)
+    fail(ErrorCode::kUsage, "{} images are one micro-batch of {}: a slope needs two at least", options.samples, plan.micro_batch);
+  if (options.fifo_rows < 0) fail(ErrorCode::kUsage, "a FIFO of {} rows: it holds one at least", options.fifo_rows);
+  check_horizon(plan, graph, options);
+}
+
+Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first_device, int64_t end_device) {
+  return NetworkCompiler(plan, graph, options, first_device, end_device).compile();
+}
+
+size_t Network::bytes() const {
+  size_t bytes = stations.capacity() * sizeof(Station) + inputs.capacity() * sizeof(Input) + streams.capacity() * sizeof(Supply) +
+                 readers.capacity() * sizeof(Reader) + lanes.capacity() * sizeof(Lane) + flows.capacity() * sizeof(FlowState) +
+                 flow_index.capacity() * sizeof(int32_t) + act_rams.capacity() * sizeof(ActRam);
+  for (const RowTable& table : tables) bytes += table.capacity() * sizeof(int32_t);
+  for (const auto& schedule : schedules) bytes += schedule.capacity() * sizeof(int64_t);
+  for (const FlowState& flow : flows) bytes += flow.credits.bytes() + flow.in_flight.bytes();
+  for (const DeviceSchedule& schedule : device_schedules)
+    bytes += schedule.actions.capacity() * sizeof(Action) + 8 * sizeof(int64_t) * schedule.forward_version.capacity();
+  return bytes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,16 @@
+// Internal to node/simulate: a plan as a Network, for the devices [first, end).
+//
+//   const Network network = compile(plan, graph, options, 0, plan.devices());
+#pragma once
+
+#include "node/simulate/network.h"
+#include "node/simulate/simulate.h"
+
+namespace millrace {
+
+Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first_device, int64_t end_device);
+
+// Fails with kUsage when options or lengths make no run.
+void check_options(const Plan& plan, const Graph& graph, const SimulationOptions& options);
+
+}  // namespace millrace

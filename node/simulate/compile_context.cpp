@@ -1,0 +1,169 @@
+#include "node/simulate/compile_context.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/plan/flows.h"
+#include "node/simulate/device_schedule.h"
+
+namespace millrace {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr int64_t kPicoseconds = 1'000'000'000'000;
+
+int64_t checked_product(int64_t a, int64_t b, const Shard& shard) {
+  int64_t product = 0;
+  if (a < 0 || __builtin_mul_overflow(a, b, &product) || product > kNoLimit)
+    fail(ErrorCode::kMismatch, "shard of \"{}\" on device {}: {} ps for each of {} units of a sample is no time that can be simulated",
+         shard.layer, shard.device, a, b);
+  return product;
+}
+
+}  // namespace
+
+int64_t units_of_plan(const Node& node, StreamingUnit unit, Phase phase) {
+  if (unit == StreamingUnit::kSample) return 1;
+  return phase == Phase::kErrorBack ? node.input_shapes[0].height : node.output.height;
+}
+
+int64_t act_ram_bits_of_plan(const Shard& shard) {
+  for (const NamedAmount& buffer : shard.buffers)
+    if (buffer.name == "act_ram") return static_cast<int64_t>(std::clamp(buffer.amount, 0.0, 1e18));
+  return shard.act_ram_bits;
+}
+
+const PhaseEngine* engine_of(const Shard& shard, Phase phase) {
+  for (const PhaseEngine& engine : shard.phases)
+    if (engine.phase == phase) return &engine;
+  return nullptr;
+}
+
+std::vector<int64_t> lane_loads(const Plan& plan) {
+  std::vector<int64_t> loads(2 * plan.links.size());
+  for (const Flow& flow : plan.flows) {
+    const int64_t elements = flow.elements_per_sample * plan.mini_batch + flow.elements_per_pass * flow.passes_per_mini_batch;
+    loads[2 * static_cast<size_t>(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += elements * bits_of(flow.wire);
+  }
+  return loads;
+}
+
+int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load) {
+  const Link& own = plan.links[static_cast<size_t>(link)];
+  const bool forward = direction == Direction::kForward;
+  const int64_t speed = forward ? own.forward_bits_per_second : own.backward_bits_per_second;
+  if (own.shared_bits_per_second <= 0) return speed;
+  const int64_t ahead = load[2 * static_cast<size_t>(link)];
+  const int64_t back = load[2 * static_cast<size_t>(link) + 1];
+  if (ahead + back == 0) return std::min(speed, own.shared_bits_per_second);
+  const Wide part = static_cast<Wide>(own.shared_bits_per_second) * (forward ? ahead : back) / (static_cast<Wide>(ahead) + back);
+  return std::max<int64_t>(1, std::min<int64_t>(speed, static_cast<int64_t>(part)));
+}
+
+PlanPace pace_of(const Plan& plan, const Graph& graph) {
+  PlanPace pace;
+  if (graph.loss() < 0) fail(ErrorCode::kMismatch, "model \"{}\" has no loss layer, so no error ever comes back; add one", plan.model.name);
+  std::vector<int64_t> taking_turns(static_cast<size_t>(plan.devices()));
+  std::vector<int64_t> side_by_side(taking_turns);
+  std::vector<int64_t> engines(taking_turns);
+  for (const Shard& shard : plan.shards) {
+    const auto device = static_cast<size_t>(shard.device);
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    for (const PhaseEngine& engine : shard.phases) {
+      const int64_t time = checked_product(engine.picoseconds_per_unit, units_of_plan(node, shard.unit, engine.phase), shard);
+      if (engine.multipliers > 0) {
+        ++engines[device];
+        side_by_side[device] = std::max(side_by_side[device], time);
+      } else {
+        taking_turns[device] = checked_product(taking_turns[device] + time, 1, shard);
+      }
+    }
+  }
+  bool timed = false;
+  for (size_t d = 0; d < engines.size(); ++d) {
+    if (engines[d] > 0 && taking_turns[d] > 0)
+      fail(ErrorCode::kMismatch, "device {} has shards with engines of their own and shards that take turns; it must be one or the other",
+           d);
+    pace.streams = pace.streams || engines[d] > 0;
+    timed = timed || engines[d] > 0 || taking_turns[d] > 0;
+    pace.period = std::max({pace.period, taking_turns[d], side_by_side[d]});
+  }
+  if (!timed)
+    fail(ErrorCode::kMismatch, "the plan carries no engine times, so nothing can be said about its speed; plan it with millrace plan");
+  for (size_t d = 0; d < engines.size(); ++d) pace.turns.push_back(taking_turns[d] > 0 || !pace.streams);
+  const std::vector<int64_t> loads = lane_loads(plan);
+  for (size_t lane = 0; lane < loads.size(); ++lane) {
+    const int64_t speed =
+        lane_bits_per_second(plan, static_cast<int64_t>(lane / 2), lane % 2 == 0 ? Direction::kForward : Direction::kBackward, loads);
+    const Wide time = static_cast<Wide>(loads[lane]) * kPicoseconds / speed / plan.mini_batch;
+    if (time > kNoLimit)
+      fail(ErrorCode::kMismatch, "link {} would need more than {} s for a sample; it is too slow to be simulated", lane / 2,
+           kNoLimit / kPicoseconds);
+    pace.period = std::max(pace.period, static_cast<int64_t>(time));
+  }
+  return pace;
+}
+
+int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
+
+CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, const SimulationOptions& the_options, Network& the_network)
+    : plan(the_plan),
+      graph(the_graph),
+      options(the_options),
+      network(the_network),
+      builder(the_network),
+      rows(the_graph, the_options.fc_barrier),
+      pace(pace_of(the_plan, the_graph)),
+      micro_batches(the_options.samples / the_plan.micro_batch),
+      shards_of(static_cast<size_t>(the_plan.devices())) {
+  for (size_t s = 0; s < plan.shards.size(); ++s) shards_of[static_cast<size_t>(plan.shards[s].device)].push_back(static_cast<int64_t>(s));
+}
+
+int32_t CompileContext::schedule_index(int64_t device) {
+  const bool side_by_side = !pace.turns[static_cast<size_t>(device)];
+  const auto [place, added] = schedules_.try_emplace({plan.windows[static_cast<size_t>(device)], side_by_side},
+                                                     static_cast<int32_t>(network.device_schedules.size()));
+  if (added) network.device_schedules.push_back(device_schedule(schedule_spec(plan, device, 0), micro_batches, side_by_side));
+  return place->second;
+}
+
+int64_t CompileContext::node_of_tensor(const std::string& tensor) const {
+  if (tensor == kInputName) return kNetworkInput;
+  const size_t colon = tensor.rfind(":sum");
+  const bool sum = colon != std::string::npos && colon + 4 == tensor.size() && graph.find(tensor) < 0;
+  return graph.index_of(sum ? tensor.substr(0, colon) : tensor);
+}
+
+int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(node_of_tensor(flow.tensor)) : 1; }
+
+int32_t CompileContext::stream_of_flow(int64_t flow) const {
+  const int32_t local = local_flow(flow);
+  MILLRACE_CHECK(local >= 0 && network.flows[static_cast<size_t>(local)].stream >= 0, "flow {} does not end in this block", flow);
+  return network.flows[static_cast<size_t>(local)].stream;
+}
+
+int64_t CompileContext::fifo(int32_t stream) const {
+  if (options.fifo_rows > 0) return options.fifo_rows;
+  const Supply& read = network.streams[static_cast<size_t>(stream)];
+  if (read.flow < 0 || pace.period == 0) return 2;
+  // A credit comes back after twice the latency: until then rows go on arriving at the pipeline's pace.
+  const int64_t latency = network.flows[static_cast<size_t>(read.flow)].latency;
+  const Wide rows_on_the_way = (static_cast<Wide>(2) * latency * read.per_sample + pace.period - 1) / pace.period;
+  return 2 + static_cast<int64_t>(std::min<Wide>(rows_on_the_way, int64_t{1} << 20));
+}
+
+int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, int32_t units, int64_t cycles) {
+  Station leaving;
+  leaving.kind = StationKind::kLeaving;
+  leaving.device = static_cast<int32_t>(device);
+  leaving.units = units;
+  leaving.cycles = cycles;
+  leaving.flow = context.local_flow(plan_flow);
+  const int32_t station = context.builder.station(leaving, -1);
+  context.network.flows[static_cast<size_t>(leaving.flow)].sender = station;
+  return station;
+}
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+// Internal to node/simulate: what compiling each device of a block shares: rows of every tensor, schedules by window, streams of
+// flows, depths of FIFOs.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "core/plan/segment_program.h"
+#include "node/simulate/network_builder.h"
+#include "node/simulate/row_needs.h"
+#include "node/simulate/simulate.h"
+
+namespace millrace {
+
+// What all stages of a plan come to, whatever the block.
+struct PlanPace {
+  int64_t period = 0;       // picoseconds per sample of the slowest stage
+  bool streams = false;     // some device has engines of its own: messages are rows
+  std::vector<bool> turns;  // by device: its shards take turns
+};
+// Fails with kMismatch on a plan that cannot be simulated, saying why.
+PlanPace pace_of(const Plan& plan, const Graph& graph);
+
+// Bits per second of one direction, with its part of a budget for both.
+int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load);
+// By 2 * link, one more for backward: bits per mini-batch.
+std::vector<int64_t> lane_loads(const Plan& plan);
+
+int64_t units_of_plan(const Node& node, StreamingUnit unit, Phase phase);
+// Of the rows of its input alone, where the plan says so.
+int64_t act_ram_bits_of_plan(const Shard& shard);
+const PhaseEngine* engine_of(const Shard& shard, Phase phase);
+
+struct CompileContext {
+  CompileContext(const Plan& plan, const Graph& graph, const SimulationOptions& options, Network& network);
+
+  const Plan& plan;
+  const Graph& graph;
+  const SimulationOptions& options;
+  Network& network;
+  NetworkBuilder builder;
+  RowCounts rows;
+  PlanPace pace;
+  int64_t micro_batches = 0;                                       // of the run
+  std::vector<std::vector<int64_t>> shards_of;                     // by device: of the plan, in order
+  std::map<std::pair<int64_t, int64_t>, int32_t> gradient_counts;  // (device, shard or -1): stream of samples or micro-batches done
+
+  bool here(int64_t device) const { return device >= network.first_device && device < network.end_device; }
+  const DeviceSchedule& schedule_of(int64_t device) { return network.device_schedules[static_cast<size_t>(schedule_index(device))]; }
+  int32_t schedule_index(int64_t device);
+  // Messages of a sample (rows) or of a micro-batch.
+  int32_t messages_of(const Flow& flow) const;
+  int32_t stream_of_flow(int64_t flow) const;
+  int32_t local_flow(int64_t flow) const { return network.flow_index[static_cast<size_t>(flow)]; }
+  int64_t fifo(int32_t stream) const;
+  // The node whose rows a tensor's flow carries.
+  int64_t node_of_tensor(const std::string& tensor) const;
+
+ private:
+  std::map<std::pair<int64_t, bool>, int32_t> schedules_;  // by window, and whether engines work side by side
+};
+
+// A station that hands what it reads to a flow; its inputs are still to be added.
+int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, int32_t units, int64_t cycles);
+
+void compile_streaming_device(CompileContext& context, const SegmentProgram& program);
+void compile_turning_device(CompileContext& context, const SegmentProgram& program);
+// Passes of parameters stored away from their user, gradients back, updates at home; after all devices.
+void compile_homes(CompileContext& context);
+// Messages of a pass of so many elements.
+int32_t chunks_of(int64_t elements, const Plan& plan);
+
+}  // namespace millrace

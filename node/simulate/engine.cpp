@@ -1,0 +1,426 @@
+#include "node/simulate/engine.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace millrace {
+Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options)
+    : network_(network),
+      plan_(plan),
+      tracing_(options.trace),
+      timeline_(network.stations.size() + network.flows.size()),
+      visiting_(network.stations.size(), 0),
+      begun_(static_cast<size_t>(network.samples), 0),
+      finished_(static_cast<size_t>(network.samples), 0) {
+  pending_.reserve(64);
+}
+
+void Engine::begin() {
+  for (FlowState& state : network_.flows)
+    if (state.receiver_here) after_need(state.stream);
+  for (size_t s = 0; s < network_.stations.size(); ++s) visit(static_cast<int32_t>(s));
+  drain();
+}
+
+void Engine::run_until(int64_t bound) {
+  while (timeline_.next_time() < bound) {
+    now_ = timeline_.next_time();
+    attend(timeline_.next_id());
+    drain();
+  }
+}
+
+// Everything that can begin at this moment does, in an order that depends on nothing but the network.
+void Engine::drain() {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const int32_t index = pending_[i];
+    visiting_[static_cast<size_t>(index)] = 0;
+    try_station(index);
+  }
+  pending_.clear();
+}
+
+void Engine::attend(int32_t id) {
+  const auto stations = static_cast<int32_t>(network_.stations.size());
+  if (id >= stations) return arrive(id - stations);
+  timeline_.set(id, kNeverTime);
+  if (station(id).running) end_unit(id);
+  visit(id);
+}
+
+void Engine::arrive(int32_t index) {
+  FlowState& state = flow(index);
+  const InFlight message = state.in_flight.front();
+  state.in_flight.pop();
+  timeline_.set(static_cast<int32_t>(network_.stations.size()) + index,
+                state.in_flight.empty() ? kNeverTime : state.in_flight.front().start);
+  ++events_;
+  put(state.stream, 1, message.end);
+}
+
+void Engine::put(int32_t index, int64_t count, int64_t end) {
+  Supply& s = stream(index);
+  s.started += count;
+  s.latest_end = end;
+  for (int32_t r = 0; r < s.readers; ++r) {
+    const Reader& reader = network_.readers[static_cast<size_t>(s.first_reader + r)];
+    const Station& waiting = station(reader.station);
+    if (waiting.blocked && waiting.blocked_stream == index && s.started >= input(reader.input).need) visit(reader.station);
+  }
+  note_waiting(s);
+}
+
+// Rows that nobody needs yet lie in the FIFO.
+void Engine::note_waiting(Supply& s) {
+  if (s.flow < 0) return;
+  int64_t needed = kNoLimit;
+  for (int32_t r = 0; r < s.readers; ++r)
+    needed = std::min(needed, input(network_.readers[static_cast<size_t>(s.first_reader + r)].input).need);
+  s.peak_waiting = std::max(s.peak_waiting, s.started - needed);
+}
+
+int64_t Engine::allowed(const Supply& s) const {
+  int64_t limit = kNoLimit;
+  for (int32_t r = 0; r < s.readers; ++r) {
+    const Input& read = network_.inputs[static_cast<size_t>(network_.readers[static_cast<size_t>(s.first_reader + r)].input)];
+    limit = std::min(limit, read.need + read.slack);
+  }
+  return limit;
+}
+
+// A reader needs more than before: whoever fills the stream may go on.
+void Engine::after_need(int32_t index) {
+  Supply& s = stream(index);
+  if (s.flow < 0) {
+    if (s.producer >= 0 && station(s.producer).blocked && station(s.producer).for_room) visit(s.producer);
+    return;
+  }
+  FlowState& state = flow(s.flow);
+  const int64_t limit = allowed(s);
+  if (limit <= state.told) return;
+  state.told = limit;
+  const int64_t time = now_ + state.latency;
+  if (state.sender_here) {
+    give_credit(state, time, limit);
+  } else {
+    outbox_.push_back({state.plan_flow, time, limit, true});
+  }
+}
+
+void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
+  while (state.credits.size() >= 2 && state.credits[1].time <= now_) state.credits.pop();
+  state.credits.push({time, limit});
+  const Station& sender = station(state.sender);
+  if (sender.blocked && sender.for_room && timeline_.time_of(state.sender) > time) timeline_.set(state.sender, time);
+}
+
+void Engine::accept(const Crossing& crossing) {
+  const int32_t index = network_.flow_index[static_cast<size_t>(crossing.plan_flow)];
+  MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
+  FlowState& state = flow(index);
+  if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
+  state.in_flight.push({crossing.time, crossing.amount});
+  if (state.in_flight.size() == 1) timeline_.set(static_cast<int32_t>(network_.stations.size()) + index, crossing.time);
+}
+
+void Engine::block(Station& s, Cause cause, int32_t on, bool for_room) {
+  if (s.blocked) s.waited[static_cast<size_t>(s.cause)] += now_ - s.since;
+  s.since = now_;
+  s.blocked = true;
+  s.cause = cause;
+  s.blocked_stream = on;
+  s.for_room = for_room;
+}
+
+void Engine::unblock(Station& s) {
+  if (!s.blocked) return;
+  s.waited[static_cast<size_t>(s.cause)] += now_ - s.since;
+  s.blocked = false;
+  s.for_room = false;
+  s.blocked_stream = -1;
+}
+
+bool Engine::inputs_ready(int32_t index, Station& s, const int32_t* inputs, int32_t count, int64_t& end) {
+  for (int32_t i = 0; i < count; ++i) {
+    const Input& read = input(inputs != nullptr ? inputs[i] : s.first_input + i);
+    if (read.need == 0) continue;
+    const Supply& source = stream(read.stream);
+    if (source.started < read.need) {
+      block(s, read.cause, read.stream, false);
+      return false;
+    }
+    if (source.started > read.need || source.latest_end <= now_) continue;
+    if (read.whole) {
+      block(s, read.cause, read.stream, false);
+      timeline_.set(index, source.latest_end);
+      return false;
+    }
+    end = std::max(end, source.latest_end);
+  }
+  return true;
+}
+
+bool Engine::output_ready(int32_t index, Station& s) {
+  if (s.out >= 0 && stream(s.out).started >= allowed(stream(s.out))) {
+    block(s, Cause::kOutput, -1, true);
+    return false;
+  }
+  return s.flow < 0 || credit_ready(index, s);
+}
+
+bool Engine::credit_ready(int32_t index, Station& s) {
+  FlowState& state = flow(s.flow);
+  while (!state.credits.empty() && state.credits.front().time <= now_) {
+    state.credit = state.credits.front().allowed;
+    state.credits.pop();
+  }
+  if (state.sent < state.credit) return true;
+  block(s, Cause::kOutput, -1, true);
+  if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
+  return false;
+}
+
+bool Engine::room_in_act_ram(int32_t, Station& s) {
+  if (s.act_ram < 0 || s.kind != StationKind::kForward) return true;
+  const ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
+  const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
+  if (used - ram.released <= ram.capacity_rows) return true;
+  block(s, Cause::kOutput, -1, true);
+  return false;
+}
+
+void Engine::try_station(int32_t index) {
+  Station& s = station(index);
+  if (s.turns >= 0) return try_turns(index, s);
+  if (s.free_at > now_) return timeline_.set(index, s.free_at);
+  while (s.cycle < s.cycles && !s.running) {
+    int64_t end = now_;
+    if (!inputs_ready(index, s, nullptr, s.inputs, end) || !room_in_act_ram(index, s) || !output_ready(index, s)) return;
+    start(index, s, end);
+  }
+}
+
+void Engine::begin_window(Station& s) {
+  s.window_start = now_;
+  s.window_busy = s.busy;
+  s.window_waited = s.waited;
+}
+
+void Engine::start(int32_t index, Station& s, int64_t end) {
+  unblock(s);
+  ++events_;
+  if (s.unit == 0) {
+    s.cycle_start = now_;
+    if (s.cycle == s.window_cycle) begin_window(s);
+    if (index == network_.first_of_samples) begun_[static_cast<size_t>(s.cycle)] = now_;
+  }
+  if (s.timed) {
+    const int64_t duration = s.duration + (s.unit < s.longer ? 1 : 0);
+    s.busy += duration;
+    if (end > now_ + duration) {
+      s.waited[static_cast<size_t>(Cause::kInput)] += end - now_ - duration;
+    } else {
+      end = now_ + duration;
+    }
+    s.running = true;
+    s.finished_unit = s.unit;
+    timeline_.set(index, end);
+  }
+  use_act_ram(s);
+  if (s.flow >= 0) send(flow(s.flow), end);
+  if (s.out >= 0) put(s.out, 1, end);
+  advance_inputs(s);
+}
+
+void Engine::advance_inputs(Station& s) {
+  const bool wraps = ++s.unit == s.units;
+  if (wraps) {
+    s.unit = 0;
+    ++s.cycle;
+  }
+  for (int32_t i = 0; i < s.inputs; ++i) {
+    Input& read = input(s.first_input + i);
+    if (read.schedule >= 0) {
+      if (!wraps) continue;
+      advance_cycle(read, s.cycle, s.cycles);
+    } else if (wraps) {
+      advance_cycle(read, s.cycle, s.cycles);
+    } else {
+      const int64_t need = read.base + network_.tables[static_cast<size_t>(read.table)][static_cast<size_t>(s.unit)];
+      if (need == read.need) continue;
+      read.need = need;
+    }
+    after_need(read.stream);
+  }
+}
+
+void Engine::advance_cycle(Input& read, int64_t cycle, int64_t cycles) {
+  if (cycle == cycles) {
+    read.need = kNoLimit;
+  } else if (read.schedule >= 0) {
+    read.need = network_.schedules[static_cast<size_t>(read.schedule)][static_cast<size_t>(cycle / read.divisor)] * read.factor;
+  } else {
+    read.base += read.per_cycle;
+    read.need = read.base + network_.tables[static_cast<size_t>(read.table)][0];
+  }
+}
+
+void Engine::send(FlowState& state, int64_t end) {
+  Lane& lane = network_.lanes[static_cast<size_t>(state.lane)];
+  const Service& service = state.services[state.position < state.larger ? 0 : 1];
+  if (++state.position == state.per_sample) state.position = 0;
+  if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now_) {
+    lane.free_at = now_;
+    lane.free_part = 0;
+  }
+  const int64_t begin = lane.free_at + (lane.free_part > 0 ? 1 : 0);
+  lane.free_at += service.picoseconds;
+  lane.free_part += service.part;
+  if (lane.free_part >= lane.bits_per_second) {
+    lane.free_part -= lane.bits_per_second;
+    ++lane.free_at;
+  }
+  lane.bits += service.bits;
+  ++state.sent;
+  const int64_t sent = std::max(lane.free_at + (lane.free_part > 0 ? 1 : 0), end);
+  // Of one flow the next message comes when the one before has come.
+  const InFlight message{std::max(begin + lane.latency, state.last_arrival), std::max(sent + lane.latency, state.last_arrival)};
+  state.last_arrival = message.end;
+  if (!state.receiver_here) {
+    outbox_.push_back({state.plan_flow, message.start, message.end, false});
+    return;
+  }
+  state.in_flight.push(message);
+  if (state.in_flight.size() == 1) {
+    const auto index = static_cast<int32_t>(network_.stations.size() + static_cast<size_t>(&state - network_.flows.data()));
+    timeline_.set(index, message.start);
+  }
+}
+
+void Engine::use_act_ram(Station& s) {
+  if (s.act_ram < 0 || s.kind != StationKind::kForward) return;
+  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
+  const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
+  if (used <= ram.used) return;
+  DeviceMemory& memory = network_.memories[static_cast<size_t>(ram.device - network_.first_device)];
+  memory.act_ram_bits += (used - ram.used) * ram.row_bits;
+  memory.peak_act_ram_bits = std::max(memory.peak_act_ram_bits, memory.act_ram_bits);
+  ram.used = used;
+  ram.peak_rows = std::max(ram.peak_rows, ram.used - ram.released);
+}
+
+void Engine::release_act_ram(Station& s) {
+  if (s.act_ram < 0) return;
+  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
+  // Where there is no PG, FP itself lets go.
+  const bool gradient = s.kind == StationKind::kParameterGradient;
+  if (!gradient && ram.gradient) return;
+  const int64_t cycle = s.finished_unit == s.units - 1 ? s.cycle - 1 : s.cycle;
+  const int64_t rows = cycle * ram.rows + network_.tables[static_cast<size_t>(ram.released_table)][static_cast<size_t>(s.finished_unit)];
+  const int64_t released = std::min(rows, ram.used);
+  if (released <= ram.released) return;
+  network_.memories[static_cast<size_t>(ram.device - network_.first_device)].act_ram_bits -= (released - ram.released) * ram.row_bits;
+  ram.released = released;
+  if (station(ram.forward_station).blocked && station(ram.forward_station).for_room) visit(ram.forward_station);
+}
+
+void Engine::end_unit(int32_t index) {
+  Station& s = station(index);
+  s.running = false;
+  s.free_at = now_;
+  s.since = now_;
+  if (s.turns >= 0) return end_action(s);
+  release_act_ram(s);
+  // The unit after the last one of a cycle is already counted.
+  if (s.finished_unit == s.units - 1) end_cycle(s, s.cycle - 1);
+}
+
+void Engine::end_cycle(Station& s, int64_t cycle) {
+  s.window_end = now_;
+  if (s.done >= 0) put(s.done, 1, now_);
+  if (s.kind > StationKind::kParameterGradient) return;
+  int64_t& finished = finished_[static_cast<size_t>(cycle)];
+  finished = std::max(finished, now_);
+  if (!tracing_) return;
+  const auto phase = static_cast<uint8_t>(static_cast<int>(s.kind) - static_cast<int>(StationKind::kForward));
+  trace_.push_back({s.device, s.shard, phase, cycle, s.cycle_start, now_});
+}
+
+const Action& Engine::action_of(const Turns& turns) const {
+  return network_.device_schedules[static_cast<size_t>(turns.schedule)].actions[turns.next];
+}
+
+void Engine::try_turns(int32_t index, Station& s) {
+  Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
+  while (s.cycle < s.cycles && !s.running) {
+    const Action& action = action_of(turns);
+    const bool forward = action.kind == ActionKind::kForward;
+    const bool error = action.kind == ActionKind::kErrorBack;
+    const std::vector<int32_t>& inputs = forward ? turns.forward_inputs : turns.error_inputs;
+    int64_t end = now_;
+    if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
+    const int32_t out = forward ? turns.forward_out : turns.error_out;
+    if ((forward || error) && stream(out).started >= allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
+    unblock(s);
+    ++events_;
+    s.cycle_start = now_;
+    if (s.cycle == s.window_cycle) begin_window(s);
+    int64_t duration = 0;
+    if (forward) {
+      duration = turns.forward;
+      if (index == network_.first_of_samples)
+        for (int64_t i = 0; i < plan_.micro_batch; ++i) begun_[static_cast<size_t>(action.index * plan_.micro_batch + i)] = now_;
+      turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
+    } else if (error) {
+      duration = turns.error_back;
+    } else if (action.kind == ActionKind::kParameterGradient) {
+      duration = turns.gradient;
+    }
+    s.busy += duration;
+    s.running = true;
+    ++s.cycle;
+    timeline_.set(index, now_ + duration);
+    if (forward || error)
+      for (const int32_t read : inputs) {
+        advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
+        after_need(input(read).stream);
+      }
+  }
+}
+
+void Engine::end_action(Station& s) {
+  Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
+  const Action& action = action_of(turns);
+  ++turns.next;
+  s.window_end = now_;
+  uint8_t phase = 0;
+  switch (action.kind) {
+    case ActionKind::kForward: put(turns.forward_out, 1, now_); break;
+    case ActionKind::kErrorBack:
+      phase = 1;
+      put(turns.error_out, 1, now_);
+      break;
+    case ActionKind::kParameterGradient:
+      phase = 2;
+      put(turns.gradient_out, 1, now_);
+      --turns.in_flight;
+      break;
+    case ActionKind::kUpdate:
+    case ActionKind::kValidate: return;
+  }
+  for (int64_t i = 0; i < plan_.micro_batch; ++i) {
+    int64_t& finished = finished_[static_cast<size_t>(action.index * plan_.micro_batch + i)];
+    finished = std::max(finished, now_);
+  }
+  if (tracing_) trace_.push_back({s.device, -1, phase, action.index, s.cycle_start, now_});
+}
+
+bool Engine::done() const {
+  return std::all_of(network_.stations.begin(), network_.stations.end(),
+                     [](const Station& s) { return s.cycle == s.cycles && !s.running; });
+}
+
+size_t Engine::bytes() const { return network_.bytes() + timeline_.bytes() + (begun_.capacity() + finished_.capacity()) * sizeof(int64_t); }
+
+}  // namespace millrace

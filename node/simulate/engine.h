@@ -1,0 +1,112 @@
+// Internal to node/simulate: runs a Network in virtual time.
+//
+//   Engine engine(network, options);
+//   engine.begin();
+//   engine.run_until(bound);                 // everything before the bound
+//   engine.finish();                         // fails when somebody still waits, naming who
+//
+// For a block of devices among others: messages and credits that leave the block gather in outbox(); what arrives is given to
+// accept() before run_until passes its time. Nothing crosses a block's edge sooner than the link's latency after it began.
+// Borrows the network. Equal networks and equal arrivals give equal results, in whatever portions run_until is called.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "node/simulate/network.h"
+#include "node/simulate/simulate.h"
+#include "node/simulate/timeline.h"
+
+namespace millrace {
+
+// What crosses the edge of a block: a message's arrival, or a credit.
+struct Crossing {
+  int64_t plan_flow = 0;
+  int64_t time = 0;    // arrival of the first bit; of the credit
+  int64_t amount = 0;  // arrival of the last bit; credit allowed
+  bool credit = false;
+};
+
+class Engine {
+ public:
+  Engine(Network& network, const Plan& plan, const SimulationOptions& options);
+
+  void begin();
+  void run_until(int64_t bound);
+  int64_t next_time() const { return timeline_.next_time(); }
+  void accept(const Crossing& crossing);
+  std::vector<Crossing>& outbox() { return outbox_; }
+
+  // Every station has walked all its cycles.
+  bool done() const;
+  // Those that wait for one another in a circle, each with what it waits for.
+  std::string stuck() const;
+
+  int64_t now() const { return now_; }
+  int64_t events() const { return events_; }
+  const std::vector<int64_t>& begun() const { return begun_; }
+  const std::vector<int64_t>& finished() const { return finished_; }
+  std::vector<TraceSpan>& trace() { return trace_; }
+  size_t bytes() const;
+
+ private:
+  Station& station(int32_t index) { return network_.stations[static_cast<size_t>(index)]; }
+  Supply& stream(int32_t index) { return network_.streams[static_cast<size_t>(index)]; }
+  Input& input(int32_t index) { return network_.inputs[static_cast<size_t>(index)]; }
+  FlowState& flow(int32_t index) { return network_.flows[static_cast<size_t>(index)]; }
+
+  void visit(int32_t index) {
+    if (visiting_[static_cast<size_t>(index)]) return;
+    visiting_[static_cast<size_t>(index)] = 1;
+    pending_.push_back(index);
+  }
+  void drain();
+  void attend(int32_t id);
+  void arrive(int32_t flow);
+  void end_unit(int32_t index);
+  void try_station(int32_t index);
+
+  bool inputs_ready(int32_t index, Station& s, const int32_t* inputs, int32_t count, int64_t& end);
+  bool output_ready(int32_t index, Station& s);
+  bool credit_ready(int32_t index, Station& s);
+  bool room_in_act_ram(int32_t index, Station& s);
+  void block(Station& s, Cause cause, int32_t stream, bool for_room);
+  void unblock(Station& s);
+
+  void start(int32_t index, Station& s, int64_t end);
+  void advance_inputs(Station& s);
+  void advance_cycle(Input& read, int64_t cycle, int64_t cycles);
+  void after_need(int32_t stream);
+  int64_t allowed(const Supply& s) const;
+  void put(int32_t stream, int64_t count, int64_t end);
+  void send(FlowState& flow, int64_t end);
+  void give_credit(FlowState& flow, int64_t time, int64_t allowed);
+  void note_waiting(Supply& s);
+  void use_act_ram(Station& s);
+  void release_act_ram(Station& s);
+  void end_cycle(Station& s, int64_t cycle);
+
+  void try_turns(int32_t index, Station& s);
+  void end_action(Station& s);
+  const Action& action_of(const Turns& turns) const;
+  void begin_window(Station& s);
+  std::string name_of_station(const Station& s) const;
+  std::string waits_for(const Station& s) const;
+  bool full_act_ram(const Station& s) const;
+  int32_t slowest_reader(const Supply& supply) const;
+  int32_t awaited_by(const Station& s) const;
+
+  Network& network_;
+  const Plan& plan_;
+  bool tracing_ = false;
+  Timeline timeline_;
+  int64_t now_ = 0;
+  int64_t events_ = 0;
+  std::vector<int32_t> pending_;
+  std::vector<uint8_t> visiting_;
+  std::vector<int64_t> begun_, finished_;
+  std::vector<Crossing> outbox_;
+  std::vector<TraceSpan> trace_;
+};
+
+}  // namespace millrace

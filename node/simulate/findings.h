@@ -1,0 +1,34 @@
+// Where a simulation differs from what the plan predicts, and why: sentences for people.
+//
+//   for (const std::string& sentence : findings(plan, result, {.images_per_second = 196.6, .in_flight_samples = 3})) ...
+//
+// Reasons have names that scripts can look for: fill, back-pressure, update, parameters, input, buffer, in flight.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "node/simulate/simulate.h"
+
+namespace millrace {
+
+// The plan's own figures, modelled; 0: not known.
+struct Prediction {
+  double images_per_second = 0;
+  int64_t in_flight_samples = 0;
+};
+
+struct Finding {
+  std::string reason;
+  std::string text;
+};
+
+std::vector<Finding> findings(const Plan& plan, const SimulationResult& result, const Prediction& prediction);
+
+// The stage that works for most of its time: what sets the pace. Nothing when no stage ran.
+const SimulatedStage* busiest_stage(const SimulationResult& result);
+std::string name_of(const SimulatedStage& stage, const Plan& plan);
+
+}  // namespace millrace

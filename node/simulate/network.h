@@ -1,0 +1,244 @@
+// Internal to node/simulate: a plan taken apart into what happens in virtual time, for a block of neighbouring devices.
+//
+//   stations   engines (FP, EB, PG of one shard), whole devices that take turns, and joints that take no time: rows that leave,
+//              updates. A station walks cycles (samples, micro-batches, passes, mini-batches) of so many units (rows, chunks)
+//   streams    what a station makes or a link brings, unit by unit, in order
+//   inputs     one station's reading of one stream: how many units must be there before its next unit
+//   flows      Plan::flows, message by message, with credits; their lanes are the two directions of a link
+//   act rams   the rows of a layer's input that are held between FP and PG
+//
+// A unit starts when its inputs have started and ends no earlier than they end: rows flow through as pixels do, as in the
+// fine-grained pipeline that the plan's formulas assume. Streams of whole samples are different: what reads them waits for
+// their end. Times are picoseconds. All counts are absolute: unit 0 is the first of the run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/plan/schedule.h"
+#include "node/simulate/row_needs.h"
+
+namespace millrace {
+
+// What a station waits for.
+enum class Cause : uint8_t { kInput, kOutput, kParameters, kUpdate };
+inline constexpr size_t kCauses = 4;
+
+enum class StationKind : uint8_t {
+  kForward,
+  kErrorBack,
+  kParameterGradient,
+  kTurns,    // a whole device
+  kSource,   // the network's input
+  kPass,     // parameters that leave their home
+  kReturn,   // gradients that leave their user
+  kLeaving,  // rows on their way out; no time
+  kUpdate,   // of a shard, or of a slice at its home; no time
+};
+
+// Walks samples: FP, EB, PG, and rows that leave.
+inline bool makes_whole_samples(StationKind kind) { return kind <= StationKind::kParameterGradient || kind == StationKind::kSource; }
+
+inline constexpr int64_t kNoLimit = int64_t{1} << 60;
+
+struct Input {
+  int32_t stream = -1;
+  int32_t table = -1;     // rows: index into Network::tables
+  int32_t schedule = -1;  // or one need per so many cycles: index into Network::schedules
+  int32_t per_cycle = 0;  // units of the stream that a cycle walks past
+  int32_t divisor = 1;    // cycles per entry of the schedule
+  int32_t factor = 1;     // units of the stream per unit of the schedule
+  bool whole = false;     // waits for the end of what it needs
+  Cause cause = Cause::kInput;
+  int64_t base = 0;          // units of the cycles before
+  int64_t need = 0;          // before the next unit
+  int64_t slack = kNoLimit;  // units that may be there beyond that; no limit: this reader holds nobody back
+};
+
+struct Station {
+  StationKind kind = StationKind::kLeaving;
+  bool timed = false;
+  bool running = false;
+  bool blocked = false;
+  bool for_room = false;  // blocked by what takes its output
+  Cause cause = Cause::kInput;
+  int32_t blocked_stream = -1;
+  int32_t device = 0;
+  int32_t shard = -1;  // of the plan
+  int32_t first_input = 0, inputs = 0;
+  int32_t out = -1;      // stream of its units
+  int32_t done = -1;     // stream of its cycles, as they end
+  int32_t flow = -1;     // its units leave as messages
+  int32_t act_ram = -1;  // FP fills it, PG empties it
+  int32_t turns = -1;    // index into Network::turns
+  int32_t units = 1, unit = 0, finished_unit = 0;
+  int64_t cycles = 0, cycle = 0;
+  int64_t duration = 0;  // of a unit
+  int32_t longer = 0;    // so many first units of a cycle take a picosecond more
+  int64_t multipliers = 0;
+  int64_t free_at = 0, since = 0;
+  int64_t busy = 0;
+  std::array<int64_t, kCauses> waited{};
+  int64_t window_cycle = 0;  // where the steady part begins
+  int64_t window_start = 0, window_busy = 0, window_end = 0;
+  std::array<int64_t, kCauses> window_waited{};
+  int64_t cycle_start = 0;
+};
+
+struct Supply {
+  int64_t started = 0;
+  int64_t latest_end = 0;  // of the unit that started last
+  int32_t producer = -1;   // station; -1: a flow
+  int32_t flow = -1;
+  int32_t first_reader = 0, readers = 0;
+  int32_t per_sample = 1;
+  int64_t peak_waiting = 0;  // units that lay ready before anybody needed them
+};
+
+struct Reader {
+  int32_t station = 0;
+  int32_t input = 0;
+};
+
+// One direction of one link.
+struct Lane {
+  int64_t bits_per_second = 1;
+  int64_t latency = 0;
+  int64_t free_at = 0;    // whole picoseconds
+  int64_t free_part = 0;  // and parts: of bits_per_second to the picosecond
+  int64_t bits = 0;       // sent
+};
+
+struct Service {
+  int64_t bits = 0;
+  int64_t picoseconds = 0;
+  int64_t part = 0;
+};
+
+template <typename T>
+class Queue {  // first in, first out, in one growing ring
+ public:
+  bool empty() const { return count_ == 0; }
+  size_t size() const { return count_; }
+  const T& front() const { return items_[first_]; }
+  const T& operator[](size_t i) const { return items_[(first_ + i) & (items_.size() - 1)]; }
+  void pop() {
+    first_ = (first_ + 1) & (items_.size() - 1);
+    --count_;
+  }
+  void push(const T& item) {
+    if (count_ == items_.size()) grow();
+    items_[(first_ + count_) & (items_.size() - 1)] = item;
+    ++count_;
+  }
+  size_t bytes() const { return items_.capacity() * sizeof(T); }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.empty() ? 4 : 2 * items_.size());
+    for (size_t i = 0; i < count_; ++i) larger[i] = (*this)[i];
+    items_ = std::move(larger);
+    first_ = 0;
+  }
+  std::vector<T> items_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+struct InFlight {
+  int64_t start = 0;  // of its arrival
+  int64_t end = 0;
+};
+struct Credit {
+  int64_t time = 0;
+  int64_t allowed = 0;
+};
+
+struct FlowState {
+  int64_t plan_flow = 0;
+  bool sender_here = false, receiver_here = false;
+  int32_t lane = -1;    // where the sender is here
+  int32_t sender = -1;  // station
+  int32_t stream = -1;  // where the receiver is here
+  int64_t latency = 0;
+  int32_t per_sample = 1;  // messages of a sample or a pass
+  int32_t larger = 0;      // so many first messages of a sample are larger
+  int32_t position = 0;
+  std::array<Service, 2> services{};
+  int64_t sent = 0;          // messages
+  int64_t last_arrival = 0;  // the end of the last message's arrival
+  int64_t credit = 0;        // messages that may be sent by now
+  Queue<Credit> credits;     // on their way
+  Queue<InFlight> in_flight;
+  int64_t told = 0;  // credit given
+};
+
+struct ActRam {
+  int32_t device = 0;
+  int32_t shard = 0;
+  int32_t forward_station = -1;
+  int32_t used_table = -1;      // rows of the input that FP needs, by unit
+  int32_t released_table = -1;  // rows nobody needs, by unit of PG (of FP where there is no PG)
+  int32_t rows = 1;             // of a sample
+  int64_t row_bits = 0;
+  bool gradient = false;  // PG lets go of rows, else FP
+  int64_t used = 0, released = 0;
+  int64_t peak_rows = 0;
+  int64_t capacity_rows = kNoLimit;
+};
+
+// A device whose shards take turns: the schedule's list, action by action.
+struct Turns {
+  std::vector<int32_t> forward_inputs, error_inputs;  // as indices into Network::inputs
+  int64_t forward = 0, error_back = 0, gradient = 0;  // picoseconds of a micro-batch
+  int32_t schedule = 0;                               // index into Network::plans
+  size_t next = 0;
+  int32_t forward_out = -1, error_out = -1, gradient_out = -1;
+  int64_t in_flight = 0, peak_in_flight = 0;
+  int64_t act_bits_of_window = 0;
+  int64_t window = 1;
+};
+
+// What one window makes of the schedule: shared by all devices that have it.
+struct DeviceSchedule {
+  ScheduleSpec spec;
+  std::vector<Action> actions;
+  std::vector<int64_t> forward_version, error_version, gradient_version;  // by micro-batch
+  std::vector<int64_t> forward_pass, error_pass;                          // by micro-batch: passes that must have arrived
+  std::vector<int64_t> pass_version;
+  std::vector<int64_t> pass_mini_batch;                                   // -1: before the first error
+  std::vector<int64_t> forwards_before, errors_before, gradients_before;  // by update: micro-batches done before it
+};
+
+struct DeviceMemory {
+  int64_t act_ram_bits = 0;
+  int64_t peak_act_ram_bits = 0;
+};
+
+struct Network {
+  int64_t first_device = 0, end_device = 0;
+  int64_t samples = 0;
+  bool messages_per_micro_batch = false;  // a message is a micro-batch of a tensor, not a row of a sample
+  std::vector<Station> stations;
+  std::vector<Input> inputs;
+  std::vector<Supply> streams;
+  std::vector<Reader> readers;
+  std::vector<Lane> lanes;
+  std::vector<int32_t> lane_of_link;  // 2 * link, one more for backward; -1: sender elsewhere
+  std::vector<FlowState> flows;       // those with an end here, in the plan's order
+  std::vector<int32_t> flow_index;    // by the plan's flow; -1: none
+  std::vector<ActRam> act_rams;
+  std::vector<Turns> turns;
+  std::vector<DeviceMemory> memories;  // by device from first_device
+  std::vector<RowTable> tables;
+  std::vector<std::vector<int64_t>> schedules;
+  std::vector<DeviceSchedule> device_schedules;
+
+  int32_t first_of_samples = -1;  // the station whose start begins a sample; -1: elsewhere
+  size_t bytes() const;
+};
+
+}  // namespace millrace

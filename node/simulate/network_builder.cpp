@@ -1,0 +1,86 @@
+#include "node/simulate/network_builder.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+int32_t NetworkBuilder::stream(int32_t per_sample) {
+  Supply supply;
+  supply.per_sample = per_sample;
+  network_.streams.push_back(supply);
+  return static_cast<int32_t>(network_.streams.size()) - 1;
+}
+
+int32_t NetworkBuilder::station(const Station& station, int32_t out) {
+  const auto index = static_cast<int32_t>(network_.stations.size());
+  network_.stations.push_back(station);
+  network_.stations.back().out = out;
+  if (out >= 0) network_.streams[static_cast<size_t>(out)].producer = index;
+  if (station.done >= 0) network_.streams[static_cast<size_t>(station.done)].producer = index;
+  return index;
+}
+
+void NetworkBuilder::read(int32_t station, const Input& input) { reads_.emplace_back(station, input); }
+
+int32_t NetworkBuilder::table(const RowTable& table) {
+  const auto [place, added] = tables_.try_emplace(table, static_cast<int32_t>(network_.tables.size()));
+  if (added) network_.tables.push_back(table);
+  return place->second;
+}
+
+int32_t NetworkBuilder::schedule(const std::vector<int64_t>& needs) {
+  const auto [place, added] = schedules_.try_emplace(needs, static_cast<int32_t>(network_.schedules.size()));
+  if (added) network_.schedules.push_back(needs);
+  return place->second;
+}
+
+void NetworkBuilder::set_duration(Station& station, int64_t picoseconds_of_cycle) {
+  station.duration = picoseconds_of_cycle / station.units;
+  station.longer = static_cast<int32_t>(picoseconds_of_cycle % station.units);
+}
+
+void begin_input(const Network& network, Input& input, int64_t cycles) {
+  if (cycles == 0) {
+    input.need = kNoLimit;
+  } else if (input.schedule >= 0) {
+    input.need = network.schedules[static_cast<size_t>(input.schedule)][0] * input.factor;
+  } else {
+    input.need = network.tables[static_cast<size_t>(input.table)][0];
+  }
+}
+
+void NetworkBuilder::finish() {
+  std::stable_sort(reads_.begin(), reads_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [index, read] : reads_) {
+    Station& station = network_.stations[static_cast<size_t>(index)];
+    if (station.inputs == 0) station.first_input = static_cast<int32_t>(network_.inputs.size());
+    ++station.inputs;
+    network_.inputs.push_back(read);
+    begin_input(network_, network_.inputs.back(), station.cycles);
+    if (station.turns < 0) continue;
+    Turns& turns = network_.turns[static_cast<size_t>(station.turns)];
+    // Marked by the one who added them: inputs of E carry a negative base until here.
+    const bool error = network_.inputs.back().base < 0;
+    network_.inputs.back().base = 0;
+    (error ? turns.error_inputs : turns.forward_inputs).push_back(static_cast<int32_t>(network_.inputs.size()) - 1);
+  }
+  join_readers();
+}
+
+void NetworkBuilder::join_readers() {
+  std::vector<std::vector<Reader>> readers(network_.streams.size());
+  for (size_t s = 0; s < network_.stations.size(); ++s) {
+    const Station& station = network_.stations[s];
+    for (int32_t i = 0; i < station.inputs; ++i) {
+      const int32_t input = station.first_input + i;
+      readers[static_cast<size_t>(network_.inputs[static_cast<size_t>(input)].stream)].push_back({static_cast<int32_t>(s), input});
+    }
+  }
+  for (size_t i = 0; i < readers.size(); ++i) {
+    network_.streams[i].first_reader = static_cast<int32_t>(network_.readers.size());
+    network_.streams[i].readers = static_cast<int32_t>(readers[i].size());
+    network_.readers.insert(network_.readers.end(), readers[i].begin(), readers[i].end());
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,184 @@
+// Parameters stored away from the device that uses them: passes from home to user, gradients back, updates at home.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/base/check.h"
+#include "node/simulate/compile_context.h"
+
+namespace millrace {
+namespace {
+
+// A pass travels in pieces, so that rows need not wait behind all of it.
+constexpr int64_t kBitsOfChunk = 65536;
+constexpr int64_t kMostChunks = 64;
+constexpr double kShareOfPeriod = 0.75;
+
+class HomeCompiler {
+ public:
+  explicit HomeCompiler(CompileContext& context) : context_(context) {
+    for (size_t f = 0; f < context.plan.flows.size(); ++f) {
+      const Flow& flow = context.plan.flows[f];
+      if (flow.stream == Stream::kParameter) chains_[key(flow, flow.consumer_shard)].passes[flow.link] = static_cast<int64_t>(f);
+      if (flow.stream == Stream::kGradient) chains_[key(flow, flow.producer_shard)].gradients[flow.link] = static_cast<int64_t>(f);
+    }
+  }
+
+  void compile(const ParameterHome& home) {
+    const int64_t low = std::min(home.home, home.user);
+    const int64_t high = std::max(home.home, home.user);
+    if (high < context_.network.first_device || low >= context_.network.end_device) return;
+    const int64_t shard = shard_of(home);
+    const auto found = chains_.find({home.layer + "." + home.tensor, home.offset, home.offset + home.count, shard});
+    MILLRACE_CHECK(found != chains_.end(), "no flow carries {}.{} from device {} to {}", home.layer, home.tensor, home.home, home.user);
+    const Chain& chain = found->second;
+    const int32_t chunks = chunks_of(home.count, context_.plan);
+    const auto passes = static_cast<int64_t>(context_.schedule_of(home.user).pass_version.size());
+    for (int64_t device = low + 1; device < high; ++device) {
+      if (!context_.here(device)) continue;
+      relay(device, chain.passes, home.home < home.user, chunks, passes);
+      relay(device, chain.gradients, home.user < home.home, chunks, context_.micro_batches);
+    }
+    if (context_.here(home.home)) serve(home, chain, chunks, passes);
+    if (context_.here(home.user)) use(home, chain, shard, chunks);
+  }
+
+ private:
+  struct Chain {
+    std::map<int64_t, int64_t> passes, gradients;  // by link: flow
+  };
+  using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;
+  static Key key(const Flow& flow, int64_t shard) { return {flow.tensor, flow.channels.begin, flow.channels.end, shard}; }
+
+  int64_t shard_of(const ParameterHome& home) const {
+    const Node& node = context_.graph.node(context_.graph.index_of(home.layer));
+    const std::string& head = context_.graph.node(context_.graph.groups()[static_cast<size_t>(node.group)].head).layer.name;
+    for (const int64_t shard : context_.shards_of[static_cast<size_t>(home.user)])
+      if (context_.plan.shards[static_cast<size_t>(shard)].layer == head) return shard;
+    return -1;
+  }
+
+  // The link on which something leaves `device` towards one side.
+  static int64_t link_ahead(int64_t device, bool downstream) { return downstream ? device : device - 1; }
+
+  void relay(int64_t device, const std::map<int64_t, int64_t>& flows, bool downstream, int32_t chunks, int64_t cycles) {
+    const int32_t arriving = context_.stream_of_flow(flows.at(link_ahead(device, !downstream)));
+    const int32_t station = add_leaving(context_, device, flows.at(link_ahead(device, downstream)), chunks, cycles);
+    context_.builder.read(station, chunk_input(arriving, chunks, context_.fifo(arriving)));
+  }
+
+  Input chunk_input(int32_t stream, int32_t chunks, int64_t slack) {
+    Input input;
+    input.stream = stream;
+    input.table = context_.builder.table(identity_rows(chunks));
+    input.per_cycle = chunks;
+    input.slack = slack;
+    return input;
+  }
+
+  // Chunks enter a link evenly, a little faster than the pipeline asks for, so that rows do not wait behind a burst.
+  void pace(Station& station) const {
+    const FlowState& flow = context_.network.flows[static_cast<size_t>(station.flow)];
+    station.timed = true;
+    const int64_t service = flow.services[0].picoseconds + (flow.services[0].part > 0 ? 1 : 0);
+    const Flow& planned = context_.plan.flows[static_cast<size_t>(flow.plan_flow)];
+    const auto passes = static_cast<double>(std::max<int64_t>(1, planned.passes_per_mini_batch));
+    const double even = kShareOfPeriod * static_cast<double>(context_.pace.period) * static_cast<double>(context_.plan.mini_batch) / passes;
+    station.duration = std::max(service, static_cast<int64_t>(even / station.units));
+  }
+
+  void serve(const ParameterHome& home, const Chain& chain, int32_t chunks, int64_t passes) {
+    const DeviceSchedule& schedule = context_.schedule_of(home.user);
+    const bool downstream = home.home < home.user;
+    Station update;
+    update.kind = StationKind::kUpdate;
+    update.device = static_cast<int32_t>(home.home);
+    update.cycles = static_cast<int64_t>(schedule.gradients_before.size());
+    const int32_t updates = context_.builder.stream(1);
+    const int32_t updating = context_.builder.station(update, updates);
+    Input gradients;
+    gradients.stream = context_.stream_of_flow(chain.gradients.at(link_ahead(home.home, downstream)));
+    if (!schedule.gradients_before.empty()) {
+      gradients.schedule = context_.builder.schedule(schedule.gradients_before);
+      gradients.factor = chunks;
+      gradients.whole = true;
+      context_.builder.read(updating, gradients);
+    }
+    const int32_t leaving = add_leaving(context_, home.home, chain.passes.at(link_ahead(home.home, downstream)), chunks, passes);
+    Station& pass = context_.network.stations[static_cast<size_t>(leaving)];
+    pass.kind = StationKind::kPass;
+    pace(pass);
+    Input version;
+    version.stream = updates;
+    version.schedule = context_.builder.schedule(schedule.pass_version);
+    version.whole = true;
+    version.cause = Cause::kUpdate;
+    context_.builder.read(leaving, version);
+  }
+
+  void use(const ParameterHome& home, const Chain& chain, int64_t shard, int32_t chunks) {
+    const bool from_upstream = home.home < home.user;
+    const int32_t arriving = context_.stream_of_flow(chain.passes.at(link_ahead(home.user, !from_upstream)));
+    const DeviceSchedule& schedule = context_.schedule_of(home.user);
+    const bool turns = context_.pace.turns[static_cast<size_t>(home.user)];
+    for (size_t s = 0; s < context_.network.stations.size(); ++s) {
+      const Station& station = context_.network.stations[s];
+      if (station.device != home.user) continue;
+      if (station.kind == StationKind::kTurns) {
+        read_passes(static_cast<int32_t>(s), arriving, schedule.forward_pass, chunks, 1, false);
+        read_passes(static_cast<int32_t>(s), arriving, schedule.error_pass, chunks, 1, true);
+      } else if (station.shard == shard && station.kind == StationKind::kForward) {
+        read_passes(static_cast<int32_t>(s), arriving, schedule.forward_pass, chunks, context_.plan.micro_batch, false);
+      } else if (station.shard == shard && station.kind == StationKind::kErrorBack) {
+        read_passes(static_cast<int32_t>(s), arriving, schedule.error_pass, chunks, context_.plan.micro_batch, false);
+      }
+    }
+    const auto count = context_.gradient_counts.find({home.user, turns ? -1 : shard});
+    if (count == context_.gradient_counts.end()) return;
+    const int32_t leaving =
+        add_leaving(context_, home.user, chain.gradients.at(link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
+    Station& station = context_.network.stations[static_cast<size_t>(leaving)];
+    station.kind = StationKind::kReturn;
+    pace(station);
+    const auto samples = turns ? 1 : static_cast<int32_t>(context_.plan.micro_batch);
+    Input input;
+    input.stream = count->second;
+    input.table = context_.builder.table(RowTable(static_cast<size_t>(chunks), samples));
+    input.per_cycle = samples;
+    input.whole = true;
+    context_.builder.read(leaving, input);
+  }
+
+  void read_passes(int32_t station, int32_t stream, const std::vector<int64_t>& needs, int32_t chunks, int64_t divisor, bool error) {
+    Input input;
+    input.stream = stream;
+    input.schedule = context_.builder.schedule(needs);
+    input.divisor = static_cast<int32_t>(divisor);
+    input.factor = chunks;
+    input.whole = true;
+    input.cause = Cause::kParameters;
+    // A pass is held until the E and the F that it serves are both done: a window apart, and one more comes meanwhile.
+    const int64_t window = context_.plan.windows[static_cast<size_t>(context_.network.stations[static_cast<size_t>(station)].device)];
+    input.slack = (window + 1) * chunks;
+    input.base = error ? -1 : 0;
+    context_.builder.read(station, input);
+  }
+
+  CompileContext& context_;
+  std::map<Key, Chain> chains_;
+};
+
+}  // namespace
+
+int32_t chunks_of(int64_t elements, const Plan& plan) {
+  const int64_t bits = elements * bits_of(plan.arithmetic.wire);
+  return static_cast<int32_t>(std::min(elements, std::clamp<int64_t>(bits / kBitsOfChunk, 1, kMostChunks)));
+}
+
+void compile_homes(CompileContext& context) {
+  HomeCompiler compiler(context);
+  for (const ParameterHome& home : context.plan.homes)
+    if (home.home != home.user) compiler.compile(home);
+}
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+#include "node/simulate/simulate.h"
+
+#include <chrono>
+
+#include "core/base/error.h"
+#include "node/simulate/collect.h"
+#include "node/simulate/compile.h"
+#include "node/simulate/engine.h"
+
+namespace millrace {
+
+SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  check_options(plan, graph, options);
+  Network network = compile(plan, graph, options, 0, plan.devices());
+  Engine engine(network, plan, options);
+  engine.begin();
+  engine.run_until(kNeverTime);
+  if (!engine.done()) fail(ErrorCode::kMismatch, "the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
+  std::vector<SimulationResult> blocks;
+  blocks.push_back(collect(engine, network, plan));
+  SimulationResult result = combine(plan, graph, std::move(blocks));
+  result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace millrace

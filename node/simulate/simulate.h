@@ -1,0 +1,124 @@
+// A plan in virtual time: every row through every engine, every message over every link.
+//
+//   const Graph graph(plan.model);
+//   const SimulationResult result = simulate(plan, graph, {.samples = 64});
+//   fmt::print("{:.1f} images/s (simulated)\n", result.images_per_second);
+//
+// Reads the plan alone: shards with engines of their own (PhaseEngine::multipliers > 0) work row by row, side by side, in order
+// per engine; devices whose shards take turns run the schedule's list, micro-batch by micro-batch. The network's input is fed
+// at the pace of the plan's slowest stage, so that nothing piles up before it. Links send message after message in the order
+// in which they begin; a budget for both directions is divided as the plan loads them. Weights switch at micro-batch
+// boundaries, as the schedule says. The update itself takes no time, as in the plan.
+//
+// The same plan and options give the same result, to the bit, however the devices are divided among ranks
+// (simulate_parallel.h). Time is int64_t picoseconds: runs that could pass 2^62 of them (53 days) are refused.
+// Fails with kUsage on options that make no sense, kMismatch when the plan cannot be simulated or deadlocks, naming who waits
+// for what. Limits: micro-batches are whole; models end in a loss.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+
+namespace millrace {
+
+struct SimulationOptions {
+  int64_t samples = 64;
+  // Flattened maps are waited for; else fully connected layers stream with the map's rows, as FPDeep's formulas have it.
+  bool fc_barrier = false;
+  // Act-RAM holds so many times the plan's bits; 0: it grows, and its peak is reported.
+  double act_ram = 0;
+  // Rows that a FIFO holds beyond the row in use; 0: what links' latency asks for.
+  int64_t fifo_rows = 0;
+  bool paced = true;  // false: the input comes as fast as it is taken
+  bool trace = false;
+};
+
+// Shares of a stage's time in the steady part, which add up to 1 with the time it works.
+struct IdleShares {
+  double input = 0;       // waits for rows, errors
+  double output = 0;      // waits for room
+  double parameters = 0;  // waits for weights stored elsewhere
+  double update = 0;      // waits for the update of a mini-batch
+
+  double all() const { return input + output + parameters + update; }
+};
+
+struct SimulatedStage {  // one engine, or a device that takes turns
+  int64_t device = 0;
+  int64_t shard = -1;  // of the plan; -1: the whole device
+  Phase phase = Phase::kForward;
+  int64_t multipliers = 0;
+  int64_t busy = 0;                 // picoseconds in the steady part
+  int64_t window = 0;               // of so many
+  std::array<int64_t, 4> waited{};  // input, output, parameters, update
+};
+
+struct SimulatedShard {
+  int64_t shard = 0;
+  int64_t peak_bits = 0;  // of its Act-RAM
+  int64_t plan_bits = 0;
+};
+
+struct SimulatedDevice {
+  int64_t index = 0;
+  IdleShares idle;
+  double idle_fraction = 0;
+  int64_t act_ram_peak_bits = 0;
+  int64_t act_ram_plan_bits = 0;
+  int64_t fifo_peak_bits = 0;  // sum of the peaks
+  int64_t buffer_peak_bits() const { return act_ram_peak_bits + fifo_peak_bits; }
+};
+
+struct SimulatedFlow {
+  int64_t flow = 0;  // of the plan
+  int64_t messages = 0;
+  int64_t elements = 0;
+};
+
+struct SimulatedLink {
+  int64_t from = 0, to = 0;
+  int64_t forward_bits = 0, backward_bits = 0;  // of the whole run
+  // Per image of a whole mini-batch: what belongs to filling the pipeline is not in it.
+  double forward_bits_per_image = 0, backward_bits_per_image = 0;
+  double utilisation = 0;  // of the fuller direction, over the run
+};
+
+struct TraceSpan {
+  int32_t device = 0;
+  int32_t shard = -1;
+  uint8_t phase = 0;  // 0 FP, 1 EB, 2 PG
+  int64_t cycle = 0;  // sample or micro-batch
+  int64_t start = 0, end = 0;
+  auto operator<=>(const TraceSpan&) const = default;
+};
+
+struct SimulationResult {
+  int64_t samples = 0;
+  double images_per_second = 0;  // slope over the second half
+  double idle_fraction = 0;
+  std::vector<SimulatedDevice> devices;
+  std::vector<SimulatedLink> links;
+  std::vector<SimulatedFlow> flows;
+  std::vector<SimulatedStage> stages;
+  std::vector<SimulatedShard> shards;
+  std::vector<int64_t> begun, finished;  // by sample, picoseconds
+  int64_t in_flight_samples = 0;         // at most, in the second half
+  int64_t picoseconds = 0;               // until the last sample
+  int64_t fill_picoseconds = 0;          // from the beginning of the first to its end
+  int64_t events = 0;
+  int64_t state_bytes = 0;
+  double wall_seconds = 0;  // measured; all else is simulated
+  std::vector<TraceSpan> trace;
+};
+
+SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options = {});
+
+// Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
+int64_t slowest_stage(const Plan& plan, const Graph& graph);
+
+}  // namespace millrace

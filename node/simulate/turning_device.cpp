@@ -1,0 +1,110 @@
+// A device whose shards take turns, CPU or GPU: the schedule's list of actions, a micro-batch at a time.
+#include "core/base/error.h"
+#include "node/simulate/compile_context.h"
+
+namespace millrace {
+namespace {
+
+int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase) {
+  int64_t sum = 0;
+  for (const int64_t index : context.shards_of[static_cast<size_t>(device)]) {
+    const Shard& shard = context.plan.shards[static_cast<size_t>(index)];
+    const Node& node = context.graph.node(context.graph.index_of(shard.layer));
+    if (const PhaseEngine* engine = engine_of(shard, phase)) sum += engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
+  }
+  int64_t product = 0;
+  if (__builtin_mul_overflow(sum, context.plan.micro_batch, &product) || product > kNoLimit)
+    fail(ErrorCode::kMismatch, "device {} would need {} ps for a sample in {}: too long to be simulated", device, sum, name_of(phase));
+  return product;
+}
+
+class TurningDevice {
+ public:
+  TurningDevice(CompileContext& context, const SegmentProgram& program) : context_(context), program_(program), device_(program.device) {}
+
+  void compile() {
+    add_station();
+    for (const Step& step : program_.steps) {
+      if (step.kind == StepKind::kReceive) {
+        if (step.forward_flow >= 0) read_flow(step.forward_flow, false);
+        if (step.backward_flow >= 0) leave(step.backward_flow, error_out_);
+      }
+      if (step.kind == StepKind::kSend) {
+        if (step.forward_flow >= 0) leave(step.forward_flow, forward_out_);
+        if (step.backward_flow >= 0) read_flow(step.backward_flow, true);
+      }
+    }
+  }
+
+ private:
+  void add_station() {
+    forward_out_ = context_.builder.stream(1);
+    error_out_ = context_.builder.stream(1);
+    const int32_t gradient_out = context_.builder.stream(1);
+    const DeviceSchedule& schedule = context_.schedule_of(device_);
+    Turns turns;
+    turns.schedule = context_.schedule_index(device_);
+    turns.forward = picoseconds_of(context_, device_, Phase::kForward);
+    turns.error_back = picoseconds_of(context_, device_, Phase::kErrorBack);
+    turns.gradient = picoseconds_of(context_, device_, Phase::kParameterGradient);
+    turns.forward_out = forward_out_;
+    turns.error_out = error_out_;
+    turns.gradient_out = gradient_out;
+    turns.window = context_.plan.windows[static_cast<size_t>(device_)];
+    for (const int64_t shard : context_.shards_of[static_cast<size_t>(device_)])
+      turns.act_bits_of_window += context_.plan.shards[static_cast<size_t>(shard)].act_ram_bits;
+    Station station;
+    station.kind = StationKind::kTurns;
+    station.timed = true;
+    station.device = static_cast<int32_t>(device_);
+    station.cycles = static_cast<int64_t>(schedule.actions.size());
+    station.window_cycle = station.cycles / 2;
+    station.turns = static_cast<int32_t>(context_.network.turns.size());
+    context_.network.turns.push_back(std::move(turns));
+    station_ = context_.builder.station(station, -1);
+    for (const int32_t out : {forward_out_, error_out_, gradient_out})
+      context_.network.streams[static_cast<size_t>(out)].producer = station_;
+    if (device_ == 0) context_.network.first_of_samples = station_;
+    context_.gradient_counts[{device_, -1}] = gradient_out;
+  }
+
+  // Messages of a micro-batch.
+  int32_t messages_of(int64_t flow) const {
+    const int32_t messages = context_.messages_of(context_.plan.flows[static_cast<size_t>(flow)]);
+    return context_.pace.streams ? messages * static_cast<int32_t>(context_.plan.micro_batch) : messages;
+  }
+
+  void read_flow(int64_t flow, bool error) {
+    Input input;
+    input.stream = context_.stream_of_flow(flow);
+    input.per_cycle = messages_of(flow);
+    input.table = context_.builder.table({input.per_cycle});
+    input.whole = true;
+    input.slack = input.per_cycle + (context_.options.fifo_rows > 0 ? context_.options.fifo_rows : 0);
+    input.base = error ? -1 : 0;
+    context_.builder.read(station_, input);
+  }
+
+  void leave(int64_t flow, int32_t stream) {
+    const int32_t messages = messages_of(flow);
+    Input input;
+    input.stream = stream;
+    input.table = context_.builder.table(RowTable(static_cast<size_t>(messages), 1));
+    input.per_cycle = 1;
+    input.whole = true;
+    input.slack = 1;
+    context_.builder.read(add_leaving(context_, device_, flow, messages, context_.micro_batches), input);
+  }
+
+  CompileContext& context_;
+  const SegmentProgram& program_;
+  int64_t device_;
+  int32_t station_ = -1;
+  int32_t forward_out_ = -1, error_out_ = -1;
+};
+
+}  // namespace
+
+void compile_turning_device(CompileContext& context, const SegmentProgram& program) { TurningDevice(context, program).compile(); }
+
+}  // namespace millrace
