@@ -1,10 +1,11 @@
 // How many cycles the generated engine takes: exact for a row in the steady state, close for whole samples.
 //
-//   forward_row_cycles(engine, shape);     // output groups x input groups x max(columns, load_words + 1)
-//   const double busy = macs_per_cycle(engine, shape) / peak_macs_per_cycle(engine);
+//   forward_row_cycles(engine, shape);     // of one output row, in the steady state
+//   const double busy = forward_macs_per_cycle(engine, shape) / peak_macs_per_cycle(engine);
 //
-// A row takes as long as its engine computes or as long as its rows come in, whichever is longer: one beat per cycle. Nothing
-// else costs time in the steady state, which the RTL's simulation confirms cycle by cycle.
+// A row takes as long as its engine computes, output groups x input groups x max(columns, load_words + 1), or as long as its
+// rows come in or go out at one beat per cycle, whichever is longest. Nothing else costs time in the steady state, which the
+// RTL's simulation confirms cycle by cycle.
 // engine_timing.h is the ideal behind it, which the planner uses: kernels that divide evenly over the tiles.
 #pragma once
 

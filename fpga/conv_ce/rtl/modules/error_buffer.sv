@@ -1,6 +1,6 @@
 // The error buffer behind EB: takes the blocks of STRIDE x STRIDE pixels that EB makes, gives them out row by row.
 //
-// A sweep fills one half while the other is sent. Within a half, the pixel of phase (a, b) and step q of the row lies in
+// Sweeps fill one of four slots after the other while earlier ones are sent. Within a slot, the pixel of phase (a, b) and step q of the row lies in
 // memory a * STRIDE + b at place q. Of a sample's first block only rows from `first_phase` on exist, of its last one only
 // rows up to `last_phase`; every row begins at column phase `first_phase`.
 module error_buffer #(
@@ -31,40 +31,41 @@ module error_buffer #(
   localparam int PHASES = STRIDE * STRIDE;
   localparam int FIFO_LOG2 = 2;
 
-  // Halves in use: reserved by a sweep under way or not yet sent.
-  logic [1:0] halves_reserved, halves_full;
-  logic write_half, read_half;
-  logic [1:0] half_is_first, half_is_last;
-  logic half_sent;
-  assign room = halves_reserved < 2'd2;
+  // Slots in use: reserved by a sweep under way or not yet sent. With two, a sweep would wait for the pipeline of the one
+  // before the last.
+  logic [2:0] slots_reserved, slots_full;
+  logic [1:0] write_slot, read_slot;
+  logic [3:0] slot_is_first, slot_is_last;
+  logic slot_sent;
+  assign room = !slots_reserved[2];
   always_ff @(posedge clock) begin
     if (clear) begin
-      halves_reserved <= '0;
-      halves_full <= '0;
-      write_half <= 1'b0;
-      read_half <= 1'b0;
+      slots_reserved <= '0;
+      slots_full <= '0;
+      write_slot <= '0;
+      read_slot <= '0;
     end else begin
-      halves_reserved <= halves_reserved + 2'(reserve) - 2'(half_sent);
-      halves_full <= halves_full + 2'(sweep_done) - 2'(half_sent);
-      if (sweep_done) write_half <= !write_half;
-      if (half_sent) read_half <= !read_half;
+      slots_reserved <= slots_reserved + 3'(reserve) - 3'(slot_sent);
+      slots_full <= slots_full + 3'(sweep_done) - 3'(slot_sent);
+      if (sweep_done) write_slot <= write_slot + 2'd1;
+      if (slot_sent) read_slot <= read_slot + 2'd1;
     end
     if (sweep_done) begin
-      half_is_first[write_half] <= first_block;
-      half_is_last[write_half]  <= last_block;
+      slot_is_first[write_slot] <= first_block;
+      slot_is_last[write_slot]  <= last_block;
     end
   end
 
   // --- Where the next pixel to be sent lies.
   logic [15:0] row_phase, column_phase, column, place, next_row_phase, begin_row_phase, end_row_phase;
   logic row_begins, last_column, step, reads;
-  assign begin_row_phase = half_is_first[read_half] ? first_phase : 16'd0;
-  assign end_row_phase = half_is_last[read_half] ? last_phase : 16'(STRIDE - 1);
-  // The first row of a half is only known when the half is.
+  assign begin_row_phase = slot_is_first[read_slot] ? first_phase : 16'd0;
+  assign end_row_phase = slot_is_last[read_slot] ? last_phase : 16'(STRIDE - 1);
+  // The first row of a slot is only known when the slot is full.
   assign next_row_phase = row_begins ? begin_row_phase : row_phase;
   assign last_column = column == width - 16'd1;
-  assign reads = step && (halves_full != 2'd0);
-  assign half_sent = reads && last_column && next_row_phase == end_row_phase;
+  assign reads = step && (slots_full != 3'd0);
+  assign slot_sent = reads && last_column && next_row_phase == end_row_phase;
   always_ff @(posedge clock) begin
     if (clear) begin
       row_begins <= 1'b1;
@@ -73,7 +74,7 @@ module error_buffer #(
       column <= '0;
       place <= '0;
     end else if (reads) begin
-      row_begins <= half_sent;
+      row_begins <= slot_sent;
       row_phase <= last_column ? next_row_phase + 16'd1 : next_row_phase;
       column <= last_column ? '0 : column + 16'd1;
       if (last_column) begin
@@ -91,11 +92,11 @@ module error_buffer #(
   // --- The memories, and the choice among their outputs a cycle later.
   logic [PHASES*WORD_BITS-1:0] phase_words;
   for (genvar phase = 0; phase < PHASES; phase++) begin : g_phase
-    logic [WORD_BITS-1:0] words[0:(2<<COLUMN_ADDRESS_BITS)-1];
+    logic [WORD_BITS-1:0] words[0:(4<<COLUMN_ADDRESS_BITS)-1];
     logic [WORD_BITS-1:0] word;
     always_ff @(posedge clock) begin
-      if (write_enable) words[{write_half, write_place}] <= write_words[phase*WORD_BITS+:WORD_BITS];
-      word <= words[{read_half, COLUMN_ADDRESS_BITS'(place)}];
+      if (write_enable) words[{write_slot, write_place}] <= write_words[phase*WORD_BITS+:WORD_BITS];
+      word <= words[{read_slot, COLUMN_ADDRESS_BITS'(place)}];
     end
     assign phase_words[phase*WORD_BITS+:WORD_BITS] = word;
   end

@@ -1,7 +1,8 @@
 // Compares the RTL of one parameter set with the functional model, bit by bit, over random geometries and pauses.
 //
 //   cosimulation_k3s1 --geometries 25 --seed 7
-//   cosimulation_k3s1 --cycles          a table: cycles of the RTL against the cycle model
+//   cosimulation_k3s1 --cycles 20       cycles of the RTL against the cycle model, at full speed
+//   cosimulation_k3s1 --table           MACs per cycle over shapes of layers
 //
 // Prints one line of totals; ends with 1 and the first difference otherwise. The parameter set is compiled in.
 #include <fmt/format.h>
@@ -143,15 +144,146 @@ int compare_many(int64_t geometries, uint64_t seed) {
   return 0;
 }
 
+// Whether computing a row and bringing it in take about equally long. What a sample's edges save then shifts from row to
+// row, and only whole samples have a steady time.
+bool evenly_matched(const ConvolutionShape& shape) {
+  const auto computing =
+      static_cast<double>(kEngine.groups_of_outputs(shape.outputs) * std::max(shape.out_width(), kEngine.load_words() + 1));
+  const auto bringing = static_cast<double>(shape.width * kEngine.stride);
+  return std::fabs(computing - bringing) < 0.15 * bringing;
+}
+
+// A geometry of some size, at full speed.
+EngineJob drawn_steady_job(std::mt19937_64& random) {
+  EngineJob job;
+  do {
+    job.shape = drawn_shape(random);
+    job.shape.height = drawn(random, 8 * kEngine.stride + kEngine.kernel, 8 * kEngine.stride + kEngine.kernel + 16);
+    job.shape.width = drawn(random, 3 * kEngine.stride + kEngine.kernel, 3 * kEngine.stride + kEngine.kernel + 20);
+  } while (!fits(job.shape, 1) || evenly_matched(job.shape));
+  job.samples = 3;
+  for (int64_t sample = 0; sample < job.samples; ++sample) {
+    job.inputs.push_back(random_elements(random, job.shape.input_elements(), 9));
+    job.output_errors.push_back(random_elements(random, job.shape.output_elements(), 9));
+  }
+  job.weight = random_elements(random, job.shape.weight_elements(), 9);
+  job.sum_shift = 6;
+  job.most_cycles = 4'000'000;
+  return job;
+}
+
+struct CycleTotals {
+  int64_t rows = 0;
+  int64_t rows_exact = 0;
+  double worst = 0;  // of whole runs, relative
+};
+
+// `ends`: when each row's last result came, over all samples; late in the middle sample lies the steady state.
+bool cycles_agree(const char* phase, const EngineJob& job, const BenchResult& result, const std::vector<int64_t>& ends, int64_t row_cycles,
+                  int64_t all_cycles, CycleTotals& totals) {
+  const double deviation = std::fabs(static_cast<double>(result.cycles - all_cycles)) / static_cast<double>(result.cycles);
+  totals.worst = std::max(totals.worst, deviation);
+  const size_t per_sample = ends.size() / 3;
+  const size_t row = per_sample + per_sample * 3 / 4;
+  const int64_t steady = ends[row] - ends[row - 1];
+  ++totals.rows;
+  totals.rows_exact += steady == row_cycles;
+  if (steady == row_cycles && deviation <= 0.02) return true;
+  fmt::print("{}: a row takes {} cycles, modelled {}; all {}, modelled {} ({:.1f}%)\n  {}\n", phase, steady, row_cycles, result.cycles,
+             all_cycles, 100 * deviation, text_of(job));
+  return false;
+}
+
+int compare_cycles(int64_t geometries, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  CycleTotals totals;
+  bool good = true;
+  for (int64_t geometry = 0; geometry < geometries; ++geometry) {
+    const EngineJob job = drawn_steady_job(random);
+    const ConvolutionShape& s = job.shape;
+    const auto every = [](const std::vector<int64_t>& cycles, int64_t beats) {
+      std::vector<int64_t> ends;
+      for (size_t i = static_cast<size_t>(beats) - 1; i < cycles.size(); i += static_cast<size_t>(beats)) ends.push_back(cycles[i]);
+      return ends;
+    };
+    const BenchResult forward = benches.forward.run(job, random);
+    good &= cycles_agree("FP", job, forward, every(forward.beat_cycles, kEngine.groups_of_outputs(s.outputs) * s.out_width()),
+                         forward_row_cycles(kEngine, s), forward_cycles(kEngine, s, job.samples), totals);
+    const BenchResult gradient = benches.gradient.run(job, random);
+    good &= cycles_agree("PG", job, gradient, gradient.beat_cycles, gradient_row_cycles(kEngine, s),
+                         gradient_cycles(kEngine, s, job.samples), totals);
+    const BenchResult error_back = benches.error_back.run(job, random);
+    // Rows of steps, by the last of their input rows.
+    std::vector<int64_t> ends;
+    const ErrorBackSteps steps = error_back_steps(s);
+    const int64_t beats = kEngine.groups_of_inputs(s.inputs) * s.width;
+    for (int64_t sample = 0; sample < job.samples; ++sample)
+      for (int64_t row = steps.first_block_rows; row <= s.height;
+           row = row == s.height ? row + 1 : std::min(row + kEngine.stride, s.height))
+        ends.push_back(error_back.beat_cycles[static_cast<size_t>((sample * s.height + row) * beats - 1)]);
+    good &=
+        cycles_agree("EB", job, error_back, ends, error_back_row_cycles(kEngine, s), error_back_cycles(kEngine, s, job.samples), totals);
+  }
+  fmt::print("kernel {} stride {} lanes {}x{}: {} of {} rows exact, whole runs within {:.2f}%\n", kEngine.kernel, kEngine.stride,
+             kEngine.input_lanes, kEngine.output_lanes, totals.rows_exact, totals.rows, 100 * totals.worst);
+  return good ? 0 : 1;
+}
+
+// Multiply-accumulates per cycle of FP in the steady state, measured on the RTL, over shapes of layers.
+int print_table(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  fmt::print("kernel {} stride {}, {} tiles: at most {} MACs per cycle (measured on the RTL, FP in the steady state)\n", kEngine.kernel,
+             kEngine.stride, kEngine.tiles(), peak_macs_per_cycle(kEngine));
+  fmt::print("{:>24} {:>12} {:>12} {:>8}\n", "layer", "row, cycles", "MACs/cycle", "of peak");
+  double least = 1;
+  for (const int64_t width : {7, 13, 14, 16, 27, 28, 32, 56})
+    for (const int64_t channels : {2 * kEngine.input_lanes, 4 * kEngine.input_lanes, 4 * kEngine.input_lanes + 1}) {
+      EngineJob job;
+      job.shape = {.inputs = channels,
+                   .outputs = 4 * kEngine.output_lanes,
+                   .height = 12 * kEngine.stride,
+                   .width = width * kEngine.stride,
+                   .kernel_h = kEngine.kernel,
+                   .kernel_w = kEngine.kernel,
+                   .stride_h = kEngine.stride,
+                   .stride_w = kEngine.stride,
+                   .pad_h = kEngine.kernel / 2,
+                   .pad_w = kEngine.kernel / 2};
+      if (!fits(job.shape, 1)) continue;
+      job.samples = 3;
+      for (int64_t sample = 0; sample < job.samples; ++sample) job.inputs.push_back(random_elements(random, job.shape.input_elements(), 9));
+      job.weight = random_elements(random, job.shape.weight_elements(), 9);
+      job.most_cycles = 4'000'000;
+      const BenchResult result = benches.forward.run(job, random);
+      const auto beats = static_cast<size_t>(kEngine.groups_of_outputs(job.shape.outputs) * job.shape.out_width());
+      const size_t row = static_cast<size_t>(job.shape.out_height()) * 7 / 4;
+      const int64_t cycles = result.beat_cycles[(row + 1) * beats - 1] - result.beat_cycles[row * beats - 1];
+      const double macs =
+          static_cast<double>(channels * job.shape.outputs * kEngine.taps() * job.shape.out_width()) / static_cast<double>(cycles);
+      const double share = macs / peak_macs_per_cycle(kEngine);
+      if (channels % kEngine.input_lanes == 0) least = std::min(least, share);
+      fmt::print("{:>24} {:>12} {:>12.1f} {:>7.1f}%\n",
+                 fmt::format("{} -> {}, {} wide", channels, job.shape.outputs, job.shape.out_width()), cycles, macs, 100 * share);
+    }
+  fmt::print("least share where channels divide: {:.1f}%\n", 100 * least);
+  return least >= 0.95 ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace millrace
 
 int main(int argc, char** argv) {
   int64_t geometries = 6;
+  int64_t cycle_geometries = 0;
   uint64_t seed = 1;
+  if (argc == 2 && std::strcmp(argv[1], "--table") == 0) return millrace::print_table(seed);
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--cycles") == 0) cycle_geometries = std::stoll(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
   }
+  if (cycle_geometries > 0) return millrace::compare_cycles(cycle_geometries, seed);
   return millrace::compare_many(geometries, seed);
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every set of engine parameters (about forty-five) against the functional model, 25 geometries each unless told otherwise.
+# Every set of engine parameters (about forty-five) against the functional model, 25 geometries each unless
+# told otherwise, and the cycles of engines against the cycle model.
 #
 #   tests/fpga/conv_ce/rtl/run_long.sh build/rtl-long 25
 #
@@ -14,5 +15,6 @@ mapfile -t programs < <(ninja -C "$build" -t targets all | sed -n 's/^\(cosimula
 ninja -C "$build" -j "${JOBS:-2}" "${programs[@]}"
 for program in "${programs[@]}"; do
   "$build/bin/$program" --geometries "$geometries" --seed 2026
+  [[ "$program" != cosimulation_k* ]] || "$build/bin/$program" --cycles 2 --seed 2026
 done
-echo "${#programs[@]} sets of parameters, $geometries geometries each: all bit by bit as the functional model"
+echo "${#programs[@]} sets of parameters, $geometries geometries each: all bit by bit as the functional model, in as many cycles as modelled"
