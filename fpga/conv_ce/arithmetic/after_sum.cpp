@@ -1,0 +1,119 @@
+#include "fpga/conv_ce/arithmetic/after_sum.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace millrace {
+
+namespace {
+
+// The part of a window that lies on the input.
+struct Part {
+  int64_t row_begin, row_end, column_begin, column_end;
+  int64_t top, left;
+  int64_t count() const { return (row_end - row_begin) * (column_end - column_begin); }
+};
+
+template <typename Visit>
+void for_each_window(const PoolingWindow& w, int64_t channels, Visit visit) {
+  size_t output = 0;
+  for (int64_t channel = 0; channel < channels; ++channel)
+    for (int64_t row = 0; row < w.out_height; ++row)
+      for (int64_t column = 0; column < w.out_width; ++column, ++output) {
+        const int64_t top = row * w.stride_h - w.pad_h;
+        const int64_t left = column * w.stride_w - w.pad_w;
+        const Part part{std::max<int64_t>(top, 0),
+                        std::min(top + w.kernel_h, w.height),
+                        std::max<int64_t>(left, 0),
+                        std::min(left + w.kernel_w, w.width),
+                        top,
+                        left};
+        MILLRACE_CHECK(part.count() > 0, "an empty window at row {}, column {}", row, column);
+        visit(channel * w.height * w.width, output, part);
+      }
+}
+
+int32_t divisor_reciprocal(const PoolingWindow& w, const Part& part) {
+  return reciprocal_of(w.count_padding ? w.kernel_h * w.kernel_w : part.count());
+}
+
+}  // namespace
+
+std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t channels, const ScaleAndOffset& how,
+                                       ArithmeticCounters& counters) {
+  const auto count = static_cast<size_t>(channels);
+  MILLRACE_CHECK(count > 0 && sums.size() % count == 0 && how.scale.size() == count && how.offset.size() == count,
+                 "{} sums, {} channels, {} scales, {} offsets", sums.size(), channels, how.scale.size(), how.offset.size());
+  const size_t plane = sums.size() / count;
+  std::vector<int16_t> outputs(sums.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t channel = i / plane;
+    const int64_t value = int64_t{sums[i]} * how.scale[channel] + (int64_t{how.offset[channel]} << how.offset_shift);
+    const int16_t rounded = rounded_to_element(value, how.shift, counters);
+    outputs[i] = how.relu ? std::max<int16_t>(rounded, 0) : rounded;
+  }
+  return outputs;
+}
+
+std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error) {
+  MILLRACE_CHECK(output.size() == error.size(), "{} outputs, {} errors", output.size(), error.size());
+  std::vector<int16_t> before(error.size());
+  for (size_t i = 0; i < error.size(); ++i) before[i] = output[i] > 0 ? error[i] : int16_t{0};
+  return before;
+}
+
+int32_t reciprocal_of(int64_t count) {
+  MILLRACE_CHECK(count > 0, "the average of {} elements", count);
+  return static_cast<int32_t>(((int64_t{2} << kReciprocalBits) / count + 1) / 2);
+}
+
+PooledPlane pooled_forward(const PoolingWindow& window, int64_t channels, std::span<const int16_t> input, ArithmeticCounters& counters) {
+  MILLRACE_CHECK(static_cast<int64_t>(input.size()) == channels * window.height * window.width, "{} elements to pool", input.size());
+  const auto outputs = static_cast<size_t>(channels * window.out_height * window.out_width);
+  PooledPlane pooled{std::vector<int16_t>(outputs), std::vector<int16_t>(window.average ? 0 : outputs)};
+  for_each_window(window, channels, [&](int64_t plane, size_t output, const Part& part) {
+    int64_t sum = 0;
+    int64_t best = -32769;
+    int64_t winner = 0;
+    for (int64_t row = part.row_begin; row < part.row_end; ++row)
+      for (int64_t column = part.column_begin; column < part.column_end; ++column) {
+        const int64_t value = input[static_cast<size_t>(plane + row * window.width + column)];
+        sum += value;
+        if (value <= best) continue;
+        best = value;
+        winner = (row - part.top) * window.kernel_w + column - part.left;
+      }
+    if (window.average) {
+      pooled.values[output] = rounded_to_element(sum * divisor_reciprocal(window, part), kReciprocalBits, counters);
+    } else {
+      pooled.values[output] = static_cast<int16_t>(best);
+      pooled.winners[output] = static_cast<int16_t>(winner);
+    }
+  });
+  return pooled;
+}
+
+std::vector<int16_t> pooled_back(const PoolingWindow& window, int64_t channels, std::span<const int16_t> error, const PooledPlane& pooled,
+                                 ArithmeticCounters& counters) {
+  const auto outputs = static_cast<size_t>(channels * window.out_height * window.out_width);
+  MILLRACE_CHECK(error.size() == outputs && (window.average || pooled.winners.size() == outputs), "{} errors, {} winners for {} windows",
+                 error.size(), pooled.winners.size(), outputs);
+  std::vector<int64_t> sums(static_cast<size_t>(channels * window.height * window.width));
+  for_each_window(window, channels, [&](int64_t plane, size_t output, const Part& part) {
+    if (!window.average) {
+      const int64_t row = part.top + pooled.winners[output] / window.kernel_w;
+      const int64_t column = part.left + pooled.winners[output] % window.kernel_w;
+      sums[static_cast<size_t>(plane + row * window.width + column)] += error[output];
+      return;
+    }
+    for (int64_t row = part.row_begin; row < part.row_end; ++row)
+      for (int64_t column = part.column_begin; column < part.column_end; ++column)
+        sums[static_cast<size_t>(plane + row * window.width + column)] += int64_t{error[output]} * divisor_reciprocal(window, part);
+  });
+  std::vector<int16_t> errors(sums.size());
+  for (size_t i = 0; i < sums.size(); ++i) errors[i] = rounded_to_element(sums[i], window.average ? kReciprocalBits : 0, counters);
+  return errors;
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// The special-function unit in fixed point: scale and offset per channel, ReLU, pooling, and their way back.
+//
+//   const std::vector<int16_t> y = scaled_and_offset(sums, channels, {.scale = s, .offset = b, .offset_shift = 2, .shift = 10, .relu =
+//   true},
+//                                                    counters);
+//   const PooledPlane pooled = pooled_forward(window, channels, y, counters);
+//   const std::vector<int16_t> error = pooled_back(window, channels, pooled_error, pooled, counters);
+//
+// y = round((x * scale + offset * 2^offset_shift) * 2^-shift), then max(y, 0) with a ReLU. A bias is a scale of a power of
+// two; batch norm folds scale and shift of the statistics before into the two numbers. The sum of both terms has 40 bits.
+// A maximum is exact; the first in row-major order wins, and its place in the window is kept for the way back. An average is
+// round(sum * reciprocal * 2^-17) with reciprocal = round(2^17 / count): off by at most one step per 2^17/count of rounding.
+// Windows may overlap; on the way back the errors that meet in one element are summed in 32 bits and rounded once. Through
+// a ReLU errors pass where the OUTPUT was above zero.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fpga/conv_ce/arithmetic/fixed_point.h"
+
+namespace millrace {
+
+inline constexpr int kReciprocalBits = 17;
+
+struct ScaleAndOffset {
+  std::span<const int16_t> scale;   // per channel
+  std::span<const int16_t> offset;  // per channel
+  int offset_shift = 0;             // 0 to 15
+  int shift = 0;                    // 0 to 31
+  bool relu = false;
+};
+
+std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t channels, const ScaleAndOffset& how,
+                                       ArithmeticCounters& counters);
+// The error before the ReLU, from the output behind it.
+std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error);
+
+struct PoolingWindow {
+  int64_t height = 1, width = 1;          // of the input
+  int64_t out_height = 1, out_width = 1;  // as shape inference says: the last window may be partial
+  int64_t kernel_h = 2, kernel_w = 2;
+  int64_t stride_h = 2, stride_w = 2;
+  int64_t pad_h = 0, pad_w = 0;
+  bool average = false;
+  bool count_padding = false;  // average only: always divide by the whole window
+};
+
+struct PooledPlane {
+  std::vector<int16_t> values;
+  std::vector<int16_t> winners;  // max only: kernel row * kernel_w + kernel column
+};
+
+int32_t reciprocal_of(int64_t count);
+
+PooledPlane pooled_forward(const PoolingWindow& window, int64_t channels, std::span<const int16_t> input, ArithmeticCounters& counters);
+std::vector<int16_t> pooled_back(const PoolingWindow& window, int64_t channels, std::span<const int16_t> error, const PooledPlane& pooled,
+                                 ArithmeticCounters& counters);
+
+}  // namespace millrace

@@ -1,0 +1,177 @@
+#include "fpga/conv_ce/rtl/cycle_model.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace millrace {
+
+namespace {
+
+// From an issued step to its result in the output FIFO.
+constexpr int64_t kPipelineCycles = 7;
+// From a captured sum to the gradient buffer.
+constexpr int64_t kCaptureCycles = 6;
+
+// Sweeps whose results wait to be sent, in EB.
+constexpr int64_t kErrorSlots = 4;
+
+struct Walk {
+  int64_t steps;        // of the window, downwards
+  int64_t parts;        // groups of results that a step makes, one after the other
+  int64_t part_sweeps;  // sweeps of a part; results come with the last one
+  int64_t sweep_cycles;
+  int64_t row_beats;  // of one row of the map the window moves on
+  int64_t map_rows;
+  int64_t stride;
+  int64_t first_top;
+  int64_t window_rows;
+  int64_t bank_rows;  // rows the line buffer holds
+  // EB alone: what a part sends, per row of results; rows of the first, of every, and of the last step.
+  int64_t sent_beats = 0;
+  int64_t first_rows = 0, rows = 0, last_rows = 0;
+};
+
+// The rows below `step`'s window, over all samples, of which the line buffer need not keep any.
+int64_t rows_released(const Walk& walk, int64_t step) {
+  const int64_t top = walk.first_top + step % walk.steps * walk.stride;
+  return step / walk.steps * walk.map_rows + std::clamp(top, int64_t{0}, walk.map_rows);
+}
+
+int64_t rows_needed(const Walk& walk, int64_t step) {
+  const int64_t bottom = walk.first_top + step % walk.steps * walk.stride + walk.window_rows;
+  return step / walk.steps * walk.map_rows + std::clamp(bottom, int64_t{0}, walk.map_rows);
+}
+
+int64_t rows_of_step(const Walk& walk, int64_t step) {
+  const int64_t local = step % walk.steps;
+  if (local == 0) return walk.first_rows;
+  return local == walk.steps - 1 ? walk.last_rows : walk.rows;
+}
+
+// Step after step: a step begins when the step before is over and its rows are in; a row comes in when the one before is in
+// and a bank is free; a part's last sweep begins when there is a slot for its results. Rows and parts are counted, not cycles.
+int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
+  const int64_t all_steps = samples * walk.steps;
+  std::vector<int64_t> begins(static_cast<size_t>(all_steps) + 1, 0);  // when a step may begin, but for its rows
+  std::vector<int64_t> sent;                                           // when a part's slot is free again
+  int64_t releasing = 0;                                               // the step that must have begun for the next row to have a bank
+  int64_t row = 0;
+  int64_t arrived = 0;
+  int64_t clock = 0;
+  for (int64_t step = 0; step < all_steps; ++step) {
+    for (; row < rows_needed(walk, step); ++row) {
+      while (rows_released(walk, releasing) + walk.bank_rows <= row) ++releasing;
+      arrived = std::max(arrived, begins[static_cast<size_t>(releasing)]) + walk.row_beats;
+    }
+    clock = std::max(clock, arrived);
+    for (int64_t part = 0; part < walk.parts; ++part) {
+      clock += (walk.part_sweeps - 1) * walk.sweep_cycles;
+      if (walk.sent_beats > 0 && static_cast<int64_t>(sent.size()) >= kErrorSlots) clock = std::max(clock, sent[sent.size() - kErrorSlots]);
+      clock += walk.sweep_cycles;
+      if (walk.sent_beats > 0) {
+        const int64_t ready = std::max(clock + kPipelineCycles, sent.empty() ? 0 : sent.back());
+        sent.push_back(ready + walk.sent_beats * rows_of_step(walk, step));
+      }
+    }
+    begins[static_cast<size_t>(step) + 1] = clock;
+  }
+  return (sent.empty() ? clock : sent.back()) + after;
+}
+
+int64_t rows_of_banks(int bits) { return int64_t{1} << bits; }
+
+int64_t forward_sweep(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return std::max(shape.out_width(), engine.load_words() + 1);
+}
+
+int64_t error_back_sweep(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return std::max(error_back_steps(shape).columns, engine.load_words() + 1);
+}
+
+// Errors come in at a beat per cycle too.
+int64_t gradient_compute(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  const int64_t output_groups = engine.groups_of_outputs(shape.outputs);
+  const int64_t sweep = std::max({shape.out_width(), engine.load_words(), int64_t{2}});
+  return std::max(output_groups * engine.groups_of_inputs(shape.inputs) * sweep, output_groups * shape.out_width());
+}
+
+int64_t sweeps_of_row(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return engine.groups_of_outputs(shape.outputs) * engine.groups_of_inputs(shape.inputs);
+}
+
+int64_t activation_beats(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return engine.groups_of_inputs(shape.inputs) * shape.width * engine.stride;
+}
+
+}  // namespace
+
+int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return std::max(sweeps_of_row(engine, shape) * forward_sweep(engine, shape), activation_beats(engine, shape));
+}
+
+int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  // Of every step, stride rows leave.
+  return std::max({sweeps_of_row(engine, shape) * error_back_sweep(engine, shape), activation_beats(engine, shape),
+                   engine.groups_of_outputs(shape.outputs) * shape.out_width()});
+}
+
+int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return std::max(gradient_compute(engine, shape), activation_beats(engine, shape));
+}
+
+int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  const EngineMemories memories = engine_memories(engine, shape);
+  const Walk walk{.steps = shape.out_height(),
+                  .parts = 1,
+                  .part_sweeps = sweeps_of_row(engine, shape),
+                  .sweep_cycles = forward_sweep(engine, shape),
+                  .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
+                  .map_rows = shape.height,
+                  .stride = engine.stride,
+                  .first_top = -shape.pad_h,
+                  .window_rows = engine.kernel,
+                  .bank_rows = rows_of_banks(memories.row_banks)};
+  return cycles_of(walk, samples, kPipelineCycles);
+}
+
+int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  const EngineMemories memories = engine_memories(engine, shape);
+  const ErrorBackSteps steps = error_back_steps(shape);
+  const Walk walk{.steps = steps.rows,
+                  .parts = engine.groups_of_inputs(shape.inputs),
+                  .part_sweeps = engine.groups_of_outputs(shape.outputs),
+                  .sweep_cycles = error_back_sweep(engine, shape),
+                  .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
+                  .map_rows = shape.out_height(),
+                  .stride = 1,
+                  .first_top = steps.first - engine.span() + 1,
+                  .window_rows = engine.span(),
+                  .bank_rows = rows_of_banks(memories.error_row_banks),
+                  .sent_beats = shape.width,
+                  .first_rows = steps.first_block_rows,
+                  .rows = engine.stride,
+                  .last_rows = steps.last_phase + 1};
+  return cycles_of(walk, samples, 1);
+}
+
+int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
+  const EngineMemories memories = engine_memories(engine, shape);
+  const Walk walk{.steps = shape.out_height(),
+                  .parts = 1,
+                  .part_sweeps = 1,
+                  .sweep_cycles = gradient_compute(engine, shape),
+                  .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
+                  .map_rows = shape.height,
+                  .stride = engine.stride,
+                  .first_top = -shape.pad_h,
+                  .window_rows = engine.kernel,
+                  .bank_rows = rows_of_banks(memories.row_banks)};
+  return cycles_of(walk, samples, kCaptureCycles + engine.load_words());
+}
+
+double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  const int64_t macs = shape.inputs * shape.outputs * engine.taps() * shape.out_width();
+  return static_cast<double>(macs) / static_cast<double>(forward_row_cycles(engine, shape));
+}
+
+}  // namespace millrace

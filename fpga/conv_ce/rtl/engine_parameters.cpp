@@ -1,0 +1,55 @@
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace millrace {
+
+namespace {
+
+// Bits of an address that tells `count` words apart; at least one.
+int address_bits(int64_t count) {
+  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count, 1) - 1))));
+}
+
+int64_t divided_up(int64_t amount, int64_t parts) { return (amount + parts - 1) / parts; }
+
+// Words of one bank: channel groups times the bank's share of a row.
+int line_address_bits(int64_t groups, int64_t width, int column_banks) {
+  return address_bits(groups * divided_up(width, int64_t{1} << column_banks));
+}
+
+}  // namespace
+
+EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows) {
+  const int64_t input_groups = engine.groups_of_inputs(largest.inputs);
+  const int64_t output_groups = engine.groups_of_outputs(largest.outputs);
+  const ErrorBackSteps steps = error_back_steps(largest);
+  EngineMemories memories;
+  memories.row_banks = address_bits(engine.kernel + engine.stride);
+  memories.column_banks = address_bits(engine.kernel);
+  memories.line_address = line_address_bits(input_groups, largest.width, memories.column_banks);
+  memories.error_row_banks = address_bits(engine.span() + error_block_rows);
+  memories.error_column_banks = address_bits(engine.span());
+  memories.error_line_address = line_address_bits(output_groups, largest.out_width(), memories.error_column_banks);
+  memories.gradient_error_row_banks = address_bits(1 + error_block_rows);
+  memories.gradient_error_address = line_address_bits(output_groups, largest.out_width(), 1);
+  memories.column_address = address_bits(std::max(largest.out_width(), steps.columns));
+  memories.parameter_address = address_bits(input_groups * output_groups * engine.load_words());
+  memories.group_address = address_bits(output_groups);
+  return memories;
+}
+
+ErrorBackSteps error_back_steps(const ConvolutionShape& shape) {
+  const auto steps = [](int64_t size, int64_t pad, int64_t stride) { return (size - 1 + pad) / stride - pad / stride + 1; };
+  ErrorBackSteps found;
+  found.rows = steps(shape.height, shape.pad_h, shape.stride_h);
+  found.columns = steps(shape.width, shape.pad_w, shape.stride_w);
+  found.first = shape.pad_h / shape.stride_h;
+  found.first_phase = shape.pad_h % shape.stride_h;
+  found.last_phase = (shape.height - 1 + shape.pad_h) % shape.stride_h;
+  found.first_block_rows = std::min(shape.stride_h - found.first_phase, shape.height);
+  return found;
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// What is fixed when a convolution engine is generated, and what follows from it.
+//
+//   const EngineParameters engine = engine_parameters({.kernel = 3, .stride = 1, .input_lanes = 4, .output_lanes = 8,
+//                                                      .kernels_per_word = 4}, shape);
+//   engine.load_words();      // of the parameter memory per sweep
+//
+// One set of parameters serves every geometry that fits its memories: the modules in fpga/conv_ce/rtl/modules take sizes,
+// padding and channel counts at run time. Kernel and stride are wiring, and square.
+#pragma once
+
+#include <cstdint>
+
+#include "fpga/conv_ce/arithmetic/convolution_shape.h"
+
+namespace millrace {
+
+struct EngineParallelism {
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t input_lanes = 4;       // input channels side by side
+  int64_t output_lanes = 4;      // output channels side by side
+  int64_t kernels_per_word = 4;  // of the parameter memory; at most the tiles
+
+  int64_t tiles() const { return input_lanes * output_lanes; }
+  int64_t load_words() const { return (tiles() + kernels_per_word - 1) / kernels_per_word; }
+  int64_t taps() const { return kernel * kernel; }
+  // Rows and columns of errors that one input pixel of EB needs.
+  int64_t span() const { return (kernel + stride - 1) / stride; }
+  int64_t groups_of_inputs(int64_t channels) const { return (channels + input_lanes - 1) / input_lanes; }
+  int64_t groups_of_outputs(int64_t channels) const { return (channels + output_lanes - 1) / output_lanes; }
+};
+
+// Sizes of the memories, as powers of two.
+struct EngineMemories {
+  int row_banks = 2;  // of FP's and PG's line buffer
+  int column_banks = 2;
+  int line_address = 6;
+  int error_row_banks = 2;  // of EB's line buffer
+  int error_column_banks = 2;
+  int error_line_address = 6;
+  int gradient_error_row_banks = 1;  // PG's rows of errors
+  int gradient_error_address = 7;
+  int column_address = 6;  // accumulators
+  int parameter_address = 10;
+  int group_address = 6;  // output groups
+};
+
+// The smallest memories that hold `largest`, with `error_block_rows` rows of errors coming at once.
+EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows = 1);
+
+// How EB walks a sample: steps of stride x stride input pixels.
+struct ErrorBackSteps {
+  int64_t rows = 0, columns = 0;
+  int64_t first = 0;        // pad / stride
+  int64_t first_phase = 0;  // pad mod stride
+  int64_t last_phase = 0;
+  int64_t first_block_rows = 0;  // of the blocks that come out
+};
+ErrorBackSteps error_back_steps(const ConvolutionShape& shape);
+
+}  // namespace millrace

@@ -1,0 +1,84 @@
+// Walks an engine over a sample: row, outer channel group, inner channel group, column. One sweep is one walk over the
+// columns; the engine's weights stay in place for it.
+//
+// `advance` takes one step. A row may be taken when `rows_written` covers the last row of its window; rows before its
+// window are released. The window of a row begins at row * stride - pad, that of a column at column * stride - pad.
+// Samples follow each other without a gap; row counts are modulo 2^16.
+module sweep_sequencer #(
+    parameter int WINDOW_ROWS = 3,
+    parameter int ADDRESS_BITS = 6
+) (
+    input logic clock,
+    input logic clear,
+
+    input logic [            15:0] height,         // of the feature map the window moves on
+    input logic [            15:0] rows,           // steps of the window
+    input logic [            15:0] columns,
+    input logic [            15:0] outer_groups,
+    input logic [            15:0] inner_groups,
+    input logic [            15:0] stride,
+    input logic [            15:0] first_top,      // signed: where the first window begins
+    input logic [            15:0] first_left,
+    input logic [ADDRESS_BITS-1:0] group_step,     // between the addresses of two groups of the map
+
+    input  logic        advance,
+    input  logic [15:0] rows_written,
+    output logic [15:0] rows_released,
+    output logic        row_ready,
+
+    output logic [            15:0] sample_first_row,  // its number among all rows
+    output logic [            15:0] top,
+    output logic [            15:0] left,
+    output logic [            15:0] row,
+    output logic [            15:0] column,
+    output logic [            15:0] outer,
+    output logic [ADDRESS_BITS-1:0] inner_address,
+    output logic                    first_inner,
+    output logic                    last_inner,
+    output logic                    first_column,
+    output logic                    last_column,
+    output logic                    last_sweep_of_row,
+    output logic                    last_row
+);
+  logic [15:0] inner, bottom, rows_needed, rows_behind;
+
+  assign first_inner = inner == 16'd0;
+  assign last_inner = inner == inner_groups - 16'd1;
+  assign first_column = column == 16'd0;
+  assign last_column = column == columns - 16'd1;
+  assign last_sweep_of_row = last_inner && outer == outer_groups - 16'd1;
+  assign last_row = row == rows - 16'd1;
+
+  // Rows of this sample that the window reaches, and rows that it has left behind; both within the feature map.
+  assign bottom = top + 16'(WINDOW_ROWS);
+  assign rows_needed = bottom[15] ? 16'd0 : (bottom < height) ? bottom : height;
+  assign rows_behind = top[15] ? 16'd0 : (top < height) ? top : height;
+  assign row_ready = !clear && (rows_written - (sample_first_row + rows_needed)) < 16'h8000;
+  assign rows_released = sample_first_row + rows_behind;
+
+  always_ff @(posedge clock) begin
+    if (clear) begin
+      sample_first_row <= '0;
+      top <= first_top;
+      left <= first_left;
+      row <= '0;
+      column <= '0;
+      outer <= '0;
+      inner <= '0;
+      inner_address <= '0;
+    end else if (advance) begin
+      column <= last_column ? '0 : column + 16'd1;
+      left <= last_column ? first_left : left + stride;
+      if (last_column) begin
+        inner <= last_inner ? '0 : inner + 16'd1;
+        inner_address <= last_inner ? '0 : inner_address + group_step;
+        if (last_inner) outer <= last_sweep_of_row ? '0 : outer + 16'd1;
+        if (last_sweep_of_row) begin
+          row <= last_row ? '0 : row + 16'd1;
+          top <= last_row ? first_top : top + stride;
+          if (last_row) sample_first_row <= sample_first_row + height;
+        end
+      end
+    end
+  end
+endmodule

@@ -1,0 +1,215 @@
+// The way back through maximum pooling and ReLU: errors of the pooled map become errors of the raw sum.
+//
+// With every pooled error comes what the special-function unit kept: which element of the window won, and whether it was
+// above zero; below or at zero the ReLU let nothing pass. Errors of overlapping windows that meet in one element are added
+// and saturated. The structure is that of EB without multipliers: one step gives POOL_STRIDE x POOL_STRIDE elements.
+//
+// Streams: error with kept, LANES per beat, row - group - column order; raw_error in blocks of POOL_STRIDE rows, the first
+// of POOL_STRIDE - pad mod POOL_STRIDE rows.
+module unpooling_unit #(
+    parameter int LANES = 4,
+    parameter int POOL_KERNEL = 2,
+    parameter int POOL_STRIDE = 2,
+    parameter int ROW_BANKS_LOG2 = 1,      // at least POOL_KERNEL / POOL_STRIDE rounded up, and one
+    parameter int COLUMN_BANKS_LOG2 = 1,
+    parameter int LINE_ADDRESS_BITS = 6,
+    parameter int COLUMN_ADDRESS_BITS = 6,
+    parameter int PLACE_BITS = 4,
+    parameter int ELEMENT_BITS = 16
+) (
+    input logic clock,
+    input logic clear,
+
+    input logic [15:0] width,        // of the raw sum
+    input logic [15:0] out_height,   // of the pooled map
+    input logic [15:0] out_width,
+    input logic [15:0] groups,
+    input logic [15:0] step_rows,
+    input logic [15:0] step_columns,
+    input logic [15:0] first_step,   // pad / POOL_STRIDE
+    input logic [15:0] first_phase,  // pad mod POOL_STRIDE
+    input logic [15:0] last_phase,   // (height - 1 + pad) mod POOL_STRIDE
+    input logic        relu,
+
+    input  logic                            error_tvalid,
+    output logic                            error_tready,
+    input  logic [  LANES*ELEMENT_BITS-1:0] error_tdata,
+    input  logic [LANES*(PLACE_BITS+1)-1:0] kept_tdata,
+
+    output logic                          raw_error_tvalid,
+    input  logic                          raw_error_tready,
+    output logic [LANES*ELEMENT_BITS-1:0] raw_error_tdata
+);
+  localparam int SPAN = (POOL_KERNEL + POOL_STRIDE - 1) / POOL_STRIDE;
+  localparam int PHASES = POOL_STRIDE * POOL_STRIDE;
+  localparam int LANE_BITS = PLACE_BITS + ELEMENT_BITS;  // of a lane in the line buffer: place, error
+  localparam int SUM_BITS = ELEMENT_BITS + $clog2(SPAN * SPAN) + 1;
+
+  // Where the ReLU was shut the error is zero.
+  logic [LANES*LANE_BITS-1:0] line_word;
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_line_word
+    logic above_zero;
+    logic [PLACE_BITS-1:0] place;
+    assign {place, above_zero} = kept_tdata[lane*(PLACE_BITS+1)+:PLACE_BITS+1];
+    assign line_word[lane*LANE_BITS+:LANE_BITS] =
+        {place, (relu && !above_zero) ? ELEMENT_BITS'(0) : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
+  end
+
+  logic line_write, row_ready, room, issue;
+  logic [ROW_BANKS_LOG2-1:0] line_write_row;
+  logic [COLUMN_BANKS_LOG2-1:0] line_write_column;
+  logic [LINE_ADDRESS_BITS-1:0] line_write_address, inner_address, columns_per_bank;
+  logic [15:0] rows_written, rows_released, sample_first_row, top, left, row, column, outer;
+  logic first_inner, last_inner, first_column, last_column, last_sweep_of_row, last_row;
+
+  row_writer #(
+      .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
+      .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
+      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+  ) writer (
+      .clock,
+      .clear,
+      .height(out_height),
+      .width(out_width),
+      .groups,
+      .first_block_rows(16'd1),
+      .block_rows(16'd1),
+      .valid(error_tvalid),
+      .ready(error_tready),
+      .rows_released,
+      .rows_written,
+      .write_enable(line_write),
+      .write_row(line_write_row),
+      .write_column(line_write_column),
+      .write_address(line_write_address)
+  );
+
+  assign columns_per_bank = LINE_ADDRESS_BITS'((out_width + 16'((1 << COLUMN_BANKS_LOG2) - 1)) >> COLUMN_BANKS_LOG2);
+  assign issue = row_ready && (!first_column || room);
+  sweep_sequencer #(
+      .WINDOW_ROWS (SPAN),
+      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+  ) sequencer (
+      .clock,
+      .clear,
+      .height(out_height),
+      .rows(step_rows),
+      .columns(step_columns),
+      .outer_groups(16'd1),
+      .inner_groups(groups),
+      .stride(16'd1),
+      .first_top(first_step - 16'(SPAN - 1)),
+      .first_left(first_step - 16'(SPAN - 1)),
+      .group_step(columns_per_bank),
+      .advance(issue),
+      .rows_written,
+      .rows_released,
+      .row_ready,
+      .sample_first_row,
+      .top,
+      .left,
+      .row,
+      .column,
+      .outer,
+      .inner_address,
+      .first_inner,
+      .last_inner,
+      .first_column,
+      .last_column,
+      .last_sweep_of_row,
+      .last_row
+  );
+
+  logic [SPAN*SPAN*LANES*LANE_BITS-1:0] window;
+  logic [SPAN*SPAN-1:0] in_map;
+  window_memory #(
+      .WORD_BITS(LANES * LANE_BITS),
+      .WINDOW_ROWS(SPAN),
+      .WINDOW_COLUMNS(SPAN),
+      .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
+      .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
+      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+  ) lines (
+      .clock,
+      .write_enable(line_write),
+      .write_row(line_write_row),
+      .write_column(line_write_column),
+      .write_address(line_write_address),
+      .write_word(line_word),
+      .height(out_height),
+      .width(out_width),
+      .first_row_bank(sample_first_row[ROW_BANKS_LOG2-1:0]),
+      .top,
+      .left,
+      .group_address(inner_address),
+      .window,
+      .in_map
+  );
+
+  // --- Element (a, b) of a step: errors of the windows whose winner it is. Windows at stage 2, elements at stage 3.
+  logic issued_1, issued_2, ends_1, ends_2;
+  logic [1:0] block_1, block_2, block_3;
+  logic [COLUMN_ADDRESS_BITS-1:0] column_1, column_2, column_3;
+  logic finished, sweep_done;
+  logic [PHASES*LANES*ELEMENT_BITS-1:0] elements;
+  always_ff @(posedge clock) begin
+    {issued_1, issued_2, finished} <= clear ? '0 : {issue, issued_1, issued_2};
+    {ends_1, ends_2} <= {last_column, ends_1};
+    sweep_done <= issued_2 && ends_2 && !clear;
+    {block_1, block_2, block_3} <= {row == 16'd0, last_row, block_1, block_2};
+    {column_1, column_2, column_3} <= {COLUMN_ADDRESS_BITS'(column), column_1, column_2};
+  end
+  for (genvar phase = 0; phase < PHASES; phase++) begin : g_phase
+    localparam int ROW_PHASE = phase / POOL_STRIDE;
+    localparam int COLUMN_PHASE = phase % POOL_STRIDE;
+    for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+      logic signed [SUM_BITS-1:0] total;
+      logic [ELEMENT_BITS-1:0] element;
+      always_comb begin
+        total = '0;
+        for (int tap_row = ROW_PHASE; tap_row < POOL_KERNEL; tap_row += POOL_STRIDE)
+          for (int tap_column = COLUMN_PHASE; tap_column < POOL_KERNEL; tap_column += POOL_STRIDE)
+            if (window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+ELEMENT_BITS+:PLACE_BITS]
+                == PLACE_BITS'(tap_row * POOL_KERNEL + tap_column))
+              total = total + SUM_BITS'($signed(
+                  window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+:ELEMENT_BITS]));
+      end
+      round_to_element #(
+          .VALUE_BITS(SUM_BITS),
+          .ELEMENT_BITS(ELEMENT_BITS),
+          .OUTPUT_BITS(ELEMENT_BITS)
+      ) rounding (
+          .value(total),
+          .shift(5'd0),
+          .element
+      );
+      always_ff @(posedge clock) elements[(phase*LANES+lane)*ELEMENT_BITS+:ELEMENT_BITS] <= element;
+    end
+  end
+
+  error_buffer #(
+      .STRIDE(POOL_STRIDE),
+      .WORD_BITS(LANES * ELEMENT_BITS),
+      .COLUMN_ADDRESS_BITS(COLUMN_ADDRESS_BITS)
+  ) buffer (
+      .clock,
+      .clear,
+      .width,
+      .first_phase,
+      .last_phase,
+      .room,
+      .reserve(issue && first_column),
+      .write_enable(finished),
+      .write_place(column_3),
+      .write_words(elements),
+      .sweep_done,
+      .first_block(block_3[1]),
+      .last_block(block_3[0]),
+      .out_tvalid(raw_error_tvalid),
+      .out_tready(raw_error_tready),
+      .out_tdata(raw_error_tdata)
+  );
+
+  logic unused;
+  assign unused = &{1'b0, in_map, sample_first_row, column, outer, first_inner, last_inner, last_sweep_of_row};
+endmodule

@@ -1,0 +1,299 @@
+// Compares the special-function unit and the un-pooling unit of one parameter set with the functional model, bit by bit,
+// over random geometries and pauses.
+//
+//   cosimulation_max_p3s2 --geometries 25 --seed 7
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "fpga/conv_ce/arithmetic/after_sum.h"
+#include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/engine_bench.h"
+#include MILLRACE_FORWARD_HEADER
+#include MILLRACE_BACK_HEADER
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kKernel = MILLRACE_KERNEL;
+constexpr int64_t kStride = MILLRACE_STRIDE;
+constexpr int64_t kLanes = MILLRACE_LANES;
+constexpr bool kAverage = MILLRACE_AVERAGE != 0;
+constexpr int kPlaceBits = 4;
+
+struct Job {
+  PoolingWindow window;
+  int64_t channels = 1;
+  int64_t samples = 1;
+  std::vector<std::vector<int16_t>> sums, errors;
+  std::vector<int16_t> scale, offset;
+  int offset_shift = 0, shift = 0;
+  bool relu = false;
+  double source_pause = 0, sink_pause = 0;
+};
+
+Job drawn_job(std::mt19937_64& random) {
+  Job job;
+  PoolingWindow& w = job.window;
+  w.kernel_h = w.kernel_w = kKernel;
+  w.stride_h = w.stride_w = kStride;
+  w.pad_h = w.pad_w = drawn(random, 0, kKernel / 2);
+  w.height = drawn(random, kKernel, kKernel + 8);
+  w.width = drawn(random, kKernel, kKernel + 10);
+  w.average = kAverage;
+  w.count_padding = random() % 2 == 0;
+  const bool partial_windows = random() % 2 == 0;  // the last window may hang over the edge
+  const auto windows = [&](int64_t size) {
+    const int64_t room = size + 2 * w.pad_h - kKernel;
+    int64_t count = room / kStride + 1;
+    if (partial_windows && room % kStride != 0 && count * kStride < size + w.pad_h) ++count;
+    return count;
+  };
+  w.out_height = windows(w.height);
+  w.out_width = windows(w.width);
+  job.channels = drawn(random, 1, 3 * kLanes);
+  job.samples = drawn(random, 1, 3);
+  const int bits = random() % 2 == 0 ? 16 : 5;
+  for (int64_t sample = 0; sample < job.samples; ++sample) {
+    job.sums.push_back(random_elements(random, static_cast<size_t>(job.channels * w.height * w.width), bits));
+    job.errors.push_back(random_elements(random, static_cast<size_t>(job.channels * w.out_height * w.out_width), 16));
+  }
+  job.scale = random_elements(random, static_cast<size_t>(job.channels), random() % 2 == 0 ? 16 : 4);
+  job.offset = random_elements(random, static_cast<size_t>(job.channels), 16);
+  job.offset_shift = static_cast<int>(drawn(random, 0, 15));
+  job.shift = static_cast<int>(drawn(random, 0, 20));
+  job.relu = random() % 2 == 0;
+  const double pauses[] = {0, 0.3, 0.8};
+  job.source_pause = pauses[random() % 3];
+  job.sink_pause = pauses[random() % 3];
+  return job;
+}
+
+struct Kept {
+  int16_t winner;
+  bool above_zero;
+};
+
+class Benches {
+ public:
+  bool compare(const Job& job, std::mt19937_64& random) {
+    const PoolingWindow& w = job.window;
+    const BeatOrder in{job.channels, w.height, w.width, kLanes};
+    const BeatOrder out{job.channels, w.out_height, w.out_width, kLanes};
+    if (!run_forward(job, in, out, random)) return false;
+    ArithmeticCounters counters;
+    std::vector<std::vector<int16_t>> unpooled;
+    for (size_t sample = 0; sample < job.sums.size(); ++sample) {
+      const std::vector<int16_t> values = scaled_and_offset(
+          job.sums[sample], job.channels,
+          {.scale = job.scale, .offset = job.offset, .offset_shift = job.offset_shift, .shift = job.shift, .relu = job.relu}, counters);
+      PooledPlane pooled;
+      if constexpr (kKernel == 1) {
+        pooled = {values, std::vector<int16_t>(values.size())};
+      } else {
+        pooled = pooled_forward(w, job.channels, values, counters);
+      }
+      if (!same("output", job, pooled.values, map_of_beats(out, sample_of(outputs_, sample, out)))) return false;
+      if constexpr (!kAverage) {
+        const std::vector<int16_t> winners = map_of_beats(out, sample_of(winners_, sample, out));
+        const std::vector<int16_t> above = map_of_beats(out, sample_of(above_zero_, sample, out));
+        std::vector<int16_t> expected_above;
+        for (const int16_t value : pooled.values) expected_above.push_back(value > 0);
+        if (!same("winner", job, pooled.winners, winners) || !same("sign", job, expected_above, above)) return false;
+        const std::vector<int16_t> error = job.relu ? error_through_relu(pooled.values, job.errors[sample]) : job.errors[sample];
+        unpooled.push_back(pooled_back(w, job.channels, error, pooled, counters));
+      }
+    }
+    if constexpr (kAverage || kKernel == 1) return true;
+    return run_back(job, in, out, unpooled, random);
+  }
+
+ private:
+  static std::span<const int16_t> sample_of(const std::vector<int16_t>& beats, size_t sample, const BeatOrder& order) {
+    const auto one = static_cast<size_t>(order.beats() * kLanes);
+    return std::span<const int16_t>(beats).subspan(sample * one, one);
+  }
+
+  static bool same(const char* what, const Job& job, const std::vector<int16_t>& expected, const std::vector<int16_t>& found) {
+    if (expected == found) return true;
+    size_t at = 0;
+    while (at < std::min(expected.size(), found.size()) && expected[at] == found[at]) ++at;
+    const PoolingWindow& w = job.window;
+    fmt::print(
+        "{} differs at element {} of {}: expected {}, RTL {}\n  {} channels, {} x {} to {} x {}, window {} stride {} pad {}, relu {}\n",
+        what, at, expected.size(), at < expected.size() ? expected[at] : 0, at < found.size() ? found[at] : 0, job.channels, w.height,
+        w.width, w.out_height, w.out_width, w.kernel_h, w.stride_h, w.pad_h, job.relu);
+    return false;
+  }
+
+  template <typename Model>
+  static void settle(Model& m) {
+    m.clock = 0;
+    m.eval();
+  }
+  template <typename Model>
+  static void edge(Model& m) {
+    m.clock = 1;
+    m.eval();
+  }
+
+  bool run_forward(const Job& job, const BeatOrder& in, const BeatOrder& out, std::mt19937_64& random) {
+    auto& m = forward_;
+    const PoolingWindow& w = job.window;
+    m.height = port16(w.height);
+    m.width = port16(w.width);
+    m.groups = port16(in.groups());
+    m.out_height = port16(w.out_height);
+    m.out_width = port16(w.out_width);
+    m.pool_pad = port16(w.pad_h);
+    m.relu = job.relu;
+    m.count_padding = w.count_padding;
+    set_number(m.offset_shift, job.offset_shift);
+    set_number(m.shift, job.shift);
+    m.clear = 1;
+    m.sum_tvalid = 0;
+    for (int64_t group = 0; group < in.groups(); ++group) {
+      std::vector<int16_t> scales(kLanes), offsets(kLanes);
+      for (int64_t lane = 0; lane < kLanes && group * kLanes + lane < job.channels; ++lane) {
+        scales[static_cast<size_t>(lane)] = job.scale[static_cast<size_t>(group * kLanes + lane)];
+        offsets[static_cast<size_t>(lane)] = job.offset[static_cast<size_t>(group * kLanes + lane)];
+      }
+      m.parameter_write_enable = 1;
+      set_number(m.parameter_write_address, group);
+      set_elements<int16_t>(m.parameter_write_scales, scales);
+      set_elements<int16_t>(m.parameter_write_offsets, offsets);
+      settle(m);
+      edge(m);
+    }
+    m.parameter_write_enable = 0;
+    settle(m);
+    edge(m);
+    m.clear = 0;
+
+    std::vector<int16_t> beats;
+    for (const auto& map : job.sums) {
+      const auto some = beats_of_map(in, map);
+      beats.insert(beats.end(), some.begin(), some.end());
+    }
+    StreamSource source(beats, kLanes, job.source_pause, random);
+    StreamSink sink(kLanes, job.sink_pause, random);
+    winners_.clear();
+    above_zero_.clear();
+    const auto expected = static_cast<size_t>(out.beats() * job.samples);
+    for (int64_t cycle = 0; cycle < 1'000'000 && sink.beat_count() < expected; ++cycle) {
+      source.drive(m.sum_tvalid, m.sum_tdata);
+      sink.drive(m.out_tready);
+      settle(m);
+      source.after(m.sum_tready);
+      if (sink.after(m.out_tvalid, m.out_tdata))
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          above_zero_.push_back(static_cast<int16_t>(bit_of_kept(lane, 0, 1)));
+          winners_.push_back(static_cast<int16_t>(bit_of_kept(lane, 1, kPlaceBits)));
+        }
+      edge(m);
+    }
+    if (sink.beat_count() < expected) {
+      fmt::print("the special-function unit does not end\n");
+      return false;
+    }
+    outputs_ = sink.beats();
+    return true;
+  }
+
+  uint64_t bit_of_kept(size_t lane, size_t first, size_t count) {
+    uint64_t value = 0;
+    for (size_t bit = 0; bit < count; ++bit) value |= take_bits(forward_.kept_tdata, lane * (kPlaceBits + 1) + first + bit, 1) << bit;
+    return value;
+  }
+
+  bool run_back(const Job& job, const BeatOrder& in, const BeatOrder& out, const std::vector<std::vector<int16_t>>& expected,
+                std::mt19937_64& random) {
+    auto& m = back_;
+    const PoolingWindow& w = job.window;
+    const ErrorBackSteps steps = error_back_steps({.height = w.height,
+                                                   .width = w.width,
+                                                   .kernel_h = kKernel,
+                                                   .kernel_w = kKernel,
+                                                   .stride_h = kStride,
+                                                   .stride_w = kStride,
+                                                   .pad_h = w.pad_h,
+                                                   .pad_w = w.pad_w});
+    m.width = port16(w.width);
+    m.out_height = port16(w.out_height);
+    m.out_width = port16(w.out_width);
+    m.groups = port16(in.groups());
+    m.step_rows = port16(steps.rows);
+    m.step_columns = port16(steps.columns);
+    m.first_step = port16(steps.first);
+    m.first_phase = port16(steps.first_phase);
+    m.last_phase = port16(steps.last_phase);
+    m.relu = job.relu;
+    m.clear = 1;
+    settle(m);
+    edge(m);
+    settle(m);
+    edge(m);
+    m.clear = 0;
+    std::vector<int16_t> beats;
+    for (const auto& map : job.errors) {
+      const auto some = beats_of_map(out, map);
+      beats.insert(beats.end(), some.begin(), some.end());
+    }
+    StreamSource source(beats, kLanes, job.source_pause, random);
+    StreamSink sink(kLanes, job.sink_pause, random);
+    const BeatOrder order{job.channels, w.height, w.width, kLanes, steps.first_block_rows, kStride};
+    const auto wanted = static_cast<size_t>(order.beats() * job.samples);
+    size_t next = 0;
+    for (int64_t cycle = 0; cycle < 1'000'000 && sink.beat_count() < wanted; ++cycle) {
+      source.drive(m.error_tvalid, m.error_tdata);
+      if (m.error_tvalid)
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          put_bits(m.kept_tdata, lane * (kPlaceBits + 1), 1, static_cast<uint64_t>(above_zero_[next + lane]));
+          for (size_t bit = 0; bit < kPlaceBits; ++bit)
+            put_bits(m.kept_tdata, lane * (kPlaceBits + 1) + 1 + bit, 1, static_cast<uint64_t>(winners_[next + lane]) >> bit & 1);
+        }
+      sink.drive(m.raw_error_tready);
+      settle(m);
+      if (m.error_tvalid && m.error_tready) next += kLanes;
+      source.after(m.error_tready);
+      sink.after(m.raw_error_tvalid, m.raw_error_tdata);
+      edge(m);
+    }
+    if (sink.beat_count() < wanted) {
+      fmt::print("the un-pooling unit does not end\n");
+      return false;
+    }
+    for (size_t sample = 0; sample < expected.size(); ++sample)
+      if (!same("un-pooled error", job, expected[sample], map_of_beats(order, sample_of(sink.beats(), sample, order)))) return false;
+    return true;
+  }
+
+  MILLRACE_FORWARD_MODEL forward_;
+  MILLRACE_BACK_MODEL back_;
+  std::vector<int16_t> outputs_, winners_, above_zero_;
+};
+
+int compare_many(int64_t geometries, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  for (int64_t geometry = 0; geometry < geometries; ++geometry)
+    if (!benches.compare(drawn_job(random), random)) return 1;
+  fmt::print("{} pooling {} stride {}, {} lanes: {} geometries bit by bit as the functional model\n", kAverage ? "average" : "maximum",
+             kKernel, kStride, kLanes, geometries);
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  int64_t geometries = 6;
+  uint64_t seed = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
+  }
+  return millrace::compare_many(geometries, seed);
+}
