@@ -154,6 +154,12 @@ int64_t CompileContext::fifo(int32_t stream) const {
   return 2 + static_cast<int64_t>(std::min<Wide>(rows_on_the_way, int64_t{1} << 20));
 }
 
+int64_t CompileContext::samples_ahead() const {
+  const bool some_turn = std::find(pace.turns.begin(), pace.turns.end(), true) != pace.turns.end();
+  const bool all_forward_first = plan.alignment == Alignment::kFlush && some_turn;
+  return plan.micro_batch * (all_forward_first ? plan.micro_batches() : plan.windows.front());
+}
+
 int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, int32_t units, int64_t cycles) {
   Station leaving;
   leaving.kind = StationKind::kLeaving;

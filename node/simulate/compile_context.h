@@ -55,6 +55,8 @@ struct CompileContext {
   int32_t stream_of_flow(int64_t flow) const;
   int32_t local_flow(int64_t flow) const { return network.flow_index[static_cast<size_t>(flow)]; }
   int64_t fifo(int32_t stream) const;
+  // How far FP may be ahead of EB where scores become errors.
+  int64_t samples_ahead() const;
   // The node whose rows a tensor's flow carries.
   int64_t node_of_tensor(const std::string& tensor) const;
 

@@ -110,10 +110,12 @@ DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool si
 double passes_per_mini_batch(const DeviceSchedule& schedule) {
   const auto micro_batches = static_cast<int64_t>(schedule.forward_version.size());
   const int64_t n = schedule.spec.micro_batches;
-  const auto of_first = static_cast<double>(std::count(schedule.pass_mini_batch.begin(), schedule.pass_mini_batch.end(), 0));
-  if (micro_batches >= 2 * n) return of_first;
+  // From the second on every mini-batch is like the one before, as long as the F that go with its E are still in the run.
+  const int64_t full = std::max<int64_t>(0, std::min<int64_t>(1, micro_batches / n - (schedule.spec.window > n ? 3 : 2)));
+  const auto passes = static_cast<double>(std::count(schedule.pass_mini_batch.begin(), schedule.pass_mini_batch.end(), full));
+  if (micro_batches >= 2 * n) return passes;
   // The first mini-batch is all there is, and may be cut short.
-  return of_first * static_cast<double>(n) / static_cast<double>(std::min(n, micro_batches));
+  return passes * static_cast<double>(n) / static_cast<double>(std::min(n, micro_batches));
 }
 
 }  // namespace millrace

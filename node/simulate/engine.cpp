@@ -17,10 +17,10 @@ Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& opti
 }
 
 void Engine::begin() {
+  // First credits are known before anything moves; then every station looks round, in order.
   for (FlowState& state : network_.flows)
-    if (state.receiver_here) after_need(state.stream);
-  for (size_t s = 0; s < network_.stations.size(); ++s) visit(static_cast<int32_t>(s));
-  drain();
+    if (state.receiver_here) tell_credit(state, 0);
+  for (size_t s = 0; s < network_.stations.size(); ++s) timeline_.set(static_cast<int32_t>(s), 0);
 }
 
 void Engine::run_until(int64_t bound) {
@@ -97,10 +97,13 @@ void Engine::after_need(int32_t index) {
     return;
   }
   FlowState& state = flow(s.flow);
-  const int64_t limit = allowed(s);
+  tell_credit(state, now_ + state.latency);
+}
+
+void Engine::tell_credit(FlowState& state, int64_t time) {
+  const int64_t limit = allowed(stream(state.stream));
   if (limit <= state.told) return;
   state.told = limit;
-  const int64_t time = now_ + state.latency;
   if (state.sender_here) {
     give_credit(state, time, limit);
   } else {

@@ -80,6 +80,7 @@ class Engine {
   int64_t allowed(const Supply& s) const;
   void put(int32_t stream, int64_t count, int64_t end);
   void send(FlowState& flow, int64_t end);
+  void tell_credit(FlowState& flow, int64_t time);
   void give_credit(FlowState& flow, int64_t time, int64_t allowed);
   void note_waiting(Supply& s);
   void use_act_ram(Station& s);

@@ -38,9 +38,9 @@ class StreamingDevice {
     for (auto& [node, engines] : engines_) connect(engines);
     for (const Step& step : program_.steps) {
       if (step.kind == StepKind::kSend && step.forward_flow >= 0)
-        add_leaving_rows(step.inputs[0], step.forward_flow, forward_sources(step.inputs[0]));
+        add_leaving_rows(step.inputs[0], step.forward_flow, forward_sources(step.inputs[0]), false);
       if (step.kind == StepKind::kReceive && step.backward_flow >= 0)
-        add_leaving_rows(step.output, step.backward_flow, error_sources(step.output));
+        add_leaving_rows(step.output, step.backward_flow, error_sources(step.output), true);
     }
   }
 
@@ -195,7 +195,7 @@ class StreamingDevice {
       merge(sources, stream, table);
   }
 
-  void read_rows(int32_t index, const Sources& sources, int64_t beyond) {
+  void read_rows(int32_t index, const Sources& sources, int64_t beyond, bool reads_errors) {
     for (const auto& [stream, table] : sources) {
       Input input;
       input.stream = stream;
@@ -206,9 +206,8 @@ class StreamingDevice {
       input.slack = context_.fifo(stream) + unevenness_of(table, input.per_cycle) + beyond;
       // Where ways join, one waits for the other as long as it takes.
       if (sources.size() > 1) input.slack += input.per_cycle;
-      // At the loss, errors of samples that went forward with the old weights wait for the update.
-      if (beyond > 0 && forward_streams_.contains(stream))
-        input.slack += context_.plan.windows[static_cast<size_t>(device_)] * context_.plan.micro_batch * input.per_cycle;
+      // At the loss, errors of samples that went forward early wait for the update, or for devices that do all F first.
+      if (forward_streams_.contains(stream) && reads_errors) input.slack += context_.samples_ahead() * input.per_cycle;
       context_.builder.read(index, input);
     }
   }
@@ -228,15 +227,15 @@ class StreamingDevice {
   void connect(Engines& engines) {
     const Node& node = graph().node(engines.node);
     const int64_t reach = reach_of(node);
-    read_rows(engines.forward, through(forward_needs(context_.rows, engines.node, 0), forward_sources(engines.input)), 0);
+    read_rows(engines.forward, through(forward_needs(context_.rows, engines.node, 0), forward_sources(engines.input)), 0, false);
     if (engines.partial_flow >= 0) {
       Sources partial;
       merge(partial, context_.stream_of_flow(engines.partial_flow), identity_rows(context_.rows.of(engines.node)));
-      read_rows(engines.forward, partial, 0);
+      read_rows(engines.forward, partial, 0, false);
     }
     if (engines.error_back >= 0)
-      read_rows(engines.error_back, through(backward_needs(context_.rows, engines.node, 0), error_sources(engines.output)), reach);
-    if (engines.gradient >= 0) read_rows(engines.gradient, error_sources(engines.output), reach);
+      read_rows(engines.error_back, through(backward_needs(context_.rows, engines.node, 0), error_sources(engines.output)), reach, true);
+    if (engines.gradient >= 0) read_rows(engines.gradient, error_sources(engines.output), reach, true);
     add_act_ram(engines);
     if (engines.gradient < 0) return;
     context_.gradient_counts[{device_, engines.shard}] = station(engines.gradient).done;
@@ -287,9 +286,9 @@ class StreamingDevice {
     if (until_gradient) station(engines.gradient).act_ram = index;
   }
 
-  void add_leaving_rows(int64_t index, int64_t flow, const Sources& sources) {
+  void add_leaving_rows(int64_t index, int64_t flow, const Sources& sources, bool errors) {
     if (sources.empty()) return;
-    read_rows(add_leaving(context_, device_, flow, rows_of(index), context_.options.samples), sources, 0);
+    read_rows(add_leaving(context_, device_, flow, rows_of(index), context_.options.samples), sources, 0, errors);
   }
 
   CompileContext& context_;
