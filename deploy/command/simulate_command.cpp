@@ -94,9 +94,18 @@ int64_t images_of(const SimulateFlags& flags, const Plan& plan) {
   return std::max(enough, whole);
 }
 
+// Where devices take turns there is neither FIFO nor Act-RAM, and nothing streams.
+void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Graph& graph) {
+  if (streams_rows(plan, graph)) return;
+  for (const std::string& name : flags.given)
+    for (const char* idle : {"--fc-barrier", "--act-ram", "--fifo-rows", "--unpaced"})
+      if (name == idle) fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out", name);
+}
+
 int run(const SimulateFlags& flags) {
   const Plan plan = flags.plan.empty() ? made_plan(flags) : loaded_plan(flags);
   const Graph graph(plan.model);
+  refuse_idle_options(flags, plan, graph);
   const PlanSummary summary = summarize(plan, graph);
   SimulationOptions options;
   options.samples = images_of(flags, plan);
@@ -106,7 +115,8 @@ int run(const SimulateFlags& flags) {
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
   const SimulationResult result = simulate(plan, graph, options);
-  const SimulationView view{.plan = &plan, .summary = &summary, .result = &result, .options = options};
+  const SimulationView view{
+      .plan = &plan, .summary = &summary, .result = &result, .options = options, .rows_stream = streams_rows(plan, graph)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
   if (!flags.trace.empty()) {
     write_atomically(flags.trace, trace_json(plan, result));

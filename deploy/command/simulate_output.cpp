@@ -51,8 +51,9 @@ std::string simulation_table(const SimulationView& view) {
   if (const SimulatedStage* stage = busiest_stage(result))
     line("pace set by", fmt::format("{}, at work for {} of the time", name_of(*stage, plan),
                                     percent(static_cast<double>(stage->busy) / static_cast<double>(stage->window))));
-  line("dense layers", view.options.fc_barrier ? "wait for the whole map before them"
-                                               : "stream with the map's rows, as the plan's formulas have it (--fc-barrier: they wait)");
+  if (view.rows_stream)
+    line("dense layers", view.options.fc_barrier ? "wait for the whole map before them"
+                                                 : "stream with the map's rows, as the plan's formulas have it (--fc-barrier: they wait)");
   line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
                                    view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
                                    result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));

@@ -24,6 +24,7 @@ struct SimulationView {
   const SimulationResult* result = nullptr;
   SimulationOptions options = {};
   int64_t ranks = 1;
+  bool rows_stream = true;  // some device has engines of its own
 };
 
 Prediction prediction_of(const PlanSummary& summary);

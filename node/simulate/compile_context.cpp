@@ -106,6 +106,8 @@ PlanPace pace_of(const Plan& plan, const Graph& graph) {
   return pace;
 }
 
+bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
+
 int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
 
 CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, const SimulationOptions& the_options, Network& the_network)

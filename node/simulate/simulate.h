@@ -118,6 +118,10 @@ struct SimulationResult {
 
 SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options = {});
 
+// Some device has engines of its own, so that rows stream, FIFOs and Act-RAM fill, and the input has a pace; else every device
+// takes turns, a micro-batch at a time.
+bool streams_rows(const Plan& plan, const Graph& graph);
+
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
 int64_t slowest_stage(const Plan& plan, const Graph& graph);
 

@@ -80,7 +80,7 @@ class TurningDevice {
     input.per_cycle = messages_of(flow);
     input.table = context_.builder.table({input.per_cycle});
     input.whole = true;
-    input.slack = input.per_cycle + (context_.options.fifo_rows > 0 ? context_.options.fifo_rows : 0);
+    input.slack = input.per_cycle;
     input.base = error ? -1 : 0;
     context_.builder.read(station_, input);
   }
