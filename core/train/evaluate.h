@@ -1,5 +1,6 @@
-// What an evaluation finds beyond loss and accuracy, where the data is sequences.
+// What a network makes of a data set: loss and accuracy and, where the data is sequences, what else there is to say.
 //
+//   const Evaluation found = evaluate(segment, graph, plan, data.test, transform);
 //   const SequenceEvaluation found = evaluate_fully(segment, graph, plan, data.test, transform);
 //   if (found.bits_per_character) log::info("{:.3f} bits per character", *found.bits_per_character);
 //
@@ -14,9 +15,22 @@
 #include <optional>
 #include <span>
 
-#include "core/train/trainer.h"
+#include "core/train/executor.h"
+#include "core/train/task.h"
 
 namespace millrace {
+
+struct Evaluation {
+  double loss = 0;      // mean per sample
+  double accuracy = 0;  // 0 to 1
+  int64_t samples = 0;
+  double seconds = 0;  // measured
+};
+
+// All of `data` through the segment in evaluation mode, in order; `visit` (may be empty) sees each sample's scores.
+using ScoreVisitor = std::function<void(int64_t sample, int32_t label, std::span<const float> scores)>;
+Evaluation evaluate(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data, const DataTransform& transform,
+                    const ScoreVisitor& visit = {});
 
 struct SequenceEvaluation {
   Evaluation basic;

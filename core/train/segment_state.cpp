@@ -1,11 +1,12 @@
 // Moves weights, optimizer state and carried states between a segment and named host tensors.
-#include <fmt/format.h>
+#include "core/train/segment_state.h"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/train/trainer.h"
 
 namespace millrace {
 namespace {
@@ -23,9 +24,10 @@ void for_each_parameter(const Graph& graph, Visit visit) {
     for (const ParameterSpec& parameter : node.parameters) visit(node, parameter);
 }
 
-std::string dotted(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
+}  // namespace
 
-// "lstm1.hidden#carried"
+std::string stored_name(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
+
 std::string carried_name(const CarriedState& state) { return state.layer + "." + state.tensor + "#carried"; }
 
 int64_t elements_of(const CarriedState& state) {
@@ -45,14 +47,17 @@ std::vector<double> checked_values(const TensorMap& tensors, const std::string& 
   return values;
 }
 
-}  // namespace
+void require_weights(const Graph& graph, const TensorMap& weights) {
+  for_each_parameter(
+      graph, [&](const Node& node, const ParameterSpec& parameter) { checked_values(weights, stored_name(node, parameter), parameter); });
+}
 
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type) {
   TensorMap tensors;
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
     std::vector<double> values(static_cast<size_t>(parameter.elements()));
     if (segment.read_parameter(node.layer.name, parameter.tensor, values))
-      tensors[dotted(node, parameter)] = host_tensor_of(parameter.dimensions, values, type);
+      tensors[stored_name(node, parameter)] = host_tensor_of(parameter.dimensions, values, type);
   });
   return tensors;
 }
@@ -64,7 +69,7 @@ TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const Opt
     for (int slot = 0; slot < optimizer.slots(); ++slot) {
       std::vector<double> values(static_cast<size_t>(parameter.elements()));
       if (segment.read_slot(node.layer.name, parameter.tensor, slot, values))
-        tensors[slot_name(dotted(node, parameter), slot)] = host_tensor_of(parameter.dimensions, values, type);
+        tensors[slot_name(stored_name(node, parameter), slot)] = host_tensor_of(parameter.dimensions, values, type);
     }
   });
   for (const CarriedState& state : segment.carried_states()) {
@@ -77,7 +82,7 @@ TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const Opt
 
 void write_weights(SegmentExecutor& segment, const Graph& graph, const TensorMap& weights) {
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
-    segment.write_parameter(node.layer.name, parameter.tensor, checked_values(weights, dotted(node, parameter), parameter));
+    segment.write_parameter(node.layer.name, parameter.tensor, checked_values(weights, stored_name(node, parameter), parameter));
   });
 }
 
@@ -86,7 +91,7 @@ void write_optimizer(SegmentExecutor& segment, const Graph& graph, const Optimiz
     if (!parameter.trained || !node.trained) return;
     for (int slot = 0; slot < optimizer.slots(); ++slot)
       segment.write_slot(node.layer.name, parameter.tensor, slot,
-                         checked_values(slots, slot_name(dotted(node, parameter), slot), parameter));
+                         checked_values(slots, slot_name(stored_name(node, parameter), slot), parameter));
   });
   // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
   for (const CarriedState& state : segment.carried_states()) {

@@ -51,21 +51,19 @@ int64_t TrainingTask::total_updates() const {
   return static_cast<int64_t>(std::ceil(job.epochs * static_cast<double>(updates_per_epoch())));
 }
 
-TrainingTask prepare_task(const Job& job) {
+TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   validate(job);
   TrainingTask task;
   task.job = job;
-  if (job.replicas != 1) fail(ErrorCode::kUnavailable, "{} replicas: this build trains one ring; leave --replicas out", job.replicas);
   task.data = load_data(job.data);
   const Dataset& train = task.data.train;
-  const auto refuse_too_few_samples = [&train](int64_t mini_batch, std::string_view advice) {
-    if (mini_batch > train.size())
-      fail(ErrorCode::kUsage, "mini-batch {} is more than the {} training samples of {}; {}", mini_batch, train.size(), train.name, advice);
+  const auto refuse_too_few_samples = [&](int64_t mini_batch, std::string_view advice) {
+    if (mini_batch * job.replicas > train.size())
+      fail(ErrorCode::kUsage, "mini-batch {}{} is more than the {} training samples of {}; {}", mini_batch,
+           job.replicas > 1 ? fmt::format(" of {} replicas", job.replicas) : "", train.size(), train.name, advice);
   };
   if (!job.plan.empty()) {
     task.plan = load_plan(job.plan);
-    if (task.plan.devices() != 1)
-      fail(ErrorCode::kUnavailable, "{}: a plan for {} devices; this build trains on one", job.plan, task.plan.devices());
     cut_to(task.data, task.plan.model);
     refuse_too_few_samples(task.plan.mini_batch, "plan again with a smaller one");
     AdaptedModel adapted = adapt(task.plan.model, form_of(train));
@@ -92,12 +90,16 @@ TrainingTask prepare_task(const Job& job) {
 
   refuse_rows_too_long(*task.graph, task.data);
 
+  if (make_plan)
+    if (std::optional<Plan> plan = make_plan(*task.graph, job)) {
+      task.plan = std::move(*plan);
+      return task;
+    }
   PlanRequest request;
   request.cluster = find_cluster(job.cluster);
   if (request.cluster.devices.size() != 1)
-    fail(ErrorCode::kUnavailable,
-         "cluster \"{}\" has {} devices; without a plan file this build trains on one (--cluster cpu), rings need --plan and mpirun",
-         job.cluster, request.cluster.devices.size());
+    fail(ErrorCode::kUnavailable, "cluster \"{}\" has {} devices, and nobody plans here; give a plan file", job.cluster,
+         request.cluster.devices.size());
   request.alignment = job.alignment;
   request.mini_batch = job.mini_batch;
   request.micro_batch = job.micro_batch > 0 ? job.micro_batch : job.mini_batch;

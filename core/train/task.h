@@ -4,10 +4,13 @@
 //   const TrainingTask task = prepare_task(job);
 //   for (const std::string& note : task.notes) log::info("{}", note);
 //
-// Limits: without a plan file, the cluster must be one device; plans for rings come from the partitioner.
+// A plan comes from a file, or from whoever plans (the partitioner is not known here); for one device that computes here it
+// is made on the spot.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +39,9 @@ struct TrainingTask {
 // A shorthand or the path of a .textproto document.
 Cluster find_cluster(std::string_view shorthand_or_path);
 
-TrainingTask prepare_task(const Job& job);
+// Plans a ring for the job's cluster. Nothing when the cluster is one device that needs no planning.
+using MakePlan = std::function<std::optional<Plan>(const Graph& graph, const Job& job)>;
+
+TrainingTask prepare_task(const Job& job, const MakePlan& make_plan = {});
 
 }  // namespace millrace

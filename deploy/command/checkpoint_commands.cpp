@@ -14,6 +14,7 @@
 #include "core/decode/ctc.h"
 #include "core/plan/assemble.h"
 #include "core/train/evaluate.h"
+#include "core/train/segment_state.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"

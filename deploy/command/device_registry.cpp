@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "core/base/build_info.h"
@@ -56,6 +57,10 @@ const DeviceKind& kind_of(std::string_view name) {
 }
 
 }  // namespace
+
+bool can_compute_on(std::string_view kind) {
+  return std::ranges::any_of(kinds(), [kind](const DeviceKind& known) { return known.name == kind; });
+}
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options) { return kind_of(kind).open(options); }
 

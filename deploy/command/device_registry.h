@@ -20,6 +20,8 @@ struct DeviceOptions {
   std::string kernel_table = {};  // a file written by `millrace tune`; empty: the shipped one
 };
 
+// Whether this build can compute on a device of this kind.
+bool can_compute_on(std::string_view kind);
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
 // What a run's numbers depend on besides plan and seed, for its fingerprint.
 std::map<std::string, std::string> fingerprint_of(std::string_view kind, Device& device, const DeviceOptions& options);

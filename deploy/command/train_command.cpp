@@ -10,11 +10,9 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
-#include "core/train/trainer.h"
 #include "deploy/command/command.h"
-#include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
-#include "deploy/command/stop_signal.h"
+#include "deploy/command/train_run.h"
 
 namespace millrace {
 namespace {
@@ -33,6 +31,8 @@ Examples:
       continues from the newest complete checkpoint, bitwise as if it had never stopped
   millrace train --job job.textproto --seed 7
       everything from a file; a flag overrides it
+  mpirun -n 4 millrace train --model lenet5 --data fashion-mnist --cluster cpux4 --alignment fpdeep --epochs 5 --out runs/ring
+      a ring of four devices, one on each rank; fewer ranks host several devices and give the same bits
 )";
 
 // Every flag that overrides a job's field; unset ones leave the job alone.
@@ -48,6 +48,10 @@ struct TrainFlags {
   bool json = false;
   int64_t log_every = 0;
   std::string kernel_table;
+  std::string trace;
+  std::optional<std::string> deadline;
+  bool checksums = false;
+  bool shape_links = false;
 };
 
 template <typename T, typename U>
@@ -152,84 +156,19 @@ Job job_of(const TrainFlags& flags) {
   return job;
 }
 
-void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, Device& device) {
-  const double epoch_seconds = forecast.seconds_per_update * static_cast<double>(forecast.updates_per_epoch);
-  const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
-  const SegmentMemory& memory = forecast.memory;
-  fmt::print("{} on {}, {} device(s), {}\n", task.plan.model.name, task.job.data, task.plan.devices(), device.description());
-  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(),
-             task.plan.micro_batch);
-  fmt::print("  parameters            {}\n", task.graph->parameter_count());
-  fmt::print("  updates               {} per epoch, {} in all\n", forecast.updates_per_epoch, forecast.total_updates);
-  fmt::print("  time per epoch        {:.1f} s, {:.1f} s in all (measured over {} updates, evaluation not included)\n", epoch_seconds,
-             total_seconds, forecast.measured_updates);
-  fmt::print("  memory per rank       {} (exact, of the tensors)\n", bytes_text(memory.total()));
-  fmt::print("    parameters          {}\n    gradients           {}\n    optimizer           {}\n", bytes_text(memory.parameter_bytes),
-             bytes_text(memory.gradient_bytes), bytes_text(memory.optimizer_bytes));
-  fmt::print("    activations         {}\n    errors              {}\n", bytes_text(memory.activation_bytes),
-             bytes_text(memory.error_bytes));
-}
-
-std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
-  return fmt::format(
-      "{{\"event\":\"dry_run\",\"model\":\"{}\",\"parameters\":{},\"updates_per_epoch\":{},\"total_updates\":{},\"seconds_per_update\":{},"
-      "\"measured_updates\":{},\"memory_bytes\":{{\"parameters\":{},\"gradients\":{},\"optimizer\":{},\"activations\":{},\"errors\":{},"
-      "\"total\":{}}}}}\n",
-      task.plan.model.name, task.graph->parameter_count(), forecast.updates_per_epoch, forecast.total_updates, forecast.seconds_per_update,
-      forecast.measured_updates, forecast.memory.parameter_bytes, forecast.memory.gradient_bytes, forecast.memory.optimizer_bytes,
-      forecast.memory.activation_bytes, forecast.memory.error_bytes, forecast.memory.total());
-}
-
-// Evaluations as plain lines for people; --json prints every record instead.
-class EvaluationLines : public MetricsSink {
- public:
-  void write(const MetricsRecord& record) override {
-    if (record.event != "evaluation") return;
-    const auto number = [&record](std::string_view name) {
-      for (const auto& [key, value] : record.values)
-        if (key == name) {
-          if (const auto* real = std::get_if<double>(&value.content)) return *real;
-          if (const auto* whole = std::get_if<int64_t>(&value.content)) return static_cast<double>(*whole);
-        }
-      return 0.0;
-    };
-    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
-  }
-};
-
 int train(const TrainFlags& flags) {
-  const Job job = job_of(flags);
-  const TrainingTask task = prepare_task(job);
-  for (const std::string& note : task.notes) log::info("{}", note);
-  const DeviceOptions device_options{.threads = static_cast<int>(job.threads), .kernel_table = flags.kernel_table};
-  const std::string& kind = task.plan.cluster.devices.front().device;
-  const std::unique_ptr<Device> device = open_device(kind, device_options);
-
-  TrainerOptions options;
-  options.fingerprint = fingerprint_of(kind, *device, device_options);
-  options.resume = flags.resume;
-  options.log_every = flags.log_every;
-  MetricsStream json_lines(stdout);
-  EvaluationLines lines;
-  options.sinks = {flags.json ? static_cast<MetricsSink*>(&json_lines) : &lines};
-  if (!flags.dry_run) options.stop = &stop_on_signals();
-  Trainer trainer(task, *device, options);
-  if (flags.dry_run) {
-    const TrainingForecast forecast = trainer.forecast();
-    if (flags.json)
-      fmt::print("{}", forecast_json(task, forecast));
-    else
-      print_forecast(task, forecast, *device);
-    return 0;
-  }
-  const TrainingOutcome outcome = trainer.run();
-  if (flags.json) return 0;
-  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.2f} epochs)\n", task.plan.model.name,
-             job.data, 100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
-  fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
-             outcome.reason, outcome.weights_digest);
-  if (!job.out.empty()) fmt::print("run folder: {}\n", job.out);
-  return 0;
+  TrainRequest request;
+  request.job = job_of(flags);
+  request.resume = flags.resume;
+  request.kernel_table = flags.kernel_table;
+  request.trace = flags.trace;
+  request.log_every = flags.log_every;
+  request.dry_run = flags.dry_run;
+  request.json = flags.json;
+  request.checksums = flags.checksums;
+  request.shape_links = flags.shape_links;
+  if (flags.deadline) request.deadline_seconds = parse_duration(*flags.deadline, "--deadline");
+  return run_training(request);
 }
 
 }  // namespace
@@ -246,7 +185,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
           ->add_option("--data", flags->data,
                        "digits, fashion-mnist, text, text:FILE, speech, synthetic:CxHxW:CLASSES:SAMPLES, idx:DIR, cifar10:DIR [digits]")
           ->group(what));
-  not_empty(command->add_option("--cluster", flags->cluster, "devices: cpu, or a .textproto [cpu]")->group(what));
+  not_empty(
+      command->add_option("--cluster", flags->cluster, "devices: cpu, cpux4, vc709x15, u280x2+h200x2, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));
   const std::string how = "How long and how";
   real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);
@@ -285,7 +225,12 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   not_empty(command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run));
   not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
   not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));
+  not_empty(command->add_option("--trace", flags->trace, "write what each device did when, for ui.perfetto.dev")->group(run));
   whole(command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run), 1);
+  const std::string ranks = "Under mpirun";
+  command->add_option("--deadline", flags->deadline, "longest wait for a silent neighbour, 5s or 2m [30s]")->group(ranks);
+  command->add_flag("--checksums", flags->checksums, "CRC32C of every message")->group(ranks);
+  command->add_flag("--shape-links", flags->shape_links, "messages take as long as the plan's links would")->group(ranks);
   command->add_flag("--dry-run", flags->dry_run, "print memory per rank and time per epoch; train nothing")->group(run);
   command->add_flag("--json", flags->json, "one JSON object per line on standard output")->group(run);
   command->callback([flags, &invocation] {

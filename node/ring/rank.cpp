@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/train/learning_rate.h"
-#include "node/ring/stored_names.h"
+#include "node/ring/slice_state.h"
 
 namespace millrace {
 
@@ -207,6 +207,7 @@ void Rank::loss_not_finite(int64_t s) {
 }
 
 void Rank::watch_signals() {
+  if (signals_.any != nullptr) signals_.any->store(false);
   if (signals_.stop != nullptr && !told_stop_ && signals_.stop->load()) {
     told_stop_ = true;
     tell(0, {.word = Word::kStop});
@@ -227,9 +228,19 @@ void Rank::enter(int64_t mini_batch, const Decision& decision) {
 }
 
 bool Rank::lead() {
-  if (conductor_ == nullptr) return false;
+  if (conductor_ == nullptr) {
+    watch_signals();
+    return false;
+  }
   bool acted = false;
   Worker& first = *workers_.front();
+  for (; told_updates_ < first.updates(); ++told_updates_) {
+    conductor_->updated(told_updates_);
+    acted = true;
+  }
+  collect();
+  conductor_busy_ = conductor_->step();
+  watch_signals();
   while (first.begins_undecided()) {
     const int64_t mini_batch = first.awaited_decision();
     const std::optional<Decision> decision = conductor_->decide(mini_batch);
@@ -239,12 +250,6 @@ bool Rank::lead() {
     enter(mini_batch, *decision);
     acted = true;
   }
-  for (; told_updates_ < first.updates(); ++told_updates_) {
-    conductor_->updated(told_updates_);
-    acted = true;
-  }
-  collect();
-  conductor_busy_ = conductor_->step();
   return acted;
 }
 
@@ -405,10 +410,9 @@ void Rank::run(Conductor* conductor) {
   while (!finished_) {
     context_.transport->progress();
     hear();
-    watch_signals();
-    bool acted = lead();
-    acted = serve() || acted;
+    bool acted = serve();
     acted = settle() || acted;
+    acted = lead() || acted;
     acted = act() || acted;
     part();
     if (!acted && !finished_) wait();

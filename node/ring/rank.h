@@ -34,7 +34,7 @@ struct RankSignals {
   const std::atomic<bool>* stop = nullptr;  // end soon, with a checkpoint
   std::atomic<bool>* checkpoint = nullptr;  // make one soon; taken back when seen
   std::atomic<bool>* describe = nullptr;    // say what you wait for; likewise
-  const std::atomic<bool>* any = nullptr;   // one of them: wakes a wait
+  std::atomic<bool>* any = nullptr;         // one of them: wakes a wait; taken back
 };
 
 // Adds gradients up over the replicas of a ring: nothing to do for one. A sum is under way at a time; all replicas begin the
@@ -72,6 +72,8 @@ class Rank final : private RankEvents {
 
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   RankMemory memory() const;
+  // Rank 0: hands what has been saved to the conductor; run() does so by itself.
+  void collect();
   // What each device would do next and what the rank waits for.
   std::string status() const;
   // Learning rate 0 and no evaluation of it: for rehearsals, whose weights are thrown away.
@@ -96,7 +98,6 @@ class Rank final : private RankEvents {
   bool settle();
   bool settle(size_t number);
   bool act();
-  void collect();
   void part();
   bool rests();
   void wait();

@@ -8,7 +8,8 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/graph/graph.h"
-#include "node/ring/stored_names.h"
+#include "core/train/segment_state.h"
+#include "node/ring/slice_state.h"
 #include "transport/local/local_wire.h"
 
 namespace millrace {
@@ -68,37 +69,19 @@ RankMemory memory_from(const std::string& text) {
 
 }  // namespace
 
-RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, OpenDevice open_device, TrainerOptions options)
+RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, Agreement& agreement, OpenDevice open_device,
+                         TrainerOptions options)
     : task_(task),
       transport_(transport),
       open_device_(std::move(open_device)),
       options_(std::move(options)),
       plan_(run_plan(task.plan)),
       flows_(ring_flows(plan_)),
-      agreement_(transport) {
+      agreement_(agreement) {
   if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
 }
 
 RingTrainer::~RingTrainer() = default;
-
-// Does something that may fail on some ranks: afterwards all go on, or all fail with what the first one met.
-template <typename Body>
-void RingTrainer::together(std::string_view what, Body body) {
-  std::string mine;
-  try {
-    body();
-  } catch (const Error& error) {
-    mine = fmt::format("{} {}", static_cast<int>(error.code()), error.what());
-  }
-  const std::vector<std::string> all = agreement_.gather(what, mine);
-  std::string first;
-  for (const std::string& problem : all)
-    if (first.empty()) first = problem;
-  first = agreement_.broadcast(what, first);
-  if (first.empty()) return;
-  const size_t space = first.find(' ');
-  throw SharedError(static_cast<ErrorCode>(std::stoi(first.substr(0, space))), first.substr(space + 1));
-}
 
 void RingTrainer::refuse_what_does_not_fit() const {
   const Job& job = task_.job;
@@ -118,12 +101,12 @@ void RingTrainer::agree_on_everything() {
   agreement_.require_equal("plan", digest_of(text_of(plan_)));
   agreement_.require_equal("job", digest_of(text_of(task_.job)));
   agreement_.require_equal("training samples", fmt::format("{}", task_.data.train.size()));
-  together("checking the task", [this] { refuse_what_does_not_fit(); });
+  together(agreement_, "checking the task", [this] { refuse_what_does_not_fit(); });
 }
 
 void RingTrainer::make_rank(int64_t first_mini_batch) {
   transport_.open(flows_.table);
-  together("opening the devices", [&] {
+  together(agreement_, "opening the devices", [&] {
     RingContext context;
     context.task = &task_;
     context.run = &plan_;
@@ -138,7 +121,7 @@ void RingTrainer::make_rank(int64_t first_mini_batch) {
 // The newest complete checkpoint, read by every rank by itself: rank 0 says which.
 std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
   std::string folder;
-  together("looking for the checkpoint", [&] {
+  together(agreement_, "looking for the checkpoint", [&] {
     if (transport_.rank() != 0 || options_.resume.empty()) return;
     if (stopped_before_its_first_checkpoint(options_.resume))
       log::info("{} has no checkpoint yet: training starts from the beginning", options_.resume.string());
@@ -148,7 +131,7 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
   folder = agreement_.broadcast("checkpoint", folder);
   if (folder.empty()) return std::nullopt;
   std::optional<CheckpointContent> content;
-  together("reading the checkpoint", [&] {
+  together(agreement_, "reading the checkpoint", [&] {
     if (!std::filesystem::exists(folder))
       fail(ErrorCode::kNotFound, "rank {} does not see {}: a run's folder must lie where all hosts of the job can read it",
            transport_.rank(), folder);
@@ -172,7 +155,7 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
 
 void RingTrainer::open_rank(const CheckpointContent* resumed) {
   make_rank(resumed == nullptr ? 0 : resumed->facts.step);
-  together("loading the weights", [&] {
+  together(agreement_, "loading the weights", [&] {
     if (resumed != nullptr) return rank_->restore(*resumed);
     rank_->initialize(task_.job.seed);
     if (task_.job.init_from.empty()) return;
@@ -203,7 +186,7 @@ TrainingOutcome RingTrainer::run() {
   agree_on_everything();
   const std::filesystem::path out = task_.job.out;
   const bool leads = transport_.rank() == 0, first_ring = options_.column == nullptr || options_.column->replica() == 0;
-  together("the run's folder", [&] {
+  together(agreement_, "the run's folder", [&] {
     if (!leads || !first_ring || out.empty() || !options_.resume.empty()) return;
     if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
       fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
@@ -211,7 +194,7 @@ TrainingOutcome RingTrainer::run() {
   const std::optional<CheckpointContent> resumed = find_checkpoint();
   const CheckpointContent* const from = resumed ? &*resumed : nullptr;
   open_rank(from);
-  memory_ = rank_->memory();
+  tell_memory();
   const bool nothing_left = from != nullptr && from->facts.step >= task_.total_updates();
   if (nothing_left) rank_->evaluate_only();
 
@@ -229,14 +212,16 @@ TrainingOutcome RingTrainer::run() {
   } else if (leads) {
     conductor = std::make_unique<Follower>(*options_.column);
   }
-  together("the run's folder", [&] {
+  together(agreement_, "the run's folder", [&] {
     if (lead != nullptr) lead->start(from);
   });
   try {
     rank_->run(conductor.get());
   } catch (const Error& error) {
     transport_.abort(error);
-    throw;
+    if (lead == nullptr) throw;
+    rank_->collect();
+    throw lead->explained(error);
   }
   TrainingOutcome outcome;
   if (lead != nullptr) outcome = lead->outcome();
@@ -244,6 +229,18 @@ TrainingOutcome RingTrainer::run() {
   if (options_.column != nullptr) Agreement(options_.column->transport()).close();
   agreement_.close();
   return outcome;
+}
+
+void RingTrainer::tell_memory() {
+  const std::vector<std::string> all = agreement_.gather("memory", text_of(rank_->memory()));
+  if (transport_.ranks() == 1 || all.empty()) return;
+  int64_t least = INT64_MAX, most = 0;
+  for (const std::string& one : all) {
+    least = std::min(least, memory_from(one).total());
+    most = std::max(most, memory_from(one).total());
+  }
+  log::info("{} devices on {} ranks; memory per rank for tensors and messages: {:.1f} to {:.1f} MB (exact)", plan_.devices(),
+            transport_.ranks(), static_cast<double>(least) / 1e6, static_cast<double>(most) / 1e6);
 }
 
 void RingTrainer::write_trace() {
@@ -281,12 +278,14 @@ TrainingForecast RingTrainer::forecast() {
 
 TrainingOutcome train_alone(const TrainingTask& task, const OpenDevice& open_device, const TrainerOptions& options) {
   Transport transport(make_loopback_wire(0, 1));
-  return RingTrainer(task, transport, open_device, options).run();
+  Agreement agreement(transport);
+  return RingTrainer(task, transport, agreement, open_device, options).run();
 }
 
 TrainingForecast forecast_alone(const TrainingTask& task, const OpenDevice& open_device) {
   Transport transport(make_loopback_wire(0, 1));
-  return RingTrainer(task, transport, open_device, {}).forecast();
+  Agreement agreement(transport);
+  return RingTrainer(task, transport, agreement, open_device, {}).forecast();
 }
 
 }  // namespace millrace

@@ -2,7 +2,8 @@
 //
 //   TrainingTask task = prepare_task(job, make_plan);
 //   Transport transport(make_ring_wire(session.world()), {.deadline = ..});
-//   RingTrainer trainer(task, transport, [](int64_t device) { return make_cpu_device(); }, {.sinks = {&lines}});
+//   Agreement agreement(transport);
+//   RingTrainer trainer(task, transport, agreement, [](int64_t device) { return make_cpu_device(); }, {.sinks = {&lines}});
 //   const TrainingOutcome outcome = trainer.run();         // on every rank; full on rank 0
 //
 //   TrainingOutcome outcome = train_alone(task, open_device, options);         // all devices in this process
@@ -10,7 +11,7 @@
 // Everything numeric follows from the task, the devices and the seed: the same plan gives the same bits on any number of
 // ranks. Evaluations and checkpoints do not change the weights.
 // What cannot be trained is refused before the first update, everywhere and in the same words: SharedError.
-// Borrows task, transport, sinks and column. One run() or forecast() per trainer.
+// Borrows task, transport, agreement, sinks and column. One run() or forecast() per trainer.
 #pragma once
 
 #include <memory>
@@ -19,16 +20,11 @@
 
 #include "node/ring/rank.h"
 #include "node/ring/replica_column.h"
+#include "node/ring/together.h"
 #include "node/ring/training_lead.h"
 #include "transport/streams/agreement.h"
 
 namespace millrace {
-
-// Every rank has it: one of them should say so, and the others be silent.
-class SharedError : public Error {
- public:
-  using Error::Error;
-};
 
 struct TrainerOptions {
   std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
@@ -51,7 +47,7 @@ struct TrainingForecast {
 
 class RingTrainer {
  public:
-  RingTrainer(const TrainingTask& task, Transport& transport, OpenDevice open_device, TrainerOptions options);
+  RingTrainer(const TrainingTask& task, Transport& transport, Agreement& agreement, OpenDevice open_device, TrainerOptions options);
   ~RingTrainer();
 
   TrainingOutcome run();
@@ -60,7 +56,6 @@ class RingTrainer {
 
   // Of the streams of this rank, when it is over.
   FlowCounters counters(int64_t flow) const { return transport_.counters(flow); }
-  const RankMemory& memory() const { return memory_; }
 
  private:
   void agree_on_everything();
@@ -68,9 +63,8 @@ class RingTrainer {
   void open_rank(const CheckpointContent* resumed);
   std::optional<CheckpointContent> find_checkpoint();
   void refuse_what_does_not_fit() const;
-  template <typename Body>
-  void together(std::string_view what, Body body);
   void write_trace();
+  void tell_memory();
 
   const TrainingTask& task_;
   Transport& transport_;
@@ -78,10 +72,9 @@ class RingTrainer {
   TrainerOptions options_;
   Plan plan_;  // as it is computed here
   RingFlows flows_;
-  Agreement agreement_;
+  Agreement& agreement_;
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<Rank> rank_;
-  RankMemory memory_;
 };
 
 // A ring of one rank, without MPI.

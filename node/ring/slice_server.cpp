@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/plan/schedule.h"
-#include "node/ring/stored_names.h"
+#include "node/ring/slice_state.h"
 #include "node/ring/wire_format.h"
 
 namespace millrace {
@@ -93,7 +93,7 @@ void SliceServer::update(const UpdateArguments& arguments) {
   const int64_t mini_batch = slice_.due();
   const Decision& decision = context_.decisions->on(mini_batch);
   SaveWriter writer(device_.compute_type());
-  const auto save = [&](SaveKind kind) { save_slice_weights(slice_, context_.plan(), context_.graph(), writer, kind); };
+  const auto save = [&](SaveKind kind) { save_slice_weights(slice_, context_.graph(), writer, kind); };
   if (decision.checkpoint && !drains(context_.plan().alignment)) save(SaveKind::kPrevious);
   slice_.update(arguments);
   if (!decision.checkpoint) return;

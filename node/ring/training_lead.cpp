@@ -115,6 +115,17 @@ void TrainingLead::write_documents() const {
   write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
 }
 
+Error TrainingLead::explained(const Error& error) {
+  try {
+    do {
+      if (writing_.valid()) writing_.wait();
+    } while (step());
+  } catch (const Error&) {  // the first error says more
+  }
+  if (saved_step_ < 0) return error;
+  return {error.code(), fmt::format("{}. The checkpoint of step {} is intact", error.what(), saved_step_)};
+}
+
 std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   const Job& job = task_.job;
   const int64_t step = mini_batch + 1;
@@ -311,8 +322,8 @@ bool TrainingLead::end_checkpoint() {
 }
 
 void TrainingLead::not_finite(std::string_view what) const {
-  fail(ErrorCode::kNumeric, "step {}: {}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm){}", step_, what,
-       rate_of_last(), saved_step_ < 0 ? "" : fmt::format(". The checkpoint of step {} is intact", saved_step_));
+  fail(ErrorCode::kNumeric, "step {}: {}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm)", step_, what,
+       rate_of_last());
 }
 
 // A relu turns NaN into 0 and so hides it from the loss: what is saved and reported is looked at itself.

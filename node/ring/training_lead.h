@@ -23,18 +23,12 @@
 
 #include "core/base/progress.h"
 #include "core/train/checkpoint.h"
+#include "core/train/evaluate.h"
 #include "core/train/metrics.h"
 #include "core/train/task.h"
 #include "node/ring/conductor.h"
 
 namespace millrace {
-
-struct Evaluation {
-  double loss = 0;      // mean per sample
-  double accuracy = 0;  // 0 to 1
-  int64_t samples = 0;
-  double seconds = 0;  // measured
-};
 
 struct TrainingOutcome {
   int64_t steps = 0;
@@ -62,6 +56,8 @@ class TrainingLead final : public Conductor {
 
   // `resumed`: the checkpoint that the training goes on from.
   void start(const CheckpointContent* resumed);
+  // After an error: finishes what is being written, and adds which checkpoint is intact.
+  Error explained(const Error& error);
   TrainingOutcome outcome();
 
   std::optional<Decision> decide(int64_t mini_batch) override;

@@ -4,7 +4,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/plan/schedule.h"
-#include "node/ring/stored_names.h"
+#include "core/train/segment_state.h"
+#include "node/ring/slice_state.h"
 #include "node/ring/worker.h"
 
 namespace millrace {
@@ -99,7 +100,7 @@ void Worker::save_parameters(SaveWriter& writer, SaveKind kind) {
       extract_slice(slice, full, part);
       writer.slice(kind, stored_name(node, *parameter), slice, part);
     }
-  for (const auto& slice : slices_) save_slice_weights(*slice, plan(), context_.graph(), writer, kind);
+  for (const auto& slice : slices_) save_slice_weights(*slice, context_.graph(), writer, kind);
 }
 
 void Worker::save_optimizer(SaveWriter& writer) {

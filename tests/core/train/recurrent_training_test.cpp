@@ -8,8 +8,9 @@
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
 #include "core/plan/schedule.h"
+#include "core/train/evaluate.h"
 #include "core/train/executor.h"
-#include "core/train/trainer.h"
+#include "core/train/segment_state.h"
 #include "core/train/weights_digest.h"
 #include "tests/core/documents/expect_error.h"
 

@@ -17,7 +17,8 @@
 #include "core/graph/model_builder.h"
 #include "core/reference/reference_device.h"
 #include "core/train/checkpoint.h"
-#include "core/train/trainer.h"
+#include "core/train/evaluate.h"
+#include "core/train/segment_state.h"
 #include "tests/core/train/temporary_folder.h"
 
 namespace millrace::testing_support {
@@ -56,45 +57,6 @@ inline std::string without_measurements(const std::string& line) {
   for (const char* name : {"images_per_second", "seconds", "peak_memory_bytes"}) record.erase(name);
   return record.dump();
 }
-
-class TinyRun {
- public:
-  explicit TinyRun(const Model& model = tiny_model()) : job(tiny_job((folder_.path() / "model.textproto").string())) {
-    save(model, job.model);
-    job.out = (folder_.path() / "run").string();
-  }
-
-  TrainingOutcome train(TrainerOptions options = {}) {
-    const TrainingTask task = prepare_task(job);
-    const auto device = make_reference_device(ElementType::kFloat32);
-    if (options.log_every == 0) options.log_every = 1;
-    return Trainer(task, *device, std::move(options)).run();
-  }
-  TrainingOutcome resume() { return train({.resume = job.out}); }
-
-  CheckpointContent checkpoint() const { return read_checkpoint(locate_checkpoint(job.out)); }
-  TensorMap weights() const { return checkpoint().weights; }
-
-  // The lines of metrics.jsonl of one event, without measurements.
-  std::vector<std::string> lines(const std::string& event) const {
-    std::vector<std::string> found;
-    std::ifstream file(std::filesystem::path(job.out) / "metrics.jsonl");
-    for (std::string line; std::getline(file, line);)
-      if (nlohmann::json::parse(line).at("event") == event) found.push_back(without_measurements(line));
-    return found;
-  }
-  std::vector<double> values(const std::string& event, const std::string& name) const {
-    std::vector<double> found;
-    for (const std::string& line : lines(event)) found.push_back(nlohmann::json::parse(line).at(name));
-    return found;
-  }
-
- private:
-  TemporaryFolder folder_;
-
- public:
-  Job job;
-};
 
 inline std::vector<double> values_of(const TensorMap& tensors, const std::string& name) {
   const HostTensor& tensor = tensors.at(name);

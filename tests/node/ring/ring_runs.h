@@ -68,7 +68,8 @@ class RingRun {
     result.errors = outcomes_on_threads(ranks, [&](int64_t rank) {
       const TrainingTask mine = task();
       Transport transport(hub.wire(rank), settings);
-      RingTrainer trainer(mine, transport, open_device, options);
+      Agreement agreement(transport);
+      RingTrainer trainer(mine, transport, agreement, open_device, options);
       const TrainingOutcome outcome = trainer.run();
       const std::scoped_lock lock(mutex);
       if (rank == 0) result.outcome = outcome;

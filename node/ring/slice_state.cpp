@@ -1,12 +1,11 @@
-#include "node/ring/stored_names.h"
-
-#include <fmt/ranges.h>
+#include "node/ring/slice_state.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/plan/schedule.h"
 #include "core/train/initialize.h"
+#include "core/train/segment_state.h"
 
 namespace millrace {
 namespace {
@@ -33,32 +32,6 @@ std::vector<double> part_of(const HomeSlice& slice, const Plan& plan, const Grap
 
 }  // namespace
 
-std::string stored_name(const Node& node, const ParameterSpec& parameter) { return node.layer.name + "." + parameter.tensor; }
-
-std::string carried_name(const CarriedState& state) { return state.layer + "." + state.tensor + "#carried"; }
-
-int64_t elements_of(const CarriedState& state) {
-  int64_t elements = 1;
-  for (const int64_t dimension : state.dimensions) elements *= dimension;
-  return elements;
-}
-
-std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) fail(ErrorCode::kMismatch, "tensor {} is missing; these weights belong to another model", name);
-  if (found->second.dimensions != parameter.dimensions)
-    fail(ErrorCode::kMismatch, "tensor {} is {}, the model wants [{}]; these weights belong to another model", name, text_of(found->second),
-         fmt::join(parameter.dimensions, ", "));
-  std::vector<double> values(static_cast<size_t>(parameter.elements()));
-  copy_values(found->second, std::span<double>(values), name);
-  return values;
-}
-
-void require_weights(const Graph& graph, const TensorMap& weights) {
-  for (const Node& node : graph.nodes())
-    for (const ParameterSpec& parameter : node.parameters) checked_values(weights, stored_name(node, parameter), parameter);
-}
-
 void initialize_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, uint64_t seed) {
   const Place place = place_of(slice, graph);
   std::vector<double> full(static_cast<size_t>(place.parameter.elements()));
@@ -83,8 +56,7 @@ void restore_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, const
     slice.set_previous(part(content.previous_weights, place.name));
 }
 
-void save_slice_weights(const HomeSlice& slice, const Plan& plan, const Graph& graph, SaveWriter& writer, SaveKind kind) {
-  (void)plan;
+void save_slice_weights(const HomeSlice& slice, const Graph& graph, SaveWriter& writer, SaveKind kind) {
   const Place place = place_of(slice, graph);
   std::vector<double> values(static_cast<size_t>(slice.where().count));
   slice.read(slice.newest(), std::span<double>(values));

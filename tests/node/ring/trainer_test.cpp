@@ -1,6 +1,5 @@
 // Training from end to end on one device, on a network that takes milliseconds: what reaches the weights, what does
 // not, and what a run leaves behind.
-#include "core/train/trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 #include "core/train/learning_rate.h"
 #include "core/train/weights_digest.h"
 #include "tests/core/documents/expect_error.h"
-#include "tests/core/train/tiny_runs.h"
+#include "tests/node/ring/tiny_run.h"
 
 namespace millrace {
 namespace {
@@ -84,18 +83,18 @@ TEST(Trainer, RepeatsBitwiseAndFollowsTheSeed) {
 
 TEST(Trainer, ResumesBitwiseAnywhere) {
   for (const OptimizerKind kind : kOptimizers)
-    for (const int64_t stop : {1, 5, 7}) {  // inside an epoch, at its end
+    for (const int64_t stop : {1, 4, 6}) {  // it ends with the next update: inside an epoch, at its end
       SCOPED_TRACE(fmt::format("{} stopped after {}", name_of(kind), stop));
       TinyRun whole, parts;
       whole.job.optimizer.kind = parts.job.optimizer.kind = kind;
-      const TrainingOutcome expected = whole.train({.log_every = 3});
+      const TrainingOutcome expected = whole.train({.log_every = 2});
       StopAt stopper(stop);
       // The flag is polled after every update; the records that trip it come after every update too.
-      EXPECT_EQ(parts.train({.sinks = {&stopper}, .stop = &stopper.flag, .log_every = 3}).reason, "signal");
+      EXPECT_EQ(parts.train({.sinks = {&stopper}, .signals = {.stop = &stopper.flag}, .log_every = 2}).reason, "signal");
       const int64_t stopped = parts.checkpoint().facts.step;
       EXPECT_GE(stopped, stop);
       EXPECT_LT(stopped, 10);
-      EXPECT_EQ(parts.train({.resume = parts.job.out, .log_every = 3}).weights_digest, expected.weights_digest);
+      EXPECT_EQ(parts.train({.resume = parts.job.out, .log_every = 2}).weights_digest, expected.weights_digest);
       EXPECT_EQ(first_difference(whole.weights(), parts.weights()), "");
       EXPECT_EQ(first_difference(whole.checkpoint().optimizer, parts.checkpoint().optimizer), "");
       for (const char* event : {"step", "epoch", "done"}) EXPECT_EQ(whole.lines(event), parts.lines(event));
@@ -308,11 +307,11 @@ TEST(TrainerEnd, TimeLimitStopsWithACheckpoint) {
 
 TEST(TrainerEnd, StopFlagStopsWithACheckpoint) {
   TinyRun run;
-  StopAt stopper(3);
-  const TrainingOutcome outcome = run.train({.sinks = {&stopper}, .stop = &stopper.flag});
+  StopAt stopper(3);  // the next update is the last
+  const TrainingOutcome outcome = run.train({.sinks = {&stopper}, .signals = {.stop = &stopper.flag}});
   EXPECT_EQ(outcome.reason, "signal");
-  EXPECT_EQ(outcome.steps, 3);
-  EXPECT_EQ(run.checkpoint().facts.step, 3);
+  EXPECT_EQ(outcome.steps, 4);
+  EXPECT_EQ(run.checkpoint().facts.step, 4);
   EXPECT_EQ(weights_digest(run.weights()), outcome.weights_digest);
 }
 
@@ -375,21 +374,13 @@ TEST(TrainerPromise, ForecastTellsTheExactMemory) {
   TinyRun run;
   const TrainingTask task = prepare_task(run.job);
   const auto device = make_reference_device(ElementType::kFloat32);
-  const TrainingForecast forecast = Trainer(task, *device, {}).forecast();
+  const TrainingForecast forecast = forecast_alone(task, [](int64_t) { return make_reference_device(ElementType::kFloat32); });
   SegmentExecutor segment(task.plan, *task.graph, 0, *device);
-  EXPECT_EQ(forecast.memory.total(), segment.memory().total());
+  ASSERT_EQ(forecast.memory.size(), 1u);
+  EXPECT_EQ(forecast.memory[0].segments.total(), segment.memory().total());
   EXPECT_EQ(forecast.updates_per_epoch, 5);
   EXPECT_EQ(forecast.total_updates, 10);
   EXPECT_FALSE(std::filesystem::exists(run.job.out));
-}
-
-TEST(TrainerPromise, RefusesAWindowAcrossUpdates) {
-  TinyRun run;
-  run.job.alignment = Alignment::kFpdeep;
-  TrainingTask task = prepare_task(run.job);
-  task.plan.windows = {2};
-  const auto device = make_reference_device(ElementType::kFloat32);
-  expect_error(ErrorCode::kUnavailable, "alignment fpdeep with a window of 2", [&] { Trainer(task, *device, {}); });
 }
 
 }  // namespace

@@ -1,0 +1,79 @@
+#include "deploy/command/ring_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/train/task.h"
+#include "deploy/command/catalogue_registry.h"
+#include "deploy/command/cost_models.h"
+#include "deploy/command/ring_flags.h"
+#include "partitioner/planner/planner.h"
+
+namespace millrace {
+
+namespace {
+
+// Reference devices are no boards: they are planned for as processors are.
+constexpr std::string_view kReference = "reference";
+
+bool is_reference(const std::string& name) { return name.starts_with(kReference); }
+
+}  // namespace
+
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
+  Cluster asked = find_cluster(job.cluster);
+  if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device)) return std::nullopt;
+  const Catalogue& catalogue = shipped_catalogue();
+  Cluster cluster;
+  if (std::ranges::any_of(asked.devices, [](const auto& device) { return is_reference(device.device); })) {
+    cluster = asked;
+    for (auto& device : cluster.devices)
+      if (is_reference(device.device)) device.device = "cpu";
+  } else {
+    cluster = cluster_from(job.cluster, catalogue);
+    asked = cluster;
+  }
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = cluster;
+  task.options.alignment = job.alignment;
+  task.options.mini_batch = job.mini_batch;
+  task.options.micro_batch = job.micro_batch;
+  task.options.optimizer = job.optimizer;
+  task.options.pins = job.pins;
+  task.options.cuts = job.cuts;
+  task.options.arithmetic = arithmetic_for(cluster, catalogue, std::nullopt);
+  if (asked.devices.front().device == "reference64") task.options.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+  const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt));
+  task.models = models.of_devices;
+  Outcome outcome = make_plan(task);
+  if (!outcome.feasible || !outcome.plan)
+    fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
+  outcome.plan->cluster = asked;
+  outcome.plan->cluster_digest = digest_of(text_of(asked));
+  return std::move(outcome.plan);
+}
+
+std::string computing_kind(const std::string& name) { return can_compute_on(name) ? name : "cpu"; }
+
+std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
+  return open_device(computing_kind(plan.cluster.devices[static_cast<size_t>(index)].device), options);
+}
+
+std::vector<std::string> notes_on_devices(const Plan& plan) {
+  std::map<std::string, int64_t> counts;
+  for (const auto& device : plan.cluster.devices)
+    if (!can_compute_on(device.device)) ++counts[device.device];
+  std::vector<std::string> notes;
+  for (const auto& [name, count] : counts)
+    notes.push_back(
+        fmt::format("{} device{} of kind {} {} computed by the CPU engine in fp32: what travels has the planned number of elements", count,
+                    count == 1 ? "" : "s", name, count == 1 ? "is" : "are"));
+  return notes;
+}
+
+}  // namespace millrace

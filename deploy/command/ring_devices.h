@@ -1,0 +1,29 @@
+// What stands for the devices of a ring on this machine, and the plan of a ring that a job asks for.
+//
+//   task = prepare_task(job, plan_for_job);
+//   RingTrainer trainer(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, options); }, ...);
+//
+// A device that the catalogue knows and this build cannot drive is computed by the CPU engine in fp32; notes_on_devices says so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/documents/job.h"
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "deploy/command/device_registry.h"
+
+namespace millrace {
+
+// Nothing for a single device that computes here. Fails with kInfeasible and the reason where there is no plan.
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
+
+// The kind that computes for a device of this name: itself where this build can drive it, else "cpu".
+std::string computing_kind(const std::string& name);
+std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options);
+std::vector<std::string> notes_on_devices(const Plan& plan);
+
+}  // namespace millrace

@@ -1,0 +1,204 @@
+#include "deploy/command/train_run.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "deploy/command/command.h"
+#include "deploy/command/device_registry.h"
+#include "deploy/command/ring_devices.h"
+#include "deploy/command/stop_signal.h"
+#include "node/report/tensorboard.h"
+#include "node/ring/ring_trainer.h"
+#include "transport/local/local_wire.h"
+#include "transport/mpi/mpi_session.h"
+#include "transport/mpi/mpi_wire.h"
+#include "transport/shaping/shaped_wire.h"
+
+namespace millrace {
+namespace {
+
+void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, const std::string& device) {
+  const double epoch_seconds = forecast.seconds_per_update * static_cast<double>(forecast.updates_per_epoch);
+  const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
+  fmt::print("{} on {}, {} device(s) on {} rank(s), {}\n", task.plan.model.name, task.job.data, task.plan.devices(), forecast.memory.size(),
+             device);
+  fmt::print("  alignment             {}\n", name_of(task.plan.alignment));
+  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(),
+             task.plan.micro_batch);
+  fmt::print("  parameters            {}\n", task.graph->parameter_count());
+  fmt::print("  updates               {} per epoch, {} in all\n", forecast.updates_per_epoch, forecast.total_updates);
+  fmt::print("  time per epoch        {:.1f} s, {:.1f} s in all (measured over {} updates, evaluation not included)\n", epoch_seconds,
+             total_seconds, forecast.measured_updates);
+  for (size_t r = 0; r < forecast.memory.size(); ++r) {
+    const RankMemory& memory = forecast.memory[r];
+    const SegmentMemory& segments = memory.segments;
+    fmt::print("  memory of rank {:<6} {} (exact, of the tensors and messages)\n", r, bytes_text(memory.total()));
+    fmt::print("    parameters {}, gradients {}, optimizer {}, activations {}, errors {}, slices of others {}, messages {}\n",
+               bytes_text(segments.parameter_bytes), bytes_text(segments.gradient_bytes), bytes_text(segments.optimizer_bytes),
+               bytes_text(segments.activation_bytes), bytes_text(segments.error_bytes), bytes_text(memory.slices),
+               bytes_text(memory.transport));
+  }
+}
+
+std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
+  using json = nlohmann::ordered_json;
+  const auto bytes = [](const RankMemory& memory) {
+    return json{{"parameters", memory.segments.parameter_bytes},
+                {"gradients", memory.segments.gradient_bytes},
+                {"optimizer", memory.segments.optimizer_bytes},
+                {"activations", memory.segments.activation_bytes},
+                {"errors", memory.segments.error_bytes},
+                {"slices", memory.slices},
+                {"messages", memory.transport},
+                {"total", memory.total()}};
+  };
+  json ranks = json::array();
+  for (const RankMemory& memory : forecast.memory) ranks.push_back(bytes(memory));
+  const json line = {{"event", "dry_run"},
+                     {"model", task.plan.model.name},
+                     {"parameters", task.graph->parameter_count()},
+                     {"devices", task.plan.devices()},
+                     {"updates_per_epoch", forecast.updates_per_epoch},
+                     {"total_updates", forecast.total_updates},
+                     {"seconds_per_update", forecast.seconds_per_update},
+                     {"measured_updates", forecast.measured_updates},
+                     {"memory_bytes", bytes(forecast.memory.front())},
+                     {"memory_bytes_by_rank", ranks}};
+  return line.dump() + "\n";
+}
+
+// Evaluations as plain lines for people; --json prints every record instead.
+class EvaluationLines : public MetricsSink {
+ public:
+  void write(const MetricsRecord& record) override {
+    if (record.event != "evaluation") return;
+    const auto number = [&record](std::string_view name) {
+      for (const auto& [key, value] : record.values)
+        if (key == name) {
+          if (const auto* real = std::get_if<double>(&value.content)) return *real;
+          if (const auto* whole = std::get_if<int64_t>(&value.content)) return static_cast<double>(*whole);
+        }
+      return 0.0;
+    };
+    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
+  }
+};
+
+void print_outcome(const TrainingTask& task, const TrainingOutcome& outcome) {
+  fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.2f} epochs)\n", task.plan.model.name,
+             task.job.data, 100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
+  fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
+             outcome.reason, outcome.weights_digest);
+  if (!task.job.out.empty()) fmt::print("run folder: {}\n", task.job.out);
+}
+
+// The ring as `wire` joins it, with a column of replicas or none.
+void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
+  const TransportSettings settings{
+      .deadline = std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds)),
+      .checksums = request.checksums};
+  const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
+  TrainingTask task;
+  if (request.shape_links) {  // its shape needs the plan, which is made before anybody talks
+    task = prepare_task(request.job, plan_for_job);
+    wire = std::make_unique<ShapedWire>(std::move(wire), link_shapes(task.plan));
+  }
+  Transport transport(std::move(wire), settings);
+  Agreement agreement(transport);
+  if (!request.shape_links) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
+  if (speaks) {
+    for (const std::string& note : task.notes) log::info("{}", note);
+    for (const std::string& note : notes_on_devices(task.plan)) log::info("{}", note);
+  }
+
+  const DeviceOptions device_options{.threads = static_cast<int>(request.job.threads), .kernel_table = request.kernel_table};
+  const OpenDevice open = [&](int64_t index) { return open_ring_device(task.plan, index, device_options); };
+  TrainerOptions options;
+  std::string first_device;
+  together(agreement, "opening the first device", [&] {
+    const std::unique_ptr<Device> device = open(0);
+    first_device = device->description();
+    options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device), *device, device_options);
+  });
+  options.resume = request.resume;
+  options.log_every = request.log_every;
+  options.trace = request.trace;
+  MetricsStream json_lines(stdout);
+  EvaluationLines lines;
+  options.sinks = {request.json ? static_cast<MetricsSink*>(&json_lines) : &lines};
+  std::unique_ptr<TensorBoardFile> board;
+  if (speaks && !request.dry_run && !request.job.out.empty()) {
+    board = std::make_unique<TensorBoardFile>(std::filesystem::path(request.job.out) / "tensorboard");
+    options.sinks.push_back(board.get());
+  }
+  if (!request.dry_run) {
+    TrainingSignals& signals = listen_to_signals();
+    options.signals = {.stop = &signals.stop, .checkpoint = &signals.checkpoint, .describe = &signals.describe, .any = &signals.any};
+  }
+  std::unique_ptr<Transport> column_transport;
+  std::unique_ptr<ReplicaColumn> column;
+  if (column_wire) {
+    column_transport = std::make_unique<Transport>(std::move(column_wire), settings);
+    column = std::make_unique<ReplicaColumn>(*column_transport);
+    options.column = column.get();
+  }
+
+  RingTrainer trainer(task, transport, agreement, open, options);
+  if (request.dry_run) {
+    const TrainingForecast forecast = trainer.forecast();
+    if (!speaks) return;
+    if (request.json)
+      fmt::print("{}", forecast_json(task, forecast));
+    else
+      print_forecast(task, forecast, first_device);
+    return;
+  }
+  const TrainingOutcome outcome = trainer.run();
+  if (speaks && !request.json) print_outcome(task, outcome);
+}
+
+int train_as_rank(const TrainRequest& request, MpiSession& session) {
+  const int64_t replicas = request.job.replicas;
+  try {
+    if (session.ranks() % replicas != 0)
+      fail(ErrorCode::kUsage, "--replicas {}: {} ranks cannot be divided into so many rings; start {} or {}", replicas, session.ranks(),
+           std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas);
+    const int64_t ring = session.ranks() / replicas;
+    if (replicas == 1) {
+      train_on(request, make_ring_wire(session.world()), nullptr);
+    } else {
+      const MpiGroup mine = session.split(session.rank() / ring, session.rank());
+      const MpiGroup column = session.split(session.rank() % ring, session.rank());
+      train_on(request, make_ring_wire(mine), make_ring_wire(column));
+    }
+  } catch (const SharedError& error) {
+    // All ranks know it; rank 0 says it, and ends the others with its own end.
+    if (session.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(5));
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_training(const TrainRequest& request) {
+  if (MpiSession::launched()) {
+    const MpiSettings settings{.deadline =
+                                   std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds))};
+    return run_with_mpi(settings, [&](MpiSession& session) { return train_as_rank(request, session); });
+  }
+  if (request.job.replicas != 1)
+    fail(ErrorCode::kUsage, "--replicas {} needs a rank for every ring: mpirun -n {} millrace train ...", request.job.replicas,
+         request.job.replicas);
+  train_on(request, make_loopback_wire(0, 1), nullptr);
+  return 0;
+}
+
+}  // namespace millrace

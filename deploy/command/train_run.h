@@ -1,0 +1,30 @@
+// Runs what `millrace train` was asked for: on one process alone, or as one rank of an MPI job.
+//
+//   return run_training({.job = job, .dry_run = true});
+//
+// Under mpirun rank 0 speaks for all: notes, progress, results; what all ranks would refuse is said once. Exit status as the
+// command's; of an MPI job as transport/mpi/mpi_session.h says.
+#pragma once
+
+#include <string>
+
+#include "core/documents/job.h"
+
+namespace millrace {
+
+struct TrainRequest {
+  Job job;
+  std::string resume = {};
+  std::string kernel_table = {};
+  std::string trace = {};
+  int64_t log_every = 0;
+  double deadline_seconds = 30;
+  bool dry_run = false;
+  bool json = false;
+  bool checksums = false;
+  bool shape_links = false;
+};
+
+int run_training(const TrainRequest& request);
+
+}  // namespace millrace
