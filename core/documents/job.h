@@ -55,6 +55,7 @@ struct Job {
   int64_t steps = 0;  // stop after so many updates; 0: by epochs
   int64_t mini_batch = 32;
   int64_t micro_batch = 0;  // 0: mini_batch on one device, else chosen by the planner
+  int64_t time_chunks = 1;  // parts in time that sequences are taken in
   uint64_t seed = 1;
   OptimizerSettings optimizer;
   LearningRate learning_rate;

@@ -104,6 +104,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   request.mini_batch = job.mini_batch;
   request.micro_batch = job.micro_batch > 0 ? job.micro_batch : job.mini_batch;
   request.optimizer = job.optimizer;
+  request.time_chunks = job.time_chunks;
   // On one device every drained alignment gives the same bits; one micro-batch in flight needs the least memory.
   if (drains(job.alignment)) request.windows = {1};
   if (job.alignment == Alignment::kFlush) request.alignment = Alignment::kOneForwardOneBackward;

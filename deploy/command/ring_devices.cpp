@@ -54,6 +54,7 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   if (!outcome.feasible || !outcome.plan)
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
   outcome.plan->cluster = asked;
+  outcome.plan->time_chunks = job.time_chunks;
   outcome.plan->cluster_digest = digest_of(text_of(asked));
   return std::move(outcome.plan);
 }

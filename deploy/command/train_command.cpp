@@ -41,7 +41,7 @@ struct TrainFlags {
   std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, warmup, final_rate, clip_norm, clip_value, evaluate_every;
   std::vector<double> step_epochs;
-  std::optional<int64_t> steps, mini_batch, micro_batch, replicas, threads, checkpoint_every, keep, crop;
+  std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
   bool flip = false;
   bool dry_run = false;
@@ -82,6 +82,7 @@ void refuse_contradictions(const TrainFlags& flags) {
                                                        {flags.alignment.has_value(), "--alignment"},
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
                                                        {flags.micro_batch.has_value(), "--micro-batch"},
+                                                       {flags.time_chunks.has_value(), "--time-chunks"},
                                                        {flags.optimizer.has_value(), "--optimizer"},
                                                        {flags.momentum.has_value(), "--momentum"},
                                                        {flags.weight_decay.has_value(), "--weight-decay"}};
@@ -127,6 +128,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.steps, job.steps);
   take(flags.mini_batch, job.mini_batch);
   take(flags.micro_batch, job.micro_batch);
+  take(flags.time_chunks, job.time_chunks);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
   take(flags.threads, job.threads);
@@ -194,6 +196,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   command->add_option("--time-limit", flags->time_limit, "end with a checkpoint after 90s, 15m, 3h [0: none]")->group(how);
   whole(command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how), 1);
   whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how),
+        1);
+  whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
+            ->group(how),
         1);
   command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush]")->group(how);
   whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how), 1);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/base/check.h"
+#include "core/plan/time_streams.h"
 
 namespace millrace {
 
@@ -20,7 +21,7 @@ int64_t user_of(const Plan& plan, const Flow& flow) {
 
 }  // namespace
 
-RingFlows ring_flows(const Plan& plan) {
+RingFlows ring_flows(const Plan& plan, const Graph& graph) {
   constexpr int64_t kFewest = 2;  // one on its way while the other is worked on
   RingFlows flows{.table = flow_table(plan, kFewest), .saves = {}};
   const auto credit = [&](int64_t flow, int64_t link) {
@@ -31,6 +32,16 @@ RingFlows ring_flows(const Plan& plan) {
   for (size_t f = 0; f < plan.flows.size(); ++f)
     if (!carries_parameters(plan.flows[f].stream) && plan.flows[f].direction == Direction::kForward)
       credit(static_cast<int64_t>(f), plan.flows[f].link);
+  const TimeStreams streams(plan, graph);
+  for (size_t f = 0; f < plan.flows.size(); ++f) {
+    if (!streams.flow(static_cast<int64_t>(f))) continue;
+    FlowSpec& spec = flows.table.flows[f];
+    const Flow& flow = plan.flows[f];
+    const int64_t steps = graph.shape_of(flow.tensor == kInputName ? kNetworkInput : graph.index_of(flow.tensor)).height;
+    const int64_t most = (steps + plan.time_chunks - 1) / plan.time_chunks;
+    spec.most_bytes = spec.most_bytes / static_cast<size_t>(steps) * static_cast<size_t>(most);
+    spec.credits *= plan.time_chunks;
+  }
   for (int64_t link = 0; link + 1 < plan.devices(); ++link) {
     flows.saves.push_back(static_cast<int64_t>(flows.table.flows.size()));
     flows.table.flows.push_back({.stream = Stream::kControl,

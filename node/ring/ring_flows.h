@@ -1,12 +1,12 @@
 // What a training sends between its devices: the plan's flows, and beside them a channel towards device 0 on every link for what
 // checkpoints are made of.
 //
-//   const RingFlows flows = ring_flows(plan);
+//   const RingFlows flows = ring_flows(plan, graph);
 //   transport.open(flows.table);
 //   flows.saves[link]                                    // from device link + 1 to link
 //   for (const SliceRoute& route : routes_of(plan)) ...  // the way of remotely stored parameters, link by link
 //
-// Flow f of the table is the plan's flow f. Credits suffice for the windows: a device that may run w micro-batches ahead of the
+// Flow f of the table is the plan's flow f; where time streams, its messages are chunks. Credits suffice for the windows: a device that may run w micro-batches ahead of the
 // next one never waits for a credit that this one owes it. Plain values.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/documents/plan.h"
+#include "core/graph/graph.h"
 #include "transport/streams/flow_table.h"
 
 namespace millrace {
@@ -24,7 +25,7 @@ struct RingFlows {
   FlowTable table;
   std::vector<int64_t> saves;  // by link
 };
-RingFlows ring_flows(const Plan& plan);
+RingFlows ring_flows(const Plan& plan, const Graph& graph);
 
 // Of a home whose user is another device.
 struct SliceRoute {

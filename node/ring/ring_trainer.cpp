@@ -76,7 +76,7 @@ RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, Agreeme
       open_device_(std::move(open_device)),
       options_(std::move(options)),
       plan_(run_plan(task.plan)),
-      flows_(ring_flows(plan_)),
+      flows_(ring_flows(plan_, *task.graph)),
       agreement_(agreement) {
   if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
 }
@@ -90,6 +90,14 @@ void RingTrainer::refuse_what_does_not_fit() const {
          "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "
          "known; use --clip-value, or an alignment that drains (flush, 1f1b, zero-bubble)",
          name_of(plan_.alignment));
+  if (plan_.time_chunks > 1) {
+    int64_t steps = 1;
+    for (const Node& node : task_.graph->nodes())
+      if (std::holds_alternative<Recurrent>(node.layer.operation)) steps = std::max(steps, node.output.height);
+    if (plan_.time_chunks > steps)
+      fail(ErrorCode::kUsage, "--time-chunks {}: the longest sequence that model \"{}\" takes has {} steps; choose at most so many",
+           plan_.time_chunks, plan_.model.name, steps);
+  }
   if (job.replicas > 1)
     for (const Layer& layer : plan_.model.layers)
       if (const auto* recurrent = std::get_if<Recurrent>(&layer.operation); recurrent != nullptr && recurrent->stateful)

@@ -1,0 +1,249 @@
+// What a ring promises beyond the interpreter: equal bits where alignments agree, one device's results in double precision,
+// and resumption at any update as if nothing had happened.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/cpu/cpu_device.h"
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "tests/core/random_plans.h"
+#include "tests/node/ring/ring_runs.h"
+
+namespace millrace {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing_support::RandomPlans;
+using testing_support::RingResult;
+using testing_support::RingRun;
+
+constexpr Alignment kAlignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
+                                     Alignment::kZeroBubble};
+
+double distance(const TensorMap& a, const TensorMap& b) {
+  double most = 0;
+  for (const auto& [name, tensor] : a) {
+    std::vector<double> x(static_cast<size_t>(tensor.elements())), y(x.size());
+    copy_values(tensor, std::span<double>(x), name);
+    copy_values(b.at(name), std::span<double>(y), name);
+    double difference = 0, norm = 1e-6;
+    for (size_t i = 0; i < x.size(); ++i) {
+      difference += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += x[i] * x[i];
+    }
+    most = std::max(most, std::sqrt(difference / norm));
+  }
+  return most;
+}
+
+// By how much each weight moved: rate times gradient.
+TensorMap moved(const TensorMap& from, const TensorMap& to) {
+  TensorMap change;
+  for (const auto& [name, tensor] : from) {
+    std::vector<double> x(static_cast<size_t>(tensor.elements())), y(x.size());
+    copy_values(tensor, std::span<double>(x), name);
+    copy_values(to.at(name), std::span<double>(y), name);
+    for (size_t i = 0; i < x.size(); ++i) y[i] -= x[i];
+    change[name] = host_tensor(tensor.dimensions, std::span<const double>(y));
+  }
+  return change;
+}
+
+TEST(RingPromises, DrainedAlignmentsGiveEqualBits) {
+  for (uint64_t seed = 40; seed < 46; ++seed) {
+    RandomPlans random(seed);
+    const Graph graph(random.model());
+    const int64_t devices = random.between(2, 4);
+    PlanRequest request = random.request(devices, Alignment::kFlush, 4);
+    const std::vector<Shard> shards = random.shards(graph, devices);
+    std::string digest;
+    for (const Alignment alignment : {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble}) {
+      request.alignment = alignment;
+      request.windows.clear();
+      const RingRun run(graph, assemble_plan(graph, request, shards));
+      const RingResult result = run.train(2);
+      ASSERT_THAT(result.errors, Each(""));
+      if (digest.empty()) digest = result.outcome.weights_digest;
+      EXPECT_EQ(result.outcome.weights_digest, digest) << name_of(alignment) << ", seed " << seed;
+    }
+  }
+}
+
+TEST(RingPromises, AHundredUpdatesInDoublePrecisionAreThoseOfOneDevice) {
+  for (uint64_t seed = 50; seed < 53; ++seed) {
+    RandomPlans random(seed);
+    const Graph graph(random.model());
+    PlanRequest request = random.request(3, Alignment::kFlush, 2);
+    request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+    request.optimizer = {.kind = OptimizerKind::kSgd};
+    const std::vector<Shard> shards = random.shards(graph, 3);
+    RingRun ring(graph, assemble_plan(graph, request, shards), 100);
+    request.cluster = uniform_cluster("cpu", 1);
+    RingRun alone(graph, single_device_plan(graph, request), 100);
+    for (RingRun* run : {&ring, &alone}) {
+      run->open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
+      ASSERT_THAT(run->train(1).errors, Each(""));
+    }
+    EXPECT_LT(distance(ring.checkpoint().weights, alone.checkpoint().weights), 1e-10) << "seed " << seed;
+  }
+}
+
+TEST(RingPromises, AStepFromEqualWeightsInSinglePrecisionIsNearlyThatOfOneDevice) {
+  for (uint64_t seed = 60; seed < 66; ++seed) {
+    RandomPlans random(seed);
+    const Graph graph(random.model());
+    PlanRequest request = random.request(3, Alignment::kFpdeep, 2);
+    request.optimizer = {.kind = OptimizerKind::kSgd};
+    const std::vector<Shard> shards = random.shards(graph, 3);
+    RingRun ring(graph, assemble_plan(graph, request, shards), 1);
+    request.cluster = uniform_cluster("cpu", 1);
+    request.windows.clear();
+    RingRun alone(graph, single_device_plan(graph, request), 1);
+    for (RingRun* run : {&ring, &alone}) {
+      run->open_device = [](int64_t) { return make_cpu_device(); };
+      run->job.learning_rate.base = 1000;  // so that what the weights were hardly rounds by how much they move
+      ASSERT_THAT(run->train(1).errors, Each(""));
+    }
+    RingRun start(graph, single_device_plan(graph, request), 1);
+    start.job.learning_rate.base = 0;
+    ASSERT_THAT(start.train(1).errors, Each(""));
+    const TensorMap before = start.checkpoint().weights;
+    EXPECT_LT(distance(moved(before, ring.checkpoint().weights), moved(before, alone.checkpoint().weights)), 1e-5) << "seed " << seed;
+  }
+}
+
+TEST(RingPromises, ResumesBitwiseOnAnyNumberOfRanks) {
+  for (uint64_t seed = 70; seed < 80; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}, {}", seed, name_of(kAlignments[seed % 5])));
+    RandomPlans random(seed);
+    const Graph graph(random.model());
+    const int64_t devices = random.between(2, 4);
+    PlanRequest request = random.request(devices, kAlignments[seed % 5], 4);
+    const std::vector<Shard> shards = random.shards(graph, devices);
+    const Node& first = graph.node(graph.index_of(shards.front().layer));
+    if (first.computes && seed % 2 == 0)  // some of the first layer lives at the other end
+      request.remote_homes.push_back({shards.front().layer, "weight", 1, 2, devices - 1, shards.front().device});
+    RingRun run(graph, assemble_plan(graph, request, shards), 6);
+    run.job.checkpoint_every = 2;
+    const std::string whole = run.train(devices).outcome.weights_digest;
+    for (const int64_t stop : {2, 4}) {
+      run.job.steps = stop;
+      ASSERT_THAT(run.retrain(devices).errors, Each(""));
+      run.job.steps = 6;
+      const RingResult resumed = run.resume(random.between(1, devices));
+      ASSERT_THAT(resumed.errors, Each(""));
+      EXPECT_EQ(resumed.outcome.weights_digest, whole) << "stopped after " << stop;
+    }
+  }
+}
+
+TEST(RingPromises, TakesTheGradientsNormOverTheWholeRing) {
+  RandomPlans random(81);
+  const Graph graph(random.model());
+  PlanRequest request = random.request(3, Alignment::kFlush, 2);
+  request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+  request.optimizer = {.kind = OptimizerKind::kSgd};
+  const std::vector<Shard> shards = random.shards(graph, 3);
+  RingRun ring(graph, assemble_plan(graph, request, shards), 3);
+  request.cluster = uniform_cluster("cpu", 1);
+  RingRun alone(graph, single_device_plan(graph, request), 3);
+  std::vector<std::string> digests;
+  for (RingRun* run : {&ring, &alone}) {
+    run->open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
+    run->job.clip = ClipKind::kGlobalNorm;
+    run->job.clip_limit = 0.01;
+  }
+  for (const int64_t ranks : {1, 2, 3}) {
+    const RingResult result = ring.retrain(ranks);
+    ASSERT_THAT(result.errors, Each(""));
+    digests.push_back(result.outcome.weights_digest);
+  }
+  EXPECT_THAT(digests, Each(digests.front()));
+  ASSERT_THAT(alone.train(1).errors, Each(""));
+  EXPECT_LT(distance(ring.checkpoint().weights, alone.checkpoint().weights), 1e-12);
+}
+
+TEST(RingPromises, ReplicasTrainLikeOneRingWithTheirSamplesTogether) {
+  RandomPlans random(90);
+  const Graph graph(random.model());
+  PlanRequest request = random.request(2, Alignment::kFlush, 2);
+  request.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+  request.optimizer = {.kind = OptimizerKind::kSgd};
+  const std::vector<Shard> shards = random.shards(graph, 2);
+  RingRun run(graph, assemble_plan(graph, request, shards), 4);
+  run.open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
+  run.job.replicas = 2;
+  const auto train = [&](int64_t ranks) {
+    std::filesystem::remove_all(run.job.out);
+    LocalHub rings[2] = {LocalHub(ranks), LocalHub(ranks)};
+    std::vector<std::unique_ptr<LocalHub>> columns;
+    for (int64_t rank = 0; rank < ranks; ++rank) columns.push_back(std::make_unique<LocalHub>(2));
+    std::string digest;
+    const auto errors = testing_support::outcomes_on_threads(2 * ranks, [&](int64_t thread) {
+      const int64_t replica = thread / ranks, rank = thread % ranks;
+      const TrainingTask task = run.task();
+      Transport transport(rings[replica].wire(rank));
+      Transport column_transport(columns[static_cast<size_t>(rank)]->wire(replica));
+      Agreement agreement(transport);
+      ReplicaColumn column(column_transport);
+      TrainerOptions options;
+      options.column = &column;
+      const TrainingOutcome outcome = RingTrainer(task, transport, agreement, run.open_device, options).run();
+      if (thread == 0) digest = outcome.weights_digest;
+    });
+    EXPECT_THAT(errors, Each(""));
+    return digest;
+  };
+  const std::string digest = train(1);
+  const TensorMap weights = run.checkpoint().weights;
+  EXPECT_EQ(train(2), digest);
+
+  // Each micro-batch by itself is the same; only the statistics that evaluations use belong to one ring.
+  PlanRequest together = request;
+  together.mini_batch *= 2;
+  RingRun one(graph, assemble_plan(graph, together, shards), 4);
+  one.open_device = run.open_device;
+  one.job.data = run.job.data;
+  ASSERT_THAT(one.train(1).errors, Each(""));
+  TensorMap expected = one.checkpoint().weights;
+  std::erase_if(expected, [](const auto& entry) { return entry.first.find("running") != std::string::npos; });
+  EXPECT_LT(distance(expected, weights), 1e-12);
+}
+
+TEST(RingPromises, LossThatIsNotFiniteNamesTheFirstLayerOnWhicheverRank) {
+  ModelBuilder net("steep", {1, 4, 4});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.conv("conv2", 4, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 3);
+  request.mini_batch = 8;
+  request.micro_batch = 4;
+  const std::vector<Cut> cuts = {{1, 0, 0}, {2, 0, 0}};
+  RingRun run(graph, assemble_plan(graph, request, shards_from_cuts(graph, cuts, {})), 20);
+  run.job.learning_rate.base = 1e30;
+  run.job.checkpoint_every = 1;
+  const RingResult result = run.train(3);
+  EXPECT_THAT(result.errors[2], HasSubstr("the loss is not finite; the first layer whose output is not is \"conv"));
+  EXPECT_THAT(result.errors[0], HasSubstr("the loss is not finite"));
+  EXPECT_THAT(result.errors[0], HasSubstr("is intact"));
+}
+
+TEST(RingPromises, RefusesInTheSameWordsEverywhere) {
+  RandomPlans random(95);
+  const Graph graph(random.model());
+  RingRun run(graph, random.plan(graph, 3, Alignment::kFpdeep, 4));
+  run.job.clip = ClipKind::kGlobalNorm;
+  const RingResult result = run.train(3);
+  EXPECT_THAT(result.errors, Each(HasSubstr("--clip-norm with alignment fpdeep")));
+  EXPECT_FALSE(std::filesystem::exists(run.job.out));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// Recurrent networks on rings, whole and in chunks of time: the next layer begins before this one has seen all steps, and the
+// weights do not know.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/cpu/cpu_device.h"
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "core/plan/time_streams.h"
+#include "tests/node/ring/ring_runs.h"
+
+namespace millrace {
+namespace {
+
+using testing::Each;
+using testing_support::RingResult;
+using testing_support::RingRun;
+
+Model stack(bool bidirectional) {
+  ModelBuilder net("stack", {3, 12, 1});
+  for (const char* name : {"rnn1", "rnn2", "rnn3"}) {
+    const bool both = bidirectional && name[3] == '2';
+    net.layer(name, Recurrent{.cell = name[3] == '3' ? CellKind::kGru : CellKind::kLstm, .hidden = 5, .bidirectional = both});
+  }
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
+
+Plan plan_of(const Graph& graph, Alignment alignment, int64_t chunks, int64_t devices) {
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", devices);
+  request.alignment = alignment;
+  request.mini_batch = 8;
+  request.micro_batch = 2;
+  request.time_chunks = chunks;
+  std::vector<Cut> cuts;
+  for (int64_t d = 1; d < devices; ++d) cuts.push_back({d, 0, 0});
+  return assemble_plan(graph, request, shards_from_cuts(graph, cuts, {}));
+}
+
+TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
+  for (const bool bidirectional : {false, true}) {
+    const Graph graph(stack(bidirectional));
+    for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep, Alignment::kStash}) {
+      std::string digest;
+      for (const int64_t chunks : {1, 3, 5})
+        for (const int64_t ranks : {1, 3}) {
+          SCOPED_TRACE(fmt::format("{} chunks, {} ranks, {}", chunks, ranks, name_of(alignment)));
+          const Plan plan = plan_of(graph, alignment, chunks, 3);
+          RingRun run(graph, plan);
+          run.open_device = [](int64_t) { return make_cpu_device(); };
+          const RingResult result = run.train(ranks);
+          ASSERT_THAT(result.errors, Each(""));
+          if (digest.empty()) digest = result.outcome.weights_digest;
+          EXPECT_EQ(result.outcome.weights_digest, digest);
+          // As many elements as planned, in a message for each chunk where time streams.
+          const TimeStreams streams(plan, graph);
+          for (size_t f = 0; f < plan.flows.size(); ++f) {
+            EXPECT_EQ(result.bytes[f], plan.flows[f].elements_per_sample * plan.mini_batch * run.job.steps * 4) << plan.flows[f].tensor;
+            EXPECT_EQ(result.messages[f], (streams.flow(static_cast<int64_t>(f)) ? chunks : 1) * plan.micro_batches() * run.job.steps);
+          }
+        }
+    }
+  }
+}
+
+TEST(RecurrentRing, ALayerOfBothDirectionsIsABarrier) {
+  const Graph one_way(stack(false)), both(stack(true));
+  const Plan plan = plan_of(both, Alignment::kFlush, 4, 3);
+  const TimeStreams streams(plan, both);
+  for (size_t f = 0; f < plan.flows.size(); ++f)
+    EXPECT_EQ(streams.flow(static_cast<int64_t>(f)), plan.flows[f].tensor == "rnn1") << plan.flows[f].tensor;
+  const Plan free = plan_of(one_way, Alignment::kFlush, 4, 3);
+  const TimeStreams all(free, one_way);
+  for (size_t f = 0; f < free.flows.size(); ++f) EXPECT_TRUE(all.flow(static_cast<int64_t>(f))) << free.flows[f].tensor;
+}
+
+TEST(RecurrentRing, MoreChunksThanStepsAreRefused) {
+  const Graph graph(stack(false));
+  const RingRun run(graph, plan_of(graph, Alignment::kFlush, 13, 2));
+  EXPECT_THAT(run.train(2).errors,
+              Each(testing::HasSubstr("--time-chunks 13: the longest sequence that model \"stack\" takes has 12 steps")));
+}
+
+}  // namespace
+}  // namespace millrace
