@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,14 @@ def depth(runner):
             "character_error_rates": [round(rate, 4) for rate in error.values()]}
 
 
+def document(results):
+    text = json.dumps({"origin": "measured; losses and rates repeat bit for bit, seconds do not", "tasks": results}, indent=1)
+    # Points of a curve side by side.
+    return re.sub(r"\[\s+([-\d.eE]+,)\s+([-\d.eE]+)(?:(,)\s+([-\d.eE]+))?\s+\](,?)\s+(?=[\[\]])",
+                  lambda point: "[" + " ".join(filter(None, [point[1], point[2] + (point[3] or ""), point[4]])) + "]" + point[5] + " ",
+                  text) + "\n"
+
+
 TASKS = {"adding": adding, "text": text, "speech": speech, "depth": depth}
 
 
@@ -136,7 +145,7 @@ def main():
             shown = ", ".join(f"{key} {value:.4g}" for key, value in run["found"].items() if key not in ("step", "samples"))
             print(f"  {run['name']:<44} {shown}; {run['seconds']} s (measured)")
         if path:
-            path.write_text(json.dumps({"origin": "measured; losses and rates repeat bit for bit, seconds do not", "tasks": results}, indent=1) + "\n")
+            path.write_text(document(results))
     return 0 if passed else 1
 
 

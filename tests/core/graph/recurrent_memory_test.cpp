@@ -68,7 +68,7 @@ TEST(RecurrentMemory, ReadsAsAFewLines) {
   const std::string text = text_of(stack(108, 1152, 3000), 4, int64_t{12'000'000'000});
   for (const char* part :
        {"batch 4 (modelled", "108 x  1152 features,  3000 steps:   55.30 MB", "5.31 MB recurrent weights (rnn0 to rnn107)",
-        "together 5.97 GB of activations", "12.00 GB hold a batch of 6 at most"})
+        "together 5.97 GB of activations", "12.00 GB hold a batch of 5 at most"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text_of(stack(1, 1760, 3000), 4, 1'000'000), HasSubstr("1.00 MB do not hold a single sample"));
   EXPECT_EQ(text_of(RecurrentMemory{}, 4), "");
