@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -19,6 +20,8 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
 #include "deploy/command/simulate_output.h"
+#include "deploy/command/simulate_ranks.h"
+#include "node/simulate/simulation_page.h"
 #include "node/simulate/trace.h"
 #include "partitioner/planner/planner.h"
 
@@ -31,14 +34,18 @@ Examples:
       plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
   millrace simulate --plan plan.textproto --images 400 --json
       a plan that was written before; JSON for scripts
+  millrace simulate --model resnet18 --cluster vc709x15 --report reports/resnet18
+      a page to show: waiting by cause, links, memory beside the plan's
   millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
       with mini-batch boundaries in it; a trace for ui.perfetto.dev
+  mpirun -n 2 millrace simulate --model vgg16 --cluster vc709x400 --images 32
+      a large ring on several cores or hosts: the same result, to the bit
   millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
       what FPDeep's formulas leave out: dense layers wait for whole maps
 )";
 
 struct SimulateFlags {
-  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace;
+  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace, report, command;
   std::vector<std::string> catalogues, given;
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
@@ -102,11 +109,9 @@ void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Gra
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out", name);
 }
 
-int run(const SimulateFlags& flags) {
-  const Plan plan = flags.plan.empty() ? made_plan(flags) : loaded_plan(flags);
-  const Graph graph(plan.model);
-  refuse_idle_options(flags, plan, graph);
-  const PlanSummary summary = summarize(plan, graph);
+Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan(flags) : loaded_plan(flags); }
+
+SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
   options.samples = images_of(flags, plan);
   options.fc_barrier = flags.fc_barrier;
@@ -114,14 +119,41 @@ int run(const SimulateFlags& flags) {
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
-  const SimulationResult result = simulate(plan, graph, options);
-  const SimulationView view{
-      .plan = &plan, .summary = &summary, .result = &result, .options = options, .rows_stream = streams_rows(plan, graph)};
+  return options;
+}
+
+void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
+  const PlanSummary summary = summarize(plan, graph);
+  const SimulationView view{.plan = &plan,
+                            .summary = &summary,
+                            .result = &result,
+                            .options = options_of(flags, plan),
+                            .ranks = ranks,
+                            .rows_stream = streams_rows(plan, graph)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
-  if (!flags.trace.empty()) {
-    write_atomically(flags.trace, trace_json(plan, result));
-    log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
+  if (!flags.report.empty()) {
+    make_folders(flags.report);
+    write_atomically(std::filesystem::path(flags.report) / "index.html",
+                     simulation_page(plan, result, forecast_of(summary), flags.command));
+    log::info("report written to {}/index.html", flags.report);
   }
+  if (flags.trace.empty()) return;
+  write_atomically(flags.trace, trace_json(plan, result));
+  log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
+}
+
+int run(const SimulateFlags& flags) {
+  const auto options = [&](const Plan& plan, const Graph& graph) {
+    refuse_idle_options(flags, plan, graph);
+    return options_of(flags, plan);
+  };
+  const auto show_result = [&](const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
+    show(flags, plan, graph, result, ranks);
+  };
+  if (under_mpirun()) return simulate_on_ranks([&] { return plan_of(flags); }, options, show_result);
+  const Plan plan = plan_of(flags);
+  const Graph graph(plan.model);
+  show_result(plan, graph, simulate(plan, graph, options(plan, graph)), 1);
   return 0;
 }
 
@@ -168,9 +200,11 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
 
   constexpr const char* kOutput = "Output";
   not_empty(option(kOutput, "--trace", flags->trace, "write a Chrome trace here, for ui.perfetto.dev"));
+  not_empty(option(kOutput, "--report", flags->report, "write an HTML page into this folder"));
   flag(kOutput, "--json", flags->json, "JSON on standard output");
 
   command->callback([command, flags, &invocation] {
+    flags->command = typed_words(*command);
     for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] { return run(*flags); };
