@@ -111,7 +111,7 @@ std::string package_tcl(const DeviceDesign& design) {
       "# Packs {0} as a kernel (.xo): vivado -mode batch -source package.tcl\n"
       "# Written after the vendor's documentation (UG1393); no vendor tool has run it.\n"
       "create_project -force {0}_kernel ./{0}_kernel\n"
-      "add_files [glob rtl/*.sv] [glob rtl/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
+      "add_files [glob rtl/*.sv] [glob images/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
       "ipx::package_project -root_dir ./{0}_ip -vendor millrace -library kernel -taxonomy /KernelIP -import_files -set_current true\n"
       "ipx::associate_bus_interfaces -busif s_axi_control -clock ap_clk [ipx::current_core]\n"
       "foreach port {{{1}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
@@ -154,8 +154,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "| file | what it is |\n|---|---|\n"
       "| rtl/{0}.sv | the device's top level: its shards, connected |\n"
       "| rtl/*.sv | the modules, the same for every device; each begins with what it does |\n"
-      "| rtl/shard_N_parameters.hex | the shard's kernels: a word per line, kernels of the first tiles in the low bits |\n"
-      "| rtl/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum (1 and the bias) |\n"
+      "| images/shard_N_parameters.hex | the shard's kernels: a word per line, kernels of the first tiles in the low bits |\n"
+      "| images/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum (1 and the bias) |\n"
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
@@ -194,6 +194,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   DeviceFiles written;
   written.test_rows = rows;
   make_folders(folder / "rtl");
+  make_folders(folder / "images");
   make_folders(folder / "vectors");
   const auto write = [&](const std::string& name, const std::string& content) {
     write_atomically(folder / name, std::string_view(content));
@@ -206,13 +207,13 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     const ShardDesign& shard = design.shards[i];
     const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
     const std::vector<int16_t> parameters = parameter_words(shard.engine, shard.shape, shard.weight);
-    write(fmt::format("rtl/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
+    write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
     const auto lanes = static_cast<size_t>(design.lanes);
     std::vector<int16_t> offsets = shard.bias;
     offsets.resize((offsets.size() + lanes - 1) / lanes * lanes);
     if (shard.owner) {
-      write(fmt::format("rtl/shard_{}_scales.hex", i), hex_words<int16_t>(std::vector<int16_t>(offsets.size(), 1), design.lanes));
-      write(fmt::format("rtl/shard_{}_offsets.hex", i), hex_words<int16_t>(offsets, design.lanes));
+      write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(std::vector<int16_t>(offsets.size(), 1), design.lanes));
+      write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(offsets, design.lanes));
     }
     // Kernels of channels that do not exist collect what the lanes beyond the last channel carry.
     std::vector<int32_t> mask(vectors.gradients[i].words.size());

@@ -141,7 +141,7 @@ $SOURCE$
   parameter_memory #(
       .ELEMENTS($P$WORD),
       .ADDRESS_BITS($PARAMETER_BITS$),
-      .IMAGE("$P_FILE$_parameters.hex")
+      .IMAGE("images/$P_FILE$_parameters.hex")
   ) $p$parameters (
       .clock(ap_clk),
       .forward_address(running ? $p$forward_address : $PARAMETER_BITS$'(address)),
@@ -213,8 +213,8 @@ constexpr std::string_view kSpecialFunction = R"sv(
       .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
       .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
       .GROUP_ADDRESS_BITS($GROUP_BITS$),
-      .SCALES_IMAGE("$P_FILE$_scales.hex"),
-      .OFFSETS_IMAGE("$P_FILE$_offsets.hex")
+      .SCALES_IMAGE("images/$P_FILE$_scales.hex"),
+      .OFFSETS_IMAGE("images/$P_FILE$_offsets.hex")
   ) $p$special_function (
       .clock(ap_clk),
       .clear,
@@ -614,9 +614,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   }
   text += filled(raw_error_readers(shard), values);
   text += filled(kGradient, values);
-  if (!shard.error_back)
-    return text + filled("  assign $p$back_address = '0;\n  logic $p$no_error_back;\n  assign $p$no_error_back = &{1'b0, $p$back_word};\n",
-                         values);
+  if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n", values);
   text += filled(kErrorBack, values);
   text += filled("  logic $p$input_error_valid, $p$input_error_ready;\n  logic [BEAT-1:0] $p$input_error_data;\n", values);
   if (shard.passes_on()) {
@@ -676,11 +674,16 @@ std::string finish_text(const DeviceDesign& design) {
         i * 4, i, i * 4 + 1, i * 4 + 2);
   }
   text += fmt::format("  assign finished = {};\n", conditions);
+  std::string unused = "address, data_written";  // and what a first shard, or one without EB, leaves open
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    if (design.shards[i].first()) unused += fmt::format(", shard_{}_partial_ready", i);
+    if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
+  }
   text += fmt::format(
       "\n  // The host's window into the memories.\n  always_ff @(posedge ap_clk) begin\n    case (memory)\n{}      default: data_read <= "
       "'0;\n"
-      "    endcase\n  end\n\n  logic unused;\n  assign unused = &{{1'b0, address, data_written}};\nendmodule\n",
-      reads);
+      "    endcase\n  end\n\n  logic unused;\n  assign unused = &{{1'b0, {}}};\nendmodule\n",
+      reads, unused);
   return text;
 }
 
