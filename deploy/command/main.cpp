@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   millrace::add_export_command(app, invocation);
   millrace::add_tune_command(app, invocation);
   millrace::add_profile_command(app, invocation);
+  millrace::add_rtl_command(app, invocation);
   millrace::add_doctor_command(app, invocation);
   millrace::add_completion_command(app, invocation);
   try {
