@@ -1,6 +1,8 @@
 """Signals and the time limit: a checkpoint at once, an end with a checkpoint, what the ranks wait for."""
 
+import dataclasses
 import signal
+import time
 
 from ring_job import RingJob, require, run
 from run_folder import checkpoints_of
@@ -21,9 +23,9 @@ def require_stopped_with_checkpoint(job, folder, reason):
     return done
 
 
-def require_resumes(tools, folder, done):
+def require_resumes(tools, folder, done, *more):
     """Another two updates, on fewer ranks."""
-    job = run(tools, 2, ["train", "--resume", str(folder), "--steps", str(done["step"] + 2), "--json"])
+    job = run(tools, 2, ["train", "--resume", str(folder), "--steps", str(done["step"] + 2), "--json", *more])
     job.require_said(f"resumed at step {done['step']} ", times=1)
 
 
@@ -65,8 +67,6 @@ def asked_what_it_waits_for(tools):
         require(job.signal_rank(1, signal.SIGSTOP), "no rank 1")
         for rank in (0, 2):
             job.rank_process(rank)
-        import time
-
         time.sleep(1)
         for rank in (0, 2):
             require(job.signal_rank(rank, signal.SIGTERM), f"no rank {rank}")
@@ -88,21 +88,17 @@ def terminated_rank(tools):
 
 
 def time_limit(tools):
+    """The end comes with a checkpoint, a little after the limit."""
     folder = tools.scratch / "run"
     with RingJob(tools, 3, training(folder, "--time-limit", "2s")) as job:
         done = require_stopped_with_checkpoint(job, folder, "time limit")
         require(1.5 < done["seconds"] < 15, f"stopped after {done['seconds']} s of training, expected about 2")
-    require_resumes_without_limit(tools, folder, done)
-
-
-def require_resumes_without_limit(tools, folder, done):
-    job = run(tools, 2, ["train", "--resume", str(folder), "--time-limit", "1h", "--steps", str(done["step"] + 2), "--json"])
-    job.require_said(f"resumed at step {done['step']} ", times=1)
+    require_resumes(tools, folder, done, "--time-limit", "1h")
 
 
 def signals_are_heard(tools):
     for case in (checkpoint_now, interrupted_rank, asked_what_it_waits_for, terminated_rank, time_limit):
-        print(f"{case.__name__}: {case.__doc__ or ''}", flush=True)
-        case_tools = type(tools)(tools.mpirun, tools.millrace, tools.scratch / case.__name__)
-        case_tools.scratch.mkdir()
-        case(case_tools)
+        print(f"{case.__name__}: {case.__doc__}", flush=True)
+        folder = tools.scratch / case.__name__
+        folder.mkdir()
+        case(dataclasses.replace(tools, scratch=folder))
