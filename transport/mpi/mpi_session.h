@@ -13,6 +13,7 @@
 //   75   a deadline passed: somebody stopped, hangs or was cut off; starting again from the last checkpoint may help
 //   1, 2, 3   as the command alone: failed, wrong usage, infeasible
 //   137       a rank was killed (128 + SIGKILL), said by mpirun itself about a second later
+//   205       a host crashed or was cut off: mpirun lost its daemon there, with launch_arguments after about five seconds
 // MPI is initialised for one thread that calls it (MPI_THREAD_FUNNELED). What runs well here is set before, as far as a
 // program can (mpi_launch.h). Initialising and finalising, which wait for others, end the process with status 75 when they
 // pass the deadline: a rank that stopped cannot keep the others.
