@@ -67,16 +67,28 @@ class References:
         return self.made[alignment]
 
 
-def wait_for_partial(job, root, step):
-    """Until the folder that a checkpoint is written in is there: that of `step` or a later one."""
+def poll(job, holds, what):
+    """Looks often; False when the job ended before."""
     deadline = time.monotonic() + 60
-    while job.process.poll() is None:
-        require(time.monotonic() < deadline, f"no checkpoint of step {step} was begun")
-        names = os.listdir(root) if root.is_dir() else []
-        if any(name.endswith(".partial") and int(name[5:13]) >= step for name in names):
-            return True
+    while not holds():
+        if job.process.poll() is not None:
+            return False
+        require(time.monotonic() < deadline, f"waited 60 s for {what}:\n{job.output()}")
         time.sleep(0.0002)
-    return False
+    return True
+
+
+def reached(out, step):
+    """By the run's own folder: what is printed takes its time through mpirun."""
+    history = out / "metrics.jsonl"
+    return history.exists() and f'"event":"step","step":{step},' in history.read_text()
+
+
+def writes(out, step):
+    """True when the folder is there that the checkpoint of this step, or a later one, is written in."""
+    root = out / "checkpoints"
+    names = os.listdir(root) if root.is_dir() else []
+    return any(name.endswith(".partial") and int(name[5:13]) >= step for name in names)
 
 
 def strike(job, moment, out):
@@ -84,15 +96,12 @@ def strike(job, moment, out):
     if moment.when == "start":
         job.rank_process(moment.rank)
     else:
-        job.wait_for_step(1)
         for rank in range(moment.ranks):
             job.rank_process(rank)  # so that it is known at once when the moment comes
-        if moment.when == "update":
-            job.wait_for_step(moment.step)
-        elif moment.when == "end":
-            job.wait_for_step(STEPS)
+        if moment.when == "writing":
+            poll(job, lambda: writes(out, moment.step), f"a checkpoint of step {moment.step}")
         else:
-            wait_for_partial(job, out / "checkpoints", moment.step)
+            poll(job, lambda: reached(out, moment.step if moment.when == "update" else STEPS), f"step {moment.step}")
     time.sleep(moment.delay)
     return time.monotonic() if job.signal_rank(moment.rank, getattr(signal, moment.signal)) else None
 
@@ -114,8 +123,9 @@ def damage_newest(run_folder, kind):
 def interrupt(tools, moment, out):
     """Trains into the moment; what was seen, or None when the training was over before it."""
     limit = KILLED_WITHIN if moment.signal == "SIGKILL" else STOPPED_WITHIN
-    arguments = training(moment.alignment, out, "--checkpoint-every", "1" if moment.when == "writing" else "3", "--keep", "2", "--deadline",
-                         f"{DEADLINE:g}s")
+    # Not so often that writing falls behind training: the moments are to lie in the middle of both.
+    every = "4" if moment.when == "writing" else "7"
+    arguments = training(moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
     with RingJob(tools, moment.ranks, arguments) as job:
         struck = strike(job, moment, out)
         if struck is None:
