@@ -86,7 +86,9 @@ class EvaluationLines : public MetricsSink {
         }
       return 0.0;
     };
-    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
+    const double bits = number("bits_per_character");
+    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%{}", number("epoch"), number("loss"), 100 * number("accuracy"),
+              bits > 0 ? fmt::format(", {:.3f} bits per character", bits) : "");
   }
 };
 
