@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from ring_job import Failure, RingJob, require, run
 from run_folder import checkpoints_of, history_of, leftovers_of, require_part_of, require_same_folder
 
-STEPS = 50  # one epoch of the digits has 44: an evaluation lies on the way
+STEPS = 40
+MINI_BATCH = 192  # large enough that a moment is short beside an update; an epoch of the digits has 7 such
 DEADLINE = 3.0
 KILLED_WITHIN = 8.0  # about one second when nothing else runs
 STOPPED_WITHIN = DEADLINE + 8.0
@@ -27,8 +28,8 @@ DAMAGES = ("", "truncated", "flipped", "no manifest")
 
 
 def training(alignment, out, *more):
-    return ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", alignment, "--steps", str(STEPS),
-            "--log-every", "1", "--json", "--out", str(out), *more]
+    return ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", alignment, "--mini-batch",
+            str(MINI_BATCH), "--micro-batch", "32", "--steps", str(STEPS), "--log-every", "1", "--json", "--out", str(out), *more]
 
 
 @dataclass
@@ -48,7 +49,7 @@ def draw_moment(seed, when, name, alignment, damage=""):
     ranks = chance.randint(2, 4)
     # The first rank writes the checkpoints: while it does, it is the one more often.
     rank = 0 if when == "writing" and chance.random() < 0.6 else chance.randrange(ranks)
-    longest = {"start": 0.3, "update": 0.03, "writing": 0.006, "end": 0.02}[when]
+    longest = {"start": 0.3, "update": 0.015, "writing": 0.006, "end": 0.02}[when]
     return Moment(alignment, ranks, rank, name, when, chance.randint(6, STEPS - 4), chance.uniform(0, longest), damage)
 
 
@@ -124,7 +125,7 @@ def interrupt(tools, moment, out):
     """Trains into the moment; what was seen, or None when the training was over before it."""
     limit = KILLED_WITHIN if moment.signal == "SIGKILL" else STOPPED_WITHIN
     # Not so often that writing falls behind training: the moments are to lie in the middle of both.
-    every = "4" if moment.when == "writing" else "7"
+    every = "3" if moment.when == "writing" else "6"
     arguments = training(moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
     with RingJob(tools, moment.ranks, arguments) as job:
         struck = strike(job, moment, out)

@@ -66,7 +66,7 @@ def link_is_cut(tools):
         reference, out = tools.scratch / "reference", tools.scratch / "run"
         whole = run(tools, 0, training("fpdeep", reference, "--checkpoint-every", "1", "--keep", "1000")).last_record("done")
         with RingJob(tools, RANKS, training("fpdeep", out, "--checkpoint-every", "3", "--deadline", f"{DEADLINE}s"), hosts.launch()) as job:
-            job.wait_for_step(20)
+            job.wait_for_step(10)
             require(len(ranks_of(job)) == RANKS, f"ranks {sorted(ranks_of(job))} were found")
             hosts.tell("cut")
             cut = time.monotonic()
