@@ -7,7 +7,7 @@
 #include "node/simulate/compile_context.h"
 #include "node/simulate/device_schedule.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
@@ -221,4 +221,4 @@ SimulationResult combine(const Plan& plan, const Graph&, std::vector<SimulationR
   return all;
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

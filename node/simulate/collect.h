@@ -9,7 +9,7 @@
 #include "node/simulate/engine.h"
 #include "node/simulate/simulate.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 // Counts and peaks of the block's own devices; rates come with combine().
 SimulationResult collect(Engine& engine, const Network& network, const Plan& plan);
@@ -17,4 +17,4 @@ SimulationResult collect(Engine& engine, const Network& network, const Plan& pla
 // Blocks in ring order, all there are.
 SimulationResult combine(const Plan& plan, const Graph& graph, std::vector<SimulationResult> blocks);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

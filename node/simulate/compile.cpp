@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "node/simulate/compile_context.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 __extension__ using Wide = __int128;
@@ -58,7 +58,7 @@ class NetworkCompiler {
       const Direction direction = lane % 2 == 0 ? Direction::kForward : Direction::kBackward;
       if (!context_->here(direction == Direction::kForward ? link.from : link.to)) continue;
       network_.lane_of_link[lane] = static_cast<int32_t>(network_.lanes.size());
-      Lane made;
+      LinkSide made;
       made.bits_per_second = lane_bits_per_second(plan_, static_cast<int64_t>(lane / 2), direction, loads);
       made.latency = link.latency_picoseconds;
       network_.lanes.push_back(made);
@@ -151,7 +151,7 @@ Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& o
 
 size_t Network::bytes() const {
   size_t bytes = stations.capacity() * sizeof(Station) + inputs.capacity() * sizeof(Input) + streams.capacity() * sizeof(Supply) +
-                 readers.capacity() * sizeof(Reader) + lanes.capacity() * sizeof(Lane) + flows.capacity() * sizeof(FlowState) +
+                 readers.capacity() * sizeof(Reader) + lanes.capacity() * sizeof(LinkSide) + flows.capacity() * sizeof(FlowState) +
                  flow_index.capacity() * sizeof(int32_t) + act_rams.capacity() * sizeof(ActRam);
   for (const RowTable& table : tables) bytes += table.capacity() * sizeof(int32_t);
   for (const auto& schedule : schedules) bytes += schedule.capacity() * sizeof(int64_t);
@@ -161,4 +161,4 @@ size_t Network::bytes() const {
   return bytes;
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -6,11 +6,11 @@
 #include "node/simulate/network.h"
 #include "node/simulate/simulate.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first_device, int64_t end_device);
 
 // Fails with kUsage when options or lengths make no run.
 void check_options(const Plan& plan, const Graph& graph, const SimulationOptions& options);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -7,7 +7,7 @@
 #include "core/plan/flows.h"
 #include "node/simulate/device_schedule.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 __extension__ using Wide = __int128;
@@ -106,10 +106,6 @@ PlanPace pace_of(const Plan& plan, const Graph& graph) {
   return pace;
 }
 
-bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
-
-int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
-
 CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, const SimulationOptions& the_options, Network& the_network)
     : plan(the_plan),
       graph(the_graph),
@@ -174,4 +170,4 @@ int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, 
   return station;
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

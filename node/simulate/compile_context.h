@@ -12,7 +12,7 @@
 #include "node/simulate/row_needs.h"
 #include "node/simulate/simulate.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 // What all stages of a plan come to, whatever the block.
 struct PlanPace {
@@ -74,4 +74,4 @@ void compile_homes(CompileContext& context);
 // Messages of a pass of so many elements.
 int32_t chunks_of(int64_t elements, const Plan& plan);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 // Passes over parameters stored elsewhere, by the rule of parameter_passes: an E opens one that the F of the same version
@@ -118,4 +118,4 @@ double passes_per_mini_batch(const DeviceSchedule& schedule) {
   return passes * static_cast<double>(n) / static_cast<double>(std::min(n, micro_batches));
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

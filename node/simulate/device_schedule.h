@@ -10,11 +10,11 @@
 
 #include "node/simulate/network.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool side_by_side);
 
 // Passes of a whole mini-batch, once the pipeline is full; of what there is, where the run is shorter.
 double passes_per_mini_batch(const DeviceSchedule& schedule);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

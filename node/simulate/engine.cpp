@@ -4,7 +4,7 @@
 
 #include "core/base/check.h"
 
-namespace millrace {
+namespace millrace::simulation {
 Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options)
     : network_(network),
       plan_(plan),
@@ -270,7 +270,7 @@ void Engine::advance_cycle(Input& read, int64_t cycle, int64_t cycles) {
 }
 
 void Engine::send(FlowState& state, int64_t end) {
-  Lane& lane = network_.lanes[static_cast<size_t>(state.lane)];
+  LinkSide& lane = network_.lanes[static_cast<size_t>(state.lane)];
   const Service& service = state.services[state.position < state.larger ? 0 : 1];
   if (++state.position == state.per_sample) state.position = 0;
   if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now_) {
@@ -426,4 +426,4 @@ bool Engine::done() const {
 
 size_t Engine::bytes() const { return network_.bytes() + timeline_.bytes() + (begun_.capacity() + finished_.capacity()) * sizeof(int64_t); }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

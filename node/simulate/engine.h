@@ -17,7 +17,7 @@
 #include "node/simulate/simulate.h"
 #include "node/simulate/timeline.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 // What crosses the edge of a block: a message's arrival, or a credit.
 struct Crossing {
@@ -110,4 +110,4 @@ class Engine {
   std::vector<TraceSpan> trace_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -6,7 +6,7 @@
 
 #include "node/simulate/engine.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 constexpr std::ptrdiff_t kMostLines = 10;
@@ -121,4 +121,4 @@ std::string Engine::stuck() const {
   return text + fmt::format(" ({} stages wait in all)", waiting);
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -8,6 +8,9 @@
 #include "node/simulate/network.h"
 
 namespace millrace {
+
+using simulation::Cause;
+
 namespace {
 
 // Differences below this are not worth a sentence.
@@ -20,7 +23,8 @@ double busy_share(const SimulatedStage& stage) {
   return stage.window > 0 ? static_cast<double>(stage.busy) / static_cast<double>(stage.window) : 0;
 }
 
-void add_rate(const Plan& plan, const SimulationResult& result, const Prediction& prediction, std::vector<Finding>& found) {
+void add_rate(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction,
+              std::vector<SimulationFinding>& found) {
   const double over_all = result.picoseconds > 0 ? 1e12 * static_cast<double>(result.samples) / static_cast<double>(result.picoseconds) : 0;
   if (over_all < (1 - kNotable) * result.images_per_second)
     found.push_back(
@@ -41,7 +45,7 @@ double share_of(const SimulatedStage& stage, Cause cause) {
 }
 
 // What the stage that sets the pace waits for, and the stages where such waiting begins.
-void add_waits(const Plan& plan, const SimulationResult& result, std::vector<Finding>& found) {
+void add_waits(const Plan& plan, const SimulationResult& result, std::vector<SimulationFinding>& found) {
   const SimulatedStage* pace = busiest_stage(result);
   if (pace == nullptr) return;
   bool waits = false;
@@ -70,7 +74,7 @@ void add_waits(const Plan& plan, const SimulationResult& result, std::vector<Fin
             "the update at the end of a mini-batch: the pipeline is deeper than its window, or gradients are under way");
 }
 
-void add_memory(const SimulationResult& result, std::vector<Finding>& found) {
+void add_memory(const SimulationResult& result, std::vector<SimulationFinding>& found) {
   double worst = 1 + 0.02;
   int64_t worst_device = -1;
   int64_t over = 0;
@@ -107,8 +111,8 @@ std::string name_of(const SimulatedStage& stage, const Plan& plan) {
                      plan.shards[static_cast<size_t>(stage.shard)].layer, stage.device);
 }
 
-std::vector<Finding> findings(const Plan& plan, const SimulationResult& result, const Prediction& prediction) {
-  std::vector<Finding> found;
+std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction) {
+  std::vector<SimulationFinding> found;
   add_rate(plan, result, prediction, found);
   add_waits(plan, result, found);
   add_memory(result, found);

@@ -15,17 +15,17 @@
 namespace millrace {
 
 // The plan's own figures, modelled; 0: not known.
-struct Prediction {
+struct SimulationForecast {
   double images_per_second = 0;
   int64_t in_flight_samples = 0;
 };
 
-struct Finding {
+struct SimulationFinding {
   std::string reason;
   std::string text;
 };
 
-std::vector<Finding> findings(const Plan& plan, const SimulationResult& result, const Prediction& prediction);
+std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction);
 
 // The stage that works for most of its time: what sets the pace. Nothing when no stage ran.
 const SimulatedStage* busiest_stage(const SimulationResult& result);

@@ -21,7 +21,7 @@
 #include "core/plan/schedule.h"
 #include "node/simulate/row_needs.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 // What a station waits for.
 enum class Cause : uint8_t { kInput, kOutput, kParameters, kUpdate };
@@ -104,7 +104,7 @@ struct Reader {
 };
 
 // One direction of one link.
-struct Lane {
+struct LinkSide {
   int64_t bits_per_second = 1;
   int64_t latency = 0;
   int64_t free_at = 0;    // whole picoseconds
@@ -226,7 +226,7 @@ struct Network {
   std::vector<Input> inputs;
   std::vector<Supply> streams;
   std::vector<Reader> readers;
-  std::vector<Lane> lanes;
+  std::vector<LinkSide> lanes;
   std::vector<int32_t> lane_of_link;  // 2 * link, one more for backward; -1: sender elsewhere
   std::vector<FlowState> flows;       // those with an end here, in the plan's order
   std::vector<int32_t> flow_index;    // by the plan's flow; -1: none
@@ -241,4 +241,4 @@ struct Network {
   size_t bytes() const;
 };
 
-}  // namespace millrace
+}  // namespace millrace::simulation

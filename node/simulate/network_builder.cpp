@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace {
+namespace millrace::simulation {
 
 int32_t NetworkBuilder::stream(int32_t per_sample) {
   Supply supply;
@@ -83,4 +83,4 @@ void NetworkBuilder::join_readers() {
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -11,7 +11,7 @@
 
 #include "node/simulate/network.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 class NetworkBuilder {
  public:
@@ -41,4 +41,4 @@ class NetworkBuilder {
 // The need of an input before the first unit of the run.
 void begin_input(const Network& network, Input& input, int64_t cycles);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -6,7 +6,7 @@
 #include "core/base/check.h"
 #include "node/simulate/compile_context.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 // A pass travels in pieces, so that rows need not wait behind all of it.
@@ -181,4 +181,4 @@ void compile_homes(CompileContext& context) {
     if (home.home != home.user) compiler.compile(home);
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

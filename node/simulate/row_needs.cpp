@@ -6,7 +6,7 @@
 
 #include "core/base/check.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 struct Window {
@@ -156,4 +156,4 @@ RowTable compose(const RowTable& outer, const RowTable& inner) {
   return table;
 }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

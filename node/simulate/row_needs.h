@@ -18,7 +18,7 @@
 
 #include "core/graph/graph.h"
 
-namespace millrace {
+namespace millrace::simulation {
 
 using RowTable = std::vector<int32_t>;
 
@@ -57,4 +57,4 @@ int64_t unevenness_of(const RowTable& table, int32_t above);
 RowTable compose(const RowTable& outer, const RowTable& inner);
 RowTable identity_rows(int32_t rows);
 
-}  // namespace millrace
+}  // namespace millrace::simulation

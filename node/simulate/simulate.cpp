@@ -5,9 +5,16 @@
 #include "core/base/error.h"
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
+#include "node/simulate/compile_context.h"
 #include "node/simulate/engine.h"
 
 namespace millrace {
+
+using namespace simulation;
+
+bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
+
+int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
 
 SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
   const auto start = std::chrono::steady_clock::now();

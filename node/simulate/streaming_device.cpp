@@ -8,7 +8,7 @@
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 // What rows depend on: streams, and how many of their rows come before each row.
@@ -304,4 +304,4 @@ class StreamingDevice {
 
 void compile_streaming_device(CompileContext& context, const SegmentProgram& program) { StreamingDevice(context, program).compile(); }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -13,7 +13,7 @@
 #include <limits>
 #include <vector>
 
-namespace millrace {
+namespace millrace::simulation {
 
 inline constexpr int64_t kNeverTime = std::numeric_limits<int64_t>::max();
 
@@ -55,4 +55,4 @@ class Timeline {
   std::vector<Node> nodes_;
 };
 
-}  // namespace millrace
+}  // namespace millrace::simulation

@@ -2,7 +2,7 @@
 #include "core/base/error.h"
 #include "node/simulate/compile_context.h"
 
-namespace millrace {
+namespace millrace::simulation {
 namespace {
 
 int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase) {
@@ -107,4 +107,4 @@ class TurningDevice {
 
 void compile_turning_device(CompileContext& context, const SegmentProgram& program) { TurningDevice(context, program).compile(); }
 
-}  // namespace millrace
+}  // namespace millrace::simulation

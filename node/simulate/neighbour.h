@@ -1,0 +1,70 @@
+// Internal to node/simulate: what a rank knows of the rank at one end of its block, and what it tells it.
+//
+//   Neighbour right(transport, /*out=*/0, /*in=*/1, latency);
+//   right.keep(crossing);                       // will leave with the next message
+//   engine.run_until(right.bound());            // nothing comes from there before that
+//   right.send(promise);                        // "of my own accord I do nothing before then"
+//
+// A promise leaves out what the receiver itself may cause. Whoever sent something that the promise does not know of yet counts
+// with an answer one latency after its arrival. So both go on from message to message, not from latency to latency.
+// Borrows the transport.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "node/simulate/engine.h"
+#include "transport/streams/transport.h"
+
+namespace millrace::simulation {
+
+inline constexpr size_t kCrossingsOfMessage = 120;
+
+class Neighbour {
+ public:
+  struct Header {
+    int64_t promise = 0;
+    int64_t acknowledged = 0;  // messages read so far
+    int64_t crossings = 0;
+  };
+  static constexpr size_t message_bytes() { return sizeof(Header) + kCrossingsOfMessage * sizeof(Crossing); }
+
+  Neighbour(Transport& transport, int64_t out_flow, int64_t in_flow, int64_t latency)
+      : transport_(transport), out_flow_(out_flow), in_flow_(in_flow), latency_(latency), promise_(-latency) {}
+
+  // Nothing comes before this time. Two latencies after the block's own next event, which is not in it, it may.
+  int64_t bound() const;
+  int64_t latency() const { return latency_; }
+
+  void keep(const Crossing& crossing);
+  bool has_crossings() const { return !kept_.empty(); }
+  // Something to say: crossings, a promise that changed, or a message that the other side wants to know read.
+  bool wants_to_send(int64_t promise) const { return has_crossings() || promise != promised_ || owes_; }
+  // As much as there is credit for; false when something is left.
+  bool send(int64_t promise);
+  // Everything that has arrived, into the engine; true when there was something.
+  bool receive(Engine& engine);
+
+  // What to wait for.
+  void add_interests(std::vector<Interest>& interests, bool blocked) const;
+
+ private:
+  Transport& transport_;
+  int64_t out_flow_;
+  int64_t in_flow_;
+  int64_t latency_;
+  std::vector<Crossing> kept_;
+  int64_t earliest_kept_ = kNeverTime;
+  int64_t promised_ = -1;  // told
+  int64_t promise_;        // heard; at first nothing may be done before the first credits, of time 0, have come
+  int64_t sent_ = 0, read_ = 0;
+  bool owes_ = false;
+  struct Unknown {
+    int64_t message = 0;
+    int64_t earliest = 0;  // arrival
+  };
+  std::deque<Unknown> unknown_;  // sent, and not in the promise heard
+};
+
+}  // namespace millrace::simulation

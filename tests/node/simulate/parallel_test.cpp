@@ -1,0 +1,118 @@
+// The same run on one rank and on several: every time, count and peak is the same, to the bit.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/graph/zoo.h"
+#include "node/simulate/simulate_parallel.h"
+#include "tests/node/simulate/random_runs.h"
+#include "tests/transport/rings.h"
+#include "transport/local/local_wire.h"
+
+namespace millrace {
+namespace {
+
+using namespace testing_support;
+
+SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  LocalHub hub(ranks);
+  SimulationResult result;
+  const std::vector<std::string> outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
+    Transport transport(hub.wire(rank));
+    SimulationResult mine = simulate(plan, graph, options, transport);
+    if (rank == 0) result = std::move(mine);
+  });
+  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
+  return result;
+}
+
+void expect_same(const SimulationResult& one, const SimulationResult& many) {
+  EXPECT_EQ(one.samples, many.samples);
+  EXPECT_EQ(one.events, many.events);
+  EXPECT_EQ(one.begun, many.begun);
+  EXPECT_EQ(one.finished, many.finished);
+  EXPECT_EQ(one.images_per_second, many.images_per_second);
+  EXPECT_EQ(one.idle_fraction, many.idle_fraction);
+  EXPECT_EQ(one.in_flight_samples, many.in_flight_samples);
+  ASSERT_EQ(one.devices.size(), many.devices.size());
+  for (size_t d = 0; d < one.devices.size(); ++d) {
+    EXPECT_EQ(one.devices[d].index, many.devices[d].index);
+    EXPECT_EQ(one.devices[d].idle_fraction, many.devices[d].idle_fraction);
+    EXPECT_EQ(one.devices[d].act_ram_peak_bits, many.devices[d].act_ram_peak_bits);
+    EXPECT_EQ(one.devices[d].fifo_peak_bits, many.devices[d].fifo_peak_bits);
+  }
+  ASSERT_EQ(one.stages.size(), many.stages.size());
+  for (size_t s = 0; s < one.stages.size(); ++s) {
+    EXPECT_EQ(one.stages[s].device, many.stages[s].device);
+    EXPECT_EQ(one.stages[s].busy, many.stages[s].busy);
+    EXPECT_EQ(one.stages[s].window, many.stages[s].window);
+    EXPECT_EQ(one.stages[s].waited, many.stages[s].waited);
+  }
+  ASSERT_EQ(one.shards.size(), many.shards.size());
+  for (size_t s = 0; s < one.shards.size(); ++s) EXPECT_EQ(one.shards[s].peak_bits, many.shards[s].peak_bits);
+  ASSERT_EQ(one.flows.size(), many.flows.size());
+  for (size_t f = 0; f < one.flows.size(); ++f) EXPECT_EQ(one.flows[f].elements, many.flows[f].elements);
+  ASSERT_EQ(one.links.size(), many.links.size());
+  for (size_t l = 0; l < one.links.size(); ++l) {
+    EXPECT_EQ(one.links[l].forward_bits, many.links[l].forward_bits);
+    EXPECT_EQ(one.links[l].backward_bits, many.links[l].backward_bits);
+    EXPECT_EQ(one.links[l].utilisation, many.links[l].utilisation);
+  }
+  EXPECT_EQ(one.trace, many.trace);
+}
+
+TEST(SimulateParallel, ALongChainIsTheSameOnOneToEightRanks) {
+  const Graph graph(row_convolutions(16, 12, 3));
+  Plan plan = one_layer_per_device(graph, {1, 0.7, 0, 0.05}, 4);
+  std::mt19937_64 generator(1);
+  for (Shard& shard : plan.shards) set_times(shard, graph, std::uniform_int_distribution<int64_t>(300'000, 900'000)(generator));
+  const SimulationOptions options{.samples = 16, .trace = true};
+  const SimulationResult one = simulate(plan, graph, options);
+  for (const int64_t ranks : {1, 2, 3, 4, 8, 16}) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    expect_same(one, on_ranks(ranks, plan, graph, options));
+  }
+}
+
+TEST(SimulateParallel, RandomPlansAreTheSameOnAnyNumberOfRanks) {
+  const Alignment alignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
+                                  Alignment::kZeroBubble};
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomRun run(seed + 5000, alignments[seed % 5]);
+    run.options.trace = seed % 7 == 0;
+    const SimulationResult one = simulate(run.plan, run.graph, run.options);
+    for (int64_t ranks = 2; ranks <= run.plan.devices(); ++ranks) {
+      SCOPED_TRACE(fmt::format("{} ranks", ranks));
+      expect_same(one, on_ranks(ranks, run.plan, run.graph, run.options));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(SimulateParallel, LinksWithoutLatencyLeaveNothingToLookAheadBy) {
+  const Graph graph(row_convolutions(2, 4, 1));
+  Plan plan = one_layer_per_device(graph, {1, 1, 0, 0});
+  set_times(plan, graph, kMicrosecond);
+  LocalHub hub(2);
+  for (const std::string& outcome : outcomes_on_threads(2, [&](int64_t rank) {
+         Transport transport(hub.wire(rank));
+         static_cast<void>(simulate(plan, graph, {.samples = 4}, transport));
+       }))
+    EXPECT_EQ(outcome, "ranks 0 and 1 would meet at link 0, which has no latency to look ahead by; simulate on one rank");
+}
+
+TEST(SimulateParallel, ADeadlockEndsEveryRankWithItsName) {
+  const Graph graph(row_convolutions(3, 16, 3));
+  Plan plan = one_layer_per_device(graph, {1, 1, 0, 0.1});
+  set_times(plan, graph, kMicrosecond);
+  for (Shard& shard : plan.shards) shard.act_ram_bits = 4 * 16 * 3;  // three rows, where six would do
+  LocalHub hub(3);
+  for (const std::string& outcome : outcomes_on_threads(3, [&](int64_t rank) {
+         Transport transport(hub.wire(rank));
+         static_cast<void>(simulate(plan, graph, {.samples = 4, .act_ram = 1}, transport));
+       }))
+    EXPECT_NE(outcome.find("deadlocks"), std::string::npos) << outcome;
+}
+
+}  // namespace
+}  // namespace millrace
