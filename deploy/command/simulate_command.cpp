@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -19,8 +20,12 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
 #include "deploy/command/simulate_output.h"
+#include "node/simulate/simulate_parallel.h"
 #include "node/simulate/trace.h"
 #include "partitioner/planner/planner.h"
+#include "transport/mpi/mpi_session.h"
+#include "transport/mpi/mpi_wire.h"
+#include "transport/streams/agreement.h"
 
 namespace millrace {
 namespace {
@@ -33,6 +38,8 @@ Examples:
       a plan that was written before; JSON for scripts
   millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
       with mini-batch boundaries in it; a trace for ui.perfetto.dev
+  mpirun -n 2 millrace simulate --model vgg16 --cluster vc709x400 --images 32
+      a large ring on several cores or hosts: the same result, to the bit
   millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
       what FPDeep's formulas leave out: dense layers wait for whole maps
 )";
@@ -102,11 +109,9 @@ void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Gra
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out", name);
 }
 
-int run(const SimulateFlags& flags) {
-  const Plan plan = flags.plan.empty() ? made_plan(flags) : loaded_plan(flags);
-  const Graph graph(plan.model);
-  refuse_idle_options(flags, plan, graph);
-  const PlanSummary summary = summarize(plan, graph);
+Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan(flags) : loaded_plan(flags); }
+
+SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
   options.samples = images_of(flags, plan);
   options.fc_barrier = flags.fc_barrier;
@@ -114,14 +119,49 @@ int run(const SimulateFlags& flags) {
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
-  const SimulationResult result = simulate(plan, graph, options);
-  const SimulationView view{
-      .plan = &plan, .summary = &summary, .result = &result, .options = options, .rows_stream = streams_rows(plan, graph)};
+  return options;
+}
+
+void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
+  const PlanSummary summary = summarize(plan, graph);
+  const SimulationView view{.plan = &plan,
+                            .summary = &summary,
+                            .result = &result,
+                            .options = options_of(flags, plan),
+                            .ranks = ranks,
+                            .rows_stream = streams_rows(plan, graph)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
-  if (!flags.trace.empty()) {
-    write_atomically(flags.trace, trace_json(plan, result));
-    log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
+  if (flags.trace.empty()) return;
+  write_atomically(flags.trace, trace_json(plan, result));
+  log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
+}
+
+int run(const SimulateFlags& flags) {
+  const Plan plan = plan_of(flags);
+  const Graph graph(plan.model);
+  refuse_idle_options(flags, plan, graph);
+  show(flags, plan, graph, simulate(plan, graph, options_of(flags, plan)), 1);
+  return 0;
+}
+
+// Planning may take longer than ranks wait for one another as a rule.
+constexpr TransportSettings kPatient{.deadline = std::chrono::minutes(10)};
+
+int run_as_rank(const SimulateFlags& flags, MpiSession& session) {
+  const bool first = session.rank() == 0;
+  std::string text;
+  {
+    Transport transport(make_ring_wire(session.world()), kPatient);
+    Agreement agreement(transport);
+    text = agreement.broadcast("plan", first ? text_of(plan_of(flags)) : "");
+    agreement.close();
   }
+  const Plan plan = parse_plan(text, "plan");
+  const Graph graph(plan.model);
+  refuse_idle_options(flags, plan, graph);
+  Transport transport(make_ring_wire(session.world()), kPatient);
+  const SimulationResult result = simulate(plan, graph, options_of(flags, plan), transport);
+  if (first) show(flags, plan, graph, result, session.ranks());
   return 0;
 }
 
@@ -173,7 +213,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   command->callback([command, flags, &invocation] {
     for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
-    invocation.run = [flags] { return run(*flags); };
+    invocation.run = [flags] {
+      if (!MpiSession::launched()) return run(*flags);
+      return run_with_mpi({}, [&](MpiSession& session) { return run_as_rank(*flags, session); });
+    };
   });
 }
 
