@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -20,12 +20,10 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
 #include "deploy/command/simulate_output.h"
-#include "node/simulate/simulate_parallel.h"
+#include "deploy/command/simulate_ranks.h"
+#include "node/simulate/simulation_page.h"
 #include "node/simulate/trace.h"
 #include "partitioner/planner/planner.h"
-#include "transport/mpi/mpi_session.h"
-#include "transport/mpi/mpi_wire.h"
-#include "transport/streams/agreement.h"
 
 namespace millrace {
 namespace {
@@ -36,6 +34,8 @@ Examples:
       plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
   millrace simulate --plan plan.textproto --images 400 --json
       a plan that was written before; JSON for scripts
+  millrace simulate --model resnet18 --cluster vc709x15 --report reports/resnet18
+      a page to show: waiting by cause, links, memory beside the plan's
   millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
       with mini-batch boundaries in it; a trace for ui.perfetto.dev
   mpirun -n 2 millrace simulate --model vgg16 --cluster vc709x400 --images 32
@@ -45,7 +45,7 @@ Examples:
 )";
 
 struct SimulateFlags {
-  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace;
+  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace, report, command;
   std::vector<std::string> catalogues, given;
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
@@ -131,37 +131,29 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
                             .ranks = ranks,
                             .rows_stream = streams_rows(plan, graph)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
+  if (!flags.report.empty()) {
+    make_folders(flags.report);
+    write_atomically(std::filesystem::path(flags.report) / "index.html",
+                     simulation_page(plan, result, forecast_of(summary), flags.command));
+    log::info("report written to {}/index.html", flags.report);
+  }
   if (flags.trace.empty()) return;
   write_atomically(flags.trace, trace_json(plan, result));
   log::info("trace written to {}: open it in ui.perfetto.dev", flags.trace);
 }
 
 int run(const SimulateFlags& flags) {
+  const auto options = [&](const Plan& plan, const Graph& graph) {
+    refuse_idle_options(flags, plan, graph);
+    return options_of(flags, plan);
+  };
+  const auto show_result = [&](const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
+    show(flags, plan, graph, result, ranks);
+  };
+  if (under_mpirun()) return simulate_on_ranks([&] { return plan_of(flags); }, options, show_result);
   const Plan plan = plan_of(flags);
   const Graph graph(plan.model);
-  refuse_idle_options(flags, plan, graph);
-  show(flags, plan, graph, simulate(plan, graph, options_of(flags, plan)), 1);
-  return 0;
-}
-
-// Planning may take longer than ranks wait for one another as a rule.
-constexpr TransportSettings kPatient{.deadline = std::chrono::minutes(10)};
-
-int run_as_rank(const SimulateFlags& flags, MpiSession& session) {
-  const bool first = session.rank() == 0;
-  std::string text;
-  {
-    Transport transport(make_ring_wire(session.world()), kPatient);
-    Agreement agreement(transport);
-    text = agreement.broadcast("plan", first ? text_of(plan_of(flags)) : "");
-    agreement.close();
-  }
-  const Plan plan = parse_plan(text, "plan");
-  const Graph graph(plan.model);
-  refuse_idle_options(flags, plan, graph);
-  Transport transport(make_ring_wire(session.world()), kPatient);
-  const SimulationResult result = simulate(plan, graph, options_of(flags, plan), transport);
-  if (first) show(flags, plan, graph, result, session.ranks());
+  show_result(plan, graph, simulate(plan, graph, options(plan, graph)), 1);
   return 0;
 }
 
@@ -208,15 +200,14 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
 
   constexpr const char* kOutput = "Output";
   not_empty(option(kOutput, "--trace", flags->trace, "write a Chrome trace here, for ui.perfetto.dev"));
+  not_empty(option(kOutput, "--report", flags->report, "write an HTML page into this folder"));
   flag(kOutput, "--json", flags->json, "JSON on standard output");
 
   command->callback([command, flags, &invocation] {
+    flags->command = typed_words(*command);
     for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
-    invocation.run = [flags] {
-      if (!MpiSession::launched()) return run(*flags);
-      return run_with_mpi({}, [&](MpiSession& session) { return run_as_rank(*flags, session); });
-    };
+    invocation.run = [flags] { return run(*flags); };
   });
 }
 

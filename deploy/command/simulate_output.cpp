@@ -31,7 +31,7 @@ std::string memory_text(const SimulatedDevice& device) {
 
 }  // namespace
 
-SimulationForecast prediction_of(const PlanSummary& summary) {
+SimulationForecast forecast_of(const PlanSummary& summary) {
   return {.images_per_second = summary.images_per_second, .in_flight_samples = summary.in_flight_samples};
 }
 
@@ -57,7 +57,7 @@ std::string simulation_table(const SimulationView& view) {
   line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
                                    view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
                                    result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));
-  const std::vector<SimulationFinding> found = findings(plan, result, prediction_of(*view.summary));
+  const std::vector<SimulationFinding> found = findings(plan, result, forecast_of(*view.summary));
   if (!found.empty()) text += "\nagainst the plan\n";
   for (const SimulationFinding& finding : found) text += fmt::format("  - {}: {}\n", finding.reason, finding.text);
 
@@ -102,7 +102,7 @@ std::string simulation_json(const SimulationView& view) {
                      {"in_flight_samples", view.summary->in_flight_samples},
                      {"origin", "modelled"}};
   json["reasons"] = Json::array();
-  for (const SimulationFinding& finding : findings(plan, result, prediction_of(*view.summary)))
+  for (const SimulationFinding& finding : findings(plan, result, forecast_of(*view.summary)))
     json["reasons"].push_back({{"reason", finding.reason}, {"text", finding.text}});
   json["idle_fraction"] = number(result.idle_fraction);
   json["in_flight_samples"] = result.in_flight_samples;

@@ -27,7 +27,7 @@ struct SimulationView {
   bool rows_stream = true;  // some device has engines of its own
 };
 
-SimulationForecast prediction_of(const PlanSummary& summary);
+SimulationForecast forecast_of(const PlanSummary& summary);
 std::string simulation_table(const SimulationView& view);
 std::string simulation_json(const SimulationView& view);
 

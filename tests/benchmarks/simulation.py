@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""How fast the simulator is, and how time and memory grow with devices, images and ranks.
+
+    tests/benchmarks/simulation.py [--millrace build/release/bin/millrace] [--mpirun mpirun] [--out tests/benchmarks/results/simulation.json]
+
+`seconds` is the simulation itself as the JSON says, compiling the plan into its network included and planning not: the fastest
+of several runs. `agreement` compares the steady rate with the plan's for every convolutional network of the zoo on rings of 5,
+15, 40 and 85 boards. The goals are printed beside the figures and gate nothing: a loaded machine is slower.
+Prints tables and writes JSON with the machine. Standard library alone.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import subprocess
+
+RUNS = 3
+BOARDS = (5, 15, 40, 85)
+NETWORKS = ("lenet5", "digits-cnn", "fashion-cnn", "alexnet", "alexnet-grouped", "alexnet-torch", "vgg11", "vgg16", "vgg19", "vgg11-cifar",
+            "vgg16-cifar", "vgg19-cifar", "resnet18-cifar", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "googlenet")
+
+
+def command(arguments, launch=()):
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run([*launch, *arguments], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == 3:
+        return None
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def measure(millrace, plan, images, launch=(), runs=RUNS):
+    best = None
+    for _ in range(runs):
+        result = command([millrace, "simulate", "--plan", plan, "--images", str(images), "--json"], launch)
+        if best is None or result["wall_seconds"] < best["wall_seconds"]:
+            best = result
+    return best
+
+
+def figure_of(name, result, goal=""):
+    devices = len(result["devices"])
+    figure = {"case": name, "devices": devices, "images": result["images"], "ranks": result["ranks"], "seconds": round(result["wall_seconds"], 3),
+              "events": result["events"], "million_events_per_second": round(1e-6 * result["events"] / result["wall_seconds"], 2),
+              "state_megabytes_per_device": round(1e-6 * result["state_bytes"] / devices, 4)}
+    print(f"{name:<44}{figure['seconds']:9.3f} s{figure['million_events_per_second']:8.1f} M events/s"
+          f"{figure['state_megabytes_per_device']:9.3f} MB/device  {goal}", flush=True)
+    return figure
+
+
+def exponent(points):
+    """Of the power that fits best: seconds ~ count^exponent."""
+    x, y = [math.log(a) for a, _ in points], [math.log(b) for _, b in points]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def agreement(millrace):
+    rows = []
+    for network in NETWORKS:
+        for boards in BOARDS:
+            result = command([millrace, "simulate", "--model", network, "--cluster", f"vc709x{boards}", "--json"])
+            difference = None if result is None else round(result["planned"]["difference"], 6)
+            rows.append({"network": network, "boards": boards, "feasible": result is not None, "difference": difference})
+    worst = max((row for row in rows if row["feasible"]), key=lambda row: abs(row["difference"]))
+    print(f"{sum(row['feasible'] for row in rows)} feasible rings; furthest from the plan: {worst['network']} on {worst['boards']}, "
+          f"{100 * worst['difference']:+.2f}%  goal 1%")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--millrace", default="build/release/bin/millrace")
+    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--work", default="/tmp/millrace-simulation-benchmark", help="folder for plans")
+    parser.add_argument("--out", default="tests/benchmarks/results/simulation.json")
+    parser.add_argument("--quick", action="store_true", help="without the agreement and the largest rings")
+    flags = parser.parse_args()
+    work = pathlib.Path(flags.work)
+    work.mkdir(parents=True, exist_ok=True)
+
+    def plan_of(boards):
+        path = work / f"vgg16x{boards}.textproto"
+        command([flags.millrace, "--log-level", "off", "plan", "--model", "vgg16", "--cluster", f"vc709x{boards}", "--out", str(path), "--json"])
+        return str(path)
+
+    report = {"what": "millrace simulate: speed, memory, growth", "machine": platform.platform(), "processors": os.cpu_count(), "load_before": os.getloadavg()[0],
+              "cases": [], "goals": {"million_events_per_second": 5, "vgg16 on 100 devices, 64 images, seconds": 20, "difference": 0.01}}
+    report["cases"].append(figure_of("vgg16 on 15 boards, 64 images", measure(flags.millrace, plan_of(15), 64), "goal 5 M events/s"))
+    growth = []
+    for boards in (50, 100, 200) if flags.quick else (50, 100, 200, 400):
+        result = measure(flags.millrace, plan_of(boards), 64, runs=1 if boards > 100 else RUNS)
+        report["cases"].append(figure_of(f"vgg16 on {boards} boards, 64 images", result, "goal 20 s" if boards == 100 else ""))
+        growth.append((boards, result["wall_seconds"]))
+    report["seconds_by_devices_exponent"] = round(exponent(growth), 2)
+    images = []
+    for count in (32, 64, 128, 256):
+        result = measure(flags.millrace, plan_of(15), count, runs=2)
+        report["cases"].append(figure_of(f"vgg16 on 15 boards, {count} images", result))
+        images.append((count, result["wall_seconds"]))
+    report["seconds_by_images_exponent"] = round(exponent(images), 2)
+    largest = 100 if flags.quick else 400
+    for ranks in (1, 2):
+        launch = [flags.mpirun, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_num_threads", "0"]
+        result = measure(flags.millrace, plan_of(largest), 16, launch, runs=2)
+        report["cases"].append(figure_of(f"vgg16 on {largest} boards, 16 images, {ranks} rank{'s' if ranks > 1 else ''}", result))
+    report["speed_up_of_two_ranks"] = round(report["cases"][-2]["seconds"] / report["cases"][-1]["seconds"], 2)
+    print(f"two ranks {report['speed_up_of_two_ranks']} times as fast as one; time ~ devices^{report['seconds_by_devices_exponent']}, "
+          f"~ images^{report['seconds_by_images_exponent']}")
+    if not flags.quick:
+        report["agreement"] = agreement(flags.millrace)
+    pathlib.Path(flags.out).write_text(json.dumps(report, indent=1) + "\n")
+    print(f"written to {flags.out}")
+
+
+if __name__ == "__main__":
+    main()
