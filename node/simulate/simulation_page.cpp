@@ -128,8 +128,7 @@ void add_waiting(Page& page, const SimulationResult& result) {
   drawing.legend.clear();
   for (const Waiting& waiting : kWaiting)
     drawing.legend.push_back({.name = fmt::format("for {}", waiting.name), .classes = {waiting.classes}});
-  page.figure(
-      {.title = "Idle time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
+  page.figure({.title = "Idle time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
 }
 
 void add_links(Page& page, const SimulationResult& result) {
