@@ -112,6 +112,11 @@ DataSplit split_text(std::u32string_view text, std::string_view origin, int64_t 
 
 namespace {
 
+// Until a model says otherwise; fewer where the text is short, so that a model of fewer steps can still have it.
+int64_t first_steps(std::u32string_view text) { return std::clamp<int64_t>(static_cast<int64_t>(text.size() / 10) - 1, 1, kTextSteps); }
+
+DataSplit loaded(std::u32string_view text, std::string_view origin) { return split_text(text, origin, first_steps(text)); }
+
 DataSplit told_apart(DataSplit data, const std::string& source, const std::string& licence) {
   data.train.source = data.test.source = source;
   data.train.licence = data.test.licence = licence;
@@ -150,12 +155,12 @@ std::u32string parsed(std::string_view text, std::string_view origin) {
 }  // namespace
 
 DataSplit load_text(const std::filesystem::path& path) {
-  return told_apart(split_text(parse_text(read_bytes_unpacked(path), path.string()), path.string()), path.string(), "the file's own");
+  return told_apart(loaded(parse_text(read_bytes_unpacked(path), path.string()), path.string()), path.string(), "the file's own");
 }
 
 DataSplit load_shipped_text() {
   const std::filesystem::path path = shipped_data("kjv") / "kjv.txt.gz";
-  return told_apart(split_text(parse_text(read_bytes_unpacked(path), path.string()), path.string()),
+  return told_apart(loaded(parse_text(read_bytes_unpacked(path), path.string()), path.string()),
                     fmt::format("Genesis and Exodus 1 to 20 of {}", kKjvSource), kKjvLicence);
 }
 
@@ -168,7 +173,7 @@ DataSplit load_kjv(const std::string& program) {
   const std::string text = without_references(output_of(program, "-f gen1:1-rev22:21"));
   if (text.size() < kAtLeast)
     fail(ErrorCode::kNotFound, "{} lists {} characters of the King James Bible; {}", program, text.size(), kAdvice);
-  return told_apart(split_text(parsed(text, "text:kjv"), "text:kjv"), kKjvSource, kKjvLicence);
+  return told_apart(loaded(parsed(text, "text:kjv"), "text:kjv"), kKjvSource, kKjvLicence);
 }
 
 void limit_vocabulary(DataSplit& data, int64_t tokens) {

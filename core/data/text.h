@@ -26,7 +26,7 @@
 
 namespace millrace {
 
-inline constexpr int64_t kTextSteps = 100;  // of a sample, until it is cut for a model
+inline constexpr int64_t kTextSteps = 100;  // of a sample, until it is cut for a model; fewer where a text is short
 
 // `origin` names the bytes in messages. Fails with kMalformed.
 std::u32string parse_text(std::span<const std::byte> bytes, std::string_view origin);

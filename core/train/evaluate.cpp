@@ -68,6 +68,11 @@ class SequenceFigures {
 
 }  // namespace
 
+std::optional<double> bits_per_character(double loss, const Dataset& data) {
+  if (!data.sequences || data.label_form != LabelForm::kPerStep || data.lengths_differ) return std::nullopt;
+  return loss / std::numbers::ln2 / static_cast<double>(data.labels_each);
+}
+
 int64_t SampleResult::best_class(int64_t position) const {
   const auto score = [&](int64_t c) { return scores[static_cast<size_t>(c * positions_each + position)]; };
   int64_t best = 0;

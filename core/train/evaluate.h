@@ -39,6 +39,9 @@ struct SequenceEvaluation {
   std::optional<double> character_error_rate;  // 0 and more
 };
 
+// From the mean loss of a sample, where every one has a label at each of its steps; nothing for other data.
+std::optional<double> bits_per_character(double loss, const Dataset& data);
+
 // One sample as the network saw it.
 struct SampleResult {
   int64_t sample = 0;

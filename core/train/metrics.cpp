@@ -34,6 +34,7 @@ constexpr std::array kFields = {
     Field{"epoch", FieldType::kNumber},
     Field{"loss", FieldType::kNumber},
     Field{"accuracy", FieldType::kNumber},
+    Field{"bits_per_character", FieldType::kNumber},
     Field{"samples", FieldType::kInteger},
     Field{"learning_rate", FieldType::kNumber},
     Field{"gradient_norm", FieldType::kNumber},

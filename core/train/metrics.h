@@ -18,6 +18,7 @@
 // | epoch             | number | epochs done since the training began; fractional in "step"                              |
 // | loss              | number | mean per sample; of the updates since the last such event, or of the evaluation set     |
 // | accuracy          | number | share of right answers, 0 to 1, over the same samples                                   |
+// | bits_per_character | number | "evaluation" of text: what the network needs to tell a character from those before it   |
 // | samples           | int    | how many samples those were                                                             |
 // | learning_rate     | number | of the last update                                                                      |
 // | gradient_norm     | number | of the last update, before clipping                                                     |

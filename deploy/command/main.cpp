@@ -10,6 +10,7 @@
 #include "core/base/progress.h"
 #include "deploy/command/command.h"
 #include "deploy/command/usage_error.h"
+#include "transport/mpi/mpi_session.h"
 
 namespace {
 
@@ -26,13 +27,16 @@ Start here:
 Every command has --help with examples. Exit status: 0 done, 1 failed, 2 wrong usage, 3 infeasible.
 )";
 
+// Under mpirun every rank reads the same command line, and one of them says what is wrong with it.
 int report(const millrace::Error& error) {
+  millrace::MpiSession::let_first_rank_speak();
   fmt::print(stderr, "millrace: {}\n", error.what());
   return millrace::exit_status_of(error.code());
 }
 
 int report(const CLI::ParseError& error, const CLI::App& app) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+  millrace::MpiSession::let_first_rank_speak();
   fmt::print(stderr, "{}\n", millrace::usage_error_text(app, error));
   return 2;
 }
@@ -65,6 +69,7 @@ int main(int argc, char** argv) {
   millrace::add_export_command(app, invocation);
   millrace::add_tune_command(app, invocation);
   millrace::add_profile_command(app, invocation);
+  millrace::add_rtl_command(app, invocation);
   millrace::add_doctor_command(app, invocation);
   millrace::add_completion_command(app, invocation);
   try {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -87,7 +86,9 @@ class EvaluationLines : public MetricsSink {
         }
       return 0.0;
     };
-    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%", number("epoch"), number("loss"), 100 * number("accuracy"));
+    const double bits = number("bits_per_character");
+    log::info("epoch {:.2f}: test loss {:.4f}, test accuracy {:.2f}%{}", number("epoch"), number("loss"), 100 * number("accuracy"),
+              bits > 0 ? fmt::format(", {:.3f} bits per character", bits) : "");
   }
 };
 
@@ -107,7 +108,11 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingTask task;
   if (request.shape_links) {  // its shape needs the plan, which is made before anybody talks
-    task = prepare_task(request.job, plan_for_job);
+    try {
+      task = prepare_task(request.job, plan_for_job);
+    } catch (const Error& error) {  // the others have it, too
+      throw SharedError(error.code(), error.what());
+    }
     wire = std::make_unique<ShapedWire>(std::move(wire), link_shapes(task.plan));
   }
   Transport transport(std::move(wire), settings);
@@ -168,8 +173,10 @@ int train_as_rank(const TrainRequest& request, MpiSession& session) {
   const int64_t replicas = request.job.replicas;
   try {
     if (session.ranks() % replicas != 0)
-      fail(ErrorCode::kUsage, "--replicas {}: {} ranks cannot be divided into so many rings; start {} or {}", replicas, session.ranks(),
-           std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas);
+      throw SharedError(
+          ErrorCode::kUsage,
+          fmt::format("--replicas {}: {} ranks cannot be divided into so many rings; start {} or {}", replicas, session.ranks(),
+                      std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas));
     const int64_t ring = session.ranks() / replicas;
     if (replicas == 1) {
       train_on(request, make_ring_wire(session.world()), nullptr);
@@ -178,9 +185,8 @@ int train_as_rank(const TrainRequest& request, MpiSession& session) {
       const MpiGroup column = session.split(session.rank() % ring, session.rank());
       train_on(request, make_ring_wire(mine), make_ring_wire(column));
     }
-  } catch (const SharedError& error) {
-    // All ranks know it; rank 0 says it, and ends the others with its own end.
-    if (session.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(5));
+  } catch (const SharedError&) {
+    MpiSession::let_first_rank_speak();
     throw;
   }
   return 0;

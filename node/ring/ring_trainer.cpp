@@ -11,6 +11,7 @@
 #include "core/train/segment_state.h"
 #include "node/ring/slice_state.h"
 #include "transport/local/local_wire.h"
+#include "transport/streams/ring_layout.h"
 
 namespace millrace {
 
@@ -85,6 +86,7 @@ RingTrainer::~RingTrainer() = default;
 
 void RingTrainer::refuse_what_does_not_fit() const {
   const Job& job = task_.job;
+  ring_layout(plan_.devices(), transport_.ranks());  // every rank has a device
   if (job.clip == ClipKind::kGlobalNorm && !drains(plan_.alignment))
     fail(ErrorCode::kUsage,
          "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "

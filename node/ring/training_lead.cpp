@@ -259,13 +259,15 @@ bool TrainingLead::report_evaluation() {
   evaluations_.erase(found);
   evaluation_seconds_.erase(mini_batch);
   if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
-  write({"evaluation",
-         {{"step", step_},
-          {"epoch", epoch_at(step_)},
-          {"loss", last_evaluation_.loss},
-          {"accuracy", last_evaluation_.accuracy},
-          {"samples", last_evaluation_.samples},
-          {"seconds", last_evaluation_.seconds}}});
+  MetricsRecord record{"evaluation",
+                       {{"step", step_},
+                        {"epoch", epoch_at(step_)},
+                        {"loss", last_evaluation_.loss},
+                        {"accuracy", last_evaluation_.accuracy},
+                        {"samples", last_evaluation_.samples},
+                        {"seconds", last_evaluation_.seconds}}};
+  if (const auto bits = bits_per_character(last_evaluation_.loss, task_.data.test)) record.values.push_back({"bits_per_character", *bits});
+  write(record);
   stage_ = Stage::kCheckpoint;
   return true;
 }

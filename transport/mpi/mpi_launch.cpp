@@ -26,9 +26,10 @@ std::vector<LaunchSetting> launch_arguments(int64_t ranks, int64_t cores, bool s
   }
   arguments.push_back({"--mca odls_base_num_threads", "0", "mpirun may hang when ranks exit at once"});
   if (several_hosts) {
-    // A host that is cut off is noticed within about ten seconds instead of minutes.
-    arguments.push_back({"--mca oob_tcp_keepalive_time", "5", "a host that was cut off is noticed"});
-    arguments.push_back({"--mca oob_tcp_keepalive_intvl", "2", "a host that was cut off is noticed"});
+    // A host that is cut off is noticed within about five seconds instead of minutes. Our deadlines should be longer: TCP probes silent
+    // connections alone, so what mpirun sends to a lost host before it knows, to end the job, keeps it waiting for minutes again.
+    arguments.push_back({"--mca oob_tcp_keepalive_time", "2", "a host that was cut off is noticed"});
+    arguments.push_back({"--mca oob_tcp_keepalive_intvl", "1", "a host that was cut off is noticed"});
     arguments.push_back({"--mca oob_tcp_keepalive_probes", "3", "a host that was cut off is noticed"});
   }
   return arguments;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <string_view>
+#include <thread>
 
 #include "core/base/check.h"
 #include "core/base/log.h"
@@ -74,6 +75,15 @@ bool MpiSession::launched() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
     if (std::getenv(variable) != nullptr) return true;
   return false;
+}
+
+void MpiSession::let_first_rank_speak() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    const char* const rank = std::getenv(variable);
+    if (rank == nullptr) continue;
+    if (std::string_view(rank) != "0") std::this_thread::sleep_for(std::chrono::seconds(5));
+    return;
+  }
 }
 
 int64_t MpiSession::rank() const { return world_->rank; }

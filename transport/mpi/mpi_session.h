@@ -13,6 +13,7 @@
 //   75   a deadline passed: somebody stopped, hangs or was cut off; starting again from the last checkpoint may help
 //   1, 2, 3   as the command alone: failed, wrong usage, infeasible
 //   137       a rank was killed (128 + SIGKILL), said by mpirun itself about a second later
+//   205       a host crashed or was cut off: mpirun lost its daemon there, with launch_arguments after about five seconds
 // MPI is initialised for one thread that calls it (MPI_THREAD_FUNNELED). What runs well here is set before, as far as a
 // program can (mpi_launch.h). Initialising and finalising, which wait for others, end the process with status 75 when they
 // pass the deadline: a rank that stopped cannot keep the others.
@@ -64,6 +65,9 @@ class MpiSession {
 
   // True in a process that mpirun, srun or the like started: only then is there somebody to talk to.
   static bool launched();
+  // Before saying what every rank finds for itself: a mistake on the command line, say. Returns at once on rank 0, launched or not, which
+  // by its own end ends the others; elsewhere after a while, for what only that rank has found. Works before a session is there.
+  static void let_first_rank_speak();
 
   int64_t rank() const;
   int64_t ranks() const;

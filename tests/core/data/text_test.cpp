@@ -149,6 +149,14 @@ TEST(LoadText, ReadsAFileOfOnesOwn) {
   const DataSplit data = load_data("text:" + folder.text() + "/book.txt");
   EXPECT_EQ(data.train.classes, 99);
   EXPECT_EQ(data.train.size(), (2520 - 1) / 100);
+  folder.write("brief.txt", std::string_view(text).substr(0, 243));  // 189 characters: a model of few steps can have it
+  DataSplit brief = load_data("text:" + folder.text() + "/brief.txt");
+  EXPECT_EQ(brief.train.shape.height, 17);
+  Model model;
+  model.input_kind = InputKind::kTokens;
+  model.input = {1, 6, 1};
+  cut_to(brief, model);
+  EXPECT_EQ(brief.test.size(), 2);
   expect_error(ErrorCode::kNotFound, "nowhere.txt", [] { load_data("text:nowhere.txt"); });
 }
 

@@ -46,8 +46,11 @@ module row_writer #(
   assign last_group = group == groups - 16'd1;
   assign last_block = rows_here == rows_left;
 
-  // A block starts when banks for all of its rows are free.
-  assign ready = !clear && (rows_written + rows_here - rows_released) <= 16'(1 << ROW_BANKS_LOG2);
+  // A block starts when banks for all of its rows are free. Rows at a sample's end that no window reaches are released
+  // before they come: the count below is then negative.
+  logic [15:0] rows_held;
+  assign rows_held = rows_written + rows_here - rows_released;
+  assign ready = !clear && (rows_held <= 16'(1 << ROW_BANKS_LOG2) || rows_held[15]);
 
   assign write_enable = valid && ready;
   assign write_row = ROW_BANKS_LOG2'(rows_written + row_in_block);

@@ -11,7 +11,7 @@
 //   out    LANES elements, pooled
 //   kept   with every beat of `out`, and waited for together with it: per lane what the way back needs (unpooling_unit.sv),
 //          PLACE_BITS + 1 bits: whether the value is above zero, and above it which element of the window won
-// Scales and offsets are written while `clear` is high: a word holds LANES elements of one channel group.
+// Scales and offsets come from images, or are written while `clear` is high: a word holds LANES elements of one channel group.
 module special_function_unit #(
     parameter int LANES = 4,
     parameter int POOL_KERNEL = 2,
@@ -22,7 +22,9 @@ module special_function_unit #(
     parameter int LINE_ADDRESS_BITS = 6,
     parameter int GROUP_ADDRESS_BITS = 4,
     parameter int PLACE_BITS = 4,          // of a place in the window
-    parameter int ELEMENT_BITS = 16
+    parameter int ELEMENT_BITS = 16,
+    parameter SCALES_IMAGE = "",           // files of words in hexadecimal
+    parameter OFFSETS_IMAGE = ""
 ) (
     input logic clock,
     input logic clear,
@@ -77,6 +79,12 @@ module special_function_unit #(
       scales[parameter_write_address]  <= parameter_write_scales;
       offsets[parameter_write_address] <= parameter_write_offsets;
     end
+  end
+  if (SCALES_IMAGE != "") begin : g_scales_image
+    initial $readmemh(SCALES_IMAGE, scales);
+  end
+  if (OFFSETS_IMAGE != "") begin : g_offsets_image
+    initial $readmemh(OFFSETS_IMAGE, offsets);
   end
   assign scale_word  = scales[GROUP_ADDRESS_BITS'(group)];
   assign offset_word = offsets[GROUP_ADDRESS_BITS'(group)];

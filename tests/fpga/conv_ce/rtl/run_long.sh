@@ -11,8 +11,8 @@ build=${1:-build/rtl-long}
 geometries=${2:-25}
 source_folder=$(cd "$(dirname "$0")/../../../.." && pwd)
 cmake -S "$source_folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_ALL_ENGINE_SETS=ON -DMILLRACE_WITH_CUDA=OFF >/dev/null
-mapfile -t programs < <(ninja -C "$build" -t targets all | sed -n 's/^\(cosimulation_[a-z0-9_]*\): phony$/\1/p' | sort)
-ninja -C "$build" -j "${JOBS:-2}" "${programs[@]}"
+mapfile -t programs < <(ninja -C "$build" -t targets all | sed -n "s/^bin\/\(cosimulation_[a-z0-9_]*\): .*/\1/p" | sort)
+ninja -C "$build" -j "${JOBS:-2}" "${programs[@]/#/bin/}"
 for program in "${programs[@]}"; do
   "$build/bin/$program" --geometries "$geometries" --seed 2026
   [[ "$program" != cosimulation_k* ]] || "$build/bin/$program" --cycles 2 --seed 2026

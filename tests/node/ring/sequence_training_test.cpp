@@ -7,7 +7,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/train/evaluate.h"
 #include "tests/core/documents/expect_error.h"
-#include "tests/core/train/tiny_runs.h"
+#include "tests/node/ring/tiny_run.h"
 
 namespace millrace::testing_support {
 namespace {

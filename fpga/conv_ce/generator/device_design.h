@@ -1,0 +1,74 @@
+// What of a plan becomes hardware on one device: its convolution shards with their engines, memories and weights.
+//
+//   const DeviceDesign design = device_design(plan, graph, /*device=*/3, weights);
+//   for (const ShardDesign& shard : design.shards) fmt::print("{} {} tiles\n", shard.layer, shard.engine.tiles());
+//
+// All streams of a ring are equally wide: `lanes` channels of one pixel per beat, the largest power of two up to 16 that
+// divides every cut between channels and needs no more multipliers than any shard of the plan has. Every engine then has
+// lanes x lanes tiles.
+// Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
+// convolutions with bias, ReLU and max pooling behind them; kernels and strides that are not square; groups and dilation;
+// cuts between output channels or inside a channel; a stride behind another layer; kernels with padding of half their size
+// or more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/conv_ce/arithmetic/after_sum.h"
+#include "fpga/conv_ce/arithmetic/engine_formats.h"
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+namespace millrace {
+
+// The full canonical tensor of a layer's parameter, "weight" or "bias".
+using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
+
+struct ShardDesign {
+  std::string layer;
+  ChannelRange inputs;       // held here
+  int64_t layer_inputs = 0;  // of the layer
+  ConvolutionShape shape;    // with the inputs held here
+  EngineParallelism engine;
+  EngineMemories memories;
+  int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
+  bool owner = true;                // ends the group: bias, ReLU and pooling are done here
+  bool error_back = true;
+  bool relu = false;
+  bool pooled = false;
+  // What the group's last device does after the sum; of one element when it does not pool. Errors of the raw sum come in
+  // blocks of its stride.
+  PoolingWindow window;
+  int64_t act_ram_beats = 0;
+  int64_t kept_beats = 0;
+  std::vector<int16_t> weight;  // of the shard, canonical
+  std::vector<int16_t> bias;
+
+  int64_t error_block_rows() const { return window.stride_h; }
+  int64_t error_first_block_rows() const { return window.stride_h - window.pad_h % window.stride_h; }
+  bool first() const { return inputs.begin == 0; }              // no partial sums come in
+  bool passes_on() const { return inputs.end < layer_inputs; }  // channels go to the next device
+  int64_t groups(int64_t channels) const { return engine.groups_of_inputs(channels); }
+};
+
+struct DeviceDesign {
+  std::string model;
+  std::string board;
+  int64_t index = 0;
+  int64_t lanes = 1;
+  int64_t mini_batch = 1;
+  EngineFormats formats;
+  std::vector<ShardDesign> shards;
+  ArithmeticCounters weights_quantised;
+
+  std::string module_name() const { return "millrace_device_" + std::to_string(index); }
+};
+
+DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights);
+
+}  // namespace millrace

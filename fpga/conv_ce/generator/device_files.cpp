@@ -1,0 +1,243 @@
+#include "fpga/conv_ce/generator/device_files.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <type_traits>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/generator/text_template.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/rtl_modules.h"
+
+namespace millrace {
+
+namespace {
+
+// Words of `per_word` elements, one per line, the first element in the lowest bits.
+template <typename Element>
+std::string hex_words(std::span<const Element> elements, int64_t per_word) {
+  std::string text;
+  const auto count = static_cast<size_t>(per_word);
+  for (size_t word = 0; word + count <= elements.size(); word += count) {
+    for (size_t i = count; i-- > 0;)
+      text += fmt::format("{:0{}x}", static_cast<std::make_unsigned_t<Element>>(elements[word + i]), sizeof(Element) * 2);
+    text += '\n';
+  }
+  return text;
+}
+
+// All ones where an element means something: lanes beyond the last channel carry anything.
+std::vector<int16_t> meaningful(const BeatOrder& order, int64_t samples) {
+  const std::vector<int16_t> ones(static_cast<size_t>(order.channels * order.height * order.width), -1);
+  const std::vector<int16_t> one_sample = beats_of_map(order, ones);
+  std::vector<int16_t> all;
+  for (int64_t sample = 0; sample < samples; ++sample) all.insert(all.end(), one_sample.begin(), one_sample.end());
+  return all;
+}
+
+std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& vectors, const std::string& port) {
+  const std::vector<ShardDesign> shards = cropped_shards(design, vectors.rows);
+  const ShardDesign& head = shards.front();
+  const ShardDesign& tail = shards.back();
+  BeatOrder order{.lanes = design.lanes};
+  const auto is = [&order](int64_t channels, int64_t height, int64_t width) {
+    order.channels = channels;
+    order.height = height;
+    order.width = width;
+  };
+  if (port == "m_activation" && tail.owner) {
+    is(tail.shape.outputs, tail.window.out_height, tail.window.out_width);
+  } else if (port == "m_activation") {
+    is(tail.layer_inputs - tail.inputs.end, tail.shape.height, tail.shape.width);
+  } else if (port == "m_partial") {
+    is(tail.shape.outputs, tail.shape.out_height(), tail.shape.out_width());
+  } else if (port == "m_raw_error") {
+    is(head.shape.outputs, head.shape.out_height(), head.shape.out_width());
+    order.block_rows = head.error_block_rows();
+    order.first_block_rows = head.error_first_block_rows();
+  } else {
+    is(head.layer_inputs - head.inputs.begin, head.shape.height, head.shape.width);
+  }
+  return meaningful(order, vectors.samples);
+}
+
+constexpr std::string_view kMakefile = R"make(# Checks and simulations of $MODULE$; both simulators run the same testbench.
+RTL := $(wildcard rtl/*.sv)
+TOP := $MODULE$
+
+all: lint verilator
+
+lint:  # without waivers
+	verilator --lint-only -Wall --top-module $(TOP) $(RTL)
+
+verilator:
+	verilator --binary --timing -j 2 -O3 -Wno-fatal --Mdir obj_verilator --top-module testbench -o testbench $(RTL) testbench.sv > verilator.log
+	./obj_verilator/testbench | tee verilator.out
+	@grep -q '^PASS' verilator.out
+
+icarus:
+	iverilog -g2012 -Wall -Wno-timescale -o testbench.vvp -s testbench $(RTL) testbench.sv
+	vvp testbench.vvp | tee icarus.out
+	@grep -q '^PASS' icarus.out
+
+clean:
+	rm -rf obj_verilator verilator.log verilator.out testbench.vvp icarus.out
+
+.PHONY: all lint verilator icarus clean
+)make";
+
+std::string kernel_xml(const DeviceDesign& design) {
+  std::string ports =
+      "      <port name=\"s_axi_control\" mode=\"slave\" range=\"0x80\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
+  for (const std::string& port : input_streams(design))
+    ports += fmt::format("      <port name=\"{}\" mode=\"read_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port, design.lanes * 16);
+  for (const std::string& port : output_streams(design))
+    ports += fmt::format("      <port name=\"{}\" mode=\"write_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port, design.lanes * 16);
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<root versionMajor=\"1\" versionMinor=\"6\">\n"
+      "  <kernel name=\"{0}\" language=\"ip_c\" vlnv=\"millrace:kernel:{0}:1.0\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" "
+      "interrupt=\"false\" hwControlProtocol=\"ap_ctrl_hs\">\n    <ports>\n{1}    </ports>\n    <args>\n"
+      "      <arg name=\"samples\" addressQualifier=\"0\" id=\"0\" port=\"s_axi_control\" size=\"0x4\" offset=\"0x10\" type=\"uint\" "
+      "hostOffset=\"0x0\" hostSize=\"0x4\"/>\n    </args>\n  </kernel>\n</root>\n",
+      design.module_name(), ports);
+}
+
+std::string package_tcl(const DeviceDesign& design) {
+  return fmt::format(
+      "# Packs {0} as a kernel (.xo): vivado -mode batch -source package.tcl\n"
+      "# Written after the vendor's documentation (UG1393); no vendor tool has run it.\n"
+      "create_project -force {0}_kernel ./{0}_kernel\n"
+      "add_files [glob rtl/*.sv] [glob images/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
+      "ipx::package_project -root_dir ./{0}_ip -vendor millrace -library kernel -taxonomy /KernelIP -import_files -set_current true\n"
+      "ipx::associate_bus_interfaces -busif s_axi_control -clock ap_clk [ipx::current_core]\n"
+      "foreach port {{{1}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
+      "set_property sdx_kernel true [ipx::current_core]\nset_property sdx_kernel_type rtl [ipx::current_core]\n"
+      "ipx::update_checksums [ipx::current_core]\nipx::save_core [ipx::current_core]\n"
+      "package_xo -force -xo_path {0}.xo -kernel_name {0} -ip_directory ./{0}_ip -kernel_xml ./kernel.xml\n",
+      design.module_name(), fmt::format("{} {}", fmt::join(input_streams(design), " "), fmt::join(output_streams(design), " ")));
+}
+
+std::string connectivity(const DeviceDesign& design) {
+  std::string text = fmt::format(
+      "# v++ --link --config connectivity.cfg: one instance, its streams to the network kernels at the board's two ends.\n"
+      "# The names of the network kernels' ports depend on the network stack; no vendor tool has seen this file.\n"
+      "[connectivity]\nnk={0}:1:device\n",
+      design.module_name());
+  for (const std::string& port : input_streams(design))
+    text += fmt::format("stream_connect={}.out_{}:device.{}\n", port == "s_activation" || port == "s_partial" ? "upstream" : "downstream",
+                        port, port);
+  for (const std::string& port : output_streams(design))
+    text += fmt::format("stream_connect=device.{}:{}.in_{}\n", port,
+                        port == "m_activation" || port == "m_partial" ? "downstream" : "upstream", port);
+  return text;
+}
+
+std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
+  std::string shards =
+      "| shard | layer | input channels | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const ShardDesign& shard = design.shards[i];
+    shards += fmt::format("| {} | {} | {} of {} | {} | {} | {} | {} / {} |\n", i, shard.layer, text_of(shard.inputs), shard.layer_inputs,
+                          shard.engine.tiles(), shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
+                          forward_row_cycles(shard.engine, shard.shape), gradient_row_cycles(shard.engine, shard.shape));
+  }
+  const EngineFormats& f = design.formats;
+  return fmt::format(
+      "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{4}\n"
+      "Streams carry {5} channels of one pixel per beat, for the whole ring. Multipliers are those of each phase's engine; the plan's\n"
+      "are what its cost model asked for, and the generated engine takes the largest square of lanes within them.\n\n"
+      "| file | what it is |\n|---|---|\n"
+      "| rtl/{0}.sv | the device's top level: its shards, connected |\n"
+      "| rtl/*.sv | the modules, the same for every device; each begins with what it does |\n"
+      "| images/shard_N_parameters.hex | the shard's kernels: a word per line, kernels of the first tiles in the low bits |\n"
+      "| images/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum (1 and the bias) |\n"
+      "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
+      "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
+      "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
+      "| registers.txt | the control registers |\n\n"
+      "Numbers: activations {8} fraction bits, weights {9}, sums and partial sums {10}, errors {11}, gradients {12} (of 32 bits).\n"
+      "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
+      design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, f.activation.fraction_bits,
+      f.weight.fraction_bits, f.sum.fraction_bits, f.error.fraction_bits, f.gradient_fraction_bits());
+}
+
+std::string registers() {
+  for (const RtlModule& module : rtl_modules()) {
+    if (module.file != "control_registers.sv") continue;
+    std::string text;
+    for (size_t at = 0; at < module.text.size() && module.text.substr(at, 2) == "//";) {
+      const size_t end = module.text.find('\n', at);
+      text += module.text.substr(std::min(at + 3, end), end - std::min(at + 3, end) + 1);
+      at = end + 1;
+    }
+    return text;
+  }
+  fail(ErrorCode::kNotFound, "control_registers.sv is not among the modules");
+}
+
+}  // namespace
+
+DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path& folder, const DeviceFileOptions& options) {
+  const int64_t all_rows = design.shards.front().shape.height;
+  const int64_t fewest = fewest_rows(design);
+  const int64_t rows = options.test_rows == 0 ? fewest : options.test_rows;
+  if (rows < fewest || rows > all_rows)
+    fail(ErrorCode::kUsage, "--test-rows {}: between {} and {} rows leave every layer of device {} something to do", rows, fewest, all_rows,
+         design.index);
+  const DeviceVectors vectors = device_vectors(design, rows, options.test_samples, options.seed);
+
+  DeviceFiles written;
+  written.test_rows = rows;
+  make_folders(folder / "rtl");
+  make_folders(folder / "images");
+  make_folders(folder / "vectors");
+  const auto write = [&](const std::string& name, const std::string& content) {
+    write_atomically(folder / name, std::string_view(content));
+    written.names.push_back(name);
+    written.bytes += static_cast<int64_t>(content.size());
+  };
+  for (const RtlModule& module : rtl_modules()) write(fmt::format("rtl/{}", module.file), std::string(module.text));
+  write(fmt::format("rtl/{}.sv", design.module_name()), device_top(design));
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const ShardDesign& shard = design.shards[i];
+    const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
+    const std::vector<int16_t> parameters = parameter_words(shard.engine, shard.shape, shard.weight);
+    write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
+    const auto lanes = static_cast<size_t>(design.lanes);
+    std::vector<int16_t> offsets = shard.bias;
+    offsets.resize((offsets.size() + lanes - 1) / lanes * lanes);
+    if (shard.owner) {
+      write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(std::vector<int16_t>(offsets.size(), 1), design.lanes));
+      write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(offsets, design.lanes));
+    }
+    // Kernels of channels that do not exist collect what the lanes beyond the last channel carry.
+    std::vector<int32_t> mask(vectors.gradients[i].words.size());
+    for (int64_t output = 0; output < shard.shape.outputs; ++output)
+      for (int64_t input = 0; input < shard.shape.inputs; ++input)
+        for (int64_t tap = 0; tap < shard.engine.taps(); ++tap) mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = -1;
+    write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));
+    write(fmt::format("vectors/shard_{}_gradients.hex.mask", i), hex_words<int32_t>(mask, word));
+    write(fmt::format("vectors/shard_{}_bias_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].bias, 1));
+  }
+  for (const StreamVectors& stream : vectors.inputs)
+    write(fmt::format("vectors/{}.hex", stream.name), hex_words<int16_t>(stream.beats, stream.lanes));
+  for (const StreamVectors& stream : vectors.outputs) {
+    write(fmt::format("vectors/{}.hex", stream.name), hex_words<int16_t>(stream.beats, stream.lanes));
+    write(fmt::format("vectors/{}.hex.mask", stream.name), hex_words<int16_t>(mask_of(design, vectors, stream.name), stream.lanes));
+  }
+  write("testbench.sv", device_testbench(design, vectors));
+  write("Makefile", filled(kMakefile, {{"MODULE", design.module_name()}}));
+  write("kernel.xml", kernel_xml(design));
+  write("package.tcl", package_tcl(design));
+  write("connectivity.cfg", connectivity(design));
+  write("registers.txt", registers());
+  write("README.md", readme(design, rows, options.test_samples));
+  return written;
+}
+
+}  // namespace millrace

@@ -1,0 +1,32 @@
+// The SystemVerilog that belongs to one device alone: its top level, and the testbench around it.
+//
+//   write(folder / "millrace_device_3.sv", device_top(design));
+//   write(folder / "testbench.sv", device_testbench(design, vectors));
+//
+// Ports of the top level, all streams AXI4-Stream of `lanes` elements a beat:
+//   s_activation     of the first shard's layer, from the first channel held here on
+//   m_activation     the channels after those held here, or the finished output
+//   s_partial        partial sums of the devices before, where the first shard continues a group
+//   m_partial        partial sums for the next device, where the last shard does not end its group
+//   s_error          of the finished output, or of the raw sum where the next device ends the group
+//   s_input_error    of the channels that the next devices hold, where the group goes on there
+//   m_raw_error      of the raw sum, for the devices before in the group
+//   m_input_error    of s_activation's channels, unless nobody needs them
+//   s_axi_control    control_registers.sv
+// A pure function of its arguments.
+#pragma once
+
+#include <string>
+
+#include "fpga/conv_ce/generator/device_vectors.h"
+
+namespace millrace {
+
+std::string device_top(const DeviceDesign& design);
+std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);
+
+// Names of the ports the design has, in the order above.
+std::vector<std::string> input_streams(const DeviceDesign& design);
+std::vector<std::string> output_streams(const DeviceDesign& design);
+
+}  // namespace millrace

@@ -1,0 +1,231 @@
+#include "fpga/conv_ce/generator/device_vectors.h"
+
+#include <algorithm>
+#include <random>
+
+#include "core/base/check.h"
+#include "fpga/conv_ce/arithmetic/fixed_convolution.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
+
+namespace millrace {
+
+namespace {
+
+using Map = std::vector<int16_t>;
+
+Map random_map(std::mt19937_64& random, int64_t elements, int bits) {
+  Map map(static_cast<size_t>(elements));
+  for (int16_t& element : map)
+    element = static_cast<int16_t>(static_cast<int64_t>(random() % (uint64_t{1} << bits)) - (int64_t{1} << (bits - 1)));
+  return map;
+}
+
+// Rows of a pooled map, as infer_shape counts them: where the whole map's last window is partial, so is the cropped one's.
+int64_t pooled_rows(const ShardDesign& whole, int64_t rows) {
+  const PoolingWindow& window = whole.window;
+  const bool rounds_up = window.out_height > (window.height + 2 * window.pad_h - window.kernel_h) / window.stride_h + 1;
+  const int64_t room = rows + 2 * window.pad_h - window.kernel_h;
+  if (room < 0) return 0;
+  int64_t count = room / window.stride_h + 1;
+  if (rounds_up && room % window.stride_h != 0 && count * window.stride_h < rows + window.pad_h) ++count;
+  return count;
+}
+
+void append(std::vector<int16_t>& beats, const BeatOrder& order, const Map& map) {
+  const std::vector<int16_t> some = beats_of_map(order, map);
+  beats.insert(beats.end(), some.begin(), some.end());
+}
+
+Map channels_of(const Map& map, int64_t begin, int64_t end, int64_t plane) {
+  return {map.begin() + begin * plane, map.begin() + end * plane};
+}
+
+Map joined(const Map& first, const Map& second) {
+  Map all = first;
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
+StreamVectors& stream(std::vector<StreamVectors>& streams, const std::string& name, int64_t lanes) {
+  for (StreamVectors& known : streams)
+    if (known.name == name) return known;
+  streams.push_back({name, {}, lanes});
+  return streams.back();
+}
+
+// What one sample leaves behind on its way forward.
+struct Trace {
+  std::vector<Map> inputs;  // per shard, of its own channels
+  std::vector<PooledPlane> pooled;
+};
+
+class Runner {
+ public:
+  Runner(const DeviceDesign& design, std::vector<ShardDesign> shards, uint64_t seed, DeviceVectors& vectors)
+      : design_(design), shards_(std::move(shards)), random_(seed), vectors_(vectors) {
+    for (const ShardDesign& shard : shards_) {
+      gradients_.emplace_back(shard.shape.weight_elements());
+      biases_.emplace_back(static_cast<size_t>(shard.shape.outputs));
+    }
+  }
+
+  void sample() {
+    Trace trace;
+    forward(trace);
+    backward(trace);
+  }
+
+  void finish() {
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const ShardDesign& shard = shards_[i];
+      ShardGradients found;
+      found.words.resize(parameter_elements(shard.engine, shard.shape));
+      size_t at = 0;
+      for (int64_t output = 0; output < shard.shape.outputs; ++output)
+        for (int64_t input = 0; input < shard.shape.inputs; ++input)
+          for (int64_t tap = 0; tap < shard.engine.taps(); ++tap)
+            found.words[parameter_place(shard.engine, shard.shape, output, input, tap)] = gradients_[i][at++];
+      found.bias = biases_[i];
+      vectors_.gradients.push_back(std::move(found));
+    }
+  }
+
+ private:
+  BeatOrder order(int64_t channels, int64_t height, int64_t width, int64_t block_rows = 1, int64_t first_block_rows = 1) const {
+    return {channels, height, width, design_.lanes, first_block_rows, block_rows};
+  }
+  BeatOrder raw_order(const ShardDesign& shard) const {
+    return order(shard.shape.outputs, shard.shape.out_height(), shard.shape.out_width(), shard.error_block_rows(),
+                 shard.error_first_block_rows());
+  }
+  void give(const std::string& name, const BeatOrder& beats, const Map& map) {
+    append(stream(vectors_.inputs, name, design_.lanes).beats, beats, map);
+  }
+  void expect(const std::string& name, const BeatOrder& beats, const Map& map) {
+    append(stream(vectors_.outputs, name, design_.lanes).beats, beats, map);
+  }
+
+  void forward(Trace& trace) {
+    const ShardDesign& head = shards_.front();
+    const int64_t arriving = head.layer_inputs - head.inputs.begin;
+    Map current = random_map(random_, arriving * head.shape.height * head.shape.width, 13);
+    give("s_activation", order(arriving, head.shape.height, head.shape.width), current);
+    for (const ShardDesign& shard : shards_) {
+      const ConvolutionShape& s = shard.shape;
+      const int64_t plane = s.height * s.width;
+      const Map own = channels_of(current, 0, s.inputs, plane);
+      if (shard.passes_on()) {
+        const int64_t rest = shard.layer_inputs - shard.inputs.end;
+        expect("m_activation", order(rest, s.height, s.width), channels_of(current, s.inputs, s.inputs + rest, plane));
+      }
+      std::vector<int32_t> accumulators(s.output_elements());
+      const BeatOrder sums_order = order(s.outputs, s.out_height(), s.out_width());
+      if (!shard.first()) {
+        const Map partials = random_map(random_, static_cast<int64_t>(s.output_elements()), 13);
+        give("s_partial", sums_order, partials);
+        accumulators = from_partials(partials, design_.formats.sum_shift(), counters_);
+      }
+      accumulate_forward(s, own, shard.weight, accumulators, counters_);
+      const Map sums = to_elements(accumulators, design_.formats.sum_shift(), counters_);
+      trace.inputs.push_back(own);
+      if (!shard.owner) {
+        expect("m_partial", sums_order, sums);
+        trace.pooled.emplace_back();
+        return;
+      }
+      const std::vector<int16_t> ones(static_cast<size_t>(s.outputs), 1);
+      const Map values = scaled_and_offset(sums, s.outputs, {.scale = ones, .offset = shard.bias, .relu = shard.relu}, counters_);
+      if (shard.pooled) {
+        trace.pooled.push_back(pooled_forward(shard.window, s.outputs, values, counters_));
+      } else {
+        trace.pooled.push_back({values, std::vector<int16_t>(values.size())});
+      }
+      current = trace.pooled.back().values;
+    }
+    const ShardDesign& tail = shards_.back();
+    expect("m_activation", order(tail.shape.outputs, tail.window.out_height, tail.window.out_width), current);
+  }
+
+  void backward(const Trace& trace) {
+    const ShardDesign& tail = shards_.back();
+    Map error;  // of the output of the shard's layer, or of its raw sum where another device ends the group
+    if (tail.owner) {
+      error = random_map(random_, tail.shape.outputs * tail.window.out_height * tail.window.out_width, 11);
+      give("s_error", order(tail.shape.outputs, tail.window.out_height, tail.window.out_width), error);
+    } else {
+      error = random_map(random_, static_cast<int64_t>(tail.shape.output_elements()), 11);
+      give("s_error", raw_order(tail), error);
+    }
+    for (size_t i = shards_.size(); i-- > 0;) {
+      const ShardDesign& shard = shards_[i];
+      const ConvolutionShape& s = shard.shape;
+      Map raw = error;
+      if (shard.owner) {
+        const Map passed = shard.relu ? error_through_relu(trace.pooled[i].values, error) : error;
+        raw = pooled_back(shard.window, s.outputs, passed, trace.pooled[i], counters_);
+      }
+      if (!shard.first()) {
+        expect("m_raw_error", raw_order(shard), raw);
+      }
+      accumulate_gradient(s, trace.inputs[i], raw, gradients_[i], counters_);
+      accumulate_bias_gradient(s, raw, biases_[i], counters_);
+      if (!shard.error_back) return;
+      std::vector<int32_t> accumulators(s.input_elements());
+      accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
+      error = to_elements(accumulators, design_.formats.error_shift(), counters_);
+      if (shard.passes_on()) {
+        const int64_t rest = shard.layer_inputs - shard.inputs.end;
+        const Map others = random_map(random_, rest * s.height * s.width, 11);
+        give("s_input_error", order(rest, s.height, s.width), others);
+        error = joined(error, others);
+      }
+      if (i == 0) expect("m_input_error", order(s.inputs + (shard.layer_inputs - shard.inputs.end), s.height, s.width), error);
+    }
+  }
+
+  const DeviceDesign& design_;
+  std::vector<ShardDesign> shards_;
+  std::mt19937_64 random_;
+  DeviceVectors& vectors_;
+  ArithmeticCounters counters_;
+  std::vector<std::vector<int32_t>> gradients_, biases_;
+};
+
+}  // namespace
+
+std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows) {
+  std::vector<ShardDesign> shards = design.shards;
+  for (ShardDesign& shard : shards) {
+    shard.shape.height = rows;
+    shard.window.height = shard.shape.out_height();
+    const int64_t whole = pooled_rows(design.shards[static_cast<size_t>(&shard - shards.data())], shard.window.height);
+    shard.window.out_height = shard.pooled ? whole : shard.window.height;
+    rows = shard.window.out_height;
+  }
+  return shards;
+}
+
+int64_t fewest_rows(const DeviceDesign& design) {
+  for (int64_t rows = 1; rows < design.shards.front().shape.height; ++rows) {
+    const std::vector<ShardDesign> shards = cropped_shards(design, rows);
+    const bool all_work = std::ranges::all_of(shards, [](const ShardDesign& shard) {
+      const ConvolutionShape& s = shard.shape;
+      return s.height + 2 * s.pad_h >= s.kernel_h && shard.window.height + 2 * shard.window.pad_h >= shard.window.kernel_h &&
+             shard.window.out_height >= 2;
+    });
+    if (all_work) return rows;
+  }
+  return design.shards.front().shape.height;
+}
+
+DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed) {
+  DeviceVectors vectors;
+  vectors.rows = rows;
+  vectors.samples = samples;
+  Runner runner(design, cropped_shards(design, rows), seed, vectors);
+  for (int64_t sample = 0; sample < samples; ++sample) runner.sample();
+  runner.finish();
+  return vectors;
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// What goes into a device and what must come out, by the functional model: the testbench's stimuli and expectations.
+//
+//   const DeviceVectors vectors = device_vectors(design, /*rows=*/8, /*samples=*/2, /*seed=*/1);
+//   vectors.inputs[0].name;   // "s_activation"
+//
+// Stimuli are random. A map of fewer rows than the layer's keeps the simulation short: every row is alike to the hardware.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fpga/conv_ce/generator/device_design.h"
+
+namespace millrace {
+
+struct StreamVectors {
+  std::string name;            // of the port
+  std::vector<int16_t> beats;  // [beat][lane]
+  int64_t lanes = 1;
+  int64_t count() const { return static_cast<int64_t>(beats.size()) / lanes; }
+};
+
+struct ShardGradients {
+  std::vector<int32_t> words;  // the gradient buffer, element by element
+  std::vector<int32_t> bias;   // [output group][lane]
+};
+
+struct DeviceVectors {
+  int64_t rows = 0;  // of the device's input
+  int64_t samples = 1;
+  std::vector<StreamVectors> inputs;
+  std::vector<StreamVectors> outputs;
+  std::vector<ShardGradients> gradients;  // per shard
+};
+
+// The design's shards, cropped to an input of `rows` rows.
+std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows);
+// The fewest rows that leave every layer something to do.
+int64_t fewest_rows(const DeviceDesign& design);
+
+DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed);
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// A device of the ring whose arithmetic is that of the convolution engine on an FPGA, computed on the host.
+//
+//   std::unique_ptr<EmulatedFpga> device = make_emulated_fpga(EngineArithmetic::kFixed16);
+//   auto kernel = device->make_kernel(spec);
+//   for (const auto& [layer, counters] : device->counters()) fmt::print("{}: {} saturated\n", layer, counters.sums.saturated);
+//
+// kFixed16: convolutions and dense layers are the functional model of fpga/conv_ce/arithmetic, bit by bit the engine's RTL:
+// elements of 16 bits, accumulators of 32, partial sums rounded where they would cross a wire, gradients kept in 32 bits and
+// summed over a mini-batch, updates computed in single precision and rounded stochastically to 16 bits (counters: layer,
+// tensor, step, element). Formats are engine_formats.h's, errors' by the micro-batch's error_scale.
+// kFloat32: the same sums in single precision, in the same order; the reference for the fixed-point mode.
+// All other layers are the host's plain loops; in kFixed16 what they give out is rounded to the format of activations or
+// errors. The loss is the host's in both modes.
+// Values are held as doubles, which hold every element and gradient exactly. Everything runs at once on the calling thread.
+// Limits: recurrent layers, embeddings and the CTC loss are kUnavailable. Scale and shift of a batch norm are updated without
+// rounding.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/device/device.h"
+#include "fpga/conv_ce/arithmetic/arithmetic_counters.h"
+
+namespace millrace {
+
+enum class EngineArithmetic { kFixed16, kFloat32 };
+
+// What happened to the numbers of one layer so far.
+struct LayerArithmetic {
+  ArithmeticCounters inputs;     // on their way into the engine; exact where an engine made them
+  ArithmeticCounters weights;    // likewise
+  ArithmeticCounters sums;       // of FP
+  ArithmeticCounters outputs;    // behind bias and activation
+  ArithmeticCounters errors;     // of the output, and those made for the input
+  ArithmeticCounters gradients;  // accumulators that wrapped
+  ArithmeticCounters updates;
+};
+
+class EmulatedFpga : public Device {
+ public:
+  // By layer.
+  virtual const std::map<std::string, LayerArithmetic>& counters() const = 0;
+};
+
+std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic);
+
+}  // namespace millrace

@@ -1,0 +1,82 @@
+// A tensor of the emulated FPGA: one of the host's, and for a weight what its update rounds to. Internal to fpga/emulated.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/device/device.h"
+#include "fpga/conv_ce/arithmetic/fixed_point.h"
+
+namespace millrace::emulated {
+
+// Of a weight or a bias in fixed point.
+struct ParameterRole {
+  std::string layer;
+  FixedFormat format;
+  uint64_t stream = 0;  // of its random numbers
+};
+
+class EmulatedTensor final : public Tensor {
+ public:
+  explicit EmulatedTensor(std::unique_ptr<Tensor> host) : Tensor({host->shape(), host->batch()}), host_(std::move(host)) {}
+
+  int64_t bytes() const override { return host_->bytes(); }
+  Tensor& host() { return *host_; }
+  const Tensor& host() const { return *host_; }
+
+  std::optional<ParameterRole> role;
+
+ private:
+  std::unique_ptr<Tensor> host_;
+};
+
+// The host's tensor behind one of this device; null stays null.
+inline Tensor* host_of(Tensor* tensor) {
+  if (tensor == nullptr) return nullptr;
+  auto* mine = dynamic_cast<EmulatedTensor*>(tensor);
+  MILLRACE_CHECK(mine != nullptr, "another device's tensor handed to the emulated FPGA");
+  return &mine->host();
+}
+inline const Tensor* host_of(const Tensor* tensor) {
+  if (tensor == nullptr) return nullptr;
+  const auto* mine = dynamic_cast<const EmulatedTensor*>(tensor);
+  MILLRACE_CHECK(mine != nullptr, "another device's tensor handed to the emulated FPGA");
+  return &mine->host();
+}
+template <typename Pointer>
+std::vector<Pointer> hosts_of(std::span<const Pointer> tensors) {
+  std::vector<Pointer> hosts;
+  for (Pointer tensor : tensors) hosts.push_back(host_of(tensor));
+  return hosts;
+}
+inline std::vector<std::unique_ptr<Tensor>> wrapped_all(std::vector<std::unique_ptr<Tensor>> hosts) {
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  for (auto& host : hosts) tensors.push_back(std::make_unique<EmulatedTensor>(std::move(host)));
+  return tensors;
+}
+
+// All values of a host's tensor.
+inline std::vector<double> values_of(Device& host, const Tensor& tensor) {
+  std::vector<double> values(static_cast<size_t>(tensor.elements()));
+  host.read(tensor, whole(tensor), std::span<double>(values));
+  return values;
+}
+inline void set_values(Device& host, Tensor& tensor, std::span<const double> values) { host.write(tensor, whole(tensor), values); }
+
+inline std::vector<int16_t> elements_of(std::span<const double> values, FixedFormat format, ArithmeticCounters& counters) {
+  std::vector<int16_t> elements;
+  elements.reserve(values.size());
+  for (const double value : values) elements.push_back(quantized(value, format, counters));
+  return elements;
+}
+inline void round_values(Device& host, Tensor& tensor, FixedFormat format, ArithmeticCounters& counters) {
+  std::vector<double> values = values_of(host, tensor);
+  for (double& value : values) value = real_value(quantized(value, format, counters), format.fraction_bits);
+  set_values(host, tensor, values);
+}
+
+}  // namespace millrace::emulated

@@ -1,0 +1,212 @@
+"""Ranks killed and stopped at random moments of a training, which is then resumed and must end as if nothing had happened.
+
+A moment is drawn from a seed: which rank of how many, in which alignment, by which signal, and when: while the ranks start, between two
+updates, while a checkpoint is written, or near the end. Then
+- the job ends in time with its documented status (137 killed, 75 stopped), leaves no process and nothing in shared memory;
+- every checkpoint by its name is, to the byte, the one of that step of the uninterrupted run;
+- --resume begins at the newest of them and ends with the same weights, the same bytes of its last checkpoint and the same history.
+"""
+
+import os
+import random
+import shutil
+import signal
+import time
+from dataclasses import asdict, dataclass
+
+from ring_job import Failure, RingJob, require, run
+from run_folder import checkpoints_of, history_of, leftovers_of, require_part_of, require_same_folder
+
+STEPS = 50  # one epoch of the digits has 44: an evaluation lies on the way
+DEADLINE = 3.0
+KILLED_WITHIN = 8.0  # about one second when nothing else runs
+STOPPED_WITHIN = DEADLINE + 8.0
+STATUS = {"SIGKILL": 137, "SIGSTOP": 75}
+ALIGNMENTS = ("fpdeep", "flush", "stash")
+DAMAGES = ("", "truncated", "flipped", "no manifest")
+
+
+def training(alignment, out, *more):
+    return ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", alignment, "--steps", str(STEPS),
+            "--log-every", "1", "--json", "--out", str(out), *more]
+
+
+@dataclass
+class Moment:
+    alignment: str
+    ranks: int
+    rank: int
+    signal: str
+    when: str  # "start", "update", "writing", "end"
+    step: int
+    delay: float  # seconds from there
+    damage: str = ""  # done to the newest checkpoint afterwards
+
+
+def draw_moment(seed, when, name, alignment, damage=""):
+    chance = random.Random(f"{seed} {when} {name} {alignment}")
+    ranks = chance.randint(2, 4)
+    # The first rank writes the checkpoints: while it does, it is the one more often.
+    rank = 0 if when == "writing" and chance.random() < 0.6 else chance.randrange(ranks)
+    longest = {"start": 0.3, "update": 0.03, "writing": 0.006, "end": 0.02}[when]
+    return Moment(alignment, ranks, rank, name, when, chance.randint(6, STEPS - 4), chance.uniform(0, longest), damage)
+
+
+class References:
+    """The uninterrupted runs, one per alignment: alone, on one rank, with a checkpoint after every update."""
+
+    def __init__(self, tools):
+        self.tools = tools
+        self.made = {}
+
+    def of(self, alignment):
+        if alignment not in self.made:
+            folder = self.tools.scratch / f"reference_{alignment}"
+            job = run(self.tools, 0, training(alignment, folder, "--checkpoint-every", "1", "--keep", "1000"))
+            self.made[alignment] = (folder, job.last_record("done"))
+        return self.made[alignment]
+
+
+def poll(job, holds, what):
+    """Looks often; False when the job ended before."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        if job.process.poll() is not None:
+            return False
+        require(time.monotonic() < deadline, f"waited 60 s for {what}:\n{job.output()}")
+        time.sleep(0.0002)
+    return True
+
+
+def reached(out, step):
+    """By the run's own folder: what is printed takes its time through mpirun."""
+    history = out / "metrics.jsonl"
+    return history.exists() and f'"event":"step","step":{step},' in history.read_text()
+
+
+def writes(out, step):
+    """True when the folder is there that the checkpoint of this step, or a later one, is written in."""
+    root = out / "checkpoints"
+    names = os.listdir(root) if root.is_dir() else []
+    return any(name.endswith(".partial") and int(name[5:13]) >= step for name in names)
+
+
+def strike(job, moment, out):
+    """Waits for the moment and sends the signal; returns when that was, None when the job had ended."""
+    if moment.when == "start":
+        job.rank_process(moment.rank)
+    else:
+        for rank in range(moment.ranks):
+            job.rank_process(rank)  # so that it is known at once when the moment comes
+        if moment.when == "writing":
+            poll(job, lambda: writes(out, moment.step), f"a checkpoint of step {moment.step}")
+        else:
+            poll(job, lambda: reached(out, moment.step if moment.when == "update" else STEPS), f"step {moment.step}")
+    time.sleep(moment.delay)
+    return time.monotonic() if job.signal_rank(moment.rank, getattr(signal, moment.signal)) else None
+
+
+def damage_newest(run_folder, kind):
+    newest = max(checkpoints_of(run_folder).items())[1]
+    weights = newest / "weights.safetensors"
+    if kind == "truncated":
+        os.truncate(weights, weights.stat().st_size // 2)
+    elif kind == "flipped":
+        content = bytearray(weights.read_bytes())
+        content[len(content) // 2] ^= 1
+        weights.write_bytes(content)
+    elif kind == "no manifest":
+        (newest / "manifest.json").unlink()
+    return newest
+
+
+def interrupt(tools, moment, out):
+    """Trains into the moment; what was seen, or None when the training was over before it."""
+    limit = KILLED_WITHIN if moment.signal == "SIGKILL" else STOPPED_WITHIN
+    # Not so often that writing falls behind training: the moments are to lie in the middle of both.
+    every = "4" if moment.when == "writing" else "7"
+    arguments = training(moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
+    with RingJob(tools, moment.ranks, arguments) as job:
+        struck = strike(job, moment, out)
+        if struck is None:
+            return None
+        end = job.end(limit, since=struck)
+        if end.status == 0 and not end.failures:
+            return None  # the signal came when all was over
+        said = job.output()
+        require(not end.failures, "; ".join(end.failures) + "\n" + said)
+        require(end.status == STATUS[moment.signal], f"status {end.status}, expected {STATUS[moment.signal]}\n{said}")
+        if moment.signal == "SIGSTOP":
+            require("deadline" in said, f"nobody said what was waited for:\n{said}")
+        return {"status": end.status, "seconds_to_end": round(end.seconds, 2)}
+
+
+def resume(tools, moment, out):
+    """Continues what the moment left, or begins again when there is nothing yet; returns the step it went on from."""
+    whole = sorted(checkpoints_of(out))
+    if not (out / "job.textproto").exists():
+        require(not whole, f"{out} has checkpoints and no job")
+        return 0, run(tools, moment.ranks, training(moment.alignment, out, "--keep", "2"))
+    damaged = damage_newest(out, moment.damage) if moment.damage and len(whole) > 1 else None
+    job = run(tools, moment.ranks, ["train", "--resume", str(out), "--log-every", "1", "--json"])
+    if damaged is not None:
+        whole.pop()
+        job.require_said(f"{damaged} is passed over", times=1)
+    if whole:
+        job.require_said(f"resumed at step {whole[-1]} ", times=1)
+    else:
+        job.require_said("has no checkpoint yet", times=1)
+    return (whole[-1] if whole else 0), job
+
+
+def survive(tools, references, moment, out):
+    """One moment from beginning to end; None when it came too late."""
+    reference, done = references.of(moment.alignment)
+    shutil.rmtree(out, ignore_errors=True)
+    seen = interrupt(tools, moment, out)
+    if seen is None:
+        return None
+    require_part_of(out, reference)
+    seen["half_written"] = leftovers_of(out)
+    seen["resumed_at"], job = resume(tools, moment, out)
+    digest = job.last_record("done")["weights_digest"]
+    require(digest == done["weights_digest"], f"weights {digest}, uninterrupted {done['weights_digest']}")
+    require_same_folder(checkpoints_of(out)[STEPS], checkpoints_of(reference)[STEPS])
+    require(history_of(out) == history_of(reference), f"metrics.jsonl of {out} tells another history than that of {reference}")
+    require(not leftovers_of(out), f"left half-written: {leftovers_of(out)}")
+    shutil.rmtree(out)
+    return {**asdict(moment), **seen, "weights_digest": digest, "bitwise_equal": True}
+
+
+def survive_one(tools, references, seed, when, name, alignment, damage=""):
+    """Moments that come too late are drawn again."""
+    for attempt in range(5):
+        moment = draw_moment(seed + 1000 * attempt, when, name, alignment, damage)
+        try:
+            seen = survive(tools, references, moment, tools.scratch / "interrupted")
+        except Failure as failure:
+            raise Failure(f"{moment}: {failure}") from failure
+        if seen is not None:
+            return seen
+    raise Failure(f"five moments ({when}, {name}) in a row came too late")
+
+
+def full_list(count):
+    """Signals, alignments and kinds of moments in turn, half of them while checkpoints are written."""
+    kinds = ("writing", "update", "writing", "update", "writing", "start", "writing", "update", "end", "writing")
+    for index in range(count):
+        damage = DAMAGES[index // 6 % 4] if kinds[index % 10] in ("update", "writing") else ""
+        yield index, kinds[index % 10], ("SIGKILL", "SIGSTOP")[(index + index // 10) % 2], ALIGNMENTS[index % 3], damage
+
+
+def full(tools, count, seed):
+    references = References(tools)
+    results = []
+    for index, when, name, alignment, damage in full_list(count):
+        try:
+            seen = survive_one(tools, references, seed + index, when, name, alignment, damage)
+            results.append({"survived": True, **seen})
+        except Failure as failure:
+            results.append({"survived": False, "why": str(failure)})
+        print(f"{index + 1} of {count}: {results[-1]}", flush=True)
+    return results

@@ -1,0 +1,104 @@
+"""Signals and the time limit: a checkpoint at once, an end with a checkpoint, what the ranks wait for."""
+
+import dataclasses
+import signal
+import time
+
+from ring_job import RingJob, require, run
+from run_folder import checkpoints_of
+
+LONG = 1000000  # updates: more than any test waits for
+
+
+def training(out, *more):
+    return ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", "fpdeep", "--evaluate-every", "0",
+            "--log-every", "1", "--json", "--out", str(out), "--steps", str(LONG), *more]
+
+
+def require_stopped_with_checkpoint(job, folder, reason):
+    job.finish(within=20)
+    done = job.last_record("done")
+    require(done["reason"] == reason, f"ended by {done['reason']}, expected {reason}")
+    require(max(checkpoints_of(folder)) == done["step"], f"stopped at step {done['step']}, checkpoints {sorted(checkpoints_of(folder))}")
+    return done
+
+
+def require_resumes(tools, folder, done, *more):
+    """Another two updates, on fewer ranks."""
+    job = run(tools, 2, ["train", "--resume", str(folder), "--steps", str(done["step"] + 2), "--json", *more])
+    job.require_said(f"resumed at step {done['step']} ", times=1)
+
+
+def checkpoint_now(tools):
+    """SIGUSR1 to mpirun: one checkpoint, and training goes on; SIGUSR2: the end, with one."""
+    folder = tools.scratch / "run"
+    with RingJob(tools, 3, training(folder)) as job:
+        job.wait_for_step(5)
+        require(not checkpoints_of(folder), "there is a checkpoint that nobody asked for")
+        job.process.send_signal(signal.SIGUSR1)
+        job.wait_for(lambda record: record["event"] == "checkpoint", "a checkpoint")
+        made = job.last_record("checkpoint")["step"]
+        job.wait_for_step(made + 5)
+        require(sorted(checkpoints_of(folder)) == [made], f"checkpoints {sorted(checkpoints_of(folder))}, expected that of step {made}")
+        job.process.send_signal(signal.SIGUSR2)
+        done = require_stopped_with_checkpoint(job, folder, "signal")
+        require(sorted(checkpoints_of(folder)) == [made, done["step"]], f"checkpoints {sorted(checkpoints_of(folder))}")
+    require_resumes(tools, folder, done)
+
+
+def interrupted_rank(tools):
+    """SIGINT to any single process ends the job after its update, with a checkpoint."""
+    for rank in (0, 2):
+        folder = tools.scratch / f"run_{rank}"
+        with RingJob(tools, 3, training(folder)) as job:
+            job.wait_for_step(5)
+            seen = job.records[-1]["step"]
+            require(job.signal_rank(rank, signal.SIGINT), f"no rank {rank}")
+            done = require_stopped_with_checkpoint(job, folder, "signal")
+            print(f"SIGINT to rank {rank} after step {seen}: stopped at step {done['step']}", flush=True)
+    require_resumes(tools, folder, done)
+
+
+def asked_what_it_waits_for(tools):
+    """SIGTERM to ranks whose neighbour stands still: each says what its devices are at and whom it waits for."""
+    folder = tools.scratch / "run"
+    with RingJob(tools, 3, training(folder, "--deadline", "6s")) as job:
+        job.wait_for_step(3)
+        require(job.signal_rank(1, signal.SIGSTOP), "no rank 1")
+        for rank in (0, 2):
+            job.rank_process(rank)
+        time.sleep(1)
+        for rank in (0, 2):
+            require(job.signal_rank(rank, signal.SIGTERM), f"no rank {rank}")
+        job.wait_until(lambda: all(any(f"rank {rank}]" in line and "wait" in line for line in job.said) for rank in (0, 2)),
+                       "ranks 0 and 2 to say what they wait for", within=10)
+        before = job.output()
+        job.finish(within=20, status=75)
+        print(before)
+
+
+def terminated_rank(tools):
+    """SIGTERM to one rank of a ring that runs: it says what it is at, and all stop with a checkpoint."""
+    folder = tools.scratch / "run"
+    with RingJob(tools, 2, training(folder)) as job:
+        job.wait_for_step(3)
+        require(job.signal_rank(1, signal.SIGTERM), "no rank 1")
+        require_stopped_with_checkpoint(job, folder, "signal")
+        require([line for line in job.said if "rank 1]" in line and "device" in line], f"rank 1 did not say what it was at:\n{job.output()}")
+
+
+def time_limit(tools):
+    """The end comes with a checkpoint, a little after the limit."""
+    folder = tools.scratch / "run"
+    with RingJob(tools, 3, training(folder, "--time-limit", "2s")) as job:
+        done = require_stopped_with_checkpoint(job, folder, "time limit")
+        require(1.5 < done["seconds"] < 15, f"stopped after {done['seconds']} s of training, expected about 2")
+    require_resumes(tools, folder, done, "--time-limit", "1h")
+
+
+def signals_are_heard(tools):
+    for case in (checkpoint_now, interrupted_rank, asked_what_it_waits_for, terminated_rank, time_limit):
+        print(f"{case.__name__}: {case.__doc__}", flush=True)
+        folder = tools.scratch / case.__name__
+        folder.mkdir()
+        case(dataclasses.replace(tools, scratch=folder))
