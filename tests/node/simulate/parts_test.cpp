@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -63,7 +65,9 @@ TEST(RowNeeds, FollowTheKernelsTaps) {
     EXPECT_EQ(released.back(), k.height);
     for (int64_t h = 0; h < k.height; ++h)
       for (int64_t r = 0; r < out; ++r)
-        if (reads(k, r, h)) EXPECT_LE(r + 1, back[static_cast<size_t>(h)]);
+        if (reads(k, r, h)) {
+          EXPECT_LE(r + 1, back[static_cast<size_t>(h)]);
+        }
   }
 }
 
@@ -106,13 +110,14 @@ TEST(Timeline, IsTheEarliestAndOfEqualsTheLowest) {
       timeline.set(static_cast<int32_t>(id), time);
       const auto earliest = std::min_element(times.begin(), times.end());
       ASSERT_EQ(timeline.next_time(), *earliest);
-      if (*earliest != kNeverTime) ASSERT_EQ(timeline.next_id(), earliest - times.begin());
+      if (*earliest == kNeverTime) continue;
+      ASSERT_EQ(timeline.next_id(), earliest - times.begin());
     }
   }
 }
 
-struct Run {
-  Run() : graph(row_convolutions(3, 8, 3)), plan(one_layer_per_device(graph, {100, 100, 0, 0.03})) {
+struct SmallRun {
+  SmallRun() : graph(row_convolutions(3, 8, 3)), plan(one_layer_per_device(graph, {100, 100, 0, 0.03})) {
     set_times(plan, graph, kMicrosecond);
     result = simulate(plan, graph, {.samples = 6, .trace = true});
   }
@@ -122,7 +127,7 @@ struct Run {
 };
 
 TEST(Pack, GivesBackWhatItTookAndRefusesAnyPartOfIt) {
-  const Run run;
+  const SmallRun run;
   const std::string bytes = packed(run.result);
   const SimulationResult back = unpacked(bytes);
   EXPECT_EQ(back.finished, run.result.finished);
@@ -135,7 +140,7 @@ TEST(Pack, GivesBackWhatItTookAndRefusesAnyPartOfIt) {
 }
 
 TEST(Trace, HoldsEverySampleOfEveryEngine) {
-  const Run run;
+  const SmallRun run;
   const nlohmann::json trace = nlohmann::json::parse(trace_json(run.plan, run.result));
   size_t slices = 0;
   for (const auto& event : trace.at("traceEvents")) {
@@ -147,7 +152,7 @@ TEST(Trace, HoldsEverySampleOfEveryEngine) {
 }
 
 TEST(SimulationPage, SaysWhatDiffersFromThePlan) {
-  const Run run;
+  const SmallRun run;
   const std::string page =
       simulation_page(run.plan, run.result, {.images_per_second = 1e6, .in_flight_samples = 1}, "millrace simulate <x>");
   EXPECT_THAT(page, HasSubstr("slower than its plan"));
@@ -158,7 +163,7 @@ TEST(SimulationPage, SaysWhatDiffersFromThePlan) {
 }
 
 TEST(Findings, NameTheirReasons) {
-  const Run run;
+  const SmallRun run;
   std::vector<std::string> reasons;
   for (const SimulationFinding& finding : findings(run.plan, run.result, {.images_per_second = 1e6, .in_flight_samples = 1}))
     reasons.push_back(finding.reason);
@@ -175,7 +180,7 @@ std::string error_of(const std::function<void()>& call) {
 }
 
 TEST(BadPlans, AreNamed) {
-  Run run;
+  SmallRun run;
   const auto simulated = [&](SimulationOptions options = {.samples = 4}) {
     return error_of([&] { static_cast<void>(simulate(run.plan, run.graph, options)); });
   };
@@ -183,7 +188,7 @@ TEST(BadPlans, AreNamed) {
   EXPECT_THAT(simulated({.samples = 4, .fifo_rows = -1}), HasSubstr("FIFO of -1 rows"));
   run.plan.links[0].latency_picoseconds = int64_t{1} << 55;
   EXPECT_THAT(simulated(), HasSubstr("2^62 picoseconds"));
-  run = Run();
+  run = SmallRun();
   run.plan.shards[0].phases.back().multipliers = 0;
   EXPECT_THAT(simulated(), HasSubstr("device 0 has shards with engines of their own and shards that take turns"));
   for (Shard& shard : run.plan.shards) shard.phases.clear();
