@@ -124,7 +124,7 @@ def depth(runner):
 
 
 def document(results):
-    text = json.dumps({"origin": "measured; losses and rates repeat bit for bit, seconds do not", "tasks": results}, indent=1)
+    text = json.dumps({"origin": "measured; losses and rates repeat bit for bit; seconds are the wall clock's, on a machine that may have been busy", "tasks": results}, indent=1)
     # Points of a curve side by side.
     return re.sub(r"\[\s+([-\d.eE]+,)\s+([-\d.eE]+)(?:(,)\s+([-\d.eE]+))?\s+\](,?)\s+(?=[\[\]])",
                   lambda point: "[" + " ".join(filter(None, [point[1], point[2] + (point[3] or ""), point[4]])) + "]" + point[5] + " ",
