@@ -8,7 +8,7 @@
 
 #include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
-#include "core/train/trainer.h"
+#include "node/ring/ring_trainer.h"
 #include "tests/core/documents/expect_error.h"
 
 namespace millrace {
@@ -182,10 +182,8 @@ TEST(EmulatedFpga, LearnsTheDigitsInSixteenBits) {
   job.epochs = 4;
   job.seed = 1;
   const TrainingTask task = prepare_task(job);
-  const auto cpu = make_cpu_device({.threads = 1});
-  const auto fpga = make_emulated_fpga(EngineArithmetic::kFixed16);
-  const TrainingOutcome single = Trainer(task, *cpu, {}).run();
-  const TrainingOutcome fixed = Trainer(task, *fpga, {}).run();
+  const TrainingOutcome single = train_alone(task, [](int64_t) { return make_cpu_device({.threads = 1}); });
+  const TrainingOutcome fixed = train_alone(task, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); });
   EXPECT_GT(single.test.accuracy, 0.9);
   EXPECT_GE(fixed.test.accuracy, single.test.accuracy - 0.01) << "fp32 " << single.test.accuracy;
   RecordProperty("fp32_accuracy", std::to_string(single.test.accuracy));
