@@ -65,10 +65,12 @@ class Compiler {
 
  private:
   int64_t flow_index(int64_t link, Direction direction, const std::string& tensor) const {
-    for (size_t i = 0; i < plan_.flows.size(); ++i) {
-      const Flow& flow = plan_.flows[i];
-      const bool parameters = flow.stream == Stream::kParameter || flow.stream == Stream::kGradient;
-      if (!parameters && flow.link == link && flow.direction == direction && flow.tensor == tensor) return static_cast<int64_t>(i);
+    // Flows come link by link: on large rings a walk through all of them, for every device, would be most of the work.
+    const auto before = [](const Flow& flow, int64_t other) { return flow.link < other; };
+    auto flow = std::lower_bound(plan_.flows.begin(), plan_.flows.end(), link, before);
+    for (; flow != plan_.flows.end() && flow->link == link; ++flow) {
+      const bool parameters = flow->stream == Stream::kParameter || flow->stream == Stream::kGradient;
+      if (!parameters && flow->direction == direction && flow->tensor == tensor) return flow - plan_.flows.begin();
     }
     return -1;
   }

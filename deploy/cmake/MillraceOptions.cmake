@@ -28,6 +28,8 @@ millrace_choice(MILLRACE_WITH_ONNX "models in ONNX")
 millrace_choice(MILLRACE_WITH_HDF5 "weights in HDF5")
 millrace_choice(MILLRACE_WITH_VERILATOR "generated RTL checked by simulation")
 millrace_choice(MILLRACE_WITH_KISSFFT "log-mel frames of speech")
+millrace_choice(MILLRACE_WITH_ICARUS "generated RTL checked by a second simulator")
+millrace_choice(MILLRACE_WITH_YOSYS "generated RTL's resources checked by synthesis")
 millrace_choice(MILLRACE_TESTS "the tests (GoogleTest)")
 
 option(MILLRACE_BENCHMARKS "build the benchmarks" ON)

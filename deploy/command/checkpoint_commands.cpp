@@ -44,7 +44,7 @@ struct Loaded {
     data = load_data(name);
     const Model model = parse_model(content.model_text, "model.textproto");
     cut_to(data, model);
-    limit_vocabulary(data, Graph(model).classes());
+    if (model.input_kind == InputKind::kTokens) limit_vocabulary(data, Graph(model).classes());
     AdaptedModel adapted = adapt(model, form_of(data.test));
     if (!(adapted.model == model))
       fail(ErrorCode::kMismatch,

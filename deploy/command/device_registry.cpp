@@ -10,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
+#include "fpga/emulated/emulated_fpga.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +33,15 @@ std::unique_ptr<Device> open_reference(ElementType type, const DeviceOptions& op
   return make_reference_device(type);
 }
 
+std::unique_ptr<Device> open_emulated_fpga(EngineArithmetic arithmetic, const DeviceOptions& options) {
+  if (options.threads != 1)
+    fail(ErrorCode::kUsage, "--threads {}: the emulated FPGA computes on one; leave it out, or use --cluster cpu", options.threads);
+  if (!options.kernel_table.empty())
+    fail(ErrorCode::kUsage, "--kernel-table {}: the emulated FPGA has no kernels to choose from; leave it out, or use --cluster cpu",
+         options.kernel_table);
+  return make_emulated_fpga(arithmetic);
+}
+
 const std::vector<DeviceKind>& kinds() {
   static const std::vector<DeviceKind> all = {
       {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
@@ -42,6 +52,10 @@ const std::vector<DeviceKind>& kinds() {
       {"reference", [](const DeviceOptions& options) { return open_reference(ElementType::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
       {"reference64", [](const DeviceOptions& options) { return open_reference(ElementType::kFloat64, options); },
+       [](const DeviceOptions&, auto&) {}},
+      {"emulated-fpga", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFixed16, options); },
+       [](const DeviceOptions&, auto&) {}},
+      {"emulated-fpga-fp32", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
   };
   return all;

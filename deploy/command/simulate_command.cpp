@@ -54,8 +54,6 @@ struct SimulateFlags {
   bool plan_fc_barrier = false, fc_barrier = false, unpaced = false, json = false;
 };
 
-constexpr int64_t kDefaultImages = 64;
-
 Plan made_plan(const SimulateFlags& flags) {
   if (flags.model.empty() || flags.cluster.empty())
     fail(ErrorCode::kUsage, "give --plan, or --model and --cluster, such as --model vgg16 --cluster vc709x15");
@@ -92,15 +90,6 @@ Plan loaded_plan(const SimulateFlags& flags) {
   return load_plan(flags.plan);
 }
 
-int64_t images_of(const SimulateFlags& flags, const Plan& plan) {
-  if (flags.images) return *flags.images;
-  // Draining costs time at every update: a rate without one would not be the rate.
-  const bool whole_batches = drains(plan.alignment) || plan.micro_batch > 1;
-  const int64_t enough = whole_batches ? 4 * plan.mini_batch : 0;
-  const int64_t whole = (kDefaultImages + plan.micro_batch - 1) / plan.micro_batch * plan.micro_batch;
-  return std::max(enough, whole);
-}
-
 // Where devices take turns there is neither FIFO nor Act-RAM, and nothing streams.
 void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Graph& graph) {
   if (streams_rows(plan, graph)) return;
@@ -113,7 +102,7 @@ Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan
 
 SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
-  options.samples = images_of(flags, plan);
+  options.samples = flags.images.value_or(enough_samples(plan));
   options.fc_barrier = flags.fc_barrier;
   options.act_ram = flags.act_ram.value_or(0);
   options.fifo_rows = flags.fifo_rows;

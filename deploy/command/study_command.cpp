@@ -20,6 +20,8 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
 #include "deploy/command/study_output.h"
+#include "node/simulate/simulate.h"
+#include "partitioner/planner/planner.h"
 #include "partitioner/study/study_page.h"
 
 namespace millrace {
@@ -33,6 +35,8 @@ Examples:
       points.csv, study.json and index.html with charts
   millrace study --model vgg16 --device vc709 --count 16 --strategy data --mini-batch 128
       what FPDeep is compared with: layer, model and data parallelism
+  millrace study --model alexnet --device vc709 --count 5:85:20 --simulate
+      the same rings row by row in virtual time, beside the formulas
   millrace study --paper fpdeep
       every figure of FPDeep's text beside this program's, with where its constants come from
 )";
@@ -41,10 +45,10 @@ struct StudyFlags {
   std::string model, device, count = "5:100:5", strategy = "hybrid", alignment, optimizer, out, paper, command;
   std::vector<std::string> catalogues, given;
   std::optional<double> link_gbps, link_gbps_both;
-  std::optional<int64_t> mini_batch, micro_batch, bits;
+  std::optional<int64_t> mini_batch, micro_batch, bits, images;
   double epoch_images = kImageNetImages;
   int threads = 0;
-  bool fc_barrier = false, json = false;
+  bool fc_barrier = false, simulate = false, json = false;
 };
 
 // A bar that appears with the first step.
@@ -91,7 +95,27 @@ void write_all(const std::string& folder, const std::vector<std::pair<const char
   log::info("written to {}", folder);
 }
 
+// Every plan row by row in virtual time, beside what its formulas say.
+void add_simulations(const StudyTask& task, const StudyFlags& flags, Study& study) {
+  StudyBar bar("simulating rings");
+  int64_t done = 0;
+  for (StudyPoint& point : study.points) {
+    if (point.feasible) {
+      const Outcome outcome = make_plan(plan_task_of(task, point.devices, task.link));
+      if (!outcome.plan)
+        fail(ErrorCode::kUsage,
+             "--simulate has no effect with --strategy {}, which no ring of segments expresses; leave one of the two out",
+             name_of(task.options.strategy));
+      const SimulationResult result =
+          simulate(*outcome.plan, *task.graph, {.samples = flags.images.value_or(enough_samples(*outcome.plan))});
+      point.simulated = {result.images_per_second, result.idle_fraction, result.in_flight_samples};
+    }
+    bar.show(++done, static_cast<int64_t>(study.points.size()));
+  }
+}
+
 int sweep(const StudyFlags& flags) {
+  if (flags.images && !flags.simulate) fail(ErrorCode::kUsage, "--images has no effect without --simulate; leave it out");
   if (flags.model.empty() || flags.device.empty())
     fail(ErrorCode::kUsage, "give --model and --device, such as --model vgg16 --device vc709 (or --paper fpdeep)");
   const Graph graph(find_model(flags.model));
@@ -119,6 +143,7 @@ int sweep(const StudyFlags& flags) {
     StudyBar bar("planning rings");
     study = run_study(task, [&](int64_t done, int64_t of) { bar.show(done, of); });
   }
+  if (flags.simulate) add_simulations(task, flags, study);
   const std::string json = study_json(task, study);
   fmt::print("{}", flags.json ? json : study_table(task, study));
   if (!flags.out.empty()) {
@@ -192,6 +217,10 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   constexpr const char* kLinks = "Links";
   real(option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction [the device's own]"), Least::kAboveZero);
   real(option(kLinks, "--link-gbps-both", flags->link_gbps_both, "of every link, both directions together"), Least::kAboveZero);
+
+  constexpr const char* kSimulation = "Simulation";
+  flag(kSimulation, "--simulate", flags->simulate, "also run every plan row by row in virtual time, as millrace simulate does");
+  whole(option(kSimulation, "--images", flags->images, "images of each run [as millrace simulate]"), 2);
 
   constexpr const char* kOutput = "Output";
   real(option(kOutput, "--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);

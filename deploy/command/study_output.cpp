@@ -41,6 +41,11 @@ Json json_of(const StudyPoint& point) {
   json["communication_gbps"] = value(point.communication_gbps);
   json["bottleneck"] = point.feasible ? Json{{"kind", point.bottleneck.kind}, {"index", point.bottleneck.index}} : Json(nullptr);
   json["solve_seconds"] = point.solve_seconds;
+  if (point.simulated)
+    json["simulated"] = {{"images_per_second", number(point.simulated->images_per_second)},
+                         {"difference", number(point.simulated->images_per_second / point.images_per_second - 1)},
+                         {"idle_fraction", number(point.simulated->idle_fraction)},
+                         {"in_flight_samples", point.simulated->in_flight_samples}};
   return json;
 }
 
@@ -54,6 +59,10 @@ std::string csv_text(std::string_view text) {
 }
 
 std::string csv_number(double value) { return std::isfinite(value) ? fmt::format("{:.17g}", value) : ""; }
+
+bool simulates(const Study& study) {
+  return std::any_of(study.points.begin(), study.points.end(), [](const StudyPoint& point) { return point.simulated.has_value(); });
+}
 
 // The constants that some row rests on.
 std::vector<const CatalogueValue*> constants_of(const std::vector<PaperRow>& rows, const CatalogueDevice& board) {
@@ -76,20 +85,39 @@ int64_t count_of(const std::vector<PaperRow>& rows, Verdict verdict) {
 }  // namespace
 
 std::string study_table(const StudyTask& task, const Study& study) {
-  std::string text = fmt::format("{} on rings of {}, {} parallelism, links of {} (all figures modelled)\n\n", task.graph->model().name,
-                                 task.device, name_of(task.options.strategy), link_text(task.link));
-  TextTable table({"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory", "limited by"}, 0);
+  std::string text = fmt::format("{} on rings of {}, {} parallelism, links of {} ({})\n\n", task.graph->model().name, task.device,
+                                 name_of(task.options.strategy), link_text(task.link),
+                                 simulates(study) ? "modelled, and simulated where it says so" : "all figures modelled");
+  std::vector<std::string> head{"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory", "limited by"};
+  const bool simulated = simulates(study);
+  if (simulated) head.insert(head.end(), {"simulated", "against the plan", "in flight"});
+  TextTable table(std::move(head), 0);
   std::vector<const StudyPoint*> infeasible;
   for (const StudyPoint& point : study.points) {
     if (!point.feasible) {
       infeasible.push_back(&point);
-      table.add({fmt::format("{}", point.devices), "-", "-", "-", "-", "-", "-", "-", "infeasible"});
+      std::vector<std::string> row{fmt::format("{}", point.devices), "-", "-", "-", "-", "-", "-", "-", "infeasible"};
+      if (simulated) row.insert(row.end(), {"-", "-", "-"});
+      table.add(std::move(row));
       continue;
     }
-    table.add({fmt::format("{}", point.devices), significant(point.images_per_second, 4),
-               significant(point.full_speed_images_per_second, 4), significant(point.hours_per_epoch),
-               fmt::format("{:.2f}%", 100 * point.idle_fraction), significant(point.max_link_gbps), significant(point.max_link_gbps_both),
-               percent(point.memory_fraction), fmt::format("{} {}", point.bottleneck.kind, point.bottleneck.index)});
+    std::vector<std::string> row{fmt::format("{}", point.devices),
+                                 significant(point.images_per_second, 4),
+                                 significant(point.full_speed_images_per_second, 4),
+                                 significant(point.hours_per_epoch),
+                                 fmt::format("{:.2f}%", 100 * point.idle_fraction),
+                                 significant(point.max_link_gbps),
+                                 significant(point.max_link_gbps_both),
+                                 percent(point.memory_fraction),
+                                 fmt::format("{} {}", point.bottleneck.kind, point.bottleneck.index)};
+    if (point.simulated) {
+      row.push_back(significant(point.simulated->images_per_second, 4));
+      row.push_back(fmt::format("{:+.2f}%", 100 * (point.simulated->images_per_second / point.images_per_second - 1)));
+      row.push_back(fmt::format("{}", point.simulated->in_flight_samples));
+    } else if (simulated) {
+      row.insert(row.end(), {"-", "-", "-"});
+    }
+    table.add(std::move(row));
   }
   text += table.text() + "\n";
   for (const StudyPoint* point : infeasible) text += fmt::format("{} devices: {}\n", point->devices, point->reason);
@@ -124,16 +152,22 @@ std::string study_json(const StudyTask& task, const Study& study) {
 std::string study_csv(const Study& study) {
   std::string text =
       "devices,feasible,images_per_second,full_speed_images_per_second,max_link_gbps,max_link_gbps_both,idle_fraction,hours_per_epoch,"
-      "memory_fraction,bottleneck,reason\n";
+      "memory_fraction,bottleneck,reason";
+  const bool simulated = simulates(study);
+  text += simulated ? ",simulated_images_per_second,simulated_idle_fraction,simulated_in_flight_samples\n" : "\n";
   for (const StudyPoint& point : study.points) {
     if (!point.feasible) {
-      text += fmt::format("{},0,,,,,,,,,{}\n", point.devices, csv_text(point.reason));
+      text += fmt::format("{},0,,,,,,,,,{}{}\n", point.devices, csv_text(point.reason), simulated ? ",,," : "");
       continue;
     }
-    text += fmt::format("{},1,{},{},{},{},{},{},{},{} {},\n", point.devices, csv_number(point.images_per_second),
+    text += fmt::format("{},1,{},{},{},{},{},{},{},{} {},", point.devices, csv_number(point.images_per_second),
                         csv_number(point.full_speed_images_per_second), csv_number(point.max_link_gbps),
                         csv_number(point.max_link_gbps_both), csv_number(point.idle_fraction), csv_number(point.hours_per_epoch),
                         csv_number(point.memory_fraction), point.bottleneck.kind, point.bottleneck.index);
+    if (point.simulated)
+      text += fmt::format(",{},{},{}", csv_number(point.simulated->images_per_second), csv_number(point.simulated->idle_fraction),
+                          point.simulated->in_flight_samples);
+    text += "\n";
   }
   return text;
 }

@@ -7,7 +7,8 @@
 // hours_per_epoch, feasible}], linear_up_to; and, beyond it, model, device, strategy, alignment, mini_batch, bits, link{...}, first_slowed,
 // origin ("modelled"), and per point reason, bottleneck{kind, index}, full_speed_images_per_second, gops_per_device,
 // gops_per_joule, memory_fraction, in_flight_samples, flop_utilisation, storage_bits, communication_bits,
-// communication_gbps, solve_seconds. An infeasible point's figures are null.
+// communication_gbps, solve_seconds and, with --simulate, simulated{images_per_second, difference, idle_fraction,
+// in_flight_samples}. An infeasible point's figures are null.
 // For papers: paper, rows[{id, quantity, network, unit, paper, paper_text, source, model, difference, tolerance[2], verdict,
 // contradiction, note, constants}], constants[{name, value, unit, origin, note}], counts by verdict. What is not bounded or
 // not there is null.

@@ -6,8 +6,8 @@
 //   flows.saves[link]                                    // from device link + 1 to link
 //   for (const SliceRoute& route : routes_of(plan)) ...  // the way of remotely stored parameters, link by link
 //
-// Flow f of the table is the plan's flow f; where time streams, its messages are chunks. Credits suffice for the windows: a device that may run w micro-batches ahead of the
-// next one never waits for a credit that this one owes it. Plain values.
+// Flow f of the table is the plan's flow f; where time streams, its messages are chunks. Credits suffice for the windows: a device that may
+// run w micro-batches ahead of the next one never waits for a credit that this one owes it. Plain values.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/graph/graph.h"
 #include "core/train/segment_state.h"
+#include "node/ring/flow_report.h"
 #include "node/ring/slice_state.h"
 #include "transport/local/local_wire.h"
 #include "transport/streams/ring_layout.h"
@@ -236,6 +237,7 @@ TrainingOutcome RingTrainer::run() {
   TrainingOutcome outcome;
   if (lead != nullptr) outcome = lead->outcome();
   write_trace();
+  write_flows(lead, from == nullptr);
   if (options_.column != nullptr) Agreement(options_.column->transport()).close();
   agreement_.close();
   return outcome;
@@ -261,6 +263,31 @@ void RingTrainer::write_trace() {
   write_atomically(options_.trace,
                    trace_json(all, fmt::format("{} on {} devices, {} ranks", plan_.model.name, plan_.devices(), transport_.ranks())));
   log::info("trace written to {}; open it at https://ui.perfetto.dev", options_.trace.string());
+}
+
+void RingTrainer::write_flows(const TrainingLead* lead, bool from_scratch) {
+  std::string mine;
+  for (size_t f = 0; f < plan_.flows.size(); ++f) mine += fmt::format("{} ", transport_.counters(static_cast<int64_t>(f)).received.bytes);
+  const std::vector<std::string> all = agreement_.gather("counts", mine);
+  // A resumed run sends some of its first micro-batches again, so it is not compared.
+  if (lead == nullptr || task_.job.out.empty() || !from_scratch || plan_.flows.empty()) return;
+  std::vector<int64_t> moved(plan_.flows.size(), 0);
+  for (const std::string& one : all) {
+    std::istringstream stream(one);
+    for (int64_t& sum : moved) {
+      int64_t bytes = 0;
+      stream >> bytes;
+      sum += bytes;
+    }
+  }
+  for (size_t f = 0; f < plan_.flows.size(); ++f) moved[f] = moved[f] * 8 / bits_of(plan_.flows[f].wire);
+  const int64_t mini_batches = lead->steps();
+  const std::vector<int64_t> planned =
+      planned_elements(plan_, mini_batches, lead->evaluations() * evaluation_micro_batches(task_.data.test, plan_));
+  const std::filesystem::path path = std::filesystem::path(task_.job.out) / "flows.json";
+  if (!write_flow_report(path, plan_, mini_batches, planned, moved))
+    log::error("{}: some flows moved another number of elements than planned; this is a mistake of Millrace, please report it",
+               path.string());
 }
 
 TrainingForecast RingTrainer::forecast() {

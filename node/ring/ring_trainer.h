@@ -64,6 +64,7 @@ class RingTrainer {
   std::optional<CheckpointContent> find_checkpoint();
   void refuse_what_does_not_fit() const;
   void write_trace();
+  void write_flows(const TrainingLead* lead, bool from_scratch);
   void tell_memory();
 
   const TrainingTask& task_;

@@ -257,6 +257,7 @@ bool TrainingLead::report_evaluation() {
                       .seconds = evaluation_seconds_[mini_batch]};
   seconds_evaluating_ += last_evaluation_.seconds;
   evaluations_.erase(found);
+  ++evaluations_made_;
   evaluation_seconds_.erase(mini_batch);
   if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
   MetricsRecord record{"evaluation",

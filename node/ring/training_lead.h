@@ -59,6 +59,9 @@ class TrainingLead final : public Conductor {
   // After an error: finishes what is being written, and adds which checkpoint is intact.
   Error explained(const Error& error);
   TrainingOutcome outcome();
+  int64_t steps() const { return step_; }
+  // Of this run.
+  int64_t evaluations() const { return evaluations_made_; }
 
   std::optional<Decision> decide(int64_t mini_batch) override;
   void updated(int64_t mini_batch) override;
@@ -118,6 +121,7 @@ class TrainingLead final : public Conductor {
   double seconds_evaluating_ = 0;
   double recorded_seconds_ = 0;
   Evaluation last_evaluation_;
+  int64_t evaluations_made_ = 0;
   std::string weights_digest_;
   Clock::time_point started_ = Clock::now();
 };

@@ -37,6 +37,7 @@ class NetworkCompiler {
     add_lanes();
     for (size_t f = 0; f < plan_.flows.size(); ++f) add_flow(static_cast<int64_t>(f));
     for (int64_t device = network_.first_device; device < network_.end_device; ++device) {
+      context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
       const SegmentProgram program = compile_segment(plan_, context_->graph, device);
       if (context_->pace.turns[static_cast<size_t>(device)]) {
         compile_turning_device(*context_, program);
@@ -44,6 +45,7 @@ class NetworkCompiler {
         compile_streaming_device(*context_, program);
       }
     }
+    context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
     compile_homes(*context_);
     context_->builder.finish();
     return std::move(network_);

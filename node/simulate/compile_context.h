@@ -43,8 +43,9 @@ struct CompileContext {
   NetworkBuilder builder;
   RowCounts rows;
   PlanPace pace;
-  int64_t micro_batches = 0;                                       // of the run
-  std::vector<std::vector<int64_t>> shards_of;                     // by device: of the plan, in order
+  int64_t micro_batches = 0;                    // of the run
+  std::vector<std::vector<int64_t>> shards_of;  // by device: of the plan, in order
+  std::vector<int32_t> first_station;           // by device from the block's first, and behind the last: before homes add theirs
   std::map<std::pair<int64_t, int64_t>, int32_t> gradient_counts;  // (device, shard or -1): stream of samples or micro-batches done
 
   bool here(int64_t device) const { return device >= network.first_device && device < network.end_device; }

@@ -121,16 +121,16 @@ class HomeCompiler {
     const int32_t arriving = context_.stream_of_flow(chain.passes.at(link_ahead(home.user, !from_upstream)));
     const DeviceSchedule& schedule = context_.schedule_of(home.user);
     const bool turns = context_.pace.turns[static_cast<size_t>(home.user)];
-    for (size_t s = 0; s < context_.network.stations.size(); ++s) {
-      const Station& station = context_.network.stations[s];
-      if (station.device != home.user) continue;
+    const auto local = static_cast<size_t>(home.user - context_.network.first_device);
+    for (int32_t s = context_.first_station[local]; s < context_.first_station[local + 1]; ++s) {
+      const Station& station = context_.network.stations[static_cast<size_t>(s)];
       if (station.kind == StationKind::kTurns) {
-        read_passes(static_cast<int32_t>(s), arriving, schedule.forward_pass, chunks, 1, false);
-        read_passes(static_cast<int32_t>(s), arriving, schedule.error_pass, chunks, 1, true);
+        read_passes(s, arriving, schedule.forward_pass, chunks, 1, false);
+        read_passes(s, arriving, schedule.error_pass, chunks, 1, true);
       } else if (station.shard == shard && station.kind == StationKind::kForward) {
-        read_passes(static_cast<int32_t>(s), arriving, schedule.forward_pass, chunks, context_.plan.micro_batch, false);
+        read_passes(s, arriving, schedule.forward_pass, chunks, context_.plan.micro_batch, false);
       } else if (station.shard == shard && station.kind == StationKind::kErrorBack) {
-        read_passes(static_cast<int32_t>(s), arriving, schedule.error_pass, chunks, context_.plan.micro_batch, false);
+        read_passes(s, arriving, schedule.error_pass, chunks, context_.plan.micro_batch, false);
       }
     }
     const auto count = context_.gradient_counts.find({home.user, turns ? -1 : shard});

@@ -50,7 +50,11 @@ RowCounts::RowCounts(const Graph& graph, bool fc_barrier) : graph_(&graph), inpu
     const Node& node = graph.nodes()[i];
     const int64_t from = node.inputs.empty() ? kNetworkInput : node.inputs.front();
     const auto height = static_cast<int32_t>(node.output.height);
-    const bool collapses = height == 1 && of(from) > 1 && !std::holds_alternative<LastStep>(node.layer.operation);
+    const Operation& operation = node.layer.operation;
+    // What ends a feature map, and what follows it; a kernel that covers a map's whole height waits for it as kernels do.
+    const bool ends_map = std::holds_alternative<Flatten>(operation) || std::holds_alternative<GlobalPool>(operation);
+    const bool follows = of(from) != height_of(graph, from) && !std::holds_alternative<LastStep>(operation);
+    const bool collapses = height == 1 && (ends_map || follows);
     rows_[i] = collapses && !fc_barrier ? of(from) : height;
     errors_descend_ = errors_descend_ || std::holds_alternative<Recurrent>(node.layer.operation);
   }

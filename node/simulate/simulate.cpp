@@ -1,5 +1,6 @@
 #include "node/simulate/simulate.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/error.h"
@@ -11,6 +12,15 @@
 namespace millrace {
 
 using namespace simulation;
+
+int64_t enough_samples(const Plan& plan) {
+  constexpr int64_t kSamples = 64;
+  constexpr int64_t kMiniBatches = 4;
+  // Draining costs time at every update: a rate without one would not be the rate.
+  if (drains(plan.alignment) || plan.micro_batch > 1)
+    return std::max(kMiniBatches * plan.mini_batch, kSamples / plan.mini_batch * plan.mini_batch);
+  return kSamples;
+}
 
 bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
 

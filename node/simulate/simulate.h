@@ -122,6 +122,9 @@ SimulationResult simulate(const Plan& plan, const Graph& graph, const Simulation
 // takes turns, a micro-batch at a time.
 bool streams_rows(const Plan& plan, const Graph& graph);
 
+// Samples that show a steady rate: 64, or four mini-batches where updates drain the pipeline or samples come in micro-batches.
+int64_t enough_samples(const Plan& plan);
+
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
 int64_t slowest_stage(const Plan& plan, const Graph& graph);
 

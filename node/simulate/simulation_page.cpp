@@ -39,7 +39,7 @@ std::vector<size_t> columns_of(size_t count, const Value& value) {
 
 std::string neighbours_note(size_t count) {
   if (count <= kMostSimulatedColumns) return "";
-  return fmt::format(" Of every {} neighbours the one with the most is shown.",
+  return fmt::format(". Of every {} neighbours the one with the most is shown.",
                      (count + kMostSimulatedColumns - 1) / kMostSimulatedColumns);
 }
 
@@ -89,6 +89,7 @@ void add_verdict(Page& page, const Plan& plan, const SimulationResult& result, c
   if (difference > 0.01) headline = fmt::format("The ring is {} faster than its plan.", percent(difference));
   std::vector<std::string> sentences;
   for (const SimulationFinding& finding : findings(plan, result, forecast)) sentences.push_back(finding.text + ".");
+  page.section("Against the plan");
   page.verdict(headline, sentences);
 }
 
@@ -127,8 +128,7 @@ void add_waiting(Page& page, const SimulationResult& result) {
   drawing.legend.clear();
   for (const Waiting& waiting : kWaiting)
     drawing.legend.push_back({.name = fmt::format("for {}", waiting.name), .classes = {waiting.classes}});
-  page.figure(
-      {.title = "Idle time by cause", .note = "simulated." + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
+  page.figure({.title = "Idle time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
 }
 
 void add_links(Page& page, const SimulationResult& result) {
@@ -156,7 +156,7 @@ void add_links(Page& page, const SimulationResult& result) {
   drawing.legend.push_back({.name = "below 70% of the link", .classes = {"calm"}});
   drawing.legend.push_back({.name = "below 95%", .classes = {"busy"}});
   drawing.legend.push_back({.name = "full", .classes = {"full"}});
-  page.figure({.title = "Load by link", .note = "simulated." + neighbours_note(result.links.size()), .drawing = std::move(drawing)});
+  page.figure({.title = "Load by link", .note = "simulated" + neighbours_note(result.links.size()), .drawing = std::move(drawing)});
 }
 
 void add_memory(Page& page, const SimulationResult& result) {
@@ -179,7 +179,7 @@ void add_memory(Page& page, const SimulationResult& result) {
   drawing.legend.push_back({.name = "within the plan's", .classes = {"held"}});
   drawing.legend.push_back({.name = "more than the plan has", .classes = {"full"}});
   page.figure({.title = "Act-RAM",
-               .note = "simulated; the line is modelled." + neighbours_note(result.devices.size()),
+               .note = "simulated; the line is modelled" + neighbours_note(result.devices.size()),
                .drawing = std::move(drawing)});
 }
 

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,13 @@ struct StudyTask {
   int threads = 0;  // 0: as many as the machine has, within reason
 };
 
+// What a simulation of the point's plan adds (node/simulate); the study itself does not simulate.
+struct SimulatedFigures {
+  double images_per_second = 0;
+  double idle_fraction = 0;
+  int64_t in_flight_samples = 0;
+};
+
 struct StudyPoint {
   int64_t devices = 0;
   bool feasible = false;
@@ -62,6 +70,7 @@ struct StudyPoint {
   double communication_gbps = 0;
   Bottleneck bottleneck;
   double solve_seconds = 0;
+  std::optional<SimulatedFigures> simulated;
 };
 
 struct Study {

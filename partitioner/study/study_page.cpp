@@ -39,6 +39,10 @@ LineChart throughput_chart(const Study& study) {
   chart.series.push_back(series_of(study, "devices alone", 1, [](const StudyPoint& point) { return point.full_speed_images_per_second; }));
   chart.series.back().dashed = true;
   chart.series.back().mark = Mark::kNone;
+  Series simulated{.name = "simulated", .points = {}, .classes = series_class(2), .line = false, .mark = Mark::kDiamond};
+  for (const StudyPoint& point : study.points)
+    if (point.simulated) simulated.points.push_back({static_cast<double>(point.devices), point.simulated->images_per_second});
+  if (!simulated.points.empty()) chart.series.push_back(std::move(simulated));
   if (study.linear_up_to > 0 && study.first_slowed > 0)
     chart.references.push_back(
         {.at = static_cast<double>(study.linear_up_to), .vertical = true, .label = fmt::format("{}", study.linear_up_to)});

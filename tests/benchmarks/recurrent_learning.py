@@ -6,7 +6,8 @@
   build/release/bin/draw_learning results.json curves.html          the curves
 
   adding   the adding problem over 200 steps. Baseline: always saying how sums are distributed, loss 2.8064, accuracy 9.5%. Solved
-           when the loss is below 1 and the accuracy above 0.5 on sums never seen.
+           when the loss is below 1 and the accuracy above 0.5 on sums never seen. Beside it, as the literature measures, the
+           squared error between the centres of the predicted and the true bin: 1/6 without learning, solved below 0.01.
   text     three LSTM layers of 128 on the shipped King James slice, stateful, 100 steps. Below 2.1 bits per character on the
            last tenth, which it never saw.
   speech   a small Deep Speech 2 on 50 prompts (not held out: can it learn them?). Below 10% of characters wrong.
@@ -20,6 +21,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -65,6 +67,7 @@ class Runner:
             model, shown = str(path), name
         else:
             shown = str(pathlib.Path(model).relative_to(ROOT)) if model.startswith("/") else model
+        self.last = str(out)
         started = time.monotonic()
         records = self.lines("train", "--model", model, *flags, "--out", str(out))
         found = self.lines("eval", "--checkpoint", str(out), "--split", split)[-1]
@@ -83,8 +86,11 @@ def adding(runner):
     shares = [(2 * bin + 1) / 200 for bin in range(10)]  # of the bins up to the triangle's top
     baseline = {"loss": round(-2 * sum(share * math.log(share) for share in shares), 4), "accuracy": shares[-1],
                 "origin": "computed: the entropy and the mode of the triangle of sums"}
-    return {"task": "adding", "baseline": baseline, "criterion": "loss below 1 and accuracy above 0.5", "runs": [run],
-            "passed": run["found"]["loss"] < 1 and run["found"]["accuracy"] > 0.5}
+    said = runner.lines("predict", "--checkpoint", runner.last, "--count", "0")
+    centre = lambda bin: sum(float(end) for end in bin.split(" to ")) / 2
+    run["found"]["squared_error_of_bins"] = statistics.mean((centre(line["predicted"]) - centre(line["label"])) ** 2 for line in said)
+    return {"task": "adding", "baseline": baseline, "criterion": "loss below 1, accuracy above 0.5, squared error of bins below 0.01", "runs": [run],
+            "passed": run["found"]["loss"] < 1 and run["found"]["accuracy"] > 0.5 and run["found"]["squared_error_of_bins"] < 0.01}
 
 
 def text(runner):
@@ -118,7 +124,7 @@ def depth(runner):
 
 
 def document(results):
-    text = json.dumps({"origin": "measured; losses and rates repeat bit for bit, seconds do not", "tasks": results}, indent=1)
+    text = json.dumps({"origin": "measured; losses and rates repeat bit for bit; seconds are the wall clock's, on a machine that may have been busy", "tasks": results}, indent=1)
     # Points of a curve side by side.
     return re.sub(r"\[\s+([-\d.eE]+,)\s+([-\d.eE]+)(?:(,)\s+([-\d.eE]+))?\s+\](,?)\s+(?=[\[\]])",
                   lambda point: "[" + " ".join(filter(None, [point[1], point[2] + (point[3] or ""), point[4]])) + "]" + point[5] + " ",

@@ -18,7 +18,7 @@ namespace millrace {
 struct EngineFormats {
   FixedFormat activation{11};
   FixedFormat weight{13};
-  FixedFormat sum{11};   // raw sums and partial sums; biases too
+  FixedFormat sum{11};  // raw sums and partial sums; biases too
   FixedFormat error{12};
 
   int sum_shift() const { return activation.fraction_bits + weight.fraction_bits - sum.fraction_bits; }

@@ -129,38 +129,33 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
   initial clock = 1'b0;
   always #5 clock = !clock;
 
-  // Signals change behind the edge, as registers' do.
+  // The host acts between two rising edges, so that every simulator sees one order.
   task automatic write_register(input logic [6:0] place, input logic [31:0] value);
-    awaddr  <= place;
-    wdata   <= value;
-    awvalid <= 1'b1;
-    wvalid  <= 1'b1;
-    @(posedge clock);
-    while (!awready) @(posedge clock);
-    awvalid <= 1'b0;
-    wvalid  <= 1'b0;
-    @(posedge clock);
-    @(posedge clock);
-    @(posedge clock);
+    @(negedge clock);
+    awaddr  = place;
+    wdata   = value;
+    awvalid = 1'b1;
+    wvalid  = 1'b1;
+    @(negedge clock);
+    awvalid = 1'b0;
+    wvalid  = 1'b0;
+    repeat (3) @(negedge clock);
   endtask
   task automatic read_register(input logic [6:0] place, output logic [31:0] value);
-    araddr  <= place;
-    arvalid <= 1'b1;
-    @(posedge clock);
-    while (!arready) @(posedge clock);
-    arvalid <= 1'b0;
-    @(posedge clock);
-    while (!rvalid) @(posedge clock);
-    value = rdata;
-    @(posedge clock);
+    @(negedge clock);
+    araddr  = place;
+    arvalid = 1'b1;
+    @(negedge clock);
+    arvalid = 1'b0;
+    value   = rdata;
+    repeat (2) @(negedge clock);
   endtask
   task automatic expect_element(input int kind, input int place, input int index, input logic [31:0] expected);
     logic [31:0] value;
     write_register(7'h18, kind);
     write_register(7'h20, place);
     write_register(7'h28, index);
-    @(posedge clock);
-    @(posedge clock);
+    repeat (2) @(negedge clock);
     read_register(7'h30, value);
     if (value != expected) begin
       if (differences < 10) $display("memory %0d, word %0d, element %0d is %h, expected %h", kind, place, index, value, expected);
@@ -183,21 +178,20 @@ $EXPECTED$
     arvalid = 1'b0;
     bready = 1'b1;
     rready = 1'b1;
-    repeat (4) @(posedge clock);
-    reset_n <= 1'b1;
-    @(posedge clock);
+    repeat (4) @(negedge clock);
+    reset_n = 1'b1;
     write_register(7'h10, $SAMPLES$);
     write_register(7'h00, 32'd1);
-    enable <= 1'b1;
+    enable = 1'b1;
     status = 32'd0;
     while (!status[1]) begin
-      repeat (50) @(posedge clock);
+      repeat (50) @(negedge clock);
       read_register(7'h00, status);
       if (cycles > $LIMIT$) begin
         $display("FAIL: not done after %0d cycles", cycles);
 $PROGRESS$        $finish;
       end
-      if (status[1]) enable <= 1'b0;
+      if (status[1]) enable = 1'b0;
     end
 $CHECKS$    if (differences == 0) $display("PASS: $MODULE$, $SAMPLES$ samples of $ROWS$ rows in %0d cycles, all beats and gradients as expected", cycles);
     else $display("FAIL: %0d differences", differences);

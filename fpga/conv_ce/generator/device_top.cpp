@@ -101,7 +101,6 @@ constexpr std::string_view kShard = R"sv(
   // ===== Shard $I$: $LAYER$, input channels [$BEGIN$, $END$) of $LAYER_INPUTS$, kernel $K$ x $K$, stride $S$.
   localparam int $P$HEIGHT = $HEIGHT$;
   localparam int $P$OUT_HEIGHT = ($P$HEIGHT + 2 * $PAD$ - $K$) / $S$ + 1;
-  localparam int $P$POOLED_HEIGHT = $POOLED_HEIGHT$;
 
   // Activations: to FP at once, and into the Act-RAM until their errors come back.
   logic $p$in_valid, $p$in_ready;
@@ -200,6 +199,7 @@ $PARTIAL$  forward_engine #(
 
 constexpr std::string_view kSpecialFunction = R"sv(
   // What follows the sum, and what the way back needs of it.
+  localparam int $P$POOLED_HEIGHT = $POOLED_HEIGHT$;
   logic $p$out_valid, $p$out_ready, $p$out_first_valid, $p$out_first_ready, $p$remember_valid, $p$remember_ready;
   logic [BEAT-1:0] $p$out_data;
   logic [$LANES$*5-1:0] $p$winners;

@@ -1,0 +1,43 @@
+#include "fpga/conv_ce/rtl/module_resources.h"
+
+#include "fpga/conv_ce/arithmetic/fixed_point.h"
+#include "fpga/conv_ce/bram_packing.h"
+
+namespace millrace {
+
+namespace {
+
+int64_t blocks(int64_t width, int address_bits, int64_t banks) {
+  const int64_t depth = int64_t{1} << address_bits;
+  return depth <= kLutramDepth ? 0 : bram18_blocks({.width = width, .depth = depth, .banks = banks});
+}
+
+int64_t line_buffer(int64_t lanes, int row_banks, int column_banks, int address_bits) {
+  return blocks(lanes * kElementBits, address_bits, int64_t{1} << (row_banks + column_banks));
+}
+
+}  // namespace
+
+EngineResources forward_resources(const EngineParallelism& engine, const EngineMemories& memories) {
+  return {.dsp = engine.tiles() * engine.taps(),
+          .bram18 = line_buffer(engine.input_lanes, memories.row_banks, memories.column_banks, memories.line_address) +
+                    blocks(engine.output_lanes * kAccumulatorBits, memories.column_address, 1)};
+}
+
+EngineResources error_back_resources(const EngineParallelism& engine, const EngineMemories& memories) {
+  const int64_t phases = engine.stride * engine.stride;
+  return {.dsp = engine.tiles() * engine.taps(),
+          .bram18 = line_buffer(engine.output_lanes, memories.error_row_banks, memories.error_column_banks, memories.error_line_address) +
+                    blocks(engine.input_lanes * phases * kAccumulatorBits, memories.column_address, 1) +
+                    blocks(engine.input_lanes * kElementBits, memories.column_address + 2, phases)};
+}
+
+EngineResources gradient_resources(const EngineParallelism& engine, const EngineMemories& memories) {
+  // Errors: rows of single pixels, in two banks of columns.
+  return {.dsp = engine.tiles() * engine.taps(),
+          .bram18 = line_buffer(engine.input_lanes, memories.row_banks, memories.column_banks, memories.line_address) +
+                    line_buffer(engine.output_lanes, memories.gradient_error_row_banks, 1, memories.gradient_error_address) +
+                    blocks(engine.output_lanes * kAccumulatorBits, memories.group_address, 1)};
+}
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+// DSP slices and block RAM that the generated engines take, to be compared with what synthesis makes of them.
+//
+//   const EngineResources use = forward_resources(engine, engine_memories(engine, largest));
+//   use.dsp;       // one per multiplier of 16 bits
+//   use.bram18;    // halves of a BRAM36
+//
+// Counts follow from how the modules are built: a multiplier per tap of a tile; a memory of its own per bank of a line
+// buffer, per phase of the error buffer, for the accumulators of a row. Memories of at most kLutramDepth words are LUTRAM.
+// The parameter memory and the gradient buffer lie beside the engines and are not counted here.
+// shard_packing.h is what the planner uses: it knows no banks of columns, and no line buffer beside the Act-RAM.
+#pragma once
+
+#include <cstdint>
+
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+namespace millrace {
+
+struct EngineResources {
+  int64_t dsp = 0;
+  int64_t bram18 = 0;
+  bool operator==(const EngineResources&) const = default;
+};
+
+EngineResources forward_resources(const EngineParallelism& engine, const EngineMemories& memories);
+EngineResources error_back_resources(const EngineParallelism& engine, const EngineMemories& memories);
+EngineResources gradient_resources(const EngineParallelism& engine, const EngineMemories& memories);
+
+}  // namespace millrace

@@ -1,0 +1,127 @@
+// The hardware of devices of a ring: what is written, that it is clean, and that its testbench passes under Icarus.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/files.h"
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "fpga/conv_ce/generator/device_files.h"
+#include "tests/core/documents/expect_error.h"
+#include "tests/core/train/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+// Three convolutions, pooled with windows that overlap, and a dense head.
+Model small_model() {
+  ModelBuilder net("small", {3, 12, 10});
+  net.conv("conv1", 8, {.kernel = 5, .stride = 2, .pad = 2});
+  net.relu("relu1");
+  net.conv("conv2", 8, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.max_pool("pool2", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv3", 5, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Device 0: conv1 and the first half of conv2. Device 1: the rest of conv2 and the first half of conv3.
+Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts) {
+  PlanRequest request{.cluster = uniform_cluster("vc709", static_cast<int64_t>(cuts.size()) + 1), .mini_batch = 8, .micro_batch = 1};
+  std::vector<Shard> shards = shards_from_cuts(graph, cuts, {});
+  for (Shard& shard : shards) {
+    shard.unit = StreamingUnit::kRow;
+    shard.phases = {{Phase::kForward, "conv_ce"}, {Phase::kParameterGradient, "conv_ce"}};
+    if (shard.layer != "conv1") shard.phases.push_back({Phase::kErrorBack, "conv_ce"});
+  }
+  return assemble_plan(graph, request, std::move(shards));
+}
+
+std::vector<double> some_weights(const Node&, const ParameterSpec& parameter) {
+  std::vector<double> values(static_cast<size_t>(parameter.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1000) / 1000.0 - 0.5;
+  return values;
+}
+
+bool succeeds(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
+
+class Generator : public testing::Test {
+ protected:
+  Graph graph_{small_model()};
+  Plan plan_ = cut_plan(graph_, {{1, 4, 0}, {2, 4, 0}});
+  testing_support::TemporaryFolder folder_;
+};
+
+TEST_F(Generator, DividesTheLayersAsThePlanDoes) {
+  const DeviceDesign first = device_design(plan_, graph_, 0, some_weights);
+  ASSERT_EQ(first.shards.size(), 2U);
+  EXPECT_EQ(first.lanes, 4) << "the cuts lie at channel 4";
+  EXPECT_FALSE(first.shards[0].error_back);
+  EXPECT_TRUE(first.shards[1].passes_on());
+  EXPECT_FALSE(first.shards[1].owner);
+  const DeviceDesign second = device_design(plan_, graph_, 1, some_weights);
+  ASSERT_EQ(second.shards.size(), 2U);
+  EXPECT_FALSE(second.shards[0].first());
+  EXPECT_TRUE(second.shards[0].owner);
+  EXPECT_TRUE(second.shards[0].pooled);
+  EXPECT_EQ(second.shards[1].inputs, (ChannelRange{0, 4}));
+}
+
+TEST_F(Generator, WritesTheSameFilesTwice) {
+  const DeviceDesign design = device_design(plan_, graph_, 1, some_weights);
+  const DeviceFiles once = write_device(design, folder_.path() / "a", {});
+  write_device(design, folder_.path() / "b", {});
+  for (const std::string& name : once.names)
+    EXPECT_EQ(read_text(folder_.path() / "a" / name), read_text(folder_.path() / "b" / name)) << name;
+  for (const char* name : {"rtl/millrace_device_1.sv", "images/shard_0_parameters.hex", "testbench.sv", "kernel.xml", "connectivity.cfg",
+                           "package.tcl", "README.md", "Makefile", "registers.txt"})
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "a" / name)) << name;
+}
+
+TEST_F(Generator, IsCleanWithoutWaivers) {
+  if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
+  for (int64_t device = 0; device < 2; ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    write_device(device_design(plan_, graph_, device, some_weights), place, {});
+    const bool clean = std::system(fmt::format("make -C {0} lint > {0}/lint.log 2>&1", place.string()).c_str()) == 0;
+    EXPECT_TRUE(clean) << "device " << device << "\n" << read_text(place / "lint.log");
+  }
+}
+
+TEST_F(Generator, ItsTestbenchPassesUnderIcarus) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  for (int64_t device = 0; device < 2; ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    write_device(device_design(plan_, graph_, device, some_weights), place, {});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
+  }
+}
+
+// A wrong kernel must not pass.
+TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  write_device(device_design(plan_, graph_, 0, some_weights), folder_.path() / "bad", {});
+  const auto image = folder_.path() / "bad" / "images" / "shard_0_parameters.hex";
+  std::string text = read_text(image);
+  text[text.find('\n') - 1] = text[text.find('\n') - 1] == '0' ? '1' : '0';
+  write_atomically(image, std::string_view(text));
+  EXPECT_FALSE(succeeds("make -C " + (folder_.path() / "bad").string() + " icarus"));
+}
+
+TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
+  expect_error(ErrorCode::kUsage, "--device 3: the plan has devices 0 to 2", [&] { device_design(plan_, graph_, 3, some_weights); });
+  expect_error(ErrorCode::kUnavailable, "layer fc: it is not a convolution", [&] { device_design(plan_, graph_, 2, some_weights); });
+  const Plan inside = cut_plan(graph_, {{1, 3, 2}, {2, 4, 0}});
+  expect_error(ErrorCode::kUnavailable, "layer conv2: a cut falls inside a channel",
+               [&] { device_design(inside, graph_, 0, some_weights); });
+  const DeviceDesign design = device_design(plan_, graph_, 0, some_weights);
+  expect_error(ErrorCode::kUsage, "--test-rows 1000", [&] { write_device(design, folder_.path(), {.test_rows = 1000}); });
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,193 @@
+// The emulated FPGA as a device of the ring: close to real numbers, exact where it promises, and able to learn.
+#include "fpga/emulated/emulated_fpga.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/cpu/cpu_device.h"
+#include "core/reference/reference_device.h"
+#include "node/ring/ring_trainer.h"
+#include "tests/core/documents/expect_error.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kSamples = 2;
+
+KernelSpec convolution_spec(int64_t inputs, bool adds, bool bias) {
+  KernelSpec spec;
+  spec.layer = "conv";
+  spec.operation = Conv2d{.out_channels = 5, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = bias};
+  spec.inputs = {{inputs, 6, 7}};
+  spec.output = {5, 6, 7};
+  spec.micro_batch = kSamples;
+  spec.adds_to_output = adds;
+  spec.bias = bias;
+  return spec;
+}
+
+std::vector<double> random_values(size_t count, double size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> draw(-size, size);
+  std::vector<double> values(count);
+  for (double& value : values) value = draw(random);
+  return values;
+}
+
+// One convolution's three phases on a device.
+struct Phases {
+  std::vector<double> output, input_error, weight_gradient, bias_gradient;
+};
+Phases run(Device& device, const KernelSpec& spec, double error_scale) {
+  const auto read = [&device](const Tensor& tensor) {
+    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    device.read(tensor, whole(tensor), std::span<double>(values));
+    return values;
+  };
+  const auto fill = [&device](Tensor& tensor, double size, uint64_t seed) {
+    const std::vector<double> values = random_values(static_cast<size_t>(tensor.elements()), size, seed);
+    device.write(tensor, whole(tensor), std::span<const double>(values));
+  };
+  const auto kernel = device.make_kernel(spec);
+  auto parameters = kernel->make_parameters();
+  auto gradients = kernel->make_gradients();
+  auto input = device.make_tensor({spec.inputs[0], kSamples});
+  auto output = device.make_tensor({spec.output, kSamples});
+  auto error = device.make_tensor({spec.output, kSamples});
+  auto input_error = device.make_tensor({spec.inputs[0], kSamples});
+  fill(*input, 1, 1);
+  fill(*error, error_scale, 2);
+  for (size_t i = 0; i < parameters.size(); ++i) fill(*parameters[i], 0.4, 3 + i);
+  MicroBatch batch;
+  batch.error_scale = error_scale;
+  const Tensor* inputs[] = {input.get()};
+  std::vector<const Tensor*> parameter_list;
+  std::vector<Tensor*> gradient_list;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameter_list.push_back(parameters[i].get());
+    gradient_list.push_back(gradients[i].get());
+  }
+  ForwardArguments forward;
+  forward.inputs = inputs;
+  forward.output = output.get();
+  forward.parameters = parameter_list;
+  forward.batch = &batch;
+  kernel->forward(forward);
+  Tensor* input_errors[] = {input_error.get()};
+  const uint8_t adds[] = {0};
+  kernel->error_back({.inputs = inputs,
+                      .output = output.get(),
+                      .output_error = error.get(),
+                      .input_errors = input_errors,
+                      .adds = adds,
+                      .parameters = parameter_list,
+                      .batch = &batch});
+  GradientArguments gradient;
+  gradient.inputs = inputs;
+  gradient.output_error = error.get();
+  gradient.gradients = gradient_list;
+  gradient.adds = false;
+  gradient.batch = &batch;
+  kernel->parameter_gradient(gradient);
+  return {read(*output), read(*input_error), read(*gradients[0]), read(*gradients[1])};
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance, const char* what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << what << " " << i;
+}
+
+}  // namespace
+
+TEST(EmulatedFpga, StaysWithinAFewStepsOfRealNumbers) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  for (const double scale : {1.0, 1.0 / 32, 1.0 / 128}) {
+    const KernelSpec spec = convolution_spec(4, false, true);
+    const Phases expected = run(*oracle, spec, scale);
+    const Phases found = run(*device, spec, scale);
+    expect_near(found.output, expected.output, 0.01, "output");
+    expect_near(found.input_error, expected.input_error, 0.01 * scale, "input error");
+    expect_near(found.weight_gradient, expected.weight_gradient, 0.02 * scale, "weight gradient");
+    expect_near(found.bias_gradient, expected.bias_gradient, 0.01 * scale, "bias gradient");
+  }
+  const LayerArithmetic& counters = device->counters().at("conv");
+  EXPECT_EQ(counters.sums.saturated, 0);
+  EXPECT_EQ(counters.gradients.accumulator_overflows, 0);
+  EXPECT_GT(counters.inputs.rounded, 0);
+}
+
+TEST(EmulatedFpga, SinglePrecisionIsTheReferencesSum) {
+  const auto oracle = make_reference_device(ElementType::kFloat32);
+  const auto device = make_emulated_fpga(EngineArithmetic::kFloat32);
+  const KernelSpec spec = convolution_spec(4, false, true);
+  const Phases expected = run(*oracle, spec, 0.25);
+  const Phases found = run(*device, spec, 0.25);
+  expect_near(found.output, expected.output, 1e-5, "output");
+  expect_near(found.input_error, expected.input_error, 1e-5, "input error");
+  expect_near(found.weight_gradient, expected.weight_gradient, 1e-5, "weight gradient");
+}
+
+TEST(EmulatedFpga, GivesOutSixteenBitNumbersAlone) {
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  const Phases found = run(*device, convolution_spec(3, false, true), 1.0 / 32);
+  for (const double value : found.output) EXPECT_EQ(std::ldexp(value, 11), std::nearbyint(std::ldexp(value, 11)));
+}
+
+TEST(EmulatedFpga, UpdatesAreStochasticAndRepeatable) {
+  const auto trained = [] {
+    const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+    const auto kernel = device->make_kernel(convolution_spec(4, false, true));
+    auto weights = kernel->make_parameters();
+    auto gradients = kernel->make_gradients();
+    const auto count = static_cast<size_t>(weights[0]->elements());
+    device->zero(*weights[0]);
+    const std::vector<double> gradient(count, 1.0);
+    device->write(*gradients[0], whole(*gradients[0]), std::span<const double>(gradient));
+    // A quarter of a step each time: rounding to the nearest would lose every one.
+    const UpdateArguments arguments{.optimizer = {.kind = OptimizerKind::kSgd}, .learning_rate = 0.25 * std::ldexp(1.0, -13)};
+    for (int64_t step = 1; step <= 64; ++step) {
+      UpdateArguments update = arguments;
+      update.step = step;
+      device->update(update, *weights[0], *gradients[0], {});
+    }
+    std::vector<double> values(count);
+    device->read(*weights[0], whole(*weights[0]), std::span<double>(values));
+    return values;
+  };
+  const std::vector<double> first = trained();
+  double sum = 0;
+  for (const double value : first) sum += std::ldexp(value, 13);
+  EXPECT_NEAR(sum / static_cast<double>(first.size()), -16, 1.0);
+  EXPECT_EQ(first, trained());
+}
+
+TEST(EmulatedFpga, RefusesWhatTheEngineCannotDo) {
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  KernelSpec spec;
+  spec.layer = "lstm";
+  spec.operation = Recurrent{};
+  spec.inputs = {{4, 3, 1}};
+  spec.output = {4, 3, 1};
+  expect_error(ErrorCode::kUnavailable, "lstm: the emulated FPGA does convolutional networks", [&] { device->make_kernel(spec); });
+}
+
+// A network trained twice from the same weights: 16 bits within a point of single precision on the shipped digits.
+TEST(EmulatedFpga, LearnsTheDigitsInSixteenBits) {
+  Job job;
+  job.model = "digits-cnn";
+  job.data = "digits";
+  job.epochs = 4;
+  job.seed = 1;
+  const TrainingTask task = prepare_task(job);
+  const TrainingOutcome single = train_alone(task, [](int64_t) { return make_cpu_device({.threads = 1}); });
+  const TrainingOutcome fixed = train_alone(task, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); });
+  EXPECT_GT(single.test.accuracy, 0.9);
+  EXPECT_GE(fixed.test.accuracy, single.test.accuracy - 0.01) << "fp32 " << single.test.accuracy;
+  RecordProperty("fp32_accuracy", std::to_string(single.test.accuracy));
+  RecordProperty("fixed16_accuracy", std::to_string(fixed.test.accuracy));
+}
+
+}  // namespace millrace
