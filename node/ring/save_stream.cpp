@@ -78,8 +78,9 @@ bool SaveStream::take_in() {
 }
 
 void SaveStream::look(std::vector<Interest>& missing) const {
-  if (in_ >= 0 && !transport_->has_message(in_)) missing.push_back({Want::kMessage, in_});
-  if (out_ >= 0 && !own_.empty() && !transport_->can_send(out_)) missing.push_back({Want::kCredit, out_});
+  const bool arrived = in_ >= 0 && transport_->has_message(in_);
+  if (in_ >= 0 && !arrived) missing.push_back({Want::kMessage, in_});
+  if (out_ >= 0 && (arrived || !own_.empty()) && !transport_->can_send(out_)) missing.push_back({Want::kCredit, out_});
 }
 
 }  // namespace millrace

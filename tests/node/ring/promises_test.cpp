@@ -227,6 +227,27 @@ TEST(RingPromises, ReplicasTrainLikeOneRingWithTheirSamplesTogether) {
   EXPECT_LT(distance(expected, weights), 1e-12);
 }
 
+TEST(RingPromises, SavesWhatIsLargerThanAllMessagesUnderWay) {
+  ModelBuilder net("wide", {4, 8, 8});
+  net.flatten("flat");
+  for (const char* name : {"fc1", "fc2", "fc3", "fc4"}) net.dense(name, name[2] == '4' ? 3 : 500);
+  const Graph graph(net.finish());
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 4);
+  request.alignment = Alignment::kFpdeep;
+  request.mini_batch = 8;
+  request.micro_batch = 2;
+  const std::vector<Cut> cuts = {{2, 0, 0}, {3, 0, 0}, {4, 0, 0}};
+  RingRun run(graph, assemble_plan(graph, request, shards_from_cuts(graph, cuts, {})), 2);
+  run.open_device = [](int64_t) { return make_cpu_device(); };
+  run.job.checkpoint_every = 1;
+  const RingResult alone = run.train(1);
+  ASSERT_THAT(alone.errors, Each(""));
+  const RingResult apart = run.retrain(4);
+  ASSERT_THAT(apart.errors, Each(""));
+  EXPECT_EQ(apart.outcome.weights_digest, alone.outcome.weights_digest);
+}
+
 TEST(RingPromises, LossThatIsNotFiniteNamesTheFirstLayerOnWhicheverRank) {
   ModelBuilder net("steep", {1, 4, 4});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
