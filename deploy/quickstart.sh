@@ -16,11 +16,14 @@ show() {
 }
 
 demo() {
-  rm -rf "$run"
+  rm -rf "$run" "$run-ring"
   show "$millrace" models
   show "$millrace" plan --model vgg16 --cluster vc709x15 --explain
   show "$millrace" train --model digits-cnn --data digits --epochs 20 --out "$run"
   show "$millrace" eval --checkpoint "$run"
+  show env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --oversubscribe --bind-to none \
+    "$millrace" train --model digits-cnn --data digits --cluster cpux4 --alignment fpdeep --epochs 5 --out "$run-ring"
+  show "$millrace" simulate --model vgg16 --cluster vc709x15
 }
 
 # The demo's promise, checked on the JSON that scripts read.

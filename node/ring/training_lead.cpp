@@ -31,6 +31,8 @@ std::string json_object(const std::map<std::string, std::string>& values) {
   return text + "}\n";
 }
 
+constexpr int64_t kMostSavesUnderWay = 4;
+
 // The scores so far of a record to come: a checkpoint holds them, so that a resumed training reports what an unbroken one
 // does. The sum is written so that reading it back gives the same bits.
 constexpr const char* kSinceRecord = "score_since_record";
@@ -126,6 +128,10 @@ Error TrainingLead::explained(const Error& error) {
   return {error.code(), fmt::format("{}. The checkpoint of step {} is intact", error.what(), saved_step_)};
 }
 
+int64_t TrainingLead::saves_under_way() const {
+  return std::ranges::count_if(decisions_, [](const auto& entry) { return entry.second.checkpoint; });
+}
+
 std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   const Job& job = task_.job;
   const int64_t step = mini_batch + 1;
@@ -142,6 +148,8 @@ std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   }
   decision.evaluate = decision.last || (evaluate_every > 0 && step % evaluate_every == 0);
   const bool due = job.checkpoint_every > 0 && step % job.checkpoint_every == 0;
+  // The disk is slower than the training: no more shares are collected than memory should hold.
+  if (due && saves_under_way() >= kMostSavesUnderWay) return std::nullopt;
   decision.checkpoint = decision.last || (!job.out.empty() && (due || checkpoint_now_));
   checkpoint_now_ = checkpoint_now_ && !decision.checkpoint;
   if (decision.last) last_ = mini_batch;

@@ -79,6 +79,7 @@ class TrainingLead final : public Conductor {
   enum class Stage { kScore, kEvaluation, kCheckpoint, kWriting };
 
   bool report();
+  int64_t saves_under_way() const;
   bool report_score();
   void report_step();
   void report_epoch();

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""How fast a ring of two ranks trains, beside one process of two threads and PyTorch on as many.
+
+  tests/benchmarks/pipeline_training.py [--sizes 1,8,32] [--json pipeline.json]
+
+VGG-16 for CIFAR on generated images, plain SGD with momentum. For each size M: mini-batches of 4 M.
+  process   millrace train --cluster cpu --threads 2, micro-batches of M
+  ring      mpirun -n 2 millrace train --cluster cpux2, one thread each, alignments flush and fpdeep, micro-batches of M
+  torch     PyTorch (the one of Debian's python3-torch, where it is installed) on two threads, batches of M
+Images per second, the best of several runs in turn, measured; ratios are ring / process and ring / torch. The sides share
+nothing but the machine, so nothing else should run on it. Nothing here gates anything.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
+
+TORCH = r"""
+import sys, time, torch
+torch.set_num_threads(2)
+batch, steps = int(sys.argv[1]), int(sys.argv[2])
+layers, channels = [], 3
+for width in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0):
+    if width == 0:
+        layers.append(torch.nn.MaxPool2d(2))
+        continue
+    layers += [torch.nn.Conv2d(channels, width, 3, padding=1), torch.nn.ReLU(inplace=True)]
+    channels = width
+net = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512), torch.nn.ReLU(),
+                          torch.nn.Linear(512, 10))
+optimizer = torch.optim.SGD(net.parameters(), 0.001, momentum=0.9)
+x, y = torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
+def step():
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+step()
+start = time.perf_counter()
+for _ in range(steps):
+    step()
+print(batch * steps / (time.perf_counter() - start))
+"""
+
+
+def millrace(binary, size, steps, ranks, more):
+    launch = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks else []
+    command = [*launch, binary, "--no-progress", "--log-level", "error", "train", "--model", "vgg16-cifar", "--data", "synthetic:3x32x32:10:512",
+               "--mini-batch", str(4 * size), "--micro-batch", str(size), "--learning-rate", "0.0001", "--dry-run", "--json", *more]
+    line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT).stdout.strip().splitlines()[-1]
+    return 4 * size / json.loads(line)["seconds_per_update"]
+
+
+def torch(size, steps):
+    result = subprocess.run(["/usr/bin/python3", "-c", TORCH, str(size), str(steps)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return float(result.stdout) if result.returncode == 0 else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--millrace", default=str(ROOT / "build/release/bin/millrace"))
+    parser.add_argument("--sizes", default="1,8,32")
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    rows = []
+    print(f"{'size':>5} {'process':>9} {'ring flush':>11} {'ring fpdeep':>12} {'torch':>8}  ratios: flush/process fpdeep/process flush/torch fpdeep/torch")
+    for size in (int(text) for text in arguments.sizes.split(",")):
+        best = {"process": 0.0, "flush": 0.0, "fpdeep": 0.0, "torch": None}
+        steps = max(2, 64 // size)
+        for _ in range(arguments.runs):
+            best["process"] = max(best["process"], millrace(arguments.millrace, size, steps, 0, ["--threads", "2"]))
+            for alignment in ("flush", "fpdeep"):
+                best[alignment] = max(best[alignment], millrace(arguments.millrace, size, steps, 2, ["--cluster", "cpux2", "--alignment", alignment]))
+            peer = torch(size, steps)
+            best["torch"] = max(best["torch"] or 0, peer) if peer else best["torch"]
+        row = {"micro_batch": size, "images_per_second": best,
+               "flush_over_process": best["flush"] / best["process"], "fpdeep_over_process": best["fpdeep"] / best["process"],
+               "flush_over_torch": best["flush"] / best["torch"] if best["torch"] else None,
+               "fpdeep_over_torch": best["fpdeep"] / best["torch"] if best["torch"] else None}
+        rows.append(row)
+        tail = f"{row['flush_over_torch']:.2f} {row['fpdeep_over_torch']:.2f}" if best["torch"] else "no torch"
+        print(f"{size:>5} {best['process']:>9.1f} {best['flush']:>11.1f} {best['fpdeep']:>12.1f} {best['torch'] or 0:>8.1f}  "
+              f"{row['flush_over_process']:.2f} {row['fpdeep_over_process']:.2f} {tail}", flush=True)
+    if arguments.json:
+        commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+        document = {"command": "tests/benchmarks/pipeline_training.py", "commit": commit, "origin": "measured", "rows": rows}
+        pathlib.Path(arguments.json).write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
