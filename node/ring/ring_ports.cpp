@@ -1,5 +1,7 @@
 #include "node/ring/ring_ports.h"
 
+#include <fmt/format.h>
+
 #include "node/ring/wire_format.h"
 
 namespace millrace {
@@ -51,6 +53,14 @@ void RingPorts::send_as(ElementType wire, Device& device, const Tensor& tensor, 
   if (wire != kTypeOf<Number>) pack(wire, std::span<const Number>(numbers), payload);
 }
 
+void RingPorts::mark(int64_t flow, std::string_view what) {
+  if (trace_ == nullptr) return;
+  const Flow& spec = plan_.flows[static_cast<size_t>(flow)];
+  const std::string chunk = id_.chunk < 0 ? "" : fmt::format(".{}", id_.chunk);
+  trace_->mark(device_, fmt::format("{} {}{}", name_of(spec.stream), spec.tensor, training_ ? "" : " (evaluation)"),
+               fmt::format("{} {}{}", what, id_.index, chunk), machine_clock().now());
+}
+
 void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) {
   const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
   const int64_t on = flow_for(flow);
@@ -61,6 +71,7 @@ void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRan
     receive_as(wire, device, tensor, channels, steps, payload, narrow_);
   device.synchronize();
   transport_.release(on);
+  mark(flow, "received");
 }
 
 void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) {
@@ -73,6 +84,7 @@ void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, Channel
   else
     send_as(wire, device, tensor, channels, steps, payload, narrow_);
   transport_.commit_send(on, id_, bytes);
+  mark(flow, "sent");
 }
 
 }  // namespace millrace

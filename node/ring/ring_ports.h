@@ -1,23 +1,26 @@
 // A segment's messages over the transport: what the executor receives and sends, packed as the flows' wire type says.
 //
-//   RingPorts ports(transport, plan);
+//   RingPorts ports(transport, plan, device, /*trace=*/nullptr);
 //   ports.begin({.index = s}, /*training=*/true);
 //   segment.forward(batch, pixels, &ports, &score);
 //
 // Every message must have been seen to be there, and every credit: the caller asks before it lets the executor run.
-// Borrows transport and plan. One device's messages at a time.
+// Borrows transport, plan and trace. One device's messages at a time.
 #pragma once
 
 #include <vector>
 
 #include "core/train/executor.h"
+#include "node/report/trace.h"
 #include "transport/streams/transport.h"
 
 namespace millrace {
 
 class RingPorts final : public FlowPorts {
  public:
-  RingPorts(Transport& transport, const Plan& plan) : transport_(transport), plan_(plan) {}
+  // `trace` (null: none) hears of every message of this device.
+  RingPorts(Transport& transport, const Plan& plan, int64_t device, Trace* trace)
+      : transport_(transport), plan_(plan), device_(device), trace_(trace) {}
 
   // What the next messages are about. Evaluation has flows of its own.
   void begin(const MessageId& id, bool training) {
@@ -38,8 +41,12 @@ class RingPorts final : public FlowPorts {
   void send_as(ElementType wire, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps, std::span<std::byte> payload,
                std::vector<Number>& numbers);
 
+  void mark(int64_t flow, std::string_view what);
+
   Transport& transport_;
   const Plan& plan_;
+  int64_t device_;
+  Trace* trace_;
   MessageId id_;
   bool training_ = true;
   std::vector<float> narrow_;

@@ -22,7 +22,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
       device_(std::move(device)),
       segment_(context.plan(), context.graph(), index, *device_),
       cursor_(schedule_spec(context.plan(), index, 0), context.first_mini_batch),
-      ports_(*context.transport, context.plan()),
+      ports_(*context.transport, context.plan(), index, context.trace),
       updates_(context.first_mini_batch) {
   // Everybody knows the samples' ids; pixels and labels are read where they are needed.
   const bool first = index == 0, last = index + 1 == plan().devices();
