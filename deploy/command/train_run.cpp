@@ -26,10 +26,13 @@ namespace {
 void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, const std::string& device) {
   const double epoch_seconds = forecast.seconds_per_update * static_cast<double>(forecast.updates_per_epoch);
   const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
-  fmt::print("{} on {}, {} device(s) on {} rank(s), {}\n", task.plan.model.name, task.job.data, task.plan.devices(), forecast.memory.size(),
-             device);
+  const auto count = [](int64_t number, const char* what) {
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
+  };
+  fmt::print("{} on {}, {} on {}, {}\n", task.plan.model.name, task.job.data, count(task.plan.devices(), "device"),
+             count(static_cast<int64_t>(forecast.memory.size()), "rank"), device);
   fmt::print("  alignment             {}\n", name_of(task.plan.alignment));
-  fmt::print("  mini-batch            {} ({} micro-batches of {})\n", task.plan.mini_batch, task.plan.micro_batches(),
+  fmt::print("  mini-batch            {} ({} of {})\n", task.plan.mini_batch, count(task.plan.micro_batches(), "micro-batch"),
              task.plan.micro_batch);
   fmt::print("  parameters            {}\n", task.graph->parameter_count());
   fmt::print("  updates               {} per epoch, {} in all\n", forecast.updates_per_epoch, forecast.total_updates);
