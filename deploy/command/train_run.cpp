@@ -1,6 +1,7 @@
 #include "deploy/command/train_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/graph/recurrent_memory.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/ring_devices.h"
@@ -47,6 +49,10 @@ void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, 
                bytes_text(segments.activation_bytes), bytes_text(segments.error_bytes), bytes_text(memory.slices),
                bytes_text(memory.transport));
   }
+  // What limits recurrent networks: how much of every step has to be kept, and what fits into this machine.
+  const int64_t machine_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const std::string recurrent = text_of(recurrent_memory(*task.graph), task.plan.mini_batch, machine_bytes);
+  if (!recurrent.empty()) fmt::print("{}\n", recurrent);
 }
 
 std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
