@@ -14,17 +14,33 @@ struct sigaction now(int signal) {
 }
 
 TEST(StopSignal, TheFirstOneSetsTheFlagAndLeavesTheSecondToTheSystem) {
-  const std::atomic<bool>& stop = stop_on_signals();
-  EXPECT_FALSE(stop);
+  const TrainingSignals& signals = listen_to_signals();
+  EXPECT_FALSE(signals.stop);
   ASSERT_EQ(raise(SIGTERM), 0);
-  EXPECT_TRUE(stop);
+  EXPECT_TRUE(signals.stop);
+  EXPECT_TRUE(signals.describe) << "and says what it waits for";
+  EXPECT_TRUE(signals.any);
   EXPECT_EQ(now(SIGTERM).sa_handler, SIG_DFL);
+}
+
+TEST(StopSignal, ACheckpointIsAskedForAgainAndAgainWithoutAnEnd) {
+  TrainingSignals& signals = listen_to_signals();
+  signals.stop = signals.any = false;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(raise(SIGUSR1), 0);
+    EXPECT_TRUE(signals.checkpoint.exchange(false));
+    EXPECT_TRUE(signals.any.exchange(false));
+  }
+  EXPECT_FALSE(signals.stop);
+  ASSERT_EQ(raise(SIGUSR2), 0);
+  EXPECT_TRUE(signals.stop);
+  EXPECT_FALSE(signals.checkpoint);
 }
 
 // Without it an interrupt in the middle of a matrix product now and then corrupts the heap.
 TEST(StopSignal, HandlersRunOnAStackOfTheirOwn) {
-  stop_on_signals();
-  for (const int signal : {SIGINT, SIGTERM}) EXPECT_NE(now(signal).sa_flags & SA_ONSTACK, 0) << signal;
+  listen_to_signals();
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) EXPECT_NE(now(signal).sa_flags & SA_ONSTACK, 0) << signal;
   stack_t stack{};
   ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
   EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
