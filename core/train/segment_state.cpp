@@ -47,11 +47,6 @@ std::vector<double> checked_values(const TensorMap& tensors, const std::string& 
   return values;
 }
 
-void require_weights(const Graph& graph, const TensorMap& weights) {
-  for_each_parameter(
-      graph, [&](const Node& node, const ParameterSpec& parameter) { checked_values(weights, stored_name(node, parameter), parameter); });
-}
-
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type) {
   TensorMap tensors;
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {

@@ -19,8 +19,6 @@ std::string carried_name(const CarriedState& state);                        // "
 int64_t elements_of(const CarriedState& state);
 // Fails with kMismatch naming the tensor when it is missing or of another shape.
 std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter);
-// All of the model's parameters are there and fit.
-void require_weights(const Graph& graph, const TensorMap& weights);
 
 // Every parameter, statistic and (optionally) optimizer slot of the segment under its checkpoint name.
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type);

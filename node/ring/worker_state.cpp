@@ -1,8 +1,6 @@
 // How a worker's parameters, optimizer and carried states start, are saved and come back.
 #include <algorithm>
 
-#include "core/base/error.h"
-#include "core/base/log.h"
 #include "core/plan/schedule.h"
 #include "core/train/segment_state.h"
 #include "node/ring/slice_state.h"
@@ -46,26 +44,9 @@ void Worker::take_weights(const TensorMap& weights) {
 void Worker::restore(const CheckpointContent& content) {
   const int64_t step = content.facts.step;
   segment_.initialize(context_.task->job.seed);
-  require_weights(context_.graph(), content.weights);
-  write_weights(content.weights, std::nullopt);
+  millrace::write_weights(segment_, context_.graph(), content.weights);
   segment_.set_newest_version(step);
-  for_each_parameter(context_.graph(), [&](const Node& node, const ParameterSpec& parameter) {
-    if (!parameter.trained || !node.trained) return;
-    for (int slot = 0; slot < plan().optimizer.slots(); ++slot)
-      segment_.write_slot(node.layer.name, parameter.tensor, slot,
-                          checked_values(content.optimizer, slot_name(stored_name(node, parameter), slot), parameter));
-  });
-  for (const CarriedState& state : segment_.carried_states()) {
-    std::vector<double> values(static_cast<size_t>(elements_of(state)));
-    const auto found = content.optimizer.find(carried_name(state));
-    // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
-    if (found != content.optimizer.end() && found->second.dimensions == state.dimensions)
-      copy_values(found->second, std::span<double>(values), carried_name(state));
-    else
-      log::warning("{}.{} starts from zero: the checkpoint has no carried state for mini-batches of {}", state.layer, state.tensor,
-                   state.dimensions[0]);
-    segment_.write_carried(state, values);
-  }
+  write_optimizer(segment_, context_.graph(), plan().optimizer, content.optimizer);
   for (const auto& slice : slices_) restore_slice(*slice, plan(), context_.graph(), content);
 
   // The micro-batches that were under way went forward with the weights before the last update.
