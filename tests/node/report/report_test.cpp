@@ -83,11 +83,11 @@ TEST(TensorBoard, WritesScalarsWithTheirSteps) {
   EXPECT_EQ(events[1].substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11\x0a\x0a"
                                              "train/loss"
                                              "\x15\x00\x00\x00\x3f",
-                                             29));
+                                             24));
   EXPECT_EQ(events[2].substr(9), std::string("\x10\xad\x02\x2a\x16\x0a\x14\x0a\x0d"
                                              "test/accuracy"
                                              "\x15\x00\x00\x80\x3e",
-                                             32));
+                                             27));
 }
 
 }  // namespace
