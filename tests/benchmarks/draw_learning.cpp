@@ -3,7 +3,8 @@
 //   build/release/bin/draw_learning tests/benchmarks/results/recurrent_learning.json curves.html
 //   build/release/bin/draw_learning results.json depth.svg --task depth
 //
-// Losses are means over the samples since the last point, on a logarithmic axis, as measured.
+// And what ring_training.py found of FPDeep's Figure 16, which calls this itself. Losses are means over the samples since the last point,
+// on a logarithmic axis, as measured.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@ namespace {
 
 Drawing curves_of(const nlohmann::json& task) {
   LineChart chart;
-  chart.label = fmt::format("Loss of training by epoch, task {}", task.at("task").get<std::string>());
+  chart.label = fmt::format("Loss by epoch, task {}", task.at("task").get<std::string>());
   chart.x.label = "epochs";
   chart.y = {.label = "loss per sample", .logarithmic = true};
   size_t index = 0;
@@ -37,6 +38,7 @@ Drawing curves_of(const nlohmann::json& task) {
 }
 
 std::string title_of(const nlohmann::json& task) {
+  if (task.contains("title")) return task["title"];
   return fmt::format("{}: {}", task.at("task").get<std::string>(),
                      task.at("passed").get<bool>() ? "learnt as expected" : "not as expected");
 }
