@@ -30,7 +30,7 @@ ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROO
 DIGITS = ["--model", "digits-cnn", "--data", "digits", "--epochs", "20", "--mini-batch", "32", "--micro-batch", "4", "--learning-rate", "0.02",
           "--lr-schedule", "cosine", "--evaluate-every", "0"]
 FASHION = ["--model", "fashion-cnn", "--data", "fashion-mnist", "--epochs", "8", "--mini-batch", "64", "--micro-batch", "8",
-           "--learning-rate", "0.015", "--lr-schedule", "cosine", "--evaluate-every", "0"]
+           "--learning-rate", "0.007", "--lr-schedule", "cosine", "--evaluate-every", "0"]
 TASKS = {"digits": (0.97, DIGITS), "fashion-mnist": (0.90, FASHION)}
 
 
