@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "node/ring/conductor.h"
+#include "node/ring/device_worker.h"
 #include "node/ring/ring_flows.h"
 #include "node/ring/save_stream.h"
 #include "node/ring/slice_server.h"
-#include "node/ring/worker.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "node/ring/worker.h"
+#include "node/ring/device_worker.h"
 
 #include <algorithm>
 #include <cmath>

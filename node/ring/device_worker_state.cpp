@@ -3,8 +3,8 @@
 
 #include "core/plan/schedule.h"
 #include "core/train/segment_state.h"
+#include "node/ring/device_worker.h"
 #include "node/ring/slice_state.h"
-#include "node/ring/worker.h"
 
 namespace millrace {
 
