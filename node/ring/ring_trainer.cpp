@@ -198,7 +198,12 @@ TrainingOutcome RingTrainer::run() {
   const std::filesystem::path out = task_.job.out;
   const bool leads = transport_.rank() == 0, first_ring = options_.column == nullptr || options_.column->replica() == 0;
   together(agreement_, "the run's folder", [&] {
-    if (!leads || !first_ring || out.empty() || !options_.resume.empty()) return;
+    if (!leads || !first_ring) return;
+    // The trace is written at the end, which is too late to hear that there is no place for it.
+    const std::filesystem::path place = options_.trace.parent_path();
+    if (!place.empty() && !std::filesystem::is_directory(place))
+      fail(ErrorCode::kNotFound, "--trace {}: there is no folder {}; make it first", options_.trace.string(), place.string());
+    if (out.empty() || !options_.resume.empty()) return;
     if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
       fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
   });
