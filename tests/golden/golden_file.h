@@ -15,6 +15,7 @@
 
 #include "core/documents/model.h"
 #include "core/train/safetensors.h"
+#include "tests/source_folder.h"
 
 namespace millrace::testing {
 

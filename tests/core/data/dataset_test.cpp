@@ -8,6 +8,7 @@
 
 #include "core/data/builtin.h"
 #include "tests/core/data/data_files.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/core/documents/expect_error.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

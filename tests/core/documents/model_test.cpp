@@ -6,6 +6,7 @@
 
 #include "core/base/files.h"
 #include "tests/core/documents/expect_error.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

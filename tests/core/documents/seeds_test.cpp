@@ -10,6 +10,7 @@
 #include "core/documents/job.h"
 #include "core/documents/model.h"
 #include "core/documents/plan.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

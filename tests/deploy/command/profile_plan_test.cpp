@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

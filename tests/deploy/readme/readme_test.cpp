@@ -12,6 +12,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
 #include "core/plan/schedule.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "partitioner/profile/profile.h"
+#include "tests/source_folder.h"
 
 namespace millrace {
 
