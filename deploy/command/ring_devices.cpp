@@ -17,10 +17,13 @@ namespace millrace {
 
 namespace {
 
-// Reference devices are no boards: they are planned for as processors are.
-constexpr std::string_view kReference = "reference";
-
-bool is_reference(const std::string& name) { return name.starts_with(kReference); }
+// What computes here and is in no catalogue (reference devices, emulated ones) is planned for as processors are.
+bool is_planned_as_processor(const std::string& name) {
+  const auto& known = shipped_catalogue().devices;
+  return can_compute_on(name) && std::ranges::none_of(known, [&](const CatalogueDevice& device) {
+           return device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end();
+         });
+}
 
 }  // namespace
 
@@ -29,10 +32,10 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device)) return std::nullopt;
   const Catalogue& catalogue = shipped_catalogue();
   Cluster cluster;
-  if (std::ranges::any_of(asked.devices, [](const auto& device) { return is_reference(device.device); })) {
+  if (std::ranges::any_of(asked.devices, [](const auto& device) { return is_planned_as_processor(device.device); })) {
     cluster = asked;
     for (auto& device : cluster.devices)
-      if (is_reference(device.device)) device.device = "cpu";
+      if (is_planned_as_processor(device.device)) device.device = "cpu";
   } else {
     cluster = cluster_from(job.cluster, catalogue);
     asked = cluster;

@@ -4,10 +4,8 @@
 
 #include "core/base/random.h"
 #include "core/device/activation_math.h"
-#include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
-#include "fpga/conv_ce/arithmetic/fixed_convolution.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
 
@@ -50,8 +48,9 @@ class EngineKernel : public Kernel {
 
 class FixedConvolution final : public EngineKernel {
  public:
-  FixedConvolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host, LayerArithmetic& counters)
-      : EngineKernel(spec, shape, host), counters_(counters) {}
+  FixedConvolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host, LayerArithmetic& counters,
+                   ConvolutionEngine& engine)
+      : EngineKernel(spec, shape, host), counters_(counters), engine_(engine) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override {
     const EngineFormats formats;
@@ -69,26 +68,14 @@ class FixedConvolution final : public EngineKernel {
     const std::vector<int16_t> weight = elements_of(read(arguments.parameters[0]), formats.weight, counters_.weights);
     std::vector<int16_t> before;
     if (spec_.adds_to_output) before = elements_of(read(arguments.output), formats.sum, counters_.inputs);
-    std::vector<int16_t> sums;
-    for (int64_t sample = 0; sample < spec_.micro_batch; ++sample) {
-      std::vector<int32_t> accumulators(shape_.output_elements());
-      if (spec_.adds_to_output)
-        accumulators = from_partials(output_of(std::span<const int16_t>(before), sample), formats.sum_shift(), counters_.sums);
-      accumulate_forward(shape_, input_of(std::span<const int16_t>(input), sample), weight, accumulators, counters_.sums);
-      const std::vector<int16_t> rounded = to_elements(accumulators, formats.sum_shift(), counters_.sums);
-      sums.insert(sums.end(), rounded.begin(), rounded.end());
-    }
-    if (spec_.bias) {
-      const std::vector<int16_t> bias = elements_of(read(arguments.parameters[1]), formats.sum, counters_.weights);
-      const std::vector<int16_t> ones(bias.size(), 1);
-      std::vector<int16_t> biased;
-      for (int64_t sample = 0; sample < spec_.micro_batch; ++sample) {
-        const std::vector<int16_t> some = scaled_and_offset(output_of(std::span<const int16_t>(sums), sample), shape_.outputs,
-                                                            {.scale = ones, .offset = bias}, counters_.outputs);
-        biased.insert(biased.end(), some.begin(), some.end());
-      }
-      sums = std::move(biased);
-    }
+    std::vector<int16_t> bias;
+    if (spec_.bias) bias = elements_of(read(arguments.parameters[1]), formats.sum, counters_.weights);
+    PhaseCounters counters;
+    const std::vector<int16_t> sums =
+        engine_.forward({shape_, spec_.micro_batch, formats.sum_shift()},
+                        {.input = input, .weight = weight, .before = before, .bias = bias}, arguments.parameters[0], counters);
+    counters_.sums += counters.first;
+    counters_.outputs += counters.second;
     std::vector<double> values = reals_of(sums, formats.sum);
     if (spec_.activation) {
       const ActivationMath<double> activation(*spec_.activation);
@@ -114,15 +101,11 @@ class FixedConvolution final : public EngineKernel {
     std::vector<double> input_error;
     if (adds) input_error = read(arguments.input_errors[0]);
     input_error.resize(shape_.input_elements() * static_cast<size_t>(spec_.micro_batch));
-    for (int64_t sample = 0; sample < spec_.micro_batch; ++sample) {
-      std::vector<int32_t> accumulators(shape_.input_elements());
-      accumulate_error_back(shape_, output_of(std::span<const int16_t>(raw), sample), weight, accumulators, counters_.errors);
-      const std::vector<int16_t> rounded = to_elements(accumulators, formats.error_shift(), counters_.errors);
-      const std::span<double> target = input_of(std::span<double>(input_error), sample);
-      for (size_t i = 0; i < target.size(); ++i) {
-        const double value = real_value(rounded[i], formats.error.fraction_bits) + (adds ? target[i] : 0.0);
-        target[i] = adds ? real_value(quantized(value, formats.error, counters_.errors), formats.error.fraction_bits) : value;
-      }
+    const std::vector<int16_t> rounded =
+        engine_.error_back({shape_, spec_.micro_batch, formats.error_shift()}, raw, weight, arguments.parameters[0], counters_.errors);
+    for (size_t i = 0; i < input_error.size(); ++i) {
+      const double value = real_value(rounded[i], formats.error.fraction_bits) + (adds ? input_error[i] : 0.0);
+      input_error[i] = adds ? real_value(quantized(value, formats.error, counters_.errors), formats.error.fraction_bits) : value;
     }
     write(arguments.input_errors[0], input_error);
   }
@@ -132,36 +115,50 @@ class FixedConvolution final : public EngineKernel {
     const EngineFormats formats = default_formats(error_scale_of(arguments.batch));
     const std::vector<int16_t> input = elements_of(read(arguments.inputs[0]), formats.activation, counters_.inputs);
     const std::vector<int16_t> error = elements_of(read(arguments.output_error), formats.error, counters_.errors);
-    std::vector<int32_t> weight = accumulators_of(arguments, 0, formats.gradient_fraction_bits());
-    for (int64_t sample = 0; sample < spec_.micro_batch; ++sample)
-      accumulate_gradient(shape_, input_of(std::span<const int16_t>(input), sample), output_of(std::span<const int16_t>(error), sample),
-                          weight, counters_.gradients);
-    store(arguments.gradients[0], weight, formats.gradient_fraction_bits());
-    if (!spec_.bias) return;
-    std::vector<int32_t> bias = accumulators_of(arguments, 1, formats.error.fraction_bits);
-    for (int64_t sample = 0; sample < spec_.micro_batch; ++sample)
-      accumulate_bias_gradient(shape_, output_of(std::span<const int16_t>(error), sample), bias, counters_.gradients);
-    store(arguments.gradients[1], bias, formats.error.fraction_bits);
+    const int fraction_bits[] = {formats.gradient_fraction_bits(), formats.error.fraction_bits};
+    std::shared_ptr<GradientSum> sum = arguments.adds ? sum_under_way(arguments, fraction_bits) : nullptr;
+    if (sum == nullptr) {
+      sum = engine_.make_gradient_sum(shape_, spec_.bias, counters_.gradients);
+      if (arguments.adds) {
+        const std::vector<int32_t> weight = accumulators_of(arguments.gradients[0], fraction_bits[0]);
+        sum->set(weight, spec_.bias ? accumulators_of(arguments.gradients[1], fraction_bits[1]) : std::vector<int32_t>{});
+      }
+    }
+    sum->add({shape_, spec_.micro_batch}, input, error);
+    for (size_t part = 0; part < (spec_.bias ? 2 : 1); ++part) leave(arguments.gradients[part], {sum, part, fraction_bits[part], {}});
   }
 
-  std::string implementation() const override { return "conv_ce, 16 bits fixed point"; }
+  std::string implementation() const override { return engine_.description(); }
 
  private:
-  std::vector<int32_t> accumulators_of(const GradientArguments& arguments, size_t index, int fraction_bits) const {
-    std::vector<int32_t> accumulators(static_cast<size_t>(arguments.gradients[index]->elements()));
-    if (!arguments.adds) return accumulators;
-    const std::vector<double> values = read(arguments.gradients[index]);
+  // The sum that both gradients still lie in, at the same fraction bits; null where there is none.
+  std::shared_ptr<GradientSum> sum_under_way(const GradientArguments& arguments, const int (&fraction_bits)[2]) const {
+    std::shared_ptr<GradientSum> sum;
+    for (size_t part = 0; part < (spec_.bias ? 2 : 1); ++part) {
+      const PendingGradient* pending = static_cast<EmulatedTensor*>(arguments.gradients[part])->pending();
+      if (pending == nullptr || pending->part != part || pending->fraction_bits != fraction_bits[part]) return nullptr;
+      if (part > 0 && pending->sum != sum) return nullptr;
+      sum = pending->sum;
+    }
+    return sum;
+  }
+  std::vector<int32_t> accumulators_of(const Tensor* gradient, int fraction_bits) const {
+    std::vector<int32_t> accumulators(static_cast<size_t>(gradient->elements()));
+    const std::vector<double> values = read(gradient);
     for (size_t i = 0; i < values.size(); ++i) accumulators[i] = wrapped(static_cast<int64_t>(std::ldexp(values[i], fraction_bits)));
     return accumulators;
   }
-  void store(Tensor* tensor, std::span<const int32_t> accumulators, int fraction_bits) const {
-    std::vector<double> values;
-    values.reserve(accumulators.size());
-    for (const int32_t accumulator : accumulators) values.push_back(real_value(accumulator, fraction_bits));
-    write(tensor, values);
+  void leave(Tensor* gradient, PendingGradient pending) const {
+    pending.settle = [&host = host_, sum = pending.sum, part = pending.part, bits = pending.fraction_bits](Tensor& tensor) {
+      std::vector<double> values;
+      for (const int32_t accumulator : sum->read(part)) values.push_back(real_value(accumulator, bits));
+      set_values(host, tensor, values);
+    };
+    static_cast<EmulatedTensor*>(gradient)->leave_with(std::move(pending));
   }
 
   LayerArithmetic& counters_;
+  ConvolutionEngine& engine_;
 };
 
 class FloatConvolution final : public EngineKernel {
@@ -260,8 +257,8 @@ std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
-                                               LayerArithmetic& counters) {
-  return std::make_unique<FixedConvolution>(spec, shape, host, counters);
+                                               LayerArithmetic& counters, ConvolutionEngine& engine) {
+  return std::make_unique<FixedConvolution>(spec, shape, host, counters, engine);
 }
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host) {
   return std::make_unique<FloatConvolution>(spec, shape, host);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "core/device/optimizer_math.h"
 #include "core/reference/reference_device.h"
 #include "fpga/emulated/emulated_kernels.h"
@@ -16,19 +15,15 @@ namespace {
 using emulated::EmulatedTensor;
 using emulated::host_of;
 
-// Of all random numbers of updates: a run's numbers depend on its plan and weights, not on who draws first.
-constexpr uint64_t kUpdateSeed = 0x4d696c6c72616365;
-constexpr uint64_t kElementsPerStep = uint64_t{1} << 40;
-
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
-  explicit EmulatedFpgaDevice(EngineArithmetic arithmetic)
+  EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::string description)
       : fixed_(arithmetic == EngineArithmetic::kFixed16),
-        host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)) {}
+        description_(std::move(description)),
+        host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)),
+        engine_(std::move(engine)) {}
 
-  std::string description() const override {
-    return fixed_ ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)" : "emulated FPGA (conv_ce, single precision)";
-  }
+  std::string description() const override { return description_; }
   ElementType compute_type() const override { return fixed_ ? ElementType::kFixed16 : ElementType::kFloat32; }
   const std::map<std::string, LayerArithmetic>& counters() const override { return counters_; }
 
@@ -40,7 +35,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     LayerArithmetic& counters = counters_[spec.layer];
     const std::optional<ConvolutionShape> shape = spec.finish ? std::nullopt : emulated::convolution_shape_of(spec);
     const bool is_loss = std::holds_alternative<SoftmaxCrossEntropy>(operation);
-    if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters);
+    if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_);
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     // A loss has an output of its own making, which is not an activation; its error is.
     return emulated::make_host_kernel(spec, *host_, counters, fixed_ && !is_loss);
@@ -72,25 +67,25 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
       return;
     }
     std::vector<float> weights = floats_of(parameter);
-    const std::vector<float> gradients = floats_of(gradient);
     std::vector<std::vector<float>> state;
     for (const Tensor* slot : slots) state.push_back(floats_of(*slot));
     const auto slot = [&state](size_t index) { return index < state.size() ? std::span<float>(state[index]) : std::span<float>{}; };
-    update_elements<float>(arguments, weights, gradients, slot(0), slot(1));
-    for (size_t i = 0; i < slots.size(); ++i) host_->write(*host_of(slots[i]), whole(*slots[i]), std::span<const float>(state[i]));
-    const auto& role = static_cast<EmulatedTensor&>(parameter).role;
-    if (!role) {
-      host_->write(*host_of(&parameter), whole(parameter), std::span<const float>(weights));
-      return;
+    if (const auto& role = static_cast<EmulatedTensor&>(parameter).role; role) {
+      GradientSource source;
+      std::vector<float> gradients;
+      if (const auto* pending = static_cast<const EmulatedTensor&>(gradient).pending(); pending != nullptr) {
+        source = {.sum = pending->sum.get(), .part = pending->part, .fraction_bits = pending->fraction_bits};
+      } else {
+        gradients = floats_of(gradient);
+        source.values = gradients;
+      }
+      engine_->update({arguments, role->format, role->stream}, &parameter, weights, source, slot(0), slot(1),
+                      counters_[role->layer].updates);
+    } else {
+      update_elements<float>(arguments, weights, floats_of(gradient), slot(0), slot(1));
     }
-    const Philox draw(kUpdateSeed, role->stream);
-    const uint64_t first = static_cast<uint64_t>(arguments.step) * kElementsPerStep;
-    std::vector<double> rounded(weights.size());
-    ArithmeticCounters& counters = counters_[role->layer].updates;
-    for (size_t i = 0; i < weights.size(); ++i)
-      rounded[i] = real_value(stochastically_rounded(static_cast<double>(weights[i]), role->format, draw.bits(first + i), counters),
-                              role->format.fraction_bits);
-    host_->write(*host_of(&parameter), whole(parameter), std::span<const double>(rounded));
+    for (size_t i = 0; i < slots.size(); ++i) host_->write(*host_of(slots[i]), whole(*slots[i]), std::span<const float>(state[i]));
+    host_->write(*host_of(&parameter), whole(parameter), std::span<const float>(weights));
   }
 
   double squared_norm(const Tensor& tensor) override { return host_->squared_norm(*host_of(&tensor)); }
@@ -104,12 +99,23 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   }
 
   bool fixed_;
+  std::string description_;
   std::unique_ptr<Device> host_;
+  std::unique_ptr<ConvolutionEngine> engine_;
   std::map<std::string, LayerArithmetic> counters_;  // nodes stay where they are: kernels point to them
 };
 
 }  // namespace
 
-std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) { return std::make_unique<EmulatedFpgaDevice>(arithmetic); }
+std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) {
+  return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(),
+                                              arithmetic == EngineArithmetic::kFixed16
+                                                  ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
+                                                  : "emulated FPGA (conv_ce, single precision)");
+}
+
+std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::string description) {
+  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(description));
+}
 
 }  // namespace millrace

@@ -1,13 +1,13 @@
 // The kernels of the emulated FPGA. Internal to fpga/emulated.
 //
 // `host` is the plain-loops device that holds the tensors and computes every layer that is no convolution; `counters` belong
-// to the layer. Both outlive the kernel.
+// to the layer; `engine` computes the phases. All outlive the kernel.
 #pragma once
 
 #include <memory>
 
 #include "core/device/device.h"
-#include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/emulated/emulated_fpga.h"
 
 namespace millrace::emulated {
@@ -16,7 +16,7 @@ namespace millrace::emulated {
 std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec);
 
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
-                                               LayerArithmetic& counters);
+                                               LayerArithmetic& counters, ConvolutionEngine& engine);
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds);

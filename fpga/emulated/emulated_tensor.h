@@ -1,6 +1,9 @@
 // A tensor of the emulated FPGA: one of the host's, and for a weight what its update rounds to. Internal to fpga/emulated.
+//
+// A gradient may still lie where its engine is: whoever asks for the host's tensor waits for it and gets it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,7 +12,7 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
+#include "fpga/conv_ce/phases/convolution_engine.h"
 
 namespace millrace::emulated {
 
@@ -20,17 +23,44 @@ struct ParameterRole {
   uint64_t stream = 0;  // of its random numbers
 };
 
+// A gradient that an engine holds; `settle` writes its values to the host's tensor.
+struct PendingGradient {
+  std::shared_ptr<GradientSum> sum;
+  size_t part = 0;
+  int fraction_bits = 0;
+  std::function<void(Tensor& host)> settle;
+};
+
 class EmulatedTensor final : public Tensor {
  public:
   explicit EmulatedTensor(std::unique_ptr<Tensor> host) : Tensor({host->shape(), host->batch()}), host_(std::move(host)) {}
 
   int64_t bytes() const override { return host_->bytes(); }
-  Tensor& host() { return *host_; }
-  const Tensor& host() const { return *host_; }
+  Tensor& host() {
+    settle();
+    return *host_;
+  }
+  const Tensor& host() const {
+    settle();
+    return *host_;
+  }
+
+  void leave_with(PendingGradient pending) { pending_ = std::move(pending); }
+  const PendingGradient* pending() const { return pending_ ? &*pending_ : nullptr; }
+  // What was pending is not wanted any more.
+  void forget() { pending_.reset(); }
 
   std::optional<ParameterRole> role;
 
  private:
+  void settle() const {
+    if (!pending_) return;
+    const PendingGradient pending = std::move(*pending_);
+    pending_.reset();
+    pending.settle(*host_);
+  }
+
+  mutable std::optional<PendingGradient> pending_;
   std::unique_ptr<Tensor> host_;
 };
 
