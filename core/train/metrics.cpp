@@ -88,7 +88,7 @@ void check_schema(const MetricsRecord& record) {
 }
 
 // The lines of an earlier run that a training resumed at `step` builds on.
-std::string kept_lines(std::string_view content, int64_t step, const std::filesystem::path& path) {
+std::string kept_lines(std::string_view content, int64_t step, bool evaluates_again, const std::filesystem::path& path) {
   std::string kept;
   int64_t number = 0;
   while (!content.empty()) {
@@ -98,10 +98,14 @@ std::string kept_lines(std::string_view content, int64_t step, const std::filesy
     const std::string_view line = content.substr(0, end + 1);
     content.remove_prefix(end + 1);
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto comes_again = [&] {
+      const bool evaluation = record["event"] == "evaluation" && record["step"].get<int64_t>() == step;
+      return record["event"] == "done" || record["step"].get<int64_t>() > step || (evaluation && evaluates_again);
+    };
     const bool readable = record.is_object() && record.contains("event") && record.contains("step") && record["step"].is_number_integer();
     if (!readable)
       log::warning("{}: line {} is not a metrics record, dropped", path.string(), number);
-    else if (record["event"] != "done" && record["step"].get<int64_t>() <= step)
+    else if (!comes_again())
       kept += line;
   }
   return kept;
@@ -128,8 +132,8 @@ MetricsFile::MetricsFile(std::filesystem::path path, const std::string& content)
 
 MetricsFile::MetricsFile(const std::filesystem::path& path) : MetricsFile(path, std::string()) {}
 
-MetricsFile MetricsFile::resumed(const std::filesystem::path& path, int64_t step) {
-  return MetricsFile(path, std::filesystem::exists(path) ? kept_lines(read_text(path), step, path) : std::string());
+MetricsFile MetricsFile::resumed(const std::filesystem::path& path, int64_t step, bool evaluates_again) {
+  return MetricsFile(path, std::filesystem::exists(path) ? kept_lines(read_text(path), step, evaluates_again, path) : std::string());
 }
 
 MetricsFile::~MetricsFile() {

@@ -75,8 +75,8 @@ class MetricsFile : public MetricsSink {
   explicit MetricsFile(const std::filesystem::path& path);
   // Continues the file of an earlier run from a checkpoint at `step`: lines beyond that step, a "done" and a line cut
   // short by a crash are dropped, for the resumed training writes them anew. A missing file starts empty; a line that
-  // cannot be read is dropped with a warning.
-  static MetricsFile resumed(const std::filesystem::path& path, int64_t step);
+  // cannot be read is dropped with a warning. `evaluates_again`: the evaluation at that very step is written anew as well.
+  static MetricsFile resumed(const std::filesystem::path& path, int64_t step, bool evaluates_again = false);
 
   ~MetricsFile() override;
   MetricsFile(MetricsFile&& other) noexcept;

@@ -92,7 +92,8 @@ void TrainingLead::start(const CheckpointContent* resumed) {
       log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before",
                    fingerprint.string());
   }
-  if (resumed != nullptr && step_ >= task_.total_updates()) {  // what there is, is evaluated
+  const bool nothing_left = resumed != nullptr && step_ >= task_.total_updates();
+  if (nothing_left) {  // what there is, is evaluated
     last_ = step_ - 1;
     decisions_[last_] = {.last = true, .evaluate = true, .checkpoint = false};
     stage_ = Stage::kEvaluation;
@@ -100,7 +101,7 @@ void TrainingLead::start(const CheckpointContent* resumed) {
   }
   if (!out.empty()) {
     make_folders(out);
-    metrics_file_ = resumed != nullptr ? std::make_unique<MetricsFile>(MetricsFile::resumed(out / "metrics.jsonl", step_))
+    metrics_file_ = resumed != nullptr ? std::make_unique<MetricsFile>(MetricsFile::resumed(out / "metrics.jsonl", step_, nothing_left))
                                        : std::make_unique<MetricsFile>(out / "metrics.jsonl");
     write_documents();
   }

@@ -105,6 +105,24 @@ TEST(MetricsFile, ResumingAFinishedRunDropsItsDone) {
   EXPECT_EQ(read_text(path), json_line(step_record(1)) + "\n");
 }
 
+TEST(MetricsFile, TheLastEvaluationOfAFinishedRunIsWrittenOnce) {
+  const TemporaryFolder run;
+  const auto path = run.path() / "metrics.jsonl";
+  const auto evaluation = [](int64_t step) { return MetricsRecord{"evaluation", {{"step", step}, {"epoch", 0.5}, {"loss", 1.25}}}; };
+  {
+    MetricsFile file(path);
+    for (int64_t step = 1; step <= 2; ++step) {
+      file.write(step_record(step));
+      file.write(evaluation(step));
+    }
+  }
+  const std::string both = read_text(path);
+  MetricsFile::resumed(path, 2, /*evaluates_again=*/true).write(evaluation(2));
+  EXPECT_EQ(read_text(path), both);
+  MetricsFile::resumed(path, 2).write(evaluation(2));  // one that trains on keeps what there is
+  EXPECT_EQ(read_text(path), both + json_line(evaluation(2)) + "\n");
+}
+
 TEST(MetricsFile, ResumingWithoutAFileStartsOne) {
   const TemporaryFolder run;
   const auto path = run.path() / "metrics.jsonl";

@@ -27,13 +27,23 @@ ALIGNMENTS = ("fpdeep", "flush", "stash")
 DAMAGES = ("", "truncated", "flipped", "no manifest")
 
 
-def training(alignment, out, *more):
-    return ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", alignment, "--mini-batch",
-            str(MINI_BATCH), "--micro-batch", "32", "--steps", str(STEPS), "--log-every", "1", "--json", "--out", str(out), *more]
+TASKS = {
+    "digits": ["--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--mini-batch", str(MINI_BATCH), "--micro-batch", "32"],
+    # Two rings side by side, whose gradients are added up column by column.
+    "replicas": ["--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--mini-batch", "96", "--micro-batch", "32",
+                 "--replicas", "2"],
+    "recurrent": ["--model", "char-rnn", "--data", "text", "--cluster", "cpux4", "--mini-batch", "8", "--micro-batch", "4"],
+}
+LEAST_RANKS = {"digits": 0, "replicas": 2, "recurrent": 0}  # 0: the program alone
+
+
+def training(task, alignment, out, *more):
+    return ["train", *TASKS[task], "--alignment", alignment, "--steps", str(STEPS), "--log-every", "1", "--json", "--out", str(out), *more]
 
 
 @dataclass
 class Moment:
+    task: str
     alignment: str
     ranks: int
     rank: int
@@ -44,28 +54,33 @@ class Moment:
     damage: str = ""  # done to the newest checkpoint afterwards
 
 
-def draw_moment(seed, when, name, alignment, damage=""):
+def draw_moment(seed, when, name, alignment, damage="", task="digits", rank=None):
+    """`rank`: the one to be struck; drawn as well when it is not given."""
     chance = random.Random(f"{seed} {when} {name} {alignment}")
-    ranks = chance.randint(2, 4)
+    ranks = chance.choice((2, 4)) if task == "replicas" else chance.randint(2, 4)
     # The first rank writes the checkpoints: while it does, it is the one more often.
-    rank = 0 if when == "writing" and chance.random() < 0.6 else chance.randrange(ranks)
+    drawn = 0 if when == "writing" and chance.random() < 0.6 else chance.randrange(ranks)
+    if rank is None:
+        rank = drawn
+    elif rank >= ranks:
+        ranks = 4
     longest = {"start": 0.3, "update": 0.015, "writing": 0.006, "end": 0.02}[when]
-    return Moment(alignment, ranks, rank, name, when, chance.randint(6, STEPS - 4), chance.uniform(0, longest), damage)
+    return Moment(task, alignment, ranks, rank, name, when, chance.randint(6, STEPS - 4), chance.uniform(0, longest), damage)
 
 
 class References:
-    """The uninterrupted runs, one per alignment: alone, on one rank, with a checkpoint after every update."""
+    """The uninterrupted runs, one per task and alignment: on as few ranks as there can be, with a checkpoint after every update."""
 
     def __init__(self, tools):
         self.tools = tools
         self.made = {}
 
-    def of(self, alignment):
-        if alignment not in self.made:
-            folder = self.tools.scratch / f"reference_{alignment}"
-            job = run(self.tools, 0, training(alignment, folder, "--checkpoint-every", "1", "--keep", "1000"))
-            self.made[alignment] = (folder, job.last_record("done"))
-        return self.made[alignment]
+    def of(self, task, alignment):
+        if (task, alignment) not in self.made:
+            folder = self.tools.scratch / f"reference_{task}_{alignment}"
+            job = run(self.tools, LEAST_RANKS[task], training(task, alignment, folder, "--checkpoint-every", "1", "--keep", "1000"))
+            self.made[task, alignment] = (folder, job.last_record("done"))
+        return self.made[task, alignment]
 
 
 def poll(job, holds, what):
@@ -126,7 +141,7 @@ def interrupt(tools, moment, out):
     limit = KILLED_WITHIN if moment.signal == "SIGKILL" else STOPPED_WITHIN
     # Not so often that writing falls behind training: the moments are to lie in the middle of both.
     every = "3" if moment.when == "writing" else "6"
-    arguments = training(moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
+    arguments = training(moment.task, moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
     with RingJob(tools, moment.ranks, arguments) as job:
         struck = strike(job, moment, out)
         if struck is None:
@@ -147,7 +162,7 @@ def resume(tools, moment, out):
     whole = sorted(checkpoints_of(out))
     if not (out / "job.textproto").exists():
         require(not whole, f"{out} has checkpoints and no job")
-        return 0, run(tools, moment.ranks, training(moment.alignment, out, "--keep", "2"))
+        return 0, run(tools, moment.ranks, training(moment.task, moment.alignment, out, "--keep", "2"))
     damaged = damage_newest(out, moment.damage) if moment.damage and len(whole) > 1 else None
     job = run(tools, moment.ranks, ["train", "--resume", str(out), "--log-every", "1", "--json"])
     if damaged is not None:
@@ -162,7 +177,7 @@ def resume(tools, moment, out):
 
 def survive(tools, references, moment, out):
     """One moment from beginning to end; None when it came too late."""
-    reference, done = references.of(moment.alignment)
+    reference, done = references.of(moment.task, moment.alignment)
     shutil.rmtree(out, ignore_errors=True)
     seen = interrupt(tools, moment, out)
     if seen is None:
@@ -179,10 +194,10 @@ def survive(tools, references, moment, out):
     return {**asdict(moment), **seen, "weights_digest": digest, "bitwise_equal": True}
 
 
-def survive_one(tools, references, seed, when, name, alignment, damage=""):
+def survive_one(tools, references, seed, when, name, alignment, damage="", task="digits", rank=None):
     """Moments that come too late are drawn again."""
     for attempt in range(5):
-        moment = draw_moment(seed + 1000 * attempt, when, name, alignment, damage)
+        moment = draw_moment(seed + 1000 * attempt, when, name, alignment, damage, task, rank)
         try:
             seen = survive(tools, references, moment, tools.scratch / "interrupted")
         except Failure as failure:
@@ -193,19 +208,22 @@ def survive_one(tools, references, seed, when, name, alignment, damage=""):
 
 
 def full_list(count):
-    """Signals, alignments and kinds of moments in turn, half of them while checkpoints are written."""
+    """Signals, alignments, tasks and kinds of moments in turn, half of them while checkpoints are written; every rank is struck."""
     kinds = ("writing", "update", "writing", "update", "writing", "start", "writing", "update", "end", "writing")
+    tasks = ("digits", "replicas", "digits", "recurrent", "digits")
     for index in range(count):
-        damage = DAMAGES[index // 6 % 4] if kinds[index % 10] in ("update", "writing") else ""
-        yield index, kinds[index % 10], ("SIGKILL", "SIGSTOP")[(index + index // 10) % 2], ALIGNMENTS[index % 3], damage
+        when = kinds[index % 10]
+        yield {"when": when, "name": ("SIGKILL", "SIGSTOP")[(index + index // 10) % 2], "alignment": ALIGNMENTS[index % 3],
+               "damage": DAMAGES[index // 6 % 4] if when in ("update", "writing") else "", "task": tasks[(index + index // 5) % 5],
+               "rank": None if when == "writing" else index % 4}
 
 
 def full(tools, count, seed):
     references = References(tools)
     results = []
-    for index, when, name, alignment, damage in full_list(count):
+    for index, chosen in enumerate(full_list(count)):
         try:
-            seen = survive_one(tools, references, seed + index, when, name, alignment, damage)
+            seen = survive_one(tools, references, seed + index, **chosen)
             results.append({"survived": True, **seen})
         except Failure as failure:
             results.append({"survived": False, "why": str(failure)})
