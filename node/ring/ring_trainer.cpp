@@ -79,7 +79,9 @@ RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, Agreeme
       options_(std::move(options)),
       plan_(run_plan(task.plan)),
       flows_(ring_flows(plan_, *task.graph)),
-      agreement_(agreement) {
+      agreement_(agreement),
+      first_ring_(options_.column == nullptr || options_.column->replica() == 0) {
+  if (options_.column != nullptr) column_agreement_.emplace(options_.column->transport());
   if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
 }
 
@@ -129,17 +131,18 @@ void RingTrainer::make_rank(int64_t first_mini_batch) {
   });
 }
 
-// The newest complete checkpoint, read by every rank by itself: rank 0 says which.
+// The newest complete checkpoint, read by every rank by itself: the first ring's rank 0 says which.
 std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
   std::string folder;
   together(agreement_, "looking for the checkpoint", [&] {
-    if (transport_.rank() != 0 || options_.resume.empty()) return;
+    if (!speaks() || options_.resume.empty()) return;
     if (stopped_before_its_first_checkpoint(options_.resume))
       log::info("{} has no checkpoint yet: training starts from the beginning", options_.resume.string());
     else
       folder = locate_checkpoint(options_.resume).string();
   });
   folder = agreement_.broadcast("checkpoint", folder);
+  if (column_agreement_) folder = column_agreement_->broadcast("checkpoint", folder);
   if (folder.empty()) return std::nullopt;
   std::optional<CheckpointContent> content;
   together(agreement_, "reading the checkpoint", [&] {
@@ -149,7 +152,7 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
     content = read_checkpoint(folder);
     const CheckpointFacts& facts = content->facts;
     if (facts.plan_digest != digest_of(millrace::text_of(task_.plan))) {
-      if (transport_.rank() == 0)
+      if (speaks())
         log::warning("the checkpoint was written under another plan: training continues from its weights, not bitwise as before");
     }
     if (facts.seed != task_.job.seed)
@@ -187,7 +190,7 @@ void RingTrainer::open_rank(const CheckpointContent* resumed) {
            "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",
            task_.job.init_from, plan_.model.name);
     rank_->take_weights(taken);
-    if (transport_.rank() != 0) return;
+    if (!speaks()) return;
     log::info("{} tensors start from {}", taken.size(), task_.job.init_from);
     if (!kept.empty()) log::warning("not in it, or of another shape, so drawn from the seed: {}", kept);
   });
@@ -196,9 +199,8 @@ void RingTrainer::open_rank(const CheckpointContent* resumed) {
 TrainingOutcome RingTrainer::run() {
   agree_on_everything();
   const std::filesystem::path out = task_.job.out;
-  const bool leads = transport_.rank() == 0, first_ring = options_.column == nullptr || options_.column->replica() == 0;
   together(agreement_, "the run's folder", [&] {
-    if (!leads || !first_ring) return;
+    if (!speaks()) return;
     // The trace is written at the end, which is too late to hear that there is no place for it.
     const std::filesystem::path place = options_.trace.parent_path();
     if (!place.empty() && !std::filesystem::is_directory(place))
@@ -216,7 +218,7 @@ TrainingOutcome RingTrainer::run() {
 
   std::unique_ptr<Conductor> conductor;
   TrainingLead* lead = nullptr;
-  if (leads && first_ring) {
+  if (speaks()) {
     LeadOptions options{.sinks = options_.sinks, .fingerprint = options_.fingerprint, .log_every = options_.log_every};
     if (options_.column != nullptr)
       options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
@@ -225,7 +227,7 @@ TrainingOutcome RingTrainer::run() {
     auto made = std::make_unique<TrainingLead>(task_, std::move(options));
     lead = made.get();
     conductor = std::move(made);
-  } else if (leads) {
+  } else if (transport_.rank() == 0) {
     conductor = std::make_unique<Follower>(*options_.column);
   }
   together(agreement_, "the run's folder", [&] {
@@ -243,14 +245,14 @@ TrainingOutcome RingTrainer::run() {
   if (lead != nullptr) outcome = lead->outcome();
   write_trace();
   write_flows(lead, from == nullptr);
-  if (options_.column != nullptr) Agreement(options_.column->transport()).close();
+  if (column_agreement_) column_agreement_->close();
   agreement_.close();
   return outcome;
 }
 
 void RingTrainer::tell_memory() {
   const std::vector<std::string> all = agreement_.gather("memory", text_of(rank_->memory()));
-  if (transport_.ranks() == 1 || all.empty()) return;
+  if (transport_.ranks() == 1 || !speaks()) return;
   int64_t least = INT64_MAX, most = 0;
   for (const std::string& one : all) {
     least = std::min(least, memory_from(one).total());
@@ -263,8 +265,7 @@ void RingTrainer::tell_memory() {
 void RingTrainer::write_trace() {
   if (options_.trace.empty()) return;
   const std::vector<std::string> all = agreement_.gather("traces", trace_->encoded());
-  const bool first_ring = options_.column == nullptr || options_.column->replica() == 0;
-  if (transport_.rank() != 0 || !first_ring) return;
+  if (!speaks()) return;
   write_atomically(options_.trace,
                    trace_json(all, fmt::format("{} on {} devices, {} ranks", plan_.model.name, plan_.devices(), transport_.ranks())));
   log::info("trace written to {}; open it at https://ui.perfetto.dev", options_.trace.string());
@@ -313,7 +314,7 @@ TrainingForecast RingTrainer::forecast() {
   forecast.measured_updates = rehearsal.updates();
   forecast.seconds_per_update = rehearsal.seconds() / static_cast<double>(std::max<int64_t>(1, rehearsal.updates()));
   for (const std::string& one : agreement_.gather("memory", text_of(rank_->memory()))) forecast.memory.push_back(memory_from(one));
-  if (options_.column != nullptr) Agreement(options_.column->transport()).close();
+  if (column_agreement_) column_agreement_->close();
   agreement_.close();
   return forecast;
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class RingTrainer {
   void write_trace();
   void write_flows(const TrainingLead* lead, bool from_scratch);
   void tell_memory();
+  // One rank of all rings says what is said once.
+  bool speaks() const { return transport_.rank() == 0 && first_ring_; }
 
   const TrainingTask& task_;
   Transport& transport_;
@@ -74,6 +77,8 @@ class RingTrainer {
   Plan plan_;  // as it is computed here
   RingFlows flows_;
   Agreement& agreement_;
+  bool first_ring_;
+  std::optional<Agreement> column_agreement_;  // over the rings
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<Rank> rank_;
 };
