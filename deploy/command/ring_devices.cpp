@@ -17,12 +17,15 @@ namespace millrace {
 
 namespace {
 
-// What computes here and is in no catalogue (reference devices, emulated ones) is planned for as processors are.
-bool is_planned_as_processor(const std::string& name) {
+// What computes here and is in no catalogue is planned for as something that is: reference devices as processors; what
+// stands for an FPGA as a small board, whose engines are small enough to be simulated.
+std::string planned_as(const std::string& name) {
   const auto& known = shipped_catalogue().devices;
-  return can_compute_on(name) && std::ranges::none_of(known, [&](const CatalogueDevice& device) {
-           return device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end();
-         });
+  const bool listed = std::ranges::any_of(known, [&](const CatalogueDevice& device) {
+    return device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end();
+  });
+  if (listed || !can_compute_on(name)) return name;
+  return name.starts_with("reference") ? "cpu" : "zc706";
 }
 
 }  // namespace
@@ -32,10 +35,9 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device)) return std::nullopt;
   const Catalogue& catalogue = shipped_catalogue();
   Cluster cluster;
-  if (std::ranges::any_of(asked.devices, [](const auto& device) { return is_planned_as_processor(device.device); })) {
+  if (std::ranges::any_of(asked.devices, [](const auto& device) { return planned_as(device.device) != device.device; })) {
     cluster = asked;
-    for (auto& device : cluster.devices)
-      if (is_planned_as_processor(device.device)) device.device = "cpu";
+    for (auto& device : cluster.devices) device.device = planned_as(device.device);
   } else {
     cluster = cluster_from(job.cluster, catalogue);
     asked = cluster;
