@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
 
 namespace millrace {
@@ -31,33 +32,70 @@ bool has_phase(const Shard& shard, Phase wanted) {
   return std::ranges::any_of(shard.phases, [wanted](const PhaseEngine& phase) { return phase.phase == wanted; });
 }
 
-int64_t taps_of(const Conv2d& conv) { return conv.kernel_h * conv.kernel_w; }
+// The map that a dense layer reads: what was flattened before it.
+Shape map_before(const Graph& graph, const Node& node) {
+  const Shape& input = node.input_shapes[0];
+  if (node.inputs[0] == kNetworkInput) return input;
+  const Node& producer = graph.node(node.inputs[0]);
+  return std::holds_alternative<Flatten>(producer.layer.operation) ? producer.input_shapes[0] : input;
+}
+
+// The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
+std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node) {
+  const Shape& input = node.input_shapes[0];
+  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation))
+    return ConvolutionShape{input.channels,   conv->out_channels, input.height,   input.width, conv->kernel_h,
+                            conv->kernel_w,   conv->stride_h,     conv->stride_w, conv->pad_h, conv->pad_w,
+                            conv->dilation_h, conv->dilation_w,   conv->groups};
+  if (!std::holds_alternative<Dense>(node.layer.operation)) return std::nullopt;
+  const Shape map = map_before(graph, node);
+  return ConvolutionShape{map.channels, node.output.channels, map.height, map.width, map.height, map.width};
+}
 
 // For the whole ring, so that neighbours' streams fit.
 int64_t common_lanes(const Plan& plan, const Graph& graph) {
-  int64_t lanes = kMostLanes;
+  std::vector<int64_t> tile_multipliers(static_cast<size_t>(plan.devices())), planned(tile_multipliers.size());
   for (const Shard& shard : plan.shards) {
-    const auto* conv = std::get_if<Conv2d>(&graph.node(graph.index_of(shard.layer)).layer.operation);
-    if (conv == nullptr) continue;
-    for (const Block& block : shard.blocks)
-      while (block.inputs.begin % lanes != 0) lanes /= 2;
-    const int64_t multipliers = planned_multipliers(shard);
-    while (multipliers > 0 && lanes > 1 && lanes * lanes * taps_of(*conv) > multipliers) lanes /= 2;
+    const std::optional<ConvolutionShape> shape = layer_shape(graph, graph.node(graph.index_of(shard.layer)));
+    if (!shape) continue;
+    for (const PhaseEngine& phase : shard.phases) {
+      tile_multipliers[static_cast<size_t>(shard.device)] += shape->kernel_h * shape->kernel_w;
+      planned[static_cast<size_t>(shard.device)] += phase.multipliers;
+    }
   }
+  int64_t lanes = kMostLanes;
+  for (size_t device = 0; device < planned.size(); ++device)
+    while (planned[device] > 0 && lanes > 1 && lanes * lanes * tile_multipliers[device] > planned[device]) lanes /= 2;
   return lanes;
 }
 
 // Checks that the engine can be what the layer is.
-const Conv2d& convolution_of(const Node& node) {
+ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
-  const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
-  if (conv == nullptr) refuse(layer, "it is not a convolution");
-  if (conv->kernel_h != conv->kernel_w || conv->stride_h != conv->stride_w || conv->pad_h != conv->pad_w)
+  const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
+  if (!shape) refuse(layer, "it is neither a convolution nor a dense layer");
+  if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
+    refuse(layer, "the map before it is not square");
+  if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
     refuse(layer, "its kernel, stride or padding is not square");
-  if (conv->groups != 1) refuse(layer, "its channels come in groups");
-  if (conv->dilation_h != 1 || conv->dilation_w != 1) refuse(layer, "its kernel is dilated");
-  if (conv->pad_h > conv->kernel_h / 2) refuse(layer, "its padding is more than half its kernel");
-  return *conv;
+  if (shape->groups != 1) refuse(layer, "its channels come in groups");
+  if (shape->dilation_h != 1 || shape->dilation_w != 1) refuse(layer, "its kernel is dilated");
+  if (shape->pad_h > shape->kernel_h / 2) refuse(layer, "its padding is more than half its kernel");
+  return *shape;
+}
+
+// Of the layer's inputs as the plan counts them: of a dense layer, elements of the flattened map.
+ChannelRange planned_inputs(const Shard& shard) {
+  ChannelRange all = shard.blocks.front().inputs;
+  for (const Block& block : shard.blocks) all = {std::min(all.begin, block.inputs.begin), std::max(all.end, block.inputs.end)};
+  return all;
+}
+
+// Whether the shard computes with this weight.
+bool holds(const Shard& shard, int64_t output, int64_t input) {
+  return std::ranges::any_of(shard.blocks, [=](const Block& block) {
+    return block.inputs.begin <= input && input < block.inputs.end && block.outputs.begin <= output && output < block.outputs.end;
+  });
 }
 
 void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph) {
@@ -73,7 +111,7 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
   bool flattened = false;
   for (const std::string& name : group.after) {
     const Node& node = graph.node(graph.index_of(name));
-    if (flattened) refuse(name, "it follows a flattened convolution");
+    if (flattened && !std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) refuse(name, "it follows a flattened convolution");
     if (const auto* activation = std::get_if<Activation>(&node.layer.operation)) {
       if (activation->kind != ActivationKind::kRelu) refuse(name, "its activation is not ReLU");
       if (shard.relu || shard.pooled) refuse(name, "a ReLU is generated once, before the pooling");
@@ -91,14 +129,17 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
       window.out_width = node.output.width;
     } else if (std::holds_alternative<Flatten>(node.layer.operation)) {
       flattened = true;  // the order of a stream, nothing to compute
+    } else if (std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) {
+      // The host's: the output leaves for it, and its errors come back.
     } else {
-      refuse(name, "only ReLU and max pooling follow a convolution");
+      refuse(name, "only ReLU and max pooling follow a sum");
     }
   }
 }
 
-void add_weights(ShardDesign& shard, const Node& node, const WeightSource& weights, DeviceDesign& design) {
+void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const WeightSource& weights, DeviceDesign& design) {
   const int64_t taps = shard.engine.taps();
+  const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
     const std::vector<double> full = weights(node, parameter);
     if (static_cast<int64_t>(full.size()) != parameter.elements())
@@ -106,9 +147,12 @@ void add_weights(ShardDesign& shard, const Node& node, const WeightSource& weigh
     if (parameter.tensor == "weight") {
       for (int64_t output = 0; output < shard.shape.outputs; ++output)
         for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input)
-          for (int64_t tap = 0; tap < taps; ++tap)
-            shard.weight.push_back(quantized(full[static_cast<size_t>((output * shard.layer_inputs + input) * taps + tap)],
-                                             design.formats.weight, design.weights_quantised));
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const bool mine = holds(planned, output, is_dense ? input * taps + tap : input);
+            shard.weight.push_back(mine ? quantized(full[static_cast<size_t>((output * shard.layer_inputs + input) * taps + tap)],
+                                                    design.formats.weight, design.weights_quantised)
+                                        : int16_t{0});
+          }
     } else {
       for (const double value : full) shard.bias.push_back(quantized(value, design.formats.sum, design.weights_quantised));
     }
@@ -119,33 +163,33 @@ void add_weights(ShardDesign& shard, const Node& node, const WeightSource& weigh
 ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights) {
   const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
   const Node& node = graph.node(graph.index_of(planned.layer));
-  const Conv2d& conv = convolution_of(node);
+  const ConvolutionShape whole = buildable_shape(graph, node);
   const Group& group = group_of(plan, planned.layer);
   if (group.split == Split::kOutputChannels) refuse(planned.layer, "it is divided by output channels");
-  if (planned.blocks.size() != 1 || planned.blocks[0].outputs.size() != node.output.channels)
-    refuse(planned.layer, "a cut falls inside a channel");
 
   ShardDesign shard;
   shard.layer = planned.layer;
-  shard.inputs = planned.blocks[0].inputs;
-  shard.layer_inputs = node.input_shapes[0].channels;
-  shard.shape = {.inputs = shard.inputs.size(),
-                 .outputs = conv.out_channels,
-                 .height = node.input_shapes[0].height,
-                 .width = node.input_shapes[0].width,
-                 .kernel_h = conv.kernel_h,
-                 .kernel_w = conv.kernel_w,
-                 .stride_h = conv.stride_h,
-                 .stride_w = conv.stride_w,
-                 .pad_h = conv.pad_h,
-                 .pad_w = conv.pad_w};
+  shard.layer_inputs = whole.inputs;
+  // Channels as streams count them: of a dense layer those of the map.
+  const int64_t per_channel = std::holds_alternative<Dense>(node.layer.operation) ? whole.height * whole.width : 1;
+  const auto first_of_group = [&](int64_t input) { return input / per_channel / design.lanes * design.lanes; };
+  const ChannelRange held = planned_inputs(planned);
+  shard.inputs = {first_of_group(held.begin), std::min(first_of_group(held.end - 1) + design.lanes, whole.inputs)};
+  const auto place = std::ranges::find(group.shards, shard_index);
+  MILLRACE_CHECK(place != group.shards.end(), "shard {} is not in the group of layer {}", shard_index, planned.layer);
+  const auto next = std::next(place);
+  shard.passed_begin =
+      next == group.shards.end() ? whole.inputs : first_of_group(planned_inputs(plan.shards[static_cast<size_t>(*next)]).begin);
+  shard.shape = whole;
+  shard.shape.inputs = shard.inputs.size();
   shard.planned_multipliers = planned_multipliers(planned);
-  shard.owner = group.shards.back() == shard_index;
+  shard.first = place == group.shards.begin();
+  shard.owner = next == group.shards.end();
   shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;
-  if (shard.error_back && conv.stride_h != 1) refuse(planned.layer, "errors go back through a stride");
+  if (shard.error_back && whole.stride_h != 1) refuse(planned.layer, "errors go back through a stride");
   if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
 
-  shard.engine = {.kernel = conv.kernel_h, .stride = conv.stride_h, .input_lanes = design.lanes, .output_lanes = design.lanes};
+  shard.engine = {.kernel = whole.kernel_h, .stride = whole.stride_h, .input_lanes = design.lanes, .output_lanes = design.lanes};
   // Kernels are reloaded while a row passes.
   const int64_t reload = std::max<int64_t>(shard.shape.out_width() - 1, 1);
   shard.engine.kernels_per_word = (shard.engine.tiles() + reload - 1) / reload;
@@ -156,7 +200,7 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
   shard.act_ram_beats = std::max(sample_beats, (planned.act_ram_bits + beat_bits - 1) / beat_bits);
   shard.kept_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.out_height * shard.window.out_width, 4);
-  add_weights(shard, node, weights, design);
+  add_weights(shard, planned, node, weights, design);
   return shard;
 }
 
@@ -178,7 +222,7 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   for (size_t i = 1; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
     if (!shard.error_back) refuse(shard.layer, "errors must reach the layer before it");
-    if (!shard.first() || !design.shards[i - 1].owner) refuse(shard.layer, "it does not follow the layer before it on this device");
+    if (!shard.first || !design.shards[i - 1].owner) refuse(shard.layer, "it does not follow the layer before it on this device");
   }
   return design;
 }

@@ -3,13 +3,14 @@
 //   const DeviceDesign design = device_design(plan, graph, /*device=*/3, weights);
 //   for (const ShardDesign& shard : design.shards) fmt::print("{} {} tiles\n", shard.layer, shard.engine.tiles());
 //
-// All streams of a ring are equally wide: `lanes` channels of one pixel per beat, the largest power of two up to 16 that
-// divides every cut between channels and needs no more multipliers than any shard of the plan has. Every engine then has
-// lanes x lanes tiles.
+// All streams of a ring are equally wide: `lanes` channels of one pixel per beat, the largest power of two up to 16 for
+// which no device needs more multipliers than its plan has in all. Every engine then has lanes x lanes tiles.
+// A dense layer is a convolution whose kernel is as large as the map that was flattened.
+// Cuts may fall anywhere. Both neighbours hold the group of lanes that a cut falls into; kernels that are the neighbour's are
+// zero, and the errors that both make for it are added, downstream first. A boundary channel is no special case of that.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions with bias, ReLU and max pooling behind them; kernels and strides that are not square; groups and dilation;
-// cuts between output channels or inside a channel; a stride behind another layer; kernels with padding of half their size
-// or more.
+// convolutions and dense ones with bias, ReLU and max pooling behind them; kernels and strides that are not square; groups
+// and dilation; cuts between output channels; a stride behind another layer; kernels with padding of half their size or more.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,14 @@ using WeightSource = std::function<std::vector<double>(const Node& node, const P
 
 struct ShardDesign {
   std::string layer;
-  ChannelRange inputs;       // held here
-  int64_t layer_inputs = 0;  // of the layer
+  ChannelRange inputs;       // held here: whole groups of lanes, up to the layer's last channel
+  int64_t layer_inputs = 0;  // of the layer; of a dense one, of the map before it
+  int64_t passed_begin = 0;  // from here on channels go to the next device too; layer_inputs: there is none
   ConvolutionShape shape;    // with the inputs held here
   EngineParallelism engine;
   EngineMemories memories;
   int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
+  bool first = true;                // of its group: no partial sums come in
   bool owner = true;                // ends the group: bias, ReLU and pooling are done here
   bool error_back = true;
   bool relu = false;
@@ -46,13 +49,15 @@ struct ShardDesign {
   PoolingWindow window;
   int64_t act_ram_beats = 0;
   int64_t kept_beats = 0;
-  std::vector<int16_t> weight;  // of the shard, canonical
+  std::vector<int16_t> weight;  // of the shape, canonical; zero where a neighbour computes
   std::vector<int16_t> bias;
 
   int64_t error_block_rows() const { return window.stride_h; }
   int64_t error_first_block_rows() const { return window.stride_h - window.pad_h % window.stride_h; }
-  bool first() const { return inputs.begin == 0; }              // no partial sums come in
-  bool passes_on() const { return inputs.end < layer_inputs; }  // channels go to the next device
+  bool passes_on() const { return passed_begin < layer_inputs; }
+  int64_t arriving() const { return layer_inputs - inputs.begin; }  // channels of the stream that comes in
+  int64_t passed() const { return layer_inputs - passed_begin; }    // of that which goes on
+  int64_t first_passed() const { return passed_begin - inputs.begin; }
   int64_t groups(int64_t channels) const { return engine.groups_of_inputs(channels); }
 };
 

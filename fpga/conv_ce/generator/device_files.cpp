@@ -52,7 +52,7 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
   if (port == "m_activation" && tail.owner) {
     is(tail.shape.outputs, tail.window.out_height, tail.window.out_width);
   } else if (port == "m_activation") {
-    is(tail.layer_inputs - tail.inputs.end, tail.shape.height, tail.shape.width);
+    is(tail.passed(), tail.shape.height, tail.shape.width);
   } else if (port == "m_partial") {
     is(tail.shape.outputs, tail.shape.out_height(), tail.shape.out_width());
   } else if (port == "m_raw_error") {
@@ -60,7 +60,7 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
     order.block_rows = head.error_block_rows();
     order.first_block_rows = head.error_first_block_rows();
   } else {
-    is(head.layer_inputs - head.inputs.begin, head.shape.height, head.shape.width);
+    is(head.arriving(), head.shape.height, head.shape.width);
   }
   return meaningful(order, vectors.samples);
 }

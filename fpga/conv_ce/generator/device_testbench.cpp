@@ -250,11 +250,15 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
         i, elements * 32 - 1, words - 1);
     checks += fmt::format(
         "    for (int word = 0; word < {2}; word++)\n"
-        "      if (((device.shard_{0}_gradients.words[word] ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0) begin\n"
-        "        if (differences < 10) $display(\"{1}: gradient word %0d is %h, expected %h\", word, "
-        "device.shard_{0}_gradients.words[word],\n"
-        "                                       shard_{0}_expected[word]);\n        differences = differences + 1;\n      end\n",
-        i, shard.layer, words);
+        "      if (((device.shard_{0}_gradients.words[word] ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0)\n"
+        "        for (int index = 0; index < {3}; index++)\n"
+        "          if (((device.shard_{0}_gradients.words[word][index*32+:32] ^ shard_{0}_expected[word][index*32+:32]) &\n"
+        "               shard_{0}_mask[word][index*32+:32]) != '0) begin\n"
+        "            if (differences < 10)\n"
+        "              $display(\"{1}: gradient %0d of word %0d is %h, expected %h\", index, word,\n"
+        "                       device.shard_{0}_gradients.words[word][index*32+:32], shard_{0}_expected[word][index*32+:32]);\n"
+        "            differences = differences + 1;\n          end\n",
+        i, shard.layer, words, elements);
     checks += fmt::format(
         "    // As the host reads them: the first gradients, and the biases'.\n"
         "    for (int index = 0; index < {1}; index++) expect_element({2}, 0, index, shard_{0}_expected[0][index*32+:32]);\n"

@@ -38,7 +38,7 @@ std::string raw_error_readers(const ShardDesign& shard) {
         " );\n",
         name, in, in, first, first, second, second);
   };
-  const bool upstream = !shard.first();
+  const bool upstream = !shard.first;
   std::string text = "\n  // Who reads the errors of the raw sum.\n  logic $p$gradient_error_valid, $p$gradient_error_ready;\n";
   if (shard.error_back) text += "  logic $p$back_error_valid, $p$back_error_ready;\n";
   if (upstream) text += "  logic $p$raw_out_valid, $p$raw_out_ready;\n";
@@ -74,7 +74,6 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
                                                       .pad_h = w.pad_h,
                                                       .pad_w = w.pad_w});
   const int64_t input_groups = shard.groups(s.inputs);
-  const int64_t arriving = shard.layer_inputs - shard.inputs.begin;
   const std::string above = index == 0 ? "INPUT_ROWS" : fmt::format("SHARD_{}_POOLED_HEIGHT", index - 1);
   // As infer_shape counts: a last partial window must begin on the map or its leading padding.
   std::string pooled_height = fmt::format("SHARD_{}_OUT_HEIGHT", index);
@@ -106,7 +105,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"LANES", number(design.lanes)},
           {"KPW", number(shard.engine.kernels_per_word)},
           {"INPUT_GROUPS", number(input_groups)},
-          {"ALL_GROUPS", number(shard.groups(s.inputs) + shard.groups(arriving - s.inputs))},
+          {"ALL_GROUPS", number(shard.groups(shard.arriving()))},
+          {"REST_GROUP", number(shard.first_passed() / design.lanes)},
           {"OUTPUT_GROUPS", number(shard.groups(s.outputs))},
           {"GROUP_STEP", number(input_groups * shard.engine.load_words())},
           {"ROW_BANKS", number(m.row_banks)},
@@ -122,7 +122,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"GROUP_BITS", number(m.group_address)},
           {"ERROR_BLOCK", number(shard.error_block_rows())},
           {"ERROR_FIRST_BLOCK", number(shard.error_first_block_rows())},
-          {"ADDS", shard.first() ? "0" : "1"},
+          {"ADDS", shard.first ? "0" : "1"},
           {"SUM_SHIFT", number(design.formats.sum_shift())},
           {"ERROR_SHIFT", number(design.formats.error_shift())},
           {"ACT_RAM_BEATS", number(shard.act_ram_beats)},
@@ -163,10 +163,10 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   values["SOURCE"] = source + filled("  assign $p$in_data = $SOURCE_DATA$;\n", values);
   const std::string partial_wires = "  logic $p$partial_valid, $p$partial_ready;\n  logic [BEAT-1:0] $p$partial_data;\n";
   values["PARTIAL"] =
-      filled(shard.first() ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
-                           : partial_wires +
-                                 "  assign $p$partial_valid = s_partial_tvalid;\n  assign s_partial_tready = $p$partial_ready;\n"
-                                 "  assign $p$partial_data = s_partial_tdata;\n",
+      filled(shard.first ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
+                         : partial_wires +
+                               "  assign $p$partial_valid = s_partial_tvalid;\n  assign s_partial_tready = $p$partial_ready;\n"
+                               "  assign $p$partial_data = s_partial_tdata;\n",
              values);
   std::string text = filled(kShard, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
@@ -218,12 +218,11 @@ std::string beats_expression(const DeviceDesign& design, const std::string& port
   const auto product = [](const std::string& height, int64_t factor) { return fmt::format("{} * {}", height, factor); };
   if (port == "m_activation" && last.owner)
     return product(fmt::format("SHARD_{}_POOLED_HEIGHT", tail), last.window.out_width * last.groups(last.shape.outputs));
-  if (port == "m_activation")
-    return product(fmt::format("SHARD_{}_HEIGHT", tail), last.shape.width * last.groups(last.layer_inputs - last.inputs.end));
+  if (port == "m_activation") return product(fmt::format("SHARD_{}_HEIGHT", tail), last.shape.width * last.groups(last.passed()));
   if (port == "m_partial")
     return product(fmt::format("SHARD_{}_OUT_HEIGHT", tail), last.shape.out_width() * last.groups(last.shape.outputs));
   if (port == "m_raw_error") return product("SHARD_0_OUT_HEIGHT", head.shape.out_width() * head.groups(head.shape.outputs));
-  return product("SHARD_0_HEIGHT", head.shape.width * (head.groups(head.shape.inputs) + head.groups(head.layer_inputs - head.inputs.end)));
+  return product("SHARD_0_HEIGHT", head.shape.width * head.groups(head.arriving()));
 }
 
 std::string finish_text(const DeviceDesign& design) {
@@ -249,7 +248,7 @@ std::string finish_text(const DeviceDesign& design) {
   text += fmt::format("  assign finished = {};\n", conditions);
   std::string unused = "address, data_written";  // and what a first shard, or one without EB, leaves open
   for (size_t i = 0; i < design.shards.size(); ++i) {
-    if (design.shards[i].first()) unused += fmt::format(", shard_{}_partial_ready", i);
+    if (design.shards[i].first) unused += fmt::format(", shard_{}_partial_ready", i);
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
   }
   text += fmt::format(
@@ -264,7 +263,7 @@ std::string finish_text(const DeviceDesign& design) {
 
 std::vector<std::string> input_streams(const DeviceDesign& design) {
   std::vector<std::string> streams = {"s_activation"};
-  if (!design.shards.front().first()) streams.emplace_back("s_partial");
+  if (!design.shards.front().first) streams.emplace_back("s_partial");
   streams.emplace_back("s_error");
   if (design.shards.back().passes_on() && design.shards.back().error_back) streams.emplace_back("s_input_error");
   return streams;
@@ -273,7 +272,7 @@ std::vector<std::string> input_streams(const DeviceDesign& design) {
 std::vector<std::string> output_streams(const DeviceDesign& design) {
   std::vector<std::string> streams = {"m_activation"};
   if (!design.shards.back().owner) streams.emplace_back("m_partial");
-  if (!design.shards.front().first()) streams.emplace_back("m_raw_error");
+  if (!design.shards.front().first) streams.emplace_back("m_raw_error");
   if (design.shards.front().error_back) streams.emplace_back("m_input_error");
   return streams;
 }

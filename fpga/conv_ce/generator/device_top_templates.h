@@ -398,14 +398,16 @@ inline constexpr std::string_view kErrorBack = R"sv(
   );
 )sv";
 
-inline constexpr std::string_view kJoiner = R"sv(  // Own errors first, then those of the channels that the next devices hold.
+inline constexpr std::string_view kJoiner =
+    R"sv(  // Own errors first, then those of the channels that the next devices hold; where both hold one, their sum.
   channel_joiner #(
-      .WIDTH(BEAT)
+      .LANES($LANES$)
   ) $p$joiner (
       .clock(ap_clk),
       .clear,
       .width(16'd$WIDTH$),
       .own_groups(16'd$INPUT_GROUPS$),
+      .rest_group(16'd$REST_GROUP$),
       .all_groups(16'd$ALL_GROUPS$),
       .own_tvalid($p$own_error_valid),
       .own_tready($p$own_error_ready),
@@ -425,6 +427,7 @@ inline constexpr std::string_view kSplitter = R"sv(  logic $p$rest_valid, $p$res
       .clear,
       .width(16'd$WIDTH$),
       .kept_groups(16'd$INPUT_GROUPS$),
+      .rest_group(16'd$REST_GROUP$),
       .all_groups(16'd$ALL_GROUPS$),
       .in_tvalid($SOURCE_VALID$),
       .in_tready($SOURCE_READY$),

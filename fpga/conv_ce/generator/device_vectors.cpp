@@ -40,9 +40,14 @@ Map channels_of(const Map& map, int64_t begin, int64_t end, int64_t plane) {
   return {map.begin() + begin * plane, map.begin() + end * plane};
 }
 
-Map joined(const Map& first, const Map& second) {
-  Map all = first;
-  all.insert(all.end(), second.begin(), second.end());
+// `rest` begins at element `begin` of all; where both have something their sum saturates.
+Map joined(const Map& own, const Map& rest, size_t begin) {
+  Map all = own;
+  all.resize(begin + rest.size());
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const bool shared = begin + i < own.size();
+    all[begin + i] = static_cast<int16_t>(saturated(int64_t{rest[i]} + (shared ? own[begin + i] : 0)));
+  }
   return all;
 }
 
@@ -107,7 +112,7 @@ class Runner {
 
   void forward(Trace& trace) {
     const ShardDesign& head = shards_.front();
-    const int64_t arriving = head.layer_inputs - head.inputs.begin;
+    const int64_t arriving = head.arriving();
     Map current = random_map(random_, arriving * head.shape.height * head.shape.width, 13);
     give("s_activation", order(arriving, head.shape.height, head.shape.width), current);
     for (const ShardDesign& shard : shards_) {
@@ -115,12 +120,12 @@ class Runner {
       const int64_t plane = s.height * s.width;
       const Map own = channels_of(current, 0, s.inputs, plane);
       if (shard.passes_on()) {
-        const int64_t rest = shard.layer_inputs - shard.inputs.end;
-        expect("m_activation", order(rest, s.height, s.width), channels_of(current, s.inputs, s.inputs + rest, plane));
+        expect("m_activation", order(shard.passed(), s.height, s.width),
+               channels_of(current, shard.first_passed(), shard.arriving(), plane));
       }
       std::vector<int32_t> accumulators(s.output_elements());
       const BeatOrder sums_order = order(s.outputs, s.out_height(), s.out_width());
-      if (!shard.first()) {
+      if (!shard.first) {
         const Map partials = random_map(random_, static_cast<int64_t>(s.output_elements()), 13);
         give("s_partial", sums_order, partials);
         accumulators = from_partials(partials, design_.formats.sum_shift(), counters_);
@@ -164,7 +169,7 @@ class Runner {
         const Map passed = shard.relu ? error_through_relu(trace.pooled[i].values, error) : error;
         raw = pooled_back(shard.window, s.outputs, passed, trace.pooled[i], counters_);
       }
-      if (!shard.first()) {
+      if (!shard.first) {
         expect("m_raw_error", raw_order(shard), raw);
       }
       accumulate_gradient(s, trace.inputs[i], raw, gradients_[i], counters_);
@@ -174,12 +179,11 @@ class Runner {
       accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
       error = to_elements(accumulators, design_.formats.error_shift(), counters_);
       if (shard.passes_on()) {
-        const int64_t rest = shard.layer_inputs - shard.inputs.end;
-        const Map others = random_map(random_, rest * s.height * s.width, 11);
-        give("s_input_error", order(rest, s.height, s.width), others);
-        error = joined(error, others);
+        const Map others = random_map(random_, shard.passed() * s.height * s.width, 11);
+        give("s_input_error", order(shard.passed(), s.height, s.width), others);
+        error = joined(error, others, static_cast<size_t>(shard.first_passed() * s.height * s.width));
       }
-      if (i == 0) expect("m_input_error", order(s.inputs + (shard.layer_inputs - shard.inputs.end), s.height, s.width), error);
+      if (i == 0) expect("m_input_error", order(shard.arriving(), s.height, s.width), error);
     }
   }
 

@@ -30,14 +30,17 @@ Model small_model() {
   return net.finish();
 }
 
-// Device 0: conv1 and the first half of conv2. Device 1: the rest of conv2 and the first half of conv3.
-Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts) {
+// Device 0: conv1 and the first half of conv2. Device 1: the rest of conv2 and the first half of conv3. Device 2: the rest.
+// Multipliers for so many tiles per layer: 20 make lanes of four.
+Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts, int64_t tiles = 20) {
   PlanRequest request{.cluster = uniform_cluster("vc709", static_cast<int64_t>(cuts.size()) + 1), .mini_batch = 8, .micro_batch = 1};
   std::vector<Shard> shards = shards_from_cuts(graph, cuts, {});
   for (Shard& shard : shards) {
     shard.unit = StreamingUnit::kRow;
-    shard.phases = {{Phase::kForward, "conv_ce"}, {Phase::kParameterGradient, "conv_ce"}};
-    if (shard.layer != "conv1") shard.phases.push_back({Phase::kErrorBack, "conv_ce"});
+    const int64_t taps = shard.layer == "conv1" ? 25 : 9;
+    const auto engine = [=](Phase phase) { return PhaseEngine{.phase = phase, .engine = "conv_ce", .multipliers = taps * tiles}; };
+    shard.phases = {engine(Phase::kForward), engine(Phase::kParameterGradient)};
+    if (shard.layer != "conv1") shard.phases.push_back(engine(Phase::kErrorBack));
   }
   return assemble_plan(graph, request, std::move(shards));
 }
@@ -46,6 +49,10 @@ std::vector<double> some_weights(const Node&, const ParameterSpec& parameter) {
   std::vector<double> values(static_cast<size_t>(parameter.elements()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1000) / 1000.0 - 0.5;
   return values;
+}
+
+std::vector<double> ones(const Node&, const ParameterSpec& parameter) {
+  return std::vector<double>(static_cast<size_t>(parameter.elements()), 1.0);
 }
 
 bool succeeds(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
@@ -60,16 +67,45 @@ class Generator : public testing::Test {
 TEST_F(Generator, DividesTheLayersAsThePlanDoes) {
   const DeviceDesign first = device_design(plan_, graph_, 0, some_weights);
   ASSERT_EQ(first.shards.size(), 2U);
-  EXPECT_EQ(first.lanes, 4) << "the cuts lie at channel 4";
+  EXPECT_EQ(first.lanes, 4);
   EXPECT_FALSE(first.shards[0].error_back);
   EXPECT_TRUE(first.shards[1].passes_on());
   EXPECT_FALSE(first.shards[1].owner);
   const DeviceDesign second = device_design(plan_, graph_, 1, some_weights);
   ASSERT_EQ(second.shards.size(), 2U);
-  EXPECT_FALSE(second.shards[0].first());
+  EXPECT_FALSE(second.shards[0].first);
   EXPECT_TRUE(second.shards[0].owner);
   EXPECT_TRUE(second.shards[0].pooled);
   EXPECT_EQ(second.shards[1].inputs, (ChannelRange{0, 4}));
+}
+
+// Both neighbours hold the group that a cut falls into; each weight is held once.
+TEST_F(Generator, DividesGroupsAndChannels) {
+  const Plan plan = cut_plan(graph_, {{1, 5, 3}, {2, 6, 0}});
+  const DeviceDesign first = device_design(plan, graph_, 0, ones);
+  const DeviceDesign second = device_design(plan, graph_, 1, ones);
+  const ShardDesign& before = first.shards[1];
+  const ShardDesign& after = second.shards[0];
+  EXPECT_EQ(before.inputs, (ChannelRange{0, 8}));
+  EXPECT_EQ(before.passed_begin, 4);
+  EXPECT_EQ(after.inputs, (ChannelRange{4, 8}));
+  EXPECT_FALSE(after.first);
+  const int64_t taps = 9;
+  for (int64_t output = 0; output < 8; ++output)
+    for (int64_t input = 0; input < 8; ++input) {
+      const bool in_first = before.weight[static_cast<size_t>((output * 8 + input) * taps)] != 0;
+      const bool in_second = input >= 4 && after.weight[static_cast<size_t>((output * 4 + input - 4) * taps)] != 0;
+      EXPECT_NE(in_first, in_second) << output << " " << input;
+      EXPECT_EQ(in_first, input < 5 || (input == 5 && output < 3)) << output << " " << input;
+    }
+}
+
+TEST_F(Generator, DenseLayersAreConvolutionsOverTheirMap) {
+  const DeviceDesign last = device_design(plan_, graph_, 2, ones);
+  ASSERT_EQ(last.shards.size(), 2U);
+  const ShardDesign& dense = last.shards[1];
+  EXPECT_EQ(dense.shape, (ConvolutionShape{.inputs = 5, .outputs = 4, .height = 3, .width = 3, .kernel_h = 3, .kernel_w = 3}));
+  EXPECT_EQ(dense.shape.out_width(), 1);
 }
 
 TEST_F(Generator, WritesTheSameFilesTwice) {
@@ -102,6 +138,17 @@ TEST_F(Generator, ItsTestbenchPassesUnderIcarus) {
   }
 }
 
+// Cuts inside a group and inside a channel, and a dense layer that is cut itself.
+TEST_F(Generator, DividedGroupsPassUnderIcarus) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  const Plan plan = cut_plan(graph_, {{1, 5, 3}, {3, 22, 2}}, /*tiles=*/5);
+  for (int64_t device = 0; device < 3; ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    write_device(device_design(plan, graph_, device, some_weights), place, {});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " lint icarus")) << "device " << device;
+  }
+}
+
 // A wrong kernel must not pass.
 TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
@@ -115,10 +162,14 @@ TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
 
 TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
   expect_error(ErrorCode::kUsage, "--device 3: the plan has devices 0 to 2", [&] { device_design(plan_, graph_, 3, some_weights); });
-  expect_error(ErrorCode::kUnavailable, "layer fc: it is not a convolution", [&] { device_design(plan_, graph_, 2, some_weights); });
-  const Plan inside = cut_plan(graph_, {{1, 3, 2}, {2, 4, 0}});
-  expect_error(ErrorCode::kUnavailable, "layer conv2: a cut falls inside a channel",
-               [&] { device_design(inside, graph_, 0, some_weights); });
+  ModelBuilder net("strided", {3, 12, 12});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.conv("conv2", 4, {.kernel = 3, .stride = 2, .pad = 1});
+  net.dense("fc", 4);
+  const Graph strided(net.finish());
+  expect_error(ErrorCode::kUnavailable, "layer conv2: errors go back through a stride", [&] {
+    device_design(cut_plan(strided, {{1, 2, 0}}), strided, 1, some_weights);
+  });
   const DeviceDesign design = device_design(plan_, graph_, 0, some_weights);
   expect_error(ErrorCode::kUsage, "--test-rows 1000", [&] { write_device(design, folder_.path(), {.test_rows = 1000}); });
 }
