@@ -165,6 +165,7 @@ TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
   ModelBuilder net("strided", {3, 12, 12});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
   net.conv("conv2", 4, {.kernel = 3, .stride = 2, .pad = 1});
+  net.flatten("flat");
   net.dense("fc", 4);
   const Graph strided(net.finish());
   expect_error(ErrorCode::kUnavailable, "layer conv2: errors go back through a stride", [&] {
