@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
+#include "core/train/action_times.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/command_words.h"
@@ -42,6 +44,8 @@ Examples:
       a large ring on several cores or hosts: the same result, to the bit
   millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
       what FPDeep's formulas leave out: dense layers wait for whole maps
+  millrace simulate --plan cpu.textproto --times times.json --cores 2
+      what a training on this machine would do, from what millrace train --plan cpu.textproto --times-out times.json measured
 )";
 
 struct SimulateFlags {
@@ -50,6 +54,8 @@ struct SimulateFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
   int64_t fifo_rows = 0;
+  std::string times;
+  int64_t cores = 0, trainer_ranks = 0;
   std::optional<double> act_ram;
   bool plan_fc_barrier = false, fc_barrier = false, unpaced = false, json = false;
 };
@@ -92,10 +98,22 @@ Plan loaded_plan(const SimulateFlags& flags) {
 
 // Where devices take turns there is neither FIFO nor Act-RAM, and nothing streams.
 void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Graph& graph) {
-  if (streams_rows(plan, graph)) return;
+  if (flags.times.empty() && streams_rows(plan, graph)) return;
   for (const std::string& name : flags.given)
     for (const char* idle : {"--fc-barrier", "--act-ram", "--fifo-rows", "--unpaced"})
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out", name);
+}
+
+std::vector<MeasuredActions> measured_actions(const std::string& path, const Plan& plan) {
+  std::vector<MeasuredActions> measured;
+  const auto picoseconds = [](double seconds) { return std::llround(1e12 * seconds); };
+  for (const DeviceActionTimes& device : load_action_times(path, plan).devices)
+    measured.push_back({.forward = picoseconds(device.forward.seconds),
+                        .error_back = picoseconds(device.error_back.seconds),
+                        .parameter_gradient = picoseconds(device.parameter_gradient.seconds),
+                        .update = picoseconds(device.update.seconds),
+                        .between = picoseconds(device.between_seconds)});
+  return measured;
 }
 
 Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan(flags) : loaded_plan(flags); }
@@ -108,6 +126,9 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
+  if (!flags.times.empty()) options.measured = measured_actions(flags.times, plan);
+  options.cores = flags.cores;
+  options.trainer_ranks = flags.trainer_ranks;
   return options;
 }
 
@@ -118,7 +139,7 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
                             .result = &result,
                             .options = options_of(flags, plan),
                             .ranks = ranks,
-                            .rows_stream = streams_rows(plan, graph)};
+                            .rows_stream = flags.times.empty() && streams_rows(plan, graph)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
   if (!flags.report.empty()) {
     make_folders(flags.report);
@@ -186,6 +207,9 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
        Least::kAboveZero);
   whole(option(kHow, "--fifo-rows", flags->fifo_rows, "rows a FIFO holds beyond the one in use [what links' latency asks for]"), 1);
   flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
+  not_empty(option(kHow, "--times", flags->times, "measured times of this plan's devices, as millrace train --times-out writes them"));
+  whole(option(kHow, "--cores", flags->cores, "cores that the devices' ranks share [one for each]"), 1);
+  whole(option(kHow, "--trainer-ranks", flags->trainer_ranks, "ranks that act for the devices, each for one at a time [one for each]"), 1);
 
   constexpr const char* kOutput = "Output";
   not_empty(option(kOutput, "--trace", flags->trace, "write a Chrome trace here, for ui.perfetto.dev"));

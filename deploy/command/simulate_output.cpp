@@ -29,6 +29,14 @@ std::string memory_text(const SimulatedDevice& device) {
   return fmt::format("{:.0f}%", 100 * static_cast<double>(device.act_ram_peak_bits) / static_cast<double>(device.act_ram_plan_bits));
 }
 
+int64_t ranks_of(const SimulationView& view) { return view.options.trainer_ranks > 0 ? view.options.trainer_ranks : view.plan->devices(); }
+int64_t cores_of(const SimulationView& view) { return view.options.cores > 0 ? view.options.cores : ranks_of(view); }
+double core_share(const SimulationResult& result) {
+  double sum = 0;
+  for (const SimulatedDevice& device : result.devices) sum += device.idle.core;
+  return sum / static_cast<double>(result.devices.size());
+}
+
 }  // namespace
 
 SimulationForecast forecast_of(const PlanSummary& summary) {
@@ -51,6 +59,10 @@ std::string simulation_table(const SimulationView& view) {
   if (const SimulatedStage* stage = busiest_stage(result))
     line("pace set by", fmt::format("{}, at work for {} of the time", name_of(*stage, plan),
                                     percent(static_cast<double>(stage->busy) / static_cast<double>(stage->window))));
+  if (!view.options.measured.empty()) line("devices", "take turns at the measured times of their actions, updates included");
+  if (view.options.cores + view.options.trainer_ranks > 0)
+    line("cores", fmt::format("{} for {} ranks; a device waits for one for {} of the time, on average", cores_of(view), ranks_of(view),
+                              percent(core_share(result))));
   if (view.rows_stream)
     line("dense layers", view.options.fc_barrier ? "wait for the whole map before them"
                                                  : "stream with the map's rows, as the plan's formulas have it (--fc-barrier: they wait)");
@@ -95,6 +107,7 @@ std::string simulation_json(const SimulationView& view) {
   json["micro_batch"] = plan.micro_batch;
   json["images"] = result.samples;
   json["fc_barrier"] = view.options.fc_barrier;
+  json["times"] = view.options.measured.empty() ? "modelled" : "measured";
   json["origin"] = "simulated";
   json["images_per_second"] = number(result.images_per_second);
   json["planned"] = {{"images_per_second", number(view.summary->images_per_second)},
@@ -121,7 +134,8 @@ std::string simulation_json(const SimulationView& view) {
                                 {{"input", number(device.idle.input)},
                                  {"output", number(device.idle.output)},
                                  {"parameters", number(device.idle.parameters)},
-                                 {"update", number(device.idle.update)}}},
+                                 {"update", number(device.idle.update)},
+                                 {"core", number(device.idle.core)}}},
                                {"buffer_peak_bits", device.buffer_peak_bits()},
                                {"act_ram_peak_bits", device.act_ram_peak_bits},
                                {"act_ram_plan_bits", device.act_ram_plan_bits},

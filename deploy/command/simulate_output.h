@@ -5,9 +5,10 @@
 //
 // The JSON's keys are a contract: images_per_second, idle_fraction, devices[{index, idle_fraction, buffer_peak_bits}],
 // links[{from, to, forward_bits_per_image, backward_bits_per_image, utilisation}], in_flight_samples, simulated_seconds,
-// wall_seconds, events; and, beyond it, model, cluster, alignment, mini_batch, micro_batch, images, fc_barrier, ranks, origin
+// wall_seconds, events; and, beyond it, model, cluster, alignment, mini_batch, micro_batch, images, fc_barrier, times ("modelled" or
+// "measured": of the engines), ranks, origin
 // ("simulated"), fill_seconds, planned{images_per_second, difference, in_flight_samples}, reasons[{reason, text}], state_bytes, and per
-// device name, waiting{input, output, parameters, update}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.
+// device name, waiting{input, output, parameters, update, core}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ struct TrainFlags {
   bool json = false;
   int64_t log_every = 0;
   std::string kernel_table;
-  std::string trace;
+  std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
   bool shape_links = false;
@@ -100,6 +100,7 @@ void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
     idle("--lr-steps", "only --lr-schedule step has steps; leave one of the two out");
   if (flags.final_rate && schedule != LearningRateKind::kCosine && schedule != LearningRateKind::kPolynomial)
     idle("--lr-final", "only --lr-schedule cosine and polynomial fall to a last rate; add one of them");
+  if (flags.dry_run && !flags.times.empty()) idle("--times-out", "--dry-run trains nothing; leave one of the two out");
   if (flags.keep && job.out.empty()) idle("--keep", "without --out no checkpoint is written; add it");
 }
 
@@ -164,6 +165,8 @@ int train(const TrainFlags& flags) {
   request.resume = flags.resume;
   request.kernel_table = flags.kernel_table;
   request.trace = flags.trace;
+  request.times = flags.times;
+  request.pace = flags.pace;
   request.log_every = flags.log_every;
   request.dry_run = flags.dry_run;
   request.json = flags.json;
@@ -231,6 +234,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
   not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));
   not_empty(command->add_option("--trace", flags->trace, "write what each device did when, for ui.perfetto.dev")->group(run));
+  not_empty(command->add_option("--times-out", flags->times, "measure what each device's actions take, for millrace simulate --times")
+                ->group(run));
+  not_empty(command->add_option("--pace", flags->pace, "such a file: no action takes less than it says, the rest is slept")->group(run));
   whole(command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run), 1);
   const std::string ranks = "Under mpirun";
   command->add_option("--deadline", flags->deadline, "longest wait for a silent neighbour, 5s or 2m [30s]")->group(ranks);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -144,6 +145,10 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   options.resume = request.resume;
   options.log_every = request.log_every;
   options.trace = request.trace;
+  options.times = request.times;
+  options.pace = request.pace;
+  options.computes_on_thread =
+      std::ranges::all_of(task.plan.cluster.devices, [](const auto& device) { return computing_kind(device.device) == "cpu"; });
   MetricsStream json_lines(stdout);
   EvaluationLines lines;
   options.sinks = {request.json ? static_cast<MetricsSink*>(&json_lines) : &lines};

@@ -23,6 +23,8 @@ struct TrainRequest {
   bool json = false;
   bool checksums = false;
   bool shape_links = false;
+  std::string times = {};
+  std::string pace = {};
 };
 
 int run_training(const TrainRequest& request);

@@ -129,7 +129,8 @@ void Worker::look_for(const Action& action, std::vector<Interest>& missing) {
 
 void Worker::perform() {
   const Action action = *cursor_.next();
-  const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
+  ports_.begin({action.index, action.chunk}, action.kind != ActionKind::kValidate);
+  const Instant begin = begin_action(action);
   if (takes_pass_.value_or(false) && !pieces_.empty()) {
     if (device_->compute_type() == ElementType::kFloat64)
       fetch_lent(action.version, wide_);
@@ -139,7 +140,6 @@ void Worker::perform() {
   }
   takes_pass_.reset();
   if (current_weights_) use_current_weights(action.version);
-  ports_.begin({action.index, action.chunk}, action.kind != ActionKind::kValidate);
   switch (action.kind) {
     case ActionKind::kForward: forward(action); break;
     case ActionKind::kErrorBack:
@@ -149,6 +149,7 @@ void Worker::perform() {
     case ActionKind::kParameterGradient:
       segment_.parameter_gradient(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))));
       if (!pieces_.empty() && chunk_of(action) == 0) {
+        ports_.await_due();
         if (device_->compute_type() == ElementType::kFloat64)
           return_gradients(action.index, wide_);
         else
@@ -158,9 +159,24 @@ void Worker::perform() {
     case ActionKind::kValidate: validate(action); break;
     case ActionKind::kUpdate: MILLRACE_CHECK(false, "updates are made by update()"); break;
   }
-  device_->synchronize();
-  if (context_.trace != nullptr) context_.trace->span(index_, text_of(action), begin, machine_clock().now());
+  end_action(action, begin);
   cursor_.pop();
+}
+
+Instant Worker::begin_action(const Action& action) {
+  if (context_.watch != nullptr) context_.watch->begin();
+  const ActionTime* pace = context_.pace == nullptr ? nullptr : context_.pace->devices[static_cast<size_t>(index_)].of(action.kind);
+  if (context_.trace == nullptr && pace == nullptr) return {};
+  const Instant begin = machine_clock().now();
+  if (pace != nullptr) ports_.hold_until(begin + std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(pace->seconds)));
+  return begin;
+}
+
+void Worker::end_action(const Action& action, Instant begin) {
+  device_->synchronize();
+  if (context_.pace != nullptr) ports_.await_due();
+  if (context_.watch != nullptr) context_.watch->end(index_, action.kind);
+  if (context_.trace != nullptr) context_.trace->span(index_, text_of(action), begin, machine_clock().now());
 }
 
 void Worker::forward(const Action& action) {
@@ -285,8 +301,9 @@ double Worker::squared_gradient_norm() {
 }
 
 void Worker::update(const UpdateArguments& arguments) {
-  const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
   const Action action = *cursor_.next();
+  ports_.begin({action.index, action.chunk}, true);
+  const Instant begin = begin_action(action);
   MILLRACE_CHECK(action.kind == ActionKind::kUpdate && context_.decisions->knows(action.index), "an update before {}", text_of(action));
   if (current_weights_) use_current_weights(action.version);
   const Decision& decision = context_.decisions->on(action.index);
@@ -299,8 +316,7 @@ void Worker::update(const UpdateArguments& arguments) {
     save_optimizer(writer);
     context_.events->saved(action.index, index_, writer.take());
   }
-  device_->synchronize();
-  if (context_.trace != nullptr) context_.trace->span(index_, text_of(action), begin, machine_clock().now());
+  end_action(action, begin);
   cursor_.pop();
   ++updates_;
 }

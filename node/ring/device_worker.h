@@ -80,6 +80,9 @@ class Worker final : public Updatable {
 
   const Plan& plan() const { return context_.plan(); }
   void find_lent();
+  // Around every action and update: by the trace's clock, the stopwatch's and the pace's.
+  Instant begin_action(const Action& action);
+  void end_action(const Action& action, Instant begin);
   void look_for(const Action& action, std::vector<Interest>& missing);
   template <typename Number>
   void fetch_lent(int64_t version, std::vector<Number>& vector);

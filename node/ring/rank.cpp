@@ -397,7 +397,9 @@ void Rank::wait() {
   limits.while_alive = rests;
   if (conductor_busy_ || sum_under_way_) limits.at_most = sum_under_way_ ? 200us : kLookAgain;
   const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
+  if (context_.watch != nullptr) context_.watch->pause();
   context_.transport->wait(missing_, limits);
+  if (context_.watch != nullptr) context_.watch->resume();
   if (context_.trace == nullptr) return;
   for (const auto& worker : workers_)
     if (const std::string action = worker->next_action(); !action.empty())

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/device/device.h"
+#include "core/train/action_times.h"
 #include "core/train/task.h"
 #include "node/report/trace.h"
 #include "transport/streams/transport.h"
@@ -49,7 +50,9 @@ struct RingContext {
   Transport* transport = nullptr;
   DecisionBook* decisions = nullptr;
   RankEvents* events = nullptr;
-  Trace* trace = nullptr;  // null: none
+  Trace* trace = nullptr;             // null: none
+  ActionStopwatch* watch = nullptr;   // null: actions are not timed
+  const ActionTimes* pace = nullptr;  // null: actions take as long as they take; else no less than this says
   int64_t replica = 0;
   int64_t first_mini_batch = 0;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "node/ring/wire_format.h"
 
 namespace millrace {
@@ -11,6 +13,9 @@ int64_t elements_of(const Tensor& tensor, ChannelRange channels, StepRange steps
   return tensor.batch() * channels.size() * steps.size() * tensor.shape().width;
 }
 bool all_steps(const Tensor& tensor, StepRange steps) { return steps.size() == tensor.shape().height; }
+
+// A device that is paced leaves its rank free for what passes by.
+constexpr Nanoseconds kLookAround = std::chrono::microseconds(100);
 
 template <typename Number>
 constexpr ElementType kTypeOf = std::is_same_v<Number, float> ? ElementType::kFloat32 : ElementType::kFloat64;
@@ -61,6 +66,16 @@ void RingPorts::mark(int64_t flow, std::string_view what) {
                fmt::format("{} {}{}", what, id_.index, chunk), machine_clock().now());
 }
 
+void RingPorts::await_due() {
+  if (due_ == Instant{}) return;
+  for (Clock& clock = machine_clock();;) {
+    const Nanoseconds left = due_ - clock.now();
+    if (left <= Nanoseconds(0)) return;
+    transport_.progress();
+    clock.nap(std::min(left, kLookAround));
+  }
+}
+
 void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) {
   const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
   const int64_t on = flow_for(flow);
@@ -78,6 +93,7 @@ void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, Channel
   const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
   const int64_t on = flow_for(flow);
   const size_t bytes = wire_bytes(wire, elements_of(tensor, channels, steps));
+  await_due();
   const std::span<std::byte> payload = transport_.begin_send(on).first(bytes);
   if (device.compute_type() == ElementType::kFloat64)
     send_as(wire, device, tensor, channels, steps, payload, wide_);

@@ -26,7 +26,11 @@ class RingPorts final : public FlowPorts {
   void begin(const MessageId& id, bool training) {
     id_ = id;
     training_ = training;
+    due_ = Instant{};
   }
+  // Nothing leaves before then, nor is over: for devices that keep to a pace. Messages go on moving meanwhile.
+  void hold_until(Instant due) { due_ = due; }
+  void await_due();
   int64_t flow_for(int64_t flow) const { return training_ ? flow : transport_.table().evaluation_of(flow); }
 
   void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) override;
@@ -49,6 +53,7 @@ class RingPorts final : public FlowPorts {
   Trace* trace_;
   MessageId id_;
   bool training_ = true;
+  Instant due_{};
   std::vector<float> narrow_;
   std::vector<double> wide_;
 };

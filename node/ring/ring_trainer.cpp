@@ -83,6 +83,8 @@ RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, Agreeme
       first_ring_(options_.column == nullptr || options_.column->replica() == 0) {
   if (options_.column != nullptr) column_agreement_.emplace(options_.column->transport());
   if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
+  // What is slept out is no processor time.
+  if (!options_.times.empty()) watch_ = std::make_unique<ActionStopwatch>(options_.computes_on_thread && options_.pace.empty());
 }
 
 RingTrainer::~RingTrainer() = default;
@@ -90,6 +92,8 @@ RingTrainer::~RingTrainer() = default;
 void RingTrainer::refuse_what_does_not_fit() const {
   const Job& job = task_.job;
   ring_layout(plan_.devices(), transport_.ranks());  // every rank has a device
+  if (plan_.time_chunks > 1 && !(options_.times.empty() && options_.pace.empty()))
+    fail(ErrorCode::kUsage, "--times-out and --pace take whole samples: train with --time-chunks 1");
   if (job.clip == ClipKind::kGlobalNorm && !drains(plan_.alignment))
     fail(ErrorCode::kUsage,
          "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "
@@ -115,6 +119,8 @@ void RingTrainer::agree_on_everything() {
   agreement_.require_equal("job", digest_of(text_of(task_.job)));
   agreement_.require_equal("training samples", fmt::format("{}", task_.data.train.size()));
   together(agreement_, "checking the task", [this] { refuse_what_does_not_fit(); });
+  agreement_.require_equal("pace", options_.pace.empty() ? "none" : "given");
+  if (!options_.pace.empty()) together(agreement_, "the pace", [this] { load_pace(); });
 }
 
 void RingTrainer::make_rank(int64_t first_mini_batch) {
@@ -125,6 +131,8 @@ void RingTrainer::make_rank(int64_t first_mini_batch) {
     context.run = &plan_;
     context.transport = &transport_;
     context.trace = trace_.get();
+    context.watch = watch_.get();
+    context.pace = pace_ ? &*pace_ : nullptr;
     context.replica = options_.column == nullptr ? 0 : options_.column->replica();
     context.first_mini_batch = first_mini_batch;
     rank_ = std::make_unique<Rank>(context, flows_, open_device_, options_.signals, options_.column);
@@ -205,6 +213,9 @@ TrainingOutcome RingTrainer::run() {
     const std::filesystem::path place = options_.trace.parent_path();
     if (!place.empty() && !std::filesystem::is_directory(place))
       fail(ErrorCode::kNotFound, "--trace {}: there is no folder {}; make it first", options_.trace.string(), place.string());
+    const std::filesystem::path times_place = options_.times.parent_path();
+    if (!times_place.empty() && !std::filesystem::is_directory(times_place))
+      fail(ErrorCode::kNotFound, "--times-out {}: there is no folder {}; make it first", options_.times.string(), times_place.string());
     if (out.empty() || !options_.resume.empty()) return;
     if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
       fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
@@ -244,6 +255,7 @@ TrainingOutcome RingTrainer::run() {
   TrainingOutcome outcome;
   if (lead != nullptr) outcome = lead->outcome();
   write_trace();
+  write_times();
   write_flows(lead, from == nullptr);
   if (column_agreement_) column_agreement_->close();
   agreement_.close();
@@ -269,6 +281,20 @@ void RingTrainer::write_trace() {
   write_atomically(options_.trace,
                    trace_json(all, fmt::format("{} on {} devices, {} ranks", plan_.model.name, plan_.devices(), transport_.ranks())));
   log::info("trace written to {}; open it at https://ui.perfetto.dev", options_.trace.string());
+}
+
+void RingTrainer::load_pace() { pace_ = load_action_times(options_.pace, task_.plan); }
+
+void RingTrainer::write_times() {
+  if (options_.times.empty()) return;
+  const std::vector<std::string> all = agreement_.gather("times of actions", watch_->encoded());
+  const bool first_ring = options_.column == nullptr || options_.column->replica() == 0;
+  together(agreement_, "times of actions", [&] {
+    if (transport_.rank() != 0 || !first_ring) return;
+    save(action_times(task_.plan, all), options_.times);
+    log::info("what the actions took is written to {}: millrace simulate --plan ... --times {}", options_.times.string(),
+              options_.times.string());
+  });
 }
 
 void RingTrainer::write_flows(const TrainingLead* lead, bool from_scratch) {

@@ -34,6 +34,9 @@ struct TrainerOptions {
   RankSignals signals = {};
   int64_t log_every = 0;             // updates between "step" records; 0: ten per epoch
   std::filesystem::path trace = {};  // written at the end; empty: none
+  std::filesystem::path times = {};  // what the actions took, written at the end; empty: not measured
+  std::filesystem::path pace = {};   // such a file: no action takes less than it says; empty: as long as they take
+  bool computes_on_thread = false;   // the devices compute on the thread that acts, so its processor time is what they take
   ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
 };
 
@@ -65,6 +68,8 @@ class RingTrainer {
   std::optional<CheckpointContent> find_checkpoint();
   void refuse_what_does_not_fit() const;
   void write_trace();
+  void write_times();
+  void load_pace();
   void write_flows(const TrainingLead* lead, bool from_scratch);
   void tell_memory();
   // One rank of all rings says what is said once.
@@ -80,6 +85,8 @@ class RingTrainer {
   bool first_ring_;
   std::optional<Agreement> column_agreement_;  // over the rings
   std::unique_ptr<Trace> trace_;
+  std::unique_ptr<ActionStopwatch> watch_;
+  std::optional<ActionTimes> pace_;
   std::unique_ptr<Rank> rank_;
 };
 

@@ -120,6 +120,7 @@ void find_idle(SimulationResult& result) {
     device.idle.output += engines * static_cast<double>(stage.waited[1]);
     device.idle.parameters += engines * static_cast<double>(stage.waited[2]);
     device.idle.update += engines * static_cast<double>(stage.waited[3]);
+    device.idle.core += engines * static_cast<double>(stage.waited[4]);
     device.idle_fraction += engines * static_cast<double>(stage.window - stage.busy);
   }
   for (SimulatedDevice& device : result.devices) {
@@ -127,7 +128,8 @@ void find_idle(SimulationResult& result) {
     if (weight <= 0) {
       device.idle_fraction = 1;
     } else {
-      for (double* share : {&device.idle.input, &device.idle.output, &device.idle.parameters, &device.idle.update, &device.idle_fraction})
+      for (double* share : {&device.idle.input, &device.idle.output, &device.idle.parameters, &device.idle.update, &device.idle.core,
+                            &device.idle_fraction})
         *share /= weight;
     }
     result.idle_fraction += device.idle_fraction / static_cast<double>(result.devices.size());

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "node/simulate/compile_context.h"
+#include "node/simulate/measured.h"
 
 namespace millrace::simulation {
 namespace {
@@ -34,6 +35,11 @@ class NetworkCompiler {
 
   Network compile() {
     network_.messages_per_micro_batch = !context_->pace.streams;
+    const SimulationOptions& options = context_->options;
+    if (options.cores + options.trainer_ranks > 0) {
+      network_.ranks.resize(static_cast<size_t>(options.trainer_ranks > 0 ? options.trainer_ranks : plan_.devices()));
+      network_.free_cores = options.cores > 0 ? options.cores : static_cast<int64_t>(network_.ranks.size());
+    }
     add_lanes();
     for (size_t f = 0; f < plan_.flows.size(); ++f) add_flow(static_cast<int64_t>(f));
     for (int64_t device = network_.first_device; device < network_.end_device; ++device) {
@@ -120,6 +126,7 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
     for (const PhaseEngine& engine : shard.phases)
       horizon += samples * engine.picoseconds_per_unit * units_of_plan(node, shard.unit, engine.phase);
   }
+  for (const MeasuredActions& actions : options.measured) horizon += samples * (Wide{4} * actions.between + actions.update);
   const std::vector<int64_t> loads = lane_loads(plan);
   for (const Flow& flow : plan.flows) {
     const Link& link = plan.links[static_cast<size_t>(flow.link)];
@@ -144,7 +151,8 @@ void check_options(const Plan& plan, const Graph& graph, const SimulationOptions
   if (options.samples / plan.micro_batch < 2)
     fail(ErrorCode::kUsage, "{} images are one micro-batch of {}: a slope needs two at least", options.samples, plan.micro_batch);
   if (options.fifo_rows < 0) fail(ErrorCode::kUsage, "a FIFO of {} rows: it holds one at least", options.fifo_rows);
-  check_horizon(plan, graph, options);
+  check_measured(plan, graph, options);
+  check_horizon(options.measured.empty() ? plan : with_measured_times(plan, options.measured), graph, options);
 }
 
 Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first_device, int64_t end_device) {

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/plan/flows.h"
 #include "node/simulate/device_schedule.h"
+#include "transport/streams/ring_layout.h"
 
 namespace millrace::simulation {
 namespace {
@@ -132,6 +133,13 @@ int64_t CompileContext::node_of_tensor(const std::string& tensor) const {
   const size_t colon = tensor.rfind(":sum");
   const bool sum = colon != std::string::npos && colon + 4 == tensor.size() && graph.find(tensor) < 0;
   return graph.index_of(sum ? tensor.substr(0, colon) : tensor);
+}
+
+int64_t CompileContext::rank_of(int64_t device) const {
+  const RingLayout layout = ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices());
+  int64_t rank = 0;
+  while (layout.end_device(rank) <= device) ++rank;
+  return rank;
 }
 
 int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(node_of_tensor(flow.tensor)) : 1; }

@@ -51,6 +51,8 @@ struct CompileContext {
   bool here(int64_t device) const { return device >= network.first_device && device < network.end_device; }
   const DeviceSchedule& schedule_of(int64_t device) { return network.device_schedules[static_cast<size_t>(schedule_index(device))]; }
   int32_t schedule_index(int64_t device);
+  // Of a trainer's, that acts for the device.
+  int64_t rank_of(int64_t device) const;
   // Messages of a sample (rows) or of a micro-batch.
   int32_t messages_of(const Flow& flow) const;
   int32_t stream_of_flow(int64_t flow) const;

@@ -33,12 +33,14 @@ void Engine::run_until(int64_t bound) {
 
 // Everything that can begin at this moment does, in an order that depends on nothing but the network.
 void Engine::drain() {
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    const int32_t index = pending_[i];
-    visiting_[static_cast<size_t>(index)] = 0;
-    try_station(index);
-  }
-  pending_.clear();
+  do {
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      const int32_t index = pending_[i];
+      visiting_[static_cast<size_t>(index)] = 0;
+      try_station(index);
+    }
+    pending_.clear();
+  } while (grant_core());
 }
 
 void Engine::attend(int32_t id) {
@@ -114,8 +116,11 @@ void Engine::tell_credit(FlowState& state, int64_t time) {
 void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
   while (state.credits.size() >= 2 && state.credits[1].time <= now_) state.credits.pop();
   state.credits.push({time, limit});
-  const Station& sender = station(state.sender);
-  if (sender.blocked && sender.for_room && timeline_.time_of(state.sender) > time) timeline_.set(state.sender, time);
+  for (const int32_t waiting : {state.sender, state.taker}) {
+    if (waiting < 0) continue;
+    const Station& sender = station(waiting);
+    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, time);
+  }
 }
 
 void Engine::accept(const Crossing& crossing) {
@@ -172,12 +177,16 @@ bool Engine::output_ready(int32_t index, Station& s) {
   return s.flow < 0 || credit_ready(index, s);
 }
 
-bool Engine::credit_ready(int32_t index, Station& s) {
-  FlowState& state = flow(s.flow);
+void Engine::take_credits(FlowState& state) const {
   while (!state.credits.empty() && state.credits.front().time <= now_) {
     state.credit = state.credits.front().allowed;
     state.credits.pop();
   }
+}
+
+bool Engine::credit_ready(int32_t index, Station& s) {
+  FlowState& state = flow(s.flow);
+  take_credits(state);
   if (state.sent < state.credit) return true;
   block(s, Cause::kOutput, -1, true);
   if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
@@ -354,6 +363,19 @@ const Action& Engine::action_of(const Turns& turns) const {
   return network_.device_schedules[static_cast<size_t>(turns.schedule)].actions[turns.next];
 }
 
+// A trainer's device begins nothing that it could not send.
+bool Engine::room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message) {
+  for (const int32_t f : flows) {
+    FlowState& state = flow(f);
+    take_credits(state);
+    if (message < state.credit) continue;
+    block(s, Cause::kOutput, -1, true);
+    if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
+    return false;
+  }
+  return true;
+}
+
 void Engine::try_turns(int32_t index, Station& s) {
   Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
   while (s.cycle < s.cycles && !s.running) {
@@ -365,11 +387,13 @@ void Engine::try_turns(int32_t index, Station& s) {
     if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
     const int32_t out = forward ? turns.forward_out : turns.error_out;
     if ((forward || error) && stream(out).started >= allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
+    if ((forward || error) && !room_for_message(index, s, forward ? turns.forward_flows : turns.error_flows, action.index)) return;
+    if (turns.rank >= 0 && !core_granted(index, s)) return;
     unblock(s);
     ++events_;
     s.cycle_start = now_;
     if (s.cycle == s.window_cycle) begin_window(s);
-    int64_t duration = 0;
+    int64_t duration = turns.update;
     if (forward) {
       duration = turns.forward;
       if (index == network_.first_of_samples)
@@ -397,6 +421,7 @@ void Engine::end_action(Station& s) {
   const Action& action = action_of(turns);
   ++turns.next;
   s.window_end = now_;
+  free_core(s);
   uint8_t phase = 0;
   switch (action.kind) {
     case ActionKind::kForward: put(turns.forward_out, 1, now_); break;

@@ -69,6 +69,7 @@ class Engine {
   bool inputs_ready(int32_t index, Station& s, const int32_t* inputs, int32_t count, int64_t& end);
   bool output_ready(int32_t index, Station& s);
   bool credit_ready(int32_t index, Station& s);
+  void take_credits(FlowState& state) const;
   bool room_in_act_ram(int32_t index, Station& s);
   void block(Station& s, Cause cause, int32_t stream, bool for_room);
   void unblock(Station& s);
@@ -87,7 +88,13 @@ class Engine {
   void release_act_ram(Station& s);
   void end_cycle(Station& s, int64_t cycle);
 
+  bool core_granted(int32_t index, Station& s);
+  void queue_rank(int32_t rank);
+  bool grant_core();
+  void free_core(const Station& s);
+
   void try_turns(int32_t index, Station& s);
+  bool room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message);
   void end_action(Station& s);
   const Action& action_of(const Turns& turns) const;
   void begin_window(Station& s);
@@ -108,6 +115,8 @@ class Engine {
   std::vector<int64_t> begun_, finished_;
   std::vector<Crossing> outbox_;
   std::vector<TraceSpan> trace_;
+  Queue<int32_t> able_ranks_;  // to act, but for a core
+  int32_t granted_ = -1;       // station that starts with the core it has been granted
 };
 
 }  // namespace millrace::simulation

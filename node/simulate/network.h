@@ -24,8 +24,8 @@
 namespace millrace::simulation {
 
 // What a station waits for.
-enum class Cause : uint8_t { kInput, kOutput, kParameters, kUpdate };
-inline constexpr size_t kCauses = 4;
+enum class Cause : uint8_t { kInput, kOutput, kParameters, kUpdate, kCore };
+inline constexpr size_t kCauses = 5;
 
 enum class StationKind : uint8_t {
   kForward,
@@ -173,7 +173,8 @@ struct FlowState {
   int64_t credit = 0;        // messages that may be sent by now
   Queue<Credit> credits;     // on their way
   Queue<InFlight> in_flight;
-  int64_t told = 0;  // credit given
+  int64_t told = 0;    // credit given
+  int32_t taker = -1;  // a device that takes turns and acts only when there is room for what it will send
 };
 
 struct ActRam {
@@ -193,7 +194,10 @@ struct ActRam {
 // A device whose shards take turns: the schedule's list, action by action.
 struct Turns {
   std::vector<int32_t> forward_inputs, error_inputs;  // as indices into Network::inputs
+  std::vector<int32_t> forward_flows, error_flows;    // that its output leaves on: it acts when they have room
   int64_t forward = 0, error_back = 0, gradient = 0;  // picoseconds of a micro-batch
+  int64_t update = 0;                                 // of a mini-batch
+  int32_t rank = -1;                                  // index into Network::ranks; -1: a core of its own
   int32_t schedule = 0;                               // index into Network::plans
   size_t next = 0;
   int32_t forward_out = -1, error_out = -1, gradient_out = -1;
@@ -211,6 +215,13 @@ struct DeviceSchedule {
   std::vector<int64_t> pass_version;
   std::vector<int64_t> pass_mini_batch;                                   // -1: before the first error
   std::vector<int64_t> forwards_before, errors_before, gradients_before;  // by update: micro-batches done before it
+};
+
+// Devices that one rank of a trainer acts for, one at a time.
+struct SharedRank {
+  bool acts = false;
+  bool queued = false;           // able to act, but for a core
+  std::vector<int32_t> wanting;  // stations that could act, in order
 };
 
 struct DeviceMemory {
@@ -236,6 +247,8 @@ struct Network {
   std::vector<RowTable> tables;
   std::vector<std::vector<int64_t>> schedules;
   std::vector<DeviceSchedule> device_schedules;
+  std::vector<SharedRank> ranks;  // empty: every device has a core of its own
+  int64_t free_cores = 0;
 
   int32_t first_of_samples = -1;  // the station whose start begins a sample; -1: elsewhere
   size_t bytes() const;

@@ -8,6 +8,7 @@
 #include "node/simulate/compile.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/engine.h"
+#include "node/simulate/measured.h"
 
 namespace millrace {
 
@@ -26,9 +27,10 @@ bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, g
 
 int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
 
-SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+SimulationResult simulate(const Plan& given, const Graph& graph, const SimulationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  check_options(plan, graph, options);
+  check_options(given, graph, options);
+  const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
   Network network = compile(plan, graph, options, 0, plan.devices());
   Engine engine(network, plan, options);
   engine.begin();

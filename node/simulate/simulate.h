@@ -8,7 +8,8 @@
 // per engine; devices whose shards take turns run the schedule's list, micro-batch by micro-batch. The network's input is fed
 // at the pace of the plan's slowest stage, so that nothing piles up before it. Links send message after message in the order
 // in which they begin; a budget for both directions is divided as the plan loads them. Weights switch at micro-batch
-// boundaries, as the schedule says. The update itself takes no time, as in the plan.
+// boundaries, as the schedule says. The update itself takes no time, as in the plan, but where it was measured: with measured
+// times of a training's actions a simulation predicts that training.
 //
 // The same plan and options give the same result, to the bit, however the devices are divided among ranks
 // (simulate_parallel.h). Time is int64_t picoseconds: runs that could pass 2^62 of them (53 days) are refused.
@@ -26,6 +27,12 @@
 
 namespace millrace {
 
+// Picoseconds, measured: what a device's actions take for a micro-batch and an update for a mini-batch, and what its rank does
+// besides, per action.
+struct MeasuredActions {
+  int64_t forward = 0, error_back = 0, parameter_gradient = 0, update = 0, between = 0;
+};
+
 struct SimulationOptions {
   int64_t samples = 64;
   // Flattened maps are waited for; else fully connected layers stream with the map's rows, as FPDeep's formulas have it.
@@ -36,6 +43,12 @@ struct SimulationOptions {
   int64_t fifo_rows = 0;
   bool paced = true;  // false: the input comes as fast as it is taken
   bool trace = false;
+  // By device: every device takes turns, at these durations instead of the plan's. Empty: the plan's.
+  std::vector<MeasuredActions> measured = {};
+  // As a trainer on one machine: so many cores serve its ranks, and of a rank's devices one acts at a time. 0: as many cores as
+  // ranks; a rank for every device. Simulated by one rank, for cores leave nothing to look ahead by.
+  int64_t cores = 0;
+  int64_t trainer_ranks = 0;
 };
 
 // Shares of a stage's time in the steady part, which add up to 1 with the time it works.
@@ -44,8 +57,9 @@ struct IdleShares {
   double output = 0;      // waits for room
   double parameters = 0;  // waits for weights stored elsewhere
   double update = 0;      // waits for the update of a mini-batch
+  double core = 0;        // waits for a core that is shared
 
-  double all() const { return input + output + parameters + update; }
+  double all() const { return input + output + parameters + update + core; }
 };
 
 struct SimulatedStage {  // one engine, or a device that takes turns
@@ -55,7 +69,7 @@ struct SimulatedStage {  // one engine, or a device that takes turns
   int64_t multipliers = 0;
   int64_t busy = 0;                 // picoseconds in the steady part
   int64_t window = 0;               // of so many
-  std::array<int64_t, 4> waited{};  // input, output, parameters, update
+  std::array<int64_t, 5> waited{};  // input, output, parameters, update, core
 };
 
 struct SimulatedShard {

@@ -11,6 +11,7 @@
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
 #include "node/simulate/engine.h"
+#include "node/simulate/measured.h"
 #include "node/simulate/neighbour.h"
 #include "node/simulate/pack.h"
 #include "transport/streams/agreement.h"
@@ -132,17 +133,23 @@ void check_latencies(const Plan& plan, const RingLayout& layout) {
 }
 
 std::string digest_of(const Plan& plan, const SimulationOptions& options) {
-  return millrace::digest_of(text_of(plan) + fmt::format("{} {} {} {} {} {}", options.samples, options.fc_barrier, options.act_ram,
-                                                         options.fifo_rows, options.paced, options.trace));
+  std::string text = text_of(plan) + fmt::format("{} {} {} {} {} {} {} {}", options.samples, options.fc_barrier, options.act_ram,
+                                                 options.fifo_rows, options.paced, options.trace, options.cores, options.trainer_ranks);
+  for (const MeasuredActions& a : options.measured)
+    text += fmt::format(" {} {} {} {} {}", a.forward, a.error_back, a.parameter_gradient, a.update, a.between);
+  return millrace::digest_of(text);
 }
 
 }  // namespace
 
-SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options, Transport& transport) {
+SimulationResult simulate(const Plan& given, const Graph& graph, const SimulationOptions& options, Transport& transport) {
   const auto start = std::chrono::steady_clock::now();
   Agreement agreement(transport);
-  agreement.require_equal("plan and options of a simulation", digest_of(plan, options));
-  check_options(plan, graph, options);
+  agreement.require_equal("plan and options of a simulation", digest_of(given, options));
+  check_options(given, graph, options);
+  if (transport.ranks() > 1 && options.cores + options.trainer_ranks > 0)
+    fail(ErrorCode::kUsage, "shared cores leave nothing to look ahead by from rank to rank; simulate on one rank");
+  const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
   const RingLayout layout = ring_layout(plan.devices(), transport.ranks());
   check_latencies(plan, layout);
   const int64_t first = layout.first_device(transport.rank());

@@ -1,4 +1,6 @@
 // A device whose shards take turns, CPU or GPU: the schedule's list of actions, a micro-batch at a time.
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "node/simulate/compile_context.h"
 
@@ -50,6 +52,14 @@ class TurningDevice {
     turns.forward_out = forward_out_;
     turns.error_out = error_out_;
     turns.gradient_out = gradient_out;
+    if (!context_.options.measured.empty()) {
+      const MeasuredActions& measured = context_.options.measured[static_cast<size_t>(device_)];
+      turns.forward = measured.forward + measured.between;
+      turns.error_back = measured.error_back + measured.between;
+      turns.gradient = measured.parameter_gradient + measured.between;
+      turns.update = measured.update + measured.between;
+    }
+    if (!context_.network.ranks.empty()) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
     turns.window = context_.plan.windows[static_cast<size_t>(device_)];
     for (const int64_t shard : context_.shards_of[static_cast<size_t>(device_)])
       turns.act_bits_of_window += context_.plan.shards[static_cast<size_t>(shard)].act_ram_bits;
@@ -81,6 +91,8 @@ class TurningDevice {
     input.table = context_.builder.table({input.per_cycle});
     input.whole = true;
     input.slack = input.per_cycle;
+    // As many messages lie unread as the trainer has room for.
+    if (!context_.pace.streams) input.slack = messages_ahead(flow) - 1;
     input.base = error ? -1 : 0;
     context_.builder.read(station_, input);
   }
@@ -94,6 +106,19 @@ class TurningDevice {
     input.whole = true;
     input.slack = 1;
     context_.builder.read(add_leaving(context_, device_, flow, messages, context_.micro_batches), input);
+    if (context_.pace.streams) return;
+    const int32_t local = context_.local_flow(flow);
+    context_.network.flows[static_cast<size_t>(local)].taker = station_;
+    Turns& turns = context_.network.turns.back();
+    (stream == forward_out_ ? turns.forward_flows : turns.error_flows).push_back(local);
+  }
+
+  // Credits of a flow: one message on its way while the other is worked on, or as many as the windows differ by.
+  int64_t messages_ahead(int64_t index) const {
+    const Flow& flow = context_.plan.flows[static_cast<size_t>(index)];
+    const auto link = static_cast<size_t>(flow.link);
+    const int64_t ahead = flow.direction == Direction::kForward ? context_.plan.windows[link] - context_.plan.windows[link + 1] : 0;
+    return std::max<int64_t>(2, ahead);
   }
 
   CompileContext& context_;

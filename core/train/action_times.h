@@ -1,0 +1,85 @@
+// What the actions of each device of a ring take: measured by a training, for the simulator to reckon with and for a later
+// training to keep to.
+//
+//   ActionStopwatch watch(/*of_processor=*/true);             // one per rank, on the thread that acts
+//   watch.begin();  ...work...  watch.end(/*device=*/2, ActionKind::kForward);
+//   watch.pause();  ...wait...  watch.resume();               // waits belong to nobody
+//   const ActionTimes times = action_times(plan, {watch.encoded(), ...});
+//   save(times, "times.json");
+//   const ActionTimes again = load_action_times("times.json", plan);      // fails unless it is of this plan
+//
+// `seconds` is what an action takes when nobody competes for its core: the thread's processor time where the device computes on
+// it, else the time on the clock. Medians, without the first mini-batch, which allocates. MEASURED, all of it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/plan/schedule.h"
+
+namespace millrace {
+
+struct ActionTime {
+  double seconds = 0;
+  double wall_seconds = 0;  // by the clock, competition included
+  int64_t count = 0;
+};
+
+struct DeviceActionTimes {
+  ActionTime forward, error_back, parameter_gradient, update;  // of a micro-batch; of a mini-batch
+  double between_seconds = 0;                                  // what its rank does besides, per action: messages, looking round
+  const ActionTime* of(ActionKind kind) const;                 // null: evaluation
+};
+
+struct ActionTimes {
+  std::string plan_digest;
+  int64_t ranks = 1;  // that they were measured on
+  std::vector<DeviceActionTimes> devices;
+};
+
+class ActionStopwatch {
+ public:
+  explicit ActionStopwatch(bool of_processor) : of_processor_(of_processor) {}
+
+  void begin();
+  void end(int64_t device, ActionKind kind);
+  void pause();
+  void resume();
+
+  // As text that action_times() understands, from one rank to another.
+  std::string encoded() const;
+
+ private:
+  using Seconds = std::chrono::duration<double>;
+  struct Moment {
+    double wall = 0, processor = 0;
+  };
+  static Moment now();
+  static constexpr size_t kKinds = 4;  // F E G U
+  struct Device {
+    bool warm = false;  // past its first update
+    std::array<std::vector<float>, kKinds> seconds, wall_seconds;
+  };
+
+  bool of_processor_;
+  Moment since_;           // the beginning of what goes on now
+  bool counting_ = false;  // some device is past its first update
+  double between_ = 0;
+  int64_t actions_ = 0;
+  std::map<int64_t, Device> devices_;
+};
+
+// `ranks[r]` is what rank r encoded. Fails with kUsage when a device has no two updates.
+ActionTimes action_times(const Plan& plan, const std::vector<std::string>& ranks);
+
+std::string text_of(const ActionTimes& times);
+void save(const ActionTimes& times, const std::filesystem::path& path);
+// Fails with kMalformed on what is no such file, with kMismatch when it was measured with another plan.
+ActionTimes load_action_times(const std::filesystem::path& path, const Plan& plan);
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+#include "node/simulate/measured.h"
+
+#include "core/base/error.h"
+
+namespace millrace::simulation {
+
+Plan with_measured_times(Plan plan, const std::vector<MeasuredActions>& measured) {
+  std::vector<bool> given(static_cast<size_t>(plan.devices()));
+  for (Shard& shard : plan.shards) {
+    shard.unit = StreamingUnit::kSample;
+    shard.phases.clear();
+    const auto device = static_cast<size_t>(shard.device);
+    if (given[device]) continue;
+    given[device] = true;
+    const MeasuredActions& actions = measured[device];
+    const auto per_sample = [&](int64_t picoseconds) { return (picoseconds + plan.micro_batch / 2) / plan.micro_batch; };
+    shard.phases = {{Phase::kForward, "measured", 0, per_sample(actions.forward)},
+                    {Phase::kErrorBack, "measured", 0, per_sample(actions.error_back)},
+                    {Phase::kParameterGradient, "measured", 0, per_sample(actions.parameter_gradient)}};
+  }
+  return plan;
+}
+
+void check_measured(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  constexpr int64_t kLongest = int64_t{1} << 57;  // picoseconds: 40 hours
+  if (!options.measured.empty() && options.measured.size() != static_cast<size_t>(plan.devices()))
+    fail(ErrorCode::kUsage, "measured times of {} devices, where the plan has {}", options.measured.size(), plan.devices());
+  for (const MeasuredActions& actions : options.measured)
+    for (const int64_t time : {actions.forward, actions.error_back, actions.parameter_gradient, actions.update, actions.between})
+      if (time < 0 || time > kLongest) fail(ErrorCode::kUsage, "an action of {} ps: that cannot be simulated", time);
+  if (options.cores < 0 || options.trainer_ranks < 0) fail(ErrorCode::kUsage, "cores and ranks of a trainer are 1 or more");
+  if (options.trainer_ranks > plan.devices())
+    fail(ErrorCode::kUsage, "{} ranks for {} devices: every rank has one at least", options.trainer_ranks, plan.devices());
+  if (options.cores + options.trainer_ranks > 0 && options.measured.empty() && streams_rows(plan, graph))
+    fail(ErrorCode::kUsage, "cores are shared by devices that take turns; this plan's devices have engines of their own");
+}
+
+}  // namespace millrace::simulation
