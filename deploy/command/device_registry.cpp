@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "core/base/build_info.h"
@@ -11,6 +12,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
 #include "fpga/emulated/emulated_fpga.h"
+#include "fpga/xrt/device/xrt_fpga.h"
 
 namespace millrace {
 namespace {
@@ -33,13 +35,39 @@ std::unique_ptr<Device> open_reference(ElementType type, const DeviceOptions& op
   return make_reference_device(type);
 }
 
-std::unique_ptr<Device> open_emulated_fpga(EngineArithmetic arithmetic, const DeviceOptions& options) {
+void refuse_cpu_options(std::string_view what, const DeviceOptions& options) {
   if (options.threads != 1)
-    fail(ErrorCode::kUsage, "--threads {}: the emulated FPGA computes on one; leave it out, or use --cluster cpu", options.threads);
+    fail(ErrorCode::kUsage, "--threads {}: {} computes on one; leave it out, or use --cluster cpu", options.threads, what);
   if (!options.kernel_table.empty())
-    fail(ErrorCode::kUsage, "--kernel-table {}: the emulated FPGA has no kernels to choose from; leave it out, or use --cluster cpu",
-         options.kernel_table);
+    fail(ErrorCode::kUsage, "--kernel-table {}: {} has no kernels to choose from; leave it out, or use --cluster cpu", options.kernel_table,
+         what);
+}
+
+std::unique_ptr<Device> open_emulated_fpga(EngineArithmetic arithmetic, const DeviceOptions& options) {
+  refuse_cpu_options("the emulated FPGA", options);
   return make_emulated_fpga(arithmetic);
+}
+
+std::unique_ptr<Device> open_xrt_emulation(const DeviceOptions& options) {
+  refuse_cpu_options("the FPGA in XRT's emulation", options);
+  return make_xrt_fpga({.emulated = true});
+}
+
+// Ranks of one host take its boards in turn; a rank with several devices takes as many.
+std::unique_ptr<Device> open_xrt_board(const DeviceOptions& options) {
+  refuse_cpu_options("the FPGA", options);
+  const char* design = std::getenv("MILLRACE_XCLBIN");
+  if (design == nullptr)
+    fail(ErrorCode::kUsage, "an xrt-fpga needs the file of its design; name it in MILLRACE_XCLBIN, or use --cluster xrt-emulated-fpga");
+  const auto number_in = [](std::initializer_list<const char*> names, uint32_t otherwise) {
+    for (const char* name : names)
+      if (const char* text = std::getenv(name); text != nullptr) return static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
+    return otherwise;
+  };
+  static uint32_t opened = 0;
+  const uint32_t rank = number_in({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0);
+  const uint32_t ranks = number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}, 1);
+  return make_xrt_fpga({.emulated = false, .board = rank + ranks * opened++, .xclbin = design});
 }
 
 const std::vector<DeviceKind>& kinds() {
@@ -55,6 +83,8 @@ const std::vector<DeviceKind>& kinds() {
        [](const DeviceOptions&, auto&) {}},
       {"emulated-fpga", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFixed16, options); },
        [](const DeviceOptions&, auto&) {}},
+      {"xrt-emulated-fpga", open_xrt_emulation, [](const DeviceOptions&, auto&) {}},
+      {"xrt-fpga", open_xrt_board, [](const DeviceOptions&, auto&) {}},
       {"emulated-fpga-fp32", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
   };

@@ -1,0 +1,52 @@
+#include "fpga/xrt/device/engine_design.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "fpga/xrt/registers/register_map.h"
+
+namespace millrace::xrt {
+
+namespace {
+
+XclbinKernel engine_kernel() {
+  XclbinKernel kernel{.name = std::string(kKernelName), .map_bytes = kMapBytes};
+  for (size_t i = 0; i < kScalarCount; ++i)
+    kernel.arguments.push_back({.name = std::string(kScalars[i]), .bytes = 4, .offset = scalar_offset(i)});
+  for (size_t i = 0; i < kPointerCount; ++i)
+    kernel.arguments.push_back({.name = std::string(kPointers[i]), .bytes = 8, .offset = pointer_offset(i), .memory = 0});
+  kernel.instances.push_back({.name = std::string(kInstanceName), .base = 0x1400000});
+  return kernel;
+}
+
+}  // namespace
+
+Xclbin engine_design() {
+  Xclbin design{.platform = "millrace_emulated", .target = XclbinTarget::kSoftwareEmulation};
+  design.memories.push_back({.tag = "bank0", .base = 0, .kilobytes = 4 << 20});
+  design.kernels.push_back(engine_kernel());
+  return design;
+}
+
+void check_design(const Xclbin& xclbin, std::string_view where) {
+  const XclbinKernel& kernel = kernel_of(xclbin, kKernelName, where);
+  const XclbinKernel wanted = engine_kernel();
+  if (kernel.instances.empty()) fail(ErrorCode::kMismatch, "{}: kernel {} has no instance", where, kernel.name);
+  for (size_t i = 0; i < wanted.arguments.size(); ++i) {
+    const XclbinArgument& due = wanted.arguments[i];
+    if (i >= kernel.arguments.size())
+      fail(ErrorCode::kMismatch, "{}: kernel {} has {} arguments, and register map {} has {}; build it with the map of this version", where,
+           kernel.name, kernel.arguments.size(), kMapVersion, wanted.arguments.size());
+    const XclbinArgument& found = kernel.arguments[i];
+    if (found.name != due.name || found.offset != due.offset || found.bytes != due.bytes)
+      fail(ErrorCode::kMismatch,
+           "{}: argument {} of kernel {} is {} ({} bytes at {:#x}), and in register map {} it is {} ({} bytes at {:#x})", where, i,
+           kernel.name, found.name, found.bytes, found.offset, kMapVersion, due.name, due.bytes, due.offset);
+    if (due.memory && !found.memory)
+      fail(ErrorCode::kMismatch, "{}: argument {} of kernel {} is connected to no memory", where, found.name, kernel.name);
+    if (due.memory && found.memory != kernel.arguments[kScalarCount].memory)
+      fail(ErrorCode::kMismatch, "{}: the pointers of kernel {} lie in different memories; connect all of them to one", where, kernel.name);
+  }
+}
+
+}  // namespace millrace::xrt

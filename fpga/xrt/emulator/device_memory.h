@@ -1,0 +1,41 @@
+// The off-chip memory of an emulated device: buffers at the addresses that the host's runtime gave them.
+//
+//   DeviceMemory memory;
+//   memory.allocate(0x4000, 4096);
+//   std::memcpy(memory.at(0x4100, 16).data(), source, 16);
+//
+// A range lies within one buffer, or it fails with kMalformed naming address and size. Buffers start as zeros.
+// Limits: `most` bytes altogether; the caller sees to it that nobody works on a buffer that is freed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace millrace::xrt {
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(uint64_t most = uint64_t{16} << 30) : most_(most) {}
+
+  // False where it does not fit, or overlaps another buffer.
+  bool allocate(uint64_t address, uint64_t bytes);
+  bool release(uint64_t address);
+  std::span<uint8_t> at(uint64_t address, uint64_t bytes);
+  // As at(), of numbers of a kind; the address is a multiple of their size.
+  template <typename T>
+  std::span<T> of(uint64_t address, uint64_t count) {
+    return {reinterpret_cast<T*>(checked(address, count, sizeof(T))), static_cast<size_t>(count)};
+  }
+
+ private:
+  uint8_t* checked(uint64_t address, uint64_t count, uint64_t size);
+
+  uint64_t most_;
+  uint64_t used_ = 0;
+  std::map<uint64_t, std::vector<uint8_t>> buffers_;  // by address
+};
+
+}  // namespace millrace::xrt

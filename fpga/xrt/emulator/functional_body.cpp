@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "fpga/xrt/emulator/phase_body.h"
+
+namespace millrace::xrt {
+
+namespace {
+
+template <typename T, typename S>
+std::span<const T> constant(std::span<S> values) {
+  return values;
+}
+
+class FunctionalBody final : public PhaseBody {
+ public:
+  std::string description() const override { return "functional model of conv_ce"; }
+
+  void run(const PhaseRegisters& registers, DeviceMemory& memory) override {
+    ResultHeader header{.mark = kIdentity, .run = registers.scalars[kRun], .status = kDone};
+    try {
+      header.status = phase(registers, memory, header.counters);
+    } catch (const Error&) {
+      header.status = kBadAddress;
+    }
+    try {
+      std::memcpy(memory.of<uint64_t>(registers.pointers[kResult], sizeof(header) / 8).data(), &header, sizeof(header));
+    } catch (const Error&) {  // nowhere to say so; the host misses its result
+    }
+  }
+
+ private:
+  static RunStatus phase(const PhaseRegisters& registers, DeviceMemory& memory, PhaseCounters& counters) {
+    const uint32_t flags = registers.scalars[kFlags];
+    const auto& at = registers.pointers;
+    const uint64_t result = at[kResult] + sizeof(ResultHeader);
+    const auto code = static_cast<PhaseCode>(registers.scalars[kPhase]);
+    if (code == PhaseCode::kUpdate) {
+      update(registers, memory, counters);
+      return kDone;
+    }
+    PhaseShape shape;
+    try {
+      shape = shape_of(registers);
+    } catch (const Error&) {
+      return kBadShape;
+    }
+    const size_t inputs = shape.input_elements(), outputs = shape.output_elements(), weights = shape.convolution.weight_elements();
+    const auto channels = static_cast<size_t>(shape.convolution.outputs);
+    switch (code) {
+      case PhaseCode::kForward: {
+        const ForwardData data{
+            .input = memory.of<int16_t>(at[kSource], inputs),
+            .weight = memory.of<int16_t>(at[kParameters], weights),
+            .before = (flags & kAdds) != 0 ? memory.of<int16_t>(at[kSecond], outputs) : std::span<int16_t>{},
+            .bias = (flags & kBias) != 0 ? memory.of<int16_t>(at[kExtra], channels) : std::span<int16_t>{},
+        };
+        std::ranges::copy(forward_phase(shape, data, counters), memory.of<int16_t>(result, outputs).begin());
+        return kDone;
+      }
+      case PhaseCode::kErrorBack: {
+        const auto target = memory.of<int16_t>(result, inputs);
+        std::ranges::copy(
+            error_back_phase(shape, memory.of<int16_t>(at[kSource], outputs), memory.of<int16_t>(at[kParameters], weights), counters.first),
+            target.begin());
+        return kDone;
+      }
+      case PhaseCode::kGradient: {
+        const auto sums = memory.of<int32_t>(result, weights + ((flags & kBias) != 0 ? channels : 0));
+        uint32_t before = kDone;
+        if ((flags & kFresh) != 0) {
+          std::ranges::fill(sums, 0);
+        } else {
+          ResultHeader header;
+          std::memcpy(&header, memory.at(at[kResult], sizeof(header)).data(), sizeof(header));
+          counters = header.counters;
+          before = header.status;
+        }
+        gradient_phase(shape, memory.of<int16_t>(at[kSource], inputs), memory.of<int16_t>(at[kSecond], outputs), sums.first(weights),
+                       sums.subspan(weights), counters.first);
+        return static_cast<RunStatus>(before);  // an earlier run's fault stays
+      }
+      case PhaseCode::kUpdate: break;
+    }
+    return kBadPhase;
+  }
+
+  static void update(const PhaseRegisters& registers, DeviceMemory& memory, PhaseCounters& counters) {
+    const auto& at = registers.pointers;
+    UpdateBlock block;
+    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
+    const UpdateRun run = update_of(block);
+    const uint64_t count = registers.scalars[kInputs];
+    const auto slots = static_cast<uint64_t>(run.arguments.optimizer.slots());
+    const std::span<float> values = memory.of<float>(at[kExtra], count * (1 + slots));
+    const auto slot = [&](uint64_t index) { return index < slots ? values.subspan((1 + index) * count, count) : std::span<float>{}; };
+    std::vector<float> converted;
+    std::span<const float> gradient;
+    if ((registers.scalars[kFlags] & kRealGradient) != 0) {
+      gradient = memory.of<float>(at[kSecond], count);
+    } else {
+      for (const int32_t sum : memory.of<int32_t>(at[kSecond] + block.gradient_offset, count))
+        converted.push_back(gradient_value(sum, block.gradient_bits));
+      gradient = converted;
+    }
+    const std::span<int16_t> elements = memory.of<int16_t>(at[kParameters], count);
+    update_phase(run, values.first(count), gradient, slot(0), slot(1), counters.first);
+    ArithmeticCounters exact;  // the values are elements already
+    for (size_t i = 0; i < count; ++i) elements[i] = quantized(static_cast<double>(values[i]), run.format, exact);
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> phase_bodies() { return {"functional"}; }
+
+std::unique_ptr<PhaseBody> make_phase_body(std::string_view name) {
+  if (name == "functional") return std::make_unique<FunctionalBody>();
+  fail(ErrorCode::kUsage, "no body of a device is named \"{}\"{}", name, suggestion(name, phase_bodies()));
+}
+
+}  // namespace millrace::xrt

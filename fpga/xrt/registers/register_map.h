@@ -1,0 +1,128 @@
+// How the host tells the kernel on an FPGA which phase to do: the register map that host code, xclbin and device share.
+//
+//   PhaseRegisters registers = registers_of(Phase::kForward, shape, /*run=*/7);
+//   registers.pointers[kSource] = input_address;
+//
+// One kernel, millrace_conv_ce, with AXI4-Lite control as high-level synthesis lays it out:
+//   0x000          control     ap_ctrl_hs: bit 0 start, 1 done, 2 idle, 3 ready
+//   0x010 + 8 i    scalar i    32 bits; kScalars names them in order
+//   from there     pointer i   64 bits, 12 bytes apart; kPointers names them in order
+//   0x0f8          identity    read only: kIdentity of the map that the device implements
+// What the pointers mean, by phase; all buffers are little-endian, elements 16 bits, accumulators 32, reals single precision:
+//   phase  source          second                 parameters          extra                          result
+//   FP     input           partial sums (kAdds)   weights             biases (kBias)                 elements
+//   EB     output error    -                      weights             -                              elements
+//   PG     input           output error           -                   -                              accumulators: weights, then biases
+//   (kBias) WU     UpdateBlock     gradient               weights (written)   weights, slots (reals, in/out) -
+// WU reads a gradient of accumulators `gradient_offset` bytes behind `second`, or reals with kRealGradient; its `inputs` is the
+// number of weights. PG adds to what is in the result, or starts from zero with kFresh. Every result begins with a ResultHeader; PG's
+// counters add up in it. A change of anything here needs a new kMapVersion: host and device refuse each other's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "fpga/conv_ce/phases/phase_model.h"
+
+namespace millrace::xrt {
+
+inline constexpr std::string_view kKernelName = "millrace_conv_ce";
+inline constexpr std::string_view kInstanceName = "millrace_conv_ce_1";
+
+inline constexpr uint32_t kMapVersion = 1;
+inline constexpr uint32_t kIdentityMark = 0x4d52'0000;  // "MR"
+inline constexpr uint32_t kIdentity = kIdentityMark | kMapVersion;
+
+inline constexpr uint32_t kControl = 0x00;
+inline constexpr uint32_t kFirstArgument = 0x10;
+inline constexpr uint32_t kIdentityRegister = 0xf8;
+inline constexpr uint32_t kMapBytes = 0x1000;
+
+enum class PhaseCode : uint32_t { kForward = 1, kErrorBack = 2, kGradient = 3, kUpdate = 4 };
+
+inline constexpr uint32_t kAdds = 1;          // FP: partial sums come in
+inline constexpr uint32_t kBias = 2;          // FP: add the biases; PG: their gradient too
+inline constexpr uint32_t kFresh = 4;         // PG: start from zero
+inline constexpr uint32_t kRealGradient = 8;  // WU: the gradient is reals, not accumulators
+
+enum Scalar : size_t {
+  kPhase,
+  kFlags,
+  kRun,
+  kSamples,
+  kShift,
+  kInputs,
+  kOutputs,
+  kHeight,
+  kWidth,
+  kKernelHeight,
+  kKernelWidth,
+  kStrideHeight,
+  kStrideWidth,
+  kPadHeight,
+  kPadWidth,
+  kDilationHeight,
+  kDilationWidth,
+  kGroups,
+  kScalarCount
+};
+enum Pointer : size_t { kSource, kSecond, kParameters, kExtra, kResult, kPointerCount };
+
+inline constexpr std::array<std::string_view, kScalarCount> kScalars = {
+    "phase",        "flags",      "run",       "samples",         "shift",          "inputs",
+    "outputs",      "height",     "width",     "kernel_height",   "kernel_width",   "stride_height",
+    "stride_width", "pad_height", "pad_width", "dilation_height", "dilation_width", "groups"};
+inline constexpr std::array<std::string_view, kPointerCount> kPointers = {"source", "second", "parameters", "extra", "result"};
+
+constexpr uint32_t scalar_offset(size_t index) { return kFirstArgument + 8 * static_cast<uint32_t>(index); }
+constexpr uint32_t pointer_offset(size_t index) { return scalar_offset(kScalarCount) + 12 * static_cast<uint32_t>(index); }
+inline constexpr uint32_t kArgumentsEnd = pointer_offset(kPointerCount);
+static_assert(kArgumentsEnd <= kIdentityRegister);
+
+struct PhaseRegisters {
+  std::array<uint32_t, kScalarCount> scalars{};
+  std::array<uint64_t, kPointerCount> pointers{};  // addresses, or whatever stands for them before they are known
+};
+
+PhaseRegisters registers_of(PhaseCode phase, const PhaseShape& shape, uint32_t flags, uint32_t run);
+// The shape of a phase; fails with kMalformed, naming the register, on what no convolution has.
+PhaseShape shape_of(const PhaseRegisters& registers);
+// From the register file, which holds at least kArgumentsEnd bytes.
+PhaseRegisters registers_from(std::span<const uint8_t> file);
+
+// What the device says about a run, in front of the result.
+struct ResultHeader {
+  uint32_t mark = 0;    // kIdentity
+  uint32_t run = 0;     // the register of that name: a result of another run is noticed
+  uint32_t status = 0;  // RunStatus
+  uint32_t padding = 0;
+  PhaseCounters counters = {};  // ArithmeticCounters twice: 3 x 64 bits, then 2 doubles
+  std::array<uint64_t, 4> reserved = {};
+};
+static_assert(sizeof(ResultHeader) == 128);
+
+enum RunStatus : uint32_t { kDone = 1, kBadPhase = 2, kBadShape = 3, kBadAddress = 4 };
+std::string_view name_of(RunStatus status);
+
+// The settings of WU.
+struct UpdateBlock {
+  uint32_t optimizer = 0;  // OptimizerKind
+  uint32_t decays = 1;
+  uint32_t clips = 0;  // to value_limit
+  int32_t format_bits = 0;
+  int32_t gradient_bits = 0;
+  uint32_t gradient_offset = 0;
+  uint64_t stream = 0;
+  int64_t step = 1;
+  double learning_rate = 0, gradient_scale = 1, value_limit = 0;
+  double momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+};
+static_assert(sizeof(UpdateBlock) == 104);
+
+UpdateBlock block_of(const UpdateRun& update, int gradient_bits, size_t gradient_offset);
+UpdateRun update_of(const UpdateBlock& block);  // fails with kMalformed on an optimizer that does not exist
+
+}  // namespace millrace::xrt
