@@ -22,11 +22,6 @@ template <typename T>
 std::span<const uint8_t> bytes_of(std::span<const T> values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()};
 }
-template <typename T>
-std::span<uint8_t> writable_bytes_of(std::span<T> values) {
-  return {reinterpret_cast<uint8_t*>(values.data()), values.size_bytes()};
-}
-
 // A buffer of the device and what it holds, where that is known.
 struct Held {
   uint32_t buffer = 0;
@@ -38,7 +33,7 @@ struct Held {
 struct Parameter {
   Held elements;  // as FP and EB take them
   Held bias;      // beside weights: the biases that FP was given
-  Held values;    // as WU takes them, with the optimizer's slots
+  Held values;    // as WU takes them, behind its header, with the optimizer's slots
 };
 
 class Engine final : public XrtConvolutionEngine {
@@ -101,13 +96,14 @@ class Engine final : public XrtConvolutionEngine {
     held.buffer = link_->allocate(held.capacity);
     held.content.clear();
   }
-  void hold(Held& held, std::span<const uint8_t> bytes) {
+  // `at` bytes from the buffer's start.
+  void hold(Held& held, std::span<const uint8_t> bytes, uint64_t at = 0) {
     if (held.buffer != 0 && std::ranges::equal(held.content, bytes)) {
       traffic_.bytes_kept += static_cast<int64_t>(bytes.size());
       return;
     }
-    make_room(held, bytes.size());
-    link_->write(held.buffer, 0, bytes);
+    make_room(held, at + bytes.size());
+    link_->write(held.buffer, at, bytes);
     traffic_.bytes_sent += static_cast<int64_t>(bytes.size());
     held.content.assign(bytes.begin(), bytes.end());
   }
@@ -259,14 +255,12 @@ class Sum final : public GradientSum {
     return values;
   }
 
-  // The device's word that the sum is right; needed once before it is used there.
-  void confirm() {
-    if (confirmed_ == run_) return;
-    std::vector<uint8_t> header(kHeaderBytes);
-    engine_.fetch(held_.buffer, 0, header);
-    std::swap(header, fetched_);
-    take_header();
-    std::swap(header, fetched_);
+  // WU used the sum: what it says of the header it found.
+  void used(const ResultHeader& header) {
+    if (header.gradient_run != run_)
+      fail(ErrorCode::kUnavailable, "{}: WU used the gradient of run {}, and PG's was {}", engine_.options_.description,
+           header.gradient_run, run_);
+    count(header.counters.second);
   }
   size_t offset(size_t part) const { return kHeaderBytes + (part == 0 ? 0 : sizeof(int32_t) * weights_); }
   uint32_t buffer() const { return held_.buffer; }
@@ -276,10 +270,12 @@ class Sum final : public GradientSum {
     ResultHeader header;
     std::memcpy(&header, fetched_.data(), kHeaderBytes);
     engine_.check(header, run_, "PG");
-    confirmed_ = run_;
-    // The device counts from its first run on.
-    counters_.accumulator_overflows += header.counters.first.accumulator_overflows - overflows_;
-    overflows_ = header.counters.first.accumulator_overflows;
+    count(header.counters.first);
+  }
+  // The device counts from its first run on.
+  void count(const ArithmeticCounters& counters) {
+    counters_.accumulator_overflows += counters.accumulator_overflows - overflows_;
+    overflows_ = counters.accumulator_overflows;
   }
 
   Engine& engine_;
@@ -287,7 +283,7 @@ class Sum final : public GradientSum {
   ArithmeticCounters& counters_;
   Held held_;
   bool fresh_ = true;
-  uint32_t run_ = 0, confirmed_ = 0;
+  uint32_t run_ = 0;
   int64_t overflows_ = 0;
   std::vector<uint8_t> fetched_;  // header and sums; empty: to be fetched
 };
@@ -301,7 +297,6 @@ void Engine::update(const UpdateRun& update, const void* owner, std::span<float>
   Parameter& parameter = parameters_[owner];
   auto* sum = dynamic_cast<Sum*>(gradient.sum);
   MILLRACE_CHECK(gradient.sum == nullptr || sum != nullptr, "a gradient of another engine");
-  if (sum != nullptr) sum->confirm();
   PhaseShape shape;
   shape.convolution.inputs = static_cast<int64_t>(weights.size());
   PhaseRegisters registers = registers_of(PhaseCode::kUpdate, shape, sum == nullptr ? kRealGradient : 0, ++run_);
@@ -312,20 +307,20 @@ void Engine::update(const UpdateRun& update, const void* owner, std::span<float>
   std::vector<float> values(weights.begin(), weights.end());
   values.insert(values.end(), first_slot.begin(), first_slot.end());
   values.insert(values.end(), second_slot.begin(), second_slot.end());
-  hold(parameter.values, bytes_of(std::span<const float>(values)));
-  registers.pointers[kExtra] = parameter.values.buffer;
+  hold(parameter.values, bytes_of(std::span<const float>(values)), kHeaderBytes);
+  registers.pointers[kResult] = parameter.values.buffer;
   make_room(parameter.elements, sizeof(int16_t) * weights.size());
   registers.pointers[kParameters] = parameter.elements.buffer;
-  Held& slot = results_[next_result_ = (next_result_ + 1) % results_.size()];
-  make_room(slot, kHeaderBytes);
-  registers.pointers[kResult] = slot.buffer;
   start(registers);
 
+  fetched_.resize(kHeaderBytes + sizeof(float) * values.size());
+  fetch(parameter.values.buffer, 0, fetched_);
   ResultHeader header;
-  fetch(slot.buffer, 0, writable_bytes_of(std::span<ResultHeader>(&header, 1)));
+  std::memcpy(&header, fetched_.data(), kHeaderBytes);
   check(header, registers.scalars[kRun], "WU");
+  if (sum != nullptr) sum->used(header);
   counters += header.counters.first;
-  fetch(parameter.values.buffer, 0, writable_bytes_of(std::span<float>(values)));
+  std::memcpy(values.data(), fetched_.data() + kHeaderBytes, sizeof(float) * values.size());
   const auto content = bytes_of(std::span<const float>(values));
   parameter.values.content.assign(content.begin(), content.end());
   std::copy_n(values.begin(), weights.size(), weights.begin());

@@ -8,11 +8,6 @@ namespace millrace::xrt {
 
 namespace {
 
-template <typename T, typename S>
-std::span<const T> constant(std::span<S> values) {
-  return values;
-}
-
 class FunctionalBody final : public PhaseBody {
  public:
   std::string description() const override { return "functional model of conv_ce"; }
@@ -20,7 +15,7 @@ class FunctionalBody final : public PhaseBody {
   void run(const PhaseRegisters& registers, DeviceMemory& memory) override {
     ResultHeader header{.mark = kIdentity, .run = registers.scalars[kRun], .status = kDone};
     try {
-      header.status = phase(registers, memory, header.counters);
+      header.status = phase(registers, memory, header);
     } catch (const Error&) {
       header.status = kBadAddress;
     }
@@ -31,15 +26,13 @@ class FunctionalBody final : public PhaseBody {
   }
 
  private:
-  static RunStatus phase(const PhaseRegisters& registers, DeviceMemory& memory, PhaseCounters& counters) {
+  static RunStatus phase(const PhaseRegisters& registers, DeviceMemory& memory, ResultHeader& own) {
+    PhaseCounters& counters = own.counters;
     const uint32_t flags = registers.scalars[kFlags];
     const auto& at = registers.pointers;
     const uint64_t result = at[kResult] + sizeof(ResultHeader);
     const auto code = static_cast<PhaseCode>(registers.scalars[kPhase]);
-    if (code == PhaseCode::kUpdate) {
-      update(registers, memory, counters);
-      return kDone;
-    }
+    if (code == PhaseCode::kUpdate) return update(registers, memory, own);
     PhaseShape shape;
     try {
       shape = shape_of(registers);
@@ -86,28 +79,34 @@ class FunctionalBody final : public PhaseBody {
     return kBadPhase;
   }
 
-  static void update(const PhaseRegisters& registers, DeviceMemory& memory, PhaseCounters& counters) {
+  static RunStatus update(const PhaseRegisters& registers, DeviceMemory& memory, ResultHeader& own) {
     const auto& at = registers.pointers;
     UpdateBlock block;
     std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
     const UpdateRun run = update_of(block);
     const uint64_t count = registers.scalars[kInputs];
     const auto slots = static_cast<uint64_t>(run.arguments.optimizer.slots());
-    const std::span<float> values = memory.of<float>(at[kExtra], count * (1 + slots));
+    const std::span<float> values = memory.of<float>(at[kResult] + sizeof(ResultHeader), count * (1 + slots));
     const auto slot = [&](uint64_t index) { return index < slots ? values.subspan((1 + index) * count, count) : std::span<float>{}; };
     std::vector<float> converted;
     std::span<const float> gradient;
     if ((registers.scalars[kFlags] & kRealGradient) != 0) {
       gradient = memory.of<float>(at[kSecond], count);
     } else {
+      ResultHeader of_gradient;
+      std::memcpy(&of_gradient, memory.at(at[kSecond], sizeof(of_gradient)).data(), sizeof(of_gradient));
+      if (of_gradient.mark != kIdentity || of_gradient.status != kDone) return kBadGradient;
+      own.gradient_run = of_gradient.run;
+      own.counters.second = of_gradient.counters.first;
       for (const int32_t sum : memory.of<int32_t>(at[kSecond] + block.gradient_offset, count))
         converted.push_back(gradient_value(sum, block.gradient_bits));
       gradient = converted;
     }
     const std::span<int16_t> elements = memory.of<int16_t>(at[kParameters], count);
-    update_phase(run, values.first(count), gradient, slot(0), slot(1), counters.first);
+    update_phase(run, values.first(count), gradient, slot(0), slot(1), own.counters.first);
     ArithmeticCounters exact;  // the values are elements already
     for (size_t i = 0; i < count; ++i) elements[i] = quantized(static_cast<double>(values[i]), run.format, exact);
+    return kDone;
   }
 };
 

@@ -88,6 +88,7 @@ std::string_view name_of(RunStatus status) {
     case kBadPhase: return "a phase that the device does not have";
     case kBadShape: return "a shape that no convolution has";
     case kBadAddress: return "an address outside of the device's buffers";
+    case kBadGradient: return "a gradient whose phase did not succeed";
   }
   return "a status that the register map does not have";
 }

@@ -1,6 +1,6 @@
 // How the host tells the kernel on an FPGA which phase to do: the register map that host code, xclbin and device share.
 //
-//   PhaseRegisters registers = registers_of(Phase::kForward, shape, /*run=*/7);
+//   PhaseRegisters registers = registers_of(PhaseCode::kForward, shape, kBias, /*run=*/7);
 //   registers.pointers[kSource] = input_address;
 //
 // One kernel, millrace_conv_ce, with AXI4-Lite control as high-level synthesis lays it out:
@@ -9,14 +9,16 @@
 //   from there     pointer i   64 bits, 12 bytes apart; kPointers names them in order
 //   0x0f8          identity    read only: kIdentity of the map that the device implements
 // What the pointers mean, by phase; all buffers are little-endian, elements 16 bits, accumulators 32, reals single precision:
-//   phase  source          second                 parameters          extra                          result
-//   FP     input           partial sums (kAdds)   weights             biases (kBias)                 elements
-//   EB     output error    -                      weights             -                              elements
-//   PG     input           output error           -                   -                              accumulators: weights, then biases
-//   (kBias) WU     UpdateBlock     gradient               weights (written)   weights, slots (reals, in/out) -
-// WU reads a gradient of accumulators `gradient_offset` bytes behind `second`, or reals with kRealGradient; its `inputs` is the
-// number of weights. PG adds to what is in the result, or starts from zero with kFresh. Every result begins with a ResultHeader; PG's
-// counters add up in it. A change of anything here needs a new kMapVersion: host and device refuse each other's.
+//   phase   source        second                parameters          extra            result
+//   FP      input         partial sums (kAdds)  weights             biases (kBias)   elements
+//   EB      output error  -                     weights             -                elements
+//   PG      input         output error          -                   -                accumulators: weights, biases (kBias)
+//   WU      UpdateBlock   gradient              weights (written)   -                reals, in and out: weights, slots
+// WU reads a gradient of accumulators in the result of a PG, `gradient_offset` bytes from its start, or reals with kRealGradient;
+// its `inputs` is the number of weights. PG adds to what is in the result, or starts from zero with kFresh. Every result
+// begins with a ResultHeader; PG's counters add up in it, and WU hands on those of the gradient it read.
+//
+// A change of anything here needs a new kMapVersion: host and device refuse each other's.
 #pragma once
 
 #include <array>
@@ -100,11 +102,12 @@ struct ResultHeader {
   uint32_t status = 0;  // RunStatus
   uint32_t padding = 0;
   PhaseCounters counters = {};  // ArithmeticCounters twice: 3 x 64 bits, then 2 doubles
-  std::array<uint64_t, 4> reserved = {};
+  uint64_t gradient_run = 0;    // WU: the run that the gradient's header names
+  std::array<uint64_t, 3> reserved = {};
 };
 static_assert(sizeof(ResultHeader) == 128);
 
-enum RunStatus : uint32_t { kDone = 1, kBadPhase = 2, kBadShape = 3, kBadAddress = 4 };
+enum RunStatus : uint32_t { kDone = 1, kBadPhase = 2, kBadShape = 3, kBadAddress = 4, kBadGradient = 5 };
 std::string_view name_of(RunStatus status);
 
 // The settings of WU.
