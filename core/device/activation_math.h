@@ -1,4 +1,4 @@
-// The activations and their derivatives, element by element: one place for every device that computes on the host.
+// The activations and their derivatives, element by element: one place for every device.
 //
 //   const ActivationMath<float> relu(Activation{ActivationKind::kRelu});
 //   y = relu(x);  x_error = y_error * relu.derivative(y);
@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "core/base/host_device.h"
 #include "core/documents/model.h"
 
 namespace millrace {
@@ -17,9 +18,10 @@ namespace millrace {
 template <typename T>
 class ActivationMath {
  public:
-  explicit ActivationMath(const Activation& activation) : kind_(activation.kind), slope_(static_cast<T>(activation.slope)) {}
+  MILLRACE_HOST_DEVICE explicit ActivationMath(const Activation& activation)
+      : kind_(activation.kind), slope_(static_cast<T>(activation.slope)) {}
 
-  T operator()(T x) const {
+  MILLRACE_HOST_DEVICE T operator()(T x) const {
     switch (kind_) {
       case ActivationKind::kRelu: return x > T{0} ? x : T{0};
       case ActivationKind::kLeakyRelu: return x > T{0} ? x : slope_ * x;
@@ -29,7 +31,7 @@ class ActivationMath {
     return std::tanh(x);
   }
 
-  T derivative(T y) const {
+  MILLRACE_HOST_DEVICE T derivative(T y) const {
     switch (kind_) {
       case ActivationKind::kRelu: return y > T{0} ? T{1} : T{0};
       case ActivationKind::kLeakyRelu: return y > T{0} ? T{1} : slope_;

@@ -76,6 +76,17 @@ class SoftmaxLoss {
     });
   }
 
+  // Fails as said above.
+  void check(std::span<const int32_t> labels) const {
+    if (static_cast<int64_t>(labels.size()) != batch_ * positions_)
+      fail(ErrorCode::kMismatch, "layer \"{}\": {} labels for {} samples of {} positions; one label per position is needed", layer_,
+           labels.size(), batch_, positions_);
+    for (const int32_t label : labels)
+      if (label != kNoLabel && (label < 0 || label >= classes_))
+        fail(ErrorCode::kMismatch, "layer \"{}\": label {}, but the network tells {} classes apart; adapt its last layer to the data",
+             layer_, label, classes_);
+  }
+
  private:
   // Calls visit(sample, position, index of that position's first class).
   template <typename Visit>
@@ -89,16 +100,6 @@ class SoftmaxLoss {
     for (int64_t c = 1; c < classes_; ++c)
       if (x[c * positions_] > x[best * positions_]) best = c;
     return best;
-  }
-
-  void check(std::span<const int32_t> labels) const {
-    if (static_cast<int64_t>(labels.size()) != batch_ * positions_)
-      fail(ErrorCode::kMismatch, "layer \"{}\": {} labels for {} samples of {} positions; one label per position is needed", layer_,
-           labels.size(), batch_, positions_);
-    for (const int32_t label : labels)
-      if (label != kNoLabel && (label < 0 || label >= classes_))
-        fail(ErrorCode::kMismatch, "layer \"{}\": label {}, but the network tells {} classes apart; adapt its last layer to the data",
-             layer_, label, classes_);
   }
 
   std::string layer_;

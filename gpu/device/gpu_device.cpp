@@ -1,0 +1,244 @@
+#include "gpu/device/gpu_device.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/device/optimizer_math.h"
+#include "gpu/device/operations.h"
+
+namespace millrace {
+
+namespace gpu {
+
+namespace {
+
+constexpr int64_t kNormPiece = int64_t{1} << 16;  // elements that one block of threads adds up
+
+// Picks the maker of an operation.
+struct KernelMaker {
+  const SharedContext& context;
+  const KernelSpec& spec;
+
+  std::unique_ptr<Kernel> operator()(const Conv2d& o) const { return make_convolution(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Dense& o) const { return make_dense(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Pool2d& o) const { return make_pooling(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const GlobalPool& o) const { return make_global_pooling(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Activation& o) const { return make_activation(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const BatchNorm& o) const { return make_batch_norm(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const LocalResponseNorm& o) const { return make_local_response_norm(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Dropout& o) const { return make_dropout(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Add&) const { return make_add(context, spec); }
+  std::unique_ptr<Kernel> operator()(const Concat&) const { return make_concat(context, spec); }
+  std::unique_ptr<Kernel> operator()(const Flatten&) const { return make_flatten(context, spec); }
+  std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(context, spec); }
+  std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(context, spec); }
+  std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(context, spec); }
+  std::unique_ptr<Kernel> operator()(const Recurrent&) const { refuse(); }
+  std::unique_ptr<Kernel> operator()(const Embedding&) const { refuse(); }
+  std::unique_ptr<Kernel> operator()(const CtcLoss&) const { refuse(); }
+
+  [[noreturn]] void refuse() const {
+    fail(ErrorCode::kUnavailable, "layer \"{}\": {} does not run on GPUs yet; give its part of the ring to a processor (cpu)", spec.layer,
+         name_of(spec.operation));
+  }
+};
+
+class GpuDevice final : public Device {
+ public:
+  explicit GpuDevice(SharedContext context) : context_(std::move(context)) {}
+
+  std::string description() const override {
+    const Facts facts = context_->engine().facts();
+    return fmt::format("gpu ({}, compute capability {}, {}, {})", facts.name, facts.architecture, facts.libraries,
+                       name_of(context_->options().precision));
+  }
+  ElementType compute_type() const override { return ElementType::kFloat32; }
+
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+    MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
+                   spec.micro_batch);
+    if (spec.finish && !std::holds_alternative<Recurrent>(spec.operation)) return make_finish(context_, spec);
+    if (!std::holds_alternative<Recurrent>(spec.operation)) {
+      const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
+      MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
+    }
+    return std::visit(KernelMaker{context_, spec}, spec.operation);
+  }
+  std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
+    return translated(
+        [&] { return std::make_unique<GpuTensor>(*context_, spec, fmt::format("a tensor of {} x {}", spec.batch, text_of(spec.shape))); });
+  }
+
+  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
+  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { write_from(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { read_into(tensor, channels, host); }
+
+  void zero(Tensor& tensor) override {
+    translated([&] { context_->zero(own(&tensor).buffer()); });
+  }
+  void copy(const Tensor& from, Tensor& to) override {
+    MILLRACE_CHECK(from.elements() == to.elements(), "copy of {} values to {}", from.elements(), to.elements());
+    translated([&] {
+      context_->run(straight_copy(own(&from).data(), own(&to).data(), from.elements(), false), {&own(&from).buffer()},
+                    {&own(&to).buffer()});
+    });
+  }
+  void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
+    check_range(from, channels);
+    check_range(to, {to_begin, to_begin + channels.size()});
+    const int64_t plane = from.shape().plane();
+    MILLRACE_CHECK(from.batch() == to.batch() && plane == to.shape().plane(), "copy from {} x {} to {} x {}", from.batch(),
+                   text_of(from.shape()), to.batch(), text_of(to.shape()));
+    translated([&] {
+      const int64_t elements = channels.size() * plane;
+      context_->run(StridedCopy{.from = own(&from).data() + channels.begin * plane,
+                                .to = own(&to).data() + to_begin * plane,
+                                .extent = {1, 1, from.batch(), elements},
+                                .from_stride = {0, 0, from.shape().elements(), 1},
+                                .to_stride = {0, 0, to.shape().elements(), 1},
+                                .adds = add,
+                                .elements = from.batch() * elements},
+                    {&own(&from).buffer()}, {&own(&to).buffer()});
+    });
+  }
+
+  void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
+    MILLRACE_CHECK(gradient.elements() == parameter.elements(), "update of {} weights with {} gradients", parameter.elements(),
+                   gradient.elements());
+    MILLRACE_CHECK(static_cast<int>(slots.size()) >= arguments.optimizer.slots(), "{} slots for optimizer {}", slots.size(),
+                   name_of(arguments.optimizer.kind));
+    const auto slot = [&](size_t i) { return i < slots.size() ? &own(slots[i]) : nullptr; };
+    const GpuTensor* first = slot(0);
+    const GpuTensor* second = slot(1);
+    translated([&] {
+      context_->run(
+          UpdateElements{.weights = own(&parameter).data(),
+                         .gradients = own(&gradient).data(),
+                         .first_slot = first == nullptr ? nullptr : first->data(),
+                         .second_slot = second == nullptr ? nullptr : second->data(),
+                         .optimizer = OptimizerMath<float>(arguments),
+                         .elements = parameter.elements()},
+          {&own(&gradient).buffer()},
+          {&own(&parameter).buffer(), first == nullptr ? nullptr : &first->buffer(), second == nullptr ? nullptr : &second->buffer()});
+      context_->end_of_calculation();
+    });
+  }
+
+  double squared_norm(const Tensor& tensor) override {
+    double sum = 0;
+    for (const double piece : norms_of(tensor).squares) sum += piece;
+    return sum;
+  }
+  bool all_finite(const Tensor& tensor) override {
+    double others = 0;
+    for (const double piece : norms_of(tensor).not_finite) others += piece;
+    return others == 0;
+  }
+
+  void synchronize() override {
+    translated([&] { context_->synchronize(); });
+  }
+
+ private:
+  struct Norms {
+    std::vector<double> squares, not_finite;  // by piece
+  };
+  Norms norms_of(const Tensor& tensor) {
+    return translated([&] {
+      const int64_t pieces = (tensor.elements() + kNormPiece - 1) / kNormPiece;
+      const size_t bytes = static_cast<size_t>(2 * pieces) * sizeof(double);
+      context_->reserve(Scratch::kNorms, bytes, "norms");
+      const Buffer& norms = context_->scratch(Scratch::kNorms);
+      context_->reduce(PieceNorm{.values = own(&tensor).data(),
+                                 .squares = norms.as<double>(),
+                                 .elements = tensor.elements(),
+                                 .groups = pieces,
+                                 .length = kNormPiece},
+                       {&own(&tensor).buffer()}, {&norms});
+      context_->end_of_calculation();
+      std::vector<double> values(static_cast<size_t>(2 * pieces));
+      context_->download(norms, {.pitch = bytes, .width = bytes}, [&](size_t begin, const std::byte* from, size_t size) {
+        std::memcpy(reinterpret_cast<std::byte*>(values.data()) + begin, from, size);
+      });
+      return Norms{{values.begin(), values.begin() + pieces}, {values.begin() + pieces, values.end()}};
+    });
+  }
+
+  static void check_range(const Tensor& tensor, ChannelRange channels) {
+    MILLRACE_CHECK(0 <= channels.begin && channels.begin <= channels.end && channels.end <= tensor.shape().channels,
+                   "channels {} of a {} tensor", text_of(channels), text_of(tensor.shape()));
+  }
+  // Where those channels of all samples lie.
+  static Context::Rows rows_of(const Tensor& tensor, ChannelRange channels, size_t host) {
+    check_range(tensor, channels);
+    const int64_t plane = tensor.shape().plane();
+    MILLRACE_CHECK(static_cast<int64_t>(host) == channels.size() * plane * tensor.batch(), "{} host values for channels {} of {} x {}",
+                   host, text_of(channels), tensor.batch(), text_of(tensor.shape()));
+    const auto bytes = [](int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); };
+    return {.offset = bytes(channels.begin * plane),
+            .pitch = bytes(tensor.shape().elements()),
+            .width = bytes(channels.size() * plane),
+            .rows = static_cast<size_t>(tensor.batch())};
+  }
+
+  template <typename Number>
+  void write_from(Tensor& tensor, ChannelRange channels, std::span<const Number> host) {
+    translated([&] {
+      context_->upload(own(&tensor).buffer(), rows_of(tensor, channels, host.size()), [&](size_t begin, std::byte* to, size_t size) {
+        const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
+        auto* const floats = reinterpret_cast<float*>(to);
+        for (size_t i = 0; i < part.size(); ++i) floats[i] = static_cast<float>(part[i]);
+      });
+    });
+  }
+  template <typename Number>
+  void read_into(const Tensor& tensor, ChannelRange channels, std::span<Number> host) {
+    translated([&] {
+      context_->download(own(&tensor).buffer(), rows_of(tensor, channels, host.size()),
+                         [&](size_t begin, const std::byte* from, size_t size) {
+                           const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
+                           const auto* const floats = reinterpret_cast<const float*>(from);
+                           for (size_t i = 0; i < part.size(); ++i) part[i] = static_cast<Number>(floats[i]);
+                         });
+    });
+  }
+
+  SharedContext context_;
+};
+
+}  // namespace
+
+}  // namespace gpu
+
+std::string_view name_of(gpu::Precision precision) {
+  switch (precision) {
+    case gpu::Precision::kFloat32: return "fp32";
+    case gpu::Precision::kTensorFloat32: return "tf32";
+    case gpu::Precision::kFloat16: return "fp16";
+    case gpu::Precision::kBfloat16: break;
+  }
+  return "bf16";
+}
+
+gpu::Precision gpu_precision_from(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto precision :
+       {gpu::Precision::kFloat32, gpu::Precision::kTensorFloat32, gpu::Precision::kFloat16, gpu::Precision::kBfloat16}) {
+    if (name_of(precision) == name) return precision;
+    known.emplace_back(name_of(precision));
+  }
+  fail(ErrorCode::kUsage, "\"{}\" is no precision of GPUs{}", name, suggestion(name, known));
+}
+
+void fail_as_error(const gpu::Failure& failure) { fail(ErrorCode::kUnavailable, "{}", failure.what()); }
+
+std::unique_ptr<Device> make_gpu_device(std::unique_ptr<gpu::Engine> engine, const GpuOptions& options) {
+  return gpu::translated([&] { return std::make_unique<gpu::GpuDevice>(std::make_shared<gpu::Context>(std::move(engine), options)); });
+}
+
+}  // namespace millrace

@@ -1,0 +1,242 @@
+// A GPU without one: queues of work that run late, side by side and in an order that a seed decides, as far as events allow. Whoever
+// leaves an event out gets numbers from before they were written: memory starts as NaN, and a copy into pinned memory that has not run
+// yet has not happened.
+//
+//   auto engine = std::make_unique<QueuedEngine>(QueuedOptions{.seed = 3});
+//   const QueuedEngine& counts = *engine;
+//   auto device = make_gpu_device(std::move(engine));
+//   ...  EXPECT_GT(counts.copies_beside_work(), 0);
+//
+// Calculations are the element and reduction work of gpu/device, and plain loops for convolutions and products. `ignored_wait` leaves
+// out one wait, counted from 0: the mistake that tests plant. Work runs in wait_here(), synchronize() and, now and then, when more is
+// queued.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "fpga/conv_ce/arithmetic/convolution_sums.h"
+#include "gpu/device/engine.h"
+
+namespace millrace::testing {
+
+struct QueuedOptions {
+  uint64_t seed = 1;
+  size_t memory_bytes = size_t{1} << 30;
+  int64_t ignored_wait = -1;
+  bool eager = true;  // some work runs as soon as it is queued
+};
+
+class QueuedEngine final : public gpu::Engine {
+ public:
+  explicit QueuedEngine(const QueuedOptions& options) : options_(options), random_(options.seed) {}
+  ~QueuedEngine() override {
+    for (const auto& [memory, size] : sizes_) delete[] static_cast<std::byte*>(memory);
+  }
+
+  int64_t waits() const { return waits_; }
+  int64_t copies_beside_work() const { return copies_beside_work_; }
+  int64_t choices() const { return choices_; }
+  size_t used() const { return used_; }
+
+  gpu::Facts facts() const override { return {.name = "queues on the host", .architecture = "0.0", .libraries = "plain loops"}; }
+  gpu::MemoryState memory() override { return {.free = options_.memory_bytes - used_, .total = options_.memory_bytes}; }
+
+  void* allocate(size_t bytes) override {
+    if (used_ + bytes > options_.memory_bytes) return nullptr;
+    used_ += bytes;
+    auto* memory = new std::byte[bytes];
+    std::memset(memory, 0xff, bytes);
+    sizes_[memory] = bytes;
+    return memory;
+  }
+  void release(void* memory) noexcept override {
+    const auto found = sizes_.find(memory);
+    std::memset(memory, 0xff, found->second);  // late work writes where nobody should read
+    used_ -= found->second;
+    delete[] static_cast<std::byte*>(memory);
+    sizes_.erase(found);
+  }
+  std::byte* allocate_pinned(size_t bytes) override { return new std::byte[bytes]; }
+  void release_pinned(std::byte* memory) noexcept override { delete[] memory; }
+
+  int make_event() override {
+    events_.emplace_back();
+    return static_cast<int>(events_.size()) - 1;
+  }
+  void record(int event, gpu::Queue queue) override {
+    Event& e = events_[static_cast<size_t>(event)];
+    const uint64_t version = ++e.recorded;
+    push(queue, {.run = [&e, version] { e.done = std::max(e.done, version); }});
+  }
+  void wait(gpu::Queue queue, int event) override {
+    if (waits_++ == options_.ignored_wait) return;
+    const Event& e = events_[static_cast<size_t>(event)];
+    push(queue, {.ready = [&e, version = e.recorded] { return e.done >= version; }});
+  }
+  void wait_here(int event) override {
+    const Event& e = events_[static_cast<size_t>(event)];
+    while (e.done < e.recorded) run_one();
+  }
+  void synchronize() override {
+    while (pending() > 0) run_one();
+  }
+
+  void copy(gpu::Queue queue, const gpu::Copy& copy) override {
+    push(queue, {.run = [this, copy, queue] {
+           if (queue != gpu::Queue::kCompute && !queues_[0].empty()) ++copies_beside_work_;
+           for (size_t row = 0; row < copy.rows; ++row)
+             std::memcpy(static_cast<std::byte*>(copy.to) + row * copy.to_pitch,
+                         static_cast<const std::byte*>(copy.from) + row * copy.from_pitch, copy.width);
+         }});
+  }
+  void fill_zero(void* memory, size_t bytes) override {
+    compute([=] { std::memset(memory, 0, bytes); });
+  }
+
+  gpu::ConvolutionChoice choose(const gpu::ConvolutionGeometry&, gpu::ConvolutionPhase phase, gpu::Precision, size_t most_workspace,
+                                bool measure) override {
+    ++choices_;
+    constexpr size_t kWorkspace = 96;
+    if (most_workspace < kWorkspace) throw gpu::Failure(gpu::Failure::Kind::kBroken, "no deterministic algorithm fits into the workspace");
+    return {.algorithm = static_cast<int64_t>(phase) + 7, .workspace = kWorkspace, .name = measure ? "measured loops" : "loops"};
+  }
+
+  void convolution(const gpu::Convolution& call) override {
+    if (call.algorithm != static_cast<int64_t>(call.phase) + 7)
+      throw gpu::Failure(gpu::Failure::Kind::kBroken, "not the algorithm that was chosen");
+    compute([call] {
+      std::memset(call.workspace, 0xff, call.workspace_bytes);
+      const gpu::ConvolutionGeometry& g = call.geometry;
+      const ConvolutionShape one{g.inputs,   g.outputs, g.height, g.width,      g.kernel_h,   g.kernel_w, g.stride_h,
+                                 g.stride_w, g.pad_h,   g.pad_w,  g.dilation_h, g.dilation_w, g.groups};
+      const bool forward = call.phase == gpu::ConvolutionPhase::kForward;
+      const bool gradient = call.phase == gpu::ConvolutionPhase::kWeightGradient;
+      const auto x = static_cast<size_t>(g.input_elements()), y = static_cast<size_t>(g.output_elements()),
+                 w = static_cast<size_t>(g.weight_elements());
+      const std::vector<float> first = floats(call.first, forward || gradient ? x : y, call.precision);
+      const std::vector<float> second = floats(call.second, gradient ? y : w, call.precision);
+      std::vector<float> sums(forward ? y : gradient ? w : x);
+      for (size_t n = 0; n < static_cast<size_t>(g.samples); ++n) {
+        const auto part = [&](auto& all, size_t of) {
+          const size_t size = of / static_cast<size_t>(g.samples);
+          return std::span(all).subspan(n * size, size);
+        };
+        if (forward)
+          add_forward<float, float>(one, part(first, x), second, part(sums, y));
+        else if (gradient)
+          add_gradient<float, float>(one, part(first, x), part(second, y), std::span<float>(sums));
+        else
+          add_error_back<float, float>(one, part(first, y), second, part(sums, x));
+      }
+      for (size_t i = 0; i < sums.size(); ++i) {
+        if (gpu::is_narrow(call.precision)) {
+          static_cast<uint16_t*>(call.result)[i] =
+              call.precision == gpu::Precision::kBfloat16 ? gpu::bfloat16_of(sums[i]) : gpu::float16_of(sums[i]);
+          continue;
+        }
+        float& result = static_cast<float*>(call.result)[i];
+        result = call.adds ? result + sums[i] : sums[i];
+      }
+    });
+  }
+
+  void gemm(const gpu::Gemm& g) override {
+    compute([g] {
+      const auto last = [&](int64_t step, int64_t rows, int64_t columns) {
+        return static_cast<size_t>((g.batch - 1) * step + rows * columns);
+      };
+      const std::vector<float> a = floats(g.a, last(g.step_a, g.m, g.k), g.precision);
+      const std::vector<float> b = floats(g.b, last(g.step_b, g.k, g.n), g.precision);
+      for (int64_t batch = 0; batch < g.batch; ++batch)
+        for (int64_t row = 0; row < g.m; ++row)
+          for (int64_t column = 0; column < g.n; ++column) {
+            float sum = 0;
+            for (int64_t k = 0; k < g.k; ++k)
+              sum += a[static_cast<size_t>(batch * g.step_a + (g.transpose_a ? k * g.m + row : row * g.k + k))] *
+                     b[static_cast<size_t>(batch * g.step_b + (g.transpose_b ? column * g.k + k : k * g.n + column))];
+            float& result = g.result[batch * g.step_result + row * g.n + column];
+            result = g.adds ? result + sum : sum;
+          }
+    });
+  }
+
+  void run(const gpu::ElementWork& work) override {
+    compute([work] {
+      std::visit(
+          [](const auto& w) {
+            for (int64_t i = w.elements; i-- > 0;) w(i);  // any order is right
+          },
+          work);
+    });
+  }
+  void run(const gpu::ReductionWork& work) override {
+    compute([work] {
+      std::visit(
+          [](const auto& w) {
+            for (int64_t group = w.groups; group-- > 0;) w.finish(group, gpu::reduced(w, group));
+          },
+          work);
+    });
+  }
+
+ private:
+  struct Task {
+    std::function<void()> run = {};
+    std::function<bool()> ready = {};  // a wait
+  };
+  struct Event {
+    uint64_t recorded = 0;
+    uint64_t done = 0;
+  };
+
+  static std::vector<float> floats(const void* memory, size_t count, gpu::Precision precision) {
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i)
+      values[i] = !gpu::is_narrow(precision)               ? static_cast<const float*>(memory)[i]
+                  : precision == gpu::Precision::kBfloat16 ? gpu::float_of_bfloat16(static_cast<const uint16_t*>(memory)[i])
+                                                           : gpu::float_of_float16(static_cast<const uint16_t*>(memory)[i]);
+    return values;
+  }
+
+  void compute(std::function<void()> work) { push(gpu::Queue::kCompute, {.run = std::move(work)}); }
+  void push(gpu::Queue queue, Task task) {
+    queues_[static_cast<size_t>(queue)].push_back(std::move(task));
+    if (options_.eager && random_() % 4 == 0)
+      for (uint64_t i = random_() % 6; i > 0 && any_ready(); --i) run_one();
+  }
+  size_t pending() const { return queues_[0].size() + queues_[1].size() + queues_[2].size(); }
+  bool ready(size_t queue) const { return !queues_[queue].empty() && (!queues_[queue].front().ready || queues_[queue].front().ready()); }
+  bool any_ready() const { return ready(0) || ready(1) || ready(2); }
+  void run_one() {
+    if (!any_ready()) throw gpu::Failure(gpu::Failure::Kind::kBroken, "the queues wait for each other");
+    // One queue runs ahead of the others for a while.
+    if (random_() % 8 == 0) favourite_ = random_() % gpu::kQueues;
+    size_t queue = favourite_;
+    while (!ready(queue)) queue = random_() % gpu::kQueues;
+    const Task task = std::move(queues_[queue].front());
+    queues_[queue].pop_front();
+    if (task.run) task.run();
+  }
+
+  QueuedOptions options_;
+  std::mt19937_64 random_;
+  size_t favourite_ = 0;
+  std::deque<Task> queues_[gpu::kQueues];
+  std::deque<Event> events_;
+  std::map<void*, size_t> sizes_;
+  size_t used_ = 0;
+  int64_t waits_ = 0;
+  int64_t copies_beside_work_ = 0;
+  int64_t choices_ = 0;
+};
+
+}  // namespace millrace::testing

@@ -1,0 +1,109 @@
+// A small network trained on a ring of a GPU and processors, ranks as threads, against the same ring of processors alone. No test
+// framework, as device_cases.h.
+//
+//   const std::string wrong = ring_matches({.gpu = 1, .open_gpu = [] { return make_gpu_device(...); }}, 1e-3);
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/cpu/cpu_device.h"
+#include "core/graph/zoo.h"
+#include "core/train/checkpoint.h"
+#include "core/train/weights_digest.h"
+#include "node/ring/ring_trainer.h"
+#include "tests/core/operation_runner.h"
+#include "tests/core/random_plans.h"
+#include "transport/local/local_wire.h"
+
+namespace millrace::testing {
+
+struct RingCase {
+  int64_t gpu = 1;  // which of the devices
+  std::function<std::unique_ptr<Device>()> open_gpu = {};
+  int64_t devices = 3;
+  int64_t ranks = 3;
+  int64_t steps = 12;
+  Alignment alignment = Alignment::kFlush;
+  uint64_t cuts = 4;  // seed of where the network is cut, within channels too
+  std::string model = "digits-cnn";
+};
+
+struct RingWeights {
+  std::string error;
+  TensorMap weights;
+  double loss = 0;
+};
+
+inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("millrace_gpu_ring_{}_{}", getpid(), with_gpu ? "gpu" : "cpu");
+  std::filesystem::remove_all(folder);
+  Job job;
+  job.model = c.model;
+  job.data = "digits";
+  job.steps = c.steps;
+  job.mini_batch = 16;
+  job.micro_batch = 4;
+  job.alignment = c.alignment;
+  job.seed = 3;
+  job.learning_rate.base = 0.05;
+  job.evaluate_every_epochs = 0;
+  job.out = folder.string();
+  const auto plan = [&](const Graph& graph, const Job&) -> std::optional<Plan> {
+    testing_support::RandomPlans random(c.cuts);
+    PlanRequest request;
+    request.cluster = uniform_cluster("cpu", c.devices);
+    request.alignment = c.alignment;
+    request.micro_batch = job.micro_batch;
+    request.mini_batch = job.mini_batch;
+    request.optimizer.kind = OptimizerKind::kMomentum;
+    return assemble_plan(graph, request, random.shards(graph, c.devices));
+  };
+  RingWeights result;
+  LocalHub hub(c.ranks);
+  std::vector<std::string> errors(static_cast<size_t>(c.ranks));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < c.ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const TrainingTask task = prepare_task(job, plan);
+        Transport transport(hub.wire(rank), {});
+        Agreement agreement(transport);
+        const OpenDevice open = [&](int64_t device) { return with_gpu && device == c.gpu ? c.open_gpu() : make_cpu_device(); };
+        RingTrainer trainer(task, transport, agreement, open, {});
+        const TrainingOutcome outcome = trainer.run();
+        if (rank == 0) result.loss = outcome.test.loss;
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int64_t rank = 0; rank < c.ranks; ++rank)
+    if (!errors[static_cast<size_t>(rank)].empty()) result.error += fmt::format("rank {}: {}; ", rank, errors[static_cast<size_t>(rank)]);
+  if (result.error.empty()) result.weights = read_checkpoint(locate_checkpoint(folder)).weights;
+  std::filesystem::remove_all(folder);
+  return result;
+}
+
+inline std::string ring_matches(const RingCase& c, double tolerance) {
+  const RingWeights mixed = trained_on_ring(c, true), processors = trained_on_ring(c, false);
+  if (!mixed.error.empty() || !processors.error.empty()) return mixed.error + processors.error;
+  if (processors.weights.empty()) return "no weights were saved";
+  const auto values_in = [](const HostTensor& tensor, const std::string& name) {
+    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    copy_values(tensor, std::span<double>(values), name);
+    return values;
+  };
+  for (const auto& [name, tensor] : processors.weights) {
+    const double difference = normwise_difference(values_in(mixed.weights.at(name), name), values_in(tensor, name));
+    if (!(difference < tolerance)) return fmt::format("{}: off by {:.3g}", name, difference);
+  }
+  return "";
+}
+
+}  // namespace millrace::testing
