@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "core/device/activation_math.h"
-#include "core/device/optimizer_math.h"
+#include "core/device/optimizer_element.h"
 #include "gpu/device/dropout_draw.h"
 #include "gpu/device/narrow_float.h"
 #include "gpu/device/window_work.h"

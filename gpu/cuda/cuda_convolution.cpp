@@ -1,0 +1,203 @@
+#include "gpu/cuda/cuda_convolution.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/cuda/cuda_check.h"
+
+namespace millrace::gpu {
+
+namespace {
+
+// What all three phases' results have in common.
+struct Candidate {
+  int64_t algorithm;
+  cudnnStatus_t status;
+  size_t memory;
+  cudnnDeterminism_t determinism;
+  cudnnMathType_t math;
+};
+
+template <typename Performance>
+std::vector<Candidate> candidates_of(const std::vector<Performance>& performances, int count) {
+  std::vector<Candidate> candidates;
+  for (int i = 0; i < count; ++i) {
+    const Performance& p = performances[static_cast<size_t>(i)];
+    candidates.push_back({static_cast<int64_t>(p.algo), p.status, p.memory, p.determinism, p.mathType});
+  }
+  return candidates;
+}
+
+constexpr const char* kNames[3][8] = {
+    {"implicit gemm", "implicit precomputed gemm", "gemm", "direct", "fft", "fft tiling", "winograd", "winograd nonfused"},
+    {"algorithm 0", "algorithm 1", "fft", "fft tiling", "winograd", "winograd nonfused", "", ""},
+    {"algorithm 0", "algorithm 1", "fft", "algorithm 3", "winograd", "winograd nonfused", "fft tiling", ""}};
+
+std::string key_of(const ConvolutionGeometry& g, Precision precision) {
+  std::string key = std::to_string(static_cast<int>(precision));
+  for (const int64_t value : {g.samples, g.inputs, g.height, g.width, g.outputs, g.output_height, g.output_width, g.kernel_h, g.kernel_w,
+                              g.stride_h, g.stride_w, g.pad_h, g.pad_w, g.dilation_h, g.dilation_w, g.groups})
+    key.append(1, ' ').append(std::to_string(value));
+  return key;
+}
+
+int as_int(int64_t value) {
+  if (value > INT32_MAX) throw Failure(Failure::Kind::kBroken, "cuDNN takes no extents beyond 2^31 - 1; take a smaller micro-batch");
+  return static_cast<int>(value);
+}
+
+cudnnMathType_t math_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32: return CUDNN_FMA_MATH;
+    case Precision::kTensorFloat32: return CUDNN_DEFAULT_MATH;
+    default: break;
+  }
+  return CUDNN_TENSOR_OP_MATH;
+}
+
+// Memory for measuring, given back at the end.
+class Trial {
+ public:
+  explicit Trial(size_t bytes) : bytes_(bytes) { MILLRACE_CUDA(cudaMalloc(&memory_, bytes)); }
+  ~Trial() { cudaFree(memory_); }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  void* get() const { return memory_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_;
+};
+
+}  // namespace
+
+struct CudaConvolutions::Descriptors {
+  cudnnTensorDescriptor_t input = nullptr, output = nullptr;
+  cudnnFilterDescriptor_t weight = nullptr;
+  cudnnConvolutionDescriptor_t convolution = nullptr;
+
+  Descriptors(const ConvolutionGeometry& g, Precision precision) {
+    const cudnnDataType_t type = precision == Precision::kFloat16    ? CUDNN_DATA_HALF
+                                 : precision == Precision::kBfloat16 ? CUDNN_DATA_BFLOAT16
+                                                                     : CUDNN_DATA_FLOAT;
+    MILLRACE_CUDA(cudnnCreateTensorDescriptor(&input));
+    MILLRACE_CUDA(cudnnCreateTensorDescriptor(&output));
+    MILLRACE_CUDA(cudnnCreateFilterDescriptor(&weight));
+    MILLRACE_CUDA(cudnnCreateConvolutionDescriptor(&convolution));
+    MILLRACE_CUDA(
+        cudnnSetTensor4dDescriptor(input, CUDNN_TENSOR_NCHW, type, as_int(g.samples), as_int(g.inputs), as_int(g.height), as_int(g.width)));
+    MILLRACE_CUDA(cudnnSetTensor4dDescriptor(output, CUDNN_TENSOR_NCHW, type, as_int(g.samples), as_int(g.outputs), as_int(g.output_height),
+                                             as_int(g.output_width)));
+    MILLRACE_CUDA(cudnnSetFilter4dDescriptor(weight, type, CUDNN_TENSOR_NCHW, as_int(g.outputs), as_int(g.inputs / g.groups),
+                                             as_int(g.kernel_h), as_int(g.kernel_w)));
+    MILLRACE_CUDA(cudnnSetConvolution2dDescriptor(convolution, as_int(g.pad_h), as_int(g.pad_w), as_int(g.stride_h), as_int(g.stride_w),
+                                                  as_int(g.dilation_h), as_int(g.dilation_w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+    MILLRACE_CUDA(cudnnSetConvolutionGroupCount(convolution, as_int(g.groups)));
+    MILLRACE_CUDA(cudnnSetConvolutionMathType(convolution, math_of(precision)));
+  }
+  ~Descriptors() {
+    cudnnDestroyConvolutionDescriptor(convolution);
+    cudnnDestroyFilterDescriptor(weight);
+    cudnnDestroyTensorDescriptor(output);
+    cudnnDestroyTensorDescriptor(input);
+  }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+};
+
+CudaConvolutions::CudaConvolutions(cudnnHandle_t handle) : handle_(handle) {}
+CudaConvolutions::~CudaConvolutions() = default;
+
+CudaConvolutions::Descriptors& CudaConvolutions::descriptors(const ConvolutionGeometry& geometry, Precision precision) {
+  std::unique_ptr<Descriptors>& known = known_[key_of(geometry, precision)];
+  if (!known) known = std::make_unique<Descriptors>(geometry, precision);
+  return *known;
+}
+
+ConvolutionChoice CudaConvolutions::choose(const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision,
+                                           size_t most_workspace, bool measure) {
+  const Descriptors& d = descriptors(geometry, precision);
+  const size_t element = is_narrow(precision) ? 2 : 4;
+  std::unique_ptr<Trial> x, w, y, space;
+  if (measure) {
+    x = std::make_unique<Trial>(static_cast<size_t>(geometry.input_elements()) * element);
+    w = std::make_unique<Trial>(static_cast<size_t>(geometry.weight_elements()) * element);
+    y = std::make_unique<Trial>(static_cast<size_t>(geometry.output_elements()) * element);
+    space = std::make_unique<Trial>(most_workspace > 0 ? most_workspace : 1);
+    for (const Trial* trial : {x.get(), w.get(), y.get()}) MILLRACE_CUDA(cudaMemset(trial->get(), 0, trial->bytes()));
+  }
+  constexpr int kMost = 16;
+  int count = 0;
+  std::vector<Candidate> candidates;
+  switch (phase) {
+    case ConvolutionPhase::kForward: {
+      std::vector<cudnnConvolutionFwdAlgoPerf_t> found(kMost);
+      if (measure)
+        MILLRACE_CUDA(cudnnFindConvolutionForwardAlgorithmEx(handle_, d.input, x->get(), d.weight, w->get(), d.convolution, d.output,
+                                                             y->get(), kMost, &count, found.data(), space->get(), most_workspace));
+      else
+        MILLRACE_CUDA(
+            cudnnGetConvolutionForwardAlgorithm_v7(handle_, d.input, d.weight, d.convolution, d.output, kMost, &count, found.data()));
+      candidates = candidates_of(found, count);
+      break;
+    }
+    case ConvolutionPhase::kInputError: {
+      std::vector<cudnnConvolutionBwdDataAlgoPerf_t> found(kMost);
+      if (measure)
+        MILLRACE_CUDA(cudnnFindConvolutionBackwardDataAlgorithmEx(handle_, d.weight, w->get(), d.output, y->get(), d.convolution, d.input,
+                                                                  x->get(), kMost, &count, found.data(), space->get(), most_workspace));
+      else
+        MILLRACE_CUDA(
+            cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, d.weight, d.output, d.convolution, d.input, kMost, &count, found.data()));
+      candidates = candidates_of(found, count);
+      break;
+    }
+    case ConvolutionPhase::kWeightGradient: {
+      std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> found(kMost);
+      if (measure)
+        MILLRACE_CUDA(cudnnFindConvolutionBackwardFilterAlgorithmEx(handle_, d.input, x->get(), d.output, y->get(), d.convolution, d.weight,
+                                                                    w->get(), kMost, &count, found.data(), space->get(), most_workspace));
+      else
+        MILLRACE_CUDA(cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, d.input, d.output, d.convolution, d.weight, kMost, &count,
+                                                                    found.data()));
+      candidates = candidates_of(found, count);
+      break;
+    }
+  }
+  // Best first. The arithmetic must be the one that was asked for, and the same every time.
+  for (const Candidate& c : candidates) {
+    if (c.status != CUDNN_STATUS_SUCCESS || c.determinism != CUDNN_DETERMINISTIC || c.memory > most_workspace) continue;
+    if (precision == Precision::kFloat32 && c.math != CUDNN_FMA_MATH && c.math != CUDNN_DEFAULT_MATH) continue;
+    return {c.algorithm, c.memory, std::string("cuDNN ") + kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7]};
+  }
+  throw Failure(Failure::Kind::kBroken, "cuDNN has no deterministic algorithm for this convolution within " +
+                                            std::to_string(most_workspace >> 20) + " MiB of workspace; allow it more");
+}
+
+void CudaConvolutions::run(const Convolution& call) {
+  const Descriptors& d = descriptors(call.geometry, call.precision);
+  const float one = 1;
+  const float before = call.adds ? 1 : 0;
+  switch (call.phase) {
+    case ConvolutionPhase::kForward:
+      MILLRACE_CUDA(cudnnConvolutionForward(handle_, &one, d.input, call.first, d.weight, call.second, d.convolution,
+                                            static_cast<cudnnConvolutionFwdAlgo_t>(call.algorithm), call.workspace, call.workspace_bytes,
+                                            &before, d.output, call.result));
+      return;
+    case ConvolutionPhase::kInputError:
+      MILLRACE_CUDA(cudnnConvolutionBackwardData(handle_, &one, d.weight, call.second, d.output, call.first, d.convolution,
+                                                 static_cast<cudnnConvolutionBwdDataAlgo_t>(call.algorithm), call.workspace,
+                                                 call.workspace_bytes, &before, d.input, call.result));
+      return;
+    case ConvolutionPhase::kWeightGradient:
+      MILLRACE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, d.input, call.first, d.output, call.second, d.convolution,
+                                                   static_cast<cudnnConvolutionBwdFilterAlgo_t>(call.algorithm), call.workspace,
+                                                   call.workspace_bytes, &before, d.weight, call.result));
+      return;
+  }
+}
+
+}  // namespace millrace::gpu

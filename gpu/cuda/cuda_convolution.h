@@ -1,0 +1,36 @@
+// Convolutions by cuDNN: descriptors kept per shape, algorithms that are deterministic and fit. Internal to gpu/cuda.
+//
+// fp32 is FMA arithmetic: TF32 only when the precision says so. Sixteen-bit operands multiply on tensor cores and add in fp32.
+#pragma once
+
+#include <cudnn.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "gpu/device/engine.h"
+
+namespace millrace::gpu {
+
+class CudaConvolutions {
+ public:
+  // Borrows the handle, whose stream the work goes to.
+  explicit CudaConvolutions(cudnnHandle_t handle);
+  ~CudaConvolutions();
+  CudaConvolutions(const CudaConvolutions&) = delete;
+  CudaConvolutions& operator=(const CudaConvolutions&) = delete;
+
+  ConvolutionChoice choose(const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision, size_t most_workspace,
+                           bool measure);
+  void run(const Convolution& call);
+
+ private:
+  struct Descriptors;
+  Descriptors& descriptors(const ConvolutionGeometry& geometry, Precision precision);
+
+  cudnnHandle_t handle_;
+  std::map<std::string, std::unique_ptr<Descriptors>> known_;
+};
+
+}  // namespace millrace::gpu

@@ -1,0 +1,16 @@
+// Element and reduction work as kernels. Internal to gpu/cuda.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/device/element_work.h"
+#include "gpu/device/reduction_work.h"
+
+namespace millrace::gpu {
+
+// One thread for each index.
+void launch(const ElementWork& work, cudaStream_t stream);
+// One block for each group; its sum is that of reduced().
+void launch(const ReductionWork& work, cudaStream_t stream);
+
+}  // namespace millrace::gpu

@@ -1,0 +1,126 @@
+// Everything that needs a real GPU, as one plain program: no test framework, no MPI, so that it runs wherever there is a driver.
+//
+//   millrace-gpu-check [--json]        exit status 0 all well, 1 something is wrong, 77 no GPU
+//
+// The suite of tests/gpu/device over CUDA, each precision, the same bits twice, a ring with one GPU among processors; then what the GPU
+// can do, measured.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gpu/device/gpu_device.h"
+#include "gpu/device/gpu_profile.h"
+#include "gpu/module/gpu_module.h"
+#include "tests/gpu/device/device_cases.h"
+#include "tests/gpu/device/ring_cases.h"
+
+namespace {
+
+using namespace millrace;
+
+constexpr int kSkipped = 77;
+
+std::unique_ptr<Device> open_gpu(GpuOptions options = {}) { return make_gpu_device(open_gpu_engine(0), options); }
+
+bool multiplies(const KernelSpec& spec) {
+  return !spec.finish && !spec.activation &&
+         (std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation));
+}
+
+struct Check {
+  std::string name;
+  std::function<std::string()> run;
+};
+
+std::vector<Check> all_checks() {
+  using namespace millrace::testing;
+  const CaseLimits small{.per_kind = 60, .seed = 21};
+  const CaseLimits large{.per_kind = 15, .most_channels = 70, .most_extent = 20, .most_batch = 6, .seed = 22};
+  const auto narrow = [large](gpu::Precision precision, double tolerance) {
+    return [=] { return operations_match(*open_gpu({.precision = precision}), large, tolerance, multiplies); };
+  };
+  std::vector<Check> checks = {
+      {"small operations in fp32", [small] { return operations_match(*open_gpu(), small, 1e-5); }},
+      {"large operations in fp32", [large] { return operations_match(*open_gpu(), large, 1e-4); }},
+      {"products in tf32", narrow(gpu::Precision::kTensorFloat32, 5e-3)},
+      {"products in fp16", narrow(gpu::Precision::kFloat16, 3e-3)},
+      {"products in bf16", narrow(gpu::Precision::kBfloat16, 2e-2)},
+      {"the same bits twice", [large] { return operations_repeat(*open_gpu(), *open_gpu(), large); }},
+      {"measured algorithms", [large] { return operations_match(*open_gpu({.measure_algorithms = true}), large, 1e-4, multiplies); }},
+      {"updates and norms", [] { return updates_match(*open_gpu(), 1e-5); }},
+      {"copies in small pieces", [] { return moves_match(*open_gpu({.staging_bytes = 256})); }},
+      {"out of memory", [] {
+         const auto device = open_gpu();
+         try {
+           device->make_tensor({{int64_t{1} << 30, 1, 1}, 1024});
+         } catch (const Error& error) {
+           return std::string(error.what()).find("of GPU memory wanted") == std::string::npos ? std::string(error.what()) : std::string();
+         }
+         return std::string("4 TiB were there");
+       }}};
+  for (int64_t gpu = 0; gpu < 3; ++gpu)
+    checks.push_back({fmt::format("a ring with the GPU as device {}", gpu), [gpu] {
+                        return ring_matches({.gpu = gpu,
+                                             .open_gpu = [] { return open_gpu(); },
+                                             .alignment = gpu == 1 ? Alignment::kFpdeep : Alignment::kFlush,
+                                             .cuts = static_cast<uint64_t>(gpu) + 4},
+                                            1e-3);
+                      }});
+  return checks;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
+  if (argc > 2 || (argc == 2 && !json)) {
+    fmt::print(stderr, "usage: {} [--json]\n", argv[0]);
+    return 2;
+  }
+  const GpuCount gpus = count_gpus();
+  if (gpus.count == 0) {
+    fmt::print("skipped: needs a GPU ({})\n", gpus.reason);
+    return kSkipped;
+  }
+  nlohmann::ordered_json report = {{"device", ""}, {"checks", nlohmann::ordered_json::array()}};
+  int failures = 0;
+  try {
+    report["device"] = open_gpu()->description();
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+  for (const Check& check : all_checks()) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::string wrong;
+    try {
+      wrong = check.run();
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    failures += wrong.empty() ? 0 : 1;
+    report["checks"].push_back({{"name", check.name}, {"passed", wrong.empty()}, {"wrong", wrong}, {"seconds", seconds}});
+    if (!json) fmt::print("{} {} ({:.1f} s){}{}\n", wrong.empty() ? "ok  " : "FAIL", check.name, seconds, wrong.empty() ? "" : ": ", wrong);
+  }
+  for (const auto precision : {gpu::Precision::kFloat32, gpu::Precision::kTensorFloat32, gpu::Precision::kBfloat16}) {
+    const auto device = open_gpu({.precision = precision});
+    const GpuProfile p = measure_gpu_profile(*device, device->description(), 0);
+    report["measured"].push_back({{"precision", name_of(precision)},
+                                  {"macs_per_second", p.macs_per_second},
+                                  {"convolution_forward", p.convolution_forward},
+                                  {"convolution_error_back", p.convolution_error_back},
+                                  {"convolution_parameter_gradient", p.convolution_parameter_gradient},
+                                  {"dense", p.dense},
+                                  {"bytes_per_second", p.bytes_per_second},
+                                  {"upload_bytes_per_second", p.upload_bytes_per_second},
+                                  {"download_bytes_per_second", p.download_bytes_per_second},
+                                  {"launch_seconds", p.launch_seconds}});
+  }
+  fmt::print("{}\n", json ? report.dump(2) : report["measured"].dump(2));
+  return failures == 0 ? 0 : 1;
+}
