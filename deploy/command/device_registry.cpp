@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
+#include "fpga/cosim/cosim_device.h"
 #include "fpga/emulated/emulated_fpga.h"
 #include "fpga/xrt/device/xrt_fpga.h"
 
@@ -22,6 +23,7 @@ struct DeviceKind {
   std::function<std::unique_ptr<Device>(const DeviceOptions&)> open;
   // Adds what this kind's numbers depend on.
   std::function<void(const DeviceOptions&, std::map<std::string, std::string>&)> fingerprint;
+  std::function<void(const DeviceOptions&)> prepare = {};  // what takes long, before anybody waits for anybody
 };
 
 CpuOptions cpu_options(const DeviceOptions& options) { return {.threads = options.threads, .kernel_table = options.kernel_table}; }
@@ -70,6 +72,18 @@ std::unique_ptr<Device> open_xrt_board(const DeviceOptions& options) {
   return make_xrt_fpga({.emulated = false, .board = rank + ranks * opened++, .xclbin = design});
 }
 
+const Plan& plan_of(const DeviceOptions& options) {
+  if (options.plan == nullptr)
+    fail(ErrorCode::kUsage, "cosim simulates the hardware that a plan has for a device of a ring; train with --cluster cosimx2");
+  return *options.plan;
+}
+
+std::unique_ptr<Device> open_cosim(const DeviceOptions& options) {
+  refuse_cpu_options("a simulated device", options);
+  const Plan& plan = plan_of(options);
+  return make_cosim_device(plan, Graph(plan.model), options.index, {});
+}
+
 const std::vector<DeviceKind>& kinds() {
   static const std::vector<DeviceKind> all = {
       {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
@@ -87,6 +101,11 @@ const std::vector<DeviceKind>& kinds() {
       {"xrt-fpga", open_xrt_board, [](const DeviceOptions&, auto&) {}},
       {"emulated-fpga-fp32", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
+      {"cosim", open_cosim, [](const DeviceOptions&, auto&) {},
+       [](const DeviceOptions& options) {
+         const Plan& plan = plan_of(options);
+         build_cosim_engines(plan, Graph(plan.model), options.index, {});
+       }},
   };
   return all;
 }
@@ -107,6 +126,11 @@ bool can_compute_on(std::string_view kind) {
 }
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options) { return kind_of(kind).open(options); }
+
+void prepare_devices(std::string_view kind, const DeviceOptions& options) {
+  const DeviceKind& known = kind_of(kind);
+  if (known.prepare) known.prepare(options);
+}
 
 std::map<std::string, std::string> fingerprint_of(std::string_view kind, Device& device, const DeviceOptions& options) {
   std::map<std::string, std::string> facts = {{"millrace", std::string(kVersion)},

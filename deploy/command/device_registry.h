@@ -12,17 +12,22 @@
 #include <string_view>
 
 #include "core/device/device.h"
+#include "core/documents/plan.h"
 
 namespace millrace {
 
 struct DeviceOptions {
   int threads = 1;
   std::string kernel_table = {};  // a file written by `millrace tune`; empty: the shipped one
+  const Plan* plan = nullptr;     // of the ring that it is device `index` of; kinds that follow the plan need it
+  int64_t index = 0;
 };
 
 // Whether this build can compute on a device of this kind.
 bool can_compute_on(std::string_view kind);
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
+// Brings about whatever takes long before the devices of options.plan can be opened, beginning with device options.index.
+void prepare_devices(std::string_view kind, const DeviceOptions& options);
 // What a run's numbers depend on besides plan and seed, for its fingerprint.
 std::map<std::string, std::string> fingerprint_of(std::string_view kind, Device& device, const DeviceOptions& options);
 

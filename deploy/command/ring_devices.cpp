@@ -67,7 +67,20 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
 std::string computing_kind(const std::string& name) { return can_compute_on(name) ? name : "cpu"; }
 
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
-  return open_device(computing_kind(plan.cluster.devices[static_cast<size_t>(index)].device), options);
+  DeviceOptions with_plan = options;
+  with_plan.plan = &plan;
+  with_plan.index = index;
+  return open_device(computing_kind(plan.cluster.devices[static_cast<size_t>(index)].device), with_plan);
+}
+
+void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options) {
+  std::vector<std::string> kinds;
+  for (const auto& device : plan.cluster.devices)
+    if (std::ranges::find(kinds, computing_kind(device.device)) == kinds.end()) kinds.push_back(computing_kind(device.device));
+  DeviceOptions with_plan = options;
+  with_plan.plan = &plan;
+  with_plan.index = rank;
+  for (const std::string& kind : kinds) prepare_devices(kind, with_plan);
 }
 
 std::vector<std::string> notes_on_devices(const Plan& plan) {

@@ -190,9 +190,7 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
 
   shard.engine = {.kernel = whole.kernel_h, .stride = whole.stride_h, .input_lanes = design.lanes, .output_lanes = design.lanes};
-  // Kernels are reloaded while a row passes.
-  const int64_t reload = std::max<int64_t>(shard.shape.out_width() - 1, 1);
-  shard.engine.kernels_per_word = (shard.engine.tiles() + reload - 1) / reload;
+  shard.engine.kernels_per_word = kernels_per_word(shard.engine.tiles(), shard.shape.out_width());
   add_layers_after(shard, group, graph);
   shard.memories = engine_memories(shard.engine, shard.shape, shard.window.stride_h);
   const int64_t sample_beats = shard.groups(shard.shape.inputs) * shard.shape.height * shard.shape.width;

@@ -21,6 +21,8 @@ int line_address_bits(int64_t groups, int64_t width, int column_banks) {
 
 }  // namespace
 
+int64_t kernels_per_word(int64_t tiles, int64_t out_width) { return divided_up(tiles, std::max<int64_t>(out_width - 1, 1)); }
+
 EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows) {
   const int64_t input_groups = engine.groups_of_inputs(largest.inputs);
   const int64_t output_groups = engine.groups_of_outputs(largest.outputs);

@@ -45,6 +45,9 @@ struct EngineMemories {
   int group_address = 6;  // output groups
 };
 
+// So many that the kernels of a sweep over `out_width` columns come in while the sweep before runs.
+int64_t kernels_per_word(int64_t tiles, int64_t out_width);
+
 // The smallest memories that hold `largest`, with `error_block_rows` rows of errors coming at once.
 EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows = 1);
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "tests/fpga/conv_ce/rtl/port.h"
+#include "fpga/cosim/harness/verilated_port.h"
 
 namespace millrace {
 

@@ -12,16 +12,12 @@
 
 namespace millrace {
 
+// Elements are 16 or 32 bits wide at multiples of their width, so they never cross a word.
 template <std::size_t Words>
 inline void put_bits(VlWide<Words>& port, size_t lowest, size_t width, uint64_t value) {
-  for (size_t bit = 0; bit < width; ++bit) {
-    const size_t at = lowest + bit;
-    const uint32_t mask = uint32_t{1} << (at % 32);
-    if (value >> bit & 1)
-      port[at / 32] |= mask;
-    else
-      port[at / 32] &= ~mask;
-  }
+  const uint32_t mask = width == 32 ? 0xffffffffU : (uint32_t{1} << width) - 1;
+  EData& word = port[lowest / 32];
+  word = (word & ~(mask << (lowest % 32))) | ((static_cast<uint32_t>(value) & mask) << (lowest % 32));
 }
 template <typename Port>
 requires std::is_integral_v<Port>
@@ -31,7 +27,6 @@ inline void put_bits(Port& port, size_t lowest, size_t width, uint64_t value) {
 }
 template <std::size_t Words>
 inline uint64_t take_bits(const VlWide<Words>& port, size_t lowest, size_t width) {
-  // Elements are 16 or 32 bits wide at multiples of their width, so they never cross a word.
   return port[lowest / 32] >> (lowest % 32) & (width == 32 ? 0xffffffffU : (uint32_t{1} << width) - 1);
 }
 template <typename Port>

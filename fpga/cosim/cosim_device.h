@@ -1,0 +1,29 @@
+// A device of the ring whose convolutions and dense layers are computed by the generated RTL under Verilator.
+//
+//   std::unique_ptr<EmulatedFpga> device = make_cosim_device(plan, graph, /*device=*/0, {});
+//
+// FP, EB and PG run on the engine modules with the parameters that `millrace rtl` gives them for this device of the plan, in
+// one harness per shard (harness/engine_harness.sv) with its LPRAM, LGB and special-function unit; the trainer calls phase
+// by phase, which the device's stitched top level, a pipeline of a whole mini-batch, cannot answer. That top level has its
+// own testbench. The update is the host's, as in the generated design: it reads gradients and writes LPRAM.
+// All numbers are those of emulated-fpga, bit by bit, and checked against it as they come (simulated_phases.h).
+// build_cosim_engines brings every engine of a plan into the cache, so that opening devices takes no time; `first` is the
+// device to begin with, so that ranks that build side by side begin with different ones.
+// Fails with kUnavailable, naming layer and reason, on what no hardware is generated for, and without Verilator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/cosim/engine_builder.h"
+#include "fpga/emulated/emulated_fpga.h"
+
+namespace millrace {
+
+std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options);
+
+void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options);
+
+}  // namespace millrace

@@ -1,0 +1,199 @@
+#include "fpga/cosim/engine_builder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "fpga/conv_ce/rtl/rtl_modules.h"
+#include "fpga/cosim/harness_sources.h"
+
+extern char** environ;
+
+namespace millrace {
+
+namespace {
+
+constexpr std::string_view kHarnessFolder = "fpga/cosim/harness";  // as the sources include each other
+
+std::string on_path(std::string_view program) {
+  const char* path = std::getenv("PATH");
+  std::string_view left = path == nullptr ? "" : path;
+  while (!left.empty()) {
+    const size_t end = std::min(left.find(':'), left.size());
+    const std::string candidate = fmt::format("{}/{}", left.substr(0, end), program);
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return "";
+}
+
+// Runs a program with its output in a file; its exit status, or 127 where it could not be started.
+int run(const std::vector<std::string>& words, const std::filesystem::path& output) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));  // posix_spawn leaves them alone
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  const int spawned = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (spawned != 0) return 127;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return 127;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// "Verilator 5.006 2023-01-22 rev (Debian 5.006-3)"
+std::string version_of(const std::string& verilator, const std::filesystem::path& folder) {
+  const std::filesystem::path answer = folder / fmt::format("version.{}", ::getpid());
+  const int status = run({verilator, "--version"}, answer);
+  std::string line = status == 0 ? read_text(answer) : "";
+  std::filesystem::remove(answer);
+  line.erase(std::min(line.find('\n'), line.size()));
+  if (line.empty()) fail(ErrorCode::kUnavailable, "{} --version ends with {}: is it Verilator, and complete?", verilator, status);
+  return line;
+}
+
+std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHardware& hardware) {
+  const EngineParallelism& e = hardware.engine;
+  const EngineMemories& m = hardware.memories;
+  return {{"KERNEL", e.kernel},
+          {"STRIDE", e.stride},
+          {"INPUT_LANES", e.input_lanes},
+          {"OUTPUT_LANES", e.output_lanes},
+          {"KERNELS_PER_WORD", e.kernels_per_word},
+          {"ROW_BANKS_LOG2", m.row_banks},
+          {"COLUMN_BANKS_LOG2", m.column_banks},
+          {"LINE_ADDRESS_BITS", m.line_address},
+          {"ERROR_ROW_BANKS_LOG2", m.error_row_banks},
+          {"ERROR_COLUMN_BANKS_LOG2", m.error_column_banks},
+          {"ERROR_LINE_ADDRESS_BITS", m.error_line_address},
+          {"GRADIENT_ERROR_ROW_BANKS_LOG2", m.gradient_error_row_banks},
+          {"GRADIENT_ERROR_ADDRESS_BITS", m.gradient_error_address},
+          {"COLUMN_ADDRESS_BITS", m.column_address},
+          {"PARAMETER_ADDRESS_BITS", m.parameter_address},
+          {"GROUP_ADDRESS_BITS", m.group_address}};
+}
+
+// A file that one process at a time has locked; the lock goes with the process.
+class Lock {
+ public:
+  explicit Lock(const std::filesystem::path& path) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (file_ < 0) fail(ErrorCode::kIo, "{}: {}", path.string(), std::strerror(errno));
+    while (::flock(file_, LOCK_EX) != 0)
+      if (errno != EINTR) {
+        const int reason = errno;
+        ::close(file_);
+        fail(ErrorCode::kIo, "{} cannot be locked: {}", path.string(), std::strerror(reason));
+      }
+  }
+  ~Lock() { ::close(file_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int file_;
+};
+
+std::vector<std::string> command_for(const std::string& verilator, const EngineHardware& hardware, const std::filesystem::path& folder) {
+  const EngineParallelism& e = hardware.engine;
+  std::vector<std::string> words = {verilator, "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast"};
+  for (const char* word : {"--noassert", "-Wno-fatal", "--top-module", "engine_harness", "--prefix", "Vengine_harness", "--Mdir"})
+    words.emplace_back(word);
+  words.push_back((folder / "objects").string());
+  for (const auto& [name, value] : parameters_of(hardware)) words.push_back(fmt::format("-G{}={}", name, value));
+  words.insert(words.end(), {"-CFLAGS", fmt::format("-fPIC -std=c++20 -I'{}' -DMILLRACE_ENGINE_INPUT_LANES={} "
+                                                    "-DMILLRACE_ENGINE_OUTPUT_LANES={} -DMILLRACE_ENGINE_WORD={}",
+                                                    folder.string(), e.input_lanes, e.output_lanes, e.kernels_per_word * e.taps())});
+  words.insert(words.end(), {"-LDFLAGS", "-shared"});
+  const std::string compiler_cache = on_path("ccache").empty() ? "" : " OBJCACHE=ccache";
+  words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + compiler_cache, "-o", "engine.so"});
+  words.push_back((folder / kHarnessFolder / "engine_harness.sv").string());
+  for (const RtlModule& module : rtl_modules()) words.push_back((folder / "rtl" / module.file).string());
+  words.push_back((folder / kHarnessFolder / "engine_library.cpp").string());
+  return words;
+}
+
+std::string last_lines(const std::string& text, size_t most) {
+  size_t at = text.size();
+  for (size_t lines = 0; at > 0; --at)
+    if (text[at - 1] == '\n' && at != text.size() && ++lines == most) break;
+  return text.substr(at);
+}
+
+}  // namespace
+
+std::string text_of(const EngineParallelism& engine) {
+  return fmt::format("{0}x{0}, stride {1}, {2} x {3} tiles", engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes);
+}
+
+std::filesystem::path default_engine_cache() {
+  const auto set = [](const char* name) -> const char* {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+  };
+  if (const char* chosen = set("MILLRACE_COSIM_CACHE")) return chosen;
+  if (const char* caches = set("XDG_CACHE_HOME")) return std::filesystem::path(caches) / "millrace" / "cosim";
+  if (const char* home = set("HOME")) return std::filesystem::path(home) / ".cache" / "millrace" / "cosim";
+  return std::filesystem::temp_directory_path() / fmt::format("millrace-cosim-{}", ::getuid());
+}
+
+BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOptions& options) {
+  const std::string verilator = on_path("verilator");
+  if (verilator.empty())
+    fail(ErrorCode::kUnavailable,
+         "the RTL cannot be simulated: no verilator on PATH; install it (apt-get install verilator), or train on emulated-fpga, which "
+         "computes the same numbers");
+  const std::filesystem::path cache = std::filesystem::absolute(options.cache.empty() ? default_engine_cache() : options.cache);
+  make_folders(cache);
+  BuiltEngine built;
+  built.simulator = version_of(verilator, cache);
+  std::string content = built.simulator;
+  for (const auto& [name, value] : parameters_of(hardware)) content += fmt::format("\n{} {}", name, value);
+  for (const RtlModule& module : rtl_modules()) content += module.text;
+  for (const HarnessSource& source : harness_sources()) content += source.text;
+  const std::filesystem::path folder = cache / digest_of(std::string_view(content));
+  built.library = folder / "engine.so";
+
+  const Lock lock(folder.string() + ".lock");
+  if (std::filesystem::exists(built.library)) return built;
+  log::info("building the simulation of an engine ({}) with {}", text_of(hardware.engine), built.simulator);
+  const auto begin = std::chrono::steady_clock::now();
+  std::filesystem::remove_all(folder);  // what a build before left unfinished
+  make_folders(folder / "rtl");
+  make_folders(folder / kHarnessFolder);
+  for (const RtlModule& module : rtl_modules()) write_atomically(folder / "rtl" / module.file, module.text);
+  for (const HarnessSource& source : harness_sources()) write_atomically(folder / kHarnessFolder / source.file, source.text);
+  const std::filesystem::path report = folder / "verilator.log";
+  const int status = run(command_for(verilator, hardware, folder), report);
+  const std::filesystem::path made = folder / "objects" / "engine.so";
+  if (status != 0 || !std::filesystem::exists(made))
+    fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator,
+         text_of(hardware.engine), status, report.string(), last_lines(read_text(report), 5));
+  std::filesystem::rename(made, built.library);
+  std::filesystem::remove_all(folder / "objects");
+  built.build_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  log::info("  built in {:.1f} s", built.build_seconds);
+  return built;
+}
+
+}  // namespace millrace

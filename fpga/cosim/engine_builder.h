@@ -1,0 +1,42 @@
+// Builds the generated engines of a shard into a shared library with Verilator and the machine's C++ compiler, once: the
+// library lies in a cache under the digest of everything that goes into it, and is found there the next time.
+//
+//   const BuiltEngine built = build_engine({engine, engine_memories(engine, shape)}, {});
+//   void* handle = dlopen(built.library.c_str(), RTLD_NOW | RTLD_LOCAL);       // engine_library.h says what it offers
+//
+// Takes ten seconds to minutes, by the multipliers; log lines say what is built and how long it took. Several processes
+// that want the same library wait for the one that builds it. What goes wrong is left in the cache with its log.
+// Fails with kUnavailable where Verilator is missing, naming the package, or where the build fails, naming the log.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+namespace millrace {
+
+struct EngineHardware {
+  EngineParallelism engine;
+  EngineMemories memories;
+};
+
+struct EngineBuildOptions {
+  std::filesystem::path cache;  // empty: default_engine_cache()
+};
+
+struct BuiltEngine {
+  std::filesystem::path library;
+  std::string simulator;     // "Verilator 5.006 2023-01-22"
+  double build_seconds = 0;  // 0: it was there
+};
+
+// $MILLRACE_COSIM_CACHE, or a folder millrace/cosim in $XDG_CACHE_HOME, in ~/.cache or among the temporary files.
+std::filesystem::path default_engine_cache();
+
+BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOptions& options);
+
+// "3x3, stride 1, 2 x 2 tiles"
+std::string text_of(const EngineParallelism& engine);
+
+}  // namespace millrace

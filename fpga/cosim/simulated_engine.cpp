@@ -1,0 +1,245 @@
+#include "fpga/cosim/simulated_engine.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/cosim/harness/engine_library.h"
+
+namespace millrace {
+
+namespace {
+
+class Library {
+ public:
+  explicit Library(const std::filesystem::path& path) : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr)
+      fail(ErrorCode::kUnavailable, "the simulated engine cannot be loaded: {}; remove {} to build it anew", ::dlerror(),
+           path.parent_path().string());
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle_, name));
+      if (function == nullptr)
+        fail(ErrorCode::kMalformed, "{} has no {}; remove {} to build it anew", path.string(), name, path.parent_path().string());
+    };
+    find(open, "millrace_engine_open");
+    find(close, "millrace_engine_close");
+    find(write_parameter, "millrace_engine_write_parameter");
+    find(write_scales, "millrace_engine_write_scales");
+    find(forward, "millrace_engine_forward");
+    find(error_back, "millrace_engine_error_back");
+    find(gradient, "millrace_engine_gradient");
+    find(read_gradients, "millrace_engine_read_gradients");
+  }
+  ~Library() { ::dlclose(handle_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  decltype(&millrace_engine_open) open = nullptr;
+  decltype(&millrace_engine_close) close = nullptr;
+  decltype(&millrace_engine_write_parameter) write_parameter = nullptr;
+  decltype(&millrace_engine_write_scales) write_scales = nullptr;
+  decltype(&millrace_engine_forward) forward = nullptr;
+  decltype(&millrace_engine_error_back) error_back = nullptr;
+  decltype(&millrace_engine_gradient) gradient = nullptr;
+  decltype(&millrace_engine_read_gradients) read_gradients = nullptr;
+
+ private:
+  void* handle_;
+};
+
+std::vector<int16_t> beats_of(const BeatOrder& order, std::span<const int16_t> maps, int64_t samples) {
+  std::vector<int16_t> all;
+  const size_t one = maps.size() / static_cast<size_t>(samples);
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const std::vector<int16_t> beats = beats_of_map(order, maps.subspan(static_cast<size_t>(sample) * one, one));
+    all.insert(all.end(), beats.begin(), beats.end());
+  }
+  return all;
+}
+
+std::vector<int16_t> maps_of(const BeatOrder& order, std::span<const int16_t> beats, int64_t samples) {
+  std::vector<int16_t> all;
+  const size_t one = beats.size() / static_cast<size_t>(samples);
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const std::vector<int16_t> map = map_of_beats(order, beats.subspan(static_cast<size_t>(sample) * one, one));
+    all.insert(all.end(), map.begin(), map.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+class SimulatedEngine::Implementation {
+ public:
+  Implementation(const EngineHardware& hardware, ErrorBlocks blocks, const EngineBuildOptions& options)
+      : hardware_(hardware), blocks_(blocks), library_(build_engine(hardware, options).library), engine_(library_.open()) {
+    words_.resize((size_t{1} << hardware.memories.parameter_address) * word_elements());  // --x-initial fast: zeros at first
+  }
+  ~Implementation() { library_.close(engine_); }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+
+  std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data) {
+    const ConvolutionShape& s = phase.convolution;
+    load(s, data.weight);
+    if (!data.bias.empty()) load_bias(data.bias);
+    MillraceEngineRegisters registers = registers_of(phase, forward_cycles(hardware_.engine, s, phase.samples));
+    registers.adds_partial = data.before.empty() ? 0 : 1;
+    registers.finishes = data.bias.empty() ? 0 : 1;
+    const BeatOrder sums{s.outputs, s.out_height(), s.out_width(), hardware_.engine.output_lanes};
+    const std::vector<int16_t> activations = beats_of(inputs_order(s), data.input, phase.samples);
+    std::vector<int16_t> partials;
+    if (!data.before.empty()) partials = beats_of(sums, data.before, phase.samples);
+    std::vector<int16_t> result(static_cast<size_t>(sums.beats() * sums.lanes * phase.samples));
+    const MillraceEngineStreams streams{activations.data(),
+                                        inputs_order(s).beats() * phase.samples,
+                                        partials.empty() ? nullptr : partials.data(),
+                                        partials.empty() ? 0 : sums.beats() * phase.samples,
+                                        result.data(),
+                                        sums.beats() * phase.samples};
+    cycles.forward += ended("FP", phase, registers, library_.forward(engine_, &registers, &streams));
+    return maps_of(sums, result, phase.samples);
+  }
+
+  std::vector<int16_t> error_back(const PhaseShape& phase, std::span<const int16_t> output_error, std::span<const int16_t> weight) {
+    const ConvolutionShape& s = phase.convolution;
+    load(s, weight);
+    const MillraceEngineRegisters registers = registers_of(phase, error_back_cycles(hardware_.engine, s, phase.samples));
+    const ErrorBackSteps steps = error_back_steps(s);
+    const BeatOrder results{s.inputs, s.height, s.width, hardware_.engine.input_lanes, steps.first_block_rows, hardware_.engine.stride};
+    const std::vector<int16_t> errors = beats_of(errors_order(s), output_error, phase.samples);
+    std::vector<int16_t> result(static_cast<size_t>(results.beats() * results.lanes * phase.samples));
+    const MillraceEngineStreams streams{errors.data(), errors_order(s).beats() * phase.samples, nullptr, 0,
+                                        result.data(), results.beats() * phase.samples};
+    cycles.error_back += ended("EB", phase, registers, library_.error_back(engine_, &registers, &streams));
+    return maps_of(results, result, phase.samples);
+  }
+
+  void add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
+                    std::span<int32_t> weight, std::span<int32_t> bias) {
+    const ConvolutionShape& s = phase.convolution;
+    const EngineParallelism& engine = hardware_.engine;
+    const MillraceEngineRegisters registers = registers_of(phase, gradient_cycles(engine, s, phase.samples));
+    const std::vector<int16_t> activations = beats_of(inputs_order(s), input, phase.samples);
+    const std::vector<int16_t> errors = beats_of(errors_order(s), output_error, phase.samples);
+    const MillraceEngineStreams streams{
+        activations.data(), inputs_order(s).beats() * phase.samples, errors.data(), errors_order(s).beats() * phase.samples, nullptr, 0};
+    cycles.gradient += ended("PG", phase, registers, library_.gradient(engine_, &registers, &streams));
+    std::vector<int32_t> words(parameter_elements(engine, s));
+    const int64_t groups = engine.groups_of_outputs(s.outputs);
+    std::vector<int32_t> biases(static_cast<size_t>(groups * engine.output_lanes));
+    library_.read_gradients(engine_, static_cast<int64_t>(words.size() / word_elements()), words.data(), groups, biases.data());
+    const std::vector<int32_t> found = gradients_of_words(engine, s, words);
+    for (size_t i = 0; i < found.size(); ++i) weight[i] = wrapped(int64_t{weight[i]} + found[i]);
+    for (size_t i = 0; i < bias.size(); ++i) bias[i] = wrapped(int64_t{bias[i]} + biases[i]);
+  }
+
+  const EngineHardware& hardware() const { return hardware_; }
+  int64_t error_block_rows() const { return blocks_.rows; }
+
+  SimulatedCycles cycles;
+
+ private:
+  size_t word_elements() const { return static_cast<size_t>(hardware_.engine.kernels_per_word * hardware_.engine.taps()); }
+  BeatOrder inputs_order(const ConvolutionShape& s) const { return {s.inputs, s.height, s.width, hardware_.engine.input_lanes}; }
+  BeatOrder errors_order(const ConvolutionShape& s) const {
+    return {s.outputs, s.out_height(), s.out_width(), hardware_.engine.output_lanes, blocks_.first, blocks_.rows};
+  }
+
+  MillraceEngineRegisters registers_of(const PhaseShape& phase, int64_t modelled_cycles) const {
+    const ConvolutionShape& s = phase.convolution;
+    const EngineParallelism& engine = hardware_.engine;
+    MILLRACE_CHECK(s.kernel_h == engine.kernel && s.stride_h == engine.stride && s.groups == 1, "a phase of another engine");
+    const ErrorBackSteps steps = error_back_steps(s);
+    MillraceEngineRegisters r{};
+    r.height = s.height;
+    r.width = s.width;
+    r.out_height = s.out_height();
+    r.out_width = s.out_width();
+    r.pad = s.pad_h;
+    r.input_groups = engine.groups_of_inputs(s.inputs);
+    r.output_groups = engine.groups_of_outputs(s.outputs);
+    r.output_group_step = r.input_groups * engine.load_words();
+    r.error_first_block_rows = blocks_.first;
+    r.error_block_rows = blocks_.rows;
+    r.samples = phase.samples;
+    r.sum_shift = phase.shift;
+    r.step_rows = steps.rows;
+    r.step_columns = steps.columns;
+    r.first_step = steps.first;
+    r.first_phase = steps.first_phase;
+    r.last_phase = steps.last_phase;
+    r.most_cycles = 10'000 + 10 * modelled_cycles;
+    return r;
+  }
+
+  int64_t ended(const char* phase_name, const PhaseShape& phase, const MillraceEngineRegisters& registers, int64_t taken) const {
+    const ConvolutionShape& s = phase.convolution;
+    if (taken < 0)
+      fail(ErrorCode::kTimeout, "{} of {} samples, {} -> {} channels, {} x {} does not end within {} cycles of its RTL ({})", phase_name,
+           phase.samples, s.inputs, s.outputs, s.height, s.width, registers.most_cycles, text_of(hardware_.engine));
+    return taken;
+  }
+
+  void write(size_t place, int16_t value) {
+    words_[place] = value;
+    library_.write_parameter(engine_, static_cast<int64_t>(place / word_elements()), static_cast<int64_t>(place % word_elements()), value);
+  }
+  void load(const ConvolutionShape& shape, std::span<const int16_t> weight) {
+    const std::vector<int16_t> words = parameter_words(hardware_.engine, shape, weight);
+    for (size_t i = 0; i < words.size(); ++i)
+      if (words_[i] != words[i]) write(i, words[i]);
+  }
+  void load_bias(std::span<const int16_t> bias) {
+    const auto lanes = static_cast<size_t>(hardware_.engine.output_lanes);
+    if (std::ranges::equal(bias, bias_)) return;
+    bias_.assign(bias.begin(), bias.end());
+    std::vector<int16_t> offsets(bias_);
+    offsets.resize((offsets.size() + lanes - 1) / lanes * lanes);
+    const std::vector<int16_t> ones(lanes, 1);
+    for (size_t group = 0; group < offsets.size() / lanes; ++group)
+      library_.write_scales(engine_, static_cast<int64_t>(group), ones.data(), offsets.data() + group * lanes);
+  }
+
+  EngineHardware hardware_;
+  ErrorBlocks blocks_;
+  Library library_;
+  void* engine_;
+  std::vector<int16_t> words_;  // what LPRAM holds
+  std::vector<int16_t> bias_;
+};
+
+SimulatedEngine::SimulatedEngine(const EngineHardware& hardware, ErrorBlocks blocks, const EngineBuildOptions& options)
+    : implementation_(std::make_unique<Implementation>(hardware, blocks, options)) {}
+SimulatedEngine::~SimulatedEngine() = default;
+
+const EngineHardware& SimulatedEngine::hardware() const { return implementation_->hardware(); }
+const SimulatedCycles& SimulatedEngine::cycles() const { return implementation_->cycles; }
+
+bool SimulatedEngine::fits(const ConvolutionShape& shape) const {
+  const EngineHardware& hardware = implementation_->hardware();
+  if (shape.kernel_h != hardware.engine.kernel || shape.stride_h != hardware.engine.stride) return false;
+  const EngineMemories need = engine_memories(hardware.engine, shape, implementation_->error_block_rows());
+  const EngineMemories& have = hardware.memories;
+  return need.line_address <= have.line_address && need.error_line_address <= have.error_line_address &&
+         need.gradient_error_address <= have.gradient_error_address && need.column_address <= have.column_address &&
+         need.parameter_address <= have.parameter_address && need.group_address <= have.group_address;
+}
+
+std::vector<int16_t> SimulatedEngine::forward(const PhaseShape& phase, const ForwardData& data) {
+  return implementation_->forward(phase, data);
+}
+std::vector<int16_t> SimulatedEngine::error_back(const PhaseShape& phase, std::span<const int16_t> output_error,
+                                                 std::span<const int16_t> weight) {
+  return implementation_->error_back(phase, output_error, weight);
+}
+void SimulatedEngine::add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
+                                   std::span<int32_t> weight, std::span<int32_t> bias) {
+  implementation_->add_gradient(phase, input, output_error, weight, bias);
+}
+
+}  // namespace millrace

@@ -1,0 +1,171 @@
+#include "fpga/cosim/simulated_phases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace millrace {
+
+namespace {
+
+bool is_dense(const ConvolutionShape& s) { return s.height == 1 && s.width == 1 && s.kernel_h == 1 && s.kernel_w == 1; }
+
+std::string text_of(const ConvolutionShape& s) {
+  return fmt::format("{} -> {} channels, {} x {}, kernel {} x {}, stride {} x {}, padding {} x {}", s.inputs, s.outputs, s.height, s.width,
+                     s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w);
+}
+
+// The phase's shape as `engine` computes it; nothing where it cannot.
+std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const ConvolutionShape& s) {
+  const ConvolutionShape& whole = engine.shape;
+  ConvolutionShape shape = s;
+  const bool flattens = is_dense(s) && whole.kernel_h == whole.height && whole.kernel_w == whole.width && whole.pad_h == 0;
+  if (flattens) {
+    const int64_t plane = whole.height * whole.width;
+    shape = whole;
+    shape.inputs = (s.inputs + plane - 1) / plane;
+    shape.outputs = s.outputs;
+  }
+  ConvolutionShape of_layer = whole;
+  of_layer.inputs = shape.inputs;
+  of_layer.outputs = shape.outputs;
+  if (shape != of_layer || shape.inputs > whole.inputs || shape.outputs > whole.outputs) return std::nullopt;
+  return shape;
+}
+
+// Rows of `from` elements each, as rows of `to`: longer ones end with zeros.
+template <typename Element>
+std::vector<Element> with_rows_of(std::span<const Element> elements, size_t from, size_t to) {
+  std::vector<Element> rows(elements.size() / from * to);
+  for (size_t row = 0; row < elements.size() / from; ++row)
+    std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>(row * from), std::min(from, to),
+                rows.begin() + static_cast<std::ptrdiff_t>(row * to));
+  return rows;
+}
+
+template <typename Element>
+void require_same(const char* what, const PhaseShape& phase, std::span<const Element> expected, std::span<const Element> found) {
+  const auto [wanted, got] = std::ranges::mismatch(expected, found);
+  if (wanted == expected.end() && got == found.end()) return;
+  fail(ErrorCode::kMismatch, "{} of the RTL differs from the functional model at element {}: {} instead of {} ({}, {} samples)", what,
+       wanted - expected.begin(), got == found.end() ? 0 : *got, wanted == expected.end() ? 0 : *wanted, text_of(phase.convolution),
+       phase.samples);
+}
+
+}  // namespace
+
+std::vector<PlannedEngine> planned_engines(const DeviceDesign& design) {
+  std::vector<PlannedEngine> engines;
+  for (const ShardDesign& shard : design.shards)
+    engines.push_back({.layer = shard.layer,
+                       .hardware = {shard.engine, shard.memories},
+                       .shape = shard.shape,
+                       .blocks = {shard.error_first_block_rows(), shard.error_block_rows()}});
+  return engines;
+}
+
+// An engine, opened when it is first needed.
+struct SimulatedPhases::Served {
+  PlannedEngine planned;
+  std::unique_ptr<SimulatedEngine> engine;
+};
+
+SimulatedPhases::SimulatedPhases(SimulatedPhasesOptions options) : options_(std::move(options)) {
+  for (const PlannedEngine& planned : options_.planned)
+    served_.push_back(
+        std::make_unique<Served>(Served{planned, std::make_unique<SimulatedEngine>(planned.hardware, planned.blocks, options_.build)}));
+}
+SimulatedPhases::~SimulatedPhases() = default;
+
+SimulatedPhases::Served& SimulatedPhases::engine_for(const ConvolutionShape& shape) {
+  // The smallest that can.
+  Served* best = nullptr;
+  for (const auto& served : served_)
+    if (shape_on(served->planned, shape) &&
+        (best == nullptr || served->planned.shape.weight_elements() < best->planned.shape.weight_elements()))
+      best = served.get();
+  if (best != nullptr) return *best;
+  const bool square = shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w;
+  if (!square || shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1 || shape.pad_h > shape.kernel_h / 2)
+    fail(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: {}, {} groups; train on emulated-fpga instead",
+         text_of(shape), shape.groups);
+  if (!options_.planned.empty()) fail(ErrorCode::kUnavailable, "no engine of the plan's device does this convolution: {}", text_of(shape));
+  const EngineParallelism engine{.kernel = shape.kernel_h,
+                                 .stride = shape.stride_h,
+                                 .input_lanes = options_.lanes,
+                                 .output_lanes = options_.lanes,
+                                 .kernels_per_word = kernels_per_word(options_.lanes * options_.lanes, shape.out_width())};
+  const PlannedEngine planned{.layer = "", .hardware = {engine, engine_memories(engine, shape)}, .shape = shape, .blocks = {}};
+  served_.push_back(
+      std::make_unique<Served>(Served{planned, std::make_unique<SimulatedEngine>(planned.hardware, planned.blocks, options_.build)}));
+  return *served_.back();
+}
+
+std::vector<int16_t> SimulatedPhases::forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) {
+  Served& served = engine_for(phase.convolution);
+  const PhaseShape on_engine{*shape_on(served.planned, phase.convolution), phase.samples, phase.shift};
+  const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
+  const std::vector<int16_t> expected = forward_phase(phase, data, counters);
+  std::vector<int16_t> found;
+  if (from == to) {
+    found = served.engine->forward(on_engine, data);
+  } else {
+    ForwardData wider = data;
+    const std::vector<int16_t> input = with_rows_of(data.input, from, to);
+    const std::vector<int16_t> weight = with_rows_of(data.weight, from, to);
+    wider.input = input;
+    wider.weight = weight;
+    found = served.engine->forward(on_engine, wider);
+  }
+  require_same<int16_t>("FP", phase, expected, found);
+  return found;
+}
+
+std::vector<int16_t> SimulatedPhases::error_back(const PhaseShape& phase, std::span<const int16_t> output_error,
+                                                 std::span<const int16_t> weight, ArithmeticCounters& counters) {
+  Served& served = engine_for(phase.convolution);
+  const PhaseShape on_engine{*shape_on(served.planned, phase.convolution), phase.samples, phase.shift};
+  const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
+  std::vector<int16_t> found;
+  if (from == to) {
+    found = served.engine->error_back(on_engine, output_error, weight);
+  } else {
+    const std::vector<int16_t> wide = served.engine->error_back(on_engine, output_error, with_rows_of(weight, from, to));
+    found = with_rows_of<int16_t>(wide, to, from);
+  }
+  require_same<int16_t>("EB", phase, error_back_phase(phase, output_error, weight, counters), found);
+  return found;
+}
+
+void SimulatedPhases::add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
+                                   std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) {
+  Served& served = engine_for(phase.convolution);
+  const PhaseShape on_engine{*shape_on(served.planned, phase.convolution), phase.samples, phase.shift};
+  const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
+  std::vector<int32_t> expected(weight.begin(), weight.end());
+  std::vector<int32_t> expected_bias(bias.begin(), bias.end());
+  gradient_phase(phase, input, output_error, expected, expected_bias, counters);
+  if (from == to) {
+    served.engine->add_gradient(on_engine, input, output_error, weight, bias);
+  } else {
+    std::vector<int32_t> wide = with_rows_of<int32_t>(weight, from, to);
+    served.engine->add_gradient(on_engine, with_rows_of(input, from, to), output_error, wide, bias);
+    std::ranges::copy(with_rows_of<int32_t>(wide, to, from), weight.begin());
+  }
+  require_same<int32_t>("PG", phase, expected, weight);
+  require_same<int32_t>("PG's bias", phase, expected_bias, bias);
+}
+
+SimulatedCycles SimulatedPhases::cycles() const {
+  SimulatedCycles all;
+  for (const auto& served : served_) {
+    all.forward += served->engine->cycles().forward;
+    all.error_back += served->engine->cycles().error_back;
+    all.gradient += served->engine->cycles().gradient;
+  }
+  return all;
+}
+
+}  // namespace millrace
