@@ -127,6 +127,10 @@ bool can_compute_on(std::string_view kind) {
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options) { return kind_of(kind).open(options); }
 
+bool needs_plan(std::string_view kind) {
+  return std::ranges::any_of(kinds(), [kind](const DeviceKind& known) { return known.name == kind && known.prepare; });
+}
+
 void prepare_devices(std::string_view kind, const DeviceOptions& options) {
   const DeviceKind& known = kind_of(kind);
   if (known.prepare) known.prepare(options);

@@ -26,6 +26,8 @@ struct DeviceOptions {
 // Whether this build can compute on a device of this kind.
 bool can_compute_on(std::string_view kind);
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
+// Whether it computes for a plan's device alone, and may have something to prepare for it.
+bool needs_plan(std::string_view kind);
 // Brings about whatever takes long before the devices of options.plan can be opened, beginning with device options.index.
 void prepare_devices(std::string_view kind, const DeviceOptions& options);
 // What a run's numbers depend on besides plan and seed, for its fingerprint.

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/cost_models.h"
@@ -32,7 +33,8 @@ std::string planned_as(const std::string& name) {
 
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   Cluster asked = find_cluster(job.cluster);
-  if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device)) return std::nullopt;
+  if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
+    return std::nullopt;
   const Catalogue& catalogue = shipped_catalogue();
   Cluster cluster;
   if (std::ranges::any_of(asked.devices, [](const auto& device) { return planned_as(device.device) != device.device; })) {
@@ -71,6 +73,15 @@ std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const 
   with_plan.plan = &plan;
   with_plan.index = index;
   return open_device(computing_kind(plan.cluster.devices[static_cast<size_t>(index)].device), with_plan);
+}
+
+bool job_needs_preparation(const Job& job) {
+  try {
+    const Cluster cluster = job.plan.empty() ? find_cluster(job.cluster) : load_plan(job.plan).cluster;
+    return std::ranges::any_of(cluster.devices, [](const auto& device) { return needs_plan(device.device); });
+  } catch (const Error&) {  // said when the task is prepared
+    return false;
+  }
 }
 
 void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options) {

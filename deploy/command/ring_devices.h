@@ -23,8 +23,9 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 
 // The kind that computes for a device of this name: itself where this build can drive it, else "cpu".
 std::string computing_kind(const std::string& name);
-// What takes long before the plan's devices can be opened, such as building simulations; done by every rank, before any waits
-// for another.
+// What takes long before the plan's devices can be opened, such as building simulations, and whether there is such a thing;
+// done by every rank, before any waits for another.
+bool job_needs_preparation(const Job& job);
 void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options);
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options);
 std::vector<std::string> notes_on_devices(const Plan& plan);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -117,23 +118,34 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
       .checksums = request.checksums};
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingTask task;
-  if (request.shape_links) {  // its shape needs the plan, which is made before anybody talks
+  const DeviceOptions device_options{.threads = static_cast<int>(request.job.threads), .kernel_table = request.kernel_table};
+  std::exception_ptr unprepared;
+  // Before anybody talks: links whose shape needs the plan, and devices that take long to prepare, while nobody waits.
+  const bool planned_alone = request.shape_links || job_needs_preparation(request.job);
+  if (planned_alone) {
     try {
       task = prepare_task(request.job, plan_for_job);
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
-    wire = std::make_unique<ShapedWire>(std::move(wire), link_shapes(task.plan));
+    if (request.shape_links) wire = std::make_unique<ShapedWire>(std::move(wire), link_shapes(task.plan));
+    try {
+      prepare_ring_devices(task.plan, wire->rank(), device_options);
+    } catch (const Error&) {
+      unprepared = std::current_exception();
+    }
   }
   Transport transport(std::move(wire), settings);
   Agreement agreement(transport);
-  if (!request.shape_links) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
+  if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
+  together(agreement, "preparing the devices", [&] {
+    if (unprepared) std::rethrow_exception(unprepared);
+  });
   if (speaks) {
     for (const std::string& note : task.notes) log::info("{}", note);
     for (const std::string& note : notes_on_devices(task.plan)) log::info("{}", note);
   }
 
-  const DeviceOptions device_options{.threads = static_cast<int>(request.job.threads), .kernel_table = request.kernel_table};
   const OpenDevice open = [&](int64_t index) { return open_ring_device(task.plan, index, device_options); };
   TrainerOptions options;
   std::string first_device;
