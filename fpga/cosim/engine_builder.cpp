@@ -64,7 +64,10 @@ int run(const std::vector<std::string>& words, const std::filesystem::path& outp
 
 // "Verilator 5.006 2023-01-22 rev (Debian 5.006-3)"
 std::string version_of(const std::string& verilator, const std::filesystem::path& folder) {
-  const std::filesystem::path answer = folder / fmt::format("version.{}", ::getpid());
+  std::string answer = (folder / "version.XXXXXX").string();  // of this call alone: threads ask side by side
+  const int file = ::mkstemp(answer.data());
+  if (file < 0) fail(ErrorCode::kIo, "{}: {}", answer, std::strerror(errno));
+  ::close(file);
   const int status = run({verilator, "--version"}, answer);
   std::string line = status == 0 ? read_text(answer) : "";
   std::filesystem::remove(answer);

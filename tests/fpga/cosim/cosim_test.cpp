@@ -1,0 +1,135 @@
+// Generated RTL in the ring: the same weights as the functional model's, bit by bit; and what is said where it cannot run.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "fpga/cosim/cosim_device.h"
+#include "fpga/cosim/simulated_phases.h"
+#include "tests/core/documents/expect_error.h"
+#include "tests/core/train/temporary_folder.h"
+#include "tests/node/ring/ring_runs.h"
+
+namespace millrace {
+namespace {
+
+using testing_support::RingRun;
+
+const EngineBuildOptions kCache{.cache = MILLRACE_COSIM_TEST_CACHE};
+
+bool verilator_is_missing() { return std::system("verilator --version > /dev/null 2>&1") != 0; }
+
+Model small_model() {
+  ModelBuilder net("small", {2, 6, 6});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.max_pool("pool", {.kernel = 2, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  return net.finish();
+}
+
+// Device 0: conv1, two channels of conv2 and a part of the third; device 1: the rest. One tile per engine.
+Plan divided_plan(const Graph& graph, Alignment alignment) {
+  PlanRequest request{.cluster = uniform_cluster("cosim", 2), .alignment = alignment, .mini_batch = 4, .micro_batch = 2};
+  std::vector<Shard> shards = shards_from_cuts(graph, std::vector<Cut>{{1, 2, 3}}, {});
+  for (Shard& shard : shards) {
+    shard.unit = shard.layer == "fc" ? StreamingUnit::kSample : StreamingUnit::kRow;
+    for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
+      shard.phases.push_back({.phase = phase, .engine = "conv_ce", .multipliers = 9});
+  }
+  return assemble_plan(graph, request, std::move(shards));
+}
+
+class Cosim : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (verilator_is_missing()) GTEST_SKIP() << "verilator is not installed";
+  }
+  Graph graph_{small_model()};
+};
+
+// Both alignments: with fpdeep micro-batches go forward before the errors of others are back, and weights change between.
+TEST_F(Cosim, TrainsToTheFunctionalModelsWeights) {
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep}) {
+    const Plan plan = divided_plan(graph_, alignment);
+    const auto digest_on = [&](const OpenDevice& open, int64_t ranks) {
+      RingRun run(graph_, plan, /*mini_batches=*/3);
+      run.open_device = open;
+      const auto result = run.train(ranks);
+      for (const std::string& error : result.errors) EXPECT_EQ(error, "");
+      return result.outcome.weights_digest;
+    };
+    const std::string emulated = digest_on([](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); }, 1);
+    const OpenDevice cosim = [&](int64_t device) { return make_cosim_device(plan, graph_, device, kCache); };
+    EXPECT_EQ(digest_on(cosim, 1), emulated) << name_of(alignment);
+    EXPECT_EQ(digest_on(cosim, 2), emulated) << name_of(alignment) << " on two ranks";
+    const std::string reference = digest_on([](int64_t) { return make_emulated_fpga(EngineArithmetic::kFloat32); }, 1);
+    EXPECT_NE(reference, emulated) << "the digest tells arithmetics apart";
+  }
+}
+
+// Phases of any size find an engine, dense ones included; what comes out is compared inside, so that ending is passing.
+TEST_F(Cosim, MakesEnginesForThePhasesThatCome) {
+  SimulatedPhases phases({.planned = {}, .lanes = 1, .build = kCache});
+  std::mt19937_64 random(7);
+  const auto elements = [&random](size_t count) {
+    std::vector<int16_t> some(count);
+    for (int16_t& element : some) element = static_cast<int16_t>(random() % 4001) - 2000;
+    return some;
+  };
+  for (const ConvolutionShape& shape :
+       {ConvolutionShape{.inputs = 2, .outputs = 4, .height = 6, .width = 6, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1},
+        ConvolutionShape{.inputs = 2, .outputs = 3, .height = 6, .width = 6, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1}}) {
+    const PhaseShape phase{shape, /*samples=*/2, /*shift=*/9};
+    const std::vector<int16_t> input = elements(phase.input_elements()), error = elements(phase.output_elements());
+    const std::vector<int16_t> weight = elements(shape.weight_elements()), bias = elements(static_cast<size_t>(shape.outputs));
+    const std::vector<int16_t> before = elements(phase.output_elements());
+    PhaseCounters counters;
+    phases.forward(phase, {.input = input, .weight = weight, .before = before, .bias = bias}, counters);
+    phases.error_back(phase, error, weight, counters.first);
+    std::vector<int32_t> weight_sums(shape.weight_elements(), 5), bias_sums(static_cast<size_t>(shape.outputs), -7);
+    phases.add_gradient(phase, input, error, weight_sums, bias_sums, counters.first);
+  }
+  EXPECT_GT(phases.cycles().forward, 2 * 36);
+  EXPECT_GT(phases.cycles().gradient, 2 * 36);
+}
+
+TEST_F(Cosim, RefusesWhatTheEngineIsNot) {
+  SimulatedPhases phases({.planned = {}, .lanes = 1, .build = kCache});
+  const ConvolutionShape shape{.inputs = 2, .outputs = 2, .height = 4, .width = 4, .kernel_h = 1, .kernel_w = 3};
+  const std::vector<int16_t> input(shape.input_elements()), weight(shape.weight_elements());
+  PhaseCounters counters;
+  expect_error(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: 2 -> 2 channels, 4 x 4, kernel 1 x 3", [&] {
+    phases.forward({shape, 1, 4}, {.input = input, .weight = weight}, counters);
+  });
+}
+
+// A library in the cache that is none: said, with what to do.
+TEST_F(Cosim, SaysWhichLibraryIsBroken) {
+  const ConvolutionShape shape{.inputs = 2, .outputs = 4, .height = 6, .width = 6, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  const EngineParallelism engine{.input_lanes = 1, .output_lanes = 1, .kernels_per_word = 1};
+  const EngineHardware hardware{engine, engine_memories(engine, shape)};
+  const BuiltEngine built = build_engine(hardware, kCache);
+  testing_support::TemporaryFolder folder;
+  const auto copy = folder.path() / built.library.parent_path().filename();
+  std::filesystem::create_directories(copy);
+  write_atomically(copy / "engine.so", std::string_view("no library"));
+  expect_error(ErrorCode::kUnavailable, "the simulated engine cannot be loaded",
+               [&] { SimulatedEngine(hardware, {}, {.cache = folder.path()}); });
+}
+
+TEST(CosimWithoutVerilator, NamesThePackage) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nowhere", 1);
+  expect_error(ErrorCode::kUnavailable, "apt-get install verilator", [] { build_engine({}, {.cache = MILLRACE_COSIM_TEST_CACHE}); });
+  ::setenv("PATH", path.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace millrace
