@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "gpu/rnn/mapping.h"
+
 namespace millrace::rnn {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr int kWidestTile = 64;
 constexpr int kWarp = 32;
 constexpr int kSchedulers = 4;  // per multiprocessor; a block whose warps do not spread evenly over them wastes one
 constexpr int kFloatBytes = 4;
-
-int ceil_of(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
 // Gates whose products are tiled together. A GRU's third gate is the dependent one and is counted apart.
 int tiled_gates(Cell cell) { return cell == Cell::kLstm ? 4 : 2; }

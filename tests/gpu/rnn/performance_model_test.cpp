@@ -3,21 +3,14 @@
 #include "gpu/rnn/performance_model.h"
 
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 
+#include "tests/gpu/rnn/checks.h"
+
 namespace millrace::rnn {
 namespace {
-
-int failures = 0;
-
-void expect(bool condition, const std::string& what) {
-  if (condition) return;
-  ++failures;
-  std::printf("FAILED: %s\n", what.c_str());
-}
 
 std::string text_of(const Mapping& m) {
   return "tile " + std::to_string(m.tile_width) + " x " + std::to_string(m.tile_height) + ", groups " + std::to_string(m.work_groups) +
@@ -120,8 +113,7 @@ int run() {
   table_3();
   pruning();
   bad_sizes();
-  std::printf(failures == 0 ? "performance model: all checks hold\n" : "performance model: %d checks failed\n", failures);
-  return failures == 0 ? 0 : 1;
+  return report("performance model");
 }
 
 }  // namespace

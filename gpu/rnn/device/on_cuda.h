@@ -1,0 +1,86 @@
+// The vocabulary as a GPU's instructions; see vocabulary.h, through which it is included. Memory orders are those of PTX
+// at the scope of the GPU. Without includes: nvcc and the run-time compiler both know what is used here.
+#pragma once
+
+#define MILLRACE_DEVICE __device__ __forceinline__
+#define MILLRACE_UNROLL _Pragma("unroll")
+#define MILLRACE_RESTRICT __restrict__
+
+namespace millrace::rnn::device {
+
+MILLRACE_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+MILLRACE_DEVICE int thread_count() { return static_cast<int>(blockDim.x); }
+MILLRACE_DEVICE int block_index() { return static_cast<int>(blockIdx.x); }
+
+MILLRACE_DEVICE void block_barrier() { __syncthreads(); }
+MILLRACE_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
+
+MILLRACE_DEVICE unsigned char* shared_memory() {
+  extern __shared__ __align__(16) unsigned char millrace_shared[];
+  return millrace_shared;
+}
+
+struct alignas(16) Four {
+  unsigned word[4];
+};
+
+MILLRACE_DEVICE unsigned load_relaxed(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+MILLRACE_DEVICE unsigned short load_relaxed(const unsigned short* from) {
+  unsigned short value;
+  asm volatile("ld.relaxed.gpu.global.u16 %0, [%1];" : "=h"(value) : "l"(from) : "memory");
+  return value;
+}
+// Four words in one access; each word is whole, the four need not be of one moment.
+MILLRACE_DEVICE Four load_relaxed(const Four* from) {
+  Four value;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.word[0]), "=r"(value.word[1]), "=r"(value.word[2]), "=r"(value.word[3])
+               : "l"(from)
+               : "memory");
+  return value;
+}
+MILLRACE_DEVICE void store_relaxed(unsigned* to, unsigned value) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+MILLRACE_DEVICE void store_relaxed(unsigned short* to, unsigned short value) {
+  asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" ::"l"(to), "h"(value) : "memory");
+}
+MILLRACE_DEVICE unsigned load_acquire(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+MILLRACE_DEVICE void store_release(unsigned* to, unsigned value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+MILLRACE_DEVICE float load_constant(const float* from) { return __ldg(from); }
+MILLRACE_DEVICE unsigned short load_constant(const unsigned short* from) { return __ldg(from); }
+
+MILLRACE_DEVICE unsigned long long nanoseconds() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+MILLRACE_DEVICE void pause() {}  // polling costs the waiting warp alone
+
+MILLRACE_DEVICE float exponential(float x) { return __expf(x); }
+
+// sums += a * b: 16 rows by 8 columns, 16 products each, spread over a warp as fragments (mapping.h says which element is
+// whose). Formats::kHalf or kBFloat16 by overload.
+MILLRACE_DEVICE void multiply_16x8x16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], Half) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+MILLRACE_DEVICE void multiply_16x8x16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], BFloat16) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+}  // namespace millrace::rnn::device
