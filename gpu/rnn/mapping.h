@@ -2,14 +2,15 @@
 // host and device: kernels take their indices from here, tests hold them to be one-to-one and free of bank conflicts.
 //
 //   constexpr FmaTile tile{.rows = 4, .columns = 32, .group = 32, .height = 1};
-//   row_of(tile, thread, r), column_of(tile, thread, j)     // the weight that register [r][j] of a thread holds
-//   holder_of(tile, row, column)                            // and back
+//   row_of(tile, slices, thread, r), column_of(tile, slices, thread, j)   // the weight in register [r][j] of a thread
+//   holder_of(tile, slices, row, column)                                  // and back
 //
 // A block multiplies its resident rows of weights by the states of `height` samples. Rows come unit by unit, the gates of a
 // unit side by side, so that one block has all that its units' new states need.
-//   FMA tiles: groups of threads share rows; the threads of a group take columns in turn, four at a time (one 16-byte
-//   access each), and bring their sums together by exchanges. Columns beyond the registers lie in shared memory.
-//   Matrix tiles: a warp holds 16-row fragments; warps share the columns as slices, whose sums meet in shared memory.
+//   FMA tiles: the threads of a group share rows and take columns in turn, four at a time (one 16-byte access each); they
+//   bring their sums together by exchanges. Columns beyond the registers lie in shared memory.
+//   Matrix tiles: a warp holds 16-row fragments.
+// In both, `slices` groups or warps share the same rows and take the columns in turn; their sums meet in shared memory.
 #pragma once
 
 #include "gpu/rnn/device/fragments.h"
@@ -37,28 +38,35 @@ struct WeightHolder {
   int column;  // of the thread's columns; beyond tile.columns it lies in shared memory
 };
 
-constexpr MILLRACE_HOST_DEVICE int row_of(const FmaTile& tile, int thread, int row) { return thread / tile.group * tile.rows + row; }
-constexpr MILLRACE_HOST_DEVICE int column_of(const FmaTile& tile, int thread, int column) {
-  return (column / kVector * tile.group + thread % tile.group) * kVector + column % kVector;
+// Groups that share rows are neighbours: group = row group * slices + slice.
+constexpr MILLRACE_HOST_DEVICE int row_of(FmaTile tile, int slices, int thread, int row) {
+  return thread / tile.group / slices * tile.rows + row;
 }
-constexpr MILLRACE_HOST_DEVICE WeightHolder holder_of(const FmaTile& tile, int row, int column) {
+constexpr MILLRACE_HOST_DEVICE int column_of(FmaTile tile, int slices, int thread, int column) {
+  const int turn = column / kVector * slices + thread / tile.group % slices;
+  return (turn * tile.group + thread % tile.group) * kVector + column % kVector;
+}
+constexpr MILLRACE_HOST_DEVICE WeightHolder holder_of(FmaTile tile, int slices, int row, int column) {
   const int lane = column / kVector % tile.group;
-  return {row / tile.rows * tile.group + lane, row % tile.rows, column / (kVector * tile.group) * kVector + column % kVector};
+  const int turn = column / kVector / tile.group;
+  return {(row / tile.rows * slices + turn % slices) * tile.group + lane, row % tile.rows, turn / slices * kVector + column % kVector};
 }
 // Columns of one thread when a row has `columns`, in registers and beyond.
-constexpr MILLRACE_HOST_DEVICE int columns_per_thread(const FmaTile& tile, int columns) {
-  return ceil_of(columns, kVector * tile.group) * kVector;
+constexpr MILLRACE_HOST_DEVICE int columns_per_thread(FmaTile tile, int slices, int columns) {
+  return ceil_of(columns, kVector * tile.group * slices) * kVector;
 }
-constexpr MILLRACE_HOST_DEVICE int spilled_columns(const FmaTile& tile, int columns) {
-  return greatest(0, columns_per_thread(tile, columns) - tile.columns);
+constexpr MILLRACE_HOST_DEVICE int spilled_columns(FmaTile tile, int slices, int columns) {
+  return greatest(0, columns_per_thread(tile, slices, columns) - tile.columns);
 }
 // A sample's states in shared memory, in words; the padding holds zeros.
-constexpr MILLRACE_HOST_DEVICE int state_stride(const FmaTile& tile, int columns) {
-  return greatest(tile.columns, columns_per_thread(tile, columns)) * tile.group;
+constexpr MILLRACE_HOST_DEVICE int state_stride(FmaTile tile, int slices, int columns) {
+  return greatest(tile.columns, columns_per_thread(tile, slices, columns)) * tile.group * slices;
 }
-constexpr MILLRACE_HOST_DEVICE int rows_per_block(const FmaTile& tile, int threads) { return threads / tile.group * tile.rows; }
+constexpr MILLRACE_HOST_DEVICE int rows_per_block(FmaTile tile, int slices, int threads) {
+  return threads / tile.group / slices * tile.rows;
+}
 // Word of a spilled weight, counted from where spilled weights begin: a warp reads 16 bytes per thread side by side.
-constexpr MILLRACE_HOST_DEVICE int spilled_word(const FmaTile& tile, int threads, int thread, int row, int column) {
+constexpr MILLRACE_HOST_DEVICE int spilled_word(FmaTile tile, int threads, int thread, int row, int column) {
   const int beyond = column - tile.columns;
   return ((beyond / kVector * tile.rows + row) * threads + thread) * kVector + beyond % kVector;
 }
@@ -76,22 +84,22 @@ struct FragmentHolder {
   int index;  // of the lane's eight elements
 };
 
-// Warps that share rows are neighbours: warp = row group * slices + slice. Slices take the columns' fragments in turn.
-constexpr MILLRACE_HOST_DEVICE int row_of(const MatrixTile& tile, int slices, int thread, int row, int index) {
+// Warps that share rows are neighbours, as groups above.
+constexpr MILLRACE_HOST_DEVICE int row_of(MatrixTile tile, int slices, int thread, int row, int index) {
   return (thread / 32 / slices * tile.rows + row) * device::kFragmentRows + device::place_in_left(thread % 32, index).row;
 }
-constexpr MILLRACE_HOST_DEVICE int column_of(const MatrixTile&, int slices, int thread, int depth, int index) {
+constexpr MILLRACE_HOST_DEVICE int column_of(MatrixTile, int slices, int thread, int depth, int index) {
   return (depth * slices + thread / 32 % slices) * device::kFragmentDepth + device::place_in_left(thread % 32, index).column;
 }
-constexpr MILLRACE_HOST_DEVICE FragmentHolder holder_of(const MatrixTile& tile, int slices, int row, int column) {
+constexpr MILLRACE_HOST_DEVICE FragmentHolder holder_of(MatrixTile tile, int slices, int row, int column) {
   const device::Holder in = device::holder_in_left(row % 16, column % 16);
   const int warp = row / 16 / tile.rows * slices + column / 16 % slices;
   return {warp * 32 + in.lane, row / 16 % tile.rows, column / 16 / slices, in.index};
 }
-constexpr MILLRACE_HOST_DEVICE int rows_per_block(const MatrixTile& tile, int slices, int threads) {
+constexpr MILLRACE_HOST_DEVICE int rows_per_block(MatrixTile tile, int slices, int threads) {
   return threads / 32 / slices * tile.rows * device::kFragmentRows;
 }
-constexpr MILLRACE_HOST_DEVICE bool holds_columns(const MatrixTile& tile, int slices, int columns) {
+constexpr MILLRACE_HOST_DEVICE bool holds_columns(MatrixTile tile, int slices, int columns) {
   return tile.depth * slices * device::kFragmentDepth >= columns;
 }
 // A sample's states in shared memory, in words of two: eight samples' rows begin four banks apart, so that the 32 lanes of

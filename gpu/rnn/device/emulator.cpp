@@ -27,7 +27,6 @@ struct Warp {
 struct Block {
   std::vector<unsigned char> shared;
   int arrived = 0;
-  int running = 0;
   std::vector<int> waiting;
   std::array<char, 2> mark{};  // one per parity of the barrier, so that a late thread hears of its own barrier alone
   unsigned barriers = 0;
@@ -53,7 +52,6 @@ class Machine {
     for (Block& block : blocks_) {
       // Shared memory starts as anything: here as NaN in every format, so that what was never written shows.
       block.shared.assign(launch.shared_bytes + 16, 0xFF);
-      block.running = launch.threads;
     }
     warps_.resize(static_cast<std::size_t>(launch.blocks * warps));
     for (int b = 0; b < launch.blocks; ++b)
@@ -61,11 +59,16 @@ class Machine {
         auto thread = std::make_unique<Thread>();
         thread->block = b;
         thread->index = i;
-        thread->fibre.start(kStack, kernel);
+        thread->fibre.start(kStack, [this, &kernel] {
+          heard(&launched_);
+          kernel();
+          told(&ended_);
+        });
         ready_.push_back(static_cast<int>(threads_.size()));
         threads_.push_back(std::move(thread));
       }
     if (launch.schedule == Schedule::kBackwards) std::reverse(ready_.begin(), ready_.end());
+    told(&launched_);
   }
 
   void run() {
@@ -78,8 +81,8 @@ class Machine {
       thread.fibre.enter();
       if (!thread.fibre.finished()) continue;
       --left;
-      --blocks_[static_cast<std::size_t>(thread.block)].running;
     }
+    heard(&ended_);
   }
 
   Thread& thread() { return *threads_[static_cast<std::size_t>(current_)]; }
@@ -87,6 +90,7 @@ class Machine {
   const Launch& launch() const { return launch_; }
 
   void barrier() {
+    const Unjudged bookkeeping;
     Thread& me = thread();
     const int number = me.barriers++;
     if (launch_.faulty_barrier_period > 0 && number % launch_.faulty_barrier_period == launch_.faulty_barrier) return;
@@ -105,6 +109,7 @@ class Machine {
   }
 
   const WarpWords& exchange(const LaneWords& words) {
+    const Unjudged bookkeeping;
     Thread& me = thread();
     Warp& warp = warps_[static_cast<std::size_t>(me.block * (launch_.threads / kWarp) + me.index / kWarp)];
     const std::size_t slot = me.exchanges++ % 2;
@@ -123,6 +128,7 @@ class Machine {
   }
 
   void pause() {
+    const Unjudged bookkeeping;
     Thread& me = thread();
     ++me.pauses;
     if (launch_.schedule == Schedule::kLastFirst)
@@ -182,6 +188,8 @@ class Machine {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::deque<int> ready_;
   int current_ = 0;
+  char launched_ = 0;  // marks: what the host did before, what threads did until their end
+  char ended_ = 0;
 };
 
 thread_local Machine* machine = nullptr;

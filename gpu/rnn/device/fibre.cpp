@@ -7,11 +7,13 @@
 #include <exception>
 #include <new>
 #include <utility>
+#include <vector>
 
-#if defined(__SANITIZE_THREAD__)
+// A build may say MILLRACE_THREAD_SANITIZER itself: this file compiled without instrumentation, linked into a program with it.
+#if defined(__SANITIZE_THREAD__) && !defined(MILLRACE_THREAD_SANITIZER)
 #define MILLRACE_THREAD_SANITIZER 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer) && !defined(MILLRACE_THREAD_SANITIZER)
 #define MILLRACE_THREAD_SANITIZER 1
 #endif
 #endif
@@ -31,6 +33,8 @@ void __tsan_destroy_fiber(void* fiber);
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+void __tsan_ignore_thread_begin(void);
+void __tsan_ignore_thread_end(void);
 }
 #endif
 #ifdef MILLRACE_ADDRESS_SANITIZER
@@ -152,24 +156,71 @@ thread_local Fibre::State* starting = nullptr;
 
 void enter_body() { starting->body(); }
 
+// Stacks of fibres that ended, for the next ones: mapping fresh memory for thousands of threads per launch costs more than
+// the launch. All of one size; the operating system takes them back when the thread ends.
+struct Stacks {
+  std::vector<void*> free;
+  std::size_t bytes = 0;
+  ~Stacks() {
+    for (void* stack : free) munmap(stack, bytes);
+  }
+};
+thread_local Stacks stacks;
+
+void* take_stack(std::size_t bytes) {
+  if (stacks.bytes == bytes && !stacks.free.empty()) {
+    void* const stack = stacks.free.back();
+    stacks.free.pop_back();
+    return stack;
+  }
+  // Mapped rather than allocated: pages of a stack that are never touched take no memory.
+  void* const stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack == MAP_FAILED) throw std::bad_alloc();
+  return stack;
+}
+
+void give_stack(void* stack, std::size_t bytes) {
+  if (stacks.free.empty()) stacks.bytes = bytes;
+  if (stacks.bytes == bytes)
+    stacks.free.push_back(stack);
+  else
+    munmap(stack, bytes);
+}
+
+#ifdef MILLRACE_THREAD_SANITIZER
+// What ThreadSanitizer knows a fibre by takes long to make and serves again: a later fibre comes after the earlier one.
+thread_local std::vector<void*> identities;
+
+void* take_identity() {
+  if (identities.empty()) return __tsan_create_fiber(0);
+  void* const identity = identities.back();
+  identities.pop_back();
+  return identity;
+}
+
+void give_identity(void* identity) { identities.push_back(identity); }
+#endif
+
 }  // namespace
 
 Fibre::Fibre() : state_(std::make_unique<State>()) {}
 
 Fibre::~Fibre() {
+  if (state_->stack == nullptr) return;
 #ifdef MILLRACE_THREAD_SANITIZER
-  if (state_->inner_fiber != nullptr) __tsan_destroy_fiber(state_->inner_fiber);
+  give_identity(state_->inner_fiber);
 #endif
-  if (state_->stack != nullptr) munmap(state_->stack, state_->stack_bytes);
+  if (state_->finished)
+    give_stack(state_->stack, state_->stack_bytes);
+  else
+    munmap(state_->stack, state_->stack_bytes);
 }
 
 void Fibre::start(std::size_t stack_bytes, std::function<void()> function) {
   State& state = *state_;
   state.function = std::move(function);
   state.finished = false;
-  // Mapped rather than allocated: pages of a stack that are never touched take no memory.
-  void* const stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stack == MAP_FAILED) throw std::bad_alloc();
+  void* const stack = take_stack(stack_bytes);
   state.stack = stack;
   state.stack_bytes = stack_bytes;
 #ifdef MILLRACE_OWN_SWITCH
@@ -187,7 +238,7 @@ void Fibre::start(std::size_t stack_bytes, std::function<void()> function) {
   makecontext(&state.inside, &enter_body, 0);
 #endif
 #ifdef MILLRACE_THREAD_SANITIZER
-  state.inner_fiber = __tsan_create_fiber(0);
+  state.inner_fiber = take_identity();
 #endif
 }
 
@@ -204,9 +255,13 @@ bool Fibre::finished() const { return state_->finished; }
 #ifdef MILLRACE_THREAD_SANITIZER
 void told(void* mark) { __tsan_release(mark); }
 void heard(void* mark) { __tsan_acquire(mark); }
+Unjudged::Unjudged() { __tsan_ignore_thread_begin(); }
+Unjudged::~Unjudged() { __tsan_ignore_thread_end(); }
 #else
 void told(void*) {}
 void heard(void*) {}
+Unjudged::Unjudged() = default;
+Unjudged::~Unjudged() = default;
 #endif
 
 }  // namespace millrace::rnn::emulator

@@ -37,4 +37,13 @@ class Fibre {
 void told(void* mark);
 void heard(void* mark);
 
+// While one lives, what its fibre does is none of ThreadSanitizer's business: bookkeeping that fibres share by taking turns.
+class Unjudged {
+ public:
+  Unjudged();
+  ~Unjudged();
+  Unjudged(const Unjudged&) = delete;
+  Unjudged& operator=(const Unjudged&) = delete;
+};
+
 }  // namespace millrace::rnn::emulator

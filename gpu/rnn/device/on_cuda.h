@@ -15,10 +15,24 @@ MILLRACE_DEVICE int block_index() { return static_cast<int>(blockIdx.x); }
 MILLRACE_DEVICE void block_barrier() { __syncthreads(); }
 MILLRACE_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFU, value, mask); }
 
+// Accesses of memory stay on their side of it: keeps the compiler from asking for everything at once and running out of
+// registers for the answers.
+MILLRACE_DEVICE void keep_order() { asm volatile("" ::: "memory"); }
+
+// The value, computed anew here: what follows from it is not kept in registers from an earlier loop turn.
+MILLRACE_DEVICE int computed_here(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 MILLRACE_DEVICE unsigned char* shared_memory() {
   extern __shared__ __align__(16) unsigned char millrace_shared[];
   return millrace_shared;
 }
+
+// A flag in shared memory that any thread of a block may raise between two barriers.
+MILLRACE_DEVICE void raise_in_block(unsigned* flag) { *static_cast<volatile unsigned*>(flag) = 1; }
+MILLRACE_DEVICE bool is_raised_in_block(const unsigned* flag) { return *static_cast<const volatile unsigned*>(flag) != 0; }
 
 struct alignas(16) Four {
   unsigned word[4];

@@ -17,6 +17,8 @@ inline int thread_index() { return emulator::thread_index(); }
 inline int thread_count() { return emulator::thread_count(); }
 inline int block_index() { return emulator::block_index(); }
 inline void block_barrier() { emulator::block_barrier(); }
+inline void keep_order() {}
+inline int computed_here(int value) { return value; }
 inline unsigned char* shared_memory() { return emulator::shared_memory(); }
 
 inline float shuffle_xor(float value, int mask) {
@@ -50,6 +52,9 @@ inline void store_release(unsigned* to, unsigned value) {
   if (emulator::release_is_faulty()) return __atomic_store_n(to, value, __ATOMIC_RELAXED);
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
+
+inline void raise_in_block(unsigned* flag) { store_relaxed(flag, 1); }
+inline bool is_raised_in_block(const unsigned* flag) { return load_relaxed(flag) != 0; }
 
 inline float load_constant(const float* from) { return *from; }
 inline unsigned short load_constant(const unsigned short* from) { return *static_cast<const AnyHalfWord*>(from); }

@@ -25,6 +25,10 @@
 
 namespace millrace::rnn::device {
 
+// An array that loops unroll into registers.
+template <class T, int kCount>
+using Registers = T[static_cast<unsigned>(kCount)];
+
 inline constexpr int kWarp = 32;
 
 MILLRACE_DEVICE int lane_index() { return thread_index() % kWarp; }

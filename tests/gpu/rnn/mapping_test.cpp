@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/rnn/performance_model.h"
@@ -21,22 +22,24 @@ std::string name_of(const FmaTile& tile, int threads) {
 // Every (row, column) of a block has one holder, and the holder's place is that (row, column).
 void fma_tiles() {
   for (int rows = 1; rows <= 16; ++rows)
-    for (int columns = 4; columns <= 64; columns += columns < 16 ? 4 : 16)
+    for (int columns = 4; columns <= 32; columns += columns < 16 ? 4 : 16)
       for (int group = 1; group <= 32; group *= 2)
-        for (const int threads : {32, 96, 128, 256}) {
+        for (const auto& [threads, slices] :
+             {std::pair(32, 1), std::pair(96, 3), std::pair(128, 2), std::pair(256, 1), std::pair(256, 4)}) {
+          if (threads / group % slices != 0) continue;
           const FmaTile tile{rows, columns, group, 1};
-          const int all = columns * group + 2 * kVector * group;  // two spilled accesses per thread and row
-          const int per_thread = columns_per_thread(tile, all);
-          const int block_rows = rows_per_block(tile, threads);
+          const int all = (columns + 2 * kVector) * group * slices;  // two spilled accesses per thread and row
+          const int per_thread = columns_per_thread(tile, slices, all);
+          const int block_rows = rows_per_block(tile, slices, threads);
           std::vector<char> seen(static_cast<std::size_t>(block_rows * all));
-          std::vector<char> spilled(static_cast<std::size_t>(rows * spilled_columns(tile, all) * threads));
+          std::vector<char> spilled(static_cast<std::size_t>(rows * spilled_columns(tile, slices, all) * threads));
           bool one_to_one = true;
           for (int thread = 0; thread < threads; ++thread)
             for (int r = 0; r < rows; ++r)
               for (int j = 0; j < per_thread; ++j) {
-                const int row = row_of(tile, thread, r);
-                const int column = column_of(tile, thread, j);
-                const WeightHolder back = holder_of(tile, row, column);
+                const int row = row_of(tile, slices, thread, r);
+                const int column = column_of(tile, slices, thread, j);
+                const WeightHolder back = holder_of(tile, slices, row, column);
                 char& place = seen[static_cast<std::size_t>(row * all + column)];
                 one_to_one = one_to_one && row < block_rows && column < all && place == 0 && back.thread == thread && back.row == r &&
                              back.column == j;
@@ -72,13 +75,13 @@ void fma_banks() {
         std::vector<int> states;
         std::vector<int> weights;
         for (int thread = 0; thread < 32; ++thread) {
-          states.push_back(column_of(tile, thread, j));
+          states.push_back(column_of(tile, 1, thread, j));
           weights.push_back(spilled_word(tile, 128, thread, 1, columns + j));
         }
         expect(conflicts(states) == 1, name_of(tile, 32) + ": states in " + std::to_string(conflicts(states)) + " turns");
         expect(conflicts(weights) == 1, name_of(tile, 32) + ": spilled weights");
       }
-      expect(state_stride(tile, columns * group + 1) % kVector == 0, "16-byte rows of states");
+      expect(state_stride(tile, 1, columns * group + 1) % kVector == 0, "16-byte rows of states");
     }
 }
 
@@ -165,8 +168,8 @@ void whole_space() {
         const FmaTile tile{use.outputs_per_thread, rounded_up(ceil_of(hidden, mapping.group_size), kVector), mapping.group_size,
                            mapping.tile_height};
         const int gates = cell == Cell::kLstm ? 4 : 2;
-        const bool fits = rows_per_block(tile, use.threads) >= mapping.tile_width * gates && spilled_columns(tile, hidden) == 0 &&
-                          state_stride(tile, hidden) >= hidden &&
+        const bool fits = rows_per_block(tile, 1, use.threads) >= mapping.tile_width * gates && spilled_columns(tile, 1, hidden) == 0 &&
+                          state_stride(tile, 1, hidden) >= hidden &&
                           tile.rows * ceil_of(hidden, mapping.group_size) * (cell == Cell::kLstm ? 1.0 : 1.5) <= 224;
         if (!fits) expect(false, name_of(tile, use.threads) + ": does not hold " + std::to_string(hidden) + " units");
       }

@@ -1,0 +1,126 @@
+// The persistent kernel: all steps of a recurrent layer in one launch, weights resident in registers and shared memory,
+// one exchange between blocks per product.
+//
+//   using Kernel = Persistent<LstmForward<float>, FmaProduct<4, 32, 32, 1>>;
+//   Kernel::run(parameters);                 // in a block of any number of whole warps that hold its rows
+//   Kernel::shared_bytes(hidden, threads, slices)
+//
+// A block computes the new states of tile_width units for `height` samples at a time; all blocks must be resident at once
+// (a cooperative launch). Per product: gather the sequence's newest rows into shared memory, a block barrier, multiply, a
+// block barrier, and the threads that own a unit finish it. Every barrier is met by all threads of a block, also of blocks
+// whose samples have run out. tile_width * height threads at least.
+#pragma once
+
+#include "gpu/rnn/kernels/gru_cells.h"
+#include "gpu/rnn/kernels/product.h"
+
+namespace millrace::rnn {
+
+struct NoProduct {};
+
+template <class Cell, class First, class Second = NoProduct>
+struct Persistent {
+  using Scalar = typename Cell::Scalar;
+  static constexpr int kHeight = First::kHeight;
+  static constexpr bool kTwoPhases = Cell::kPhases == 2;
+
+  struct Plans {
+    SharedPlan plan[2];
+    int hung;
+    int bytes;
+  };
+
+  static constexpr MILLRACE_HOST_DEVICE Plans plans(int hidden, int threads, int slices) {
+    Plans plans{};
+    plans.plan[0] = First::plan(Cell::columns(0, hidden), threads, slices, 0);
+    plans.hung = plans.plan[0].bytes;
+    if constexpr (kTwoPhases) {
+      plans.plan[1] = Second::plan(Cell::columns(1, hidden), threads, slices, plans.plan[0].bytes);
+      plans.hung = plans.plan[1].bytes;
+    }
+    plans.bytes = plans.hung + 16;
+    return plans;
+  }
+  static constexpr MILLRACE_HOST_DEVICE int shared_bytes(int hidden, int threads, int slices) {
+    return plans(hidden, threads, slices).bytes;
+  }
+
+  MILLRACE_DEVICE static void run(const Parameters& p) {
+    unsigned char* const shared = device::shared_memory();
+    const Plans plans = Persistent::plans(p.hidden, device::thread_count(), p.slices);
+    const BlockPlace place = place_of_block(device::block_index(), p.unit_tiles, p.sample_tiles);
+    const Side& side = p.side[place.side];
+    const int first_unit = place.unit_tile * p.tile_width;
+    const int units = least(p.tile_width, p.hidden - first_unit);
+    auto* const hung = reinterpret_cast<unsigned*>(shared + plans.hung);
+    if (device::thread_index() == 0) *hung = 0;
+
+    First first;
+    first.load(resident(p, side, 0, first_unit, units), shared, plans.plan[0], p.slices);
+    Second second;
+    if constexpr (kTwoPhases) second.load(resident(p, side, 1, first_unit, units), shared, plans.plan[1], p.slices);
+    device::block_barrier();
+
+    // What this thread owns: a unit of one of the round's samples.
+    const int index = device::thread_index() / p.tile_width;
+    const int unit = device::thread_index() % p.tile_width;
+    for (int turn = 0; turn < p.steps; ++turn) {
+      const int step = Cell::kForward ? turn : p.steps - 1 - turn;
+      for (int round = 0; round < p.rounds; ++round) {
+        const int base = sample_of(round, p.sample_tiles, place.sample_tile, kHeight, 0);
+        const Standing at{p, side, step, base + index, first_unit + unit};
+        const bool owns = index < kHeight && unit < units && at.sample < p.batch;
+        Cell cell{};
+        if (owns) cell.prefetch(at);
+        if (!phase<0>(p, side, step, base, shared, plans.plan[0], hung, first)) return;
+        if (owns)
+          cell.template finish<0>(
+              at, [&](int gate) { return First::sum_at(shared, plans.plan[0], p.slices, index, row_of_unit(Cell::gates(0), unit, gate)); });
+        if constexpr (kTwoPhases) {
+          if (!phase<1>(p, side, step, base, shared, plans.plan[1], hung, second)) return;
+          if (owns)
+            cell.template finish<1>(at, [&](int gate) {
+              return Second::sum_at(shared, plans.plan[1], p.slices, index, row_of_unit(Cell::gates(1), unit, gate));
+            });
+        }
+      }
+    }
+  }
+
+ private:
+  MILLRACE_DEVICE static Resident<Scalar> resident(const Parameters& p, const Side& side, int phase, int first_unit, int units) {
+    const int columns = Cell::columns(phase, p.hidden);
+    const Scalar* const matrix = Cell::matrix(side, phase, p.hidden);
+    if (Cell::kForward) return {matrix, p.hidden, p.hidden * p.hidden, 1, Cell::gates(phase), columns, first_unit, units};
+    return {matrix, 1, 0, p.hidden, 1, columns, first_unit, units};
+  }
+
+  // Gathers and multiplies; false when another block never came.
+  template <int kPhase, class Product>
+  MILLRACE_DEVICE static bool phase(const Parameters& p, const Side& side, int step, int base, unsigned char* shared,
+                                    const SharedPlan& plan, unsigned* hung, const Product& product) {
+    const Source<Scalar> source = Cell::source(p, side, kPhase, step);
+    const int columns = Cell::columns(kPhase, p.hidden);
+    const int rows = greatest(0, least(kHeight, p.batch - base));
+    const auto store = [&](int row, int column, Scalar value) {
+      Product::place_state(shared, plan, columns, p.slices, row, column, value);
+    };
+    if (source.rows == nullptr) {
+      for (int i = device::thread_index(); i < rows * columns; i += device::thread_count()) store(i / columns, i % columns, Scalar{});
+    } else {
+      const Scalar* const from = source.rows + static_cast<long long>(base) * source.stride;
+      const bool aligned = columns % kElements<Scalar> == 0 && source.stride % kElements<Scalar> == 0 &&
+                           reinterpret_cast<unsigned long long>(from) % 16 == 0;
+      Waiting waiting(p.hung, source.complete ? 0 : p.patience, step);  // what is complete is not waited for
+      gather(from, rows, source.stride, columns, aligned, store, waiting);
+      if (!waiting.ended_well) device::raise_in_block(hung);
+    }
+    device::block_barrier();
+    if (device::is_raised_in_block(hung)) return false;
+    product.multiply(shared, plan, columns, p.slices);
+    device::block_barrier();
+    return true;
+  }
+};
+
+}  // namespace millrace::rnn

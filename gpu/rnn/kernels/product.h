@@ -1,0 +1,296 @@
+// The resident weights of a block and their product with states, by fused multiply-adds or by the matrix units.
+//
+//   FmaProduct<4, 32, 32, 1> product;              // rows, columns, threads of a group, samples
+//   product.load(resident, shared);                // once: weights into registers, the rest into shared memory
+//   ... states gathered into shared memory by product.place_state(...), a block barrier ...
+//   product.multiply(shared, ...);                 // sums[slice][sample][row] in shared memory; then a block barrier
+//
+// Resident says which weights are the block's. Members are registers: a product lives as long as the kernel.
+#pragma once
+
+#include "gpu/rnn/kernels/exchange.h"
+#include "gpu/rnn/mapping.h"
+
+namespace millrace::rnn {
+
+// The rows of one block: those of `gates` gates for its units, of a matrix in memory or of its transpose.
+template <class Scalar>
+struct Resident {
+  const Scalar* matrix;
+  int row_stride;   // from unit to unit
+  int gate_stride;  // from gate to gate
+  int column_stride;
+  int gates;
+  int columns;
+  int first_unit;
+  int units;  // of this block; rows beyond are zero
+
+  MILLRACE_DEVICE bool has(int row, int column) const { return unit_of_row(gates, row) < units && column < columns; }
+  MILLRACE_DEVICE const Scalar* at(int row, int column) const {
+    return matrix + static_cast<long long>(first_unit + unit_of_row(gates, row)) * row_stride +
+           static_cast<long long>(gate_of_row(gates, row)) * gate_stride + static_cast<long long>(column) * column_stride;
+  }
+};
+
+MILLRACE_DEVICE float weight_at(const Resident<float>& resident, int row, int column) {
+  return resident.has(row, column) ? device::load_constant(resident.at(row, column)) : 0.0F;
+}
+template <class Scalar>
+MILLRACE_DEVICE unsigned weight_at(const Resident<Scalar>& resident, int row, int column) {
+  return resident.has(row, column) ? device::load_constant(reinterpret_cast<const unsigned short*>(resident.at(row, column))) : 0U;
+}
+
+// Where a product keeps what in a block's shared memory, in bytes from its beginning.
+struct SharedPlan {
+  int states;
+  int sums;
+  int spilled;
+  int bytes;
+};
+
+// Sums `kCount` values over the lanes of a group, each lane keeping a part: every exchange halves what a lane still holds
+// as long as the count is even.
+template <int kCount, int kMask>
+struct GroupSum {
+  // Returns how many values are left; they are those from `first` on. `mine`: this lane is the one to write them.
+  template <class Values>
+  MILLRACE_DEVICE static void run(Values& values, int lane, int& first, bool& mine) {
+    if constexpr (kMask > 0) {
+      if constexpr (kCount % 2 == 0) {
+        constexpr int kHalf = kCount / 2;
+        const bool upper = (lane & kMask) != 0;
+        MILLRACE_UNROLL
+        for (int i = 0; i < kHalf; ++i) {
+          const float given = upper ? values[i] : values[i + kHalf];
+          values[i] = (upper ? values[i + kHalf] : values[i]) + device::shuffle_xor(given, kMask);
+        }
+        first += upper ? kHalf : 0;
+        GroupSum<kHalf, kMask / 2>::run(values, lane, first, mine);
+      } else {
+        MILLRACE_UNROLL
+        for (int i = 0; i < kCount; ++i) values[i] += device::shuffle_xor(values[i], kMask);
+        mine = mine && (lane & kMask) == 0;
+        GroupSum<kCount, kMask / 2>::run(values, lane, first, mine);
+      }
+    }
+  }
+};
+template <int kCount, int kMask>
+constexpr MILLRACE_HOST_DEVICE int values_left() {
+  if constexpr (kMask == 0)
+    return kCount;
+  else
+    return values_left < kCount % 2 == 0 ? kCount / 2 : kCount, kMask / 2 > ();
+}
+
+MILLRACE_DEVICE float sum_of_slices(const float* sums, int slices, int height, int rows, int sample, int row) {
+  float sum = sums[sample * rows + row];
+  for (int slice = 1; slice < slices; ++slice) sum += sums[(slice * height + sample) * rows + row];
+  return sum;
+}
+
+template <int kRows, int kColumns, int kGroup, int kSamples>
+struct FmaProduct {
+  using Scalar = float;
+  static constexpr MILLRACE_HOST_DEVICE FmaTile tile() { return {kRows, kColumns, kGroup, kSamples}; }
+  static constexpr int kHeight = kSamples;
+
+  static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
+    SharedPlan plan{};
+    plan.states = from;
+    plan.sums = plan.states + kSamples * state_stride(tile(), slices, columns) * 4;
+    plan.spilled = plan.sums + rounded_up(slices * kSamples * rows_per_block(tile(), slices, threads) * 4, 16);
+    plan.bytes = plan.spilled + spilled_columns(tile(), slices, columns) * kRows * threads * 4;
+    return plan;
+  }
+
+  MILLRACE_DEVICE void load(const Resident<float>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
+    const int thread = device::thread_index();
+    const int threads = device::thread_count();
+    MILLRACE_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      MILLRACE_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        weights_[r][j] = weight_at(resident, row_of(tile(), slices, thread, r), column_of(tile(), slices, thread, j));
+      if (j % kVector == kVector - 1) device::keep_order();
+    }
+    auto* const spilled = reinterpret_cast<float*>(shared + plan.spilled);
+    for (int j = kColumns; j < kColumns + spilled_columns(tile(), slices, resident.columns); ++j)
+      for (int r = 0; r < kRows; ++r)
+        spilled[spilled_word(tile(), threads, thread, r, j)] =
+            weight_at(resident, row_of(tile(), slices, thread, r), column_of(tile(), slices, thread, j));
+    auto* const states = reinterpret_cast<float*>(shared + plan.states);
+    for (int i = thread; i < kSamples * state_stride(tile(), slices, resident.columns); i += threads) states[i] = 0;
+  }
+
+  MILLRACE_DEVICE static void place_state(unsigned char* shared, const SharedPlan& plan, int columns, int slices, int sample, int column,
+                                          float value) {
+    reinterpret_cast<float*>(shared + plan.states)[sample * state_stride(tile(), slices, columns) + column] = value;
+  }
+
+  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
+    struct alignas(16) Vector {
+      float at[kVector];
+    };
+    const int thread = device::thread_index();
+    const int threads = device::thread_count();
+    const auto* const states = reinterpret_cast<const Vector*>(shared + plan.states);
+    const int stride = state_stride(tile(), slices, columns) / kVector;
+    device::Registers<float, kRows * kSamples> sums;
+    MILLRACE_UNROLL
+    for (int i = 0; i < kRows * kSamples; ++i) sums[i] = 0;
+    MILLRACE_UNROLL
+    for (int j = 0; j < kColumns; j += kVector) {
+      MILLRACE_UNROLL
+      for (int n = 0; n < kSamples; ++n) {
+        const Vector state = states[n * stride + column_of(tile(), slices, thread, j) / kVector];
+        MILLRACE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          MILLRACE_UNROLL
+          for (int v = 0; v < kVector; ++v) sums[r * kSamples + n] += weights_[r][j + v] * state.at[v];
+        }
+      }
+      if (j % (4 * kVector) == 3 * kVector || kSamples > 2) device::keep_order();
+    }
+    const auto* const spilled = reinterpret_cast<const Vector*>(shared + plan.spilled);
+    const int beyond = spilled_columns(tile(), slices, columns);
+    for (int j = kColumns; j < kColumns + beyond; j += kVector) {
+      device::Registers<Vector, kRows> weights;
+      MILLRACE_UNROLL
+      for (int r = 0; r < kRows; ++r) weights[r] = spilled[spilled_word(tile(), threads, thread, r, j) / kVector];
+      MILLRACE_UNROLL
+      for (int n = 0; n < kSamples; ++n) {
+        const Vector state = states[n * stride + column_of(tile(), slices, thread, j) / kVector];
+        MILLRACE_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          MILLRACE_UNROLL
+          for (int v = 0; v < kVector; ++v) sums[r * kSamples + n] += weights[r].at[v] * state.at[v];
+        }
+      }
+    }
+    int first = 0;
+    bool mine = true;
+    GroupSum<kRows * kSamples, kGroup / 2>::run(sums, thread, first, mine);
+    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
+    constexpr int kLeft = values_left<kRows * kSamples, kGroup / 2>();
+    if (!mine) return;
+    const int rows = rows_per_block(tile(), slices, threads);
+    const int slice = thread / kGroup % slices;
+    MILLRACE_UNROLL
+    for (int i = 0; i < kLeft; ++i) {
+      const int index = first + i;
+      out[(slice * kSamples + index % kSamples) * rows + row_of(tile(), slices, thread, index / kSamples)] = sums[i];
+    }
+  }
+
+  // The sum of a row for a sample.
+  MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kSamples,
+                         rows_per_block(tile(), slices, device::thread_count()), sample, row);
+  }
+
+ private:
+  device::Registers<device::Registers<float, kColumns>, kRows> weights_;
+};
+
+template <class ShortScalar, int kRows, int kDepth, int kGroupsOfSamples>
+struct MatrixProduct {
+  using Scalar = ShortScalar;
+  static constexpr MILLRACE_HOST_DEVICE MatrixTile tile() { return {kRows, kDepth, kGroupsOfSamples}; }
+  static constexpr int kHeight = kGroupsOfSamples * device::kFragmentSamples;
+
+  static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
+    SharedPlan plan{};
+    plan.states = from;
+    plan.sums = plan.states + rounded_up(kHeight * matrix_state_stride(columns) * 4, 16);
+    plan.spilled = plan.sums + rounded_up(slices * kHeight * rows_per_block(tile(), slices, threads) * 4, 16);
+    plan.bytes = plan.spilled;
+    return plan;
+  }
+
+  MILLRACE_DEVICE void load(const Resident<Scalar>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
+    const int thread = device::thread_index();
+    MILLRACE_UNROLL
+    for (int d = 0; d < kDepth; ++d) {
+      const int here = device::computed_here(slices);
+      MILLRACE_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        MILLRACE_UNROLL
+        for (int word = 0; word < 4; ++word) {
+          const int row = row_of(tile(), here, thread, r, 2 * word);
+          const int column = column_of(tile(), here, thread, d, 2 * word);
+          weights_[r][d][word] = weight_at(resident, row, column) | weight_at(resident, row, column + 1) << 16U;
+        }
+        device::keep_order();
+      }
+    }
+    auto* const states = reinterpret_cast<unsigned*>(shared + plan.states);
+    for (int i = thread; i < kHeight * matrix_state_stride(resident.columns); i += device::thread_count()) states[i] = 0;
+  }
+
+  MILLRACE_DEVICE static void place_state(unsigned char* shared, const SharedPlan& plan, int columns, int, int sample, int column,
+                                          Scalar value) {
+    reinterpret_cast<Scalar*>(shared + plan.states)[sample * 2 * matrix_state_stride(columns) + column] = value;
+  }
+
+  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
+    const int thread = device::thread_index();
+    const int lane = device::lane_index();
+    const unsigned char* const states = shared + plan.states;
+    const int stride = matrix_state_stride(columns);
+    const int slice = device::warp_index() % slices;
+    const device::Place place = device::place_in_right(lane, 0);
+    device::Registers<device::Registers<float[4], kGroupsOfSamples>, kRows> sums;
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      MILLRACE_UNROLL
+      for (int n = 0; n < kGroupsOfSamples; ++n) {
+        MILLRACE_UNROLL
+        for (int i = 0; i < 4; ++i) sums[r][n][i] = 0;
+      }
+    }
+    const int turn = device::computed_here(slices) * device::kFragmentDepth;
+    int column = device::computed_here(slice) * device::kFragmentDepth;
+    MILLRACE_UNROLL
+    for (int d = 0; d < kDepth; ++d, column += turn) {
+      if (column >= columns) break;  // the same for the whole warp
+      MILLRACE_UNROLL
+      for (int n = 0; n < kGroupsOfSamples; ++n) {
+        const int word = (n * device::kFragmentSamples + place.column) * stride + (column + place.row) / 2;
+        const unsigned right[2] = {pair_at(states, word), pair_at(states, word + 4)};
+        MILLRACE_UNROLL
+        for (int r = 0; r < kRows; ++r) device::multiply_16x8x16(sums[r][n], weights_[r][d], right, Scalar{});
+      }
+      if (d % 4 == 3) device::keep_order();
+    }
+    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
+    const int rows = rows_per_block(tile(), slices, device::thread_count());
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const int first_row = row_of(tile(), slices, thread - lane, r, 0);
+      MILLRACE_UNROLL
+      for (int n = 0; n < kGroupsOfSamples; ++n) {
+        MILLRACE_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const device::Place at = device::place_in_sums(lane, i);
+          out[(slice * kHeight + n * device::kFragmentSamples + at.column) * rows + first_row + at.row] = sums[r][n][i];
+        }
+      }
+    }
+  }
+
+  MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kHeight,
+                         rows_per_block(tile(), slices, device::thread_count()), sample, row);
+  }
+
+ private:
+  MILLRACE_DEVICE static unsigned pair_at(const unsigned char* states, int word) {
+    const auto* const halves = reinterpret_cast<const Scalar*>(states);
+    return static_cast<unsigned>(halves[2 * word].bits) | static_cast<unsigned>(halves[2 * word + 1].bits) << 16U;
+  }
+
+  device::Registers<device::Registers<unsigned[4], kDepth>, kRows> weights_;
+};
+
+}  // namespace millrace::rnn
