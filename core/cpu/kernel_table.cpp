@@ -19,8 +19,6 @@ constexpr std::string_view kHeader =
     "isa,phase,in_channels,in_height,in_width,out_channels,kernel_h,kernel_w,stride_h,stride_w,pad_h,pad_w,dilation_h,dilation_w,groups,"
     "micro_batch,algorithm";
 constexpr size_t kFields = 17;
-constexpr std::array kPhases{Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient};
-constexpr std::array kAlgorithms{ConvAlgorithm::kDirect, ConvAlgorithm::kWinograd, ConvAlgorithm::kTaps};
 
 // One line of the file, with what is needed to complain about it.
 class Line {
@@ -94,7 +92,7 @@ KernelTable KernelTable::parse(std::string_view text, std::string_view origin) {
     Line line(content, fmt::format("{}:{}", origin, number));
     ConvKey key;
     key.isa = line.word();
-    key.phase = line.one_of(kPhases);
+    key.phase = line.one_of(kConvPhases);
     key.input.channels = line.number(), key.input.height = line.number(), key.input.width = line.number();
     Conv2d& conv = key.conv;
     conv.out_channels = line.number();
@@ -104,7 +102,7 @@ KernelTable KernelTable::parse(std::string_view text, std::string_view origin) {
     conv.dilation_h = line.number(), conv.dilation_w = line.number();
     conv.groups = line.number();
     key.micro_batch = line.number();
-    table.set(key, line.one_of(kAlgorithms));
+    table.set(key, line.one_of(kConvAlgorithms));
   }
   if (number == 0) fail(ErrorCode::kMalformed, "{}: the kernel table is empty; its first line must be \"{}\"", origin, kHeader);
   return table;

@@ -11,6 +11,7 @@
 // Plain value, copied freely.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <filesystem>
@@ -29,6 +30,10 @@ enum class ConvAlgorithm {
   kTaps,      // small maps: one matrix product per kernel tap and pair of positions
 };
 std::string_view name_of(ConvAlgorithm algorithm);
+
+// What a table tells apart.
+inline constexpr std::array kConvAlgorithms{ConvAlgorithm::kDirect, ConvAlgorithm::kWinograd, ConvAlgorithm::kTaps};
+inline constexpr std::array kConvPhases{Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient};
 
 struct ConvKey {
   Conv2d conv;

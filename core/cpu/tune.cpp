@@ -19,8 +19,6 @@ using cpu::Trial;
 
 namespace {
 
-constexpr std::array kPhases{Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient};
-constexpr std::array kAlgorithms{ConvAlgorithm::kDirect, ConvAlgorithm::kWinograd, ConvAlgorithm::kTaps};
 // A challenger's time must stay below this share of the direct one's.
 constexpr double kClearWin = 0.9;
 constexpr int kLeastRounds = 5;
@@ -54,7 +52,7 @@ KernelTable tune(const Graph& graph, int64_t micro_batch, int threads, const std
   const std::string isa = cpu::Engine(threads, {}).isa;
   const std::vector<Subject> subjects = subjects_of(graph);
   KernelTable found;
-  TuneProgress state{.done = 0, .total = static_cast<int64_t>(subjects.size() * kPhases.size()), .finding = {}};
+  TuneProgress state{.done = 0, .total = static_cast<int64_t>(subjects.size() * kConvPhases.size()), .finding = {}};
   for (const auto& [node, conv] : subjects) {
     KernelSpec spec;
     spec.layer = node->layer.name;
@@ -68,17 +66,17 @@ KernelTable tune(const Graph& graph, int64_t micro_batch, int threads, const std
     const auto key_of = [&](Phase phase) { return ConvKey{conv, node->input_shapes[0], phase, micro_batch, isa}; };
 
     std::vector<std::pair<ConvAlgorithm, std::unique_ptr<Trial>>> trials;
-    for (const ConvAlgorithm algorithm : kAlgorithms) {
+    for (const ConvAlgorithm algorithm : kConvAlgorithms) {
       KernelTable forced;
-      for (const Phase phase : kPhases) forced.set(key_of(phase), algorithm);
+      for (const Phase phase : kConvPhases) forced.set(key_of(phase), algorithm);
       auto trial = std::make_unique<Trial>(cpu::make_device(threads, forced), spec);
       // An algorithm that does not exist for this shape falls back to the direct one.
       if (!trials.empty() && trial->implementation() == trials.front().second->implementation()) continue;
       trials.emplace_back(algorithm, std::move(trial));
     }
-    std::array<double, std::size(kAlgorithms)> totals{};  // per trial, over the passes
-    double best_mixture = 0;                              // without the taps, which are all passes or none
-    for (const Phase phase : kPhases) {
+    std::array<double, std::size(kConvAlgorithms)> totals{};  // per trial, over the passes
+    double best_mixture = 0;                                  // without the taps, which are all passes or none
+    for (const Phase phase : kConvPhases) {
       ++state.done;
       if (trials.size() == 1 || (phase == Phase::kErrorBack && !node->input_error_needed)) continue;
       std::vector<double> fastest(trials.size(), std::numeric_limits<double>::infinity());
@@ -105,7 +103,7 @@ KernelTable tune(const Graph& graph, int64_t micro_batch, int threads, const std
     }
     for (size_t t = 0; t < trials.size(); ++t)
       if (trials[t].first == ConvAlgorithm::kTaps && totals[t] < kClearWin * best_mixture)
-        for (const Phase phase : kPhases) found.set(key_of(phase), ConvAlgorithm::kTaps);
+        for (const Phase phase : kConvPhases) found.set(key_of(phase), ConvAlgorithm::kTaps);
   }
   return found;
 }

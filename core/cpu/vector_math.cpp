@@ -72,15 +72,15 @@ void add_rows(float* __restrict to, const float* __restrict from, int64_t rows, 
 
 MILLRACE_VECTOR_CLONES
 double sum_of_squares(const float* values, int64_t count) {
-  constexpr int64_t kLanes = 16;
-  std::array<double, kLanes> sums{};
+  constexpr int64_t kAccumulators = 16;
+  std::array<double, kAccumulators> sums{};
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
+  for (; i + kAccumulators <= count; i += kAccumulators)
+    for (int64_t lane = 0; lane < kAccumulators; ++lane) {
       const double value = values[i + lane];
       sums[static_cast<size_t>(lane)] += value * value;
     }
-  for (; i < count; ++i) sums[static_cast<size_t>(i % kLanes)] += static_cast<double>(values[i]) * values[i];
+  for (; i < count; ++i) sums[static_cast<size_t>(i % kAccumulators)] += static_cast<double>(values[i]) * values[i];
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;

@@ -23,10 +23,10 @@ constexpr std::string_view kSyntheticForm =
 
 DataSplit make_synthetic(std::string_view arguments, std::string_view what) {
   constexpr int64_t kMostExtent = 1 << 16;
-  constexpr int64_t kMostElements = 1 << 28;
+  constexpr int64_t kMostDrawnElements = 1 << 28;
   constexpr int64_t kMostClasses = 1 << 20;
   constexpr int64_t kMostSamples = 1 << 26;
-  constexpr int64_t kMostTestSamples = 10000;
+  constexpr int64_t kMostHeldOut = 10000;
 
   const DataName name{what, kSyntheticForm};
   const std::vector<std::string_view> fields = split_name(arguments, ':');
@@ -37,8 +37,8 @@ DataSplit make_synthetic(std::string_view arguments, std::string_view what) {
   images.shape.channels = name.number<int64_t>(extents[0], 1, kMostExtent, "channels");
   images.shape.height = name.number<int64_t>(extents[1], 1, kMostExtent, "height");
   images.shape.width = name.number<int64_t>(extents[2], 1, kMostExtent, "width");
-  if (images.shape.elements() > kMostElements)
-    fail(ErrorCode::kUsage, "data \"{}\": {} elements per image, at most {} are drawn", what, images.shape.elements(), kMostElements);
+  if (images.shape.elements() > kMostDrawnElements)
+    fail(ErrorCode::kUsage, "data \"{}\": {} elements per image, at most {} are drawn", what, images.shape.elements(), kMostDrawnElements);
   images.classes = name.number<int64_t>(fields[1], 1, kMostClasses, "classes");
   const auto samples = name.number<int64_t>(fields[2], 1, kMostSamples, "samples");
   if (fields.size() == 4) images.seed = name.number<uint64_t>(fields[3], 0, UINT64_MAX, "seed");
@@ -55,7 +55,7 @@ DataSplit make_synthetic(std::string_view arguments, std::string_view what) {
     data.licence = "none needed";
     return data;
   };
-  return {part(0, samples), part(samples, std::clamp<int64_t>(samples / 5, 1, kMostTestSamples))};
+  return {part(0, samples), part(samples, std::clamp<int64_t>(samples / 5, 1, kMostHeldOut))};
 }
 
 DataSplit from_folder(DataSplit data, std::string_view folder) {

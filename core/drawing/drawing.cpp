@@ -16,9 +16,9 @@ bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 
 double relative_width(char byte) {
   if (!starts_character(byte)) return 0;
-  constexpr std::string_view kNarrow = "iIljtfr.,:;'|()[]-! /";
+  constexpr std::string_view kNarrowLetters = "iIljtfr.,:;'|()[]-! /";
   constexpr std::string_view kBroad = "mwMW%@";
-  if (kNarrow.find(byte) != std::string_view::npos) return .42;
+  if (kNarrowLetters.find(byte) != std::string_view::npos) return .42;
   if (kBroad.find(byte) != std::string_view::npos) return .98;
   if (byte >= 'A' && byte <= 'Z') return .74;
   return .645;

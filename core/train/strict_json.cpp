@@ -17,12 +17,12 @@ class Watcher {
   explicit Watcher(std::string_view origin) : origin_(origin) {}
 
   bool operator()(int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
+    using ParseEvent = nlohmann::json::parse_event_t;
     if (depth > kDeepest) fail(ErrorCode::kMalformed, "{}: JSON nested deeper than {} levels", origin_, kDeepest);
     switch (event) {
-      case Event::object_start: names_.emplace_back(); break;
-      case Event::object_end: names_.pop_back(); break;
-      case Event::key:
+      case ParseEvent::object_start: names_.emplace_back(); break;
+      case ParseEvent::object_end: names_.pop_back(); break;
+      case ParseEvent::key:
         if (!names_.back().insert(parsed.get<std::string>()).second)
           fail(ErrorCode::kMalformed, "{}: the name {} is given twice", origin_, text_of_json(parsed));
         break;

@@ -27,7 +27,7 @@ Reason too_few_samples(const PlanTask& task, int64_t devices) {
   return reason;
 }
 
-Outcome solved(const PlanTask& task) {
+Outcome data_parallel_outcome(const PlanTask& task) {
   Outcome outcome;
   const BatchRing ring(task);
   const int64_t devices = ring.devices();
@@ -73,7 +73,7 @@ Outcome solved(const PlanTask& task) {
 
 Outcome plan_data(const PlanTask& task) {
   const auto start = std::chrono::steady_clock::now();
-  Outcome outcome = solved(task);
+  Outcome outcome = data_parallel_outcome(task);
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
 }

@@ -67,7 +67,7 @@ Exchange exchange_of(const Chain& chain, int64_t group, const BatchRing& ring) {
   return exchange;
 }
 
-Outcome solved(const PlanTask& task) {
+Outcome model_parallel_outcome(const PlanTask& task) {
   Outcome outcome;
   const BatchRing ring(task);
   const Chain chain(*task.graph);
@@ -143,7 +143,7 @@ Outcome solved(const PlanTask& task) {
 
 Outcome plan_model(const PlanTask& task) {
   const auto start = std::chrono::steady_clock::now();
-  Outcome outcome = solved(task);
+  Outcome outcome = model_parallel_outcome(task);
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
 }

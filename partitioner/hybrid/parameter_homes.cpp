@@ -14,14 +14,14 @@ struct Pending {
   double storage_per_element() const { return weights->storage / static_cast<double>(weights->elements); }
 };
 
-struct Placement {
+struct Filling {
   Homes homes;
   std::vector<Pending> homeless;
 };
 
-Placement place(const HomeProblem& problem, double share) {
+Filling place(const HomeProblem& problem, double share) {
   const size_t devices = problem.devices.size();
-  Placement result;
+  Filling result;
   Homes& homes = result.homes;
   homes.used.resize(devices);
   homes.over_link.resize(devices > 0 ? devices - 1 : 0);
@@ -73,7 +73,7 @@ Placement place(const HomeProblem& problem, double share) {
 std::optional<Homes> place_homes(const HomeProblem& problem, double share) {
   for (const HomeProblem::Device& device : problem.devices)
     if (device.fixed > share * device.capacity) return std::nullopt;
-  Placement placement = place(problem, share);
+  Filling placement = place(problem, share);
   if (!placement.homeless.empty()) return std::nullopt;
   return std::move(placement.homes);
 }
@@ -90,7 +90,7 @@ Homes local_homes(const HomeProblem& problem) {
 
 HomeShortage shortage_of_homes(const HomeProblem& problem, double share) {
   HomeShortage shortage;
-  const Placement placement = place(problem, share);
+  const Filling placement = place(problem, share);
   for (const Pending& slice : placement.homeless) {
     shortage.storage += slice.storage_per_element() * static_cast<double>(slice.count);
     shortage.device = slice.weights->user;

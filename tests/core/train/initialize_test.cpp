@@ -12,7 +12,7 @@ namespace {
 
 const ParameterSpec kWeight{.tensor = "weight", .dimensions = {64, 32, 5, 5}};
 const ParameterSpec kBias{.tensor = "bias", .dimensions = {64}};
-constexpr int64_t kElements = 64 * 32 * 5 * 5;
+constexpr int64_t kDrawn = 64 * 32 * 5 * 5;
 constexpr double kIn = 32 * 25;
 constexpr double kOut = 64 * 25;
 
@@ -56,8 +56,8 @@ class Distributions : public ::testing::TestWithParam<Expected> {};
 
 TEST_P(Distributions, HaveTheirMoments) {
   const auto [initializer, variance, kurtosis] = GetParam();
-  const auto values = drawn(layer_of(initializer), kWeight, kElements);
-  EXPECT_LT(std::abs(mean(values)), 5 * std::sqrt(variance / kElements));
+  const auto values = drawn(layer_of(initializer), kWeight, kDrawn);
+  EXPECT_LT(std::abs(mean(values)), 5 * std::sqrt(variance / kDrawn));
   EXPECT_NEAR(moment(values, 2) / variance, 1, 0.025);
   EXPECT_NEAR(moment(values, 4) / std::pow(moment(values, 2), 2), kurtosis, 0.12);
 }
@@ -71,7 +71,7 @@ TEST(Initialize, UniformValuesFillTheirBoundAndStayWithin) {
   for (const auto& [initializer, bound] :
        {std::pair(Initializer::kHeUniform, std::sqrt(6 / kIn)), std::pair(Initializer::kXavierUniform, std::sqrt(6 / (kIn + kOut))),
         std::pair(Initializer::kTorchUniform, 1 / std::sqrt(kIn))}) {
-    const auto values = drawn(layer_of(initializer), kWeight, kElements);
+    const auto values = drawn(layer_of(initializer), kWeight, kDrawn);
     const auto [least, most] = std::ranges::minmax(values);
     const double in_single = static_cast<double>(static_cast<float>(bound));
     EXPECT_GE(least, -in_single);
