@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
 #include "core/train/initialize.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 #include "fpga/conv_ce/generator/device_files.h"
+#include "fpga/conv_ce/generator/device_resources.h"
 
 namespace millrace {
 namespace {
@@ -49,7 +51,11 @@ int write_rtl(const Flags& flags) {
   const Plan plan = load_plan(flags.plan);
   const Graph graph(plan.model);
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags));
-  const DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed});
+  DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed});
+  const std::string resources = resources_json(design, plan);
+  write_atomically(std::filesystem::path(flags.out) / "resources.json", std::string_view(resources));
+  files.names.push_back("resources.json");
+  files.bytes += static_cast<int64_t>(resources.size());
   if (flags.json) {
     nlohmann::ordered_json shards = nlohmann::ordered_json::array();
     for (const ShardDesign& shard : design.shards)
@@ -66,7 +72,8 @@ int write_rtl(const Flags& flags) {
                                            {"lanes", design.lanes},
                                            {"test_rows", files.test_rows},
                                            {"weights_saturated", design.weights_quantised.saturated},
-                                           {"shards", shards}};
+                                           {"shards", shards},
+                                           {"resources", nlohmann::ordered_json::parse(resources)}};
     fmt::print("{}\n", result.dump(2));
     return 0;
   }
@@ -75,6 +82,7 @@ int write_rtl(const Flags& flags) {
     fmt::print("  {:<20} input channels {} of {}, {} tiles of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
                text_of(shard.inputs), shard.layer_inputs, shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel,
                shard.planned_multipliers, shard.engine.tiles() * shard.engine.taps());
+  fmt::print("{}", resources_table(design, plan));
   fmt::print("  weights in 16 bits: {} of {} out of range, {:.2f} steps off on average (root mean square)\n",
              design.weights_quantised.saturated, design.weights_quantised.rounded, design.weights_quantised.root_mean_square_error());
   fmt::print("check it: make -C {} lint verilator   ({} rows of every map; or make icarus)\n", flags.out, files.test_rows);

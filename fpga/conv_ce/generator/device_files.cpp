@@ -159,7 +159,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
-      "| registers.txt | the control registers |\n\n"
+      "| registers.txt | the control registers |\n"
+      "| resources.json | DSP slices, block RAM, LUTs and flip-flops by layer and module, beside what the plan reckons with |\n\n"
       "Numbers: activations {8} fraction bits, weights {9}, sums and partial sums {10}, errors {11}, gradients {12} (of 32 bits).\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
       design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, f.activation.fraction_bits,

@@ -11,24 +11,6 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-// Pooling as a convolution of its own, for the sizes of its memories. One stride more, for a last partial window.
-EngineMemories pooling_memories(const ShardDesign& shard) {
-  const PoolingWindow& w = shard.window;
-  const ConvolutionShape shape{.inputs = shard.shape.outputs,
-                               .outputs = shard.shape.outputs,
-                               .height = w.height + w.stride_h,
-                               .width = w.width + w.stride_w,
-                               .kernel_h = w.kernel_h,
-                               .kernel_w = w.kernel_w,
-                               .stride_h = w.stride_h,
-                               .stride_w = w.stride_w,
-                               .pad_h = w.pad_h,
-                               .pad_w = w.pad_w};
-  return engine_memories(
-      {.kernel = w.kernel_h, .stride = w.stride_h, .input_lanes = shard.engine.output_lanes, .output_lanes = shard.engine.output_lanes},
-      shape);
-}
-
 // The readers of the raw sum's errors: PG always, EB, and the devices before in the group.
 std::string raw_error_readers(const ShardDesign& shard) {
   const auto fork = [](const std::string& name, const std::string& in, const std::string& first, const std::string& second) {
@@ -260,6 +242,24 @@ std::string finish_text(const DeviceDesign& design) {
 }
 
 }  // namespace
+
+// Pooling as a convolution of its own, for the sizes of its memories. One stride more, for a last partial window.
+EngineMemories pooling_memories(const ShardDesign& shard) {
+  const PoolingWindow& w = shard.window;
+  const ConvolutionShape shape{.inputs = shard.shape.outputs,
+                               .outputs = shard.shape.outputs,
+                               .height = w.height + w.stride_h,
+                               .width = w.width + w.stride_w,
+                               .kernel_h = w.kernel_h,
+                               .kernel_w = w.kernel_w,
+                               .stride_h = w.stride_h,
+                               .stride_w = w.stride_w,
+                               .pad_h = w.pad_h,
+                               .pad_w = w.pad_w};
+  return engine_memories(
+      {.kernel = w.kernel_h, .stride = w.stride_h, .input_lanes = shard.engine.output_lanes, .output_lanes = shard.engine.output_lanes},
+      shape);
+}
 
 std::vector<std::string> input_streams(const DeviceDesign& design) {
   std::vector<std::string> streams = {"s_activation"};

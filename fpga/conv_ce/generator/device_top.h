@@ -25,6 +25,9 @@ namespace millrace {
 std::string device_top(const DeviceDesign& design);
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);
 
+// Of the pooling behind a shard's sum, and of its way back.
+EngineMemories pooling_memories(const ShardDesign& shard);
+
 // Names of the ports the design has, in the order above.
 std::vector<std::string> input_streams(const DeviceDesign& design);
 std::vector<std::string> output_streams(const DeviceDesign& design);

@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
 #include "fpga/conv_ce/generator/device_files.h"
+#include "fpga/conv_ce/generator/device_resources.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/core/train/temporary_folder.h"
 
@@ -158,6 +160,36 @@ TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
   text[text.find('\n') - 1] = text[text.find('\n') - 1] == '0' ? '1' : '0';
   write_atomically(image, std::string_view(text));
   EXPECT_FALSE(succeeds("make -C " + (folder_.path() / "bad").string() + " icarus"));
+}
+
+// By module as synthesis sees them, summed by layer and device; what the plan reckons with beside it.
+TEST_F(Generator, ReportsWhatTheDeviceTakes) {
+  const DeviceDesign design = device_design(plan_, graph_, 1, some_weights);
+  const auto report = nlohmann::json::parse(resources_json(design, plan_));
+  ASSERT_EQ(report["layers"].size(), design.shards.size());
+  double dsp = 0, bram36 = 0;
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const auto& layer = report["layers"][i];
+    const ShardDesign& shard = design.shards[i];
+    EXPECT_EQ(layer["layer"], shard.layer);
+    double layer_dsp = 0, layer_bram36 = 0;
+    for (const auto& module : layer["modules"]) {
+      layer_dsp += module["dsp"].get<double>();
+      layer_bram36 += module["bram36"].get<double>();
+    }
+    EXPECT_EQ(layer["generated"]["dsp"], layer_dsp);
+    EXPECT_EQ(layer["generated"]["bram36"], layer_bram36);
+    // FP, PG and, where errors go back, EB; a scale per lane of the owner.
+    const auto multipliers = static_cast<double>(shard.engine.tiles() * shard.engine.taps());
+    EXPECT_EQ(layer_dsp, multipliers * (shard.error_back ? 3 : 2) + (shard.owner ? static_cast<double>(design.lanes) : 0));
+    dsp += layer_dsp;
+    bram36 += layer_bram36;
+  }
+  EXPECT_EQ(report["generated"]["dsp"], dsp);
+  EXPECT_EQ(report["generated"]["bram36"], bram36);
+  const std::string table = resources_table(design, plan_);
+  for (const char* module : {"forward_engine (FP)", "gradient_engine (PG)", "deep_fifo (Act-RAM)", "the plan reckons with", "the device"})
+    EXPECT_NE(table.find(module), std::string::npos) << module;
 }
 
 TEST_F(Generator, RefusesWhatTheModulesCannotDo) {

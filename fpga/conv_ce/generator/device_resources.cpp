@@ -1,0 +1,171 @@
+#include "fpga/conv_ce/generator/device_resources.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "fpga/conv_ce/bram_packing.h"
+#include "fpga/conv_ce/fabric_costs.h"
+#include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/rtl/module_resources.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kWinnerBits = 5;  // of an output, until its error comes back
+
+// One memory, or several alike, of 2^address_bits words.
+ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks) {
+  const int64_t depth = int64_t{1} << address_bits;
+  ModuleUse use{.layer = layer, .module = module};
+  if (depth <= kLutramDepth)
+    use.luts = lutram_luts(depth, static_cast<double>(width * banks));
+  else
+    use.bram18 = static_cast<double>(bram18_blocks({.width = width, .depth = depth, .banks = banks}));
+  return use;
+}
+
+ModuleUse engine_use(const std::string& layer, const std::string& module, const EngineResources& resources) {
+  const FabricUse fabric = engine_fabric({.multipliers = resources.dsp, .phases = 1}, kElementBits);
+  return {.layer = layer,
+          .module = module,
+          .dsp = static_cast<double>(resources.dsp),
+          .bram18 = static_cast<double>(resources.bram18),
+          .luts = fabric.luts,
+          .flip_flops = fabric.flip_flops};
+}
+
+int bits_for(int64_t words) {
+  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
+}
+
+ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use) {
+  sum.dsp += use.dsp;
+  sum.bram18 += use.bram18;
+  sum.luts += use.luts;
+  sum.flip_flops += use.flip_flops;
+  return sum;
+}
+
+const Shard* planned_shard(const Plan& plan, int64_t device, const std::string& layer) {
+  const auto found = std::ranges::find_if(plan.shards, [&](const Shard& shard) { return shard.device == device && shard.layer == layer; });
+  return found == plan.shards.end() ? nullptr : &*found;
+}
+
+double amount_of(const Shard& shard, std::string_view name) {
+  for (const NamedAmount& amount : shard.resources)
+    if (amount.name == name) return amount.amount;
+  return 0;
+}
+
+struct Planned {
+  double dsp, bram36, luts, flip_flops, urams;
+};
+
+Planned planned_of(const Plan& plan, int64_t device, const std::string& layer) {
+  const Shard* shard = planned_shard(plan, device, layer);
+  if (shard == nullptr) return {};
+  const auto amount = [shard](std::string_view name) { return amount_of(*shard, name); };
+  return {amount("dsp"), amount("bram36") + amount("parameter_bram36"), amount("lut"), amount("ff"),
+          amount("uram") + amount("parameter_uram")};
+}
+
+std::vector<ModuleUse> sums_by_layer(const DeviceDesign& design, const std::vector<ModuleUse>& uses) {
+  std::vector<ModuleUse> sums;
+  for (const ShardDesign& shard : design.shards) {
+    ModuleUse sum{.layer = shard.layer, .module = "all"};
+    for (const ModuleUse& use : uses)
+      if (use.layer == shard.layer) sum += use;
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
+  std::vector<ModuleUse> uses;
+  const int64_t beat_bits = design.lanes * kElementBits;
+  for (const ShardDesign& shard : design.shards) {
+    const std::string& layer = shard.layer;
+    const EngineMemories& m = shard.memories;
+    const int64_t word_elements = shard.engine.kernels_per_word * shard.engine.taps();
+    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", beat_bits, bits_for(shard.act_ram_beats), 1));
+    // Where FP and EB read at once, the memory is there twice.
+    uses.push_back(
+        memory_use(layer, "parameter_memory (LPRAM)", word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
+    uses.push_back(engine_use(layer, "forward_engine (FP)", forward_resources(shard.engine, m)));
+    if (shard.owner) {
+      const EngineMemories pool = pooling_memories(shard);
+      ModuleUse special{.layer = layer, .module = "special_function_unit"};
+      special.dsp = static_cast<double>(design.lanes);  // a scale per lane
+      const FabricUse fabric = special_function_fabric(0, kElementBits);
+      special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << m.group_address, static_cast<double>(beat_bits));
+      special.flip_flops = fabric.flip_flops;
+      if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
+      uses.push_back(special);
+      uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * kWinnerBits, bits_for(shard.kept_beats), 1));
+    }
+    uses.push_back(memory_use(layer, "gradient_memory (LGB)", word_elements * kAccumulatorBits, m.parameter_address, 1));
+    uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
+    if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
+  }
+  return uses;
+}
+
+std::string resources_json(const DeviceDesign& design, const Plan& plan) {
+  using json = nlohmann::ordered_json;
+  const auto line = [](const ModuleUse& use) {
+    return json{{"dsp", use.dsp}, {"bram36", use.bram18 / 2}, {"uram", 0}, {"lut", use.luts}, {"ff", use.flip_flops}};
+  };
+  const std::vector<ModuleUse> uses = device_resources(design);
+  ModuleUse total;
+  json layers = json::array();
+  for (const ModuleUse& sum : sums_by_layer(design, uses)) {
+    total += sum;
+    json modules = json::array();
+    for (const ModuleUse& use : uses) {
+      if (use.layer != sum.layer) continue;
+      json module = {{"module", use.module}};
+      module.update(line(use));
+      modules.push_back(std::move(module));
+    }
+    const Planned planned = planned_of(plan, design.index, sum.layer);
+    layers.push_back(
+        {{"layer", sum.layer},
+         {"generated", line(sum)},
+         {"planned",
+          {{"dsp", planned.dsp}, {"bram36", planned.bram36}, {"uram", planned.urams}, {"lut", planned.luts}, {"ff", planned.flip_flops}}},
+         {"modules", modules}});
+  }
+  const json report = {{"device", design.index},
+                       {"board", design.board},
+                       {"origin", "dsp and bram36 of the generated modules: modelled as they are built; lut and ff: projected"},
+                       {"generated", line(total)},
+                       {"layers", layers}};
+  return report.dump(1) + "\n";
+}
+
+std::string resources_table(const DeviceDesign& design, const Plan& plan) {
+  std::string text = fmt::format("{:<38} {:>6} {:>8} {:>6} {:>8} {:>8}   (modelled; LUT and FF projected)\n",
+                                 "resources, by layer and module", "DSP", "BRAM36", "URAM", "LUT", "FF");
+  const auto line = [](const std::string& name, double dsp, double bram36, double urams, double luts, double flip_flops) {
+    return fmt::format("{:<38} {:>6.0f} {:>8.1f} {:>6.0f} {:>8.0f} {:>8.0f}\n", name, dsp, bram36, urams, luts, flip_flops);
+  };
+  const std::vector<ModuleUse> uses = device_resources(design);
+  ModuleUse total;
+  for (const ModuleUse& sum : sums_by_layer(design, uses)) {
+    total += sum;
+    text += line(sum.layer, sum.dsp, sum.bram18 / 2, 0, sum.luts, sum.flip_flops);
+    for (const ModuleUse& use : uses)
+      if (use.layer == sum.layer) text += line("  " + use.module, use.dsp, use.bram18 / 2, 0, use.luts, use.flip_flops);
+    const Planned planned = planned_of(plan, design.index, sum.layer);
+    text += line("  the plan reckons with", planned.dsp, planned.bram36, planned.urams, planned.luts, planned.flip_flops);
+  }
+  return text + line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
+}
+
+}  // namespace millrace
