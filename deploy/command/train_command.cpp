@@ -41,13 +41,13 @@ struct TrainFlags {
   std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, warmup, final_rate, clip_norm, clip_value, evaluate_every;
   std::vector<double> step_epochs;
-  std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, replicas, threads, checkpoint_every, keep, crop;
+  std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
   bool flip = false;
   bool dry_run = false;
   bool json = false;
   int64_t log_every = 0;
-  std::string kernel_table;
+  std::string kernel_table, formats;
   std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
@@ -73,6 +73,9 @@ void refuse_contradictions(const TrainFlags& flags) {
   };
   exclusive(flags.clip_norm.has_value(), "--clip-norm", flags.clip_value.has_value(), "--clip-value", "choose one");
   const bool resuming = !flags.resume.empty();
+  exclusive(resuming, "--resume", flags.calibrate.has_value(), "--calibrate", "a run keeps the formats in its folder");
+  exclusive(resuming, "--resume", !flags.formats.empty(), "--formats", "a run keeps the formats in its folder");
+  exclusive(flags.calibrate.has_value(), "--calibrate", !flags.formats.empty(), "--formats", "choose one");
   exclusive(resuming, "--resume", !flags.job_file.empty(), "--job", "a run's folder holds its job, and single flags override it");
   exclusive(resuming, "--resume", flags.out.has_value(), "--out",
             "a run continues in its own folder; for a new one that starts from its weights use --init-from instead of --resume");
@@ -172,6 +175,8 @@ int train(const TrainFlags& flags) {
   request.json = flags.json;
   request.checksums = flags.checksums;
   request.shape_links = flags.shape_links;
+  request.calibrate = flags.calibrate.value_or(0);
+  request.formats = flags.formats;
   if (flags.deadline) request.deadline_seconds = parse_duration(*flags.deadline, "--deadline");
   return run_training(request);
 }
@@ -203,6 +208,10 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
             ->group(how),
         1);
+  whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")
+            ->group(how),
+        1);
+  not_empty(command->add_option("--formats", flags->formats, "16-bit devices: the formats.txt of an earlier run")->group(how));
   command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush]")->group(how);
   whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how), 1);
   whole(command->add_option("--seed", flags->seed, "of weights, order, augmentation and dropout [1]")->group(how), 0, UINT64_MAX);

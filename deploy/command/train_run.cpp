@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/graph/recurrent_memory.h"
+#include "deploy/command/calibration.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/ring_devices.h"
@@ -146,14 +147,20 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
     for (const std::string& note : notes_on_devices(task.plan)) log::info("{}", note);
   }
 
-  const OpenDevice open = [&](int64_t index) { return open_ring_device(task.plan, index, device_options); };
+  FixedPointRun fixed_point(
+      task, {.calibrate = request.calibrate, .formats = request.formats, .resumed = !request.resume.empty(), .keeps = !request.dry_run});
+  const OpenDevice open = [&](int64_t index) { return fixed_point.prepared(open_ring_device(task.plan, index, device_options)); };
   TrainerOptions options;
   std::string first_device;
+  std::unique_ptr<Device> first;
   together(agreement, "opening the first device", [&] {
-    const std::unique_ptr<Device> device = open(0);
-    first_device = device->description();
-    options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device), *device, device_options);
+    first = open_ring_device(task.plan, 0, device_options);
+    first_device = first->description();
+    options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device), *first, device_options);
   });
+  fixed_point.choose_formats(agreement, *first, speaks);
+  first.reset();
+  options.report = [&fixed_point] { return fixed_point.report(); };
   options.resume = request.resume;
   options.log_every = request.log_every;
   options.trace = request.trace;
@@ -192,7 +199,11 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
     return;
   }
   const TrainingOutcome outcome = trainer.run();
-  if (speaks && !request.json) print_outcome(task, outcome);
+  if (!speaks) return;
+  const std::string arithmetic = fixed_point.finish(outcome.reports);
+  if (request.json) return;
+  print_outcome(task, outcome);
+  if (!arithmetic.empty()) fmt::print("{}\n", arithmetic);
 }
 
 int train_as_rank(const TrainRequest& request, MpiSession& session) {

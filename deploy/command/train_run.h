@@ -25,6 +25,8 @@ struct TrainRequest {
   bool shape_links = false;
   std::string times = {};
   std::string pace = {};
+  int64_t calibrate = 0;     // updates in fp32 from which 16-bit devices get their formats; 0: their own
+  std::string formats = {};  // or a file of formats
 };
 
 int run_training(const TrainRequest& request);

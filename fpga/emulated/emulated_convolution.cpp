@@ -20,8 +20,6 @@ std::vector<double> reals_of(std::span<const int16_t> elements, FixedFormat form
   return values;
 }
 
-double error_scale_of(const MicroBatch* batch) { return batch == nullptr ? 1 : batch->error_scale; }
-
 // What both arithmetics share: parameters, and slices of samples.
 class EngineKernel : public Kernel {
  public:
@@ -49,11 +47,11 @@ class EngineKernel : public Kernel {
 class FixedConvolution final : public EngineKernel {
  public:
   FixedConvolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host, LayerArithmetic& counters,
-                   ConvolutionEngine& engine)
-      : EngineKernel(spec, shape, host), counters_(counters), engine_(engine) {}
+                   ConvolutionEngine& engine, const LayerFormats& book)
+      : EngineKernel(spec, shape, host), counters_(counters), engine_(engine), book_(book) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override {
-    const EngineFormats formats;
+    const EngineFormats formats = formats_of(book_, spec_.layer, 1);
     auto tensors = wrapped_all(prototype_->make_parameters());
     for (size_t i = 0; i < tensors.size(); ++i)
       static_cast<EmulatedTensor&>(*tensors[i]).role = ParameterRole{spec_.layer, i == 0 ? formats.weight : formats.sum,
@@ -63,7 +61,7 @@ class FixedConvolution final : public EngineKernel {
   std::vector<std::unique_ptr<Tensor>> make_gradients() override { return wrapped_all(prototype_->make_gradients()); }
 
   void forward(const ForwardArguments& arguments) override {
-    const EngineFormats formats;
+    const EngineFormats formats = formats_for(arguments.batch);
     const std::vector<int16_t> input = elements_of(read(arguments.inputs[0]), formats.activation, counters_.inputs);
     const std::vector<int16_t> weight = elements_of(read(arguments.parameters[0]), formats.weight, counters_.weights);
     std::vector<int16_t> before;
@@ -80,13 +78,13 @@ class FixedConvolution final : public EngineKernel {
     if (spec_.activation) {
       const ActivationMath<double> activation(*spec_.activation);
       for (double& value : values)
-        value = real_value(quantized(activation(value), formats.activation, counters_.outputs), formats.activation.fraction_bits);
+        value = real_value(quantized(activation(value), formats.sum, counters_.outputs), formats.sum.fraction_bits);
     }
     write(arguments.output, values);
   }
 
   void error_back(const ErrorBackArguments& arguments) override {
-    const EngineFormats formats = default_formats(error_scale_of(arguments.batch));
+    const EngineFormats formats = formats_for(arguments.batch);
     std::vector<double> error = read(arguments.output_error);
     if (spec_.activation) {
       const ActivationMath<double> activation(*spec_.activation);
@@ -104,15 +102,16 @@ class FixedConvolution final : public EngineKernel {
     const std::vector<int16_t> rounded =
         engine_.error_back({shape_, spec_.micro_batch, formats.error_shift()}, raw, weight, arguments.parameters[0], counters_.errors);
     for (size_t i = 0; i < input_error.size(); ++i) {
-      const double value = real_value(rounded[i], formats.error.fraction_bits) + (adds ? input_error[i] : 0.0);
-      input_error[i] = adds ? real_value(quantized(value, formats.error, counters_.errors), formats.error.fraction_bits) : value;
+      const double value = real_value(rounded[i], formats.input_error.fraction_bits) + (adds ? input_error[i] : 0.0);
+      input_error[i] =
+          adds ? real_value(quantized(value, formats.input_error, counters_.errors), formats.input_error.fraction_bits) : value;
     }
     write(arguments.input_errors[0], input_error);
   }
 
   void parameter_gradient(const GradientArguments& arguments) override {
     if (arguments.gradients.empty()) return;
-    const EngineFormats formats = default_formats(error_scale_of(arguments.batch));
+    const EngineFormats formats = formats_for(arguments.batch);
     const std::vector<int16_t> input = elements_of(read(arguments.inputs[0]), formats.activation, counters_.inputs);
     const std::vector<int16_t> error = elements_of(read(arguments.output_error), formats.error, counters_.errors);
     const int fraction_bits[] = {formats.gradient_fraction_bits(), formats.error.fraction_bits};
@@ -131,6 +130,9 @@ class FixedConvolution final : public EngineKernel {
   std::string implementation() const override { return engine_.description(); }
 
  private:
+  EngineFormats formats_for(const MicroBatch* batch) const {
+    return counters_.formats = formats_of(book_, spec_.layer, batch == nullptr ? 1 : batch->error_scale);
+  }
   // The sum that both gradients still lie in, at the same fraction bits; null where there is none.
   std::shared_ptr<GradientSum> sum_under_way(const GradientArguments& arguments, const int (&fraction_bits)[2]) const {
     std::shared_ptr<GradientSum> sum;
@@ -159,6 +161,7 @@ class FixedConvolution final : public EngineKernel {
 
   LayerArithmetic& counters_;
   ConvolutionEngine& engine_;
+  const LayerFormats& book_;
 };
 
 class FloatConvolution final : public EngineKernel {
@@ -257,8 +260,8 @@ std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
-                                               LayerArithmetic& counters, ConvolutionEngine& engine) {
-  return std::make_unique<FixedConvolution>(spec, shape, host, counters, engine);
+                                               LayerArithmetic& counters, ConvolutionEngine& engine, const LayerFormats& book) {
+  return std::make_unique<FixedConvolution>(spec, shape, host, counters, engine, book);
 }
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host) {
   return std::make_unique<FloatConvolution>(spec, shape, host);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/device/optimizer_math.h"
 #include "core/reference/reference_device.h"
@@ -27,6 +28,11 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   ElementType compute_type() const override { return fixed_ ? ElementType::kFixed16 : ElementType::kFloat32; }
   const std::map<std::string, LayerArithmetic>& counters() const override { return counters_; }
 
+  void use_formats(LayerFormats formats) override {
+    MILLRACE_CHECK(counters_.empty(), "formats come after the first kernel");
+    book_ = std::move(formats);
+  }
+
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     const Operation& operation = spec.operation;
     if (std::holds_alternative<Recurrent>(operation) || std::holds_alternative<Embedding>(operation) ||
@@ -35,10 +41,10 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     LayerArithmetic& counters = counters_[spec.layer];
     const std::optional<ConvolutionShape> shape = spec.finish ? std::nullopt : emulated::convolution_shape_of(spec);
     const bool is_loss = std::holds_alternative<SoftmaxCrossEntropy>(operation);
-    if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_);
+    if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_, book_);
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     // A loss has an output of its own making, which is not an activation; its error is.
-    return emulated::make_host_kernel(spec, *host_, counters, fixed_ && !is_loss);
+    return emulated::make_host_kernel(spec, *host_, counters, fixed_ && !is_loss, book_);
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
     return std::make_unique<EmulatedTensor>(host_->make_tensor(spec));
@@ -102,6 +108,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   std::string description_;
   std::unique_ptr<Device> host_;
   std::unique_ptr<ConvolutionEngine> engine_;
+  LayerFormats book_;
   std::map<std::string, LayerArithmetic> counters_;  // nodes stay where they are: kernels point to them
 };
 

@@ -7,7 +7,7 @@
 // kFixed16: convolutions and dense layers are the functional model of fpga/conv_ce/arithmetic, bit by bit the engine's RTL:
 // elements of 16 bits, accumulators of 32, partial sums rounded where they would cross a wire, gradients kept in 32 bits and
 // summed over a mini-batch, updates computed in single precision and rounded stochastically to 16 bits (counters: layer,
-// tensor, step, element). Formats are engine_formats.h's, errors' by the micro-batch's error_scale.
+// tensor, step, element). Formats are those of use_formats, else engine_formats.h's, errors' by the micro-batch's error_scale.
 // kFloat32: the same sums in single precision, in the same order; the reference for the fixed-point mode.
 // All other layers are the host's plain loops; in kFixed16 what they give out is rounded to the format of activations or
 // errors. The loss is the host's in both modes.
@@ -22,6 +22,7 @@
 
 #include "core/device/device.h"
 #include "fpga/conv_ce/arithmetic/arithmetic_counters.h"
+#include "fpga/conv_ce/arithmetic/engine_formats.h"
 
 namespace millrace {
 
@@ -29,6 +30,7 @@ enum class EngineArithmetic { kFixed16, kFloat32 };
 
 // What happened to the numbers of one layer so far.
 struct LayerArithmetic {
+  EngineFormats formats;         // the last that were used
   ArithmeticCounters inputs;     // on their way into the engine; exact where an engine made them
   ArithmeticCounters weights;    // likewise
   ArithmeticCounters sums;       // of FP
@@ -42,6 +44,8 @@ class EmulatedFpga : public Device {
  public:
   // By layer.
   virtual const std::map<std::string, LayerArithmetic>& counters() const = 0;
+  // Instead of the engine's own, before the first kernel is made.
+  virtual void use_formats(LayerFormats formats) = 0;
 };
 
 std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic);

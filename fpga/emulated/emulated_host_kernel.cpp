@@ -10,15 +10,16 @@ namespace {
 
 class HostKernel final : public Kernel {
  public:
-  HostKernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds)
-      : spec_(spec), host_(host), counters_(counters), rounds_(rounds), kernel_(host.make_kernel(spec)) {}
+  HostKernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds, const LayerFormats& book)
+      : spec_(spec), host_(host), counters_(counters), rounds_(rounds), book_(book), kernel_(host.make_kernel(spec)) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override {
     auto tensors = wrapped_all(kernel_->make_parameters());
     // The bias behind a divided sum is the engine's own.
     if (rounds_ && spec_.finish)
       for (auto& tensor : tensors)
-        static_cast<EmulatedTensor&>(*tensor).role = ParameterRole{spec_.layer, EngineFormats{}.sum, stream_id("bias update", spec_.layer)};
+        static_cast<EmulatedTensor&>(*tensor).role =
+            ParameterRole{spec_.layer, formats_of(book_, spec_.layer, 1).sum, stream_id("bias update", spec_.layer)};
     return tensors;
   }
   std::vector<std::unique_ptr<Tensor>> make_gradients() override { return wrapped_all(kernel_->make_gradients()); }
@@ -41,7 +42,7 @@ class HostKernel final : public Kernel {
     inner.state = state;
     inner.keep = host_of(arguments.keep);
     kernel_->forward(inner);
-    if (rounds_ && inner.output != nullptr) round_values(host_, *inner.output, EngineFormats{}.activation, counters_.outputs);
+    if (rounds_ && inner.output != nullptr) round_values(host_, *inner.output, formats_for(arguments.batch).sum, counters_.outputs);
   }
 
   void error_back(const ErrorBackArguments& arguments) override {
@@ -57,7 +58,9 @@ class HostKernel final : public Kernel {
     inner.keep = host_of(arguments.keep);
     kernel_->error_back(inner);
     if (!rounds_) return;
-    const FixedFormat format = default_formats(arguments.batch == nullptr ? 1 : arguments.batch->error_scale).error;
+    // What is made for the raw sum is the error of a convolution's output.
+    const EngineFormats formats = formats_for(arguments.batch);
+    const FixedFormat format = spec_.finish ? formats.error : formats.input_error;
     for (Tensor* error : errors)
       if (error != nullptr) round_values(host_, *error, format, counters_.errors);
   }
@@ -78,17 +81,23 @@ class HostKernel final : public Kernel {
   std::string implementation() const override { return kernel_->implementation(); }
 
  private:
+  EngineFormats formats_for(const MicroBatch* batch) const {
+    return counters_.formats = formats_of(book_, spec_.layer, batch == nullptr ? 1 : batch->error_scale);
+  }
+
   KernelSpec spec_;
   Device& host_;
   LayerArithmetic& counters_;
   bool rounds_;
+  const LayerFormats& book_;
   std::unique_ptr<Kernel> kernel_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds) {
-  return std::make_unique<HostKernel>(spec, host, counters, rounds);
+std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
+                                         const LayerFormats& book) {
+  return std::make_unique<HostKernel>(spec, host, counters, rounds, book);
 }
 
 }  // namespace millrace::emulated

@@ -1,7 +1,7 @@
 // The kernels of the emulated FPGA. Internal to fpga/emulated.
 //
 // `host` is the plain-loops device that holds the tensors and computes every layer that is no convolution; `counters` belong
-// to the layer; `engine` computes the phases. All outlive the kernel.
+// to the layer; `engine` computes the phases, in the formats that `book` has for the layer. All outlive the kernel.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,10 @@ namespace millrace::emulated {
 std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec);
 
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
-                                               LayerArithmetic& counters, ConvolutionEngine& engine);
+                                               LayerArithmetic& counters, ConvolutionEngine& engine, const LayerFormats& book);
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
-std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds);
+std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
+                                         const LayerFormats& book);
 
 }  // namespace millrace::emulated

@@ -257,6 +257,7 @@ TrainingOutcome RingTrainer::run() {
   write_trace();
   write_times();
   write_flows(lead, from == nullptr);
+  if (options_.report) outcome.reports = agreement_.gather("reports", options_.report());
   if (column_agreement_) column_agreement_->close();
   agreement_.close();
   return outcome;

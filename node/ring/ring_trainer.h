@@ -14,6 +14,7 @@
 // Borrows task, transport, agreement, sinks and column. One run() or forecast() per trainer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ struct TrainerOptions {
   std::filesystem::path pace = {};   // such a file: no action takes less than it says; empty: as long as they take
   bool computes_on_thread = false;   // the devices compute on the thread that acts, so its processor time is what they take
   ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
+  // What this rank's devices have to say when all is over, while they are still open; gathered into TrainingOutcome::reports.
+  std::function<std::string()> report = {};
 };
 
 // What a training would take, before it starts.

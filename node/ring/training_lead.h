@@ -39,6 +39,7 @@ struct TrainingOutcome {
   double images_per_second = 0;  // measured, training alone
   std::string reason;            // "epochs", "steps", "time limit", "signal"
   std::string weights_digest;
+  std::vector<std::string> reports;  // TrainerOptions::report, by rank
 };
 
 struct LeadOptions {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -134,6 +135,45 @@ TEST(EmulatedFpga, GivesOutSixteenBitNumbersAlone) {
   const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
   const Phases found = run(*device, convolution_spec(3, false, true), 1.0 / 32);
   for (const double value : found.output) EXPECT_EQ(std::ldexp(value, 11), std::nearbyint(std::ldexp(value, 11)));
+}
+
+// Calibrated formats: every phase computes in them, and finer ones come closer to real numbers than the engine's own.
+TEST(EmulatedFpga, ComputesInTheFormatsGiven) {
+  const KernelSpec spec = convolution_spec(3, false, true);
+  const double scale = 1.0 / 32;
+  const EngineFormats finer{.activation = {14}, .weight = {15}, .sum = {13}, .error = {19}, .input_error = {18}};
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  const Phases expected = run(*oracle, spec, scale);
+  const auto coarse = make_emulated_fpga(EngineArithmetic::kFixed16);
+  const Phases with_own = run(*coarse, spec, scale);
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  device->use_formats({{"conv", finer}});
+  const Phases found = run(*device, spec, scale);
+  const auto on_grid = [](const std::vector<double>& values, int bits) {
+    return std::ranges::all_of(values, [bits](double value) { return std::ldexp(value, bits) == std::nearbyint(std::ldexp(value, bits)); });
+  };
+  EXPECT_TRUE(on_grid(found.output, 13) && !on_grid(found.output, 12));
+  EXPECT_TRUE(on_grid(found.input_error, 18) && !on_grid(found.input_error, 17));
+  const auto distance = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return std::sqrt(sum / static_cast<double>(a.size()));
+  };
+  EXPECT_LT(distance(found.output, expected.output), distance(with_own.output, expected.output) / 2);
+  EXPECT_LT(distance(found.input_error, expected.input_error), distance(with_own.input_error, expected.input_error));
+  EXPECT_LT(distance(found.weight_gradient, expected.weight_gradient), distance(with_own.weight_gradient, expected.weight_gradient));
+  EXPECT_EQ(device->counters().at("conv").formats, finer);
+  EXPECT_EQ(device->counters().at("conv").sums.saturated, 0);
+}
+
+// Formats too narrow for the numbers: what does not fit is the largest number, and is counted.
+TEST(EmulatedFpga, CountsWhatDoesNotFit) {
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  device->use_formats({{"conv", {.activation = {15}, .weight = {15}, .sum = {15}, .error = {12}, .input_error = {12}}}});
+  const Phases found = run(*device, convolution_spec(4, false, true), 1);
+  const LayerArithmetic& counters = device->counters().at("conv");
+  EXPECT_GT(counters.sums.saturated + counters.outputs.saturated, 0);
+  for (const double value : found.output) EXPECT_LE(std::fabs(value), 1.0);
 }
 
 TEST(EmulatedFpga, UpdatesAreStochasticAndRepeatable) {

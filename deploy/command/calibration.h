@@ -1,0 +1,55 @@
+// Formats for a ring that computes in fixed point, from a few updates of its own training in single precision; and what became
+// of its numbers.
+//
+//   FixedPointRun fixed(task, {.calibrate = 20});
+//   fixed.choose_formats(agreement, *first_device, speaks);       // every rank
+//   ... trainer opens fixed.prepared(open_ring_device(...)) and gathers fixed.report() ...
+//   fixed.finish(outcome.reports);                                // rank 0
+//
+// The updates run on plain loops on one device, from the task's seed and its first mini-batches, and are thrown away: formats depend
+// on the task alone, so that every rank finds the same ones by itself, however many there are. They stand in the run's folder as
+// formats.txt, which a resumed run reads again; arithmetic.json beside it says what did not fit.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/train/task.h"
+#include "fpga/conv_ce/arithmetic/engine_formats.h"
+#include "fpga/emulated/emulated_fpga.h"
+#include "transport/streams/agreement.h"
+
+namespace millrace {
+
+LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates);
+
+struct FixedPointRequest {
+  int64_t calibrate = 0;     // updates; 0: none
+  std::string formats = {};  // a file of formats; empty: none
+  bool resumed = false;
+  bool keeps = true;  // writes the formats into the run's folder
+};
+
+class FixedPointRun {
+ public:
+  FixedPointRun(const TrainingTask& task, FixedPointRequest request) : task_(task), request_(std::move(request)) {}
+
+  // Fails with kUsage where formats were asked for and the first device has none.
+  void choose_formats(Agreement& agreement, const Device& first, bool speaks);
+  // In the chosen formats, and known to report(), which may be called while the trainer has its devices.
+  std::unique_ptr<Device> prepared(std::unique_ptr<Device> device);
+  std::string report() const;
+  // Writes arithmetic.json; one line for people, empty where everything was computed in floating point.
+  std::string finish(const std::vector<std::string>& reports) const;
+
+ private:
+  LayerFormats wanted_formats() const;
+
+  const TrainingTask& task_;
+  FixedPointRequest request_;
+  LayerFormats formats_;
+  std::vector<const EmulatedFpga*> devices_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,154 @@
+#include "fpga/calibration/format_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <variant>
+
+namespace millrace {
+
+namespace {
+
+constexpr int kMostShift = 31;
+constexpr int kAccumulatorRoom = 31;  // bits beside the sign
+// Finer makes no sense: single precision, from which numbers come, has 24.
+constexpr int kFinest = 24;
+
+bool multiplies(const Node& node) {
+  return std::holds_alternative<Conv2d>(node.layer.operation) || std::holds_alternative<Dense>(node.layer.operation);
+}
+
+// What numbers between two layers that multiply have in common.
+struct Shared {
+  double activation = 0;
+  double error = 0;
+  int activation_bits = 0;
+  int error_bits = 0;
+};
+
+struct Multiplier {
+  const Node* node;
+  size_t in, out;  // whose format its inputs and its output have
+  LayerRanges ranges;
+  int weight_bits;
+};
+
+class Choice {
+ public:
+  Choice(const Graph& graph, const NumberRanges& ranges, double error_scale, const FormatHeadroom& headroom)
+      : graph_(graph), own_(default_formats(error_scale)), headroom_(headroom), parent_(graph.nodes().size() + 1) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (multiplies(node) || is_loss(node)) continue;
+      for (const int64_t input : node.inputs) parent_[root(place(input))] = root(i + 1);
+    }
+    shared_.resize(parent_.size());
+    for (size_t i = 0; i < graph.nodes().size(); ++i) enter(i, ranges);
+    start();
+    while (settle()) continue;
+  }
+
+  LayerFormats formats() const {
+    LayerFormats all;
+    auto multiplier = multipliers_.begin();
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (is_loss(node)) continue;
+      const Shared& out = shared_[root(i + 1)];
+      const Shared& in = node.inputs.empty() ? out : shared_[root(place(node.inputs[0]))];
+      const int weight = multiplies(node) ? (multiplier++)->weight_bits : own_.weight.fraction_bits;
+      all[node.layer.name] = {.activation = {in.activation_bits},
+                              .weight = {weight},
+                              .sum = {out.activation_bits},
+                              .error = {out.error_bits},
+                              .input_error = {in.error_bits}};
+    }
+    return all;
+  }
+
+ private:
+  static bool is_loss(const Node& node) { return std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation); }
+  static size_t place(int64_t node) { return static_cast<size_t>(node + 1); }  // the network's input is at 0
+  size_t root(size_t at) const {
+    while (parent_[at] != at) at = parent_[at];
+    return at;
+  }
+
+  void enter(size_t index, const NumberRanges& ranges) {
+    const Node& node = graph_.nodes()[index];
+    const auto found = ranges.find(node.layer.name);
+    const LayerRanges seen = found == ranges.end() ? LayerRanges{} : found->second;
+    for (const int64_t input : node.inputs) {
+      Shared& in = shared_[root(place(input))];
+      in.activation = std::max(in.activation, seen.input);
+      in.error = std::max(in.error, seen.input_error);
+    }
+    if (is_loss(node)) return;
+    Shared& out = shared_[root(index + 1)];
+    out.activation = std::max({out.activation, seen.output, seen.sum, multiplies(node) ? seen.bias : 0});
+    out.error = std::max(out.error, seen.output_error);
+    if (multiplies(node)) multipliers_.push_back({&node, root(place(node.inputs[0])), root(index + 1), seen, 0});
+  }
+
+  static int finest_for(double largest, FixedFormat otherwise) {
+    return largest > 0 ? std::min(format_that_holds(largest).fraction_bits, kFinest) : otherwise.fraction_bits;
+  }
+  void start() {
+    for (Shared& shared : shared_) {
+      shared.activation_bits = finest_for(headroom_.activation * shared.activation, own_.activation);
+      shared.error_bits = finest_for(headroom_.error * shared.error, own_.error);
+    }
+    for (Multiplier& one : multipliers_) one.weight_bits = finest_for(headroom_.weight * one.ranges.weight, own_.weight);
+  }
+
+  // Fraction bits that an accumulator may have for numbers up to `largest`.
+  static int room_for(double largest) {
+    return largest > 0 && std::isfinite(largest) ? kAccumulatorRoom - static_cast<int>(std::ceil(std::log2(largest))) : 2 * kFinest;
+  }
+  // Takes what is too much from `first` as far as it goes, then from `second`.
+  static bool lower(int excess, int& first, int& second) {
+    if (excess <= 0) return false;
+    const int from_first = std::min(excess, first);
+    const int from_second = std::min(excess - from_first, second);
+    first -= from_first;
+    second -= from_second;
+    return from_first + from_second > 0;
+  }
+
+  // One round; false when nothing had to change. Bits only ever become fewer, so rounds end.
+  bool settle() {
+    bool changed = false;
+    for (Multiplier& one : multipliers_) {
+      Shared& in = shared_[one.in];
+      Shared& out = shared_[one.out];
+      int none = 0;
+      int& weight = one.weight_bits;
+      changed |= lower(in.activation_bits + weight - room_for(headroom_.activation * one.ranges.sum), weight, in.activation_bits);
+      changed |= lower(out.error_bits + weight - room_for(headroom_.error * one.ranges.input_error), weight, out.error_bits);
+      changed |=
+          lower(in.activation_bits + out.error_bits - room_for(headroom_.error * one.ranges.gradient), out.error_bits, in.activation_bits);
+      changed |= lower(out.error_bits - room_for(headroom_.error * one.ranges.bias_gradient), out.error_bits, none);
+      changed |= lower(out.activation_bits - (in.activation_bits + weight), out.activation_bits, none);
+      changed |= lower(in.error_bits - (out.error_bits + weight), in.error_bits, none);
+      changed |= lower(in.activation_bits + weight - out.activation_bits - kMostShift, weight, in.activation_bits);
+      changed |= lower(out.error_bits + weight - in.error_bits - kMostShift, weight, out.error_bits);
+    }
+    return changed;
+  }
+
+  const Graph& graph_;
+  EngineFormats own_;
+  FormatHeadroom headroom_;
+  std::vector<size_t> parent_;
+  std::vector<Shared> shared_;  // at roots
+  std::vector<Multiplier> multipliers_;
+};
+
+}  // namespace
+
+LayerFormats chosen_formats(const Graph& graph, const NumberRanges& ranges, double error_scale, const FormatHeadroom& headroom) {
+  return Choice(graph, ranges, error_scale, headroom).formats();
+}
+
+}  // namespace millrace

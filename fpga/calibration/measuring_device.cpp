@@ -1,0 +1,115 @@
+#include "fpga/calibration/measuring_device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+namespace {
+
+class MeasuringKernel final : public Kernel {
+ public:
+  MeasuringKernel(const KernelSpec& spec, Device& device, LayerRanges& ranges)
+      : device_(device), ranges_(ranges), kernel_(device.make_kernel(spec)) {
+    const bool multiplies = std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation);
+    if (!multiplies || spec.finish || !spec.activation) return;
+    KernelSpec bare = spec;
+    bare.activation.reset();
+    bare_ = device.make_kernel(bare);
+    bare_sum_ = device.make_tensor({spec.output, spec.micro_batch});
+  }
+
+  std::vector<std::unique_ptr<Tensor>> make_parameters() override { return kernel_->make_parameters(); }
+  std::vector<std::unique_ptr<Tensor>> make_gradients() override { return kernel_->make_gradients(); }
+  std::vector<std::unique_ptr<Tensor>> make_state() override { return kernel_->make_state(); }
+  std::unique_ptr<Tensor> make_keep() override { return kernel_->make_keep(); }
+  bool streams() const override { return kernel_->streams(); }
+  void parameters_changed(std::span<const Tensor* const> parameters) override {
+    kernel_->parameters_changed(parameters);
+    if (bare_ != nullptr) bare_->parameters_changed(parameters);
+  }
+
+  void forward(const ForwardArguments& arguments) override {
+    kernel_->forward(arguments);
+    if (arguments.batch == nullptr || !arguments.batch->training) return;
+    for (const Tensor* input : arguments.inputs) see(input, ranges_.input);
+    see(arguments.output, ranges_.output);
+    if (!arguments.parameters.empty()) see(arguments.parameters[0], ranges_.weight);
+    if (arguments.parameters.size() > 1) see(arguments.parameters[1], ranges_.bias);
+    if (bare_ == nullptr) {
+      see(arguments.output, ranges_.sum);
+      return;
+    }
+    ForwardArguments again = arguments;
+    again.output = bare_sum_.get();
+    bare_->forward(again);
+    see(bare_sum_.get(), ranges_.sum);
+  }
+  void error_back(const ErrorBackArguments& arguments) override {
+    see(arguments.output_error, ranges_.output_error);
+    kernel_->error_back(arguments);
+    for (const Tensor* error : arguments.input_errors) see(error, ranges_.input_error);
+  }
+  void parameter_gradient(const GradientArguments& arguments) override {
+    kernel_->parameter_gradient(arguments);
+    if (!arguments.gradients.empty()) see(arguments.gradients[0], ranges_.gradient);
+    if (arguments.gradients.size() > 1) see(arguments.gradients[1], ranges_.bias_gradient);
+  }
+
+  std::string implementation() const override { return kernel_->implementation(); }
+
+ private:
+  void see(const Tensor* tensor, double& largest) {
+    if (tensor == nullptr) return;
+    values_.resize(static_cast<size_t>(tensor->elements()));
+    device_.read(*tensor, whole(*tensor), std::span<double>(values_));
+    for (const double value : values_) largest = std::max(largest, std::fabs(value));  // NaN is not larger
+  }
+
+  Device& device_;
+  LayerRanges& ranges_;
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Kernel> bare_;  // without the fused activation; null where there is none
+  std::unique_ptr<Tensor> bare_sum_;
+  std::vector<double> values_;
+};
+
+class MeasuringDevice final : public Device {
+ public:
+  MeasuringDevice(std::unique_ptr<Device> device, NumberRanges& ranges) : device_(std::move(device)), ranges_(ranges) {}
+
+  std::string description() const override { return device_->description(); }
+  ElementType compute_type() const override { return device_->compute_type(); }
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+    return std::make_unique<MeasuringKernel>(spec, *device_, ranges_[spec.layer]);
+  }
+  std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return device_->make_tensor(spec); }
+  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { device_->write(tensor, channels, host); }
+  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { device_->write(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { device_->read(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { device_->read(tensor, channels, host); }
+  void zero(Tensor& tensor) override { device_->zero(tensor); }
+  void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
+    device_->copy_channels(from, channels, to, to_begin, add);
+  }
+  void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
+    device_->update(arguments, parameter, gradient, slots);
+  }
+  double squared_norm(const Tensor& tensor) override { return device_->squared_norm(tensor); }
+  bool all_finite(const Tensor& tensor) override { return device_->all_finite(tensor); }
+  void synchronize() override { device_->synchronize(); }
+
+ private:
+  std::unique_ptr<Device> device_;
+  NumberRanges& ranges_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_measuring_device(std::unique_ptr<Device> device, NumberRanges& ranges) {
+  return std::make_unique<MeasuringDevice>(std::move(device), ranges);
+}
+
+}  // namespace millrace
