@@ -1,0 +1,111 @@
+// The RTL of one engine put through Yosys, and what the resource model says of it.
+//
+//   const EngineCase one = engine_case("forward_engine", {3, 1, 1, 2, 1}, /*address_bits=*/10);
+//   const SynthesisResult found = synthesized(one, "xc7", folder);
+//   if (found.log.empty()) EXPECT_EQ(found.use.dsp, one.modelled.dsp);
+//
+// Families: xc7 (7 series) and xcup (UltraScale+). Yosys maps and counts; it places nothing, so of LUTs and flip-flops it says
+// only roughly what a vendor's tools would. Synthesis of 50 multipliers takes some ten seconds.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/base/files.h"
+#include "fpga/conv_ce/rtl/module_resources.h"
+#include "fpga/conv_ce/rtl/rtl_modules.h"
+
+namespace millrace {
+
+struct EngineCase {
+  std::string top;
+  EngineParallelism engine;
+  int address_bits = 0;
+  EngineResources modelled;
+  std::string parameters;  // as `chparam` takes them
+};
+
+struct SynthesisResult {
+  EngineResources use;
+  int64_t luts = 0, flip_flops = 0, lutram = 0, uram = 0;
+  std::string log;  // of a synthesis that failed; empty: none did
+};
+
+inline EngineCase engine_case(const std::string& top, EngineParallelism engine, int address_bits) {
+  EngineCase made{.top = top, .engine = engine, .address_bits = address_bits, .modelled = {}, .parameters = {}};
+  EngineMemories m = engine_memories(engine, {.inputs = 1,
+                                              .outputs = 1,
+                                              .height = 16,
+                                              .width = 16,
+                                              .kernel_h = engine.kernel,
+                                              .kernel_w = engine.kernel,
+                                              .stride_h = engine.stride,
+                                              .stride_w = engine.stride});
+  m.column_address = 6;
+  m.group_address = 6;
+  m.line_address = m.error_line_address = m.gradient_error_address = address_bits;
+  made.parameters = fmt::format(
+      "-set KERNEL {} -set STRIDE {} -set INPUT_LANES {} -set OUTPUT_LANES {} -set KERNELS_PER_WORD {} "
+      "-set LINE_ADDRESS_BITS {} ",
+      engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes, engine.kernels_per_word, address_bits);
+  if (top == "forward_engine") {
+    made.modelled = forward_resources(engine, m);
+    made.parameters += fmt::format("-set ROW_BANKS_LOG2 {} -set COLUMN_BANKS_LOG2 {}", m.row_banks, m.column_banks);
+  } else if (top == "error_back_engine") {
+    made.modelled = error_back_resources(engine, m);
+    made.parameters += fmt::format("-set ROW_BANKS_LOG2 {} -set COLUMN_BANKS_LOG2 {}", m.error_row_banks, m.error_column_banks);
+  } else {
+    made.modelled = gradient_resources(engine, m);
+    made.parameters += fmt::format("-set ROW_BANKS_LOG2 {} -set COLUMN_BANKS_LOG2 {} -set ERROR_ADDRESS_BITS {}", m.row_banks,
+                                   m.column_banks, address_bits);
+  }
+  return made;
+}
+
+// Cells whose name begins with `prefix`.
+inline int64_t cells_of(const std::string& statistics, const std::string& prefix) {
+  int64_t count = 0;
+  for (size_t at = 0; (at = statistics.find(" " + prefix, at)) != std::string::npos; ++at) {
+    const size_t number = statistics.find(' ', at + 1);
+    if (number != std::string::npos && number < statistics.find('\n', at)) count += std::strtoll(statistics.c_str() + number, nullptr, 10);
+  }
+  return count;
+}
+
+inline bool yosys_is_here() { return std::system("yosys -V > /dev/null 2>&1") == 0; }
+
+inline SynthesisResult synthesized(const EngineCase& one, const std::string& family, const std::string& folder) {
+  make_folders(folder);
+  std::string script;
+  for (const RtlModule& module : rtl_modules()) {
+    write_atomically(folder + "/" + std::string(module.file), module.text);
+    // Memories with images are for devices, and need one.
+    if (module.file != "parameter_memory.sv") script += fmt::format("read_verilog -sv {}/{}\n", folder, module.file);
+  }
+  script += fmt::format("chparam {} {}\nsynth_xilinx -family {} -flatten -top {}\ntee -o {}/statistics.txt stat\n", one.parameters, one.top,
+                        family, one.top, folder);
+  SynthesisResult result;
+  // The same sources and parameters again: what came out is still there.
+  std::string sources = script;
+  for (const RtlModule& module : rtl_modules()) sources += module.text;
+  const bool done = std::filesystem::exists(folder + "/statistics.txt") && std::filesystem::exists(folder + "/sources.txt") &&
+                    read_text(folder + "/sources.txt") == sources;
+  write_atomically(folder + "/script.ys", std::string_view(script));
+  if (!done && std::system(fmt::format("yosys -q {}/script.ys > {}/log.txt 2>&1", folder, folder).c_str()) != 0) {
+    result.log = "yosys failed:\n" + read_text(folder + "/log.txt");
+    return result;
+  }
+  write_atomically(folder + "/sources.txt", std::string_view(sources));
+  const std::string statistics = read_text(folder + "/statistics.txt");
+  result.use = {.dsp = cells_of(statistics, "DSP48E"), .bram18 = cells_of(statistics, "RAMB18E") + 2 * cells_of(statistics, "RAMB36E")};
+  result.uram = cells_of(statistics, "URAM");
+  result.flip_flops = cells_of(statistics, "FD");
+  for (const char* lut : {"LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6"}) result.luts += cells_of(statistics, lut);
+  for (const char* memory : {"RAM32", "RAM64", "RAM128", "RAM256"}) result.lutram += cells_of(statistics, memory);
+  return result;
+}
+
+}  // namespace millrace
