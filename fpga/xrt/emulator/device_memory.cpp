@@ -1,7 +1,5 @@
 #include "fpga/xrt/emulator/device_memory.h"
 
-#include <new>
-
 #include "core/base/error.h"
 
 namespace millrace::xrt {
@@ -12,13 +10,11 @@ bool DeviceMemory::allocate(uint64_t address, uint64_t bytes) {
   if (next != buffers_.end() && next->first < address + bytes) return false;
   if (next != buffers_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second.size() > address) return false;
+    if (before->first + before->second.size > address) return false;
   }
-  try {
-    buffers_.emplace(address, std::vector<uint8_t>(bytes));
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+  auto* zeros = static_cast<uint8_t*>(std::calloc(bytes == 0 ? 1 : bytes, 1));
+  if (zeros == nullptr) return false;
+  buffers_.emplace(address, Buffer{std::unique_ptr<uint8_t, Freed>(zeros), bytes});
   used_ += bytes;
   return true;
 }
@@ -26,7 +22,7 @@ bool DeviceMemory::allocate(uint64_t address, uint64_t bytes) {
 bool DeviceMemory::release(uint64_t address) {
   const auto found = buffers_.find(address);
   if (found == buffers_.end()) return false;
-  used_ -= found->second.size();
+  used_ -= found->second.size;
   buffers_.erase(found);
   return true;
 }
@@ -36,7 +32,7 @@ std::span<uint8_t> DeviceMemory::at(uint64_t address, uint64_t bytes) {
   if (next != buffers_.begin()) {
     auto& [start, buffer] = *std::prev(next);
     const uint64_t offset = address - start;
-    if (offset <= buffer.size() && bytes <= buffer.size() - offset) return std::span(buffer).subspan(offset, bytes);
+    if (offset <= buffer.size && bytes <= buffer.size - offset) return {buffer.bytes.get() + offset, bytes};
   }
   fail(ErrorCode::kMalformed, "{} bytes at {:#x} of the device's memory: no buffer holds them", bytes, address);
 }

@@ -4,15 +4,17 @@
 //   memory.allocate(0x4000, 4096);
 //   std::memcpy(memory.at(0x4100, 16).data(), source, 16);
 //
-// A range lies within one buffer, or it fails with kMalformed naming address and size. Buffers start as zeros.
+// A range lies within one buffer, or it fails with kMalformed naming address and size. Buffers start as zeros and take memory
+// as they are written.
 // Limits: `most` bytes altogether; the caller sees to it that nobody works on a buffer that is freed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <span>
-#include <vector>
 
 namespace millrace::xrt {
 
@@ -31,11 +33,19 @@ class DeviceMemory {
   }
 
  private:
+  struct Freed {
+    void operator()(uint8_t* bytes) const { std::free(bytes); }
+  };
+  struct Buffer {
+    std::unique_ptr<uint8_t, Freed> bytes;
+    uint64_t size = 0;
+  };
+
   uint8_t* checked(uint64_t address, uint64_t count, uint64_t size);
 
   uint64_t most_;
   uint64_t used_ = 0;
-  std::map<uint64_t, std::vector<uint8_t>> buffers_;  // by address
+  std::map<uint64_t, Buffer> buffers_;  // by address
 };
 
 }  // namespace millrace::xrt

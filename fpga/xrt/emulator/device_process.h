@@ -21,7 +21,8 @@ namespace millrace::xrt {
 
 class DeviceProtocol {
  public:
-  DeviceProtocol(std::unique_ptr<PhaseBody> body, uint32_t identity) : kernel_(std::move(body), memory_, identity) {}
+  DeviceProtocol(std::unique_ptr<PhaseBody> body, uint32_t identity, uint64_t memory_bytes = uint64_t{16} << 30)
+      : memory_(memory_bytes), kernel_(std::move(body), memory_, identity) {}
 
   // The reply's message. Fails with kMalformed, naming the call.
   std::vector<uint8_t> reply_to(uint32_t call, std::span<const uint8_t> message);

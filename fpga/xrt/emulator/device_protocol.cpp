@@ -62,8 +62,8 @@ std::vector<uint8_t> DeviceProtocol::reply_to(uint32_t call, std::span<const uin
   const std::string what = fmt::format("call {} of XRT's shim", call);
   const Fields fields(message, what);
   const auto& number = fields.numbers;
-  const auto length_of = [&](uint32_t field) {
-    if (number[field] > kMostTransfer) fail(ErrorCode::kMalformed, "{}: {} bytes; at most {} at once", what, number[field], kMostTransfer);
+  const auto length_of = [&](uint32_t field, uint64_t most) {
+    if (number[field] > most) fail(ErrorCode::kMalformed, "{}: {} bytes; at most {} at once", what, number[field], most);
     return number[field];
   };
   switch (call) {
@@ -89,7 +89,7 @@ std::vector<uint8_t> DeviceProtocol::reply_to(uint32_t call, std::span<const uin
       return reply.take();
     }
     case kDeviceToHost: {
-      const uint64_t size = length_of(5);
+      const uint64_t size = length_of(5, kMostTransfer);
       WireWriter reply;
       reply.number(1, size);
       reply.bytes(2, memory_.at(number[4], size));
@@ -103,7 +103,7 @@ std::vector<uint8_t> DeviceProtocol::reply_to(uint32_t call, std::span<const uin
     case kReadControl: {
       WireWriter reply;
       reply.number(1, 1);
-      put_word(reply.room(2, length_of(3)), kernel_.read(number[2] & kRegistersMask));
+      put_word(reply.room(2, length_of(3, kMapBytes)), kernel_.read(number[2] & kRegistersMask));
       return reply.take();
     }
     case kDebugMessages: {
@@ -117,7 +117,7 @@ std::vector<uint8_t> DeviceProtocol::reply_to(uint32_t call, std::span<const uin
     case kReadRegister: {
       WireWriter reply;
       reply.number(1, 1);
-      put_word(reply.room(2, length_of(3)), kernel_.read((number[1] + number[2]) & kRegistersMask));
+      put_word(reply.room(2, length_of(3, kMapBytes)), kernel_.read((number[1] + number[2]) & kRegistersMask));
       return reply.take();
     }
     default: fail(ErrorCode::kMalformed, "{}: not one that this device process knows; XRT 2.13 is what it was made for", what);

@@ -49,7 +49,8 @@ class FunctionalBody final : public PhaseBody {
             .before = (flags & kAdds) != 0 ? memory.of<int16_t>(at[kSecond], outputs) : std::span<int16_t>{},
             .bias = (flags & kBias) != 0 ? memory.of<int16_t>(at[kExtra], channels) : std::span<int16_t>{},
         };
-        std::ranges::copy(forward_phase(shape, data, counters), memory.of<int16_t>(result, outputs).begin());
+        const auto target = memory.of<int16_t>(result, outputs);
+        std::ranges::copy(forward_phase(shape, data, counters), target.begin());
         return kDone;
       }
       case PhaseCode::kErrorBack: {

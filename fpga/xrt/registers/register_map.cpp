@@ -1,6 +1,7 @@
 #include "fpga/xrt/registers/register_map.h"
 
 #include <cstring>
+#include <initializer_list>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -9,8 +10,16 @@ namespace millrace::xrt {
 
 namespace {
 
-// No plane, kernel or batch comes near; products of a few of them stay within 64 bits.
+// No plane, kernel or batch comes near.
 constexpr uint32_t kMostExtent = 1 << 20;
+constexpr int64_t kMostElements = int64_t{1} << 36;
+
+void check_product(std::string_view what, std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (const int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product) || product > kMostElements)
+      fail(ErrorCode::kMalformed, "the registers describe a tensor of {} with more than {} elements", what, kMostElements);
+}
 
 }  // namespace
 
@@ -71,6 +80,9 @@ PhaseShape shape_of(const PhaseRegisters& registers) {
       convolution.width + 2 * convolution.pad_w < convolution.dilation_w * (convolution.kernel_w - 1) + 1)
     fail(ErrorCode::kMalformed, "registers kernel_height, kernel_width: {} x {} do not fit the padded plane", convolution.kernel_h,
          convolution.kernel_w);
+  check_product("inputs", {shape.samples, convolution.inputs, convolution.height, convolution.width});
+  check_product("outputs", {shape.samples, convolution.outputs, convolution.out_height(), convolution.out_width()});
+  check_product("weights", {convolution.outputs, convolution.inputs, convolution.kernel_h, convolution.kernel_w});
   return shape;
 }
 

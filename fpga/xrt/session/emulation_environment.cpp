@@ -41,6 +41,14 @@ void link(const fs::path& target, const fs::path& place) {
   if (error) fail(ErrorCode::kIo, "{}: {}", place.string(), error.message());
 }
 
+// $XILINX_XRT/lib with links to what is installed.
+void make_prefix(const fs::path& libraries, const fs::path& prefix) {
+  for (const auto& entry : fs::directory_iterator(libraries)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("libxrt_") && name.ends_with(".so.2")) link(entry.path(), prefix / "lib" / name);
+  }
+}
+
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
 }  // namespace
@@ -53,10 +61,7 @@ void enter_emulation(const EmulationOptions& options) {
   if (access(options.device_program.c_str(), X_OK) != 0)
     fail(ErrorCode::kUnavailable, "the program of the emulated device is missing: {}; install Millrace again, or build millrace-xrt-device",
          options.device_program.string());
-  for (const auto& entry : fs::directory_iterator(libraries)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("libxrt_") && name.ends_with(".so.2")) link(entry.path(), options.folder / "xrt" / "lib" / name);
-  }
+  make_prefix(libraries, options.folder / "xrt");
   link(fs::absolute(options.device_program), options.folder / kModel);
   write_atomically(options.folder / "emconfig.json", kEmconfig);
   set("XILINX_XRT", options.folder / "xrt");
@@ -69,6 +74,12 @@ void enter_emulation(const EmulationOptions& options) {
   for (const char* name : {"EMULATION_SOCKETID", "XILINX_HLS", "XILINX_SDX", "XILINX_OPENCL", "XILINX_SCOUT"}) unsetenv(name);
   fs::current_path(options.folder);
   keep_shim_buffer_in_place(shim);
+}
+
+void enter_board(const fs::path& folder) {
+  if (std::getenv("XILINX_XRT") != nullptr) return;
+  make_prefix(library_folder(), folder / "xrt");
+  set("XILINX_XRT", folder / "xrt");
 }
 
 }  // namespace millrace::xrt

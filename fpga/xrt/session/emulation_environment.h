@@ -25,5 +25,7 @@ struct EmulationOptions {
 inline constexpr const char* kPidFile = "device.pid";
 
 void enter_emulation(const EmulationOptions& options);
+// For a board where nobody has set XILINX_XRT: XRT finds its own libraries by it, and Debian's lie elsewhere.
+void enter_board(const std::filesystem::path& folder);
 
 }  // namespace millrace::xrt

@@ -84,8 +84,11 @@ class Session {
     seconds_ = call.seconds;
     busy_since_ = now();
     std::thread([this] { watch(); }).detach();
-    if (emulated_) enter_emulation({.folder = call.folder, .device_program = call.device_program, .body = call.body});
-    board_.emplace(call.xclbin, call.board, call.seconds);
+    if (emulated_)
+      enter_emulation({.folder = call.folder, .device_program = call.device_program, .body = call.body});
+    else
+      enter_board(call.folder);
+    board_.emplace(call.xclbin, call.board, call.emulated, call.seconds);
     // The shim's handlers would take other processes along.
     for (const int signal : {SIGSEGV, SIGFPE, SIGABRT, SIGUSR1, SIGCHLD}) std::signal(signal, SIG_DFL);
     if (emulated_) device_ = std::atoi(read_text(folder_ / kPidFile).c_str());

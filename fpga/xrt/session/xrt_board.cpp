@@ -1,5 +1,7 @@
 #include "fpga/xrt/session/xrt_board.h"
 
+#include <experimental/xrt_system.h>
+
 #include <chrono>
 #include <exception>
 
@@ -23,7 +25,13 @@ auto tried(const std::string& what, Function&& function) {
 
 }  // namespace
 
-XrtBoard::XrtBoard(const std::string& xclbin, uint32_t index, int seconds) : seconds_(seconds) {
+XrtBoard::XrtBoard(const std::string& xclbin, uint32_t index, bool emulated, int seconds) : seconds_(seconds) {
+  // In emulation XRT counts none, and opens them all the same.
+  const uint32_t boards = emulated ? 1 : tried("looking for boards", [] { return ::xrt::system::enumerate_devices(); });
+  if (!emulated && index >= boards)
+    fail(ErrorCode::kUnavailable,
+         "no FPGA board {}: XRT finds {} on this machine; load its driver (xocl) and see `xbutil examine`, or use xrt-emulated-fpga", index,
+         boards);
   tried(fmt::format("opening device {}", index), [&] { device_ = ::xrt::device(index); });
   tried("the device's name", [&] { name_ = device_.get_info<::xrt::info::device::name>(); });
   const auto uuid = tried(fmt::format("loading {}", xclbin), [&] { return device_.load_xclbin(xclbin); });

@@ -1,6 +1,6 @@
 // A board, or XRT's emulation of one, with our kernel on it.
 //
-//   XrtBoard board("engine.xclbin", /*index=*/0);
+//   XrtBoard board("engine.xclbin", /*index=*/0, /*emulated=*/true, /*seconds=*/60);
 //   board.allocate(1, 4096, kSource);
 //   board.write(1, 0, data);
 //   board.run(scalars, buffers);               // returns when it is started
@@ -27,7 +27,7 @@ namespace millrace::xrt {
 
 class XrtBoard {
  public:
-  XrtBoard(const std::string& xclbin, uint32_t index, int seconds);
+  XrtBoard(const std::string& xclbin, uint32_t index, bool emulated, int seconds);
 
   // Of the register map that the device implements.
   uint32_t identity() const { return identity_; }
