@@ -4,6 +4,7 @@
 // is gone, when something fails, and when the emulated device's process is: a watch beside the main thread sees to that
 // where XRT itself would wait for ever. What XRT prints goes to the log in the session's folder.
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

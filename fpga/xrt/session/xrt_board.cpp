@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <exception>
+#include <thread>
 
 #include "core/base/error.h"
 
@@ -25,7 +26,7 @@ auto tried(const std::string& what, Function&& function) {
 
 }  // namespace
 
-XrtBoard::XrtBoard(const std::string& xclbin, uint32_t index, bool emulated, int seconds) : seconds_(seconds) {
+XrtBoard::XrtBoard(const std::string& xclbin, uint32_t index, bool emulated, int seconds) : emulated_(emulated), seconds_(seconds) {
   // In emulation XRT counts none, and opens them all the same.
   const uint32_t boards = emulated ? 1 : tried("looking for boards", [] { return ::xrt::system::enumerate_devices(); });
   if (!emulated && index >= boards)
@@ -97,11 +98,24 @@ void XrtBoard::run(std::span<const uint32_t, kScalarCount> scalars, std::span<co
     if (buffer != 0) buffer_of(buffer, 0, 0).last_run = slot.number;
 }
 
+// Of a run that has ended, or is late. A board's wait sleeps until the interrupt; the emulation's spins, and takes the
+// processor away from the device it waits for.
+ert_cmd_state XrtBoard::ended_state(::xrt::run& run) const {
+  if (!emulated_) return run.wait(std::chrono::seconds(seconds_));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds_);
+  ert_cmd_state state = run.state();
+  while (state < ERT_CMD_STATE_COMPLETED && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    state = run.state();
+  }
+  return state;
+}
+
 void XrtBoard::wait_for(uint64_t number) {
   while (finished_ < number) {
     UnderWay& slot = runs_[(finished_ + 1) % runs_.size()];
     tried("waiting for a run", [&] {
-      const ert_cmd_state state = slot.run.wait(std::chrono::seconds(seconds_));
+      const ert_cmd_state state = ended_state(slot.run);
       if (state == ERT_CMD_STATE_COMPLETED) return;
       const bool late = state == ERT_CMD_STATE_NEW || state == ERT_CMD_STATE_QUEUED || state == ERT_CMD_STATE_RUNNING ||
                         state == ERT_CMD_STATE_SUBMITTED || state == ERT_CMD_STATE_TIMEOUT;

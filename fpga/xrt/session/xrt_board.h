@@ -51,6 +51,7 @@ class XrtBoard {
   };
 
   Buffer& buffer_of(uint32_t number, uint64_t offset, uint64_t bytes);
+  ert_cmd_state ended_state(::xrt::run& run) const;
   // Until run `number` and all before are done.
   void wait_for(uint64_t number);
 
@@ -58,6 +59,7 @@ class XrtBoard {
   ::xrt::kernel kernel_;
   std::string name_;
   uint32_t identity_ = 0;
+  bool emulated_;
   int seconds_;
   std::map<uint32_t, Buffer> buffers_;
   std::array<UnderWay, 2> runs_;
