@@ -16,6 +16,8 @@
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "fpga/xrt/device/xrt_fpga.h"
+
 namespace millrace {
 namespace {
 
@@ -151,12 +153,30 @@ Finding find_cuda() {
   return finding;
 }
 
-Finding find_xrt() {
-  Finding finding{"XRT", false, "", "FPGA boards, and their emulation", "libxrt1"};
-  const Driver driver{"libxrt_coreutil.so.2", "/opt/xilinx/xrt/lib/libxrt_coreutil.so.2"};
-  finding.present = driver.loaded();
-  if (finding.present) finding.detail = "the runtime is installed";
-  return finding;
+// The runtime, its emulation and boards: each needs the one before.
+void look_for_xrt(std::vector<Finding>& findings) {
+  const XrtFindings xrt = find_xrt();
+  findings.push_back({"XRT", !xrt.runtime.empty(), xrt.runtime, "FPGA boards, and their emulation", "libxrt1"});
+
+  Finding emulation{"XRT emulation", false, "", "--cluster xrt-emulated-fpgax4: a ring without boards", ""};
+  if (xrt.shim.empty()) {
+    emulation.detail = "no shim for software emulation";
+    emulation.package = "libxrt1";
+  } else if (xrt.session_program.empty()) {
+    emulation.detail = "this build was made without libxrt-dev";
+    emulation.package = "libxrt-dev";
+  } else if (xrt.device_program.empty()) {
+    emulation.detail = "millrace-xrt-device is not beside this program";
+  } else {
+    emulation.present = true;
+    emulation.detail = fmt::format("--cluster xrt-emulated-fpgax4 ({})", xrt.shim);
+  }
+  findings.push_back(emulation);
+
+  Finding boards{"FPGA boards", !xrt.boards.empty(), "no board, or XRT's driver xocl is not loaded",
+                 "--cluster xrt-fpga, MILLRACE_XCLBIN=design.xclbin", ""};
+  if (boards.present) boards.detail = fmt::format("{}", fmt::join(xrt.boards, ", "));
+  findings.push_back(boards);
 }
 
 // --- Data that comes as packages.
@@ -203,7 +223,7 @@ MachineReport inspect_machine() {
 
   for (const Tool& tool : kTools) report.findings.push_back(find_tool(tool));
   report.findings.push_back(find_cuda());
-  report.findings.push_back(find_xrt());
+  look_for_xrt(report.findings);
   report.findings.push_back(find_data("Fashion-MNIST", "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
                                       "--data fashion-mnist: 70,000 images of clothes", "dataset-fashion-mnist"));
   return report;

@@ -52,6 +52,15 @@ OpenCall open_call_of(const SessionMessage& message) {
   return call;
 }
 
+// Where XRT gives up (it aborts, or exits, when its device is gone): time for the watch to say why.
+void linger() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+void linger_at_signal(int) {
+  for (int i = 0; i < 10; ++i) {
+    timespec tenth{0, 100'000'000};
+    nanosleep(&tenth, nullptr);
+  }
+}
+
 class Session {
  public:
   explicit Session(int descriptor) : rank_(descriptor) {}
@@ -59,7 +68,7 @@ class Session {
   [[noreturn]] void run() {
     try {
       const auto first = receive_message(rank_);
-      if (!first || first->call != SessionCall::kOpen) leave(0);
+      if (!first || first->call != SessionCall::kOpen) leave(true);
       open(open_call_of(*first));
       while (auto message = receive_message(rank_)) {
         busy_since_ = now();
@@ -71,7 +80,7 @@ class Session {
     } catch (const std::exception& error) {
       report(ErrorCode::kUnavailable, error.what());
     }
-    leave(0);
+    leave(true);
   }
 
  private:
@@ -91,7 +100,10 @@ class Session {
       enter_board(call.folder);
     board_.emplace(call.xclbin, call.board, call.emulated, call.seconds);
     // The shim's handlers would take other processes along.
-    for (const int signal : {SIGSEGV, SIGFPE, SIGABRT, SIGUSR1, SIGCHLD}) std::signal(signal, SIG_DFL);
+    for (const int signal : {SIGSEGV, SIGFPE, SIGUSR1, SIGCHLD}) std::signal(signal, SIG_DFL);
+    std::signal(SIGABRT, linger_at_signal);
+    std::signal(SIGPIPE, SIG_IGN);
+    if (emulated_) std::atexit(linger);
     if (emulated_) device_ = std::atoi(read_text(folder_ / kPidFile).c_str());
     WireWriter reply;
     reply.text(1, board_->name());
@@ -148,30 +160,50 @@ class Session {
   }
 
   // Ends the process; the rank hears why.
-  [[noreturn]] void report(ErrorCode code, const std::string& why) {
+  [[noreturn]] void report(ErrorCode code, std::string why) {
+    // What XRT says of a device that is gone is not what happened.
+    if (const std::string death = death_of_device(); !death.empty()) {
+      code = ErrorCode::kUnavailable;
+      why = death;
+    }
     std::fprintf(stderr, "%s\n", why.c_str());
+    bool heard = false;
     // A thread that is stuck in the middle of a message keeps the lock: the rank then sees the end of the socket, and the log.
     if (const std::unique_lock lock(sending_, std::try_to_lock); lock) {
       WireWriter reply;
       reply.number(1, static_cast<uint64_t>(code));
       reply.text(2, why);
-      send_message(rank_, SessionCall::kFailed, reply.message());
-      rank_.close();
+      heard = send_message(rank_, SessionCall::kFailed, reply.message());
     }
-    leave(1);
+    leave(heard);
   }
 
-  [[noreturn]] void leave(int status) {
-    if (emulated_) {
-      if (device_ > 0) kill(device_, SIGKILL);
-      if (status == 0) {  // otherwise the rank looks at the log first
-        std::error_code ignored;
-        std::filesystem::remove_all(folder_, ignored);
-      }
-      _exit(status);  // XRT's own way out takes seconds
-    }
+  // With the folder removed, unless the rank has to read the log.
+  [[noreturn]] void leave(bool removes_folder) {
+    if (leaving_.test_and_set()) rest();  // the other thread is at it
+    if (emulated_ && device_ > 0) kill(device_, SIGKILL);
+    std::error_code ignored;
+    if (removes_folder && !folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+    if (emulated_) _exit(0);  // XRT's own way out takes seconds
     board_.reset();
-    std::exit(status);
+    std::exit(0);
+  }
+
+  [[noreturn]] static void rest() {
+    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+
+  // How the emulated device's process ended; empty while it lives.
+  std::string death_of_device() const {
+    if (!emulated_ || device_ <= 0) return {};
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(device_.load()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
+    return ended(info);
+  }
+  static std::string ended(const siginfo_t& info) {
+    const bool killed = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+    return fmt::format("the emulated device's process {} {} {}", info.si_pid, killed ? "was killed by signal" : "ended with status",
+                       info.si_status);
   }
 
   // Beside the main thread, which may be inside XRT for as long as XRT likes.
@@ -180,19 +212,16 @@ class Session {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       const int64_t since = busy_since_;
-      if (rank_.closed_by_peer() && since != 0) leave(0);
+      if (rank_.closed_by_peer() && since != 0) leave(true);
       if (since != 0 && now() - since > 1000 * int64_t{seconds_} + 2000)
         report(ErrorCode::kTimeout, fmt::format("XRT has not answered within {} seconds", seconds_));
       if (!emulated_) continue;
-      siginfo_t info{};
-      pid_t dead = 0;
-      if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) dead = info.si_pid;
+      if (const std::string death = death_of_device(); !death.empty()) report(ErrorCode::kUnavailable, death);
+      if (device_ > 0) continue;
       // Others that the shim starts are waited for at once; one that stays dead is the device.
-      if (dead != 0 && (dead == dead_before || dead == device_)) {
-        const bool killed = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
-        report(ErrorCode::kUnavailable, fmt::format("the emulated device's process {} {} {}", dead,
-                                                    killed ? "was killed by signal" : "ended with status", info.si_status));
-      }
+      siginfo_t info{};
+      const pid_t dead = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
+      if (dead != 0 && dead == dead_before) report(ErrorCode::kUnavailable, ended(info));
       dead_before = dead;
     }
   }
@@ -205,6 +234,7 @@ class Session {
   std::atomic<pid_t> device_{0};
   std::atomic<int64_t> busy_since_{0};  // 0: waiting for the rank
   std::mutex sending_;
+  std::atomic_flag leaving_ = ATOMIC_FLAG_INIT;
 };
 
 }  // namespace
