@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
 #include "core/train/initialize.h"
@@ -50,6 +51,9 @@ int write_rtl(const Flags& flags) {
   if (flags.out.empty()) fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files");
   const Plan plan = load_plan(flags.plan);
   const Graph graph(plan.model);
+  if (!flags.weights.empty() && std::filesystem::exists(std::filesystem::path(flags.weights) / "formats.txt"))
+    log::warning("{} was trained in calibrated formats; hardware is generated in the engine's own, to which its weights are rounded",
+                 flags.weights);
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags));
   DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed});
   const std::string resources = resources_json(design, plan);

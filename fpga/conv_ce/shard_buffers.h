@@ -14,7 +14,7 @@
 // state          recurrent layers: what back-propagation through time reads, for every step of a sample
 // kept, lines    of the layers after the sum (special_function.h)
 // vectors        biases and scales with their gradients and optimizer state
-// weight_stream  64 words of 512 bits per phase where weights come from off-chip memory
+// weight_stream  64 words of 512 bits per phase, of off-chip weights. LGB is reckoned in elements as the paper does; built ones have 32
 // Without an error to come back (nothing to train at or before the layer) only the rows of FP are held.
 #pragma once
 

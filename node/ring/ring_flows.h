@@ -35,7 +35,7 @@ struct SliceRoute {
 };
 std::vector<SliceRoute> routes_of(const Plan& plan);
 
-// The plan as it is computed here: what would travel as 16-bit fixed point travels in fp32, with as many elements.
+// The plan as computed here. FIXED16 travels in fp32, as many elements: exactly, but for 32-bit gradients, rounded as updates round them.
 Plan run_plan(Plan plan);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
 // The resource model of the generated engines against Yosys: DSP slices and block RAM of small sizes, for two families of parts.
-// tests/benchmarks/engine_synthesis does the same for ten sizes of each engine.
+// tests/benchmarks/engine_synthesis does the same for seven sizes of each engine.
 #include <gtest/gtest.h>
 
 #include "tests/fpga/conv_ce/synthesis/engine_synthesis.h"
