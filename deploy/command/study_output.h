@@ -1,34 +1,27 @@
 // What `millrace study` prints and writes: tables for people, JSON and CSV for scripts.
 //
-//   fmt::print("{}", study_table(task, study));
-//   fmt::print("{}", study_json(task, study));
+//   fmt::print("{}", study_table(sweep));
+//   fmt::print("{}", study_json(sweep));
 //
 // The JSON's keys are a contract: points[{devices, images_per_second, max_link_gbps, max_link_gbps_both, idle_fraction,
 // hours_per_epoch, feasible}], linear_up_to; and, beyond it, model, device, strategy, alignment, mini_batch, bits, link{...}, first_slowed,
-// origin ("modelled"), and per point reason, bottleneck{kind, index}, full_speed_images_per_second, gops_per_device,
-// gops_per_joule, memory_fraction, in_flight_samples, flop_utilisation, storage_bits, communication_bits,
-// communication_gbps, solve_seconds and, with --simulate, simulated{images_per_second, difference, idle_fraction,
-// in_flight_samples}. An infeasible point's figures are null.
-// For papers: paper, rows[{id, quantity, network, unit, paper, paper_text, source, model, difference, tolerance[2], verdict,
-// contradiction, note, constants}], constants[{name, value, unit, origin, note}], counts by verdict. What is not bounded or
-// not there is null.
+// origin ("modelled"), and per point reason, bottleneck{kind, index}, full_speed_images_per_second, link_roof_images_per_second,
+// gops_per_device, gops_per_joule, memory_fraction, in_flight_samples, flop_utilisation, storage_bits, communication_bits,
+// communication_gbps, device_dsp[], device_memory[], device_busy[], solve_seconds and, with --simulate,
+// simulated{images_per_second, difference, idle_fraction, in_flight_samples, max_link_gbps}. An infeasible point's figures are null.
+// Where several curves are swept, points have a curve, and curves[{name, strategy, alignment, mini_batch, bits, link, linear_up_to,
+// first_slowed}] says of which; what stands at the top is the first one's. With --topology 2d: topology{layers, ports,
+// points[{devices, boards[], one{bits_per_port, degree, bottleneck}, two{...}, ratio}]}.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "core/documents/catalogue.h"
-#include "partitioner/study/fpdeep_study.h"
-#include "partitioner/study/study.h"
+#include "partitioner/study/study_sweep.h"
 
 namespace millrace {
 
-std::string study_table(const StudyTask& task, const Study& study);
-std::string study_json(const StudyTask& task, const Study& study);
-std::string study_csv(const Study& study);
-
-std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice& board);
-std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice& board);
-std::string paper_csv(const std::vector<PaperRow>& rows);
+std::string study_table(const StudySweep& sweep);
+std::string study_json(const StudySweep& sweep);
+std::string study_csv(const StudySweep& sweep);
 
 }  // namespace millrace

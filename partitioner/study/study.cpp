@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <mutex>
+#include <limits>
 #include <set>
 
 #include "core/base/error.h"
 #include "partitioner/planner/planner.h"
-#include "partitioner/study/parallel.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kMostDevices = 4096;
 constexpr size_t kMostPoints = 4096;
 constexpr double kFreeGbps = 1e6;
 
@@ -28,9 +26,23 @@ bool keeps(const PlanSummary& summary, const LinkEntry& link) {
   });
 }
 
+// The rate at which the fullest link is full, if every image moves what the plan moves.
+double roof_of(const PlanSummary& summary, const LinkEntry& link) {
+  double roof = std::numeric_limits<double>::infinity();
+  for (const LinkFigures& figures : summary.links) {
+    const double forward = 1e-9 * figures.forward_bits_per_image;
+    const double backward = 1e-9 * figures.backward_bits_per_image;
+    if (forward > 0) roof = std::min(roof, link.forward_gbps / forward);
+    if (backward > 0) roof = std::min(roof, link.backward_gbps / backward);
+    if (link.shared_gbps > 0 && forward + backward > 0) roof = std::min(roof, link.shared_gbps / (forward + backward));
+  }
+  return roof;
+}
+
 struct Pace {
   Outcome outcome;  // within the budget
   double full_speed = 0;
+  double roof = 0;
 };
 
 Pace pace_of(const StudyTask& task, int64_t devices) {
@@ -38,16 +50,13 @@ Pace pace_of(const StudyTask& task, int64_t devices) {
   pace.outcome = make_plan(plan_task_of(task, devices, free_link(task)));
   if (!pace.outcome.feasible) return pace;
   pace.full_speed = pace.outcome.summary.images_per_second;
+  if (pace.outcome.plan) pace.roof = roof_of(pace.outcome.summary, task.link);
   // The plans of rings overlap computing and sending; the others wait, so that averages over links tell nothing.
   if (pace.outcome.plan && keeps(pace.outcome.summary, task.link)) return pace;
   Outcome within = make_plan(plan_task_of(task, devices, task.link));
   within.solve_seconds += pace.outcome.solve_seconds;
   pace.outcome = std::move(within);
   return pace;
-}
-
-bool slowed(const Pace& pace) {
-  return pace.outcome.feasible && pace.outcome.summary.images_per_second < pace.full_speed * (1 - kLinearTolerance);
 }
 
 StudyPoint point_of(const StudyTask& task, int64_t devices, const Pace& pace) {
@@ -61,6 +70,7 @@ StudyPoint point_of(const StudyTask& task, int64_t devices, const Pace& pace) {
   if (!outcome.feasible) return point;
   point.images_per_second = summary.images_per_second;
   point.full_speed_images_per_second = pace.full_speed;
+  point.link_roof_images_per_second = pace.roof;
   point.max_link_gbps = summary.max_link_gbps;
   point.max_link_gbps_both = summary.max_link_gbps_both;
   point.idle_fraction = summary.idle_fraction;
@@ -77,51 +87,33 @@ StudyPoint point_of(const StudyTask& task, int64_t devices, const Pace& pace) {
   return point;
 }
 
-// Which rings their links slow down, told by several threads.
-class Verdicts {
- public:
-  void add(int64_t devices, const Pace& pace) {
-    if (!pace.outcome.feasible) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (slowed(pace)) {
-      first_slowed_ = std::min(first_slowed_, devices);
-    } else {
-      linear_.insert(devices);
-    }
+void add_devices(const PlanSummary& summary, StudyPoint& point) {
+  for (const DeviceFigures& device : summary.devices) {
+    if (device.dsp_capacity > 0) point.device_dsp.push_back(device.dsp / device.dsp_capacity);
+    point.device_memory.push_back(device.memory_fraction);
+    point.device_busy.push_back(1 - device.idle_fraction);
   }
-  // Whether this number can still change the answer.
-  bool matters(int64_t devices) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return devices < first_slowed_;
-  }
-  void tell(Study& study) const {
-    const auto above = linear_.lower_bound(first_slowed_);
-    study.linear_up_to = above == linear_.begin() ? 0 : *std::prev(above);
-    study.first_slowed = first_slowed_ == kNever ? 0 : first_slowed_;
-  }
-
- private:
-  static constexpr int64_t kNever = kMostDevices + 1;
-
-  mutable std::mutex mutex_;
-  int64_t first_slowed_ = kNever;
-  std::set<int64_t> linear_;
-};
-
-void check(const StudyTask& task) {
-  if (task.counts.empty()) fail(ErrorCode::kUsage, "a study needs a number of devices at least");
-  if (!(task.epoch_images > 0)) fail(ErrorCode::kUsage, "an epoch of {} images has no length", task.epoch_images);
 }
 
-int threads_of(const StudyTask& task) { return task.threads > 0 ? task.threads : default_threads(); }
+StudyPoint whole_point(const StudyTask& task, int64_t devices) {
+  const Pace pace = pace_of(task, devices);
+  StudyPoint point = point_of(task, devices, pace);
+  if (!point.feasible) return point;
+  add_devices(pace.outcome.summary, point);
+  if (!task.simulate || !pace.outcome.plan) return point;
+  // With the links that there are: the plan of the devices alone says others.
+  const Outcome outcome = make_plan(plan_task_of(task, devices, task.link));
+  if (outcome.plan) point.simulated = task.simulate(*outcome.plan);
+  return point;
+}
 
 int64_t integer_of(std::string_view text, std::string_view whole) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size())
     fail(ErrorCode::kUsage, "\"{}\": \"{}\" is not a whole number; write FROM:TO:STEP, one number, or a list with commas", whole, text);
-  if (error != std::errc{} || value < 1 || value > kMostDevices)
-    fail(ErrorCode::kUsage, "\"{}\": {} devices; a ring has from 1 to {}", whole, text, kMostDevices);
+  if (error != std::errc{} || value < 1 || value > kMostStudyDevices)
+    fail(ErrorCode::kUsage, "\"{}\": {} devices; a ring has from 1 to {}", whole, text, kMostStudyDevices);
   return value;
 }
 
@@ -164,39 +156,8 @@ PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& l
   return plan;
 }
 
-StudyPoint study_point(const StudyTask& task, int64_t devices) { return point_of(task, devices, pace_of(task, devices)); }
+StudyPoint study_point(const StudyTask& task, int64_t devices) { return whole_point(task, devices); }
 
-Study run_study(const StudyTask& task, const StudyProgress& progress) {
-  check(task);
-  const int64_t smallest = *std::min_element(task.counts.begin(), task.counts.end());
-  const int64_t largest = *std::max_element(task.counts.begin(), task.counts.end());
-  Study study;
-  study.points.resize(task.counts.size());
-  Verdicts verdicts;
-  std::mutex mutex;
-  int64_t done = 0;
-  const auto advance = [&] {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (progress) progress(++done, largest - smallest + 1);
-  };
-  for_each_in_parallel(task.counts.size(), threads_of(task), [&](size_t i) {
-    const Pace pace = pace_of(task, task.counts[i]);
-    study.points[i] = point_of(task, task.counts[i], pace);
-    verdicts.add(task.counts[i], pace);
-    advance();
-  });
-  // Then the numbers between them, which only linear_up_to needs, as long as no smaller one is known to be over.
-  const std::set<int64_t> known(task.counts.begin(), task.counts.end());
-  std::vector<int64_t> between;
-  for (int64_t devices = smallest; devices < largest && verdicts.matters(devices); ++devices)
-    if (!known.contains(devices)) between.push_back(devices);
-  for_each_in_parallel(between.size(), threads_of(task), [&](size_t i) {
-    if (verdicts.matters(between[i])) verdicts.add(between[i], pace_of(task, between[i]));
-    advance();
-  });
-  verdicts.tell(study);
-  if (progress) progress(largest - smallest + 1, largest - smallest + 1);
-  return study;
-}
+StudyPoint study_probe(const StudyTask& task, int64_t devices) { return point_of(task, devices, pace_of(task, devices)); }
 
 }  // namespace millrace

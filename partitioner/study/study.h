@@ -12,8 +12,10 @@
 // budget when the best plan within it is slower than the devices alone, by more than kLinearTolerance: the demand is a
 // staircase, and one of its steps may cost next to nothing. Infeasible rings are passed over: the answer is the largest
 // feasible number below the first that is slowed, or of all when none is. 0: there is no such number.
-// Everything is modelled. Threads plan several rings at once; the result does not depend on them. The task's graph and
-// model must outlive it.
+// Everything is modelled, but for what task.simulate adds. Threads plan several rings at once, ranks share the points out, and
+// a journal keeps them (study_work.h); the result does not depend on any of that. The task's graph and model must outlive it.
+//
+//   const std::vector<Study> studies = run_sweep({task_of(hybrid), task_of(layer)}, work, progress);     // curve by curve
 #pragma once
 
 #include <cstdint>
@@ -24,12 +26,22 @@
 #include <vector>
 
 #include "partitioner/planning/planning.h"
+#include "partitioner/study/study_work.h"
 
 namespace millrace {
 
 inline constexpr double kLinearTolerance = 1e-3;
+inline constexpr int64_t kMostStudyDevices = 4096;
 // ImageNet's training set of 2012.
 inline constexpr double kImageNetImages = 1281167;
+
+// What a simulation of the point's plan adds (node/simulate); the study itself does not simulate.
+struct SimulatedFigures {
+  double images_per_second = 0;
+  double idle_fraction = 0;
+  int64_t in_flight_samples = 0;
+  double max_link_gbps = 0;
+};
 
 struct StudyTask {
   const Graph* graph = nullptr;
@@ -40,13 +52,8 @@ struct StudyTask {
   std::vector<int64_t> counts;  // ascending
   double epoch_images = kImageNetImages;
   int threads = 0;  // 0: as many as the machine has, within reason
-};
-
-// What a simulation of the point's plan adds (node/simulate); the study itself does not simulate.
-struct SimulatedFigures {
-  double images_per_second = 0;
-  double idle_fraction = 0;
-  int64_t in_flight_samples = 0;
+  // Of a point's plan; called by several threads. None: closed forms alone.
+  std::function<SimulatedFigures(const Plan&)> simulate;
 };
 
 struct StudyPoint {
@@ -55,6 +62,9 @@ struct StudyPoint {
   std::string reason;  // when it is not
   double images_per_second = 0;
   double full_speed_images_per_second = 0;  // with free links
+  // What the links' budget carries of the traffic that full speed makes: FPDeep's roof. Infinite where nothing is sent, 0 where the
+  // strategy's time is not the slower of computing and sending.
+  double link_roof_images_per_second = 0;
   double max_link_gbps = 0;
   double max_link_gbps_both = 0;
   double idle_fraction = 0;
@@ -69,6 +79,8 @@ struct StudyPoint {
   double communication_bits = 0;
   double communication_gbps = 0;
   Bottleneck bottleneck;
+  // By device, of its engines' multipliers, of its memory, of its time at work: FPDeep's Fig 14. Not of the points between those asked for.
+  std::vector<double> device_dsp, device_memory, device_busy;
   double solve_seconds = 0;
   std::optional<SimulatedFigures> simulated;
 };
@@ -88,8 +100,11 @@ std::vector<int64_t> parse_counts(std::string_view text);
 // The task of one point, and its plan within the budget.
 PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& link);
 StudyPoint study_point(const StudyTask& task, int64_t devices);
+// What linear_up_to needs of it: no devices one by one, no simulation.
+StudyPoint study_probe(const StudyTask& task, int64_t devices);
 
 // `progress` is called now and then, never by two threads at once.
 Study run_study(const StudyTask& task, const StudyProgress& progress = {});
+std::vector<Study> run_sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress = {});
 
 }  // namespace millrace

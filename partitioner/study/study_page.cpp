@@ -3,94 +3,63 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
-#include "core/drawing/chart.h"
 #include "core/drawing/colour.h"
 #include "core/drawing/page.h"
 #include "core/drawing/quantity.h"
+#include "partitioner/study/study_charts.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kDevicesAxis = "devices";
-
-// A line over the feasible points.
-template <typename Value>
-Series series_of(const Study& study, std::string name, size_t colour, const Value& value) {
-  Series series{.name = std::move(name), .points = {}, .classes = series_class(colour)};
-  for (const StudyPoint& point : study.points)
-    if (point.feasible) series.points.push_back({static_cast<double>(point.devices), value(point)});
-  if (series.points.size() <= 24) series.mark = Mark::kCircle;
-  return series;
-}
-
-template <typename Value>
-LineChart chart_of(const Study& study, std::string label, std::string unit, std::string name, const Value& value) {
-  LineChart chart{.label = std::move(label), .x = {.label = kDevicesAxis}, .y = {.label = std::move(unit), .least = 0}, .series = {}};
-  chart.series.push_back(series_of(study, std::move(name), 0, value));
-  return chart;
-}
-
-LineChart throughput_chart(const Study& study) {
-  LineChart chart = chart_of(study, "Throughput by number of devices", "images/s", "within the links' budget",
-                             [](const StudyPoint& point) { return point.images_per_second; });
-  chart.series.push_back(series_of(study, "devices alone", 1, [](const StudyPoint& point) { return point.full_speed_images_per_second; }));
-  chart.series.back().dashed = true;
-  chart.series.back().mark = Mark::kNone;
-  Series simulated{.name = "simulated", .points = {}, .classes = series_class(2), .line = false, .mark = Mark::kDiamond};
-  for (const StudyPoint& point : study.points)
-    if (point.simulated) simulated.points.push_back({static_cast<double>(point.devices), point.simulated->images_per_second});
-  if (!simulated.points.empty()) chart.series.push_back(std::move(simulated));
-  if (study.linear_up_to > 0 && study.first_slowed > 0)
-    chart.references.push_back(
-        {.at = static_cast<double>(study.linear_up_to), .vertical = true, .label = fmt::format("{}", study.linear_up_to)});
-  return chart;
-}
-
-LineChart link_chart(const StudyTask& task, const Study& study) {
-  const bool both = task.link.shared_gbps > 0;
-  LineChart chart = chart_of(study, "Load of the fullest link by number of devices", "Gb/s", "one direction",
-                             [](const StudyPoint& point) { return point.max_link_gbps; });
-  chart.series.push_back(series_of(study, "both directions", 1, [](const StudyPoint& point) { return point.max_link_gbps_both; }));
-  chart.references.push_back({.at = both ? task.link.shared_gbps : std::min(task.link.forward_gbps, task.link.backward_gbps),
-                              .label = both ? "budget, both" : "budget, one direction"});
-  return chart;
-}
-
-Table points_table(const Study& study) {
+Table points_table(const StudySweep& sweep) {
   Table table;
   table.label = "Every point of the study";
+  const bool several = sweep.curves.size() > 1;
+  const bool simulated = simulates(sweep);
+  if (several) table.columns.push_back({.name = "curve"});
   for (const char* name : {"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory"})
     table.columns.push_back({.name = name, .number = true});
+  if (simulated)
+    for (const char* name : {"simulated", "idle, simulated", "in flight, simulated"})
+      table.columns.push_back({.name = name, .number = true});
   table.columns.push_back({.name = "limited by"});
-  for (const StudyPoint& point : study.points) {
-    Table::Row row;
-    const auto add = [&](std::string text) { row.cells.push_back({.text = std::move(text)}); };
-    add(fmt::format("{}", point.devices));
-    if (point.feasible) {
-      add(significant(point.images_per_second, 4));
-      add(significant(point.full_speed_images_per_second, 4));
-      add(significant(point.hours_per_epoch));
-      add(percent(point.idle_fraction));
-      add(significant(point.max_link_gbps));
-      add(significant(point.max_link_gbps_both));
-      add(percent(point.memory_fraction));
-      add(fmt::format("{} {}", point.bottleneck.kind, point.bottleneck.index));
-    } else {
-      for (size_t i = 1; i + 1 < table.columns.size(); ++i) add("");
-      add(point.reason);
+  for (size_t c = 0; c < sweep.curves.size(); ++c) {
+    for (const StudyPoint& point : sweep.curves[c].study.points) {
+      Table::Row row;
+      const auto add = [&](std::string text) { row.cells.push_back({.text = std::move(text)}); };
+      if (several) add(curve_name(sweep, c));
+      add(fmt::format("{}", point.devices));
+      if (point.feasible) {
+        add(significant(point.images_per_second, 4));
+        add(significant(point.full_speed_images_per_second, 4));
+        add(significant(point.hours_per_epoch));
+        add(percent(point.idle_fraction));
+        add(significant(point.max_link_gbps));
+        add(significant(point.max_link_gbps_both));
+        add(percent(point.memory_fraction));
+        if (simulated) {
+          const SimulatedFigures figures = point.simulated.value_or(SimulatedFigures{});
+          add(point.simulated ? significant(figures.images_per_second, 4) : "");
+          add(point.simulated ? percent(figures.idle_fraction) : "");
+          add(point.simulated ? fmt::format("{}", figures.in_flight_samples) : "");
+        }
+        add(fmt::format("{} {}", point.bottleneck.kind, point.bottleneck.index));
+      } else {
+        while (row.cells.size() + 1 < table.columns.size()) add("");
+        add(point.reason);
+      }
+      table.rows.push_back(std::move(row));
     }
-    table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-std::string headline(const StudyTask& task, const Study& study) {
+std::string headline(const StudyCurve& curve) {
+  const Study& study = curve.study;
   const auto infeasible = [](const StudyPoint& point) { return !point.feasible; };
   if (std::all_of(study.points.begin(), study.points.end(), infeasible)) return "No ring of this size holds the model.";
-  const std::string links = fmt::format("the links ({})", link_text(task.link));
+  const std::string links = fmt::format("the links ({})", link_text(curve.task.link));
   if (study.linear_up_to == 0) return fmt::format("Every ring studied is slowed down by {}.", links);
   if (study.first_slowed == 0)
     return fmt::format("Linear up to {} devices: {} never slow a ring of this study down.", study.linear_up_to, links);
@@ -106,157 +75,88 @@ std::vector<std::string> infeasible_sentences(const Study& study) {
   return sentences;
 }
 
-int64_t count_of(const std::vector<PaperRow>& rows, Verdict verdict) {
-  return std::count_if(rows.begin(), rows.end(), [&](const PaperRow& row) { return row.verdict == verdict; });
+void add_verdict(const StudySweep& sweep, Page& page) {
+  if (sweep.curves.size() == 1) return page.verdict(headline(sweep.curves.front()), infeasible_sentences(sweep.curves.front().study));
+  std::vector<std::string> sentences;
+  for (size_t c = 0; c < sweep.curves.size(); ++c)
+    sentences.push_back(fmt::format("{}: {}", curve_name(sweep, c), headline(sweep.curves[c])));
+  page.verdict(fmt::format("{} curves of {} rings each.", sweep.curves.size(), sweep.curves.front().study.points.size()), sentences);
 }
 
-// One line per network where a figure has several: the paper's number and the model's.
-GroupedColumns agreement_chart(const std::vector<PaperRow>& rows) {
-  GroupedColumns chart{.label =
-                           "Model over paper: GOPS, GOPS per joule, hours per epoch at 0.82 of the rate, linear limit at 150 Gb/s, the "
-                           "same with inputs bypassed whole",
-                       .y = {.label = "model over paper, %", .least = 0},
-                       .x_label = "",
-                       .groups = {"GOPS", "GOPS/J", "hours", "150 Gb/s", "bypass"},
-                       .members = {}};
-  constexpr std::array<std::string_view, 5> kIds = {"gops", "gops_per_joule", "hours_scaled", "linear_150", "bypass_150"};
-  size_t colour = 0;
-  for (const std::string_view network : {"alexnet", "vgg16", "vgg19"}) {
-    GroupedColumns::Member member{.name = std::string(network), .values = {}, .classes = series_class(colour++)};
-    for (const std::string_view id : kIds) {
-      double value = std::nan("");
-      for (const PaperRow& row : rows)
-        if (row.figure.id == id && row.figure.network == network && row.difference()) value = 100 * (1 + *row.difference());
-      member.values.push_back(value);
-    }
-    chart.members.push_back(std::move(member));
-  }
-  chart.references.push_back({.at = 100, .label = "as the paper"});
-  return chart;
+std::string subtitle(const StudySweep& sweep) {
+  const StudyTask& task = sweep.curves.front().task;
+  const char* origin = simulates(sweep) ? "What is not called simulated is modelled." : "Everything is modelled.";
+  if (sweep.curves.size() > 1) return fmt::format("Mini-batches of {}. {}", task.options.mini_batch, origin);
+  return fmt::format("{} parallelism, {} alignment, mini-batches of {}, {} elements; links of {}. {}", name_of(task.options.strategy),
+                     name_of(task.options.alignment), task.options.mini_batch, name_of(task.options.arithmetic.wire), link_text(task.link),
+                     origin);
+}
+
+void add_wirings(const WiringStudy& wirings, Page& page) {
+  page.section("1-D against 2-D",
+               fmt::format("{}, on {:.4g} ports shared equally over a board's links: closed forms, by FPDeep's rules (Fig 10).",
+                           fmt::join(wirings.layers, ", "), wirings.rules.ports));
+  page.figure({.title = "Slowest link", .note = "modelled; lower is better", .drawing = draw(wiring_chart(wirings))});
+  Table table;
+  table.label = "1-D against 2-D by number of devices";
+  for (const char* name : {"devices", "1-D Mb per port", "2-D Mb per port", "2-D over 1-D"})
+    table.columns.push_back({.name = name, .number = true});
+  table.columns.push_back({.name = "2-D limited by"});
+  for (const WiringPoint& point : wirings.points)
+    table.rows.push_back({.cells = {{.text = fmt::format("{}", point.devices)},
+                                    {.text = significant(1e-6 * point.comparison.one.bits_per_port)},
+                                    {.text = significant(1e-6 * point.comparison.two.bits_per_port)},
+                                    {.text = fmt::format("{:.2f}", point.comparison.ratio())},
+                                    {.text = point.comparison.two.bottleneck}}});
+  page.table(table, "All points as a table");
+}
+
+void add_failures(const FailureStudy& failures, Page& page) {
+  page.section(
+      "Failures",
+      fmt::format("{} devices, each failing once in {} on average, so the ring once in {}: a checkpoint costs {}, a restart {}. What is "
+                  "lost is the time of checkpoints, of work done again and of restarts.",
+                  failures.devices, duration(failures.device_mtbf_seconds), duration(failures.ring_mtbf_seconds),
+                  duration(failures.checkpoint_seconds), duration(failures.restart_seconds)));
+  page.figure({.title = "Throughput lost",
+               .note = fmt::format("Young's optimum {}, Daly's {} (closed forms); {} failures or more simulated for each interval",
+                                   duration(failures.young_seconds), duration(failures.daly_seconds), failures.failures),
+               .drawing = draw(failure_chart(failures))});
 }
 
 }  // namespace
 
-std::string link_text(const LinkEntry& link) {
-  if (link.shared_gbps > 0) return fmt::format("{:.6g} Gb/s, both directions together", link.shared_gbps);
-  if (link.forward_gbps == link.backward_gbps) return fmt::format("{:.6g} Gb/s each way", link.forward_gbps);
-  return fmt::format("{:.6g} Gb/s forward and {:.6g} back", link.forward_gbps, link.backward_gbps);
-}
-
-std::string study_page(const StudyTask& task, const Study& study, std::string_view command) {
-  const std::string& model = task.graph->model().name;
-  Page page(fmt::format("{} on rings of {}", model, task.device),
-            fmt::format("{} parallelism, {} alignment, mini-batches of {}, {} elements; links of {}. Everything is modelled.",
-                        name_of(task.options.strategy), name_of(task.options.alignment), task.options.mini_batch,
-                        name_of(task.options.arithmetic.wire), link_text(task.link)));
-  page.verdict(headline(task, study), infeasible_sentences(study));
-  page.section("Throughput", "How fast the ring is, and how fast its devices alone would be, with links that never bind.");
-  page.figure({.title = "Throughput", .note = "modelled", .drawing = draw(throughput_chart(study))});
+std::string study_page(const StudySweep& sweep, std::string_view command) {
+  const StudyTask& task = sweep.curves.front().task;
+  Page page(fmt::format("{} on rings of {}", task.graph->model().name, task.device), subtitle(sweep));
+  add_verdict(sweep, page);
+  page.section(
+      "Throughput",
+      "How fast the ring is, how fast its devices alone would be with links that never bind, and the roof that the links' budget puts "
+      "on the traffic of that speed.");
+  page.figure({.title = "Throughput", .note = "modelled where it does not say simulated", .drawing = draw(throughput_chart(sweep))});
   page.section("Epochs and idle stages");
   page.figures({{.title = "Epochs per hour",
                  .note = fmt::format("epochs of {} images", separated(static_cast<int64_t>(task.epoch_images))),
-                 .drawing = draw(chart_of(study, "Epochs per hour by number of devices", "epochs/h", "epochs per hour",
-                                          [](const StudyPoint& point) { return 1 / point.hours_per_epoch; }))},
-                {.title = "Idle stages",
-                 .note = "of the engines' time, mean over the devices",
-                 .drawing = draw(chart_of(study, "Idle stages by number of devices", "%", "idle",
-                                          [](const StudyPoint& point) { return 100 * point.idle_fraction; }))}});
+                 .drawing = draw(epochs_chart(sweep))},
+                {.title = "Idle stages", .note = "of the engines' time, mean over the devices", .drawing = draw(idle_chart(sweep))}});
   page.section("Links and memory");
-  LineChart memory = chart_of(study, "Fullest memory by number of devices", "%", "fullest memory",
-                              [](const StudyPoint& point) { return 100 * point.memory_fraction; });
-  memory.references.push_back({.at = 100, .label = "full"});
-  page.figures({{.title = "Fullest link", .note = "at the ring's rate", .drawing = draw(link_chart(task, study))},
-                {.title = "Fullest memory", .note = "of the memory that parameters share", .drawing = draw(memory)}});
+  page.figures({{.title = "Fullest link", .note = "at the ring's rate", .drawing = draw(link_chart(sweep))},
+                {.title = "Fullest memory", .note = "of the memory that parameters share", .drawing = draw(memory_chart(sweep))}});
+  if (std::vector<Figure> figures = strategy_figures(sweep); !figures.empty()) {
+    page.section("Strategies", "The four metrics of FPDeep's comparison (Fig 5), by number of devices.");
+    page.figures(figures);
+  }
+  if (sweep.wirings) add_wirings(*sweep.wirings, page);
+  if (const StudyPoint* point = ring_to_show(sweep)) {
+    const std::string name = curve_name(sweep, 0);
+    page.section("Devices of one ring",
+                 fmt::format("{} devices{}{}: what each has in use.", point->devices, name.empty() ? "" : ", ", name));
+    page.figures(device_figures(*point));
+  }
+  if (sweep.failures) add_failures(*sweep.failures, page);
   page.section("Points");
-  page.table(points_table(study), "All points as a table");
-  page.footer(std::string(command));
-  return std::move(page).html(series_style_sheet());
-}
-
-std::string figure_text(double value, std::string_view unit) {
-  if (std::isnan(value)) return "-";
-  if (unit == "yes/no") return value != 0 ? "yes" : "no";
-  if (std::abs(value) >= 1000 && value == std::floor(value)) return separated(static_cast<int64_t>(value));
-  return fmt::format("{:.4g}", value);
-}
-
-std::string quantity_text(const FpdeepFigure& figure) {
-  const bool told = figure.unit == "%" || figure.unit == "G" || figure.unit == "Gb/s";
-  return told ? fmt::format("{} ({})", figure.quantity, figure.unit) : std::string(figure.quantity);
-}
-
-std::string accepted_text(const FpdeepFigure& figure) {
-  std::string least = figure_text(figure.least, figure.unit);
-  std::string most = figure_text(figure.most, figure.unit);
-  if (figure.least == figure.most) return least;
-  if (least == most) {
-    least = fmt::format("{:.6g}", figure.least);
-    most = fmt::format("{:.6g}", figure.most);
-  }
-  if (std::isinf(figure.most)) return figure.least == 0 ? "-" : "at least " + least;
-  return figure.least == 0 ? "at most " + most : fmt::format("{} to {}", least, most);
-}
-
-std::string paper_text(const FpdeepFigure& figure) {
-  if (std::isnan(figure.paper)) return figure.paper_text.empty() ? "-" : std::string(figure.paper_text);
-  return fmt::format("{}{}{}", figure.paper_text, figure.paper_text.empty() ? "" : " ", figure_text(figure.paper, figure.unit));
-}
-
-std::string difference_text(const PaperRow& row) {
-  const std::optional<double> difference = row.difference();
-  return difference ? fmt::format("{:+.1f}%", 100 * *difference) : "-";
-}
-
-std::string paper_page(const std::vector<PaperRow>& rows, std::string_view command) {
-  Page page("FPDeep, reproduced", "Every figure of the paper's text that a plan can answer, beside what this program models.");
-  const auto tile = [&](const char* name, Verdict verdict) {
-    return Tile{.name = name, .value = fmt::format("{}", count_of(rows, verdict)), .origin = "counted"};
-  };
-  page.tiles({tile("hold", Verdict::kHolds), tile("paper contradicts itself", Verdict::kPaperContradictsItself),
-              tile("not reproduced", Verdict::kNotReproduced), tile("reported beside", Verdict::kReported)});
-  page.section(
-      "Agreement",
-      "Model over paper, in per cent: GOPS per FPGA, GOPS per joule, hours per epoch at 0.82 of the rate, boards that stay linear at "
-      "150 Gb/s, and the same with inputs bypassed whole at the paper's rates.");
-  page.figure({.title = "Model over paper", .note = "modelled over paper", .drawing = draw(agreement_chart(rows))});
-  page.section("Figures", "The same constants for all rows; where each comes from stands beside it.");
-  Table table;
-  table.label = "Figures of the paper and of the model";
-  table.columns = {{.name = "quantity"},
-                   {.name = "network"},
-                   {.name = "paper", .number = true},
-                   {.name = "model", .number = true},
-                   {.name = "off by", .number = true},
-                   {.name = "accepted", .unbroken = true},
-                   {.name = "verdict", .unbroken = true},
-                   {.name = "rests on"}};
-  std::string before;
-  for (const PaperRow& row : rows) {
-    Table::Row line;
-    const std::string quantity = quantity_text(row.figure);
-    line.starts = quantity != before;
-    before = quantity;
-    const std::string tooltip = fmt::format("{}{}{}", row.figure.source, row.note.empty() ? "" : "; ", row.note);
-    line.cells = {{.text = line.starts ? quantity : "", .tooltip = tooltip},
-                  {.text = std::string(row.figure.network)},
-                  {.text = paper_text(row.figure), .tooltip = tooltip},
-                  {.text = figure_text(row.model, row.figure.unit), .tooltip = tooltip},
-                  {.text = difference_text(row)},
-                  {.text = accepted_text(row.figure)},
-                  {.text = std::string(name_of(row.verdict)),
-                   .tooltip = std::string(row.figure.contradiction),
-                   .bad = row.verdict == Verdict::kNotReproduced},
-                  {.text = line.starts ? row.origin : ""}};
-    table.rows.push_back(std::move(line));
-  }
-  page.table(table);
-  page.section("Where the paper contradicts itself");
-  std::vector<std::pair<std::string, std::string>> contradictions;
-  for (const PaperRow& row : rows)
-    if (row.verdict == Verdict::kPaperContradictsItself &&
-        (contradictions.empty() || contradictions.back().second != row.figure.contradiction))
-      contradictions.emplace_back(row.figure.quantity, row.figure.contradiction);
-  page.facts(contradictions);
+  page.table(points_table(sweep), "All points as a table");
   page.footer(std::string(command));
   return std::move(page).html(series_style_sheet());
 }

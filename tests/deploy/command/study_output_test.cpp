@@ -11,6 +11,7 @@
 
 #include "core/graph/zoo.h"
 #include "deploy/command/catalogue_registry.h"
+#include "deploy/command/paper_output.h"
 
 namespace millrace {
 namespace {
@@ -46,13 +47,15 @@ class StudyOutput : public testing::Test {
     study_.linear_up_to = 20;
   }
 
+  StudySweep sweep() const { return {.curves = {{task_, study_}}, .wirings = {}, .failures = {}}; }
+
   const Graph graph_{zoo_model("lenet5")};
   StudyTask task_;
   Study study_;
 };
 
 TEST_F(StudyOutput, JsonHasTheKeysOfTheContract) {
-  const json document = json::parse(study_json(task_, study_));
+  const json document = json::parse(study_json(sweep()));
   EXPECT_EQ(document.at("linear_up_to"), 20);
   const json& point = document.at("points").at(1);
   const std::set<std::string> keys = keys_of(point);
@@ -70,7 +73,7 @@ TEST_F(StudyOutput, JsonHasTheKeysOfTheContract) {
 }
 
 TEST_F(StudyOutput, CsvHasAsManyFieldsInEveryLine) {
-  std::istringstream lines(study_csv(study_));
+  std::istringstream lines(study_csv(sweep()));
   std::string line;
   while (std::getline(lines, line)) {
     bool quoted = false;
@@ -80,21 +83,39 @@ TEST_F(StudyOutput, CsvHasAsManyFieldsInEveryLine) {
       if (character == ',' && !quoted) ++fields;
     }
     EXPECT_FALSE(quoted) << line;
-    EXPECT_EQ(fields, 11) << line;
+    EXPECT_EQ(fields, 17) << line;
   }
-  EXPECT_THAT(study_csv(study_), HasSubstr("\"device 0 lacks \"\"much\"\", and more\""));
+  EXPECT_THAT(study_csv(sweep()), HasSubstr("\"device 0 lacks \"\"much\"\", and more\""));
+}
+
+TEST_F(StudyOutput, CurvesAreToldApartByWhatIsSwept) {
+  StudySweep two = sweep();
+  two.curves.push_back(two.curves.front());
+  two.curves[1].task.options.strategy = Strategy::kLayer;
+  two.curves[1].study.linear_up_to = 16;
+  two.curves[1].study.first_slowed = 17;
+  const json document = json::parse(study_json(two));
+  EXPECT_EQ(document.at("linear_up_to"), 20);
+  ASSERT_EQ(document.at("points").size(), 4u);
+  EXPECT_EQ(document.at("points").at(3).at("curve"), 1);
+  EXPECT_EQ(document.at("curves").at(0).at("name"), "hybrid");
+  EXPECT_EQ(document.at("curves").at(1).at("strategy"), "layer");
+  EXPECT_EQ(document.at("curves").at(1).at("linear_up_to"), 16);
+  EXPECT_THAT(study_csv(two), HasSubstr("device 3,,layer,fpdeep,"));
+  EXPECT_THAT(study_table(two), HasSubstr("layer parallelism, fpdeep alignment"));
+  EXPECT_FALSE(json::parse(study_json(sweep())).contains("curves"));
 }
 
 TEST_F(StudyOutput, TablesSayWhatIsLinear) {
-  EXPECT_THAT(study_table(task_, study_), HasSubstr("linear up to 20 devices: links never slow a ring of this study down"));
+  EXPECT_THAT(study_table(sweep()), HasSubstr("linear up to 20 devices: links never slow a ring of this study down"));
   study_.linear_up_to = 12;
   study_.first_slowed = 13;
-  EXPECT_THAT(study_table(task_, study_), HasSubstr("linear up to 12 devices: with 13, links slow the ring down"));
+  EXPECT_THAT(study_table(sweep()), HasSubstr("linear up to 12 devices: with 13, links slow the ring down"));
   study_.linear_up_to = 0;
-  EXPECT_THAT(study_table(task_, study_), HasSubstr("not linear"));
-  EXPECT_THAT(study_table(task_, study_), HasSubstr("5 devices: device 0 lacks"));
+  EXPECT_THAT(study_table(sweep()), HasSubstr("not linear"));
+  EXPECT_THAT(study_table(sweep()), HasSubstr("5 devices: device 0 lacks"));
   study_.points.pop_back();
-  EXPECT_THAT(study_table(task_, study_), Not(HasSubstr("linear")));
+  EXPECT_THAT(study_table(sweep()), Not(HasSubstr("linear")));
 }
 
 class PaperOutput : public testing::Test {

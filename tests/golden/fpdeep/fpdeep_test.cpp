@@ -8,7 +8,7 @@
 #include "fpga/catalogue/fpga_catalogue.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "partitioner/study/fpdeep_study.h"
-#include "partitioner/study/study_page.h"
+#include "partitioner/study/paper_page.h"
 
 namespace millrace {
 namespace {

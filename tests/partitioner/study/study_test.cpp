@@ -146,7 +146,7 @@ TEST(StudyPages, AreWholeAndNameWhatTheyShow) {
   StudyTask task = rings.task(60);
   task.counts = {5, 10, 20, 40};
   const Study study = run_study(task);
-  const std::string page = study_page(task, study, "millrace study --model <vgg16>");
+  const std::string page = study_page({.curves = {{task, study}}, .wirings = {}, .failures = {}}, "millrace study --model <vgg16>");
   EXPECT_EQ(well_formed(page), "");
   EXPECT_THAT(page, HasSubstr("vgg16 on rings of vc709"));
   EXPECT_THAT(page, HasSubstr("&lt;vgg16&gt;"));
@@ -160,7 +160,7 @@ TEST(StudyPages, ShowStudiesWithoutASinglePoint) {
   const Vc709Rings rings("vgg19");
   StudyTask task = rings.task(60);
   task.counts = {1, 2, 3, 4, 5};
-  const std::string page = study_page(task, run_study(task), "");
+  const std::string page = study_page({.curves = {{task, run_study(task)}}, .wirings = {}, .failures = {}}, "");
   EXPECT_EQ(well_formed(page), "");
   EXPECT_THAT(page, HasSubstr("No ring of this size holds the model."));
   EXPECT_THAT(page, HasSubstr("2 rings more are infeasible."));
