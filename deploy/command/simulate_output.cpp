@@ -125,6 +125,14 @@ std::string simulation_json(const SimulationView& view) {
   json["events"] = result.events;
   json["ranks"] = view.ranks;
   json["state_bytes"] = result.state_bytes;
+  json["work_of_ranks"] = Json::array();
+  for (const SimulatedRank& rank : result.ranks)
+    json["work_of_ranks"].push_back({{"first_device", rank.first_device},
+                                     {"events", rank.events},
+                                     {"messages", rank.messages},
+                                     {"seconds", number(rank.seconds)},
+                                     {"waiting_seconds", number(rank.waiting_seconds)},
+                                     {"processor_seconds", number(rank.processor_seconds)}});
   json["devices"] = Json::array();
   for (const SimulatedDevice& device : result.devices)
     json["devices"].push_back({{"index", device.index},

@@ -7,7 +7,8 @@
 // links[{from, to, forward_bits_per_image, backward_bits_per_image, utilisation}], in_flight_samples, simulated_seconds,
 // wall_seconds, events; and, beyond it, model, cluster, alignment, mini_batch, micro_batch, images, fc_barrier, times ("modelled" or
 // "measured": of the engines), ranks, origin
-// ("simulated"), fill_seconds, planned{images_per_second, difference, in_flight_samples}, reasons[{reason, text}], state_bytes, and per
+// ("simulated"), fill_seconds, planned{images_per_second, difference, in_flight_samples}, reasons[{reason, text}], state_bytes,
+// work_of_ranks[{first_device, events, messages, seconds, waiting_seconds, processor_seconds}] (measured), and per
 // device name, waiting{input, output, parameters, update, core}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.
 #pragma once
 

@@ -67,6 +67,7 @@ void append(SimulationResult& all, SimulationResult&& block) {
   join(all.stages, block.stages);
   join(all.shards, block.shards);
   join(all.trace, block.trace);
+  join(all.ranks, block.ranks);
   for (size_t l = 0; l < block.links.size(); ++l) {
     all.links[l].forward_bits += block.links[l].forward_bits;
     all.links[l].backward_bits += block.links[l].backward_bits;

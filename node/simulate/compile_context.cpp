@@ -128,7 +128,7 @@ int32_t CompileContext::schedule_index(int64_t device) {
   return place->second;
 }
 
-int64_t CompileContext::node_of_tensor(const std::string& tensor) const {
+int64_t node_of_tensor(const Graph& graph, const std::string& tensor) {
   if (tensor == kInputName) return kNetworkInput;
   const size_t colon = tensor.rfind(":sum");
   const bool sum = colon != std::string::npos && colon + 4 == tensor.size() && graph.find(tensor) < 0;
@@ -142,7 +142,7 @@ int64_t CompileContext::rank_of(int64_t device) const {
   return rank;
 }
 
-int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(node_of_tensor(flow.tensor)) : 1; }
+int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(node_of_tensor(graph, flow.tensor)) : 1; }
 
 int32_t CompileContext::stream_of_flow(int64_t flow) const {
   const int32_t local = local_flow(flow);

@@ -28,6 +28,9 @@ int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction
 // By 2 * link, one more for backward: bits per mini-batch.
 std::vector<int64_t> lane_loads(const Plan& plan);
 
+// The node whose rows a tensor's flow carries.
+int64_t node_of_tensor(const Graph& graph, const std::string& tensor);
+
 int64_t units_of_plan(const Node& node, StreamingUnit unit, Phase phase);
 // Of the rows of its input alone, where the plan says so.
 int64_t act_ram_bits_of_plan(const Shard& shard);
@@ -60,8 +63,6 @@ struct CompileContext {
   int64_t fifo(int32_t stream) const;
   // How far FP may be ahead of EB where scores become errors.
   int64_t samples_ahead() const;
-  // The node whose rows a tensor's flow carries.
-  int64_t node_of_tensor(const std::string& tensor) const;
 
  private:
   std::map<std::pair<int64_t, bool>, int32_t> schedules_;  // by window, and whether engines work side by side

@@ -14,6 +14,7 @@ Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& opti
       begun_(static_cast<size_t>(network.samples), 0),
       finished_(static_cast<size_t>(network.samples), 0) {
   pending_.reserve(64);
+  find_edges();
 }
 
 void Engine::begin() {
@@ -24,11 +25,17 @@ void Engine::begin() {
 }
 
 void Engine::run_until(int64_t bound) {
-  while (timeline_.next_time() < bound) {
-    now_ = timeline_.next_time();
-    attend(timeline_.next_id());
-    drain();
-  }
+  while (timeline_.next_time() < bound) step();
+}
+
+void Engine::run_portion(int64_t bound, int64_t firm, int64_t steps) {
+  for (; steps > 0 && timeline_.next_time() < (outbox_.empty() ? bound : firm); --steps) step();
+}
+
+void Engine::step() {
+  now_ = timeline_.next_time();
+  attend(timeline_.next_id());
+  drain();
 }
 
 // Everything that can begin at this moment does, in an order that depends on nothing but the network.
@@ -127,6 +134,7 @@ void Engine::accept(const Crossing& crossing) {
   const int32_t index = network_.flow_index[static_cast<size_t>(crossing.plan_flow)];
   MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
   FlowState& state = flow(index);
+  MILLRACE_CHECK(crossing.time >= now_, "flow {}: something of {} ps comes at {} ps", crossing.plan_flow, crossing.time, now_);
   if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
   state.in_flight.push({crossing.time, crossing.amount});
   if (state.in_flight.size() == 1) timeline_.set(static_cast<int32_t>(network_.stations.size()) + index, crossing.time);

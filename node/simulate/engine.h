@@ -27,15 +27,26 @@ struct Crossing {
   bool credit = false;
 };
 
+// What a block knows of the time to come: nothing in it happens before `next`, nothing arrives from a side before that side's.
+struct Outlook {
+  int64_t next = 0;
+  int64_t left = 0, right = 0;
+  int64_t from(bool left_side) const { return left_side ? left : right; }
+};
+
 class Engine {
  public:
   Engine(Network& network, const Plan& plan, const SimulationOptions& options);
 
   void begin();
   void run_until(int64_t bound);
+  // At most so many steps of the clock. What is sent may be answered: once something is, only what lies before `firm`.
+  void run_portion(int64_t bound, int64_t firm, int64_t steps);
   int64_t next_time() const { return timeline_.next_time(); }
   void accept(const Crossing& crossing);
   std::vector<Crossing>& outbox() { return outbox_; }
+  // Nothing is sent over this end of the block before then, whatever arrives.
+  int64_t quiet_until(bool left, const Outlook& outlook) const;
 
   // Every station has walked all its cycles.
   bool done() const;
@@ -60,6 +71,7 @@ class Engine {
     visiting_[static_cast<size_t>(index)] = 1;
     pending_.push_back(index);
   }
+  void step();
   void drain();
   void attend(int32_t id);
   void arrive(int32_t flow);
@@ -88,6 +100,12 @@ class Engine {
   void release_act_ram(Station& s);
   void end_cycle(Station& s, int64_t cycle);
 
+  void find_edges();
+  int64_t next_start(int32_t station, const Outlook& outlook, int depth) const;
+  int64_t units_missing(const Station& s) const;
+  int64_t next_room(const Station& s, const Outlook& outlook, int depth) const;
+  int64_t next_arrival(const FlowState& flow, int64_t missing, const Outlook& outlook, int depth) const;
+  bool side_of(const FlowState& flow) const;
   bool core_granted(int32_t index, Station& s);
   void queue_rank(int32_t rank);
   bool grant_core();
@@ -114,6 +132,7 @@ class Engine {
   std::vector<uint8_t> visiting_;
   std::vector<int64_t> begun_, finished_;
   std::vector<Crossing> outbox_;
+  std::vector<int32_t> left_edge_, right_edge_;  // flows with one end in the block, by the block's end
   std::vector<TraceSpan> trace_;
   Queue<int32_t> able_ranks_;  // to act, but for a core
   int32_t granted_ = -1;       // station that starts with the core it has been granted

@@ -8,8 +8,9 @@
 namespace millrace::simulation {
 
 int64_t Neighbour::bound() const {
-  int64_t earliest = std::min(promise_, earliest_kept_);
+  int64_t earliest = std::min(heard_.promise, earliest_kept_);
   for (const Unknown& unknown : unknown_) earliest = std::min(earliest, unknown.earliest);
+  earliest = std::max(earliest, heard_.quiet);
   return earliest == kNeverTime ? kNeverTime : earliest + latency_;
 }
 
@@ -18,7 +19,7 @@ void Neighbour::keep(const Crossing& crossing) {
   earliest_kept_ = std::min(earliest_kept_, crossing.time);
 }
 
-bool Neighbour::send(int64_t promise) {
+bool Neighbour::send(const News& news) {
   do {
     if (!transport_.can_send(out_flow_)) return false;
     const size_t count = std::min(kept_.size(), kCrossingsOfMessage);
@@ -28,7 +29,9 @@ bool Neighbour::send(int64_t promise) {
     for (size_t i = 0; i < count; ++i) earliest = std::min(earliest, kept_[i].time);
     int64_t rest = kNeverTime;
     for (size_t i = count; i < kept_.size(); ++i) rest = std::min(rest, kept_[i].time);
-    const Header header{std::min(promise, rest == kNeverTime ? kNeverTime : rest - latency_), read_, static_cast<int64_t>(count)};
+    const int64_t left_out = rest == kNeverTime ? kNeverTime : rest - latency_;
+    const News told{std::min(news.promise, left_out), std::min(news.quiet, left_out), news.waits, news.done};
+    const Header header{told, read_, static_cast<int64_t>(count)};
     std::memcpy(payload.data(), &header, sizeof(header));
     if (count > 0) std::memcpy(payload.data() + sizeof(header), kept_.data(), count * sizeof(Crossing));
     transport_.commit_send(out_flow_, {.index = sent_}, sizeof(header) + count * sizeof(Crossing));
@@ -36,7 +39,7 @@ bool Neighbour::send(int64_t promise) {
     ++sent_;
     kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count));
     earliest_kept_ = rest;
-    promised_ = header.promise;
+    told_ = told;
     owes_ = false;
   } while (!kept_.empty());
   return true;
@@ -56,7 +59,7 @@ bool Neighbour::receive(Engine& engine) {
     transport_.release(in_flow_);
     ++read_;
     owes_ = owes_ || header.crossings > 0;
-    promise_ = header.promise;
+    heard_ = header.news;
     while (!unknown_.empty() && unknown_.front().message < header.acknowledged) unknown_.pop_front();
     some = true;
   }

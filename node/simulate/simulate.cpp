@@ -9,6 +9,7 @@
 #include "node/simulate/compile_context.h"
 #include "node/simulate/engine.h"
 #include "node/simulate/measured.h"
+#include "node/simulate/rank_watch.h"
 
 namespace millrace {
 
@@ -33,11 +34,14 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
   Network network = compile(plan, graph, options, 0, plan.devices());
   Engine engine(network, plan, options);
+  RankWatch watch(network.first_device);
   engine.begin();
   engine.run_until(kNeverTime);
+  const SimulatedRank work = watch.stop(engine);
   if (!engine.done()) fail(ErrorCode::kMismatch, "the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
   std::vector<SimulationResult> blocks;
   blocks.push_back(collect(engine, network, plan));
+  blocks.back().ranks = {work};
   SimulationResult result = combine(plan, graph, std::move(blocks));
   result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

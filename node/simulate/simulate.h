@@ -102,6 +102,16 @@ struct SimulatedLink {
   double utilisation = 0;  // of the fuller direction, over the run
 };
 
+// Measured: what each rank did for the result.
+struct SimulatedRank {
+  int64_t first_device = 0;
+  int64_t events = 0;
+  int64_t messages = 0;          // that it sent to other ranks
+  double seconds = 0;            // from the first event to the last
+  double waiting_seconds = 0;    // of those, for other ranks
+  double processor_seconds = 0;  // of those, on a core
+};
+
 struct TraceSpan {
   int32_t device = 0;
   int32_t shard = -1;
@@ -126,7 +136,8 @@ struct SimulationResult {
   int64_t fill_picoseconds = 0;          // from the beginning of the first to its end
   int64_t events = 0;
   int64_t state_bytes = 0;
-  double wall_seconds = 0;  // measured; all else is simulated
+  double wall_seconds = 0;           // measured; all else is simulated
+  std::vector<SimulatedRank> ranks;  // but for these
   std::vector<TraceSpan> trace;
 };
 

@@ -8,12 +8,14 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "node/simulate/blocks.h"
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
 #include "node/simulate/engine.h"
 #include "node/simulate/measured.h"
 #include "node/simulate/neighbour.h"
 #include "node/simulate/pack.h"
+#include "node/simulate/rank_watch.h"
 #include "transport/streams/agreement.h"
 
 namespace millrace {
@@ -23,6 +25,7 @@ using namespace simulation;
 namespace {
 
 constexpr int64_t kMessagesOnTheWay = 16;
+constexpr int64_t kStepsOfPortion = 128;
 
 // To the next rank and back, for each pair of neighbours.
 FlowTable tables_of(int64_t ranks) {
@@ -41,13 +44,11 @@ FlowTable tables_of(int64_t ranks) {
 
 class BlockRun {
  public:
-  BlockRun(const Plan& plan, Engine& engine, Transport& transport, int64_t first_device, int64_t end_device)
-      : plan_(plan), engine_(engine), transport_(transport), first_device_(first_device) {
+  BlockRun(const Plan& plan, Engine& engine, Transport& transport, RankWatch& watch, int64_t first_device, int64_t end_device)
+      : plan_(plan), engine_(engine), transport_(transport), watch_(watch), first_device_(first_device) {
     const int64_t rank = transport.rank();
     if (rank > 0) left_.emplace(transport, 2 * (rank - 1) + 1, 2 * (rank - 1), latency_of(first_device - 1));
     if (rank + 1 < transport.ranks()) right_.emplace(transport, 2 * rank, 2 * rank + 1, latency_of(end_device - 1));
-    for (const std::optional<Neighbour>* side : {&left_, &right_})
-      if (*side) shortest_ = std::min(shortest_, (*side)->latency());
   }
 
   void run() {
@@ -57,15 +58,27 @@ class BlockRun {
       bool moved = receive();
       moved = run_ahead() || moved;
       const bool sent = tell();
-      if (sent && engine_.next_time() == kNeverTime && bound() == kNeverTime) return;
+      if (sent && engine_.next_time() == kNeverTime && over(left_) && over(right_)) return;
       if (!moved) wait(!sent);
     }
   }
 
+  int64_t messages() const { return (left_ ? left_->messages() : 0) + (right_ ? right_->messages() : 0); }
+
  private:
   int64_t latency_of(int64_t link) const { return plan_.links[static_cast<size_t>(link)].latency_picoseconds; }
+  static bool over(const std::optional<Neighbour>& side) { return !side || side->over(); }
   static int64_t bound_of(const std::optional<Neighbour>& side) { return side ? side->bound() : kNeverTime; }
   int64_t bound() const { return std::min(bound_of(left_), bound_of(right_)); }
+
+  int64_t firm_bound() const { return std::min(left_ ? left_->firm_bound() : kNeverTime, right_ ? right_->firm_bound() : kNeverTime); }
+
+  // What arrives may also answer what this block has yet to send there, which it does at `sends` at the soonest.
+  static int64_t arrivals_from(const std::optional<Neighbour>& side, int64_t sends) {
+    if (!side) return kNeverTime;
+    const int64_t answer = sends == kNeverTime ? kNeverTime : sends + 2 * side->latency();
+    return std::max(side->firm_bound(), std::min(side->bound(), answer));
+  }
 
   bool receive() {
     bool some = left_ && left_->receive(engine_);
@@ -80,52 +93,69 @@ class BlockRun {
     engine_.outbox().clear();
   }
 
-  // What the block sends arrives a latency later, and is answered a latency after that: so far it can go at once.
+  // In portions, so that what crosses the edge soon leaves, and whoever waits soon hears how far he may go.
   bool run_ahead() {
     bool moved = false;
     for (int64_t limit = bound(); engine_.next_time() < limit; limit = bound()) {
-      const int64_t ahead = engine_.next_time() + 2 * shortest_;
-      engine_.run_until(std::min(limit, ahead));
-      moved = true;
-      if (engine_.outbox().empty()) continue;
+      engine_.run_portion(limit, firm_bound(), kStepsOfPortion);
       hand_out();
-      tell();
+      const auto expects = [](const std::optional<Neighbour>& side) { return side && (side->has_crossings() || side->other_waits()); };
+      if (expects(left_) || expects(right_)) tell();
+      transport_.progress();
+      receive();
+      moved = true;
     }
     return moved;
   }
 
   // False when credit is missing for some of it.
   bool tell() {
-    const int64_t next = engine_.next_time();
+    const int64_t left = left_ ? promise_to(true) : kNeverTime;
+    const int64_t right = right_ ? promise_to(false) : kNeverTime;
+    const Outlook outlook{earliest(), arrivals_from(left_, left), arrivals_from(right_, right)};
     bool all = true;
-    const auto tell_side = [&](std::optional<Neighbour>& side, const std::optional<Neighbour>& other) {
-      if (!side) return;
-      const int64_t promise = std::min(next, bound_of(other));
-      if (side->wants_to_send(promise)) all = side->send(promise) && all;
-    };
-    tell_side(left_, right_);
-    tell_side(right_, left_);
+    if (left_) all = tell(*left_, right_, left, engine_.quiet_until(true, outlook));
+    if (right_) all = tell(*right_, left_, right, engine_.quiet_until(false, outlook)) && all;
     return all;
+  }
+
+  bool tell(Neighbour& side, const std::optional<Neighbour>& other, int64_t promise, int64_t quiet) {
+    const int64_t next = engine_.next_time();
+    const Neighbour::News news{promise, quiet, next >= bound(), std::min(next, bound_of(other)) == kNeverTime};
+    return !side.wants_to_send(news) || side.send(news);
+  }
+
+  // Nothing happens here before then.
+  int64_t earliest() const { return std::min(engine_.next_time(), bound()); }
+
+  // What leaves towards this side unless something new comes from there.
+  int64_t promise_to(bool left) const {
+    const std::optional<Neighbour>& other = left ? right_ : left_;
+    const int64_t from_other = arrivals_from(other, earliest());
+    const int64_t next = std::min(engine_.next_time(), bound_of(other));
+    return engine_.quiet_until(left, {next, left ? kNeverTime : from_other, left ? from_other : kNeverTime});
   }
 
   void wait(bool blocked) {
     std::vector<Interest> interests;
     if (left_) left_->add_interests(interests, blocked);
     if (right_) right_->add_interests(interests, blocked);
+    watch_.pause();
     transport_.wait(interests);
+    watch_.resume();
   }
 
   const Plan& plan_;
   Engine& engine_;
   Transport& transport_;
+  RankWatch& watch_;
   int64_t first_device_;
-  int64_t shortest_ = kNeverTime / 4;
   std::optional<Neighbour> left_, right_;
 };
 
-void check_latencies(const Plan& plan, const RingLayout& layout) {
-  for (int64_t rank = 0; rank + 1 < layout.ranks; ++rank) {
-    const int64_t link = layout.end_device(rank) - 1;
+void check_latencies(const Plan& plan, const std::vector<int64_t>& blocks) {
+  for (size_t rank = 0; rank + 2 < blocks.size(); ++rank) {
+    const int64_t link = blocks[rank + 1] - 1;
     if (plan.links[static_cast<size_t>(link)].latency_picoseconds == 0)
       fail(ErrorCode::kMismatch, "ranks {} and {} would meet at link {}, which has no latency to look ahead by; simulate on one rank", rank,
            rank + 1, link);
@@ -150,28 +180,36 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   if (transport.ranks() > 1 && options.cores + options.trainer_ranks > 0)
     fail(ErrorCode::kUsage, "shared cores leave nothing to look ahead by from rank to rank; simulate on one rank");
   const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
-  const RingLayout layout = ring_layout(plan.devices(), transport.ranks());
-  check_latencies(plan, layout);
-  const int64_t first = layout.first_device(transport.rank());
-  const int64_t end = layout.end_device(transport.rank());
+  const std::vector<int64_t> blocks = blocks_of(plan, graph, options.fc_barrier, transport.ranks());
+  check_latencies(plan, blocks);
+  const int64_t first = blocks[static_cast<size_t>(transport.rank())];
+  const int64_t end = blocks[static_cast<size_t>(transport.rank()) + 1];
   Network network = compile(plan, graph, options, first, end);
   Engine engine(network, plan, options);
   transport.open(tables_of(transport.ranks()));
   agreement.barrier("simulation");
+  RankWatch watch(first);
+  int64_t messages = 0;
   engine.begin();
   if (transport.ranks() == 1) {
     engine.run_until(kNeverTime);
   } else {
-    BlockRun(plan, engine, transport, first, end).run();
+    BlockRun block(plan, engine, transport, watch, first, end);
+    block.run();
+    messages = block.messages();
   }
+  SimulatedRank work = watch.stop(engine);
+  work.messages = messages;
   const std::string stuck = engine.done() ? "" : fmt::format("the simulation deadlocks after {} ps: {}", engine.now(), engine.stuck());
   agreement.require_all("simulating", stuck, ErrorCode::kMismatch);
-  const std::vector<std::string> all = agreement.gather("results of a simulation", packed(collect(engine, network, plan)));
+  SimulationResult mine = collect(engine, network, plan);
+  mine.ranks = {work};
+  const std::vector<std::string> all = agreement.gather("results of a simulation", packed(mine));
   agreement.close();
   if (transport.rank() > 0) return {};
-  std::vector<SimulationResult> blocks;
-  for (const std::string& bytes : all) blocks.push_back(unpacked(bytes));
-  SimulationResult result = combine(plan, graph, std::move(blocks));
+  std::vector<SimulationResult> results;
+  for (const std::string& bytes : all) results.push_back(unpacked(bytes));
+  SimulationResult result = combine(plan, graph, std::move(results));
   result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -3,8 +3,9 @@
 //   build/release/bin/draw_learning tests/benchmarks/results/recurrent_learning.json curves.html
 //   build/release/bin/draw_learning results.json depth.svg --task depth
 //
-// And what ring_training.py found of FPDeep's Figure 16, which calls this itself. Losses are means over the samples since the last point,
-// on a logarithmic axis, as measured.
+// And what ring_training.py found of FPDeep's Figure 16, and how the simulator's time grows by simulation.py, which call this
+// themselves. Losses are means over the samples since the last point, on a logarithmic axis, as measured; a task with axes of its
+// own ("x" and "y": label, logarithmic) is drawn on those, and its points are marked.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -21,26 +22,35 @@
 namespace millrace {
 namespace {
 
+std::string title_of(const nlohmann::json& task) {
+  if (task.contains("title")) return task["title"];
+  return fmt::format("{}: {}", task.at("task").get<std::string>(),
+                     task.at("passed").get<bool>() ? "learnt as expected" : "not as expected");
+}
+
+Axis axis_of(const nlohmann::json& axis) { return {.label = axis.at("label"), .logarithmic = axis.value("logarithmic", false)}; }
+
 Drawing curves_of(const nlohmann::json& task) {
   LineChart chart;
   chart.label = fmt::format("Loss by epoch, task {}", task.at("task").get<std::string>());
   chart.x.label = "epochs";
   chart.y = {.label = "loss per sample", .logarithmic = true};
+  const bool own_axes = task.contains("x") && task.contains("y");
+  if (own_axes) {
+    chart.x = axis_of(task["x"]);
+    chart.y = axis_of(task["y"]);
+    chart.label = title_of(task);
+  }
   size_t index = 0;
   for (const nlohmann::json& run : task.at("runs")) {
     Series series{.name = run.at("name"), .classes = series_class(index++)};
+    if (own_axes) series.mark = Mark::kCircle;
     for (const nlohmann::json& point : run.at("curve")) series.points.push_back({point.at(0), point.at(1)});
     chart.series.push_back(std::move(series));
   }
   if (task.contains("baseline") && task["baseline"].contains("loss"))
     chart.references.push_back({.at = task["baseline"]["loss"], .vertical = false, .label = "baseline"});
   return draw(chart);
-}
-
-std::string title_of(const nlohmann::json& task) {
-  if (task.contains("title")) return task["title"];
-  return fmt::format("{}: {}", task.at("task").get<std::string>(),
-                     task.at("passed").get<bool>() ? "learnt as expected" : "not as expected");
 }
 
 void draw_results(const std::string& results, const std::string& picture, const std::string& wanted) {

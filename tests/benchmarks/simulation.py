@@ -3,6 +3,11 @@
 
     tests/benchmarks/simulation.py [--millrace build/release/bin/millrace] [--mpirun mpirun] [--out tests/benchmarks/results/simulation.json]
 
+Rings of up to 10,000 boards, all of the same network; state is what the simulator holds, of which "state_megabytes_per_device" is a
+device's part. Two growths are drawn, time by devices and time by images (draw_learning beside the binary): the plots lie beside
+the JSON. `work_of_ranks` says for every rank its events, messages, time, waiting and processor time: on a busy machine the last
+tell what two free cores would do. The ratio of two ranks to one is taken from pairs of runs, one after the other.
+
 `seconds` is the simulation itself as the JSON says, compiling the plan into its network included and planning not: the fastest
 of several runs. `agreement` compares the steady rate with the plan's for every convolutional network of the zoo on rings of 5,
 15, 40 and 85 boards. The goals are printed beside the figures and gate nothing: a loaded machine is slower.
@@ -15,9 +20,11 @@ import math
 import os
 import pathlib
 import platform
+import statistics
 import subprocess
 
 RUNS = 3
+LAUNCH = []
 BOARDS = (5, 15, 40, 85)
 NETWORKS = ("lenet5", "digits-cnn", "fashion-cnn", "alexnet", "alexnet-grouped", "alexnet-torch", "vgg11", "vgg16", "vgg19", "vgg11-cifar",
             "vgg16-cifar", "vgg19-cifar", "resnet18-cifar", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "googlenet")
@@ -36,7 +43,7 @@ def command(arguments, launch=()):
 def measure(millrace, plan, images, launch=(), runs=RUNS):
     best = None
     for _ in range(runs):
-        result = command([millrace, "simulate", "--plan", plan, "--images", str(images), "--json"], launch)
+        result = command([millrace, "simulate", "--plan", plan, "--images", str(images), "--json"], launch or LAUNCH)
         if best is None or result["wall_seconds"] < best["wall_seconds"]:
             best = result
     return best
@@ -46,7 +53,8 @@ def figure_of(name, result, goal=""):
     devices = len(result["devices"])
     figure = {"case": name, "devices": devices, "images": result["images"], "ranks": result["ranks"], "seconds": round(result["wall_seconds"], 3),
               "events": result["events"], "million_events_per_second": round(1e-6 * result["events"] / result["wall_seconds"], 2),
-              "state_megabytes_per_device": round(1e-6 * result["state_bytes"] / devices, 4)}
+              "state_megabytes_per_device": round(1e-6 * result["state_bytes"] / devices, 4),
+              "work_of_ranks": result.get("work_of_ranks", [])}
     print(f"{name:<44}{figure['seconds']:9.3f} s{figure['million_events_per_second']:8.1f} M events/s"
           f"{figure['state_megabytes_per_device']:9.3f} MB/device  {goal}", flush=True)
     return figure
@@ -57,6 +65,39 @@ def exponent(points):
     x, y = [math.log(a) for a, _ in points], [math.log(b) for _, b in points]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def speed_up(flags, plan, images):
+    """One rank and two, in pairs; of each pair the ratio of the time from the first event to the last."""
+    pairs = []
+    for _ in range(5):
+        pair = []
+        for ranks in (1, 2):
+            launch = [*LAUNCH, flags.mpirun, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_num_threads", "0"]
+            pair.append(command([flags.millrace, "simulate", "--plan", plan, "--images", str(images), "--json"], launch)["work_of_ranks"])
+        pairs.append(pair)
+    longest = lambda ranks, key: max(rank[key] for rank in ranks)
+    ratios = [longest(one, "seconds") / longest(two, "seconds") for one, two in pairs]
+    two = pairs[ratios.index(max(ratios))][1]
+    return {"devices": 400, "images": images, "speed_up": round(statistics.median(ratios), 2), "speed_ups": [round(r, 2) for r in ratios],
+            "speed_up_by_processor_time": round(statistics.median(longest(one, "processor_seconds") / longest(two, "processor_seconds") for one, two in pairs), 2),
+            "events_per_message": round(sum(rank["events"] for rank in two) / sum(rank["messages"] for rank in two)),
+            "share_of_waiting": round(max(rank["waiting_seconds"] / rank["seconds"] for rank in two), 3), "best_pair": pairs[ratios.index(max(ratios))]}
+
+
+def write_with_plots(flags, report, growth, images):
+    def task(name, title, label, points, fit):
+        line = [[x, points[-1][1] * x / points[-1][0]] for x, _ in points]
+        return {"task": name, "title": title, "x": {"label": label, "logarithmic": True}, "y": {"label": "seconds, measured", "logarithmic": True},
+                "criterion": f"linear: exponent {fit} over the range drawn, where 1 is proportional", "passed": True,
+                "runs": [{"name": "measured", "curve": [list(point) for point in points]}, {"name": "proportional to the last point", "curve": line}]}
+    report["tasks"] = [task("devices", "Simulating VGG-16, 16 images, by boards", "boards", growth, report["seconds_by_devices_exponent"]),
+                       task("images", "Simulating VGG-16 on 15 boards, by images", "images", images, report["seconds_by_images_exponent"])]
+    out = pathlib.Path(flags.out)
+    out.write_text(json.dumps(report, indent=1) + "\n")
+    draw = pathlib.Path(flags.millrace).with_name("draw_learning")
+    for name in ("devices", "images") if draw.exists() else ():
+        subprocess.run([str(draw), str(out), str(out.with_name(f"simulation-{name}.svg")), "--task", name], check=True)
 
 
 def agreement(millrace):
@@ -77,44 +118,49 @@ def main():
     parser.add_argument("--millrace", default="build/release/bin/millrace")
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--work", default="/tmp/millrace-simulation-benchmark", help="folder for plans")
+    parser.add_argument("--launch", default="", help="in front of every simulation, such as 'chrt -f 1' on a busy machine")
     parser.add_argument("--out", default="tests/benchmarks/results/simulation.json")
+    parser.add_argument("--keep-plans", action="store_true", help="use the plans of an earlier run")
     parser.add_argument("--quick", action="store_true", help="without the agreement and the largest rings")
     flags = parser.parse_args()
+    LAUNCH.extend(flags.launch.split())
     work = pathlib.Path(flags.work)
     work.mkdir(parents=True, exist_ok=True)
 
     def plan_of(boards):
         path = work / f"vgg16x{boards}.textproto"
+        if path.exists() and flags.keep_plans:
+            return str(path)
         command([flags.millrace, "--log-level", "off", "plan", "--model", "vgg16", "--cluster", f"vc709x{boards}", "--out", str(path), "--json"])
         return str(path)
 
-    report = {"what": "millrace simulate: speed, memory, growth", "machine": platform.platform(), "processors": os.cpu_count(), "load_before": os.getloadavg()[0],
+    report = {"what": "millrace simulate: speed, memory, growth", "machine": platform.platform(), "processors": os.cpu_count(), "load_before": os.getloadavg()[0], "launch": flags.launch,
               "cases": [], "goals": {"million_events_per_second": 5, "vgg16 on 100 devices, 64 images, seconds": 20, "difference": 0.01}}
     report["cases"].append(figure_of("vgg16 on 15 boards, 64 images", measure(flags.millrace, plan_of(15), 64), "goal 5 M events/s"))
     growth = []
     # From 100 boards on no parameters are stored away from their user, so that the rings differ by their number of boards alone.
-    for boards in (100, 200) if flags.quick else (100, 200, 400):
+    for boards in (100, 200, 400):
         result = measure(flags.millrace, plan_of(boards), 64, runs=1 if boards > 100 else RUNS)
         report["cases"].append(figure_of(f"vgg16 on {boards} boards, 64 images", result, "goal 20 s" if boards == 100 else ""))
+    for boards in (400, 1000) if flags.quick else (400, 1000, 2000, 4000, 7000, 10000):
+        result = measure(flags.millrace, plan_of(boards), 16, runs=1)
+        report["cases"].append(figure_of(f"vgg16 on {boards} boards, 16 images", result, "bounded memory"))
         growth.append((boards, result["wall_seconds"]))
     report["seconds_by_devices_exponent"] = round(exponent(growth), 2)
     images = []
-    for count in (32, 64, 128, 256):
+    for count in (32, 64, 128, 256, 512, 1024):
         result = measure(flags.millrace, plan_of(15), count, runs=2)
         report["cases"].append(figure_of(f"vgg16 on 15 boards, {count} images", result))
         images.append((count, result["wall_seconds"]))
     report["seconds_by_images_exponent"] = round(exponent(images), 2)
-    largest = 100 if flags.quick else 400
-    for ranks in (1, 2):
-        launch = [flags.mpirun, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_num_threads", "0"]
-        result = measure(flags.millrace, plan_of(largest), 16, launch, runs=2)
-        report["cases"].append(figure_of(f"vgg16 on {largest} boards, 16 images, {ranks} rank{'s' if ranks > 1 else ''}", result))
-    report["speed_up_of_two_ranks"] = round(report["cases"][-2]["seconds"] / report["cases"][-1]["seconds"], 2)
-    print(f"two ranks {report['speed_up_of_two_ranks']} times as fast as one; time ~ devices^{report['seconds_by_devices_exponent']}, "
+    report["two_ranks"] = speed_up(flags, plan_of(400), 64)
+    pair = report["two_ranks"]
+    print(f"two ranks on 400 boards: {pair['speed_up']} times as fast as one (goal 1.6), {pair['speed_up_by_processor_time']} by processor time of "
+          f"the busier rank, {pair['events_per_message']} events per message, {100 * pair['share_of_waiting']:.0f}% of the time waiting; time ~ devices^{report['seconds_by_devices_exponent']}, "
           f"~ images^{report['seconds_by_images_exponent']}")
     if not flags.quick:
         report["agreement"] = agreement(flags.millrace)
-    pathlib.Path(flags.out).write_text(json.dumps(report, indent=1) + "\n")
+    write_with_plots(flags, report, growth, images)
     print(f"written to {flags.out}")
 
 

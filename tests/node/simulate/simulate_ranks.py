@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-OF_EACH_RUN = ("wall_seconds", "ranks", "state_bytes")
+OF_EACH_RUN = ("wall_seconds", "ranks", "state_bytes", "work_of_ranks")
 
 
 def run(mpirun, millrace, ranks, arguments):

@@ -1,0 +1,101 @@
+// How long a block certainly sends nothing over its edge, whatever arrives: a unit in work ends first, a row that is needed is
+// made first, a message on its way arrives first.
+#include <algorithm>
+
+#include "node/simulate/engine.h"
+
+namespace millrace::simulation {
+namespace {
+
+// Rows pass through long chains of devices before they reach an edge; each adds a latency, so that a few say enough.
+constexpr int kFarthest = 24;
+
+}  // namespace
+
+void Engine::find_edges() {
+  for (size_t f = 0; f < network_.flows.size(); ++f) {
+    const FlowState& state = network_.flows[f];
+    if (state.sender_here == state.receiver_here) continue;
+    const bool left = plan_.flows[static_cast<size_t>(state.plan_flow)].link == network_.first_device - 1;
+    (left ? left_edge_ : right_edge_).push_back(static_cast<int32_t>(f));
+  }
+}
+
+int64_t Engine::quiet_until(bool left, const Outlook& outlook) const {
+  int64_t earliest = kNeverTime;
+  for (const int32_t f : left ? left_edge_ : right_edge_) {
+    const FlowState& state = network_.flows[static_cast<size_t>(f)];
+    // A message leaves when its station starts; a credit when the reader that holds it back goes on.
+    const int32_t emitter = state.sender_here ? state.sender : slowest_reader(network_.streams[static_cast<size_t>(state.stream)]);
+    if (emitter >= 0) earliest = std::min(earliest, next_start(emitter, outlook, kFarthest));
+    if (earliest <= outlook.next) break;
+  }
+  return std::max(earliest, outlook.next);
+}
+
+int64_t Engine::next_start(int32_t index, const Outlook& outlook, int depth) const {
+  const Station& s = network_.stations[static_cast<size_t>(index)];
+  if (s.running) return timeline_.time_of(index);
+  if (s.cycle == s.cycles) return kNeverTime;
+  if (depth == 0 || !s.blocked || s.cause == Cause::kCore) return outlook.next;
+  if (s.for_room) return next_room(s, outlook, depth - 1);
+  if (s.blocked_stream < 0) return outlook.next;
+  const Supply& awaited = network_.streams[static_cast<size_t>(s.blocked_stream)];
+  const int64_t missing = units_missing(s);
+  // They are there, and only their end is awaited.
+  if (missing <= 0) return outlook.next;
+  if (awaited.flow >= 0) return next_arrival(network_.flows[static_cast<size_t>(awaited.flow)], missing, outlook, depth - 1);
+  if (awaited.producer < 0) return outlook.next;
+  return next_start(awaited.producer, outlook, depth - 1);
+}
+
+int64_t Engine::units_missing(const Station& s) const {
+  const int64_t started = network_.streams[static_cast<size_t>(s.blocked_stream)].started;
+  int64_t missing = 0;
+  const auto look = [&](int32_t index) {
+    const Input& read = network_.inputs[static_cast<size_t>(index)];
+    if (read.stream == s.blocked_stream && read.need < kNoLimit) missing = std::max(missing, read.need - started);
+  };
+  if (s.turns >= 0) {
+    // It may read a stream for F and for E: what counts is the action that waits.
+    const Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
+    for (const int32_t index : action_of(turns).kind == ActionKind::kForward ? turns.forward_inputs : turns.error_inputs) look(index);
+  } else {
+    for (int32_t i = 0; i < s.inputs; ++i) look(s.first_input + i);
+  }
+  return missing;
+}
+
+int64_t Engine::next_room(const Station& s, const Outlook& outlook, int depth) const {
+  if (s.turns >= 0 || full_act_ram(s)) return outlook.next;
+  int32_t reader = -1;
+  int64_t latency = 0;
+  if (s.out >= 0) {
+    const Supply& made = network_.streams[static_cast<size_t>(s.out)];
+    if (made.started < allowed(made)) return outlook.next;
+    reader = slowest_reader(made);
+  } else if (s.flow >= 0) {
+    const FlowState& state = network_.flows[static_cast<size_t>(s.flow)];
+    if (!state.credits.empty()) return std::max(outlook.next, state.credits.front().time);
+    if (!state.receiver_here) return outlook.from(side_of(state));
+    reader = slowest_reader(network_.streams[static_cast<size_t>(state.stream)]);
+    latency = state.latency;
+  }
+  if (reader < 0) return outlook.next;
+  const int64_t start = next_start(reader, outlook, depth);
+  return start == kNeverTime ? kNeverTime : start + latency;
+}
+
+int64_t Engine::next_arrival(const FlowState& state, int64_t missing, const Outlook& outlook, int depth) const {
+  if (state.in_flight.size() >= static_cast<size_t>(missing)) return state.in_flight[static_cast<size_t>(missing) - 1].start;
+  if (!state.sender_here) return outlook.from(side_of(state));
+  const int64_t start = next_start(state.sender, outlook, depth);
+  if (start == kNeverTime) return kNeverTime;
+  return std::max(start, network_.lanes[static_cast<size_t>(state.lane)].free_at) + state.latency;
+}
+
+bool Engine::side_of(const FlowState& state) const {
+  return plan_.flows[static_cast<size_t>(state.plan_flow)].link == network_.first_device - 1;
+}
+
+}  // namespace millrace::simulation
