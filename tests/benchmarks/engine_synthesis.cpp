@@ -3,7 +3,7 @@
 //   build/release/bin/engine_synthesis --folder build/synthesis --out tests/benchmarks/results/engine_synthesis.json
 //
 // Prints every deviation by name; LUTs and flip-flops are Yosys's alone. A synthesis whose files are in the folder is not
-// repeated, so that a run that was stopped goes on. Ends with 1 when a deviation has no explanation.
+// repeated, so that a run that was stopped goes on; the results so far are always written. Ends with 1 when a deviation has no explanation.
 #include "tests/fpga/conv_ce/synthesis/engine_synthesis.h"
 
 #include <fmt/format.h>
@@ -25,8 +25,8 @@ struct Size {
 };
 
 // Kernels and strides of the zoo, lanes that are no powers of two, memories shallower and deeper than a block.
-constexpr Size kSizes[] = {{{3, 1, 1, 2, 1}, 10}, {{3, 1, 2, 2, 4}, 9},  {{3, 1, 4, 1, 2}, 8}, {{5, 1, 1, 1, 1}, 9},
-                           {{1, 2, 2, 3, 2}, 7},  {{1, 1, 4, 4, 4}, 10}, {{3, 2, 1, 2, 1}, 9}};
+constexpr Size kSizes[] = {{{3, 1, 1, 2, 1}, 10}, {{3, 1, 2, 2, 4}, 9}, {{3, 1, 4, 1, 2}, 8}, {{1, 2, 2, 3, 2}, 7},
+                           {{1, 1, 4, 4, 4}, 10}, {{3, 2, 1, 2, 1}, 9}, {{5, 1, 1, 1, 1}, 9}};
 
 // Why the model and Yosys may differ; empty: there is no reason known.
 std::string explanation(const EngineCase& one, const SynthesisResult& found) {
@@ -74,15 +74,16 @@ int measure(const std::string& folder, const std::string& out) {
                         {"lutram_cells", found.lutram},
                         {"exact", same},
                         {"explanation", reason}});
+        const nlohmann::ordered_json result = {
+            {"what", "resources of the engines' RTL: Yosys synth_xilinx -flatten beside the resource model"},
+            {"command", "engine_synthesis"},
+            {"exact", exact},
+            {"explained", explained},
+            {"not_explained", unexplained},
+            {"syntheses", rows}};
+        if (!out.empty()) write_atomically(out, result.dump(1) + "\n");
       }
   fmt::print("{} exact, {} explained, {} not explained\n", exact, explained, unexplained);
-  const nlohmann::ordered_json result = {{"what", "resources of the engines' RTL: Yosys synth_xilinx -flatten beside the resource model"},
-                                         {"command", "engine_synthesis"},
-                                         {"exact", exact},
-                                         {"explained", explained},
-                                         {"not_explained", unexplained},
-                                         {"syntheses", rows}};
-  if (!out.empty()) write_atomically(out, result.dump(1) + "\n");
   return unexplained == 0 ? 0 : 1;
 }
 
