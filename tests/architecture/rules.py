@@ -51,7 +51,7 @@ CONFINED = {
 # What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups
 # or the run-time compiler; and the operating system's own (maps, locks, loading libraries).
 FREE_OF_LIBRARIES = re.compile(
-    r"^([a-z0-9_]+|cu[a-z_0-9/]*(\.h|\.cuh|\.hpp)?|nvrtc\.h|cooperative_groups(/.*|\.h)?|mma\.h|(dlfcn|fcntl|ucontext|unistd|sys/file|sys/mman)\.h)$"
+    r"^([a-z0-9_]+|cu[a-z_0-9/]*(\.h|\.cuh|\.hpp)?|(library_types|nvrtc)\.h|cooperative_groups(/.*|\.h)?|mma\.h|(dlfcn|fcntl|ucontext|unistd|sys/file|sys/mman)\.h)$"
 )
 
 TOP_LEVEL = EVERYTHING | {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}

@@ -74,6 +74,8 @@ MILLRACE_DEVICE void store_release(unsigned* to, unsigned value) {
 
 MILLRACE_DEVICE float load_constant(const float* from) { return __ldg(from); }
 MILLRACE_DEVICE unsigned short load_constant(const unsigned short* from) { return __ldg(from); }
+// Two neighbouring 16-bit values of shared memory as one word.
+MILLRACE_DEVICE unsigned load_pair(const unsigned short* from) { return *reinterpret_cast<const unsigned*>(from); }
 
 MILLRACE_DEVICE unsigned long long nanoseconds() {
   unsigned long long now;

@@ -59,6 +59,8 @@ inline bool is_raised_in_block(const unsigned* flag) { return load_relaxed(flag)
 inline float load_constant(const float* from) { return *from; }
 inline unsigned short load_constant(const unsigned short* from) { return *static_cast<const AnyHalfWord*>(from); }
 
+inline unsigned load_pair(const unsigned short* from) { return *reinterpret_cast<const AnyWord*>(from); }
+
 inline unsigned long long nanoseconds() { return emulator::nanoseconds(); }
 inline void pause() { emulator::pause(); }
 inline float exponential(float x) { return std::exp(x); }

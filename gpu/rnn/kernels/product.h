@@ -212,13 +212,12 @@ struct MatrixProduct {
     const int thread = device::thread_index();
     MILLRACE_UNROLL
     for (int d = 0; d < kDepth; ++d) {
-      const int here = device::computed_here(slices);
       MILLRACE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         MILLRACE_UNROLL
         for (int word = 0; word < 4; ++word) {
-          const int row = row_of(tile(), here, thread, r, 2 * word);
-          const int column = column_of(tile(), here, thread, d, 2 * word);
+          const int row = row_of(tile(), slices, thread, r, 2 * word);
+          const int column = column_of(tile(), slices, thread, d, 2 * word);
           weights_[r][d][word] = weight_at(resident, row, column) | weight_at(resident, row, column + 1) << 16U;
         }
         device::keep_order();
@@ -286,8 +285,7 @@ struct MatrixProduct {
 
  private:
   MILLRACE_DEVICE static unsigned pair_at(const unsigned char* states, int word) {
-    const auto* const halves = reinterpret_cast<const Scalar*>(states);
-    return static_cast<unsigned>(halves[2 * word].bits) | static_cast<unsigned>(halves[2 * word + 1].bits) << 16U;
+    return device::load_pair(reinterpret_cast<const unsigned short*>(states) + 2 * word);
   }
 
   device::Registers<device::Registers<unsigned[4], kDepth>, kRows> weights_;

@@ -1,0 +1,47 @@
+// Which layout is really the fastest: the model ranks, the clock decides among the first few, and a file remembers per GPU
+// and problem.
+//
+//   SelectionFile file("/home/me/.cache/millrace/rnn-layouts.txt");
+//   const std::optional<Layout> best = choose_layout(machine, problem, constants, 5, &file,
+//                                                    [&](const Layout& layout) { return seconds_of(layout); });
+//
+// The file is text, a line per choice with a checksum; lines that are torn, foreign or of kernels that are no longer there
+// are passed over. Writers hold a lock and replace the file as a whole, so that readers see the old one or the new one.
+// What cannot be read or written only costs the time of measuring again.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "gpu/rnn/plan.h"
+
+namespace millrace::rnn {
+
+struct Choice {
+  KernelShape shape;
+  int threads = 0;
+  int slices = 1;
+  double seconds = 0;
+};
+
+class SelectionFile {
+ public:
+  explicit SelectionFile(std::string path) : path_(std::move(path)) {}
+
+  std::optional<Choice> find(const std::string& gpu, const Problem& problem) const;
+  // False when the file could not be written.
+  bool store(const std::string& gpu, const Problem& problem, const Choice& choice);
+
+ private:
+  std::map<std::string, Choice> read() const;
+  std::string path_;
+};
+
+// Measures the `most` best layouts by the model with `seconds_of` and returns the fastest; what the file knows is not
+// measured again. A layout whose measurement throws RnnError is passed over. Nothing when no layout fits.
+std::optional<Layout> choose_layout(const Machine& machine, const Problem& problem, const Gpu& constants, int most, SelectionFile* file,
+                                    const std::function<double(const Layout&)>& seconds_of);
+
+}  // namespace millrace::rnn
