@@ -104,7 +104,7 @@ def agreement(millrace):
     rows = []
     for network in NETWORKS:
         for boards in BOARDS:
-            result = command([millrace, "simulate", "--model", network, "--cluster", f"vc709x{boards}", "--json"])
+            result = command([millrace, "simulate", "--model", network, "--cluster", f"vc709x{boards}", "--json"], LAUNCH)
             difference = None if result is None else round(result["planned"]["difference"], 6)
             rows.append({"network": network, "boards": boards, "feasible": result is not None, "difference": difference})
     worst = max((row for row in rows if row["feasible"]), key=lambda row: abs(row["difference"]))
