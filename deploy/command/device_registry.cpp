@@ -84,6 +84,18 @@ std::unique_ptr<Device> open_cosim(const DeviceOptions& options) {
   return make_cosim_device(plan, Graph(plan.model), options.index, {});
 }
 
+// The same engines behind XRT's emulation.
+std::unique_ptr<Device> open_xrt_cosim(const DeviceOptions& options) {
+  refuse_cpu_options("a simulated device", options);
+  return make_xrt_fpga(
+      {.emulated = true, .body = fmt::format("rtl:plan.textproto#{}", options.index), .plan = text_of(plan_of(options)), .seconds = 900});
+}
+
+void prepare_cosim(const DeviceOptions& options) {
+  const Plan& plan = plan_of(options);
+  build_cosim_engines(plan, Graph(plan.model), options.index, {});
+}
+
 const std::vector<DeviceKind>& kinds() {
   static const std::vector<DeviceKind> all = {
       {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
@@ -101,11 +113,8 @@ const std::vector<DeviceKind>& kinds() {
       {"xrt-fpga", open_xrt_board, [](const DeviceOptions&, auto&) {}},
       {"emulated-fpga-fp32", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
-      {"cosim", open_cosim, [](const DeviceOptions&, auto&) {},
-       [](const DeviceOptions& options) {
-         const Plan& plan = plan_of(options);
-         build_cosim_engines(plan, Graph(plan.model), options.index, {});
-       }},
+      {"cosim", open_cosim, [](const DeviceOptions&, auto&) {}, prepare_cosim},
+      {"xrt-cosim", open_xrt_cosim, [](const DeviceOptions&, auto&) {}, prepare_cosim},
   };
   return all;
 }

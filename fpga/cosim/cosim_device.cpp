@@ -56,6 +56,8 @@ class CosimEngine final : public ConvolutionEngine {
   std::unique_ptr<ConvolutionEngine> host_;
 };
 
+}  // namespace
+
 // Engines depend on no weights: what a plan's device computes with comes from the trainer.
 std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int64_t device) {
   const bool computes = std::ranges::any_of(plan.shards, [device](const Shard& shard) { return shard.device == device; });
@@ -64,8 +66,6 @@ std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int6
     return std::vector<double>(static_cast<size_t>(parameter.elements()));
   }));
 }
-
-}  // namespace
 
 std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options) {
   SimulatedPhasesOptions phases{.planned = engines_of(plan, graph, device), .build = options};

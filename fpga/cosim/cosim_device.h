@@ -14,15 +14,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/cosim/engine_builder.h"
+#include "fpga/cosim/simulated_phases.h"
 #include "fpga/emulated/emulated_fpga.h"
 
 namespace millrace {
 
 std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options);
+
+// Of one device of the plan; none where it computes no convolution.
+std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int64_t device);
 
 void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options);
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "fpga/xrt/device/engine_design.h"
 #include "fpga/xrt/protocol/wire_format.h"
 
@@ -24,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLog = "session.log";
 constexpr int kSessionDescriptor = 3;
 
 // Directly below /tmp, where XRT's shim puts its socket.
@@ -59,6 +59,7 @@ SessionClient::SessionClient(const SessionOptions& options) : seconds_(options.s
       xclbin = folder_ / "engine.xclbin";
       save(engine_design(), xclbin);
     }
+    if (!options.plan.empty()) write_atomically(folder_ / "plan.textproto", options.plan);
     auto [mine, theirs] = LocalSocket::pair();
     session_ = std::move(mine);
     start(options.session_program, theirs.descriptor());
@@ -77,7 +78,7 @@ void SessionClient::start(const fs::path& program, int descriptor) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, descriptor, kSessionDescriptor);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (folder_ / kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (folder_ / kSessionLog).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
   // A neighbour must see this rank's connections end when it does, not when its session does.
@@ -142,7 +143,7 @@ SessionMessage SessionClient::answer() {
 
 // The end of what the session and XRT printed.
 std::string SessionClient::last_words() const {
-  std::ifstream log(folder_ / kLog);
+  std::ifstream log(folder_ / kSessionLog);
   std::vector<std::string> lines;
   for (std::string line; std::getline(log, line);)
     if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(line);

@@ -23,6 +23,7 @@ struct SessionOptions {
   uint32_t board = 0;               // of those that XRT lists
   std::filesystem::path xclbin;     // emulation: empty for our own design
   std::string body = "functional";  // of the emulated device
+  std::string plan;                 // text that the body finds as plan.textproto in its folder
   std::filesystem::path session_program;
   std::filesystem::path device_program;
   int seconds = 120;

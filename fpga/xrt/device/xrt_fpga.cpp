@@ -34,6 +34,7 @@ std::unique_ptr<EmulatedFpga> make_xrt_fpga(const XrtFpgaOptions& options) {
                                                                          .board = options.board,
                                                                          .xclbin = options.xclbin,
                                                                          .body = options.body,
+                                                                         .plan = options.plan,
                                                                          .session_program = found(options.session_program, kSessionProgram),
                                                                          .device_program = found(options.device_program, kDeviceProgram),
                                                                          .seconds = options.seconds});

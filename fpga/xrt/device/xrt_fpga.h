@@ -22,6 +22,7 @@ struct XrtFpgaOptions {
   uint32_t board = 0;                    // of those that XRT lists
   std::filesystem::path xclbin = {};     // a board's design
   std::string body = "functional";       // of the emulated device: phase_body.h
+  std::string plan = {};                 // text of the plan that an rtl body is of: its name is then rtl:plan.textproto#DEVICE
   size_t piece_bytes = size_t{1} << 20;  // of a transfer that overlaps with computing
   int seconds = 120;                     // for one answer of XRT
   // Empty: beside the running program.

@@ -26,6 +26,7 @@ EmulatedKernel::~EmulatedKernel() {
 
 void EmulatedKernel::write(uint64_t offset, std::span<const uint8_t> bytes) {
   const std::lock_guard lock(mutex_);
+  if (fault_) std::rethrow_exception(fault_);
   for (uint64_t i = 0; i < bytes.size(); ++i) {
     const uint64_t at = offset + i;
     const bool writable = at >= kFirstArgument && at < kMapBytes && (at < kIdentityRegister || at >= kIdentityRegister + 4);
@@ -38,6 +39,7 @@ void EmulatedKernel::write(uint64_t offset, std::span<const uint8_t> bytes) {
 
 uint32_t EmulatedKernel::read(uint64_t offset) {
   const std::lock_guard lock(mutex_);
+  if (fault_) std::rethrow_exception(fault_);
   if (offset == kControl) {
     if (unseen_ > 0) {
       --unseen_;
@@ -62,8 +64,14 @@ void EmulatedKernel::work() {
     if (ends_) return;
     const PhaseRegisters registers = queue_.front();
     lock.unlock();
-    body_->run(registers, memory_);
+    std::exception_ptr fault;
+    try {
+      body_->run(registers, memory_);
+    } catch (...) {
+      fault = std::current_exception();
+    }
     lock.lock();
+    if (fault) fault_ = fault;
     queue_.pop_front();
     ++unseen_;
     changed_.notify_all();

@@ -6,11 +6,13 @@
 //
 // A run is done by a thread of the kernel's own, so that the host's transfers overlap with it. A start while it works is
 // remembered and done next, with the registers of that moment, as hardware with a queue would.
+// What the body fails with comes out of the next read or write.
 // Limits: registers from 0 to kMapBytes; others are read as zero and not written.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -43,6 +45,7 @@ class EmulatedKernel {
   std::condition_variable changed_;
   std::deque<PhaseRegisters> queue_;  // the one that runs in front
   size_t unseen_ = 0;                 // runs done that the host has not read of
+  std::exception_ptr fault_;
   bool ends_ = false;
   std::thread worker_;
 };

@@ -3,9 +3,13 @@
 //   const std::unique_ptr<PhaseBody> body = make_phase_body("functional");
 //   body->run(registers, memory);                // the result's header says how it went
 //
-// "functional" is phase_model.h. Another body, such as simulated RTL, is added by implementing PhaseBody and one entry in
-// phase_bodies(). Nothing that a host writes makes a body fail: bad shapes and addresses are statuses of the result, and a
-// result that cannot be written is lost, which the host notices by its run number.
+// Bodies by name:
+//   functional          phase_model.h
+//   rtl:PLAN#DEVICE     the generated engines of a plan's device under Verilator (fpga/cosim), each result checked against
+//                       phase_model.h as it comes; the update is the model's, as it is the host's in the generated design
+// Another one is added by implementing PhaseArithmetic and one entry in make_phase_body. Nothing that a host writes makes a
+// body fail: bad shapes and addresses are statuses of the result, and a result that cannot be written is lost, which the
+// host notices by its run number. What its arithmetic fails with comes out of run.
 #pragma once
 
 #include <memory>
@@ -25,7 +29,23 @@ class PhaseBody {
   virtual void run(const PhaseRegisters& registers, DeviceMemory& memory) = 0;
 };
 
-std::vector<std::string> phase_bodies();
+// What a body computes with: phase_model.h's functions, or something that equals them.
+class PhaseArithmetic {
+ public:
+  virtual ~PhaseArithmetic() = default;
+  virtual std::string description() const = 0;
+  virtual std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) = 0;
+  virtual std::vector<int16_t> error_back(const PhaseShape& phase, std::span<const int16_t> output_error, std::span<const int16_t> weight,
+                                          ArithmeticCounters& counters) = 0;
+  virtual void add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
+                            std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) = 0;
+};
+
+std::unique_ptr<PhaseArithmetic> make_functional_arithmetic();
+// `which`: PLAN#DEVICE. Fails with kUnavailable where the engines cannot be built, and kNotFound or kUsage for the words.
+std::unique_ptr<PhaseArithmetic> make_rtl_arithmetic(std::string_view which);
+
+std::unique_ptr<PhaseBody> make_phase_body_on(std::unique_ptr<PhaseArithmetic> arithmetic);
 // Fails with kUsage and the nearest name.
 std::unique_ptr<PhaseBody> make_phase_body(std::string_view name);
 

@@ -28,6 +28,9 @@
 
 namespace millrace::xrt {
 
+// What the session, XRT and the emulated device print, in the session's folder.
+inline constexpr const char* kSessionLog = "session.log";
+
 enum class SessionCall : uint32_t { kOpen = 1, kAllocate, kRelease, kWrite, kRun, kRead, kFinish, kReply, kFailed };
 
 struct SessionMessage {

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -200,10 +201,16 @@ class Session {
     if (waitid(P_PID, static_cast<id_t>(device_.load()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
     return ended(info);
   }
-  static std::string ended(const siginfo_t& info) {
-    const bool killed = info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
-    return fmt::format("the emulated device's process {} {} {}", info.si_pid, killed ? "was killed by signal" : "ended with status",
-                       info.si_status);
+  std::string ended(const siginfo_t& info) const {
+    if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
+      return fmt::format("the emulated device's process {} was killed by signal {}", info.si_pid, info.si_status);
+    // It says why before it ends by itself.
+    std::ifstream log(folder_ / kSessionLog);
+    std::string why;
+    for (std::string line; std::getline(log, line);)
+      if (line.starts_with("millrace-xrt-device: ")) why = line;
+    return fmt::format("the emulated device's process {} ended with status {}{}{}", info.si_pid, info.si_status, why.empty() ? "" : ": ",
+                       why);
   }
 
   // Beside the main thread, which may be inside XRT for as long as XRT likes.

@@ -1,32 +1,72 @@
+#include "fpga/xrt/emulator/phase_body.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/base/error.h"
-#include "fpga/xrt/emulator/phase_body.h"
 
 namespace millrace::xrt {
 
 namespace {
 
-class FunctionalBody final : public PhaseBody {
+class FunctionalArithmetic final : public PhaseArithmetic {
  public:
   std::string description() const override { return "functional model of conv_ce"; }
+  std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) override {
+    return forward_phase(phase, data, counters);
+  }
+  std::vector<int16_t> error_back(const PhaseShape& phase, std::span<const int16_t> output_error, std::span<const int16_t> weight,
+                                  ArithmeticCounters& counters) override {
+    return error_back_phase(phase, output_error, weight, counters);
+  }
+  void add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
+                    std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) override {
+    gradient_phase(phase, input, output_error, weight, bias, counters);
+  }
+};
 
-  void run(const PhaseRegisters& registers, DeviceMemory& memory) override {
+// An address that no buffer has.
+struct BadAddress {};
+
+// Memory whose ranges are checked for the body.
+class Reached {
+ public:
+  explicit Reached(DeviceMemory& memory) : memory_(memory) {}
+  template <typename T>
+  std::span<T> of(uint64_t address, uint64_t count) const {
+    try {
+      return memory_.of<T>(address, count);
+    } catch (const Error&) {
+      throw BadAddress();
+    }
+  }
+  std::span<uint8_t> at(uint64_t address, uint64_t bytes) const { return of<uint8_t>(address, bytes); }
+
+ private:
+  DeviceMemory& memory_;
+};
+
+class Body final : public PhaseBody {
+ public:
+  explicit Body(std::unique_ptr<PhaseArithmetic> arithmetic) : arithmetic_(std::move(arithmetic)) {}
+  std::string description() const override { return arithmetic_->description(); }
+
+  void run(const PhaseRegisters& registers, DeviceMemory& device_memory) override {
+    const Reached memory(device_memory);
     ResultHeader header{.mark = kIdentity, .run = registers.scalars[kRun], .status = kDone};
     try {
       header.status = phase(registers, memory, header);
-    } catch (const Error&) {
+    } catch (const BadAddress&) {
       header.status = kBadAddress;
     }
     try {
       std::memcpy(memory.of<uint64_t>(registers.pointers[kResult], sizeof(header) / 8).data(), &header, sizeof(header));
-    } catch (const Error&) {  // nowhere to say so; the host misses its result
+    } catch (const BadAddress&) {  // nowhere to say so; the host misses its result
     }
   }
 
  private:
-  static RunStatus phase(const PhaseRegisters& registers, DeviceMemory& memory, ResultHeader& own) {
+  RunStatus phase(const PhaseRegisters& registers, const Reached& memory, ResultHeader& own) {
     PhaseCounters& counters = own.counters;
     const uint32_t flags = registers.scalars[kFlags];
     const auto& at = registers.pointers;
@@ -50,7 +90,7 @@ class FunctionalBody final : public PhaseBody {
             .bias = (flags & kBias) != 0 ? memory.of<int16_t>(at[kExtra], channels) : std::span<int16_t>{},
         };
         const auto target = memory.of<int16_t>(result, outputs);
-        std::ranges::copy(forward_phase(shape, data, counters), target.begin());
+        std::ranges::copy(arithmetic_->forward(shape, data, counters), target.begin());
         return kDone;
       }
       case PhaseCode::kErrorBack: {
@@ -71,8 +111,8 @@ class FunctionalBody final : public PhaseBody {
           counters = header.counters;
           before = header.status;
         }
-        gradient_phase(shape, memory.of<int16_t>(at[kSource], inputs), memory.of<int16_t>(at[kSecond], outputs), sums.first(weights),
-                       sums.subspan(weights), counters.first);
+        arithmetic_->add_gradient(shape, memory.of<int16_t>(at[kSource], inputs), memory.of<int16_t>(at[kSecond], outputs),
+                                  sums.first(weights), sums.subspan(weights), counters.first);
         return static_cast<RunStatus>(before);  // an earlier run's fault stays
       }
       case PhaseCode::kUpdate: break;
@@ -80,11 +120,16 @@ class FunctionalBody final : public PhaseBody {
     return kBadPhase;
   }
 
-  static RunStatus update(const PhaseRegisters& registers, DeviceMemory& memory, ResultHeader& own) {
+  static RunStatus update(const PhaseRegisters& registers, const Reached& memory, ResultHeader& own) {
     const auto& at = registers.pointers;
     UpdateBlock block;
     std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
-    const UpdateRun run = update_of(block);
+    UpdateRun run;
+    try {
+      run = update_of(block);
+    } catch (const Error&) {
+      return kBadShape;
+    }
     const uint64_t count = registers.scalars[kInputs];
     const auto slots = static_cast<uint64_t>(run.arguments.optimizer.slots());
     const std::span<float> values = memory.of<float>(at[kResult] + sizeof(ResultHeader), count * (1 + slots));
@@ -109,15 +154,23 @@ class FunctionalBody final : public PhaseBody {
     for (size_t i = 0; i < count; ++i) elements[i] = quantized(static_cast<double>(values[i]), run.format, exact);
     return kDone;
   }
+
+  std::unique_ptr<PhaseArithmetic> arithmetic_;
 };
 
 }  // namespace
 
-std::vector<std::string> phase_bodies() { return {"functional"}; }
+std::unique_ptr<PhaseArithmetic> make_functional_arithmetic() { return std::make_unique<FunctionalArithmetic>(); }
+
+std::unique_ptr<PhaseBody> make_phase_body_on(std::unique_ptr<PhaseArithmetic> arithmetic) {
+  return std::make_unique<Body>(std::move(arithmetic));
+}
 
 std::unique_ptr<PhaseBody> make_phase_body(std::string_view name) {
-  if (name == "functional") return std::make_unique<FunctionalBody>();
-  fail(ErrorCode::kUsage, "no body of a device is named \"{}\"{}", name, suggestion(name, phase_bodies()));
+  if (name == "functional") return make_phase_body_on(make_functional_arithmetic());
+  constexpr std::string_view kRtl = "rtl:";
+  if (name.starts_with(kRtl)) return make_phase_body_on(make_rtl_arithmetic(name.substr(kRtl.size())));
+  fail(ErrorCode::kUsage, "no body of a device is named \"{}\"{}", name, suggestion(name, {"functional", "rtl:PLAN#DEVICE"}));
 }
 
 }  // namespace millrace::xrt
