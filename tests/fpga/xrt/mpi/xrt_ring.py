@@ -3,6 +3,8 @@
     xrt_ring.py --mpirun mpirun --millrace bin/millrace same_weights     20 updates on 4 ranks: the same files, byte by byte
     xrt_ring.py --millrace bin/millrace device_killed                    one rank's device dies: every rank ends and says why
     xrt_ring.py --millrace bin/millrace no_session                       a build without XRT says so
+    xrt_ring.py --millrace bin/millrace rtl_weights      the same with simulated RTL behind one of two ranks: builds engines first,
+                                                         minutes where $MILLRACE_COSIM_CACHE has none
     xrt_ring.py --millrace bin/millrace measure [--json FILE]            images per second beside the functional model's
 
 Exit status 0 all promises kept, 1 not, 77 this machine or build has no XRT emulation.
@@ -35,6 +37,10 @@ layers { name: "flatten" flatten {} }
 layers { name: "fc" dense { out_features: 10 } }
 layers { name: "loss" softmax_cross_entropy {} }
 """
+
+
+# Few multipliers: for simulated RTL.
+TINY = MODEL.replace("out_channels: 8 ", "out_channels: 4 ").replace("out_channels: 16", "out_channels: 4").replace("small", "tiny")
 
 
 class Failure(Exception):
@@ -94,6 +100,21 @@ def same_weights(tools, folder):
         print(kind, found[kind])
     expect(len(found["emulated-fpga"]) == 2, "weights and the optimizer's slots are two files")
     expect(found["emulated-fpga"] == found["xrt-emulated-fpga"], "XRT's emulation and the functional model trained different weights")
+
+
+def rtl_weights(tools, folder):
+    (folder / "tiny.textproto").write_text(TINY)
+    found = {}
+    for cluster in ("emulated-fpgax2", "xrt-emulated-fpga+xrt-cosim"):
+        run = folder / cluster
+        started = time.monotonic()
+        result = subprocess.run([tools.mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", tools.millrace, "train", "--model", "tiny.textproto",
+                                 "--data", "digits", "--cluster", cluster, "--steps", "20", "--mini-batch", "4", "--micro-batch", "4", "--seed", "3",
+                                 "--evaluate-every", "0", "--out", cluster, "--json"], cwd=folder, capture_output=True, text=True, check=False, timeout=1800)
+        expect(result.returncode == 0, f"{cluster}: status {result.returncode}: {result.stderr[-2000:]}")
+        found[cluster] = checkpoint_of(run)
+        print(f"{cluster}: {time.monotonic() - started:.0f} s with building, {done_event(result.stdout)['seconds']:.1f} s of training", found[cluster])
+    expect(len(set(map(str, found.values()))) == 1, "simulated RTL and the functional model trained different weights")
 
 
 def processes_of(name, ancestor):
@@ -189,7 +210,7 @@ def measure(tools, folder, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", choices=["same_weights", "device_killed", "no_session", "measure"])
+    parser.add_argument("case", choices=["same_weights", "device_killed", "no_session", "rtl_weights", "measure"])
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--millrace", required=True)
     parser.add_argument("--json", help="where measure writes what it found")
@@ -203,7 +224,8 @@ def main():
             if arguments.case == "measure":
                 measure(arguments, Path(name), arguments.json)
             else:
-                {"same_weights": same_weights, "device_killed": device_killed, "no_session": no_session}[arguments.case](arguments, Path(name))
+                {"same_weights": same_weights, "device_killed": device_killed, "no_session": no_session,
+                 "rtl_weights": rtl_weights}[arguments.case](arguments, Path(name))
         except Failure as failure:
             print(f"{arguments.case}: {failure}")
             return 1

@@ -183,6 +183,12 @@ TEST_F(XrtSession, AnUnknownBodyIsNamed) {
                [&] { SessionClient device(wrong); });
 }
 
+TEST_F(XrtSession, ABodyWithoutItsPlanIsNamed) {
+  SessionOptions wrong = options();
+  wrong.body = "rtl:nowhere.textproto#0";
+  expect_error(ErrorCode::kUnavailable, "millrace-xrt-device: nowhere.textproto", [&] { SessionClient device(wrong); });
+}
+
 TEST_F(XrtSession, WhatIsMissingIsNamed) {
   const size_t before = folders();
   SessionOptions wrong = options();
