@@ -9,8 +9,8 @@
 namespace millrace::simulation {
 namespace {
 
-// What a message between ranks takes, in events: measured, 5 us where an event takes 0.12 us.
-constexpr int64_t kEventsOfCrossing = 40;
+// What a message between ranks takes with the wait for its answer, in events: found by trying cuts of VGG-16 on 400 boards.
+constexpr int64_t kEventsOfCrossing = 120;
 
 struct Costs {
   std::vector<int64_t> weights;   // of each device
