@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
 
 namespace millrace {
 
@@ -203,6 +204,36 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
 }
 
 }  // namespace
+
+std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
+  std::vector<MemoryRegion> regions;
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const ShardDesign& shard = design.shards[i];
+    const auto index = static_cast<int64_t>(i);
+    const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
+    regions.push_back({index, 0, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
+    if (shard.owner) regions.push_back({index, 3, shard.groups(shard.shape.outputs), 2 * design.lanes});
+  }
+  return regions;
+}
+
+std::vector<MemoryRegion> stored_regions(const DeviceDesign& design) {
+  std::vector<MemoryRegion> regions;
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const ShardDesign& shard = design.shards[i];
+    const auto index = static_cast<int64_t>(i);
+    const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
+    regions.push_back({index, 1, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
+    regions.push_back({index, 2, shard.groups(shard.shape.outputs), design.lanes});
+  }
+  return regions;
+}
+
+int64_t all_elements(const std::vector<MemoryRegion>& regions) {
+  int64_t all = 0;
+  for (const MemoryRegion& region : regions) all += region.all_elements();
+  return all;
+}
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights) {
   if (device < 0 || device >= plan.devices())

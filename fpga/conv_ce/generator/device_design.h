@@ -61,6 +61,16 @@ struct ShardDesign {
   int64_t groups(int64_t channels) const { return engine.groups_of_inputs(channels); }
 };
 
+// A memory of a shard as the host and the memory outside see it: `kind` as in control_registers.sv.
+struct MemoryRegion {
+  int64_t shard = 0;
+  int64_t kind = 0;
+  int64_t words = 0;
+  int64_t elements = 0;  // of a word
+  int64_t number() const { return shard * 4 + kind; }
+  int64_t all_elements() const { return words * elements; }
+};
+
 struct DeviceDesign {
   std::string model;
   std::string board;
@@ -73,6 +83,12 @@ struct DeviceDesign {
 
   std::string module_name() const { return "millrace_device_" + std::to_string(index); }
 };
+
+// What comes in before a mini-batch (parameters, then scales and offsets, shard by shard) and what goes out behind it
+// (gradients, then those of the biases), in the order in which it lies in the memory outside.
+std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design);
+std::vector<MemoryRegion> stored_regions(const DeviceDesign& design);
+int64_t all_elements(const std::vector<MemoryRegion>& regions);
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights);
 

@@ -65,6 +65,65 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
   return meaningful(order, vectors.samples);
 }
 
+// All ones where a gradient means something: kernels of channels that do not exist collect what the lanes beyond the last
+// channel carry.
+std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
+  std::vector<int32_t> mask(elements);
+  for (int64_t output = 0; output < shard.shape.outputs; ++output)
+    for (int64_t input = 0; input < shard.shape.inputs; ++input)
+      for (int64_t tap = 0; tap < shard.engine.taps(); ++tap) mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = -1;
+  return mask;
+}
+
+// What a device reads before a mini-batch: memory_mover.sv's order.
+std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
+  std::vector<int16_t> elements;
+  const auto lanes = static_cast<size_t>(design.lanes);
+  for (const MemoryRegion& region : loaded_regions(design)) {
+    const ShardDesign& shard = design.shards[static_cast<size_t>(region.shard)];
+    if (region.kind == 0) {
+      const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
+      elements.insert(elements.end(), words.begin(), words.end());
+      continue;
+    }
+    std::vector<int16_t> offsets = shard.bias;
+    offsets.resize(static_cast<size_t>(region.words) * lanes);
+    for (int64_t group = 0; group < region.words; ++group) {
+      elements.insert(elements.end(), lanes, 1);
+      const auto begin = offsets.begin() + group * design.lanes;
+      elements.insert(elements.end(), begin, begin + design.lanes);
+    }
+  }
+  return elements;
+}
+
+// What it writes behind one, and all ones where that means something.
+struct OutsideGradients {
+  std::vector<int32_t> values, mask;
+};
+OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVectors& vectors) {
+  OutsideGradients all;
+  for (const MemoryRegion& region : stored_regions(design)) {
+    const auto shard = static_cast<size_t>(region.shard);
+    const ShardGradients& gradients = vectors.gradients[shard];
+    std::vector<int32_t> values = region.kind == 1 ? gradients.words : gradients.bias;
+    std::vector<int32_t> mask =
+        region.kind == 1 ? gradient_mask(design.shards[shard], values.size()) : std::vector<int32_t>(values.size(), -1);
+    values.resize(static_cast<size_t>(region.all_elements()));
+    mask.resize(values.size());
+    all.values.insert(all.values.end(), values.begin(), values.end());
+    all.mask.insert(all.mask.end(), mask.begin(), mask.end());
+  }
+  return all;
+}
+
+template <typename Element>
+std::string hex_memory(std::vector<Element> elements, int64_t first_byte) {
+  constexpr size_t kPerWord = 8 / sizeof(Element);
+  elements.resize((elements.size() + kPerWord - 1) / kPerWord * kPerWord);
+  return fmt::format("@{:x}\n{}", first_byte / 8, hex_words<Element>(elements, kPerWord));
+}
+
 constexpr std::string_view kMakefile = R"make(# Checks and simulations of $MODULE$; both simulators run the same testbench.
 RTL := $(wildcard rtl/*.sv)
 TOP := $MODULE$
@@ -93,6 +152,9 @@ clean:
 std::string kernel_xml(const DeviceDesign& design) {
   std::string ports =
       "      <port name=\"s_axi_control\" mode=\"slave\" range=\"0x80\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
+  ports +=
+      "      <port name=\"m_axi_gmem\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"64\" portType=\"addressable\" "
+      "base=\"0x0\"/>\n";
   for (const std::string& port : input_streams(design))
     ports += fmt::format("      <port name=\"{}\" mode=\"read_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port, design.lanes * 16);
   for (const std::string& port : output_streams(design))
@@ -102,6 +164,12 @@ std::string kernel_xml(const DeviceDesign& design) {
       "  <kernel name=\"{0}\" language=\"ip_c\" vlnv=\"millrace:kernel:{0}:1.0\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" "
       "interrupt=\"false\" hwControlProtocol=\"ap_ctrl_hs\">\n    <ports>\n{1}    </ports>\n    <args>\n"
       "      <arg name=\"samples\" addressQualifier=\"0\" id=\"0\" port=\"s_axi_control\" size=\"0x4\" offset=\"0x10\" type=\"uint\" "
+      "hostOffset=\"0x0\" hostSize=\"0x4\"/>\n"
+      "      <arg name=\"parameters\" addressQualifier=\"1\" id=\"1\" port=\"m_axi_gmem\" size=\"0x8\" offset=\"0x38\" type=\"short*\" "
+      "hostOffset=\"0x0\" hostSize=\"0x8\"/>\n"
+      "      <arg name=\"gradients\" addressQualifier=\"1\" id=\"2\" port=\"m_axi_gmem\" size=\"0x8\" offset=\"0x44\" type=\"int*\" "
+      "hostOffset=\"0x0\" hostSize=\"0x8\"/>\n"
+      "      <arg name=\"transfers\" addressQualifier=\"0\" id=\"3\" port=\"s_axi_control\" size=\"0x4\" offset=\"0x50\" type=\"uint\" "
       "hostOffset=\"0x0\" hostSize=\"0x4\"/>\n    </args>\n  </kernel>\n</root>\n",
       design.module_name(), ports);
 }
@@ -113,7 +181,7 @@ std::string package_tcl(const DeviceDesign& design) {
       "create_project -force {0}_kernel ./{0}_kernel\n"
       "add_files [glob rtl/*.sv] [glob images/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
       "ipx::package_project -root_dir ./{0}_ip -vendor millrace -library kernel -taxonomy /KernelIP -import_files -set_current true\n"
-      "ipx::associate_bus_interfaces -busif s_axi_control -clock ap_clk [ipx::current_core]\n"
+      "foreach port {{s_axi_control m_axi_gmem}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
       "foreach port {{{1}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
       "set_property sdx_kernel true [ipx::current_core]\nset_property sdx_kernel_type rtl [ipx::current_core]\n"
       "ipx::update_checksums [ipx::current_core]\nipx::save_core [ipx::current_core]\n"
@@ -121,12 +189,15 @@ std::string package_tcl(const DeviceDesign& design) {
       design.module_name(), fmt::format("{} {}", fmt::join(input_streams(design), " "), fmt::join(output_streams(design), " ")));
 }
 
+bool has_hbm(const std::string& board) { return board == "u280" || board == "u55c"; }
+
 std::string connectivity(const DeviceDesign& design) {
   std::string text = fmt::format(
       "# v++ --link --config connectivity.cfg: one instance, its streams to the network kernels at the board's two ends.\n"
-      "# The names of the network kernels' ports depend on the network stack; no vendor tool has seen this file.\n"
-      "[connectivity]\nnk={0}:1:device\n",
-      design.module_name());
+      "# Parameters and gradients lie in the board's {1}. The names of the network kernels' ports depend on the network stack; no vendor "
+      "tool has seen this file.\n"
+      "[connectivity]\nnk={0}:1:device\nsp=device.m_axi_gmem:{1}[0]\n",
+      design.module_name(), has_hbm(design.board) ? "HBM" : "DDR");
   for (const std::string& port : input_streams(design))
     text += fmt::format("stream_connect={}.out_{}:device.{}\n", port == "s_activation" || port == "s_partial" ? "upstream" : "downstream",
                         port, port);
@@ -159,12 +230,18 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
+      "| vectors/memory.hex | the memory outside: parameters, scales and offsets as memory_mover.sv reads them, {13} elements of 16 bits "
+      "|\n"
       "| registers.txt | the control registers |\n"
       "| resources.json | DSP slices, block RAM, LUTs and flip-flops by layer and module, beside what the plan reckons with |\n\n"
+      "Between mini-batches the host updates: it writes parameters to the memory outside, in that order, and reads {14} gradients of\n"
+      "32 bits from there (registers `parameters`, `gradients`, `transfers`), or goes through the window of registers element by\n"
+      "element. Activations stay on the chip or on the streams.\n\n"
       "Numbers: activations {8} fraction bits, weights {9}, sums and partial sums {10}, errors {11}, gradients {12} (of 32 bits).\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
       design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, f.activation.fraction_bits,
-      f.weight.fraction_bits, f.sum.fraction_bits, f.error.fraction_bits, f.gradient_fraction_bits());
+      f.weight.fraction_bits, f.sum.fraction_bits, f.error.fraction_bits, f.gradient_fraction_bits(), all_elements(loaded_regions(design)),
+      all_elements(stored_regions(design)));
 }
 
 std::string registers() {
@@ -216,11 +293,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
       write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(std::vector<int16_t>(offsets.size(), 1), design.lanes));
       write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(offsets, design.lanes));
     }
-    // Kernels of channels that do not exist collect what the lanes beyond the last channel carry.
-    std::vector<int32_t> mask(vectors.gradients[i].words.size());
-    for (int64_t output = 0; output < shard.shape.outputs; ++output)
-      for (int64_t input = 0; input < shard.shape.inputs; ++input)
-        for (int64_t tap = 0; tap < shard.engine.taps(); ++tap) mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = -1;
+    const std::vector<int32_t> mask = gradient_mask(shard, vectors.gradients[i].words.size());
     write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));
     write(fmt::format("vectors/shard_{}_gradients.hex.mask", i), hex_words<int32_t>(mask, word));
     write(fmt::format("vectors/shard_{}_bias_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].bias, 1));
@@ -231,6 +304,10 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     write(fmt::format("vectors/{}.hex", stream.name), hex_words<int16_t>(stream.beats, stream.lanes));
     write(fmt::format("vectors/{}.hex.mask", stream.name), hex_words<int16_t>(mask_of(design, vectors, stream.name), stream.lanes));
   }
+  write("vectors/memory.hex", hex_memory(outside_parameters(design), memory_places(design).parameters));
+  const OutsideGradients outside = outside_gradients(design, vectors);
+  write("vectors/memory_gradients.hex", hex_memory(outside.values, 0));
+  write("vectors/memory_gradients.hex.mask", hex_memory(outside.mask, 0));
   write("testbench.sv", device_testbench(design, vectors));
   write("Makefile", filled(kMakefile, {{"MODULE", design.module_name()}}));
   write("kernel.xml", kernel_xml(design));

@@ -92,6 +92,93 @@ module stream_checker #(
   end
 endmodule
 
+// The memory outside: AXI4, bursts of ascending addresses, with pauses; places that it does not have are errors.
+module outside_memory #(
+    parameter FILE = "",
+    parameter int WORDS = 1024,
+    parameter int SEED = 1
+) (
+    input  logic        clock,
+    input  logic        reset_n,
+    input  logic        arvalid,
+    output logic        arready,
+    input  logic [63:0] araddr,
+    input  logic [ 7:0] arlen,
+    output logic        rvalid,
+    input  logic        rready,
+    output logic [63:0] rdata,
+    output logic        rlast,
+    output logic [ 1:0] rresp,
+    input  logic        awvalid,
+    output logic        awready,
+    input  logic [63:0] awaddr,
+    input  logic [ 7:0] awlen,
+    input  logic        wvalid,
+    output logic        wready,
+    input  logic [63:0] wdata,
+    input  logic [ 7:0] wstrb,
+    input  logic        wlast,
+    output logic        bvalid,
+    input  logic        bready,
+    output logic [ 1:0] bresp
+);
+  logic [63:0] words[0:WORDS-1];
+  logic [31:0] random;
+  logic [60:0] read_word, write_word;
+  logic [8:0] read_beats, write_beats;
+  logic write_failed;
+  initial begin
+    $readmemh(FILE, words);
+    random = 32'h7F4A7C15 ^ SEED;
+  end
+  always @(posedge clock) begin
+    random <= {random[30:0], random[31] ^ random[21] ^ random[1] ^ random[0]};
+    if (!reset_n) begin
+      {arready, rvalid, rlast, awready, wready, bvalid, write_failed} <= '0;
+      {rresp, bresp} <= '0;
+      {read_beats, write_beats} <= '0;
+    end else begin
+      // Reading.
+      arready <= read_beats == 9'd0 && !rvalid && !arready && random[0];
+      if (arvalid && arready) begin
+        read_word  <= araddr[63:3];
+        read_beats <= {1'b0, arlen} + 9'd1;
+      end
+      if (!rvalid || rready) begin
+        rvalid <= 1'b0;
+        if (read_beats != 9'd0 && random[2:1] != 2'd0) begin
+          rvalid <= 1'b1;
+          rdata <= words[read_word % WORDS];
+          rresp <= (read_word < WORDS) ? 2'b00 : 2'b11;
+          rlast <= read_beats == 9'd1;
+          read_word <= read_word + 61'd1;
+          read_beats <= read_beats - 9'd1;
+        end
+      end
+      // Writing.
+      awready <= write_beats == 9'd0 && !bvalid && !awready && random[3];
+      if (awvalid && awready) begin
+        write_word <= awaddr[63:3];
+        write_beats <= {1'b0, awlen} + 9'd1;
+        write_failed <= 1'b0;
+      end
+      wready <= write_beats != 9'd0 && !wready && random[4];
+      if (wvalid && wready) begin
+        for (int byte_lane = 0; byte_lane < 8; byte_lane++)
+          if (wstrb[byte_lane] && write_word < WORDS) words[write_word % WORDS][byte_lane*8+:8] <= wdata[byte_lane*8+:8];
+        if (write_word >= WORDS || wlast != (write_beats == 9'd1)) write_failed <= 1'b1;
+        write_word <= write_word + 61'd1;
+        write_beats <= write_beats - 9'd1;
+        if (write_beats == 9'd1) begin
+          bvalid <= 1'b1;
+          bresp  <= (write_failed || write_word >= WORDS || !wlast) ? 2'b10 : 2'b00;
+        end
+      end
+      if (bvalid && bready) bvalid <= 1'b0;
+    end
+  end
+endmodule
+
 module testbench;
   logic clock, reset_n, enable;
   int differences;
@@ -100,6 +187,61 @@ module testbench;
   logic [6:0] awaddr, araddr;
   logic [31:0] wdata, rdata;
   logic [1:0] bresp, rresp;
+
+  logic gmem_arvalid;
+  logic gmem_arready;
+  logic [63:0] gmem_araddr;
+  logic [7:0] gmem_arlen;
+  logic [2:0] gmem_arsize;
+  logic [1:0] gmem_arburst;
+  logic gmem_rvalid;
+  logic gmem_rready;
+  logic [63:0] gmem_rdata;
+  logic gmem_rlast;
+  logic [1:0] gmem_rresp;
+  logic gmem_awvalid;
+  logic gmem_awready;
+  logic [63:0] gmem_awaddr;
+  logic [7:0] gmem_awlen;
+  logic [2:0] gmem_awsize;
+  logic [1:0] gmem_awburst;
+  logic gmem_wvalid;
+  logic gmem_wready;
+  logic [63:0] gmem_wdata;
+  logic [7:0] gmem_wstrb;
+  logic gmem_wlast;
+  logic gmem_bvalid;
+  logic gmem_bready;
+  logic [1:0] gmem_bresp;
+  outside_memory #(
+      .FILE("vectors/memory.hex"),
+      .WORDS($MEMORY_WORDS$),
+      .SEED(99)
+  ) gmem (
+      .clock(clock),
+      .reset_n(reset_n),
+      .arvalid(gmem_arvalid),
+      .arready(gmem_arready),
+      .araddr(gmem_araddr),
+      .arlen(gmem_arlen),
+      .rvalid(gmem_rvalid),
+      .rready(gmem_rready),
+      .rdata(gmem_rdata),
+      .rlast(gmem_rlast),
+      .rresp(gmem_rresp),
+      .awvalid(gmem_awvalid),
+      .awready(gmem_awready),
+      .awaddr(gmem_awaddr),
+      .awlen(gmem_awlen),
+      .wvalid(gmem_wvalid),
+      .wready(gmem_wready),
+      .wdata(gmem_wdata),
+      .wstrb(gmem_wstrb),
+      .wlast(gmem_wlast),
+      .bvalid(gmem_bvalid),
+      .bready(gmem_bready),
+      .bresp(gmem_bresp)
+  );
 
 $STREAMS$
   $MODULE$ #(
@@ -123,7 +265,32 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
       .s_axi_control_rvalid(rvalid),
       .s_axi_control_rready(rready),
       .s_axi_control_rdata(rdata),
-      .s_axi_control_rresp(rresp)
+      .s_axi_control_rresp(rresp),
+      .m_axi_gmem_arvalid(gmem_arvalid),
+      .m_axi_gmem_arready(gmem_arready),
+      .m_axi_gmem_araddr(gmem_araddr),
+      .m_axi_gmem_arlen(gmem_arlen),
+      .m_axi_gmem_arsize(gmem_arsize),
+      .m_axi_gmem_arburst(gmem_arburst),
+      .m_axi_gmem_rvalid(gmem_rvalid),
+      .m_axi_gmem_rready(gmem_rready),
+      .m_axi_gmem_rdata(gmem_rdata),
+      .m_axi_gmem_rlast(gmem_rlast),
+      .m_axi_gmem_rresp(gmem_rresp),
+      .m_axi_gmem_awvalid(gmem_awvalid),
+      .m_axi_gmem_awready(gmem_awready),
+      .m_axi_gmem_awaddr(gmem_awaddr),
+      .m_axi_gmem_awlen(gmem_awlen),
+      .m_axi_gmem_awsize(gmem_awsize),
+      .m_axi_gmem_awburst(gmem_awburst),
+      .m_axi_gmem_wvalid(gmem_wvalid),
+      .m_axi_gmem_wready(gmem_wready),
+      .m_axi_gmem_wdata(gmem_wdata),
+      .m_axi_gmem_wstrb(gmem_wstrb),
+      .m_axi_gmem_wlast(gmem_wlast),
+      .m_axi_gmem_bvalid(gmem_bvalid),
+      .m_axi_gmem_bready(gmem_bready),
+      .m_axi_gmem_bresp(gmem_bresp)
   );
 
   initial clock = 1'b0;
@@ -164,6 +331,12 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
   endtask
 
   logic [31:0] status;
+  logic [63:0] outside_expected[0:$GRADIENT_WORDS$-1];
+  logic [63:0] outside_mask[0:$GRADIENT_WORDS$-1];
+  initial begin
+    $readmemh("vectors/memory_gradients.hex", outside_expected);
+    $readmemh("vectors/memory_gradients.hex.mask", outside_mask);
+  end
 $EXPECTED$
   int cycles;
   always @(posedge clock) cycles <= enable ? cycles + 1 : cycles;
@@ -181,6 +354,10 @@ $EXPECTED$
     repeat (4) @(negedge clock);
     reset_n = 1'b1;
     write_register(7'h10, $SAMPLES$);
+    // Parameters from outside, gradients to it.
+    write_register(7'h38, $PARAMETERS_ADDRESS$);
+    write_register(7'h44, $GRADIENTS_ADDRESS$);
+    write_register(7'h50, 32'd3);
     write_register(7'h00, 32'd1);
     enable = 1'b1;
     status = 32'd0;
@@ -193,6 +370,17 @@ $PROGRESS$        $finish;
       end
       if (status[1]) enable = 1'b0;
     end
+    read_register(7'h58, status);
+    if (status != 32'd0) begin
+      $display("the memory outside answered with an error: %h", status);
+      differences = differences + 1;
+    end
+    for (int word = 0; word < $GRADIENT_WORDS$; word++)
+      if (((gmem.words[$GRADIENTS_ADDRESS$/8+word] ^ outside_expected[word]) & outside_mask[word]) != '0) begin
+        if (differences < 10)
+          $display("outside word %0d of the gradients is %h, expected %h", word, gmem.words[$GRADIENTS_ADDRESS$/8+word], outside_expected[word]);
+        differences = differences + 1;
+      end
 $CHECKS$    if (differences == 0) $display("PASS: $MODULE$, $SAMPLES$ samples of $ROWS$ rows in %0d cycles, all beats and gradients as expected", cycles);
     else $display("FAIL: %0d differences", differences);
     $finish;
@@ -270,7 +458,9 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
   for (const ShardDesign& shard : design.shards)
     work +=
         shard.groups(shard.shape.inputs) * shard.groups(shard.shape.outputs) * (shard.shape.out_width() + shard.engine.load_words() + 8);
-  const int64_t limit = 100'000 + 20 * (beats + work * vectors.rows * vectors.samples);
+  const MemoryPlaces places = memory_places(design);
+  const int64_t moved = 8 * (all_elements(loaded_regions(design)) + all_elements(stored_regions(design)));
+  const int64_t limit = 100'000 + moved + 20 * (beats + work * vectors.rows * vectors.samples);
   return filled(kTestbench, {{"MODULE", design.module_name()},
                              {"SAMPLES", std::to_string(vectors.samples)},
                              {"ROWS", std::to_string(vectors.rows)},
@@ -279,6 +469,10 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
                              {"EXPECTED", expected},
                              {"PROGRESS", progress},
                              {"LIMIT", std::to_string(limit)},
+                             {"MEMORY_WORDS", std::to_string(places.words)},
+                             {"PARAMETERS_ADDRESS", std::to_string(places.parameters)},
+                             {"GRADIENTS_ADDRESS", std::to_string(places.gradients)},
+                             {"GRADIENT_WORDS", std::to_string((all_elements(stored_regions(design)) + 1) / 2)},
                              {"CHECKS", checks}});
 }
 

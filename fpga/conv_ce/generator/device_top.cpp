@@ -136,8 +136,8 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   const bool last = index + 1 == design.shards.size();
   TemplateValues values = values_of(design, index);
   const std::string previous = index == 0 ? "" : fmt::format("shard_{}_", index - 1);
-  values["SOURCE_VALID"] = index == 0 ? "s_activation_tvalid" : previous + "out_first_valid";
-  values["SOURCE_READY"] = index == 0 ? "s_activation_tready" : previous + "out_first_ready";
+  values["SOURCE_VALID"] = index == 0 ? "s_activation_valid" : previous + "out_first_valid";
+  values["SOURCE_READY"] = index == 0 ? "s_activation_ready" : previous + "out_first_ready";
   values["SOURCE_DATA"] = index == 0 ? "s_activation_tdata" : previous + "out_data";
   const std::string source = shard.passes_on()
                                  ? filled(kSplitter, values)
@@ -147,7 +147,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   values["PARTIAL"] =
       filled(shard.first ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
                          : partial_wires +
-                               "  assign $p$partial_valid = s_partial_tvalid;\n  assign s_partial_tready = $p$partial_ready;\n"
+                               "  assign $p$partial_valid = s_partial_valid;\n  assign s_partial_ready = $p$partial_ready;\n"
                                "  assign $p$partial_data = s_partial_tdata;\n",
              values);
   std::string text = filled(kShard, values);
@@ -157,14 +157,14 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
     if (last)
       text += filled(
           "  assign m_activation_tvalid = $p$out_first_valid;\n  assign $p$out_first_ready = m_activation_tready;\n"
-          "  assign m_activation_tdata = $p$out_data;\n  assign $p$error_valid = s_error_tvalid;\n"
-          "  assign s_error_tready = $p$error_ready;\n  assign $p$error_data = s_error_tdata;\n",
+          "  assign m_activation_tdata = $p$out_data;\n  assign $p$error_valid = s_error_valid;\n"
+          "  assign s_error_ready = $p$error_ready;\n  assign $p$error_data = s_error_tdata;\n",
           values);
   } else {
     text += filled(
         "\n  // Partial sums go to the next device, which sends the errors of the raw sum.\n"
         "  assign m_partial_tvalid = $p$sum_valid;\n  assign $p$sum_ready = m_partial_tready;\n  assign m_partial_tdata = $p$sum_data;\n"
-        "  assign $p$raw_valid = s_error_tvalid;\n  assign s_error_tready = $p$raw_ready;\n  assign $p$raw_data = s_error_tdata;\n",
+        "  assign $p$raw_valid = s_error_valid;\n  assign s_error_ready = $p$raw_ready;\n  assign $p$raw_data = s_error_tdata;\n",
         values);
   }
   text += filled(raw_error_readers(shard), values);
@@ -227,8 +227,8 @@ std::string finish_text(const DeviceDesign& design) {
         "      16'd{3}: data_read <= shard_{1}_bias_word[16'(element)*32+:32];\n",
         i * 4, i, i * 4 + 1, i * 4 + 2);
   }
-  text += fmt::format("  assign finished = {};\n", conditions);
-  std::string unused = "address, data_written";  // and what a first shard, or one without EB, leaves open
+  text += fmt::format("  assign computed = running && {};\n", conditions);
+  std::string unused = "address, data_written, m_axi_gmem_rlast";  // and what a first shard, or one without EB, leaves open
   for (size_t i = 0; i < design.shards.size(); ++i) {
     if (design.shards[i].first) unused += fmt::format(", shard_{}_partial_ready", i);
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
@@ -277,7 +277,30 @@ std::vector<std::string> output_streams(const DeviceDesign& design) {
   return streams;
 }
 
+namespace {
+
+// As region_walker.sv takes it: the first region lowest.
+std::string table_of(const std::vector<MemoryRegion>& regions) {
+  std::string table;
+  for (size_t i = regions.size(); i-- > 0;)
+    table += fmt::format("16'd{}, 24'd{}, 16'd{}{}", regions[i].number(), regions[i].words, regions[i].elements, i == 0 ? "" : ", ");
+  return "{" + table + "}";
+}
+
+}  // namespace
+
+MemoryPlaces memory_places(const DeviceDesign& design) {
+  constexpr int64_t kPage = 4096;
+  const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  MemoryPlaces places;
+  places.parameters = kPage;
+  places.gradients = places.parameters + pages(2 * all_elements(loaded_regions(design)));
+  places.words = (places.gradients + pages(4 * all_elements(stored_regions(design)))) / 8;
+  return places;
+}
+
 std::string device_top(const DeviceDesign& design) {
+  const std::vector<MemoryRegion> loads = loaded_regions(design), stores = stored_regions(design);
   std::string shards;
   for (const ShardDesign& shard : design.shards)
     shards += fmt::format("//   {}: input channels {} of {}, all {} outputs, {} tiles of {} multipliers for each of FP{} and PG\n",
@@ -298,7 +321,17 @@ std::string device_top(const DeviceDesign& design) {
                                       {"SHARDS", shards},
                                       {"LANES", number(design.lanes)},
                                       {"ROWS", number(design.shards.front().shape.height)},
-                                      {"PORTS", ports}});
+                                      {"PORTS", ports},
+                                      {"LOADS", number(static_cast<int64_t>(loads.size()))},
+                                      {"LOAD_TABLE", table_of(loads)},
+                                      {"LOAD_ELEMENTS", number(all_elements(loads))},
+                                      {"STORES", number(static_cast<int64_t>(stores.size()))},
+                                      {"STORE_TABLE", table_of(stores)},
+                                      {"STORE_ELEMENTS", number(all_elements(stores))}});
+  text += "\n  // Nothing comes in before parameters are in place and the engines run.\n";
+  for (const std::string& port : input_streams(design))
+    text += fmt::format(
+        "  logic {0}_valid, {0}_ready;\n  assign {0}_valid = {0}_tvalid && running;\n  assign {0}_tready = {0}_ready && running;\n", port);
   for (size_t i = 0; i < design.shards.size(); ++i) text += shard_text(design, i);
   return text + finish_text(design);
 }

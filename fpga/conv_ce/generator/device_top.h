@@ -13,6 +13,7 @@
 //   m_raw_error      of the raw sum, for the devices before in the group
 //   m_input_error    of s_activation's channels, unless nobody needs them
 //   s_axi_control    control_registers.sv
+//   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
 // A pure function of its arguments.
 #pragma once
 
@@ -21,6 +22,14 @@
 #include "fpga/conv_ce/generator/device_vectors.h"
 
 namespace millrace {
+
+// Where the testbench's memory outside has what the device moves: bytes, and how many words of 64 bits there are.
+struct MemoryPlaces {
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t words = 0;
+};
+MemoryPlaces memory_places(const DeviceDesign& design);
 
 std::string device_top(const DeviceDesign& design);
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);

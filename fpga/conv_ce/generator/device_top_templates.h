@@ -37,16 +37,51 @@ $PORTS$
     output logic        s_axi_control_rvalid,
     input  logic        s_axi_control_rready,
     output logic [31:0] s_axi_control_rdata,
-    output logic [ 1:0] s_axi_control_rresp
+    output logic [ 1:0] s_axi_control_rresp,
+
+    output logic        m_axi_gmem_arvalid,
+    input  logic        m_axi_gmem_arready,
+    output logic [63:0] m_axi_gmem_araddr,
+    output logic [ 7:0] m_axi_gmem_arlen,
+    output logic [ 2:0] m_axi_gmem_arsize,
+    output logic [ 1:0] m_axi_gmem_arburst,
+    input  logic        m_axi_gmem_rvalid,
+    output logic        m_axi_gmem_rready,
+    input  logic [63:0] m_axi_gmem_rdata,
+    input  logic        m_axi_gmem_rlast,
+    input  logic [ 1:0] m_axi_gmem_rresp,
+    output logic        m_axi_gmem_awvalid,
+    input  logic        m_axi_gmem_awready,
+    output logic [63:0] m_axi_gmem_awaddr,
+    output logic [ 7:0] m_axi_gmem_awlen,
+    output logic [ 2:0] m_axi_gmem_awsize,
+    output logic [ 1:0] m_axi_gmem_awburst,
+    output logic        m_axi_gmem_wvalid,
+    input  logic        m_axi_gmem_wready,
+    output logic [63:0] m_axi_gmem_wdata,
+    output logic [ 7:0] m_axi_gmem_wstrb,
+    output logic        m_axi_gmem_wlast,
+    input  logic        m_axi_gmem_bvalid,
+    output logic        m_axi_gmem_bready,
+    input  logic [ 1:0] m_axi_gmem_bresp
 );
   localparam int BEAT = $LANES$ * 16;
 
   // Everything starts anew with every mini-batch.
-  logic running, clear, finished, data_write;
-  logic [15:0] samples, memory, element;
-  logic [23:0] address;
-  logic [31:0] data_written, data_read;
+  logic active, running, clear, computed, finished, moving;
+  logic [15:0] samples;
+  logic [63:0] parameters_address, gradients_address;
+  logic [1:0] transfers, faults;
   assign clear = !running;
+
+  // The window into the memories: the host's, while nothing moves.
+  logic data_write, host_write, moved_write;
+  logic [15:0] memory, element, host_memory, host_element, moved_memory, moved_element, moved_data;
+  logic [23:0] address, host_address, moved_address;
+  logic [31:0] data_written, host_data, data_read;
+  assign {data_write, memory, address, element} =
+      moving ? {moved_write, moved_memory, moved_address, moved_element} : {host_write, host_memory, host_address, host_element};
+  assign data_written = moving ? {16'd0, moved_data} : host_data;
   control_registers control (
       .clock(ap_clk),
       .reset_n(ap_rst_n),
@@ -67,15 +102,70 @@ $PORTS$
       .s_axi_rready(s_axi_control_rready),
       .s_axi_rdata(s_axi_control_rdata),
       .s_axi_rresp(s_axi_control_rresp),
-      .running,
+      .active,
       .finished,
       .samples,
-      .memory,
-      .address,
-      .element,
-      .data_write,
-      .data_written,
+      .parameters_address,
+      .gradients_address,
+      .transfers,
+      .faults,
+      .memory(host_memory),
+      .address(host_address),
+      .element(host_element),
+      .data_write(host_write),
+      .data_written(host_data),
       .data_read
+  );
+  assign m_axi_gmem_arsize = 3'd3;  // eight bytes a beat, addresses counting up
+  assign m_axi_gmem_arburst = 2'b01;
+  assign m_axi_gmem_awsize = 3'd3;
+  assign m_axi_gmem_awburst = 2'b01;
+  memory_mover #(
+      .LOADS($LOADS$),
+      .LOAD_TABLE($LOAD_TABLE$),
+      .LOAD_ELEMENTS($LOAD_ELEMENTS$),
+      .STORES($STORES$),
+      .STORE_TABLE($STORE_TABLE$),
+      .STORE_ELEMENTS($STORE_ELEMENTS$)
+  ) mover (
+      .clock(ap_clk),
+      .reset_n(ap_rst_n),
+      .active,
+      .loads(transfers[0]),
+      .stores(transfers[1]),
+      .parameters_address,
+      .gradients_address,
+      .running,
+      .computed,
+      .finished,
+      .faults,
+      .moving,
+      .memory(moved_memory),
+      .address(moved_address),
+      .element(moved_element),
+      .data_write(moved_write),
+      .data_written(moved_data),
+      .data_read,
+      .m_axi_arvalid(m_axi_gmem_arvalid),
+      .m_axi_arready(m_axi_gmem_arready),
+      .m_axi_araddr(m_axi_gmem_araddr),
+      .m_axi_arlen(m_axi_gmem_arlen),
+      .m_axi_rvalid(m_axi_gmem_rvalid),
+      .m_axi_rready(m_axi_gmem_rready),
+      .m_axi_rdata(m_axi_gmem_rdata),
+      .m_axi_rresp(m_axi_gmem_rresp),
+      .m_axi_awvalid(m_axi_gmem_awvalid),
+      .m_axi_awready(m_axi_gmem_awready),
+      .m_axi_awaddr(m_axi_gmem_awaddr),
+      .m_axi_awlen(m_axi_gmem_awlen),
+      .m_axi_wvalid(m_axi_gmem_wvalid),
+      .m_axi_wready(m_axi_gmem_wready),
+      .m_axi_wdata(m_axi_gmem_wdata),
+      .m_axi_wstrb(m_axi_gmem_wstrb),
+      .m_axi_wlast(m_axi_gmem_wlast),
+      .m_axi_bvalid(m_axi_gmem_bvalid),
+      .m_axi_bready(m_axi_gmem_bready),
+      .m_axi_bresp(m_axi_gmem_bresp)
   );
 )sv";
 
@@ -187,6 +277,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   logic [$LANES$*5-1:0] $p$winners;
   logic [BEAT-1:0] $p$scales, $p$offsets;
   logic $p$scales_write;
+  logic [$GROUP_BITS$-1:0] $p$scales_group;
   special_function_unit #(
       .LANES($LANES$),
       .POOL_KERNEL($PK$),
@@ -211,7 +302,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
       .offset_shift(4'd0),
       .shift(5'd0),
       .parameter_write_enable($p$scales_write),
-      .parameter_write_address($GROUP_BITS$'(address)),
+      .parameter_write_address($p$scales_group),
       .parameter_write_scales($p$scales),
       .parameter_write_offsets($p$offsets),
       .sum_tvalid($p$sum_valid),
@@ -225,6 +316,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   // A word of scales and offsets is complete with its last element.
   always_ff @(posedge ap_clk) begin
     $p$scales_write <= data_write && memory == 16'd$MEMORY_3$ && element == 16'd$LAST_OFFSET$;
+    $p$scales_group <= $GROUP_BITS$'(address);
     for (int lane = 0; lane < $LANES$; lane++) begin
       if (data_write && element == 16'(lane)) $p$scales[lane*16+:16] <= data_written[15:0];
       if (data_write && element == 16'(lane + $LANES$)) $p$offsets[lane*16+:16] <= data_written[15:0];
@@ -412,8 +504,8 @@ inline constexpr std::string_view kJoiner =
       .own_tvalid($p$own_error_valid),
       .own_tready($p$own_error_ready),
       .own_tdata($p$own_error_data),
-      .rest_tvalid(s_input_error_tvalid),
-      .rest_tready(s_input_error_tready),
+      .rest_tvalid(s_input_error_valid),
+      .rest_tready(s_input_error_ready),
       .rest_tdata(s_input_error_tdata),
       .out_tvalid($p$input_error_valid),
       .out_tready($p$input_error_ready),

@@ -135,7 +135,7 @@ TEST_F(Generator, ItsTestbenchPassesUnderIcarus) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   for (int64_t device = 0; device < 2; ++device) {
     const auto place = folder_.path() / std::to_string(device);
-    write_device(device_design(plan_, graph_, device, some_weights), place, {});
+    write_device(device_design(plan_, graph_, device, some_weights), place, {.test_samples = 1});
     EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
   }
 }
@@ -146,18 +146,19 @@ TEST_F(Generator, DividedGroupsPassUnderIcarus) {
   const Plan plan = cut_plan(graph_, {{1, 5, 3}, {3, 22, 2}}, /*tiles=*/5);
   for (int64_t device = 0; device < 3; ++device) {
     const auto place = folder_.path() / std::to_string(device);
-    write_device(device_design(plan, graph_, device, some_weights), place, {});
-    EXPECT_TRUE(succeeds("make -C " + place.string() + " lint icarus")) << "device " << device;
+    write_device(device_design(plan, graph_, device, some_weights), place, {.test_samples = 1});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
   }
 }
 
-// A wrong kernel must not pass.
+// What lies in the memory outside is what the device computes with: a wrong kernel there must not pass.
 TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   write_device(device_design(plan_, graph_, 0, some_weights), folder_.path() / "bad", {});
-  const auto image = folder_.path() / "bad" / "images" / "shard_0_parameters.hex";
+  const auto image = folder_.path() / "bad" / "vectors" / "memory.hex";
   std::string text = read_text(image);
-  text[text.find('\n') - 1] = text[text.find('\n') - 1] == '0' ? '1' : '0';
+  char& digit = text[text.find('\n', text.find('\n') + 1) - 1];  // of the first kernel
+  digit = digit == '0' ? '1' : '0';
   write_atomically(image, std::string_view(text));
   EXPECT_FALSE(succeeds("make -C " + (folder_.path() / "bad").string() + " icarus"));
 }
@@ -190,6 +191,22 @@ TEST_F(Generator, ReportsWhatTheDeviceTakes) {
   const std::string table = resources_table(design, plan_);
   for (const char* module : {"forward_engine (FP)", "gradient_engine (PG)", "deep_fifo (Act-RAM)", "the plan reckons with", "the device"})
     EXPECT_NE(table.find(module), std::string::npos) << module;
+}
+
+// Host, metadata and hardware agree on what moves.
+TEST_F(Generator, MovesParametersAndGradients) {
+  const DeviceDesign design = device_design(plan_, graph_, 1, some_weights);  // the end of conv2, and a part of conv3
+  const std::vector<MemoryRegion> loads = loaded_regions(design), stores = stored_regions(design);
+  ASSERT_EQ(loads.size(), 3U) << "conv3's bias is the next device's";
+  EXPECT_EQ(loads[1].number(), 3);
+  EXPECT_EQ(loads[2].number(), 4);
+  EXPECT_EQ(stores.size(), 4U);
+  EXPECT_EQ(loads[0].all_elements(), stores[0].all_elements());
+  write_device(design, folder_.path() / "d", {});
+  const std::string xml = read_text(folder_.path() / "d" / "kernel.xml");
+  for (const char* part : {"name=\"m_axi_gmem\" mode=\"master\"", "offset=\"0x38\"", "offset=\"0x44\"", "offset=\"0x50\""})
+    EXPECT_NE(xml.find(part), std::string::npos) << part;
+  EXPECT_NE(read_text(folder_.path() / "d" / "connectivity.cfg").find("sp=device.m_axi_gmem:DDR[0]"), std::string::npos);
 }
 
 TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
