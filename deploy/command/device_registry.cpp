@@ -14,6 +14,8 @@
 #include "fpga/cosim/cosim_device.h"
 #include "fpga/emulated/emulated_fpga.h"
 #include "fpga/xrt/device/xrt_fpga.h"
+#include "gpu/device/gpu_device.h"
+#include "gpu/module/gpu_module.h"
 
 namespace millrace {
 namespace {
@@ -55,21 +57,35 @@ std::unique_ptr<Device> open_xrt_emulation(const DeviceOptions& options) {
   return make_xrt_fpga({.emulated = true});
 }
 
-// Ranks of one host take its boards in turn; a rank with several devices takes as many.
-std::unique_ptr<Device> open_xrt_board(const DeviceOptions& options) {
-  refuse_cpu_options("the FPGA", options);
-  const char* design = std::getenv("MILLRACE_XCLBIN");
-  if (design == nullptr)
-    fail(ErrorCode::kUsage, "an xrt-fpga needs the file of its design; name it in MILLRACE_XCLBIN, or use --cluster xrt-emulated-fpga");
+// Ranks of one host take its boards and GPUs in turn; a rank with several devices takes as many. `opened`: so many before.
+uint32_t turn_on_host(uint32_t opened) {
   const auto number_in = [](std::initializer_list<const char*> names, uint32_t otherwise) {
     for (const char* name : names)
       if (const char* text = std::getenv(name); text != nullptr) return static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
     return otherwise;
   };
-  static uint32_t opened = 0;
   const uint32_t rank = number_in({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0);
-  const uint32_t ranks = number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}, 1);
-  return make_xrt_fpga({.emulated = false, .board = rank + ranks * opened++, .xclbin = design});
+  return rank + opened * number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}, 1);
+}
+
+std::unique_ptr<Device> open_xrt_board(const DeviceOptions& options) {
+  refuse_cpu_options("the FPGA", options);
+  const char* design = std::getenv("MILLRACE_XCLBIN");
+  if (design == nullptr)
+    fail(ErrorCode::kUsage, "an xrt-fpga needs the file of its design; name it in MILLRACE_XCLBIN, or use --cluster xrt-emulated-fpga");
+  static uint32_t opened = 0;
+  return make_xrt_fpga({.emulated = false, .board = turn_on_host(opened++), .xclbin = design});
+}
+
+// More devices than GPUs share them.
+std::unique_ptr<Device> open_gpu(const DeviceOptions& options) {
+  const gpu::Precision precision = options.gpu_precision.empty() ? gpu::Precision::kFloat32 : gpu_precision_from(options.gpu_precision);
+  static uint32_t opened = 0;
+  const int count = std::max(1, count_gpus().count);  // with none, GPU 0 is refused by name
+  auto engine = open_gpu_engine(static_cast<int>(turn_on_host(opened++)) % count);
+  return make_gpu_device(
+      std::move(engine),
+      {.precision = precision, .measure_algorithms = !options.gpu_algorithms.empty(), .algorithms = options.gpu_algorithms});
 }
 
 const Plan& plan_of(const DeviceOptions& options) {
@@ -111,6 +127,11 @@ const std::vector<DeviceKind>& kinds() {
        [](const DeviceOptions&, auto&) {}},
       {"xrt-emulated-fpga", open_xrt_emulation, [](const DeviceOptions&, auto&) {}},
       {"xrt-fpga", open_xrt_board, [](const DeviceOptions&, auto&) {}},
+      {"gpu", open_gpu,
+       [](const DeviceOptions& options, auto& facts) {
+         facts["gpu_precision"] = options.gpu_precision.empty() ? "fp32" : options.gpu_precision;
+         if (!options.gpu_algorithms.empty()) facts["gpu_algorithms"] = options.gpu_algorithms;
+       }},
       {"emulated-fpga-fp32", [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFloat32, options); },
        [](const DeviceOptions&, auto&) {}},
       {"cosim", open_cosim, [](const DeviceOptions&, auto&) {}, prepare_cosim},

@@ -16,11 +16,17 @@
 
 namespace millrace {
 
+// Whether devices that the catalogue knows as GPUs are computed by GPUs: where there are some, always, never.
+enum class GpuUse { kAuto, kRequired, kOff };
+
 struct DeviceOptions {
-  int threads = 1;
+  int threads = 1;                // of a processor
   std::string kernel_table = {};  // a file written by `millrace tune`; empty: the shipped one
   const Plan* plan = nullptr;     // of the ring that it is device `index` of; kinds that follow the plan need it
   int64_t index = 0;
+  GpuUse gpus = GpuUse::kAuto;
+  std::string gpu_precision = {};   // fp32, tf32, fp16, bf16; empty: fp32
+  std::string gpu_algorithms = {};  // a file of measured convolution algorithms, made where it is not there; empty: not measured
 };
 
 // Whether this build can compute on a device of this kind.

@@ -10,7 +10,11 @@
 #include "core/base/build_info.h"
 #include "core/base/error.h"
 #include "core/cpu/cpu_catalogue.h"
+#include "deploy/command/catalogue_registry.h"
 #include "deploy/command/machine_report.h"
+#include "gpu/device/gpu_device.h"
+#include "gpu/device/gpu_profile.h"
+#include "gpu/module/gpu_module.h"
 
 namespace millrace {
 namespace {
@@ -64,6 +68,53 @@ void print_profile(const CpuProfile& profile) {
   fmt::print("  memory           {:.1f} GB/s, {:.1f} GB free\n", profile.bytes_per_second / 1e9, profile.memory_bytes / 1e9);
 }
 
+// The first GPU, or why there is none.
+struct MeasuredGpu {
+  std::optional<GpuProfile> profile;
+  std::string name;
+  std::string reason;
+};
+
+MeasuredGpu measure_gpu() {
+  const GpuCount gpus = count_gpus();
+  if (gpus.count == 0) return {std::nullopt, "", gpus.reason};
+  try {
+    auto engine = open_gpu_engine(0);
+    const std::string name = engine->facts().name;
+    const auto memory = static_cast<double>(engine->memory().free);
+    const std::unique_ptr<Device> device = make_gpu_device(std::move(engine));
+    return {measure_gpu_profile(*device, name, memory), name, ""};
+  } catch (const Error& error) {
+    return {std::nullopt, "", error.what()};
+  }
+}
+
+CatalogueDevice catalogue_device_of(const MeasuredGpu& gpu) {
+  for (const CatalogueDevice& device : shipped_catalogue().devices)
+    if (device.kind == "gpu" && gpu.name.find(device.name) != std::string::npos) return measured_device(*gpu.profile, device);
+  CatalogueDevice unknown;
+  unknown.name = gpu.name;
+  unknown.short_names = {"gpu"};
+  unknown.kind = "gpu";
+  unknown.summary = gpu.name;
+  return measured_device(*gpu.profile, unknown);
+}
+
+void print_gpu(const MeasuredGpu& gpu) {
+  if (!gpu.profile) {
+    fmt::print("  GPU              not measured ({}); plans take the catalogue's figures\n", gpu.reason);
+    return;
+  }
+  const GpuProfile& p = *gpu.profile;
+  fmt::print("  {}\n", gpu.name);
+  fmt::print("  multiply-adds    {:.1f} T/s at best, {}\n", p.macs_per_second / 1e12, p.precision);
+  print_shares("convolutions", {p.convolution_forward, p.convolution_error_back, p.convolution_parameter_gradient});
+  fmt::print("  dense            {:.0f}% of it\n", 100 * p.dense);
+  fmt::print("  memory           {:.0f} GB/s, {:.1f} GB free; {:.1f} GB/s up, {:.1f} GB/s down\n", p.bytes_per_second / 1e9,
+             p.memory_bytes / 1e9, p.upload_bytes_per_second / 1e9, p.download_bytes_per_second / 1e9);
+  fmt::print("  launch           {:.1f} us from one piece of work to the next\n", p.launch_seconds * 1e6);
+}
+
 nlohmann::ordered_json json_of(const PhaseEfficiency& shares) {
   return {{"forward", shares.forward}, {"error_back", shares.error_back}, {"parameter_gradient", shares.parameter_gradient}};
 }
@@ -76,6 +127,22 @@ nlohmann::ordered_json json_of(const CpuProfile& profile) {
           {"convolution", json_of(profile.convolution)},
           {"dense", json_of(profile.dense)},
           {"origin", "measured on " + profile.measured_on}};
+}
+
+nlohmann::ordered_json json_of(const MeasuredGpu& gpu) {
+  if (!gpu.profile) return {{"present", false}, {"reason", gpu.reason}};
+  const GpuProfile& p = *gpu.profile;
+  return {{"present", true},
+          {"precision", p.precision},
+          {"macs_per_second", p.macs_per_second},
+          {"bytes_per_second", p.bytes_per_second},
+          {"memory_bytes", p.memory_bytes},
+          {"upload_bytes_per_second", p.upload_bytes_per_second},
+          {"download_bytes_per_second", p.download_bytes_per_second},
+          {"launch_seconds", p.launch_seconds},
+          {"convolution", json_of(PhaseEfficiency{p.convolution_forward, p.convolution_error_back, p.convolution_parameter_gradient})},
+          {"dense", p.dense},
+          {"origin", "measured on " + p.measured_on}};
 }
 
 nlohmann::ordered_json json_of(const MachineReport& machine) {
@@ -118,19 +185,27 @@ int doctor(const DoctorOptions& options) {
     fail(ErrorCode::kUsage, "--catalogue-out has no effect without --measure, which finds what it writes; add it");
   const MachineReport machine = inspect_machine();
   std::optional<CpuProfile> profile;
+  MeasuredGpu gpu;
   if (options.measure) {
+    gpu = measure_gpu();
     profile = measure_cpu_profile();
     if (!machine.processor.empty()) profile->measured_on = machine.processor;
   }
-  if (!options.catalogue_out.empty()) save(Catalogue{{catalogue_device_of(*profile)}}, options.catalogue_out);
+  if (!options.catalogue_out.empty()) {
+    Catalogue found{{catalogue_device_of(*profile)}};
+    if (gpu.profile) found.devices.push_back(catalogue_device_of(gpu));
+    save(found, options.catalogue_out);
+  }
   if (options.json) {
     nlohmann::ordered_json report = json_of(machine);
     if (profile) report["measured"] = json_of(*profile);
+    if (profile) report["measured_gpu"] = json_of(gpu);
     fmt::print("{}\n", report.dump(2));
     return 0;
   }
   print_machine(machine);
   if (profile) print_profile(*profile);
+  if (profile) print_gpu(gpu);
   if (!options.catalogue_out.empty()) fmt::print("  written to       {0}; use it with --catalogue {0}\n", options.catalogue_out);
   print_findings(machine);
   print_build();

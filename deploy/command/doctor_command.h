@@ -9,7 +9,10 @@
 //   build{type, compiler, flags, sanitizers, parts[{name, found, version, enables, package}]}
 // and with --measure, after a few seconds of benchmarks on one thread:
 //   measured{threads, macs_per_second, bytes_per_second, memory_bytes, convolution{forward, error_back, parameter_gradient}, origin}
-// catalogue_out gets what was measured as the device "cpu" of a catalogue, for --catalogue of other commands.
+//   measured_gpu{present, reason} where there is none, else measured_gpu{present, precision, macs_per_second, bytes_per_second,
+//   memory_bytes, upload_bytes_per_second, download_bytes_per_second, launch_seconds, convolution{..}, dense, origin}
+// catalogue_out gets what was measured as the device "cpu" of a catalogue, for --catalogue of other commands, and the first GPU under the
+// catalogue's name for it, or "gpu" where it has none; what is not measured of it stays the catalogue's.
 // Nothing missing is an error: the exit status is 0.
 #pragma once
 

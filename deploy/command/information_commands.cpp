@@ -30,8 +30,8 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* command = app.add_subcommand("doctor", "what this machine has, and what would add to it");
   command->footer("\nExamples:\n  millrace doctor\n  millrace doctor --json\n  millrace doctor --measure --catalogue-out here.textproto\n");
-  command->add_flag("--measure", options->measure, "measure the processor for the cost model");
-  not_empty(command->add_option("--catalogue-out", options->catalogue_out, "write what was measured as a catalogue's device \"cpu\""));
+  command->add_flag("--measure", options->measure, "measure processor and GPU for the cost model");
+  not_empty(command->add_option("--catalogue-out", options->catalogue_out, "write what was measured as devices of a catalogue"));
   command->add_flag("--json", options->json, "JSON on standard output");
   command->callback([options, &invocation] {
     invocation.json = options->json;

@@ -16,7 +16,9 @@
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "core/base/error.h"
 #include "fpga/xrt/device/xrt_fpga.h"
+#include "gpu/module/gpu_module.h"
 
 namespace millrace {
 namespace {
@@ -153,6 +155,24 @@ Finding find_cuda() {
   return finding;
 }
 
+// Drivers may be there and not serve: too old, a library missing, a GPU too old.
+Finding find_gpus() {
+  Finding finding{"GPUs at work", false, "", "convolutional networks on NVIDIA GPUs", ""};
+  const GpuCount gpus = count_gpus();
+  finding.detail = gpus.reason;
+  for (int device = 0; device < gpus.count; ++device) {
+    if (device > 0) finding.detail += "; ";
+    try {
+      const gpu::Facts facts = open_gpu_engine(device)->facts();
+      finding.detail += fmt::format("{}, compute capability {}, {}", facts.name, facts.architecture, facts.libraries);
+      finding.present = true;
+    } catch (const Error& error) {
+      finding.detail += error.what();
+    }
+  }
+  return finding;
+}
+
 // The runtime, its emulation and boards: each needs the one before.
 void look_for_xrt(std::vector<Finding>& findings) {
   const XrtFindings xrt = find_xrt();
@@ -223,6 +243,7 @@ MachineReport inspect_machine() {
 
   for (const Tool& tool : kTools) report.findings.push_back(find_tool(tool));
   report.findings.push_back(find_cuda());
+  report.findings.push_back(find_gpus());
   look_for_xrt(report.findings);
   report.findings.push_back(find_data("Fashion-MNIST", "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
                                       "--data fashion-mnist: 70,000 images of clothes", "dataset-fashion-mnist"));

@@ -12,6 +12,8 @@
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/ring_flags.h"
+#include "gpu/device/gpu_device.h"
+#include "gpu/module/gpu_module.h"
 #include "partitioner/planner/planner.h"
 
 namespace millrace {
@@ -26,7 +28,16 @@ std::string planned_as(const std::string& name) {
     return device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end();
   });
   if (listed || !can_compute_on(name)) return name;
+  if (name == "gpu") return "h200";
   return name.starts_with("reference") ? "cpu" : "zc706";
+}
+
+// As the catalogue has it, or by the name of what computes.
+bool is_gpu(const std::string& name) {
+  const auto& known = shipped_catalogue().devices;
+  return name == "gpu" || std::ranges::any_of(known, [&](const CatalogueDevice& device) {
+           return device.kind == "gpu" && (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end());
+         });
 }
 
 }  // namespace
@@ -66,15 +77,6 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   return std::move(outcome.plan);
 }
 
-std::string computing_kind(const std::string& name) { return can_compute_on(name) ? name : "cpu"; }
-
-std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
-  DeviceOptions with_plan = options;
-  with_plan.plan = &plan;
-  with_plan.index = index;
-  return open_device(computing_kind(plan.cluster.devices[static_cast<size_t>(index)].device), with_plan);
-}
-
 bool job_needs_preparation(const Job& job) {
   try {
     const Cluster cluster = job.plan.empty() ? find_cluster(job.cluster) : load_plan(job.plan).cluster;
@@ -87,23 +89,66 @@ bool job_needs_preparation(const Job& job) {
 void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options) {
   std::vector<std::string> kinds;
   for (const auto& device : plan.cluster.devices)
-    if (std::ranges::find(kinds, computing_kind(device.device)) == kinds.end()) kinds.push_back(computing_kind(device.device));
+    if (std::ranges::find(kinds, computing_kind(device.device, options)) == kinds.end())
+      kinds.push_back(computing_kind(device.device, options));
   DeviceOptions with_plan = options;
   with_plan.plan = &plan;
   with_plan.index = rank;
   for (const std::string& kind : kinds) prepare_devices(kind, with_plan);
 }
 
-std::vector<std::string> notes_on_devices(const Plan& plan) {
+std::string computing_kind(const std::string& name, const DeviceOptions& options) {
+  if (can_compute_on(name)) return name;
+  return is_gpu(name) && options.gpus != GpuUse::kOff && count_gpus().count > 0 ? "gpu" : "cpu";
+}
+
+std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
+  const std::string& name = plan.cluster.devices[static_cast<size_t>(index)].device;
+  if (options.gpus == GpuUse::kRequired && is_gpu(name) && count_gpus().count == 0)
+    fail(ErrorCode::kUnavailable,
+         "device {} ({}) wants a GPU, and this machine has none: {}; run where nvidia-smi shows one, or leave out "
+         "--gpus required and let a processor stand in",
+         index, name, count_gpus().reason);
+  DeviceOptions with_plan = options;
+  with_plan.plan = &plan;
+  with_plan.index = index;
+  return open_device(computing_kind(name, options), with_plan);
+}
+
+std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions& options) {
   std::map<std::string, int64_t> counts;
   for (const auto& device : plan.cluster.devices)
     if (!can_compute_on(device.device)) ++counts[device.device];
   std::vector<std::string> notes;
-  for (const auto& [name, count] : counts)
-    notes.push_back(
-        fmt::format("{} device{} of kind {} {} computed by the CPU engine in fp32: what travels has the planned number of elements", count,
-                    count == 1 ? "" : "s", name, count == 1 ? "is" : "are"));
+  for (const auto& [name, count] : counts) {
+    const std::string who =
+        fmt::format("{} device{} of kind {} {} computed by", count, count == 1 ? "" : "s", name, count == 1 ? "is" : "are");
+    if (computing_kind(name, options) == "gpu") {
+      notes.push_back(fmt::format("{} GPUs in {}", who, options.gpu_precision.empty() ? "fp32" : options.gpu_precision));
+      continue;
+    }
+    const std::string why = !is_gpu(name)                  ? ""
+                            : options.gpus == GpuUse::kOff ? " (--gpus off)"
+                                                           : fmt::format(" (no GPU: {})", count_gpus().reason);
+    notes.push_back(fmt::format("{} the CPU engine in fp32{}: what travels has the planned number of elements", who, why));
+  }
   return notes;
+}
+
+void refuse_missing_gpus(const Plan& plan, const DeviceOptions& options) {
+  const std::string_view flag = options.gpus == GpuUse::kRequired ? "--gpus required"
+                                : !options.gpu_precision.empty()  ? "--gpu-precision"
+                                : !options.gpu_algorithms.empty() ? "--gpu-algorithms"
+                                                                  : "";
+  if (flag.empty()) return;
+  if (!options.gpu_precision.empty()) static_cast<void>(gpu_precision_from(options.gpu_precision));
+  if (std::ranges::none_of(plan.cluster.devices, [](const auto& device) { return is_gpu(device.device); }))
+    fail(ErrorCode::kUsage, "{} has no effect: no device of the plan is a GPU; leave it out, or name one in --cluster", flag);
+  if (options.gpus == GpuUse::kOff) fail(ErrorCode::kUsage, "{} has no effect with --gpus off; leave one of the two out", flag);
+  if (count_gpus().count == 0)
+    fail(ErrorCode::kUnavailable,
+         "{}: this machine has no GPU: {}; run where nvidia-smi shows one, or leave it out and let processors stand in", flag,
+         count_gpus().reason);
 }
 
 }  // namespace millrace

@@ -3,7 +3,8 @@
 //   task = prepare_task(job, plan_for_job);
 //   RingTrainer trainer(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, options); }, ...);
 //
-// A device that the catalogue knows and this build cannot drive is computed by the CPU engine in fp32; notes_on_devices says so.
+// A GPU of the catalogue is computed by a GPU where this machine has one, whatever its name. Any other device that the catalogue knows
+// and this build cannot drive is computed by the CPU engine in fp32; notes_on_devices says so.
 #pragma once
 
 #include <memory>
@@ -21,13 +22,15 @@ namespace millrace {
 // Nothing for a single device that computes here. Fails with kInfeasible and the reason where there is no plan.
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 
-// The kind that computes for a device of this name: itself where this build can drive it, else "cpu".
-std::string computing_kind(const std::string& name);
+// The kind that computes for a device of this name: itself where this build can drive it, "gpu" for a GPU where there is one, else "cpu".
+std::string computing_kind(const std::string& name, const DeviceOptions& options);
 // What takes long before the plan's devices can be opened, such as building simulations, and whether there is such a thing;
 // done by every rank, before any waits for another.
 bool job_needs_preparation(const Job& job);
 void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options);
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options);
-std::vector<std::string> notes_on_devices(const Plan& plan);
+std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions& options);
+// Fails with kUnavailable where options ask for a GPU and this machine has none, with kUsage where no device of the plan is one.
+void refuse_missing_gpus(const Plan& plan, const DeviceOptions& options);
 
 }  // namespace millrace

@@ -47,7 +47,7 @@ struct TrainFlags {
   bool dry_run = false;
   bool json = false;
   int64_t log_every = 0;
-  std::string kernel_table, formats;
+  std::string kernel_table, formats, gpus = "auto", gpu_precision, gpu_algorithms;
   std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
@@ -64,6 +64,13 @@ LearningRateKind schedule_from(const std::string& name) {
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<LearningRateKind>(i);
   fail(ErrorCode::kUsage, "--lr-schedule \"{}\" is unknown{}", name, suggestion(name, names));
+}
+
+GpuUse gpu_use_from(const std::string& word) {
+  static const std::vector<std::string> words = {"auto", "required", "off"};
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == word) return static_cast<GpuUse>(i);
+  fail(ErrorCode::kUsage, "--gpus \"{}\" is unknown{}", word, suggestion(word, words));
 }
 
 // Flags of which one would silently win over the other.
@@ -166,7 +173,10 @@ int train(const TrainFlags& flags) {
   TrainRequest request;
   request.job = job_of(flags);
   request.resume = flags.resume;
-  request.kernel_table = flags.kernel_table;
+  request.devices = {.kernel_table = flags.kernel_table,
+                     .gpus = gpu_use_from(flags.gpus),
+                     .gpu_precision = flags.gpu_precision,
+                     .gpu_algorithms = flags.gpu_algorithms};
   request.trace = flags.trace;
   request.times = flags.times;
   request.pace = flags.pace;
@@ -242,6 +252,12 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   not_empty(command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run));
   not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
   not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));
+  not_empty(
+      command->add_option("--gpus", flags->gpus, "auto: where there are some; required; off: processors stand in [auto]")->group(run));
+  not_empty(command->add_option("--gpu-precision", flags->gpu_precision, "of products on GPUs: fp32, tf32, fp16, bf16 [fp32]")->group(run));
+  not_empty(
+      command->add_option("--gpu-algorithms", flags->gpu_algorithms, "measure convolutions on GPUs, and keep the choices in this file")
+          ->group(run));
   not_empty(command->add_option("--trace", flags->trace, "write what each device did when, for ui.perfetto.dev")->group(run));
   not_empty(command->add_option("--times-out", flags->times, "measure what each device's actions take, for millrace simulate --times")
                 ->group(run));

@@ -119,7 +119,8 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
       .checksums = request.checksums};
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingTask task;
-  const DeviceOptions device_options{.threads = static_cast<int>(request.job.threads), .kernel_table = request.kernel_table};
+  DeviceOptions device_options = request.devices;
+  device_options.threads = static_cast<int>(request.job.threads);
   std::exception_ptr unprepared;
   // Before anybody talks: links whose shape needs the plan, and devices that take long to prepare, while nobody waits.
   const bool planned_alone = request.shape_links || job_needs_preparation(request.job);
@@ -142,9 +143,10 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);
   });
+  together(agreement, "looking for GPUs", [&] { refuse_missing_gpus(task.plan, device_options); });
   if (speaks) {
     for (const std::string& note : task.notes) log::info("{}", note);
-    for (const std::string& note : notes_on_devices(task.plan)) log::info("{}", note);
+    for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
   }
 
   FixedPointRun fixed_point(
@@ -156,7 +158,7 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   together(agreement, "opening the first device", [&] {
     first = open_ring_device(task.plan, 0, device_options);
     first_device = first->description();
-    options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device), *first, device_options);
+    options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device, device_options), *first, device_options);
   });
   fixed_point.choose_formats(agreement, *first, speaks);
   first.reset();
@@ -166,8 +168,8 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   options.trace = request.trace;
   options.times = request.times;
   options.pace = request.pace;
-  options.computes_on_thread =
-      std::ranges::all_of(task.plan.cluster.devices, [](const auto& device) { return computing_kind(device.device) == "cpu"; });
+  options.computes_on_thread = std::ranges::all_of(
+      task.plan.cluster.devices, [&](const auto& device) { return computing_kind(device.device, device_options) == "cpu"; });
   MetricsStream json_lines(stdout);
   EvaluationLines lines;
   options.sinks = {request.json ? static_cast<MetricsSink*>(&json_lines) : &lines};

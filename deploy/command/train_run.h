@@ -9,13 +9,14 @@
 #include <string>
 
 #include "core/documents/job.h"
+#include "deploy/command/device_registry.h"
 
 namespace millrace {
 
 struct TrainRequest {
   Job job;
   std::string resume = {};
-  std::string kernel_table = {};
+  DeviceOptions devices = {};  // threads are the job's
   std::string trace = {};
   int64_t log_every = 0;
   double deadline_seconds = 30;

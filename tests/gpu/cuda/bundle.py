@@ -1,0 +1,73 @@
+"""Packs millrace-gpu-check with everything it loads into one folder, for a machine with a GPU and a driver and nothing else.
+
+    python3 bundle.py build/release/bin OUT          then there: OUT/run.sh [--json]
+
+OUT gets the program, the CUDA module, run.sh and lib/: the shared libraries of both, but for the C library's own, and CUDA's only with
+--cuda (hundreds of megabytes: machines with a GPU usually have them, and run.sh looks in the usual places, Python's site-packages
+included). Needs ldd. Exit status 1, naming it, when a library cannot be found.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM, MODULE = "millrace-gpu-check", "libmillrace_cuda.so"
+OF_THE_SYSTEM = re.compile(r"^(ld-linux|linux-vdso|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libgcc_s\.|libcuda\.|libnvidia)")
+OF_CUDA = re.compile(r"^lib(cudart|cudnn|cublas|nvrtc|nvJitLink)")
+
+RUN = """#!/bin/sh
+# Runs the check; CUDA's libraries are taken from beside it, the toolkit, or Python's packages.
+here=$(dirname "$(readlink -f "$0")")
+places=$here/lib:/usr/local/cuda/lib64
+for site in $(python3 -c 'import site; print(" ".join(site.getsitepackages()))' 2>/dev/null); do
+  for folder in "$site"/nvidia/*/lib; do places=$places:$folder; done
+done
+LD_LIBRARY_PATH=$places${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} exec "$here/millrace-gpu-check" "$@"
+"""
+
+
+def libraries_of(path):
+    """(name, path or None) of every shared library that a program loads."""
+    text = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=True).stdout
+    found = []
+    for line in text.splitlines():
+        match = re.match(r"\s*(\S+)(?: => (\S+|not found))?", line)
+        if match and not OF_THE_SYSTEM.match(Path(match[1]).name):
+            found.append((match[1], match[2] if match[2] and match[2].startswith("/") else None))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description="pack the GPU check for a machine with a driver and nothing else")
+    parser.add_argument("binaries", type=Path, help="where the build put its programs")
+    parser.add_argument("out", type=Path, help="folder to make")
+    parser.add_argument("--cuda", action="store_true", help="take CUDA's libraries along, too")
+    arguments = parser.parse_args()
+    lib = arguments.out / "lib"
+    lib.mkdir(parents=True, exist_ok=True)
+    for name in (PROGRAM, MODULE):
+        source = arguments.binaries / name
+        if not source.exists():
+            sys.exit(f"{source} is not there; build the targets millrace-gpu-check and millrace_cuda")
+        shutil.copy2(source, arguments.out / name)
+        for library, path in libraries_of(source):
+            if OF_CUDA.match(library) and not arguments.cuda:
+                continue
+            if path is None:
+                sys.exit(f"{name} loads {library}, which is nowhere here; install it, or leave --cuda out if it is CUDA's")
+            shutil.copy2(path, lib / library)
+            if library.startswith("libcudnn.so"):  # loads the rest of itself by name
+                for part in Path(path).parent.glob("libcudnn_*.so." + library.rsplit(".", 1)[1]):
+                    shutil.copy2(part, lib / part.name)
+    run = arguments.out / "run.sh"
+    run.write_text(RUN, encoding="utf-8")
+    run.chmod(0o755)
+    size = sum(file.stat().st_size for file in arguments.out.rglob("*") if file.is_file())
+    print(f"{arguments.out}: {size / 1e6:.0f} MB; take it to the GPU and start run.sh")
+
+
+if __name__ == "__main__":
+    main()
