@@ -6,16 +6,18 @@
 #include <vector>
 
 #include "gpu/cuda/cuda_check.h"
+#include "gpu/cuda/cuda_work.h"
 
 namespace millrace::gpu {
 
 namespace {
 
+constexpr int64_t kDirect = -1;  // the algorithm of shapes that cuDNN has none for
+
 // What all three phases' results have in common.
 struct Candidate {
   int64_t algorithm;
   cudnnStatus_t status;
-  size_t memory;
   cudnnDeterminism_t determinism;
   cudnnMathType_t math;
 };
@@ -25,7 +27,7 @@ std::vector<Candidate> candidates_of(const std::vector<Performance>& performance
   std::vector<Candidate> candidates;
   for (int i = 0; i < count; ++i) {
     const Performance& p = performances[static_cast<size_t>(i)];
-    candidates.push_back({static_cast<int64_t>(p.algo), p.status, p.memory, p.determinism, p.mathType});
+    candidates.push_back({static_cast<int64_t>(p.algo), p.status, p.determinism, p.mathType});
   }
   return candidates;
 }
@@ -108,7 +110,26 @@ struct CudaConvolutions::Descriptors {
   Descriptors& operator=(const Descriptors&) = delete;
 };
 
-CudaConvolutions::CudaConvolutions(cudnnHandle_t handle) : handle_(handle) {}
+namespace {
+
+template <typename Descriptors>
+cudnnStatus_t workspace_of(cudnnHandle_t handle, const Descriptors& d, ConvolutionPhase phase, int64_t algorithm, size_t& bytes) {
+  switch (phase) {
+    case ConvolutionPhase::kForward:
+      return cudnnGetConvolutionForwardWorkspaceSize(handle, d.input, d.weight, d.convolution, d.output,
+                                                     static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), &bytes);
+    case ConvolutionPhase::kInputError:
+      return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, d.weight, d.output, d.convolution, d.input,
+                                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), &bytes);
+    case ConvolutionPhase::kWeightGradient: break;
+  }
+  return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, d.input, d.output, d.convolution, d.weight,
+                                                        static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm), &bytes);
+}
+
+}  // namespace
+
+CudaConvolutions::CudaConvolutions(cudnnHandle_t handle, cudaStream_t stream) : handle_(handle), stream_(stream) {}
 CudaConvolutions::~CudaConvolutions() = default;
 
 CudaConvolutions::Descriptors& CudaConvolutions::descriptors(const ConvolutionGeometry& geometry, Precision precision) {
@@ -131,53 +152,56 @@ ConvolutionChoice CudaConvolutions::choose(const ConvolutionGeometry& geometry, 
   }
   constexpr int kMost = 16;
   int count = 0;
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;  // a shape that cuDNN does not know has no candidates
   std::vector<Candidate> candidates;
   switch (phase) {
     case ConvolutionPhase::kForward: {
       std::vector<cudnnConvolutionFwdAlgoPerf_t> found(kMost);
       if (measure)
-        MILLRACE_CUDA(cudnnFindConvolutionForwardAlgorithmEx(handle_, d.input, x->get(), d.weight, w->get(), d.convolution, d.output,
-                                                             y->get(), kMost, &count, found.data(), space->get(), most_workspace));
+        status = cudnnFindConvolutionForwardAlgorithmEx(handle_, d.input, x->get(), d.weight, w->get(), d.convolution, d.output, y->get(),
+                                                        kMost, &count, found.data(), space->get(), most_workspace);
       else
-        MILLRACE_CUDA(
-            cudnnGetConvolutionForwardAlgorithm_v7(handle_, d.input, d.weight, d.convolution, d.output, kMost, &count, found.data()));
-      candidates = candidates_of(found, count);
+        status = cudnnGetConvolutionForwardAlgorithm_v7(handle_, d.input, d.weight, d.convolution, d.output, kMost, &count, found.data());
+      if (status == CUDNN_STATUS_SUCCESS) candidates = candidates_of(found, count);
       break;
     }
     case ConvolutionPhase::kInputError: {
       std::vector<cudnnConvolutionBwdDataAlgoPerf_t> found(kMost);
       if (measure)
-        MILLRACE_CUDA(cudnnFindConvolutionBackwardDataAlgorithmEx(handle_, d.weight, w->get(), d.output, y->get(), d.convolution, d.input,
-                                                                  x->get(), kMost, &count, found.data(), space->get(), most_workspace));
+        status = cudnnFindConvolutionBackwardDataAlgorithmEx(handle_, d.weight, w->get(), d.output, y->get(), d.convolution, d.input,
+                                                             x->get(), kMost, &count, found.data(), space->get(), most_workspace);
       else
-        MILLRACE_CUDA(
-            cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, d.weight, d.output, d.convolution, d.input, kMost, &count, found.data()));
-      candidates = candidates_of(found, count);
+        status =
+            cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, d.weight, d.output, d.convolution, d.input, kMost, &count, found.data());
+      if (status == CUDNN_STATUS_SUCCESS) candidates = candidates_of(found, count);
       break;
     }
     case ConvolutionPhase::kWeightGradient: {
       std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> found(kMost);
       if (measure)
-        MILLRACE_CUDA(cudnnFindConvolutionBackwardFilterAlgorithmEx(handle_, d.input, x->get(), d.output, y->get(), d.convolution, d.weight,
-                                                                    w->get(), kMost, &count, found.data(), space->get(), most_workspace));
+        status = cudnnFindConvolutionBackwardFilterAlgorithmEx(handle_, d.input, x->get(), d.output, y->get(), d.convolution, d.weight,
+                                                               w->get(), kMost, &count, found.data(), space->get(), most_workspace);
       else
-        MILLRACE_CUDA(cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, d.input, d.output, d.convolution, d.weight, kMost, &count,
-                                                                    found.data()));
-      candidates = candidates_of(found, count);
+        status =
+            cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, d.input, d.output, d.convolution, d.weight, kMost, &count, found.data());
+      if (status == CUDNN_STATUS_SUCCESS) candidates = candidates_of(found, count);
       break;
     }
   }
-  // Best first. The arithmetic must be the one that was asked for, and the same every time.
+  // Best first. The arithmetic must be the one that was asked for, and the same every time; what workspace it takes is asked again, of the
+  // convolution as it will run.
   for (const Candidate& c : candidates) {
-    if (c.status != CUDNN_STATUS_SUCCESS || c.determinism != CUDNN_DETERMINISTIC || c.memory > most_workspace) continue;
+    if (c.status != CUDNN_STATUS_SUCCESS || c.determinism != CUDNN_DETERMINISTIC) continue;
     if (precision == Precision::kFloat32 && c.math != CUDNN_FMA_MATH && c.math != CUDNN_DEFAULT_MATH) continue;
-    return {c.algorithm, c.memory, std::string("cuDNN ") + kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7]};
+    size_t workspace = 0;
+    if (workspace_of(handle_, d, phase, c.algorithm, workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace) continue;
+    return {c.algorithm, workspace, std::string("cuDNN ") + kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7]};
   }
-  throw Failure(Failure::Kind::kBroken, "cuDNN has no deterministic algorithm for this convolution within " +
-                                            std::to_string(most_workspace >> 20) + " MiB of workspace; allow it more");
+  return {kDirect, 0, "plain loops"};
 }
 
 void CudaConvolutions::run(const Convolution& call) {
+  if (call.algorithm == kDirect) return launch(direct_convolution(call), stream_);
   const Descriptors& d = descriptors(call.geometry, call.precision);
   const float one = 1;
   const float before = call.adds ? 1 : 0;

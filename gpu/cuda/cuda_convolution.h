@@ -1,8 +1,10 @@
-// Convolutions by cuDNN: descriptors kept per shape, algorithms that are deterministic and fit. Internal to gpu/cuda.
+// Convolutions by cuDNN: descriptors kept per shape, algorithms that are deterministic and fit; plain loops where there is none.
+// Internal to gpu/cuda.
 //
 // fp32 is FMA arithmetic: TF32 only when the precision says so. Sixteen-bit operands multiply on tensor cores and add in fp32.
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <cudnn.h>
 
 #include <map>
@@ -15,8 +17,8 @@ namespace millrace::gpu {
 
 class CudaConvolutions {
  public:
-  // Borrows the handle, whose stream the work goes to.
-  explicit CudaConvolutions(cudnnHandle_t handle);
+  // Borrows both; the stream is the handle's.
+  CudaConvolutions(cudnnHandle_t handle, cudaStream_t stream);
   ~CudaConvolutions();
   CudaConvolutions(const CudaConvolutions&) = delete;
   CudaConvolutions& operator=(const CudaConvolutions&) = delete;
@@ -30,6 +32,7 @@ class CudaConvolutions {
   Descriptors& descriptors(const ConvolutionGeometry& geometry, Precision precision);
 
   cudnnHandle_t handle_;
+  cudaStream_t stream_;
   std::map<std::string, std::unique_ptr<Descriptors>> known_;
 };
 

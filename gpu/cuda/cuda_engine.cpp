@@ -59,7 +59,7 @@ class CudaEngine final : public Engine {
     MILLRACE_CUDA(cudaMalloc(&cublas_workspace_, kCublasWorkspace));
     MILLRACE_CUDA(cublasSetWorkspace(cublas_, cublas_workspace_, kCublasWorkspace));
     MILLRACE_CUDA(cublasSetAtomicsMode(cublas_, CUBLAS_ATOMICS_NOT_ALLOWED));
-    convolutions_ = std::make_unique<CudaConvolutions>(cudnn_);
+    convolutions_ = std::make_unique<CudaConvolutions>(cudnn_, compute());
     int runtime = 0;
     MILLRACE_CUDA(cudaRuntimeGetVersion(&runtime));
     int cublas = 0;
@@ -167,9 +167,7 @@ class CudaEngine final : public Engine {
     const cudaDataType_t type = g.precision == Precision::kFloat16    ? CUDA_R_16F
                                 : g.precision == Precision::kBfloat16 ? CUDA_R_16BF
                                                                       : CUDA_R_32F;
-    const cublasComputeType_t compute = g.precision == Precision::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                        : g.precision == Precision::kFloat32     ? CUBLAS_COMPUTE_32F_PEDANTIC
-                                                                                 : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t compute = g.precision == Precision::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
     MILLRACE_CUDA(cublasGemmStridedBatchedEx(cublas_, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
                                              n, m, k, &one, g.b, type, g.transpose_b ? k : n, g.step_b, g.a, type, g.transpose_a ? m : k,

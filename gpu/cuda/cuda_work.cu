@@ -15,6 +15,12 @@ __global__ void run_elements(Work work) {
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < work.elements; i += step) work(i);
 }
 
+__global__ void run_convolution(DirectConvolution work) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  const int64_t elements = work.elements();
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += step) work(i);
+}
+
 template <typename Work>
 __global__ void run_groups(Work work) {
   __shared__ Sums shares[kReductionThreads];
@@ -45,6 +51,11 @@ void launch(const ElementWork& work, cudaStream_t stream) {
         run_elements<<<blocks_for((w.elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(w);
       },
       work);
+  MILLRACE_CUDA(cudaGetLastError());
+}
+
+void launch(const DirectConvolution& work, cudaStream_t stream) {
+  run_convolution<<<blocks_for((work.elements() + kThreads - 1) / kThreads), kThreads, 0, stream>>>(work);
   MILLRACE_CUDA(cudaGetLastError());
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "gpu/device/direct_convolution.h"
 #include "gpu/device/element_work.h"
 #include "gpu/device/reduction_work.h"
 
@@ -10,6 +11,7 @@ namespace millrace::gpu {
 
 // One thread for each index.
 void launch(const ElementWork& work, cudaStream_t stream);
+void launch(const DirectConvolution& work, cudaStream_t stream);
 // One block for each group; its sum is that of reduced().
 void launch(const ReductionWork& work, cudaStream_t stream);
 

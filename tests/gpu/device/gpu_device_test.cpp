@@ -58,6 +58,15 @@ TEST(GpuDevice, NarrowPrecisionsRoundTheFactorsOfProductsAndNothingElse) {
   }
 }
 
+TEST(GpuDevice, PlainLoopsStandInForConvolutionsThatALibraryHasNot) {
+  const auto convolves = [](const KernelSpec& spec) { return !spec.finish && std::holds_alternative<Conv2d>(spec.operation); };
+  Queued gpu({.direct = true});
+  EXPECT_EQ(operations_match(*gpu.device, {.per_kind = 60, .seed = 61}, 1e-5, convolves), "");
+  Queued narrow({.direct = true}, {.precision = gpu::Precision::kFloat16});
+  const auto smooth = [&](const KernelSpec& spec) { return convolves(spec) && !spec.activation; };
+  EXPECT_EQ(operations_match(*narrow.device, {.per_kind = 30, .seed = 62}, 3e-3, smooth), "");
+}
+
 TEST(GpuDevice, UpdatesAndMovesMatchTheReference) {
   Queued gpu;
   EXPECT_EQ(updates_match(*gpu.device, 1e-6), "");

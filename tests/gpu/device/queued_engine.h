@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
+#include "gpu/device/direct_convolution.h"
 #include "gpu/device/engine.h"
 
 namespace millrace::testing {
@@ -32,7 +33,8 @@ struct QueuedOptions {
   uint64_t seed = 1;
   size_t memory_bytes = size_t{1} << 30;
   int64_t ignored_wait = -1;
-  bool eager = true;  // some work runs as soon as it is queued
+  bool eager = true;    // some work runs as soon as it is queued
+  bool direct = false;  // convolutions by gpu/device/direct_convolution.h
 };
 
 class QueuedEngine final : public gpu::Engine {
@@ -113,6 +115,10 @@ class QueuedEngine final : public gpu::Engine {
   void convolution(const gpu::Convolution& call) override {
     if (call.algorithm != static_cast<int64_t>(call.phase) + 7)
       throw gpu::Failure(gpu::Failure::Kind::kBroken, "not the algorithm that was chosen");
+    if (options_.direct)
+      return compute([work = gpu::direct_convolution(call)] {
+        for (int64_t i = 0; i < work.elements(); ++i) work(i);
+      });
     compute([call] {
       std::memset(call.workspace, 0xff, call.workspace_bytes);
       const gpu::ConvolutionGeometry& g = call.geometry;
