@@ -1,0 +1,157 @@
+#include "gpu/rnn/cuda/cuda_machine.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "gpu/rnn/cuda/compile_at_run_time.h"
+#include "gpu/rnn/cuda/cublas.h"
+#include "gpu/rnn/cuda/helper_kernels.h"
+#include "gpu/rnn/cuda/shipped_kernels.h"
+
+namespace millrace::rnn {
+namespace {
+
+class RealGpu : public CudaMachine {
+ public:
+  explicit RealGpu(int device) {
+    int count = 0;
+    const cudaError_t found = cudaGetDeviceCount(&count);
+    if (found != cudaSuccess || count < 1)
+      throw RnnError(RnnFailure::kNoGpu, std::string("the CUDA runtime says \"") +
+                                             (found != cudaSuccess ? cudaGetErrorString(found) : "no device") +
+                                             "\"; run on a machine with an NVIDIA GPU and its driver, or use the CPU");
+    if (device < 0 || device >= count)
+      throw RnnError(RnnFailure::kNoGpu,
+                     "there is no GPU " + std::to_string(device) + "; this machine has 0 to " + std::to_string(count - 1));
+    require(cudaSetDevice(device), "choosing the GPU");
+    require(cudaGetDeviceProperties(&properties_, device), "asking for its properties");
+    for (const auto add : {add_shipped_lstm, add_shipped_gru, add_shipped_canonical_gru, add_shipped_vanilla}) add(kernels_);
+    cudaFuncAttributes attributes{};
+    const cudaError_t compiled = cudaFuncGetAttributes(&attributes, kernels_.front().entry);
+    if (compiled != cudaSuccess)
+      throw RnnError(RnnFailure::kWrongArchitecture,
+                     std::string(properties_.name) + " has compute capability " + std::to_string(properties_.major) + "." +
+                         std::to_string(properties_.minor) + " and the kernels were compiled for others (" + cudaGetErrorString(compiled) +
+                         "); configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(architecture()) + " and build again");
+    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    cublas_ = load_cublas(stream_);
+  }
+
+  ~RealGpu() override {
+    cublas_.reset();
+    for (void* memory : allocations_) cudaFree(memory);
+    cudaStreamDestroy(stream_);
+  }
+
+  std::string name() const override { return properties_.name; }
+  Limits limits() const override { return {properties_.multiProcessorCount, static_cast<int>(properties_.sharedMemPerBlockOptin)}; }
+  const std::vector<Kernel>& kernels() const override { return kernels_; }
+  void add_kernel(const Kernel& kernel) override { kernels_.push_back(kernel); }
+  cudaStream_t stream() const override { return stream_; }
+  bool has_cublas() const override { return cublas_ != nullptr; }
+  int architecture() const override { return 10 * properties_.major + properties_.minor; }
+
+  void* allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw RnnError(RnnFailure::kOutOfMemory, name() + " has no " + std::to_string(bytes >> 20U) +
+                                                   " MiB left; make the batch or the sequence smaller, or free the GPU");
+    }
+    require(code, "allocating memory");
+    allocations_.insert(memory);
+    return memory;
+  }
+  void release(void* memory) override {
+    if (allocations_.erase(memory) > 0) cudaFree(memory);
+  }
+  void copy_to(void* device, const void* host, std::size_t bytes) override {
+    require(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copying to the GPU");
+    require(cudaStreamSynchronize(stream_), "copying to the GPU");
+  }
+  void copy_from(void* host, const void* device, std::size_t bytes) override {
+    require(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the GPU");
+    require(cudaStreamSynchronize(stream_), "copying from the GPU");
+  }
+  void fill(void* memory, int byte, std::size_t bytes) override {
+    require(cudaMemsetAsync(memory, byte, bytes, stream_), "filling memory");
+  }
+
+  void run(const Kernel& kernel, const Grid& grid, const Parameters& parameters) override {
+    const void* const entry = entry_of(kernel);
+    if (prepared_.insert({entry, grid.shared_bytes}).second)
+      require(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_bytes), "reserving shared memory");
+    Parameters copy = parameters;
+    void* arguments[] = {&copy};
+    const cudaError_t code =
+        cudaLaunchCooperativeKernel(entry, dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads)), arguments,
+                                    static_cast<std::size_t>(grid.shared_bytes), stream_);
+    if (code == cudaErrorCooperativeLaunchTooLarge) {
+      cudaGetLastError();
+      throw RnnError(RnnFailure::kUnsupportedSize, std::to_string(grid.blocks) + " blocks of " + name_of(kernel.shape) +
+                                                       " do not fit on the GPU at once; is a part of it reserved for others (MIG, MPS)?");
+    }
+    require(code, "launching a persistent kernel");
+  }
+  void multiply(const MatrixJob& job, Precision precision) override {
+    if (job.rows < 1 || job.columns < 1) return;
+    if (cublas_ && job.depth > 0) {
+      if (job.bias != nullptr) launch_spread_bias(job, stream_);
+      if (cublas_->multiply(job, precision)) return;
+    }
+    launch_multiply(job, precision, stream_);
+    require(cudaGetLastError(), "launching a matrix product");
+  }
+  void sum_rows(const void* matrix, Precision precision, float* sums, int rows, int columns) override {
+    launch_sum_rows(matrix, precision, sums, rows, columns, stream_);
+    require(cudaGetLastError(), "launching a sum");
+  }
+  void change_format(const float* from, void* to, Precision precision, long long count) override {
+    if (count > 0) launch_change_format(from, to, precision, count, stream_);
+    require(cudaGetLastError(), "launching a change of format");
+  }
+  void single_step(const KernelShape& shape, int phase, const Parameters& p, int side, int step, const float* sums) override {
+    launch_single_step(shape, phase, p, side, step, sums, stream_);
+    require(cudaGetLastError(), "launching a step");
+  }
+  void finish() override { require(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
+
+ private:
+  // Code of a shape that is not shipped is made when it first runs.
+  const void* entry_of(const Kernel& kernel) {
+    if (kernel.entry != nullptr) return kernel.entry;
+    const void*& entry = compiled_[name_of(kernel.shape)];
+    if (entry == nullptr) entry = load_compiled(compile_at_run_time(kernel.shape, architecture()));
+    return entry;
+  }
+
+  cudaDeviceProp properties_{};
+  cudaStream_t stream_ = nullptr;
+  std::vector<Kernel> kernels_;
+  std::map<std::string, const void*> compiled_;
+  std::set<void*> allocations_;
+  std::set<std::pair<const void*, int>> prepared_;
+  std::unique_ptr<Cublas> cublas_;
+};
+
+}  // namespace
+
+void require(cudaError_t code, const char* doing) {
+  if (code == cudaSuccess) return;
+  const std::string said = std::string(doing) + ": " + cudaGetErrorString(code);
+  switch (code) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver: throw RnnError(RnnFailure::kNoGpu, said + "; run on a machine with an NVIDIA GPU and its driver");
+    case cudaErrorMemoryAllocation: throw RnnError(RnnFailure::kOutOfMemory, said + "; make the batch or the sequence smaller");
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+      throw RnnError(RnnFailure::kWrongArchitecture, said + "; configure with this GPU's CMAKE_CUDA_ARCHITECTURES");
+    default: throw RnnError(RnnFailure::kGpuFault, said + "; run again under compute-sanitizer to see where");
+  }
+}
+
+std::unique_ptr<CudaMachine> cuda_machine(int device) { return std::make_unique<RealGpu>(device); }
+
+}  // namespace millrace::rnn

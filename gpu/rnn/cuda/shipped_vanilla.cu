@@ -1,0 +1,3 @@
+#include "gpu/rnn/cuda/shipped_kernels.h"
+
+void millrace::rnn::add_shipped_vanilla(std::vector<Kernel>& table) { MILLRACE_SHIPPED_VANILLA(MILLRACE_ENTRY) }
