@@ -3,8 +3,8 @@
 //   fmt::print("{}", paper_table(rows, board));
 //
 // The JSON's keys are a contract: paper, rows[{id, quantity, network, unit, paper, paper_text, source, model, difference,
-// tolerance[2], verdict, contradiction, note, constants}], constants[{name, value, unit, origin, note}], counts by verdict. What is
-// not bounded or not there is null.
+// tolerance[2], verdict, contradiction, note, constants}], constants[{name, value, unit, origin, note}], counts by verdict; with
+// --simulate, rows that apply have simulated, simulated_verdict and simulated_note. What is not bounded or not there is null.
 #pragma once
 
 #include <string>

@@ -313,7 +313,8 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
   ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
-  ring.add_flag("--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+  ring.add_flag("--fc-barrier", flags->fc_barrier,
+                "activations wait for the whole map before fully connected layers, and for these, one after the other");
 
   const Section output{*command, "Output"};
   output.add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");

@@ -21,6 +21,7 @@
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_flags.h"
+#include "deploy/command/scenario_flags.h"
 #include "deploy/command/simulate_output.h"
 #include "deploy/command/simulate_ranks.h"
 #include "node/simulate/simulation_page.h"
@@ -44,6 +45,10 @@ Examples:
       a large ring on several cores or hosts: the same result, to the bit
   millrace simulate --model vgg16 --cluster vc709x15 --fc-barrier
       what FPDeep's formulas leave out: dense layers wait for whole maps
+  millrace simulate --model vgg16 --cluster vc709x15 --stragglers 0.1:1.5 --jitter-us 2 --seed 7
+      slow devices and unsteady links, drawn: the same on any number of ranks
+  millrace simulate --model vgg16 --cluster vc709x15 --replicas 16 --replica-group 4 --mtbf-hours 8760
+      sixteen rings that agree on every update, over links within and between groups; what their failures cost, by checkpoint interval
   millrace simulate --plan cpu.textproto --times times.json --cores 2
       what a training on this machine would do, from what millrace train --plan cpu.textproto --times-out times.json measured
 )";
@@ -57,6 +62,9 @@ struct SimulateFlags {
   std::string times;
   int64_t cores = 0, trainer_ranks = 0;
   std::optional<double> act_ram;
+  ScenarioFlags scenario;
+  FailureFlags failures;
+  std::optional<int64_t> seed;
   bool plan_fc_barrier = false, fc_barrier = false, unpaced = false, json = false;
 };
 
@@ -120,7 +128,8 @@ Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan
 
 SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
-  options.samples = flags.images.value_or(enough_samples(plan));
+  options.scenario = scenario_of(flags.scenario, flags.seed, plan);
+  options.samples = flags.images.value_or(enough_samples(plan, options.scenario.replicas.count > 1));
   options.fc_barrier = flags.fc_barrier;
   options.act_ram = flags.act_ram.value_or(0);
   options.fifo_rows = flags.fifo_rows;
@@ -132,6 +141,13 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   return options;
 }
 
+// The cluster's rate while nothing fails: that of all replicas, whose devices fail as often as any.
+std::optional<FailureStudy> failures_of(const SimulateFlags& flags, const Plan& plan, const SimulationResult& result) {
+  if (!wants_failures(flags.failures)) return std::nullopt;
+  const int64_t replicas = flags.scenario.replicas.value_or(1);
+  return failure_study(flags.failures, flags.seed, replicas * plan.devices(), static_cast<double>(replicas) * result.images_per_second);
+}
+
 void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
   const PlanSummary summary = summarize(plan, graph);
   const SimulationView view{.plan = &plan,
@@ -139,7 +155,8 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
                             .result = &result,
                             .options = options_of(flags, plan),
                             .ranks = ranks,
-                            .rows_stream = flags.times.empty() && streams_rows(plan, graph)};
+                            .rows_stream = flags.times.empty() && streams_rows(plan, graph),
+                            .failures = failures_of(flags, plan, result)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
   if (!flags.report.empty()) {
     make_folders(flags.report);
@@ -153,6 +170,8 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
 }
 
 int run(const SimulateFlags& flags) {
+  const bool fails = wants_failures(flags.failures);
+  refuse_idle_seed(flags.seed, fails || flags.scenario.jitter_us || !flags.scenario.drawn.empty());
   const auto options = [&](const Plan& plan, const Graph& graph) {
     refuse_idle_options(flags, plan, graph);
     return options_of(flags, plan);
@@ -210,6 +229,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   not_empty(option(kHow, "--times", flags->times, "measured times of this plan's devices, as millrace train --times-out writes them"));
   whole(option(kHow, "--cores", flags->cores, "cores that the devices' ranks share [one for each]"), 1);
   whole(option(kHow, "--trainer-ranks", flags->trainer_ranks, "ranks that act for the devices, each for one at a time [one for each]"), 1);
+
+  add_scenario_flags(*command, flags->scenario);
+  add_seed_flag(*command, flags->seed);
+  add_failure_flags(*command, flags->failures);
 
   constexpr const char* kOutput = "Output";
   not_empty(option(kOutput, "--trace", flags->trace, "write a Chrome trace here, for ui.perfetto.dev"));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/drawing/quantity.h"
+#include "deploy/command/scenario_flags.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
@@ -22,6 +23,65 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 
 double difference_of(const SimulationView& view) {
   return view.summary->images_per_second > 0 ? view.result->images_per_second / view.summary->images_per_second - 1 : 0;
+}
+
+// The slowest of the stragglers.
+struct Slowed {
+  int64_t devices = 0;
+  int64_t slowest = 0;
+  double factor = 1;
+};
+Slowed slowed(const SimulationView& view) {
+  Slowed found;
+  const std::vector<int64_t> slowness = slowness_of(view.options.scenario, view.plan->devices());
+  for (size_t d = 0; d < slowness.size(); ++d) {
+    const double factor = 1e-3 * static_cast<double>(slowness[d]);
+    if (slowness[d] != 1000) ++found.devices;
+    if (slowness[d] == 1000 || (found.devices > 1 && factor <= found.factor)) continue;
+    found.slowest = static_cast<int64_t>(d);
+    found.factor = factor;
+  }
+  return found;
+}
+
+// Of the fullest column, all its shards one after the other at worst.
+double all_reduce_seconds(const SimulationView& view) {
+  const std::vector<int64_t> bits = column_bits(*view.plan);
+  return 1e-12 * static_cast<double>(all_reduce_picoseconds(view.options.scenario.replicas, *std::max_element(bits.begin(), bits.end())));
+}
+
+void add_scenario_lines(const SimulationView& view, std::string& text) {
+  const SimulationScenario& scenario = view.options.scenario;
+  const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
+  if (const Slowed found = slowed(view); found.devices > 0)
+    line("stragglers", fmt::format("{} of {} devices are not as planned, at worst device {}, {:.4g} times as long", found.devices,
+                                   view.plan->devices(), found.slowest, found.factor));
+  if (scenario.jitter_picoseconds > 0)
+    line("jitter", fmt::format("messages come up to {} later than the latency (seed {})",
+                               duration(1e-12 * static_cast<double>(scenario.jitter_picoseconds)), scenario.seed));
+  const Replicas& replicas = scenario.replicas;
+  if (replicas.count < 2) return;
+  line("replicas",
+       fmt::format("{} rings{}, {} all-reduce after each mini-batch: up to {} a column (modelled); all together {:.4g} images/s",
+                   replicas.count, replicas.group_size > 0 ? fmt::format(" in groups of {}", replicas.group_size) : "",
+                   name_of(replicas.method), duration(all_reduce_seconds(view)),
+                   static_cast<double>(replicas.count) * view.result->images_per_second));
+}
+
+Json scenario_json(const SimulationView& view) {
+  const SimulationScenario& scenario = view.options.scenario;
+  Json json = Json::object();
+  if (const Slowed found = slowed(view); found.devices > 0)
+    json["stragglers"] = {{"slowed", found.devices}, {"slowest_device", found.slowest}, {"slowest_factor", found.factor}};
+  if (scenario.jitter_picoseconds > 0) json["jitter_seconds"] = 1e-12 * static_cast<double>(scenario.jitter_picoseconds);
+  if (scenario.jitter_picoseconds > 0 || scenario.straggler_share > 0) json["seed"] = scenario.seed;
+  if (const Replicas& replicas = scenario.replicas; replicas.count > 1)
+    json["replicas"] = {{"count", replicas.count},
+                        {"all_reduce", name_of(replicas.method)},
+                        {"group", replicas.group_size > 0 ? Json(replicas.group_size) : Json(nullptr)},
+                        {"all_reduce_seconds", all_reduce_seconds(view)},
+                        {"all_images_per_second", static_cast<double>(replicas.count) * view.result->images_per_second}};
+  return json;
 }
 
 std::string memory_text(const SimulatedDevice& device) {
@@ -66,6 +126,7 @@ std::string simulation_table(const SimulationView& view) {
   if (view.rows_stream)
     line("dense layers", view.options.fc_barrier ? "wait for the whole map before them"
                                                  : "stream with the map's rows, as the plan's formulas have it (--fc-barrier: they wait)");
+  add_scenario_lines(view, text);
   line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
                                    view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
                                    result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));
@@ -93,7 +154,9 @@ std::string simulation_table(const SimulationView& view) {
     }
     table.add(std::move(row));
   }
-  return text + fmt::format("\n{}", table.text());
+  text += fmt::format("\n{}", table.text());
+  if (view.failures) text += fmt::format("\n{}", failure_table(*view.failures));
+  return text;
 }
 
 std::string simulation_json(const SimulationView& view) {
@@ -155,6 +218,8 @@ std::string simulation_json(const SimulationView& view) {
                              {"forward_bits_per_image", number(link.forward_bits_per_image)},
                              {"backward_bits_per_image", number(link.backward_bits_per_image)},
                              {"utilisation", number(link.utilisation)}});
+  if (const Json scenario = scenario_json(view); !scenario.empty()) json["scenario"] = scenario;
+  if (view.failures) json["failures"] = Json::parse(failure_json(*view.failures));
   return json.dump(2) + "\n";
 }
 

@@ -10,13 +10,17 @@
 // ("simulated"), fill_seconds, planned{images_per_second, difference, in_flight_samples}, reasons[{reason, text}], state_bytes,
 // work_of_ranks[{first_device, events, messages, seconds, waiting_seconds, processor_seconds}] (measured), and per
 // device name, waiting{input, output, parameters, update, core}, act_ram_peak_bits, act_ram_plan_bits, fifo_peak_bits.
+// Where something befalls the ring (scenario.h): scenario{stragglers{slowed, slowest_device, slowest_factor}, jitter_seconds, seed,
+// replicas{count, all_reduce, group, all_reduce_seconds, all_images_per_second}}, each where it is given; failures{...}.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "node/simulate/findings.h"
 #include "node/simulate/simulate.h"
 #include "partitioner/planning/summary.h"
+#include "partitioner/study/study_sweep.h"
 
 namespace millrace {
 
@@ -27,6 +31,7 @@ struct SimulationView {
   SimulationOptions options = {};
   int64_t ranks = 1;
   bool rows_stream = true;  // some device has engines of its own
+  std::optional<FailureStudy> failures = {};
 };
 
 SimulationForecast forecast_of(const PlanSummary& summary);

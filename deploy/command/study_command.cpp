@@ -24,6 +24,8 @@ Examples:
       a curve for each combination, FPDeep's four metrics side by side; started again, it goes on where it was stopped
   millrace study --model vgg16 --device vc709 --count 3:16 --topology 1d,2d --layers conv2_1,conv2_2,conv3_1
       one- and two-dimensional interconnect: FPDeep's Fig. 10
+  millrace study --model vgg16 --device vc709 --count 100 --mtbf-hours 4380 --checkpoint-seconds 20 --out studies/failures
+      throughput lost to failures by checkpoint interval, simulated and in closed form, beside Young's and Daly's best
   mpirun -n 4 millrace study --model vgg16 --device vc709 --count 8:100 --simulate --out studies/vgg16
       the points shared out over ranks; the same result as alone
   millrace study --paper fpdeep
@@ -62,7 +64,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   whole(option(kTraining, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
   option(kTraining, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
   whole(list(option(kTraining, "--bits", flags->bits, "width of elements: 16, 32 or 16,32 [16 on FPGAs, else 32]")), 1);
-  flag(kTraining, "--fc-barrier", flags->fc_barrier, "activations wait one sample more for fully connected layers");
+  flag(kTraining, "--fc-barrier", flags->fc_barrier,
+       "activations wait for the whole map before fully connected layers, and for these, one after the other");
 
   constexpr const char* kLinks = "Links";
   real(list(option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction, or a list [the device's own]")),
@@ -73,6 +76,9 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   constexpr const char* kSimulation = "Simulation";
   flag(kSimulation, "--simulate", flags->simulate, "also run every plan row by row in virtual time, as millrace simulate does");
   whole(option(kSimulation, "--images", flags->images, "images of each run [as millrace simulate]"), 2);
+
+  add_failure_flags(*command, flags->failures);
+  add_seed_flag(*command, flags->seed);
 
   constexpr const char* kOutput = "Output";
   real(option(kOutput, "--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);

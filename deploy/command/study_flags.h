@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "core/base/progress.h"
+#include "deploy/command/scenario_flags.h"
+#include "node/simulate/simulate.h"
 #include "partitioner/study/study.h"
 
 namespace millrace {
@@ -25,6 +27,8 @@ struct StudyFlags {
   std::optional<int64_t> mini_batch, micro_batch, images;
   double epoch_images = kImageNetImages;
   int threads = 0;
+  FailureFlags failures;
+  std::optional<int64_t> seed;
   bool fc_barrier = false, simulate = false, json = false;
 
   bool has(std::string_view name) const;
@@ -64,6 +68,9 @@ void write_study(const std::string& folder, const std::vector<std::pair<const ch
 // The journal of --out, if there is one; says on the first rank how much of it is there.
 std::unique_ptr<StudyJournal> open_study_journal(const StudyFlags& flags, const StudyTeam& team, const StudyQuestion& question);
 void tell_what_is_found(const StudyFlags& flags, const StudyTeam& team, const StudyWork& work, std::string_view pieces);
+
+// What a study keeps of a run.
+SimulatedFigures simulated_figures(const SimulationResult& result);
 
 // All constants of a cost model, so that a study goes on only with the same.
 std::string digest_of_constants(const CostModel& model);

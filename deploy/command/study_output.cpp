@@ -7,6 +7,7 @@
 
 #include "core/drawing/quantity.h"
 #include "deploy/command/csv.h"
+#include "deploy/command/scenario_flags.h"
 #include "deploy/command/text_table.h"
 #include "partitioner/study/study_record.h"
 
@@ -111,6 +112,7 @@ std::string study_table(const StudySweep& sweep) {
     parts.push_back(curve_table(curve.task, curve.study, detail));
   }
   if (sweep.wirings) parts.push_back(wirings_table(*sweep.wirings));
+  if (sweep.failures) parts.push_back(failure_table(*sweep.failures));
   return fmt::format("{}", fmt::join(parts, "\n"));
 }
 
@@ -147,6 +149,7 @@ std::string study_json(const StudySweep& sweep) {
                                    {"two", cost_json(point.comparison.two)},
                                    {"ratio", point.comparison.ratio()}});
   }
+  if (sweep.failures) json["failures"] = Json::parse(failure_json(*sweep.failures));
   return json.dump(2) + "\n";
 }
 

@@ -11,7 +11,9 @@
 // simulated{images_per_second, difference, idle_fraction, in_flight_samples, max_link_gbps}. An infeasible point's figures are null.
 // Where several curves are swept, points have a curve, and curves[{name, strategy, alignment, mini_batch, bits, link, linear_up_to,
 // first_slowed}] says of which; what stands at the top is the first one's. With --topology 2d: topology{layers, ports,
-// points[{devices, boards[], one{bits_per_port, degree, bottleneck}, two{...}, ratio}]}.
+// points[{devices, boards[], one{bits_per_port, degree, bottleneck}, two{...}, ratio}]}. With --mtbf-hours: failures{devices,
+// images_per_second, device_mtbf_seconds, ring_mtbf_seconds, checkpoint_seconds, restart_seconds, young_seconds, daly_seconds, failures,
+// points[{interval_seconds, lost_modelled, lost_simulated, images_per_second}]}.
 #pragma once
 
 #include <string>

@@ -50,15 +50,6 @@ PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
   return options;
 }
 
-SimulatedFigures simulated_figures(const SimulationResult& result) {
-  SimulatedFigures figures{
-      .images_per_second = result.images_per_second, .idle_fraction = result.idle_fraction, .in_flight_samples = result.in_flight_samples};
-  for (const SimulatedLink& link : result.links)
-    figures.max_link_gbps = std::max(figures.max_link_gbps,
-                                     1e-9 * result.images_per_second * std::max(link.forward_bits_per_image, link.backward_bits_per_image));
-  return figures;
-}
-
 // What is swept, with the cost models that it needs.
 class SweepMaker {
  public:
@@ -197,11 +188,23 @@ class SweepMaker {
   StudySweep sweep_;
 };
 
+// Of the largest ring of the first curve that has one.
+FailureStudy failures_of(const StudyFlags& flags, const StudySweep& sweep) {
+  const StudyPoint* largest = nullptr;
+  for (const StudyCurve& curve : sweep.curves)
+    for (const StudyPoint& point : curve.study.points)
+      if (point.feasible && (largest == nullptr || (&curve == &sweep.curves.front() && point.devices > largest->devices))) largest = &point;
+  return failure_study(flags.failures, flags.seed, largest->devices,
+                       largest->simulated ? largest->simulated->images_per_second : largest->images_per_second);
+}
+
 }  // namespace
 
 int run_study_sweep(const StudyFlags& flags, const StudyTeam& team) {
   if (flags.model.empty() || flags.device.empty())
     fail(ErrorCode::kUsage, "give --model and --device, such as --model vgg16 --device vc709 (or --paper fpdeep)");
+  const bool fails = wants_failures(flags.failures);
+  refuse_idle_seed(flags.seed, fails);
   SweepMaker maker(flags);
   const std::unique_ptr<StudyJournal> journal = open_study_journal(flags, team, maker.question());
   StudySweep sweep = maker.take();
@@ -223,6 +226,7 @@ int run_study_sweep(const StudyFlags& flags, const StudyTeam& team) {
     }
   const int status = some ? 0 : exit_status_of(ErrorCode::kInfeasible);
   if (team.rank > 0) return status;
+  if (fails && some) sweep.failures = failures_of(flags, sweep);
   const std::string json = study_json(sweep);
   fmt::print("{}", flags.json ? json : study_table(sweep));
   if (!flags.out.empty())

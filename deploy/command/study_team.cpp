@@ -74,4 +74,13 @@ std::string digest_of_constants(const CostModel& model) {
   return digest_of(text);
 }
 
+SimulatedFigures simulated_figures(const SimulationResult& result) {
+  SimulatedFigures figures{
+      .images_per_second = result.images_per_second, .idle_fraction = result.idle_fraction, .in_flight_samples = result.in_flight_samples};
+  for (const SimulatedLink& link : result.links)
+    figures.max_link_gbps = std::max(figures.max_link_gbps,
+                                     1e-9 * result.images_per_second * std::max(link.forward_bits_per_image, link.backward_bits_per_image));
+  return figures;
+}
+
 }  // namespace millrace

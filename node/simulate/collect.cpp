@@ -1,6 +1,7 @@
 #include "node/simulate/collect.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/base/check.h"
@@ -32,14 +33,15 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
   for (int64_t d = network.first_device; d < network.end_device; ++d) {
     SimulatedDevice device;
     device.index = d;
-    device.act_ram_peak_bits = network.memories[static_cast<size_t>(d - network.first_device)].peak_act_ram_bits;
     result.devices.push_back(device);
   }
   const auto device_of = [&](int64_t d) -> SimulatedDevice& { return result.devices[static_cast<size_t>(d - network.first_device)]; };
   for (const ActRam& ram : network.act_rams) {
     const Shard& shard = plan.shards[static_cast<size_t>(ram.shard)];
     const int64_t plan_bits = act_ram_bits_of_plan(shard);
-    result.shards.push_back({ram.shard, ram.peak_rows * ram.row_bits, plan_bits});
+    const auto peak_bits = static_cast<int64_t>(std::ceil(ram.peak_rows * static_cast<double>(ram.row_bits)));
+    result.shards.push_back({ram.shard, peak_bits, plan_bits});
+    device_of(ram.device).act_ram_peak_bits += peak_bits;
     device_of(ram.device).act_ram_plan_bits += plan_bits;
   }
   for (const Station& s : network.stations) {

@@ -29,7 +29,6 @@ class NetworkCompiler {
     network_.first_device = first;
     network_.end_device = end;
     network_.samples = options.samples;
-    network_.memories.resize(static_cast<size_t>(end - first));
     context_ = std::make_unique<CompileContext>(plan, graph, options, network_);
   }
 
@@ -53,11 +52,25 @@ class NetworkCompiler {
     }
     context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
     compile_homes(*context_);
+    if (options.scenario.replicas.count > 1) add_all_reduces(options.scenario.replicas);
     context_->builder.finish();
     return std::move(network_);
   }
 
  private:
+  // Updates wait for the replicas' sum of their gradients; those of one device follow one another over its column's links.
+  void add_all_reduces(const Replicas& replicas) {
+    for (Station& station : network_.stations) {
+      if (station.kind != StationKind::kUpdate) continue;
+      station.timed = true;
+      station.duration = all_reduce_picoseconds(replicas, station.parameters * bits_of(plan_.arithmetic.wire));
+    }
+    for (Station& station : network_.stations)
+      if (station.turns >= 0)
+        network_.turns[static_cast<size_t>(station.turns)].all_reduce =
+            all_reduce_picoseconds(replicas, context_->parameters_of(station.device, -1) * bits_of(plan_.arithmetic.wire));
+  }
+
   void add_lanes() {
     const std::vector<int64_t> loads = lane_loads(plan_);
     network_.lane_of_link.assign(2 * plan_.links.size(), -1);
@@ -134,8 +147,12 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
     const Wide elements = samples * flow.elements_per_sample + passes * flow.elements_per_pass;
     const Wide messages = samples * std::max<int64_t>(1, plan.model.input.height) + passes * kMessagesOfPass;
     horizon += elements * bits_of(flow.wire) * kPicoseconds / lane_bits_per_second(plan, flow.link, flow.direction, loads);
-    horizon += messages * (Wide{2} * link.latency_picoseconds + 2);
+    horizon += messages * (Wide{2} * link.latency_picoseconds + options.scenario.jitter_picoseconds + 2);
   }
+  if (options.scenario.replicas.count > 1)
+    for (const int64_t bits : column_bits(plan))
+      horizon += Wide{options.samples / plan.mini_batch + 1} * (all_reduce_picoseconds(options.scenario.replicas, bits) +
+                                                                kMessagesOfPass * all_reduce_picoseconds(options.scenario.replicas, 1));
   if (horizon > (Wide{1} << 62))
     fail(ErrorCode::kUsage, "{} images could take more virtual time than 2^62 picoseconds (53 days) hold; simulate fewer", options.samples);
 }
@@ -152,7 +169,14 @@ void check_options(const Plan& plan, const Graph& graph, const SimulationOptions
     fail(ErrorCode::kUsage, "{} images are one micro-batch of {}: a slope needs two at least", options.samples, plan.micro_batch);
   if (options.fifo_rows < 0) fail(ErrorCode::kUsage, "a FIFO of {} rows: it holds one at least", options.fifo_rows);
   check_measured(plan, graph, options);
-  check_horizon(options.measured.empty() ? plan : with_measured_times(plan, options.measured), graph, options);
+  check_scenario(plan, options.scenario, options.samples);
+  if (!options.measured.empty() && (!options.scenario.stragglers.empty() || options.scenario.straggler_share > 0))
+    fail(ErrorCode::kUsage, "measured times say already how slow each device is; leave the stragglers or the measured times out");
+  check_horizon(plan_as_run(plan, options), graph, options);
+}
+
+Plan plan_as_run(const Plan& plan, const SimulationOptions& options) {
+  return with_stragglers(options.measured.empty() ? plan : with_measured_times(plan, options.measured), options.scenario);
 }
 
 Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& options, int64_t first_device, int64_t end_device) {

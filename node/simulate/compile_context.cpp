@@ -150,13 +150,29 @@ int32_t CompileContext::stream_of_flow(int64_t flow) const {
   return network.flows[static_cast<size_t>(local)].stream;
 }
 
+int64_t CompileContext::shard_of(const ParameterHome& home) const {
+  const Node& node = graph.node(graph.index_of(home.layer));
+  const std::string& head = graph.node(graph.groups()[static_cast<size_t>(node.group)].head).layer.name;
+  for (const int64_t shard : shards_of[static_cast<size_t>(home.user)])
+    if (plan.shards[static_cast<size_t>(shard)].layer == head) return shard;
+  return -1;
+}
+
+int64_t CompileContext::parameters_of(int64_t device, int64_t shard) const {
+  int64_t count = 0;
+  for (const ParameterHome& home : plan.homes)
+    if (home.home == device && home.user == device && (shard < 0 || shard_of(home) == shard)) count += home.count;
+  return count;
+}
+
 int64_t CompileContext::fifo(int32_t stream) const {
   if (options.fifo_rows > 0) return options.fifo_rows;
   const Supply& read = network.streams[static_cast<size_t>(stream)];
   if (read.flow < 0 || pace.period == 0) return 2;
   // A credit comes back after twice the latency: until then rows go on arriving at the pipeline's pace.
   const int64_t latency = network.flows[static_cast<size_t>(read.flow)].latency;
-  const Wide rows_on_the_way = (static_cast<Wide>(2) * latency * read.per_sample + pace.period - 1) / pace.period;
+  const Wide way = static_cast<Wide>(2) * latency + options.scenario.jitter_picoseconds;
+  const Wide rows_on_the_way = (way * read.per_sample + pace.period - 1) / pace.period;
   return 2 + static_cast<int64_t>(std::min<Wide>(rows_on_the_way, int64_t{1} << 20));
 }
 

@@ -59,6 +59,9 @@ struct CompileContext {
   // Messages of a sample (rows) or of a micro-batch.
   int32_t messages_of(const Flow& flow) const;
   int32_t stream_of_flow(int64_t flow) const;
+  // The shard whose parameters a home stores, and the parameters of a shard, or of a device (-1), that are stored where they are used.
+  int64_t shard_of(const ParameterHome& home) const;
+  int64_t parameters_of(int64_t device, int64_t shard) const;
   int32_t local_flow(int64_t flow) const { return network.flow_index[static_cast<size_t>(flow)]; }
   int64_t fifo(int32_t stream) const;
   // How far FP may be ahead of EB where scores become errors.

@@ -12,7 +12,9 @@ Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& opti
       timeline_(network.stations.size() + network.flows.size()),
       visiting_(network.stations.size(), 0),
       begun_(static_cast<size_t>(network.samples), 0),
-      finished_(static_cast<size_t>(network.samples), 0) {
+      finished_(static_cast<size_t>(network.samples), 0),
+      scenario_(options.scenario),
+      column_free_at_(static_cast<size_t>(network.end_device - network.first_device), 0) {
   pending_.reserve(64);
   find_edges();
 }
@@ -221,6 +223,13 @@ void Engine::try_station(int32_t index) {
   }
 }
 
+// All-reduces of one device follow one another.
+int64_t Engine::take_column(int32_t device, int64_t duration) {
+  int64_t& free_at = column_free_at_[static_cast<size_t>(device - network_.first_device)];
+  free_at = std::max(free_at, now_) + duration;
+  return free_at - now_;
+}
+
 void Engine::begin_window(Station& s) {
   s.window_start = now_;
   s.window_busy = s.busy;
@@ -236,7 +245,8 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
     if (index == network_.first_of_samples) begun_[static_cast<size_t>(s.cycle)] = now_;
   }
   if (s.timed) {
-    const int64_t duration = s.duration + (s.unit < s.longer ? 1 : 0);
+    int64_t duration = s.duration + (s.unit < s.longer ? 1 : 0);
+    if (s.kind == StationKind::kUpdate) duration = take_column(s.device, duration);
     s.busy += duration;
     if (end > now_ + duration) {
       s.waited[static_cast<size_t>(Cause::kInput)] += end - now_ - duration;
@@ -247,7 +257,7 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
     s.finished_unit = s.unit;
     timeline_.set(index, end);
   }
-  use_act_ram(s);
+  begin_act_ram(s, end);
   if (s.flow >= 0) send(flow(s.flow), end);
   if (s.out >= 0) put(s.out, 1, end);
   advance_inputs(s);
@@ -302,10 +312,11 @@ void Engine::send(FlowState& state, int64_t end) {
     ++lane.free_at;
   }
   lane.bits += service.bits;
+  const int64_t latency = lane.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
   ++state.sent;
   const int64_t sent = std::max(lane.free_at + (lane.free_part > 0 ? 1 : 0), end);
   // Of one flow the next message comes when the one before has come.
-  const InFlight message{std::max(begin + lane.latency, state.last_arrival), std::max(sent + lane.latency, state.last_arrival)};
+  const InFlight message{std::max(begin + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
   state.last_arrival = message.end;
   if (!state.receiver_here) {
     outbox_.push_back({state.plan_flow, message.start, message.end, false});
@@ -318,29 +329,48 @@ void Engine::send(FlowState& state, int64_t end) {
   }
 }
 
-void Engine::use_act_ram(Station& s) {
-  if (s.act_ram < 0 || s.kind != StationKind::kForward) return;
-  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
-  const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
-  if (used <= ram.used) return;
-  DeviceMemory& memory = network_.memories[static_cast<size_t>(ram.device - network_.first_device)];
-  memory.act_ram_bits += (used - ram.used) * ram.row_bits;
-  memory.peak_act_ram_bits = std::max(memory.peak_act_ram_bits, memory.act_ram_bits);
-  ram.used = used;
-  ram.peak_rows = std::max(ram.peak_rows, ram.used - ram.released);
+// What is held now: rows in work as far as they are filled and not yet emptied.
+void Engine::note_act_ram(ActRam& ram) {
+  const auto part = [&](int64_t start, int64_t end) {
+    return end > start ? std::clamp(static_cast<double>(now_ - start) / static_cast<double>(end - start), 0.0, 1.0) : 1.0;
+  };
+  const double held = static_cast<double>(ram.used - ram.released) -
+                      static_cast<double>(ram.filling) * (1 - part(ram.fill_start, ram.fill_end)) -
+                      static_cast<double>(ram.emptying) * part(ram.empty_start, ram.empty_end);
+  ram.peak_rows = std::max(ram.peak_rows, held);
 }
 
-void Engine::release_act_ram(Station& s) {
+void Engine::begin_act_ram(Station& s, int64_t end) {
   if (s.act_ram < 0) return;
   ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
-  // Where there is no PG, FP itself lets go.
+  note_act_ram(ram);
+  if (s.kind == StationKind::kForward) {
+    const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
+    ram.filling = std::max<int64_t>(0, used - ram.used);
+    ram.fill_start = now_;
+    ram.fill_end = end;
+    ram.used += ram.filling;
+  } else {
+    const int64_t rows = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.released_table)][static_cast<size_t>(s.unit)];
+    ram.emptying = std::max<int64_t>(0, std::min(rows, ram.used) - ram.released);
+    ram.empty_start = now_;
+    ram.empty_end = end;
+  }
+}
+
+void Engine::end_act_ram(Station& s) {
+  if (s.act_ram < 0) return;
+  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
+  note_act_ram(ram);
   const bool gradient = s.kind == StationKind::kParameterGradient;
+  if (!gradient) ram.filling = 0;
+  // Where there is no PG, FP itself lets go.
   if (!gradient && ram.gradient) return;
+  ram.emptying = 0;
   const int64_t cycle = s.finished_unit == s.units - 1 ? s.cycle - 1 : s.cycle;
   const int64_t rows = cycle * ram.rows + network_.tables[static_cast<size_t>(ram.released_table)][static_cast<size_t>(s.finished_unit)];
   const int64_t released = std::min(rows, ram.used);
   if (released <= ram.released) return;
-  network_.memories[static_cast<size_t>(ram.device - network_.first_device)].act_ram_bits -= (released - ram.released) * ram.row_bits;
   ram.released = released;
   if (station(ram.forward_station).blocked && station(ram.forward_station).for_room) visit(ram.forward_station);
 }
@@ -351,7 +381,7 @@ void Engine::end_unit(int32_t index) {
   s.free_at = now_;
   s.since = now_;
   if (s.turns >= 0) return end_action(s);
-  release_act_ram(s);
+  end_act_ram(s);
   // The unit after the last one of a cycle is already counted.
   if (s.finished_unit == s.units - 1) end_cycle(s, s.cycle - 1);
 }
@@ -413,6 +443,10 @@ void Engine::try_turns(int32_t index, Station& s) {
       duration = turns.gradient;
     }
     s.busy += duration;
+    if (action.kind == ActionKind::kUpdate) {
+      s.waited[static_cast<size_t>(Cause::kUpdate)] += turns.all_reduce;
+      duration += turns.all_reduce;
+    }
     s.running = true;
     ++s.cycle;
     timeline_.set(index, now_ + duration);

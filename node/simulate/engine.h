@@ -96,8 +96,10 @@ class Engine {
   void tell_credit(FlowState& flow, int64_t time);
   void give_credit(FlowState& flow, int64_t time, int64_t allowed);
   void note_waiting(Supply& s);
-  void use_act_ram(Station& s);
-  void release_act_ram(Station& s);
+  void begin_act_ram(Station& s, int64_t end);
+  void end_act_ram(Station& s);
+  void note_act_ram(ActRam& ram);
+  int64_t take_column(int32_t device, int64_t duration);
   void end_cycle(Station& s, int64_t cycle);
 
   void find_edges();
@@ -131,6 +133,8 @@ class Engine {
   std::vector<int32_t> pending_;
   std::vector<uint8_t> visiting_;
   std::vector<int64_t> begun_, finished_;
+  const SimulationScenario scenario_;
+  std::vector<int64_t> column_free_at_;
   std::vector<Crossing> outbox_;
   std::vector<int32_t> left_edge_, right_edge_;  // flows with one end in the block, by the block's end
   std::vector<TraceSpan> trace_;

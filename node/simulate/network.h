@@ -79,6 +79,7 @@ struct Station {
   int64_t duration = 0;  // of a unit
   int32_t longer = 0;    // so many first units of a cycle take a picosecond more
   int64_t multipliers = 0;
+  int64_t parameters = 0;  // that an update renews
   int64_t free_at = 0, since = 0;
   int64_t busy = 0;
   std::array<int64_t, kCauses> waited{};
@@ -185,9 +186,12 @@ struct ActRam {
   int32_t released_table = -1;  // rows nobody needs, by unit of PG (of FP where there is no PG)
   int32_t rows = 1;             // of a sample
   int64_t row_bits = 0;
-  bool gradient = false;  // PG lets go of rows, else FP
-  int64_t used = 0, released = 0;
-  int64_t peak_rows = 0;
+  bool gradient = false;           // PG lets go of rows, else FP
+  int64_t used = 0, released = 0;  // rows, those in work included
+  // Of them, rows that FP's unit is filling and PG's is emptying, evenly from start to end.
+  int64_t filling = 0, fill_start = 0, fill_end = 0;
+  int64_t emptying = 0, empty_start = 0, empty_end = 0;
+  double peak_rows = 0;
   int64_t capacity_rows = kNoLimit;
 };
 
@@ -202,6 +206,7 @@ struct Turns {
   size_t next = 0;
   int32_t forward_out = -1, error_out = -1, gradient_out = -1;
   int64_t in_flight = 0, peak_in_flight = 0;
+  int64_t all_reduce = 0;  // picoseconds of a mini-batch: what replicas need to agree
   int64_t act_bits_of_window = 0;
   int64_t window = 1;
 };
@@ -224,11 +229,6 @@ struct SharedRank {
   std::vector<int32_t> wanting;  // stations that could act, in order
 };
 
-struct DeviceMemory {
-  int64_t act_ram_bits = 0;
-  int64_t peak_act_ram_bits = 0;
-};
-
 struct Network {
   int64_t first_device = 0, end_device = 0;
   int64_t samples = 0;
@@ -243,7 +243,6 @@ struct Network {
   std::vector<int32_t> flow_index;    // by the plan's flow; -1: none
   std::vector<ActRam> act_rams;
   std::vector<Turns> turns;
-  std::vector<DeviceMemory> memories;  // by device from first_device
   std::vector<RowTable> tables;
   std::vector<std::vector<int64_t>> schedules;
   std::vector<DeviceSchedule> device_schedules;

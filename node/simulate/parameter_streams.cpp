@@ -28,7 +28,7 @@ class HomeCompiler {
     const int64_t low = std::min(home.home, home.user);
     const int64_t high = std::max(home.home, home.user);
     if (high < context_.network.first_device || low >= context_.network.end_device) return;
-    const int64_t shard = shard_of(home);
+    const int64_t shard = context_.shard_of(home);
     const auto found = chains_.find({home.layer + "." + home.tensor, home.offset, home.offset + home.count, shard});
     MILLRACE_CHECK(found != chains_.end(), "no flow carries {}.{} from device {} to {}", home.layer, home.tensor, home.home, home.user);
     const Chain& chain = found->second;
@@ -49,14 +49,6 @@ class HomeCompiler {
   };
   using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;
   static Key key(const Flow& flow, int64_t shard) { return {flow.tensor, flow.channels.begin, flow.channels.end, shard}; }
-
-  int64_t shard_of(const ParameterHome& home) const {
-    const Node& node = context_.graph.node(context_.graph.index_of(home.layer));
-    const std::string& head = context_.graph.node(context_.graph.groups()[static_cast<size_t>(node.group)].head).layer.name;
-    for (const int64_t shard : context_.shards_of[static_cast<size_t>(home.user)])
-      if (context_.plan.shards[static_cast<size_t>(shard)].layer == head) return shard;
-    return -1;
-  }
 
   // The link on which something leaves `device` towards one side.
   static int64_t link_ahead(int64_t device, bool downstream) { return downstream ? device : device - 1; }
@@ -93,6 +85,7 @@ class HomeCompiler {
     Station update;
     update.kind = StationKind::kUpdate;
     update.device = static_cast<int32_t>(home.home);
+    update.parameters = home.count;
     update.cycles = static_cast<int64_t>(schedule.gradients_before.size());
     const int32_t updates = context_.builder.stream(1);
     const int32_t updating = context_.builder.station(update, updates);

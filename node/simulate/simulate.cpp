@@ -8,18 +8,17 @@
 #include "node/simulate/compile.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/engine.h"
-#include "node/simulate/measured.h"
 #include "node/simulate/rank_watch.h"
 
 namespace millrace {
 
 using namespace simulation;
 
-int64_t enough_samples(const Plan& plan) {
+int64_t enough_samples(const Plan& plan, bool replicas) {
   constexpr int64_t kSamples = 64;
   constexpr int64_t kMiniBatches = 4;
   // Draining costs time at every update: a rate without one would not be the rate.
-  if (drains(plan.alignment) || plan.micro_batch > 1)
+  if (drains(plan.alignment) || plan.micro_batch > 1 || replicas)
     return std::max(kMiniBatches * plan.mini_batch, kSamples / plan.mini_batch * plan.mini_batch);
   return kSamples;
 }
@@ -31,7 +30,7 @@ int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(pla
 SimulationResult simulate(const Plan& given, const Graph& graph, const SimulationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   check_options(given, graph, options);
-  const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
+  const Plan plan = plan_as_run(given, options);
   Network network = compile(plan, graph, options, 0, plan.devices());
   Engine engine(network, plan, options);
   RankWatch watch(network.first_device);

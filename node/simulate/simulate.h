@@ -8,8 +8,8 @@
 // per engine; devices whose shards take turns run the schedule's list, micro-batch by micro-batch. The network's input is fed
 // at the pace of the plan's slowest stage, so that nothing piles up before it. Links send message after message in the order
 // in which they begin; a budget for both directions is divided as the plan loads them. Weights switch at micro-batch
-// boundaries, as the schedule says. The update itself takes no time, as in the plan, but where it was measured: with measured
-// times of a training's actions a simulation predicts that training.
+// boundaries, as the schedule says. The update itself takes no time, as in the plan, but where it was measured, or where replicas
+// agree on it (scenario.h): with measured times of a training's actions a simulation predicts that training.
 //
 // The same plan and options give the same result, to the bit, however the devices are divided among ranks
 // (simulate_parallel.h). Time is int64_t picoseconds: runs that could pass 2^62 of them (53 days) are refused.
@@ -24,6 +24,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "node/simulate/scenario.h"
 
 namespace millrace {
 
@@ -49,6 +50,7 @@ struct SimulationOptions {
   // ranks; a rank for every device. Simulated by one rank, for cores leave nothing to look ahead by.
   int64_t cores = 0;
   int64_t trainer_ranks = 0;
+  SimulationScenario scenario = {};
 };
 
 // Shares of a stage's time in the steady part, which add up to 1 with the time it works.
@@ -74,7 +76,7 @@ struct SimulatedStage {  // one engine, or a device that takes turns
 
 struct SimulatedShard {
   int64_t shard = 0;
-  int64_t peak_bits = 0;  // of its Act-RAM
+  int64_t peak_bits = 0;  // of its Act-RAM; a row under way counts as far as it is
   int64_t plan_bits = 0;
 };
 
@@ -82,7 +84,7 @@ struct SimulatedDevice {
   int64_t index = 0;
   IdleShares idle;
   double idle_fraction = 0;
-  int64_t act_ram_peak_bits = 0;
+  int64_t act_ram_peak_bits = 0;  // sum of its shards' peaks
   int64_t act_ram_plan_bits = 0;
   int64_t fifo_peak_bits = 0;  // sum of the peaks
   int64_t buffer_peak_bits() const { return act_ram_peak_bits + fifo_peak_bits; }
@@ -147,8 +149,9 @@ SimulationResult simulate(const Plan& plan, const Graph& graph, const Simulation
 // takes turns, a micro-batch at a time.
 bool streams_rows(const Plan& plan, const Graph& graph);
 
-// Samples that show a steady rate: 64, or four mini-batches where updates drain the pipeline or samples come in micro-batches.
-int64_t enough_samples(const Plan& plan);
+// Samples that show a steady rate: 64, or four mini-batches where updates cost time (they drain the pipeline, or replicas agree) or
+// samples come in micro-batches.
+int64_t enough_samples(const Plan& plan, bool replicas = false);
 
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
 int64_t slowest_stage(const Plan& plan, const Graph& graph);

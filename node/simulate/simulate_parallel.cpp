@@ -12,7 +12,6 @@
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
 #include "node/simulate/engine.h"
-#include "node/simulate/measured.h"
 #include "node/simulate/neighbour.h"
 #include "node/simulate/pack.h"
 #include "node/simulate/rank_watch.h"
@@ -167,6 +166,12 @@ std::string digest_of(const Plan& plan, const SimulationOptions& options) {
                                                  options.fifo_rows, options.paced, options.trace, options.cores, options.trainer_ranks);
   for (const MeasuredActions& a : options.measured)
     text += fmt::format(" {} {} {} {} {}", a.forward, a.error_back, a.parameter_gradient, a.update, a.between);
+  const SimulationScenario& s = options.scenario;
+  for (const Straggler& straggler : s.stragglers) text += fmt::format(" {}={}", straggler.device, straggler.factor);
+  text += fmt::format(" {} {} {} {}", s.straggler_share, s.straggler_most, s.jitter_picoseconds, s.seed);
+  const Replicas& r = s.replicas;
+  text += fmt::format(" {} {} {} {} {} {} {}", r.count, name_of(r.method), r.outer.bits_per_second, r.outer.latency_picoseconds,
+                      r.group_size, r.inner.bits_per_second, r.inner.latency_picoseconds);
   return millrace::digest_of(text);
 }
 
@@ -179,7 +184,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   check_options(given, graph, options);
   if (transport.ranks() > 1 && options.cores + options.trainer_ranks > 0)
     fail(ErrorCode::kUsage, "shared cores leave nothing to look ahead by from rank to rank; simulate on one rank");
-  const Plan plan = options.measured.empty() ? given : with_measured_times(given, options.measured);
+  const Plan plan = plan_as_run(given, options);
   const std::vector<int64_t> blocks = blocks_of(plan, graph, options.fc_barrier, transport.ranks());
   check_latencies(plan, blocks);
   const int64_t first = blocks[static_cast<size_t>(transport.rank())];

@@ -249,6 +249,7 @@ class StreamingDevice {
     update.kind = StationKind::kUpdate;
     update.device = static_cast<int32_t>(device_);
     update.shard = static_cast<int32_t>(engines.shard);
+    if (context_.options.scenario.replicas.count > 1) update.parameters = context_.parameters_of(device_, engines.shard);
     update.cycles = static_cast<int64_t>(schedule.gradients_before.size());
     const int32_t updates = context_.builder.stream(1);
     const int32_t index = context_.builder.station(update, updates);

@@ -5,6 +5,9 @@
 namespace millrace {
 namespace {
 
+// Whole, a dense layer of a full pipeline works an image period on the way there and one on the way back.
+constexpr double kPeriodsOfDense = 2;
+
 struct Lag {
   double forward = 0;
   double back = 0;
@@ -32,6 +35,7 @@ Lag lag_of(const Node& node) {
 std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier) {
   std::vector<double> lag_from(graph.nodes().size(), 0);  // of the node and all that follows it
   std::vector<bool> turns(graph.nodes().size(), false);   // a recurrent layer follows, or is here
+  std::vector<double> dense_from(graph.nodes().size(), 0);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     const Lag lag = lag_of(node);
@@ -39,14 +43,16 @@ std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier) {
     turns[i] = std::holds_alternative<Recurrent>(node.layer.operation);
     for (const int64_t consumer : node.consumers) {
       following = std::max(following, lag_from[static_cast<size_t>(consumer)]);
+      dense_from[i] = std::max(dense_from[i], dense_from[static_cast<size_t>(consumer)]);
       turns[i] = turns[i] || turns[static_cast<size_t>(consumer)];
     }
     lag_from[i] = lag.forward + lag.back + following;
+    if (std::holds_alternative<Dense>(node.layer.operation)) dense_from[i] += kPeriodsOfDense;
   }
   std::vector<double> lifetimes;
   for (const LayerGroup& group : graph.groups()) {
     const auto head = static_cast<size_t>(group.head);
-    lifetimes.push_back(lag_from[head] + (fc_barrier || turns[head] ? 1 : 0));
+    lifetimes.push_back(lag_from[head] + (fc_barrier ? 1 + dense_from[head] : 0) + (turns[head] && !fc_barrier ? 1 : 0));
   }
   return lifetimes;
 }

@@ -15,8 +15,9 @@
 
 namespace millrace {
 
-// `fc_barrier`: a fully connected layer needs the whole map before any error exists, which adds one sample. FPDeep's
-// figures hold without it only.
+// `fc_barrier`: a fully connected layer needs the whole map before any error exists, which adds one sample, and fully connected
+// layers work one after the other, each up to a sample there and one back, which adds two for each (the simulator, whose dense layers wait
+// for whole maps, shows as much). FPDeep's figures hold without it only.
 std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier);
 
 }  // namespace millrace

@@ -5,304 +5,38 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 #include "core/graph/zoo.h"
-#include "partitioner/planner/planner.h"
-#include "partitioner/study/full_bypass.h"
+#include "partitioner/study/fpdeep_network.h"
 #include "partitioner/study/parallel.h"
 #include "partitioner/study/roomy_memory.h"
-#include "partitioner/study/topology.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::array<const char*, 3> kNetworks = {"alexnet", "vgg16", "vgg19"};
-constexpr int64_t kBoards = 15;
-constexpr int64_t kFewest = 5;
-constexpr int64_t kMany = 100;
-constexpr int64_t kMostFor150 = 100;
-constexpr int64_t kMostFor250 = 130;
-constexpr double kHop = 0.5;  // us, to the next board
-// What Table 6's hours take beside its GOPS: fitted, the paper does not explain it.
-constexpr double kRateOfPaperHours = 0.82;
-constexpr double kFull = 0.8;
-
-double paper_gops(const std::string& network) {
-  for (const FpdeepFigure& figure : fpdeep_figures())
-    if (figure.id == "gops" && figure.network == network) return figure.paper;
-  return 0;
-}
-
-// The fullest of the boards that keep their parameters on chip; `times` what the plan took for the board's memory.
-template <typename Share>
-double fullest(const PlanSummary& summary, double times, const Share& share) {
-  double most = 0;
-  for (const DeviceFigures& device : summary.devices)
-    if (!device.off_chip_parameters) most = std::max(most, times * share(device));
-  return most;
-}
-
-double balanced_share(const DeviceFigures& device) { return device.memory_fraction; }
-
-// With every parameter stored where it is used.
-double share_at_home(const DeviceFigures& device) {
-  double bits = 0;
-  for (const ShardFigures& shard : device.shards) {
-    bits += shard.parameter_storage;
-    for (const NamedAmount& amount : shard.resources)
-      if (amount.name == "bram_bits") bits += amount.amount;
-  }
-  return bits / device.bram_capacity_bits;
-}
-
-double share_in_blocks(const DeviceFigures& device) {
-  return device.bram_block_capacity > 0 ? device.bram_blocks / device.bram_block_capacity : 0;
-}
-
-// Idle stages and memory of one ring of the sweep.
-struct SweepPoint {
-  double idle = 0;
-  double memory = 0;         // needed for balanced parameters, in memories
-  double bypassed_bits = 0;  // both directions, of the fullest link
-};
-
-class NetworkStudy {
- public:
-  NetworkStudy(const FpdeepBoards& boards, const char* name, const std::function<void(int64_t)>& advance, Measurements& results)
-      : boards_(boards), name_(name), graph_(zoo_model(name)), advance_(advance), results_(results) {}
-
-  void run() {
-    count();
-    plan_fifteen();
-    plan_in_memory();
-    plan_at_32_bits();
-    sweep();
-    find_linear_limits();
-    plan_hundred();
-    if (name_ == "vgg16") {
-      compare_wirings();
-      compare_strategies();
-    }
-  }
-
-  double max_link() const { return max_link_; }
-
- private:
-  void put(const char* id, double value, std::string note = {}) { results_[{id, name_}] = {value, std::move(note)}; }
-
-  StudyTask study_task(const CostModel& model, double gbps_both) const {
-    StudyTask task;
-    task.graph = &graph_;
-    task.device = model.device();
-    task.model = &model;
-    task.link = {gbps_both, gbps_both, gbps_both, kHop};
-    task.options.optimizer.kind = OptimizerKind::kSgd;
-    task.options.micro_batch = 1;
-    task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
-    return task;
-  }
-
-  // With links that never bind.
-  PlanTask free_task(const CostModel& model, int64_t devices) const {
-    constexpr double kFree = 1e6;
-    return plan_task_of(study_task(model, kFree), devices, {kFree, kFree, 0, kHop});
-  }
-
-  void count() {
-    const Graph::Macs macs = graph_.macs();
-    put("conv_macs", 1e-9 * static_cast<double>(macs.conv));
-    put("dense_macs", 1e-9 * static_cast<double>(macs.dense));
-    put("parameters", static_cast<double>(graph_.parameter_count()));
-  }
-
-  void plan_fifteen() {
-    const StudyTask task = study_task(*boards_.bits_16, 150);
-    const Outcome outcome = make_plan(plan_task_of(task, kBoards, task.link));
-    if (!outcome.feasible) return infeasible(outcome, {"gops", "dsp_utilisation", "hours", "hours_scaled", "gops_per_joule"});
-    const PlanSummary& summary = outcome.summary;
-    double used = 0;
-    double there = 0;
-    for (const DeviceFigures& device : summary.devices) {
-      used += device.dsp;
-      there += device.dsp_capacity;
-    }
-    const double hours = summary.hours_per_epoch(kImageNetImages);
-    put("gops", summary.gops_per_device);
-    put("dsp_utilisation", 100 * used / there);
-    put("hours", hours);
-    put("hours_scaled", hours / kRateOfPaperHours);
-    put("gops_per_joule", summary.gops_per_joule);
-    max_link_ = summary.max_link_gbps;
-    advance_(1);
-  }
-
-  void infeasible(const Outcome& outcome, std::initializer_list<const char*> ids) {
-    for (const char* id : ids) put(id, std::numeric_limits<double>::quiet_NaN(), outcome.reason.text);
-    max_link_ = std::numeric_limits<double>::quiet_NaN();
-    advance_(1);
-  }
-
-  void plan_in_memory() {
-    const RoomyMemory roomy(*boards_.bits_16);
-    PlanTask task = free_task(roomy, kBoards);
-    task.options.balance = Balance::kAlways;
-    const PlanSummary summary = make_plan(task).summary;
-    put("bram_at_home", 100 * fullest(summary, RoomyMemory::kTimes, [](const DeviceFigures& device) { return share_at_home(device); }));
-    put("bram_balanced", 100 * fullest(summary, RoomyMemory::kTimes, balanced_share));
-    put("bram_blocks", 100 * fullest(summary, 1, share_in_blocks));
-    task.options.fc_barrier = true;
-    put("bram_barrier", 100 * fullest(make_plan(task).summary, RoomyMemory::kTimes, balanced_share),
-        "one image period more for every activation");
-    advance_(2);
-  }
-
-  void plan_at_32_bits() {
-    if (name_ == "alexnet") return advance_(2);
-    const RoomyMemory roomy(*boards_.bits_32);
-    PlanTask task = free_task(roomy, kBoards);
-    task.options.arithmetic = {};
-    task.options.balance = Balance::kAlways;
-    put("memory_32", 100 * fullest(make_plan(task).summary, RoomyMemory::kTimes, balanced_share));
-    PlanTask real = free_task(*boards_.bits_32, kBoards);
-    real.options.arithmetic = {};
-    const Outcome outcome = make_plan(real);
-    put("on_chip_32", outcome.feasible ? 1 : 0, outcome.reason.text);
-    advance_(2);
-  }
-
-  void sweep() {
-    const RoomyMemory roomy(*boards_.bits_16);
-    std::vector<SweepPoint> points(static_cast<size_t>(kMany - kFewest + 1));
-    for_each_in_parallel(points.size(), default_threads(), [&](size_t i) {
-      PlanTask task = free_task(roomy, kFewest + static_cast<int64_t>(i));
-      task.options.balance = Balance::kAlways;
-      const Outcome outcome = make_plan(task);
-      points[i] = {outcome.summary.idle_fraction, fullest(outcome.summary, RoomyMemory::kTimes, balanced_share),
-                   full_bypass_bits(*outcome.plan, graph_)};
-    });
-    const auto at = [&](int64_t boards) -> const SweepPoint& { return points[static_cast<size_t>(boards - kFewest)]; };
-    put("idle_5", 100 * at(5).idle);
-    double most = 0;
-    double most_over_30 = 0;
-    double sum_over_30 = 0;
-    int64_t first_below = kMany + 1;
-    int64_t first_over_budget = kMany + 1;
-    for (int64_t boards = kFewest; boards <= kMany; ++boards) {
-      const SweepPoint& point = at(boards);
-      if (boards > 5) most = std::max(most, point.idle);
-      if (boards > 30) most_over_30 = std::max(most_over_30, point.idle);
-      if (boards > 30) sum_over_30 += point.idle;
-      if (point.memory <= kFull) first_below = std::min(first_below, boards);
-      const double images_per_second =
-          paper_gops(name_) * 1e9 * static_cast<double>(boards) / (6 * static_cast<double>(graph_.macs().conv));
-      if (1e-9 * point.bypassed_bits * images_per_second > 150) first_over_budget = std::min(first_over_budget, boards);
-    }
-    put("idle_from_6", 100 * most);
-    put("idle_most", 100 * most_over_30);
-    put("idle_mean", 100 * sum_over_30 / static_cast<double>(kMany - 30));
-    put("memory_5", 100 * at(5).memory);
-    put("boards_for_80", static_cast<double>(first_below));
-    put("bypass_150", static_cast<double>(first_over_budget - 1));
-    advance_(6);
-  }
-
-  void find_linear_limits() {
-    const int64_t at_150 = linear_limit(150, kFewest, kMostFor150);
-    advance_(10);
-    const int64_t at_250 = linear_limit(250, at_150 + 1, kMostFor250);  // a plan within 150 Gb/s is one within 250
-    advance_(15);
-    const auto tried = [](int64_t limit, int64_t most) { return limit == most ? fmt::format("{} boards were tried at most", most) : ""; };
-    put("linear_150", static_cast<double>(at_150), tried(at_150, kMostFor150));
-    put("linear_250", static_cast<double>(at_250), tried(at_250, kMostFor250));
-  }
-
-  int64_t linear_limit(double gbps_both, int64_t from, int64_t most) const {
-    if (from > most) return most;
-    StudyTask task = study_task(*boards_.bits_16, gbps_both);
-    task.counts = {from, most};
-    return std::max(run_study(task).linear_up_to, from - 1);
-  }
-
-  void plan_hundred() {
-    for (const bool barrier : {false, true}) {
-      PlanTask task = free_task(*boards_.bits_16, kMany);
-      task.options.mini_batch = 1024;
-      task.options.fc_barrier = barrier;
-      const Outcome outcome = make_plan(task);
-      const double samples =
-          outcome.feasible ? static_cast<double>(outcome.summary.in_flight_samples) : std::numeric_limits<double>::quiet_NaN();
-      put(barrier ? "unaligned_barrier" : "unaligned", samples, outcome.reason.text);
-    }
-    advance_(2);
-  }
-
-  void compare_wirings() {
-    const std::vector<TopologyLayer> layers = topology_layers(graph_, {"conv2_1", "conv2_2", "conv3_1"});
-    const TopologyRules rules{.ports = boards_.board.value("ring_ports")};
-    const auto ratio = [&](int64_t boards) { return compare_topologies(layers, boards, rules).ratio(); };
-    for (const int64_t boards : {4, 5, 6, 8}) {
-      const TopologyComparison comparison = compare_topologies(layers, boards, rules);
-      put(fmt::format("topology_{}", boards).c_str(), comparison.ratio(),
-          fmt::format("{} boards; 2-D limited by {}", fmt::join(comparison.boards, "-"), comparison.two.bottleneck));
-    }
-    bool as_the_paper_says = ratio(4) < 1;
-    for (int64_t boards = 6; boards <= 16; ++boards) as_the_paper_says = as_the_paper_says && ratio(boards) > 1;
-    put("topology_order", as_the_paper_says ? 1 : 0);
-  }
-
-  // Fig. 5 and Table 5, for as many boards as VGG-16 has layers.
-  void compare_strategies() {
-    struct Metric {
-      const char* id;
-      double PlanSummary::*value;
-      bool more_is_better;
-      std::array<Strategy, 4> best_first;
-    };
-    using enum Strategy;
-    constexpr std::array<Metric, 4> kMetrics = {
-        Metric{"rank_flops", &PlanSummary::flop_utilisation, true, {kHybrid, kLayer, kData, kModel}},
-        Metric{"rank_storage", &PlanSummary::storage_bits, false, {kHybrid, kLayer, kData, kModel}},
-        Metric{"rank_footprint", &PlanSummary::communication_bits, false, {kData, kHybrid, kLayer, kModel}},
-        Metric{"rank_bandwidth", &PlanSummary::communication_gbps, false, {kData, kHybrid, kLayer, kModel}}};
-    const auto boards = static_cast<int64_t>(graph_.groups().size());
-    const double gbps = boards_.board.value("link_gbps");
-    std::map<Strategy, PlanSummary> summaries;
-    for (const Strategy strategy : {kHybrid, kLayer, kData, kModel}) {
-      StudyTask task = study_task(*boards_.bits_16, 0);
-      task.options.strategy = strategy;
-      task.options.micro_batch = strategy == kHybrid || strategy == kLayer ? 1 : 0;
-      summaries[strategy] = make_plan(plan_task_of(task, boards, {gbps, gbps, 0, kHop})).summary;
-    }
-    for (const Metric& metric : kMetrics) {
-      int pairs = 0;
-      std::string note;
-      for (size_t i = 0; i < metric.best_first.size(); ++i) {
-        const double better = summaries[metric.best_first[i]].*metric.value;
-        note += fmt::format("{}{} {:.4g}", note.empty() ? "" : ", ", name_of(metric.best_first[i]), better);
-        for (size_t j = i + 1; j < metric.best_first.size(); ++j) {
-          const double worse = summaries[metric.best_first[j]].*metric.value;
-          if (metric.more_is_better ? better >= worse : better <= worse) ++pairs;
-        }
-      }
-      put(metric.id, pairs, fmt::format("{} boards; ", boards) + "in the paper's order, best first: " + note);
-    }
-  }
-
-  const FpdeepBoards& boards_;
-  std::string name_;
-  Graph graph_;
-  const std::function<void(int64_t)>& advance_;
-  Measurements& results_;
-  double max_link_ = 0;
-};
-
-constexpr int64_t kStepsPerNetwork = 38;
+constexpr double kHop = 0.5;         // us
+constexpr double kLinkBudget = 150;  // Gb/s, both directions together
 
 // Over the networks.
 void add_orders(Measurements& results) {
-  const auto value = [&](const char* id, const char* network) { return results[{id, network}].value; };
+  const auto value = [&](const char* id, const char* network) {
+    const auto found = results.find({id, network});
+    return found == results.end() ? std::numeric_limits<double>::quiet_NaN() : found->second.value;
+  };
   const auto put = [&](const char* id, bool holds) { results[{id, ""}] = {holds ? 1.0 : 0.0, ""}; };
+  double max_link = 0;
+  std::string links;
+  for (const char* network : kNetworks) {
+    const double gbps = value("max_link_of", network);
+    max_link = std::isfinite(gbps) ? std::max(max_link, gbps) : gbps;
+    links += fmt::format("{}{} {:.1f}", links.empty() ? "" : ", ", network, gbps);
+  }
+  results[{"max_link", ""}] = {max_link, links};
   put("gops_order", value("gops", "alexnet") < value("gops", "vgg16") && value("gops", "alexnet") < value("gops", "vgg19"));
   put("linear_order",
       value("linear_150", "alexnet") > value("linear_150", "vgg19") && value("linear_150", "vgg19") > value("linear_150", "vgg16"));
@@ -352,28 +86,34 @@ Verdict verdict_on(const FpdeepFigure& figure, double model) {
   return figure.least == 0 && std::isinf(figure.most) ? Verdict::kReported : Verdict::kHolds;
 }
 
-Measurements measure_fpdeep(const FpdeepBoards& boards, const StudyProgress& progress) {
+namespace {
+
+// Steps of all networks, shared out.
+Measurements measure(const FpdeepBoards& boards, StudyWork& work, bool simulated, const Measurements& known,
+                     const std::function<void()>& advance) {
+  std::vector<std::pair<std::string, std::string>> steps;
+  for (const char* network : kNetworks)
+    for (const std::string& step : network_steps(network, simulated)) steps.emplace_back(network, step);
+  std::vector<std::string> keys;
+  for (const auto& [network, step] : steps) keys.push_back(network + ": " + step);
+  work.run(keys, [&](size_t i) -> std::optional<std::string> {
+    std::string text = run_network_step(boards, steps[i].first, steps[i].second, known);
+    advance();
+    return text;
+  });
   Measurements results;
-  int64_t done = 0;
-  const std::function<void(int64_t)> advance = [&](int64_t steps) {
-    done += steps;
-    if (progress) progress(done, kStepsPerNetwork * static_cast<int64_t>(kNetworks.size()));
-  };
-  double max_link = 0;
-  std::string links;
-  for (const char* name : kNetworks) {
-    NetworkStudy network(boards, name, advance, results);
-    network.run();
-    max_link = std::isfinite(network.max_link()) ? std::max(max_link, network.max_link()) : network.max_link();
-    links += fmt::format("{}{} {:.1f}", links.empty() ? "" : ", ", name, network.max_link());
-  }
-  results[{"max_link", ""}] = {max_link, links};
+  for (size_t i = 0; i < keys.size(); ++i) add_measurements(steps[i].first, *work.find(keys[i]), results);
   add_orders(results);
   return results;
 }
 
-std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards, const StudyProgress& progress) {
-  const Measurements measurements = measure_fpdeep(boards, progress);
+size_t step_count(bool simulated) {
+  size_t count = 0;
+  for (const char* network : kNetworks) count += network_steps(network, simulated).size();
+  return count;
+}
+
+std::vector<PaperRow> rows_of(const FpdeepBoards& boards, const Measurements& measurements) {
   std::vector<PaperRow> rows;
   for (const FpdeepFigure& figure : fpdeep_figures()) {
     PaperRow row;
@@ -390,6 +130,151 @@ std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards, const StudyProgres
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+void add_simulated(const Measurements& simulated, std::vector<PaperRow>& rows) {
+  for (PaperRow& row : rows) {
+    const auto found = simulated.find({std::string(row.figure.id), std::string(row.figure.network)});
+    if (found == simulated.end()) continue;
+    row.simulated = found->second.value;
+    row.simulated_note = found->second.note;
+    row.simulated_verdict = verdict_on(row.figure, found->second.value);
+  }
+}
+
+// What the tasks of a report point to.
+struct Owned {
+  explicit Owned(const CostModel& model) : roomy(model) {
+    for (const char* network : kNetworks) graphs.emplace_back(zoo_model(network));
+  }
+  RoomyMemory roomy;
+  std::deque<Graph> graphs;
+};
+
+StudyTask curve_task(const Graph& graph, const CostModel& model, double gbps_both) {
+  StudyTask task;
+  task.graph = &graph;
+  task.device = model.device();
+  task.model = &model;
+  task.link = {gbps_both, gbps_both, gbps_both, kHop};
+  task.options.optimizer.kind = OptimizerKind::kSgd;
+  task.options.micro_batch = 1;
+  task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
+  return task;
+}
+
+class Report {
+ public:
+  Report(const FpdeepBoards& boards, StudyWork& work, const StudyProgress& progress)
+      : boards_(boards), work_(work), progress_(progress), owned_(std::make_shared<Owned>(*boards.bits_16)) {}
+
+  FpdeepReport run() {
+    all_ = static_cast<int64_t>(step_count(false) + (boards_.simulate ? step_count(true) : 0)) + kPointsOfCurves;
+    const auto advance = [this] { told(1); };
+    const Measurements modelled = measure(boards_, work_, false, {}, advance);
+    report_.rows = rows_of(boards_, modelled);
+    draw_networks();
+    compare_strategies();
+    compare_wirings();
+    if (boards_.simulate) {
+      add_simulated(measure(boards_, work_, true, modelled, advance), report_.rows);
+    }
+    report_.owned = owned_;
+    return std::move(report_);
+  }
+
+ private:
+  static constexpr int64_t kPointsOfCurves = 40;
+
+  void told(int64_t steps) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    done_ = std::min(all_, done_ + steps);
+    if (progress_) progress_(done_, all_);
+  }
+
+  // A sweep, as so many of the steps.
+  std::vector<Study> swept(const std::vector<StudyTask>& tasks, const char* name, int64_t steps) {
+    int64_t shown = 0;
+    return run_sweep(
+        tasks, work_,
+        [&](int64_t done, int64_t of) {
+          const int64_t now = steps * done / of;
+          told(now - std::exchange(shown, now));
+        },
+        name);
+  }
+
+  void draw_networks() {
+    std::vector<StudyTask> tasks;
+    for (const Graph& graph : owned_->graphs) {
+      StudyTask& task = tasks.emplace_back(curve_task(graph, owned_->roomy, kLinkBudget));
+      task.counts = parse_counts("5:100:5");
+      if (boards_.simulate)
+        task.simulate = [this, &graph](const Plan& plan) { return boards_.simulate(plan, graph, kImages, false).figures; };
+    }
+    std::vector<Study> studies = swept(tasks, "curves ", kPointsOfCurves - 10);
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      Study& study = studies[t];
+      for (StudyPoint& point : study.points)
+        for (double& share : point.device_memory) share *= RoomyMemory::kTimes;
+      for (StudyPoint& point : study.points) point.memory_fraction *= RoomyMemory::kTimes;
+      report_.networks.push_back({.curves = {{tasks[t], std::move(study)}}, .wirings = {}, .failures = {}});
+    }
+  }
+
+  void compare_strategies() {
+    const double gbps = boards_.board.value("link_gbps");
+    std::vector<StudyTask> tasks;
+    for (const Strategy strategy : {Strategy::kHybrid, Strategy::kLayer, Strategy::kData, Strategy::kModel}) {
+      StudyTask& task = tasks.emplace_back(curve_task(owned_->graphs[1], *boards_.bits_16, 0));
+      task.link = {gbps, gbps, 0, kHop};
+      task.options.strategy = strategy;
+      task.options.micro_batch = strategy == Strategy::kHybrid || strategy == Strategy::kLayer ? 1 : 0;
+      task.counts = parse_counts("12:16:2,24:64:8");
+    }
+    std::vector<Study> studies = swept(tasks, "strategies ", 10);
+    for (size_t t = 0; t < tasks.size(); ++t) report_.strategies.curves.push_back({tasks[t], std::move(studies[t])});
+  }
+
+  void compare_wirings() {
+    report_.wirings.layers = {"conv2_1", "conv2_2", "conv3_1"};
+    report_.wirings.rules = {.ports = boards_.board.value("ring_ports")};
+    const std::vector<TopologyLayer> layers = topology_layers(owned_->graphs[1], report_.wirings.layers);
+    for (int64_t devices = 3; devices <= 16; ++devices)
+      report_.wirings.points.push_back({devices, compare_topologies(layers, devices, report_.wirings.rules)});
+  }
+
+  static constexpr int64_t kImages = 24;
+
+  const FpdeepBoards& boards_;
+  StudyWork& work_;
+  const StudyProgress& progress_;
+  std::shared_ptr<Owned> owned_;
+  FpdeepReport report_;
+  std::mutex mutex_;
+  int64_t all_ = 1;
+  int64_t done_ = 0;
+};
+
+}  // namespace
+
+std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards, StudyWork& work, const StudyProgress& progress) {
+  std::mutex mutex;
+  int64_t done = 0;
+  const Measurements modelled = measure(boards, work, false, {}, [&] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (progress) progress(++done, static_cast<int64_t>(step_count(false)));
+  });
+  return rows_of(boards, modelled);
+}
+
+std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards) {
+  StudyWork work;
+  return fpdeep_rows(boards, work);
+}
+
+FpdeepReport fpdeep_report(const FpdeepBoards& boards, StudyWork& work, const StudyProgress& progress) {
+  return Report(boards, work, progress).run();
 }
 
 }  // namespace millrace

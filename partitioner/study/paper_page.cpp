@@ -10,9 +10,12 @@
 #include "core/drawing/colour.h"
 #include "core/drawing/page.h"
 #include "core/drawing/quantity.h"
+#include "partitioner/study/study_charts.h"
 
 namespace millrace {
 namespace {
+
+constexpr std::ptrdiff_t kSimulatedColumn = 5;
 
 int64_t count_of(const std::vector<PaperRow>& rows, Verdict verdict) {
   return std::count_if(rows.begin(), rows.end(), [&](const PaperRow& row) { return row.verdict == verdict; });
@@ -79,7 +82,47 @@ std::string difference_text(const PaperRow& row) {
   return difference ? fmt::format("{:+.1f}%", 100 * *difference) : "-";
 }
 
-std::string paper_page(const std::vector<PaperRow>& rows, std::string_view command) {
+std::string simulated_text(const PaperRow& row) {
+  if (!row.simulated) return "-";
+  return figure_text(*row.simulated, row.figure.unit) + (row.simulated_verdict == Verdict::kNotReproduced ? " (outside)" : "");
+}
+
+namespace {
+
+void add_curves(const FpdeepReport& report, Page& page) {
+  if (report.networks.empty()) return;
+  page.section(
+      "Throughput and its roof, idle stages, epochs per hour",
+      "5 to 100 boards within 150 Gb/s, both directions together, as in Figs 15 and 16; as there, for rings whose memory may not hold "
+      "the model.");
+  for (const StudySweep& network : report.networks) {
+    const std::string name = network.curves.front().task.graph->model().name;
+    const char* note = simulates(network) ? "lines modelled, diamonds simulated" : "modelled";
+    page.figure({.title = name + ": throughput", .note = note, .drawing = draw(throughput_chart(network))});
+    page.figures({{.title = name + ": idle stages", .note = "with the time that links cost", .drawing = draw(idle_chart(network))},
+                  {.title = name + ": epochs per hour", .note = "of 1,281,167 images, modelled", .drawing = draw(epochs_chart(network))}});
+  }
+  page.section("15 boards", "What each board has in use, as in Fig 14; parameters where they are used, so that memory may be overfull.");
+  for (const StudySweep& network : report.networks)
+    for (const StudyPoint& point : network.curves.front().study.points)
+      if (point.devices == 15 && point.feasible) {
+        std::vector<Figure> figures = device_figures(point);
+        for (Figure& figure : figures) figure.title = network.curves.front().task.graph->model().name + ": " + figure.title;
+        page.figures(figures);
+      }
+  page.section("Strategies", "VGG-16 by the four metrics of Fig 5, in closed form.");
+  page.figures(strategy_figures(report.strategies));
+  page.section("1-D against 2-D",
+               "conv2_1, conv2_2 and conv3_1 of VGG-16, as in Fig 10, in closed form: bits per port of the slowest link, which "
+               "hold at any moment, so that there is nothing to simulate.");
+  page.figure({.title = "Slowest link", .note = "modelled; lower is better", .drawing = draw(wiring_chart(report.wirings))});
+}
+
+}  // namespace
+
+std::string paper_page(const FpdeepReport& report, std::string_view command) {
+  const std::vector<PaperRow>& rows = report.rows;
+  const bool simulated = std::any_of(rows.begin(), rows.end(), [](const PaperRow& row) { return row.simulated.has_value(); });
   Page page("FPDeep, reproduced", "Every figure of the paper's text that a plan can answer, beside what this program models.");
   const auto tile = [&](const char* name, Verdict verdict) {
     return Tile{.name = name, .value = fmt::format("{}", count_of(rows, verdict)), .origin = "counted"};
@@ -91,6 +134,7 @@ std::string paper_page(const std::vector<PaperRow>& rows, std::string_view comma
       "Model over paper, in per cent: GOPS per FPGA, GOPS per joule, hours per epoch at 0.82 of the rate, boards that stay linear at "
       "150 Gb/s, and the same with inputs bypassed whole at the paper's rates.");
   page.figure({.title = "Model over paper", .note = "modelled over paper", .drawing = draw(agreement_chart(rows))});
+  add_curves(report, page);
   page.section("Figures", "The same constants for all rows; where each comes from stands beside it.");
   Table table;
   table.label = "Figures of the paper and of the model";
@@ -99,6 +143,7 @@ std::string paper_page(const std::vector<PaperRow>& rows, std::string_view comma
                    {.name = "paper", .number = true},
                    {.name = "model", .number = true},
                    {.name = "off by", .number = true},
+                   {.name = "simulated", .number = true},
                    {.name = "accepted", .unbroken = true},
                    {.name = "verdict", .unbroken = true},
                    {.name = "rests on"}};
@@ -114,13 +159,18 @@ std::string paper_page(const std::vector<PaperRow>& rows, std::string_view comma
                   {.text = paper_text(row.figure), .tooltip = tooltip},
                   {.text = figure_text(row.model, row.figure.unit), .tooltip = tooltip},
                   {.text = difference_text(row)},
+                  {.text = simulated_text(row),
+                   .tooltip = row.simulated_note,
+                   .bad = row.simulated && row.simulated_verdict == Verdict::kNotReproduced},
                   {.text = accepted_text(row.figure)},
                   {.text = std::string(name_of(row.verdict)),
                    .tooltip = std::string(row.figure.contradiction),
                    .bad = row.verdict == Verdict::kNotReproduced},
                   {.text = line.starts ? row.origin : ""}};
+    if (!simulated) line.cells.erase(line.cells.begin() + kSimulatedColumn);
     table.rows.push_back(std::move(line));
   }
+  if (!simulated) table.columns.erase(table.columns.begin() + kSimulatedColumn);
   page.table(table);
   page.section("Where the paper contradicts itself");
   std::vector<std::pair<std::string, std::string>> contradictions;

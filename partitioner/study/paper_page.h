@@ -1,6 +1,6 @@
 // A paper's figures beside this program's, as a page to read, and each figure as words.
 //
-//   write_atomically(folder / "index.html", paper_page(rows, "millrace study --paper fpdeep"));
+//   write_atomically(folder / "index.html", paper_page(report, "millrace study --paper fpdeep"));
 //
 // The page stands alone; everything on it is modelled unless it says "paper" or "simulated".
 #pragma once
@@ -20,6 +20,7 @@ std::string quantity_text(const FpdeepFigure& figure);  // with its unit, where 
 std::string accepted_text(const FpdeepFigure& figure);
 std::string paper_text(const FpdeepFigure& figure);
 std::string difference_text(const PaperRow& row);  // "+1.2%", "-"
-std::string paper_page(const std::vector<PaperRow>& rows, std::string_view command);
+std::string simulated_text(const PaperRow& row);   // "-" where it was not
+std::string paper_page(const FpdeepReport& report, std::string_view command);
 
 }  // namespace millrace

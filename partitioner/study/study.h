@@ -105,6 +105,8 @@ StudyPoint study_probe(const StudyTask& task, int64_t devices);
 
 // `progress` is called now and then, never by two threads at once.
 Study run_study(const StudyTask& task, const StudyProgress& progress = {});
-std::vector<Study> run_sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress = {});
+// Sweeps that share `work` are told apart by `name`.
+std::vector<Study> run_sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress = {},
+                             const std::string& name = {});
 
 }  // namespace millrace

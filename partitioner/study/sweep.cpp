@@ -29,8 +29,8 @@ constexpr size_t kTurnsOfRound = 4;  // of each thread, before all ranks tell ea
 
 class Sweep {
  public:
-  Sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress)
-      : tasks_(tasks), work_(work), progress_(progress) {
+  Sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress, const std::string& name)
+      : tasks_(tasks), work_(work), progress_(progress), name_(name) {
     for (const StudyTask& task : tasks) {
       check(task);
       smallest_.push_back(*std::min_element(task.counts.begin(), task.counts.end()));
@@ -56,7 +56,7 @@ class Sweep {
     size_t task = 0;
     int64_t devices = 0;
   };
-  static std::string key(size_t task, int64_t devices) { return fmt::format("{}/{}", task, devices); }
+  std::string key(size_t task, int64_t devices) const { return fmt::format("{}{}/{}", name_, task, devices); }
   const std::string* record(size_t task, int64_t devices) const { return work_.find(key(task, devices)); }
 
   // As far as this rank sees.
@@ -140,6 +140,7 @@ class Sweep {
   const std::vector<StudyTask>& tasks_;
   StudyWork& work_;
   const StudyProgress& progress_;
+  const std::string& name_;
   std::vector<int64_t> smallest_, largest_;
   std::deque<std::atomic<int64_t>> first_slowed_;
   std::mutex mutex_;
@@ -149,8 +150,8 @@ class Sweep {
 
 }  // namespace
 
-std::vector<Study> run_sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress) {
-  return Sweep(tasks, work, progress).run();
+std::vector<Study> run_sweep(const std::vector<StudyTask>& tasks, StudyWork& work, const StudyProgress& progress, const std::string& name) {
+  return Sweep(tasks, work, progress, name).run();
 }
 
 Study run_study(const StudyTask& task, const StudyProgress& progress) {

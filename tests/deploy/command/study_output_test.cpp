@@ -167,6 +167,23 @@ TEST_F(PaperOutput, TablesTellVerdictsOriginsAndContradictions) {
   EXPECT_THAT(table, Not(HasSubstr("nan")));
 }
 
+TEST_F(PaperOutput, SimulationsStandBesideTheModel) {
+  EXPECT_THAT(paper_table(rows_, board_), Not(HasSubstr("simulated")));
+  rows_[9].simulated = rows_[9].model;
+  rows_[9].simulated_verdict = Verdict::kHolds;
+  rows_[10].simulated = 3 * rows_[10].model;
+  rows_[10].simulated_verdict = Verdict::kNotReproduced;
+  rows_[10].simulated_note = "three times";
+  const json document = json::parse(paper_json(rows_, board_));
+  EXPECT_EQ(document.at("rows").at(10).at("simulated"), 3 * rows_[10].model);
+  EXPECT_EQ(document.at("rows").at(10).at("simulated_verdict"), "not reproduced");
+  EXPECT_FALSE(document.at("rows").at(11).contains("simulated"));
+  const std::string table = paper_table(rows_, board_);
+  EXPECT_THAT(table, HasSubstr("(outside)"));
+  EXPECT_THAT(table, HasSubstr("simulated: 2, of which 1 not within what is accepted"));
+  EXPECT_THAT(table, HasSubstr("simulated: three times"));
+}
+
 TEST_F(PaperOutput, CsvLeavesOutWhatIsNotThere) {
   const std::string csv = paper_csv(rows_);
   EXPECT_THAT(csv, Not(HasSubstr("nan")));

@@ -26,7 +26,7 @@ CatalogueDevice with(CatalogueDevice board, std::string_view name, double value)
 std::vector<PaperRow> rows_on(const CatalogueDevice& board) {
   const auto bits_16 = make_fpga_cost_model(board, k16);
   const auto bits_32 = make_fpga_cost_model(board, {});
-  return fpdeep_rows({.bits_16 = bits_16.get(), .bits_32 = bits_32.get(), .board = board});
+  return fpdeep_rows({.bits_16 = bits_16.get(), .bits_32 = bits_32.get(), .board = board, .simulate = {}});
 }
 
 std::set<std::string> ids_with(const std::vector<PaperRow>& rows, Verdict verdict) {

@@ -89,6 +89,31 @@ TEST(SimulateParallel, RandomPlansAreTheSameOnAnyNumberOfRanks) {
   }
 }
 
+// Slow devices, unsteady links and replicas are drawn from (seed, device or flow, index): whoever simulates them.
+TEST(SimulateParallel, WhatBefallsARingIsTheSameOnAnyNumberOfRanks) {
+  const Alignment alignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kStash};
+  int64_t differ = 0;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomRun run(seed + 9000, alignments[seed % 3]);
+    const SimulationResult plain = simulate(run.plan, run.graph, run.options);
+    SimulationScenario& scenario = run.options.scenario;
+    scenario.seed = seed;
+    if (run.plan.devices() > 1) scenario.jitter_picoseconds = 3'000'000;
+    scenario.stragglers = {{.device = run.plan.devices() - 1, .factor = 1.25}};
+    if (seed % 2 == 0)
+      scenario.replicas = {.count = 4, .method = AllReduce::kTree, .outer = {1'000'000'000, 2'000'000}, .group_size = 0, .inner = {}};
+    const SimulationResult one = simulate(run.plan, run.graph, run.options);
+    differ += one.finished != plain.finished ? 1 : 0;
+    for (int64_t ranks = 2; ranks <= run.plan.devices(); ++ranks) {
+      SCOPED_TRACE(fmt::format("{} ranks", ranks));
+      expect_same(one, on_ranks(ranks, run.plan, run.graph, run.options));
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(differ, 20);
+}
+
 TEST(SimulateParallel, LinksWithoutLatencyLeaveNothingToLookAheadBy) {
   const Graph graph(row_convolutions(2, 4, 1));
   Plan plan = one_layer_per_device(graph, {1, 1, 0, 0});

@@ -140,7 +140,10 @@ TEST(PaperPages, AreWhole) {
     row.verdict = verdict_on(figure, row.model);
     rows.push_back(row);
   }
-  const std::string page = paper_page(rows, "millrace study --paper fpdeep");
+  FpdeepReport report;
+  report.rows = rows;
+  report.strategies.curves.emplace_back();
+  const std::string page = paper_page(report, "millrace study --paper fpdeep");
   EXPECT_EQ(well_formed(page), "");
   EXPECT_THAT(page, HasSubstr("linear up to, 150 Gb/s both directions"));
   EXPECT_THAT(page, HasSubstr("a &lt;note&gt;"));

@@ -1,0 +1,21 @@
+// What FPDeep's figures ask of one network, step by step; each step's measurements as a text of JSON, to be kept and shared.
+//
+//   for (const std::string& step : network_steps("vgg16", /*simulated=*/false))
+//     add_measurements("vgg16", run_network_step(boards, "vgg16", step, {}), measurements);
+//
+// Simulated steps measure under the same names, and look where the formulas, `known`, see limits. Internal to
+// partitioner/study.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partitioner/study/fpdeep_study.h"
+
+namespace millrace {
+
+std::vector<std::string> network_steps(const std::string& network, bool simulated);
+std::string run_network_step(const FpdeepBoards& boards, const std::string& network, const std::string& name, const Measurements& known);
+void add_measurements(const std::string& network, const std::string& text, Measurements& measurements);
+
+}  // namespace millrace
