@@ -27,14 +27,14 @@
   MILLRACE_SHIPPED_TWO_PHASES_DIRECTION(X, recurrence, true)
 
 // 96 weights: what compilers keep in registers without spilling where one row is one unit.
-#define MILLRACE_SHIPPED_VANILLA(X)               \
-  X(kTanh, false, float, false, 4, 24, 32, 1)     \
-  X(kTanh, false, float, false, 4, 24, 32, 4)     \
-  X(kTanh, false, float, false, 8, 8, 8, 1)       \
-  X(kTanh, true, float, false, 4, 24, 32, 1)      \
-  X(kTanh, true, float, false, 4, 24, 32, 4)      \
-  X(kTanh, true, float, false, 8, 8, 8, 1)        \
-  X(kRelu, false, float, false, 4, 24, 32, 1)     \
+#define MILLRACE_SHIPPED_VANILLA(X)           \
+  X(kTanh, false, float, false, 4, 24, 32, 1) \
+  X(kTanh, false, float, false, 4, 24, 32, 4) \
+  X(kTanh, false, float, false, 8, 8, 8, 1)   \
+  X(kTanh, true, float, false, 4, 24, 32, 1)  \
+  X(kTanh, true, float, false, 4, 24, 32, 4)  \
+  X(kTanh, true, float, false, 8, 8, 8, 1)    \
+  X(kRelu, false, float, false, 4, 24, 32, 1) \
   X(kRelu, true, float, false, 4, 24, 32, 1)
 
 #define MILLRACE_SHIPPED_MATRIX_FORMAT(X, recurrence, format) \

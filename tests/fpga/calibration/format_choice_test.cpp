@@ -103,8 +103,8 @@ TEST(FormatChoice, UsesEveryBitThatOrdinaryNumbersLeave) {
   for (const char* layer : {"conv1", "conv2", "fc"})
     ranges[layer] = {.input = 1.9, .output = 1.9, .sum = 1.9, .weight = 0.24, .output_error = 0.01, .input_error = 0.01, .gradient = 0.1};
   for (const auto& [layer, one] : chosen_formats(graph, ranges, 1.0 / 32, {})) {
-    EXPECT_EQ(one.sum.fraction_bits, 13) << layer;                                            // to 4: 1.9 * 2
-    EXPECT_EQ(one.error.fraction_bits, 19) << layer;                                          // to 1/16: 0.01 * 4
+    EXPECT_EQ(one.sum.fraction_bits, 13) << layer;    // to 4: 1.9 * 2
+    EXPECT_EQ(one.error.fraction_bits, 19) << layer;  // to 1/16: 0.01 * 4
     if (layer == "fc" || layer == "conv1") {
       EXPECT_EQ(one.weight.fraction_bits, 15) << layer;  // to 1: 0.24 * 4
     }
