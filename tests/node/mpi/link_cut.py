@@ -64,8 +64,8 @@ def link_is_cut(tools):
         if not hosts.allowed:
             return False
         reference, out = tools.scratch / "reference", tools.scratch / "run"
-        whole = run(tools, 0, training("fpdeep", reference, "--checkpoint-every", "1", "--keep", "1000")).last_record("done")
-        with RingJob(tools, RANKS, training("fpdeep", out, "--checkpoint-every", "3", "--deadline", f"{DEADLINE}s"), hosts.launch()) as job:
+        whole = run(tools, 0, training("digits", "fpdeep", reference, "--checkpoint-every", "1", "--keep", "1000")).last_record("done")
+        with RingJob(tools, RANKS, training("digits", "fpdeep", out, "--checkpoint-every", "3", "--deadline", f"{DEADLINE}s"), hosts.launch()) as job:
             job.wait_for_step(10)
             require(len(ranks_of(job)) == RANKS, f"ranks {sorted(ranks_of(job))} were found")
             hosts.tell("cut")
