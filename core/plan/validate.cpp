@@ -31,6 +31,9 @@ void check_windows(const Plan& plan) {
     malformed("windows: {} entries for {} devices", plan.windows.size(), plan.devices());
   for (size_t d = 0; d < plan.windows.size(); ++d) {
     if (plan.windows[d] < 1) malformed("windows[{}]: {} must be at least 1", d, plan.windows[d]);
+    if (plan.alignment == Alignment::kFlush && plan.windows[d] < plan.micro_batches())
+      malformed("windows[{}]: {}, and under flush all {} micro-batches of a mini-batch are in flight", d, plan.windows[d],
+                plan.micro_batches());
     if (d > 0 && plan.windows[d] > plan.windows[d - 1])
       malformed("windows[{}]: {} is more than the {} of the device before; windows never grow along the ring", d, plan.windows[d],
                 plan.windows[d - 1]);

@@ -80,7 +80,8 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
                       .micro_batch = solver.micro_batch(),
                       .optimizer = task.options.optimizer,
                       .arithmetic = task.options.arithmetic};
-  if (streams_rows(task))
+  // Under flush every micro-batch of the mini-batch is in flight, wherever it is computed.
+  if (streams_rows(task) && task.options.alignment != Alignment::kFlush)
     request.windows = streaming_windows(task, first_lifetimes(solver, solution), solution.period, solver.micro_batch());
   request.remote_homes = solution.homes.remote;
   Plan plan = assemble_plan(*task.graph, request, shards_of(solver, solution));

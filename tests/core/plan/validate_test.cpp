@@ -45,7 +45,8 @@ TEST(Validate, Batches) {
 TEST(Validate, Windows) {
   expect_refused("windows: 3 entries for 2 devices", [](Plan& p) { p.windows.push_back(1); });
   expect_refused("windows[1]: 0 must be at least 1", [](Plan& p) { p.windows[1] = 0; });
-  expect_refused("windows[1]: 3 is more than the 2 of the device before", [](Plan& p) { p.windows = {2, 3}; });
+  expect_refused("windows[1]: 5 is more than the 4 of the device before", [](Plan& p) { p.windows = {4, 5}; });
+  expect_refused("windows[1]: 3, and under flush all 4 micro-batches of a mini-batch are in flight", [](Plan& p) { p.windows = {4, 3}; });
   expect_refused(
       "windows[0]: 6 exceeds the 4 micro-batches of a mini-batch by more than one, which alignment fpdeep does not allow",
       [](Plan& p) { p.windows[0] = 6; }, good_plan(Alignment::kFpdeep));
