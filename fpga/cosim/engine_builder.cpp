@@ -175,10 +175,10 @@ BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOption
   for (const RtlModule& module : rtl_modules()) content += module.text;
   for (const HarnessSource& source : harness_sources()) content += source.text;
   const std::filesystem::path folder = cache / digest_of(std::string_view(content));
-  built.library = folder / "engine.so";
+  built.engine_file = folder / "engine.so";
 
   const Lock lock(folder.string() + ".lock");
-  if (std::filesystem::exists(built.library)) return built;
+  if (std::filesystem::exists(built.engine_file)) return built;
   log::info("building the simulation of an engine ({}) with {}", text_of(hardware.engine), built.simulator);
   const auto begin = std::chrono::steady_clock::now();
   std::filesystem::remove_all(folder);  // what a build before left unfinished
@@ -192,7 +192,7 @@ BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOption
   if (status != 0 || !std::filesystem::exists(made))
     fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator,
          text_of(hardware.engine), status, report.string(), last_lines(read_text(report), 5));
-  std::filesystem::rename(made, built.library);
+  std::filesystem::rename(made, built.engine_file);
   std::filesystem::remove_all(folder / "objects");
   built.build_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   log::info("  built in {:.1f} s", built.build_seconds);

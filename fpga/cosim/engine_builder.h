@@ -2,7 +2,7 @@
 // library lies in a cache under the digest of everything that goes into it, and is found there the next time.
 //
 //   const BuiltEngine built = build_engine({engine, engine_memories(engine, shape)}, {});
-//   void* handle = dlopen(built.library.c_str(), RTLD_NOW | RTLD_LOCAL);       // engine_library.h says what it offers
+//   void* handle = dlopen(built.engine_file.c_str(), RTLD_NOW | RTLD_LOCAL);       // engine_library.h says what it offers
 //
 // Takes ten seconds to minutes, by the multipliers; log lines say what is built and how long it took. Several processes
 // that want the same library wait for the one that builds it. What goes wrong is left in the cache with its log.
@@ -26,7 +26,7 @@ struct EngineBuildOptions {
 };
 
 struct BuiltEngine {
-  std::filesystem::path library;
+  std::filesystem::path engine_file;
   std::string simulator;     // "Verilator 5.006 2023-01-22"
   double build_seconds = 0;  // 0: it was there
 };

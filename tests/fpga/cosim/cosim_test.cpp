@@ -117,7 +117,7 @@ TEST_F(Cosim, SaysWhichLibraryIsBroken) {
   const EngineHardware hardware{engine, engine_memories(engine, shape)};
   const BuiltEngine built = build_engine(hardware, kCache);
   testing_support::TemporaryFolder folder;
-  const auto copy = folder.path() / built.library.parent_path().filename();
+  const auto copy = folder.path() / built.engine_file.parent_path().filename();
   std::filesystem::create_directories(copy);
   write_atomically(copy / "engine.so", std::string_view("no library"));
   expect_error(ErrorCode::kUnavailable, "the simulated engine cannot be loaded",
