@@ -15,9 +15,9 @@ namespace millrace::rnn {
 namespace {
 
 struct Nvrtc {
-  void* library = load_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  void* handle = load_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
 #define MILLRACE_NVRTC(name) \
-  decltype(&::name) name = library == nullptr ? nullptr : reinterpret_cast<decltype(&::name)>(dlsym(library, #name));
+  decltype(&::name) name = handle == nullptr ? nullptr : reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));
   MILLRACE_NVRTC(nvrtcCreateProgram)
   MILLRACE_NVRTC(nvrtcDestroyProgram)
   MILLRACE_NVRTC(nvrtcAddNameExpression)
@@ -104,7 +104,7 @@ void add_recurrence(std::vector<Kernel>& table) {
 
 CompiledKernel compile_at_run_time(const KernelShape& shape, int architecture) {
   static const Nvrtc nvrtc;
-  if (nvrtc.library == nullptr || nvrtc.nvrtcGetCUBIN == nullptr)
+  if (nvrtc.handle == nullptr || nvrtc.nvrtcGetCUBIN == nullptr)
     throw RnnError(RnnFailure::kMissingPart, "CUDA's run-time compiler (libnvrtc) cannot be loaded, and " + name_of(shape) +
                                                  " is not among the shipped kernels; put its folder into LD_LIBRARY_PATH");
   std::vector<const char*> names;
