@@ -9,7 +9,7 @@
 
 # What the command needs.
 build_packages=(cmake ninja-build g++ ccache mold libprotobuf-dev protobuf-compiler libspdlog-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev libdnnl-dev zlib1g-dev libxxhash-dev libopenmpi-dev openmpi-bin)
+  nlohmann-json3-dev libdnnl-dev ocl-icd-opencl-dev zlib1g-dev libxxhash-dev libopenmpi-dev openmpi-bin)
 # What the tests need besides.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3)
 # Tests that need one of these are skipped without it.
