@@ -7,6 +7,7 @@
 
 #include "gpu/cuda/cuda_check.h"
 #include "gpu/cuda/cuda_convolution.h"
+#include "gpu/cuda/cuda_recurrence.h"
 #include "gpu/cuda/cuda_work.h"
 
 namespace millrace::gpu {
@@ -71,6 +72,7 @@ class CudaEngine final : public Engine {
   }
   ~CudaEngine() override {
     cudaSetDevice(device_);
+    recurrences_.reset();
     convolutions_.reset();
     if (cublas_ != nullptr) cublasDestroy(cublas_);
     if (cublas_workspace_ != nullptr) cudaFree(cublas_workspace_);
@@ -128,9 +130,13 @@ class CudaEngine final : public Engine {
     use();
     MILLRACE_CUDA(cudaStreamWaitEvent(stream(queue), events_[static_cast<size_t>(event)], 0));
   }
-  void wait_here(int event) override { MILLRACE_CUDA(cudaEventSynchronize(events_[static_cast<size_t>(event)])); }
+  void wait_here(int event) override {
+    MILLRACE_CUDA(cudaEventSynchronize(events_[static_cast<size_t>(event)]));
+    check_recurrences();
+  }
   void synchronize() override {
     for (cudaStream_t stream : streams_) MILLRACE_CUDA(cudaStreamSynchronize(stream));
+    check_recurrences();
   }
 
   void copy(Queue queue, const Copy& copy) override {
@@ -169,10 +175,20 @@ class CudaEngine final : public Engine {
                                                                       : CUDA_R_32F;
     const cublasComputeType_t compute = g.precision == Precision::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
+    const int row_a = g.row_a != 0 ? static_cast<int>(g.row_a) : g.transpose_a ? m : k;
     MILLRACE_CUDA(cublasGemmStridedBatchedEx(cublas_, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                             n, m, k, &one, g.b, type, g.transpose_b ? k : n, g.step_b, g.a, type, g.transpose_a ? m : k,
-                                             g.step_a, &before, g.result, CUDA_R_32F, n, g.step_result, static_cast<int>(g.batch), compute,
+                                             n, m, k, &one, g.b, type, g.transpose_b ? k : n, g.step_b, g.a, type, row_a, g.step_a, &before,
+                                             g.result, CUDA_R_32F, n, g.step_result, static_cast<int>(g.batch), compute,
                                              CUBLAS_GEMM_DEFAULT));
+  }
+  RecurrenceChoice choose(const RecurrenceGeometry& geometry) override {
+    use();
+    if (recurrences_ == nullptr) recurrences_ = std::make_unique<CudaRecurrences>(device_, compute());
+    return recurrences_->choose(geometry);
+  }
+  void recurrence(const Recurrence& call) override {
+    use();
+    recurrences_->run(call);
   }
   void run(const ElementWork& work) override {
     use();
@@ -188,6 +204,9 @@ class CudaEngine final : public Engine {
 
   // Several devices may share a thread.
   void use() { MILLRACE_CUDA(cudaSetDevice(device_)); }
+  void check_recurrences() const {
+    if (recurrences_ != nullptr) recurrences_->check();
+  }
   cudaStream_t stream(Queue queue) const { return streams_[static_cast<size_t>(queue)]; }
   cudaStream_t compute() const { return stream(Queue::kCompute); }
 
@@ -199,6 +218,7 @@ class CudaEngine final : public Engine {
   cublasHandle_t cublas_ = nullptr;
   void* cublas_workspace_ = nullptr;
   std::unique_ptr<CudaConvolutions> convolutions_;
+  std::unique_ptr<CudaRecurrences> recurrences_;  // when one is wanted
 };
 
 }  // namespace

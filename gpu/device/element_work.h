@@ -14,6 +14,7 @@
 #include "core/device/optimizer_element.h"
 #include "gpu/device/dropout_draw.h"
 #include "gpu/device/narrow_float.h"
+#include "gpu/device/sequence_work.h"
 #include "gpu/device/window_work.h"
 
 namespace millrace::gpu {
@@ -65,9 +66,10 @@ struct Activate {
   const float* from = nullptr;
   float* to = nullptr;
   ActivationMath<float> activation{Activation{}};
+  PartOfTime part = {};
   int64_t elements = 0;
 
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { to[i] = activation(from[i]); }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { to[part.index(i)] = activation(from[part.index(i)]); }
 };
 
 // error *= the derivative at what came out.
@@ -87,11 +89,13 @@ struct ActivationError {
   float* input_error = nullptr;
   ActivationMath<float> activation{Activation{}};
   bool adds = false;
+  PartOfTime part = {};
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float error = output_error[i] * activation.derivative(activation(input[i]));
-    input_error[i] = adds ? input_error[i] + error : error;
+    const int64_t at = part.index(i);
+    const float error = output_error[at] * activation.derivative(activation(input[at]));
+    input_error[at] = adds ? input_error[at] + error : error;
   }
 };
 
@@ -103,12 +107,14 @@ struct DropOut {
   DropoutDraw draw;
   int64_t elements_per_sample = 1;
   bool adds = false;
+  PartOfTime part = {};
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float factor = sample_ids == nullptr ? 1.0f : draw.factor(sample_ids[i / elements_per_sample], i % elements_per_sample);
-    const float value = from[i] * factor;
-    to[i] = adds ? to[i] + value : value;
+    const int64_t at = part.index(i);
+    const float factor = sample_ids == nullptr ? 1.0f : draw.factor(sample_ids[at / elements_per_sample], at % elements_per_sample);
+    const float value = from[at] * factor;
+    to[at] = adds ? to[at] + value : value;
   }
 };
 
@@ -235,6 +241,7 @@ struct SoftmaxError {
 
 using ElementWork = std::variant<StridedCopy, AddBias, Activate, MultiplyByDerivative, ActivationError, DropOut, UpdateElements, Narrow,
                                  Widen, TakeLastStep, LastStepError, SoftmaxPositions, SoftmaxError, Pool, PoolError, NormaliseResponse,
-                                 ResponseError, NormaliseBatch, BatchError, CommitBatchNorm>;
+                                 ResponseError, NormaliseBatch, BatchError, CommitBatchNorm, IntoOwnTime, OutOfOwnTime, ClearEnded,
+                                 StartStates, EndStates, LookUp, AddAtTokens>;
 
 }  // namespace millrace::gpu

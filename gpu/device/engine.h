@@ -9,35 +9,23 @@
 // Three queues run side by side, each in order; nothing orders them but events, and the caller alone sees to that. Everything is
 // asynchronous except what says that it waits. Work borrows the memory it names until it is done. The same work on the same numbers
 // gives the same bits: implementations leave out algorithms that do not promise it.
-// Failures are Failure, not Error: an engine may live in a module that is loaded at run time and links nothing of ours.
+// Failures are Failure (failure.h).
 // One thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <string>
-#include <utility>
 
 #include "gpu/device/element_work.h"
+#include "gpu/device/failure.h"
+#include "gpu/device/recurrence.h"
 #include "gpu/device/reduction_work.h"
 
 namespace millrace::gpu {
 
 enum class Queue : uint8_t { kCompute, kUpload, kDownload };
 inline constexpr size_t kQueues = 3;
-
-class Failure : public std::exception {
- public:
-  enum class Kind { kNoDevice, kWrongArchitecture, kMissingLibrary, kBroken };
-  Failure(Kind kind, std::string text) : kind_(kind), text_(std::move(text)) {}
-  Kind kind() const { return kind_; }
-  const char* what() const noexcept override { return text_.c_str(); }
-
- private:
-  Kind kind_;
-  std::string text_;
-};
 
 struct Facts {
   std::string name;          // "NVIDIA H200"
@@ -110,6 +98,7 @@ struct Gemm {
   const void* a = nullptr;
   const void* b = nullptr;
   float* result = nullptr;
+  int64_t row_a = 0;  // elements from one row of a, as it lies, to the next; 0: no more than it has
   int64_t batch = 1;
   int64_t step_a = 0, step_b = 0, step_result = 0;
   bool adds = false;
@@ -148,6 +137,10 @@ class Engine {
                                    bool measure) = 0;
   virtual void convolution(const Convolution& call) = 0;
   virtual void gemm(const Gemm& call) = 0;
+  // Decided by the geometry and the GPU alone, and kept; takes the memory that goes with it.
+  virtual RecurrenceChoice choose(const RecurrenceGeometry& geometry) = 0;
+  // Of a geometry that was chosen for. What hangs is told by the next call that waits.
+  virtual void recurrence(const Recurrence& call) = 0;
   virtual void run(const ElementWork& work) = 0;
   virtual void run(const ReductionWork& work) = 0;
 };

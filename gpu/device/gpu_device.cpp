@@ -37,14 +37,9 @@ struct KernelMaker {
   std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(context, spec); }
   std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(context, spec); }
   std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(context, spec); }
-  std::unique_ptr<Kernel> operator()(const Recurrent&) const { refuse(); }
-  std::unique_ptr<Kernel> operator()(const Embedding&) const { refuse(); }
-  std::unique_ptr<Kernel> operator()(const CtcLoss&) const { refuse(); }
-
-  [[noreturn]] void refuse() const {
-    fail(ErrorCode::kUnavailable, "layer \"{}\": {} does not run on GPUs yet; give its part of the ring to a processor (cpu)", spec.layer,
-         name_of(spec.operation));
-  }
+  std::unique_ptr<Kernel> operator()(const Recurrent& o) const { return make_recurrent(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const Embedding& o) const { return make_embedding(context, spec, o); }
+  std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return make_ctc_loss(context, spec, o); }
 };
 
 class GpuDevice final : public Device {
@@ -77,6 +72,19 @@ class GpuDevice final : public Device {
   void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { write_from(tensor, channels, host); }
   void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
   void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { read_into(tensor, channels, host); }
+
+  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) override {
+    write_some(tensor, channels, rows, host);
+  }
+  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host) override {
+    write_some(tensor, channels, rows, host);
+  }
+  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) override {
+    read_some(tensor, channels, rows, host);
+  }
+  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host) override {
+    read_some(tensor, channels, rows, host);
+  }
 
   void zero(Tensor& tensor) override {
     translated([&] { context_->zero(own(&tensor).buffer()); });
@@ -173,38 +181,78 @@ class GpuDevice final : public Device {
     MILLRACE_CHECK(0 <= channels.begin && channels.begin <= channels.end && channels.end <= tensor.shape().channels,
                    "channels {} of a {} tensor", text_of(channels), text_of(tensor.shape()));
   }
+  static size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
+
   // Where those channels of all samples lie.
   static Context::Rows rows_of(const Tensor& tensor, ChannelRange channels, size_t host) {
     check_range(tensor, channels);
     const int64_t plane = tensor.shape().plane();
     MILLRACE_CHECK(static_cast<int64_t>(host) == channels.size() * plane * tensor.batch(), "{} host values for channels {} of {} x {}",
                    host, text_of(channels), tensor.batch(), text_of(tensor.shape()));
-    const auto bytes = [](int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); };
-    return {.offset = bytes(channels.begin * plane),
-            .pitch = bytes(tensor.shape().elements()),
-            .width = bytes(channels.size() * plane),
+    return {.offset = bytes_of(channels.begin * plane),
+            .pitch = bytes_of(tensor.shape().elements()),
+            .width = bytes_of(channels.size() * plane),
             .rows = static_cast<size_t>(tensor.batch())};
   }
 
   template <typename Number>
   void write_from(Tensor& tensor, ChannelRange channels, std::span<const Number> host) {
-    translated([&] {
-      context_->upload(own(&tensor).buffer(), rows_of(tensor, channels, host.size()), [&](size_t begin, std::byte* to, size_t size) {
-        const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
-        auto* const floats = reinterpret_cast<float*>(to);
-        for (size_t i = 0; i < part.size(); ++i) floats[i] = static_cast<float>(part[i]);
-      });
-    });
+    translated([&] { upload(tensor, rows_of(tensor, channels, host.size()), host); });
   }
   template <typename Number>
   void read_into(const Tensor& tensor, ChannelRange channels, std::span<Number> host) {
+    translated([&] { download(tensor, rows_of(tensor, channels, host.size()), host); });
+  }
+
+  template <typename Number>
+  void write_some(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const Number> host) {
     translated([&] {
-      context_->download(own(&tensor).buffer(), rows_of(tensor, channels, host.size()),
-                         [&](size_t begin, const std::byte* from, size_t size) {
-                           const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
-                           const auto* const floats = reinterpret_cast<const float*>(from);
-                           for (size_t i = 0; i < part.size(); ++i) part[i] = static_cast<Number>(floats[i]);
-                         });
+      for_each_part(tensor, channels, rows, host.size(),
+                    [&](const Context::Rows& part, size_t first, size_t count) { upload(tensor, part, host.subspan(first, count)); });
+    });
+  }
+  template <typename Number>
+  void read_some(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<Number> host) {
+    translated([&] {
+      for_each_part(tensor, channels, rows, host.size(),
+                    [&](const Context::Rows& part, size_t first, size_t count) { download(tensor, part, host.subspan(first, count)); });
+    });
+  }
+
+  // visit(where those rows lie, the first host value, how many), sample by sample unless all channels are meant.
+  template <typename Visit>
+  static void for_each_part(const Tensor& tensor, ChannelRange channels, StepRange rows, size_t host, Visit visit) {
+    check_range(tensor, channels);
+    const Shape& shape = tensor.shape();
+    MILLRACE_CHECK(0 <= rows.begin && rows.begin <= rows.end && rows.end <= shape.height, "rows {} to {} of {}", rows.begin, rows.end,
+                   shape.height);
+    const int64_t length = rows.size() * shape.width;
+    MILLRACE_CHECK(static_cast<int64_t>(host) == tensor.batch() * channels.size() * length, "{} host values for {} x {} planes of {}", host,
+                   tensor.batch(), channels.size(), length);
+    const bool all = channels == whole(tensor);
+    const int64_t planes = all ? tensor.batch() * channels.size() : channels.size();
+    for (int64_t sample = 0; length > 0 && sample < (all ? 1 : tensor.batch()); ++sample)
+      visit(Context::Rows{.offset = bytes_of((sample * shape.channels + channels.begin) * shape.plane() + rows.begin * shape.width),
+                          .pitch = bytes_of(shape.plane()),
+                          .width = bytes_of(length),
+                          .rows = static_cast<size_t>(planes)},
+            static_cast<size_t>(sample * planes * length), static_cast<size_t>(planes * length));
+  }
+
+  template <typename Number>
+  void upload(const Tensor& tensor, const Context::Rows& rows, std::span<const Number> host) {
+    context_->upload(own(&tensor).buffer(), rows, [&](size_t begin, std::byte* to, size_t size) {
+      const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
+      auto* const floats = reinterpret_cast<float*>(to);
+      for (size_t i = 0; i < part.size(); ++i) floats[i] = static_cast<float>(part[i]);
+    });
+  }
+  template <typename Number>
+  void download(const Tensor& tensor, const Context::Rows& rows, std::span<Number> host) {
+    context_->download(own(&tensor).buffer(), rows, [&](size_t begin, const std::byte* from, size_t size) {
+      const auto part = host.subspan(begin / sizeof(float), size / sizeof(float));
+      const auto* const floats = reinterpret_cast<const float*>(from);
+      for (size_t i = 0; i < part.size(); ++i) part[i] = static_cast<Number>(floats[i]);
     });
   }
 

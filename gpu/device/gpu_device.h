@@ -1,4 +1,4 @@
-// A GPU as a device of the ring: convolutional networks in fp32, on any Engine (engine.h); the CUDA one is gpu/cuda's.
+// A GPU as a device of the ring: every layer in fp32, on any Engine (engine.h); the CUDA one is gpu/cuda's.
 //
 //   std::unique_ptr<Device> device = make_gpu_device(std::make_unique<...>(), {.precision = Precision::kFloat32});
 //   auto kernel = device->make_kernel(spec);
@@ -8,12 +8,16 @@
 // they need. What a call is given in host memory (numbers, labels, lengths, sample ids) it has taken when it returns. Copies go through
 // two pinned buffers each way and run beside calculations that do not touch the same tensor. Kernels and tensors may outlive the device.
 //
-// Tensors are fp32 whatever the precision: a narrow one rounds the factors of products and, of convolutions, each sum once; bias,
-// normalisation, loss and update stay fp32. The same calls give the same bits on the same GPU with the same libraries, as long as
-// convolutions' algorithms are not measured, or were measured once and are read back from `algorithms`.
+// Recurrent layers keep their weights on the chip for all steps where those fit, and take step by step where they do not: which, and
+// why, is what their implementation() says and a line of the log at the start. Embeddings read their tokens back, and the CTC loss is
+// the host's work, staged through pinned memory: both wait. Chunks of time (MicroBatch::chunk) give the same results up to rounding.
 //
-// Fails with kUnavailable when memory runs out, saying for what, how much was wanted and how much is free; and for recurrent layers,
-// embeddings and the CTC loss, which do not run here.
+// Tensors are fp32 whatever the precision: a narrow one rounds the factors of products and, of convolutions, each sum once; bias,
+// normalisation, recurrent layers, loss and update stay fp32. The same calls give the same bits on the same GPU with the same libraries, as
+// long as convolutions' algorithms are not measured, or were measured once and are read back from `algorithms`.
+//
+// Fails with kUnavailable when memory runs out, saying for what, how much was wanted and how much is free; for recurrent layers of both
+// directions with truncation, which do not run here; and when a recurrence hangs, at the next call that waits.
 #pragma once
 
 #include <cstddef>

@@ -24,6 +24,12 @@ std::unique_ptr<Tensor> GpuKernel::make_keep() {
   return std::move(tensors_of({keep_shape()}, "what a micro-batch keeps").front());
 }
 
+PartOfTime GpuKernel::part_of(const MicroBatch& batch) const {
+  if (batch.chunks == 1) return {};
+  const StepRange steps = chunk_of(batch, spec_.output.height);
+  return {.steps = spec_.output.height, .begin = steps.begin, .count = steps.size()};
+}
+
 void GpuKernel::forward(const ForwardArguments& arguments) {
   translated([&] {
     check_inputs(arguments.inputs);

@@ -37,6 +37,10 @@ class GpuKernel : public Kernel {
   int64_t output_elements() const { return spec_.micro_batch * spec_.output.elements(); }
   int64_t input_elements(size_t input = 0) const { return spec_.micro_batch * spec_.inputs[input].elements(); }
 
+  // For kernels that work on each element by itself: they can be called part by part in time.
+  bool streams_elements() const { return spec_.output.width == 1 && spec_.inputs[0] == spec_.output && !spec_.activation; }
+  PartOfTime part_of(const MicroBatch& batch) const;
+
   virtual std::vector<Shape> parameter_shapes() const { return {}; }
   virtual std::vector<Shape> state_shapes() const { return {}; }
   // No elements: nothing is kept.

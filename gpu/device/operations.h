@@ -21,6 +21,9 @@ std::unique_ptr<Kernel> make_concat(const SharedContext& context, const KernelSp
 std::unique_ptr<Kernel> make_flatten(const SharedContext& context, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_to_sequence(const SharedContext& context, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_last_step(const SharedContext& context, const KernelSpec& spec);
+std::unique_ptr<Kernel> make_recurrent(const SharedContext& context, const KernelSpec& spec, const Recurrent& operation);
+std::unique_ptr<Kernel> make_embedding(const SharedContext& context, const KernelSpec& spec, const Embedding& operation);
+std::unique_ptr<Kernel> make_ctc_loss(const SharedContext& context, const KernelSpec& spec, const CtcLoss& operation);
 std::unique_ptr<Kernel> make_softmax_loss(const SharedContext& context, const KernelSpec& spec);
 
 }  // namespace millrace::gpu

@@ -21,6 +21,8 @@ class MoveKernel final : public GpuKernel {
   MoveKernel(const SharedContext& context, const KernelSpec& spec, std::vector<Placement> placements, bool sums)
       : GpuKernel(context, spec), placements_(std::move(placements)), sums_(sums) {}
 
+  bool streams() const override { return sums_ && streams_elements(); }
+
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const GpuTensor& output = own(arguments.output);
@@ -31,7 +33,7 @@ class MoveKernel final : public GpuKernel {
       copy.to = output.data() + placements_[input].output_offset;
       std::copy_n(placements_[input].input_stride, 4, copy.from_stride);
       std::copy_n(placements_[input].output_stride, 4, copy.to_stride);
-      context().run(copy, {&from.buffer()}, {&output.buffer()});
+      context().run(in_part(copy, *arguments.batch), {&from.buffer()}, {&output.buffer()});
     }
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
@@ -44,11 +46,24 @@ class MoveKernel final : public GpuKernel {
       copy.to = to.data();
       std::copy_n(placements_[input].output_stride, 4, copy.from_stride);
       std::copy_n(placements_[input].input_stride, 4, copy.to_stride);
-      context().run(copy, {&error.buffer()}, {&to.buffer()});
+      context().run(in_part(copy, *arguments.batch), {&error.buffer()}, {&to.buffer()});
     }
   }
 
  private:
+  // A sum's planes are the same on both sides: of each, the steps that the call is about.
+  StridedCopy in_part(StridedCopy copy, const MicroBatch& batch) const {
+    const PartOfTime part = part_of(batch);
+    if (part.steps == part.count) return copy;
+    copy.from += part.begin;
+    copy.to += part.begin;
+    const int64_t extent[4] = {1, 1, copy.elements / part.steps, part.count}, stride[4] = {0, 0, part.steps, 1};
+    std::copy_n(extent, 4, copy.extent);
+    std::copy_n(stride, 4, copy.from_stride);
+    std::copy_n(stride, 4, copy.to_stride);
+    copy.elements = part.of(copy.elements);
+    return copy;
+  }
   StridedCopy base(size_t input, bool adds) const {
     StridedCopy copy{.adds = adds, .elements = input_elements(input)};
     std::copy_n(placements_[input].extent, 4, copy.extent);

@@ -93,24 +93,31 @@ class ActivationKernel final : public GpuKernel {
   ActivationKernel(const SharedContext& context, const KernelSpec& spec, const Activation& activation)
       : GpuKernel(context, spec), activation_(activation) {}
 
+  bool streams() const override { return streams_elements(); }
+
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& output = own(arguments.output);
-    context().run(Activate{.from = input.data(), .to = output.data(), .activation = activation_, .elements = output_elements()},
-                  {&input.buffer()}, {&output.buffer()});
+    const PartOfTime part = part_of(*arguments.batch);
+    context().run(
+        Activate{
+            .from = input.data(), .to = output.data(), .activation = activation_, .part = part, .elements = part.of(output_elements())},
+        {&input.buffer()}, {&output.buffer()});
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
     if (arguments.input_errors[0] == nullptr) return;
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& error = own(arguments.output_error);
     const GpuTensor& input_error = own(arguments.input_errors[0]);
+    const PartOfTime part = part_of(*arguments.batch);
     context().run(ActivationError{.input = input.data(),
                                   .output_error = error.data(),
                                   .input_error = input_error.data(),
                                   .activation = activation_,
                                   .adds = arguments.adds[0] != 0,
-                                  .elements = input_elements()},
+                                  .part = part,
+                                  .elements = part.of(input_elements())},
                   {&input.buffer(), &error.buffer()}, {&input_error.buffer()});
   }
 
@@ -127,6 +134,8 @@ class DropoutKernel final : public GpuKernel {
               .threshold = static_cast<uint64_t>(dropout.probability * 0x1p32),
               .scale = static_cast<float>(1.0 / (1.0 - dropout.probability))} {}
 
+  bool streams() const override { return streams_elements(); }
+
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     drop(own(arguments.inputs[0]), own(arguments.output), *arguments.batch, false);
@@ -140,6 +149,7 @@ class DropoutKernel final : public GpuKernel {
   void drop(const GpuTensor& from, const GpuTensor& to, const MicroBatch& batch, bool adds) {
     MILLRACE_CHECK(!batch.training || static_cast<int64_t>(batch.sample_ids.size()) == samples(), "{}: {} sample ids for {} samples",
                    spec().layer, batch.sample_ids.size(), samples());
+    const PartOfTime part = part_of(batch);
     draw_.seed = batch.seed;
     draw_.stream = stream_ + static_cast<uint64_t>(batch.epoch);
     const int64_t* ids = batch.training ? ids_.write(context(), batch.sample_ids, "layer \"" + spec().layer + "\": sample ids") : nullptr;
@@ -149,7 +159,8 @@ class DropoutKernel final : public GpuKernel {
                           .draw = draw_,
                           .elements_per_sample = spec().output.elements(),
                           .adds = adds,
-                          .elements = output_elements()},
+                          .part = part,
+                          .elements = part.of(output_elements())},
                   {&from.buffer(), ids_.buffer()}, {&to.buffer()});
   }
 

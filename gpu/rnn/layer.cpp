@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "gpu/rnn/dispatch.h"
 #include "gpu/rnn/layer_memory.h"
 
 namespace millrace::rnn {
@@ -10,20 +9,9 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw RnnError(RnnFailure::kUnsupportedSize, message); }
 
-// Where a phase of a single step finds its states.
-struct StepSource {
-  const void* rows;
-  int stride;
-  const void* matrix;
-};
-
-StepSource source_of(const KernelShape& shape, const Parameters& p, int side, int phase, int step) {
-  StepSource found{};
-  with_cell(shape, [&]<class Cell>(Cell) {
-    const auto source = Cell::source(p, p.side[side], phase, step);
-    found = {source.rows, source.stride, Cell::matrix(p.side[side], phase, p.hidden)};
-  });
-  return found;
+const RnnShape& sensible(const RnnShape& shape) {
+  require_sensible(shape);
+  return shape;
 }
 
 }  // namespace
@@ -46,16 +34,10 @@ void require_sensible(const RnnShape& shape) {
            "; it is there for LSTM in fp32");
 }
 
-RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants) : machine_(machine), shape_(shape) {
-  require_sensible(shape);
-  for (const bool backward : {false, true}) {
-    if (backward && !shape.training) continue;
-    for (int sides = shape.sides(); sides >= 1 && !layouts_[backward]; --sides) {
-      const std::vector<Layout> ranked = ranked_layouts(
-          machine.kernels(), machine.limits(), {shape.recurrence, backward, shape.precision, shape.hidden, shape.batch, sides}, constants);
-      if (!ranked.empty()) layouts_[backward] = ranked.front();
-    }
-  }
+RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants)
+    : machine_(machine),
+      shape_(sensible(shape)),
+      steps_(machine, {shape.recurrence, false, shape.precision, shape.hidden, shape.batch, shape.sides()}, shape.training, constants) {
   try {
     const int element = bytes_of(shape.precision);
     const long long hidden = shape.hidden;
@@ -64,7 +46,6 @@ RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants
     input_ = allocate(rows() * shape.inputs, element);
     output_ = allocate(rows() * shape.sides() * hidden, element);
     hung_ = static_cast<unsigned*>(allocate(4, 4));
-    sums_ = allocate_floats(shape.batch * gate_rows);
     if (shape.projection > 0) projected_ = allocate_floats(rows() * shape.outputs());
     if (shape.training) {
       output_gradient_ = allocate_floats(rows() * shape.outputs());
@@ -117,8 +98,6 @@ RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants
 RnnLayer::~RnnLayer() {
   for (void* memory : memory_) machine_.release(memory);
 }
-
-void RnnLayer::use_layout(bool backward, const std::optional<Layout>& layout) { layouts_[backward] = layout; }
 
 void* RnnLayer::allocate(long long elements, int bytes) {
   void* const memory = machine_.allocate(static_cast<std::size_t>(elements) * static_cast<std::size_t>(bytes));
@@ -189,7 +168,7 @@ void RnnLayer::set_first_state(int side_index, const void* state, const float* c
   }
 }
 
-Parameters RnnLayer::parameters(const std::optional<Layout>& layout) const {
+Parameters RnnLayer::parameters() const {
   Parameters p;
   p.hidden = shape_.hidden;
   p.batch = shape_.batch;
@@ -199,15 +178,6 @@ Parameters RnnLayer::parameters(const std::optional<Layout>& layout) const {
   p.training = shape_.training ? 1 : 0;
   p.hung = hung_;
   p.patience = patience_;
-  if (layout) {
-    p.tile_width = layout->tile_width;
-    p.unit_tiles = layout->unit_tiles;
-    p.sample_tiles = layout->sample_tiles;
-    p.rounds = layout->rounds;
-    p.slices = layout->slices;
-  } else {
-    p.training = 1;  // single steps hand over through what training keeps
-  }
   for (int s = 0; s < shape_.sides(); ++s) {
     const SideMemory& memory = sides_[static_cast<std::size_t>(s)];
     Side& side = p.side[s];
@@ -232,52 +202,7 @@ Parameters RnnLayer::parameters(const std::optional<Layout>& layout) const {
   return p;
 }
 
-// The recurrence of all sides: in one launch when they fit together, else one after the other.
-void RnnLayer::recur(bool backward) {
-  const std::optional<Layout>& layout = layouts_[backward];
-  if (!layout) {
-    for (int s = 0; s < shape_.sides(); ++s) single_steps(backward, s);
-    return;
-  }
-  Parameters p = parameters(layout);
-  const int together = layout->blocks(shape_.sides()) <= machine_.limits().multiprocessors ? shape_.sides() : 1;
-  for (int s = 0; s < shape_.sides(); s += together) {
-    if (s > 0) p.side[0] = p.side[s];
-    machine_.run(layout->kernel, {layout->blocks(together), layout->threads, layout->shared_bytes}, p);
-  }
-}
-
-void RnnLayer::single_steps(bool backward, int side) {
-  const KernelShape shape{shape_.recurrence, backward, shape_.precision};
-  Parameters p = parameters(std::nullopt);
-  const int phases = shape_.recurrence == Recurrence::kCanonicalGru ? 2 : 1;
-  for (int turn = 0; turn < shape_.steps; ++turn) {
-    const int step = backward ? shape_.steps - 1 - turn : turn;
-    for (int phase = 0; phase < phases; ++phase) {
-      int gates = 0;
-      int columns = 0;
-      with_cell(shape, [&]<class Cell>(Cell) {
-        gates = Cell::gates(phase);
-        columns = Cell::columns(phase, p.hidden);
-      });
-      const StepSource source = source_of(shape, p, side, phase, step);
-      MatrixJob job;
-      job.left = source.rows;
-      job.left_row = source.stride;
-      job.left_column = 1;
-      job.right = source.matrix;
-      job.right_row = backward ? p.hidden : 1;
-      job.right_column = backward ? 1 : p.hidden;
-      job.result = sums_;
-      job.result_row = static_cast<long long>(gates) * p.hidden;
-      job.rows = p.batch;
-      job.columns = gates * p.hidden;
-      job.depth = source.rows != nullptr ? columns : 0;
-      machine_.multiply(job, shape_.precision);
-      machine_.single_step(shape, phase, p, side, step, sums_);
-    }
-  }
-}
+void RnnLayer::recur(bool backward) { steps_.run(backward, parameters()); }
 
 void RnnLayer::forward() {
   const int gate_rows = shape_.gates() * shape_.hidden;

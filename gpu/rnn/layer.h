@@ -15,12 +15,10 @@
 // The machine outlives the layer, which owns its memory there. Not for several threads.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
-#include "gpu/rnn/machine.h"
-#include "gpu/rnn/plan.h"
+#include "gpu/rnn/steps.h"
 
 namespace millrace::rnn {
 
@@ -61,8 +59,8 @@ class RnnLayer {
   RnnLayer& operator=(const RnnLayer&) = delete;
 
   // Nothing: single steps.
-  const std::optional<Layout>& layout(bool backward) const { return layouts_[backward ? 1 : 0]; }
-  void use_layout(bool backward, const std::optional<Layout>& layout);
+  const std::optional<Layout>& layout(bool backward) const { return steps_.layout(backward); }
+  void use_layout(bool backward, const std::optional<Layout>& layout) { steps_.use_layout(backward, layout); }
   void set_patience(unsigned long long nanoseconds) { patience_ = nanoseconds; }
 
   void set_weights(int side, const Weights& weights);
@@ -85,15 +83,14 @@ class RnnLayer {
   struct SideMemory;
   void* allocate(long long elements, int bytes);
   float* allocate_floats(long long elements);
-  Parameters parameters(const std::optional<Layout>& layout) const;
+  Parameters parameters() const;
   void recur(bool backward);
-  void single_steps(bool backward, int side);
   void weight_gradients(int side);
   long long rows() const { return static_cast<long long>(shape_.steps) * shape_.batch; }
 
   Machine& machine_;
   RnnShape shape_;
-  std::array<std::optional<Layout>, 2> layouts_;
+  Steps steps_;
   std::vector<SideMemory> sides_;
   std::vector<void*> memory_;
   unsigned long long patience_ = 2000000000ULL;
@@ -103,7 +100,6 @@ class RnnLayer {
   float* output_gradient_ = nullptr;
   float* inner_gradient_ = nullptr;  // before the projection
   float* input_gradient_ = nullptr;
-  float* sums_ = nullptr;
   unsigned* hung_ = nullptr;
 };
 

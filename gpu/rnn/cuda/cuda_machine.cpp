@@ -14,7 +14,8 @@ namespace {
 
 class RealGpu : public CudaMachine {
  public:
-  explicit RealGpu(int device) {
+  RealGpu(int device, const CudaMachineOptions& options)
+      : stream_(options.stream), owns_stream_(options.stream == nullptr), spare_multiprocessors_(options.spare_multiprocessors) {
     int count = 0;
     const cudaError_t found = cudaGetDeviceCount(&count);
     if (found != cudaSuccess || count < 1)
@@ -34,18 +35,20 @@ class RealGpu : public CudaMachine {
                      std::string(properties_.name) + " has compute capability " + std::to_string(properties_.major) + "." +
                          std::to_string(properties_.minor) + " and the kernels were compiled for others (" + cudaGetErrorString(compiled) +
                          "); configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(architecture()) + " and build again");
-    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    if (owns_stream_) require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     cublas_ = load_cublas(stream_);
   }
 
   ~RealGpu() override {
     cublas_.reset();
     for (void* memory : allocations_) cudaFree(memory);
-    cudaStreamDestroy(stream_);
+    if (owns_stream_) cudaStreamDestroy(stream_);
   }
 
   std::string name() const override { return properties_.name; }
-  Limits limits() const override { return {properties_.multiProcessorCount, static_cast<int>(properties_.sharedMemPerBlockOptin)}; }
+  Limits limits() const override {
+    return {std::max(1, properties_.multiProcessorCount - spare_multiprocessors_), static_cast<int>(properties_.sharedMemPerBlockOptin)};
+  }
   const std::vector<Kernel>& kernels() const override { return kernels_; }
   void add_kernel(const Kernel& kernel) override { kernels_.push_back(kernel); }
   cudaStream_t stream() const override { return stream_; }
@@ -128,7 +131,9 @@ class RealGpu : public CudaMachine {
   }
 
   cudaDeviceProp properties_{};
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_;
+  bool owns_stream_;
+  int spare_multiprocessors_;
   std::vector<Kernel> kernels_;
   std::map<std::string, const void*> compiled_;
   std::set<void*> allocations_;
@@ -152,6 +157,8 @@ void require(cudaError_t code, const char* doing) {
   }
 }
 
-std::unique_ptr<CudaMachine> cuda_machine(int device) { return std::make_unique<RealGpu>(device); }
+std::unique_ptr<CudaMachine> cuda_machine(int device, const CudaMachineOptions& options) {
+  return std::make_unique<RealGpu>(device, options);
+}
 
 }  // namespace millrace::rnn

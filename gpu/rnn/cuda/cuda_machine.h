@@ -5,7 +5,8 @@
 //
 // Matrix products go to cuBLAS where it can be loaded (plain fp32, no TF32), else to a kernel of ours. Persistent kernels
 // are launched cooperatively: the GPU refuses them rather than run a part of their blocks. Never linked against the
-// driver's library: a program with this in it starts on machines without a GPU. One thread; owns a stream and its memory.
+// driver's library: a program with this in it starts on machines without a GPU. One thread; owns its memory, and its stream unless
+// it was given one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,6 +30,10 @@ class CudaMachine : public Machine {
   virtual int architecture() const = 0;  // 90 for compute capability 9.0
 };
 
-std::unique_ptr<CudaMachine> cuda_machine(int device);
+struct CudaMachineOptions {
+  cudaStream_t stream = nullptr;  // the caller's, which outlives the machine: work takes its turn there; none: one of its own
+  int spare_multiprocessors = 0;  // that persistent kernels leave to kernels of others, which may wait beside them
+};
+std::unique_ptr<CudaMachine> cuda_machine(int device, const CudaMachineOptions& options = {});
 
 }  // namespace millrace::rnn

@@ -2,8 +2,8 @@
 //
 //   millrace-gpu-check [--json]        exit status 0 all well, 1 something is wrong, 77 no GPU
 //
-// The suite of tests/gpu/device over CUDA, each precision, the same bits twice, a ring with one GPU among processors; then what the GPU
-// can do, measured.
+// The suite of tests/gpu/device over CUDA, each precision, the same bits twice, recurrent layers whole, in chunks of time and too large for
+// the chip, rings with one GPU among processors; then how recurrent layers of some sizes run, and what the GPU can do, measured.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -31,6 +31,27 @@ bool multiplies(const KernelSpec& spec) {
          (std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation));
 }
 
+// One recurrent layer against a processor.
+std::string layer_matches(const Recurrent& cell, int64_t inputs, int64_t steps, int64_t samples, double tolerance) {
+  using namespace millrace::testing;
+  const OperationCase c = case_of(cell, {inputs, steps, 1}, samples);
+  const CaseData data = data_of(c);
+  return difference_of(run_case(*open_gpu(), c, data), run_case(*make_cpu_device(), c, data), tolerance);
+}
+
+// What runs a layer, and why: persistent kernels or single steps.
+nlohmann::ordered_json ways_of_recurrences() {
+  nlohmann::ordered_json ways;
+  const auto device = open_gpu();
+  for (const auto cell : {CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh})
+    for (const int64_t hidden : {64, 256, 1024, 2048, 4096}) {
+      const Operation layer = Recurrent{.cell = cell, .hidden = hidden};
+      const auto kernel = device->make_kernel(millrace::testing::case_of(layer, {hidden, 16, 1}, 16).spec);
+      ways.push_back({{"layer", name_of(layer)}, {"hidden", hidden}, {"samples", 16}, {"way", kernel->implementation()}});
+    }
+  return ways;
+}
+
 struct Check {
   std::string name;
   std::function<std::string()> run;
@@ -52,6 +73,12 @@ std::vector<Check> all_checks() {
       {"the same bits twice", [large] { return operations_repeat(*open_gpu(), *open_gpu(), large); }},
       {"measured algorithms", [large] { return operations_match(*open_gpu({.measure_algorithms = true}), large, 1e-4, multiplies); }},
       {"updates and norms", [] { return updates_match(*open_gpu(), 1e-5); }},
+      {"recurrent layers in chunks of time", [] { return chunks_match(*open_gpu(), 24, 1e-5); }},
+      {"larger recurrent layers in chunks of time", [] { return chunks_match(*open_gpu(), 200, 1e-4); }},
+      {"a persistent LSTM", [] { return layer_matches({.hidden = 1024}, 256, 20, 4, 1e-4); }},
+      {"a persistent LSTM of both directions", [] { return layer_matches({.hidden = 256, .bidirectional = true}, 64, 20, 8, 1e-4); }},
+      {"a persistent GRU", [] { return layer_matches({.cell = CellKind::kGru, .hidden = 512, .reset_after = true}, 128, 20, 4, 1e-4); }},
+      {"an LSTM too large for the chip", [] { return layer_matches({.hidden = 3000}, 64, 4, 2, 1e-4); }},
       {"copies in small pieces", [] { return moves_match(*open_gpu({.staging_bytes = 256})); }},
       {"out of memory", [] {
          const auto device = open_gpu();
@@ -70,6 +97,16 @@ std::vector<Check> all_checks() {
                                              .cuts = static_cast<uint64_t>(gpu) + 4},
                                             1e-3);
                       }});
+  for (const int64_t chunks : {1, 3})
+    for (int64_t gpu = 0; gpu < 3; ++gpu)
+      checks.push_back({fmt::format("a ring of recurrent layers with the GPU as device {}, time in {}", gpu, chunks), [gpu, chunks] {
+                          return ring_matches({.gpu = gpu,
+                                               .open_gpu = [] { return open_gpu(); },
+                                               .alignment = gpu == 1 ? Alignment::kFpdeep : Alignment::kFlush,
+                                               .network = recurrent_stack(40),
+                                               .chunks = chunks},
+                                              1e-3);
+                        }});
   return checks;
 }
 
@@ -107,6 +144,7 @@ int main(int argc, char** argv) {
     report["checks"].push_back({{"name", check.name}, {"passed", wrong.empty()}, {"wrong", wrong}, {"seconds", seconds}});
     if (!json) fmt::print("{} {} ({:.1f} s){}{}\n", wrong.empty() ? "ok  " : "FAIL", check.name, seconds, wrong.empty() ? "" : ": ", wrong);
   }
+  report["recurrent"] = ways_of_recurrences();
   for (const auto precision : {gpu::Precision::kFloat32, gpu::Precision::kTensorFloat32, gpu::Precision::kBfloat16}) {
     const auto device = open_gpu({.precision = precision});
     const GpuProfile p = measure_gpu_profile(*device, device->description(), 0);
@@ -121,6 +159,9 @@ int main(int argc, char** argv) {
                                   {"download_bytes_per_second", p.download_bytes_per_second},
                                   {"launch_seconds", p.launch_seconds}});
   }
-  fmt::print("{}\n", json ? report.dump(2) : report["measured"].dump(2));
+  if (json)
+    fmt::print("{}\n", report.dump(2));
+  else
+    fmt::print("{}\n{}\n", report["recurrent"].dump(2), report["measured"].dump(2));
   return failures == 0 ? 0 : 1;
 }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
-#include "tests/core/operation_cases.h"
-#include "tests/core/operation_runner.h"
+#include "tests/core/chunk_runner.h"
 
 namespace millrace::testing {
 
@@ -35,12 +35,6 @@ inline std::string difference_of(const CaseResult& mine, const CaseResult& oracl
   return wrong;
 }
 
-// Layers that a GPU refuses by name.
-inline bool runs_on_gpus(const Operation& operation) {
-  return !std::holds_alternative<Recurrent>(operation) && !std::holds_alternative<Embedding>(operation) &&
-         !std::holds_alternative<CtcLoss>(operation);
-}
-
 // Normalising a handful of values leaves the difference of equals.
 inline bool well_conditioned(const OperationCase& c) {
   return !std::holds_alternative<BatchNorm>(c.spec.operation) || c.spec.micro_batch * c.spec.output.plane() >= (c.short_samples ? 60 : 8);
@@ -50,7 +44,7 @@ template <typename Wanted>
 std::string operations_match(Device& device, const CaseLimits& limits, double tolerance, Wanted wanted, int64_t* compared = nullptr) {
   const auto oracle = make_reference_device(ElementType::kFloat64);
   for (OperationCase c : operation_cases(limits)) {
-    if (!runs_on_gpus(c.spec.operation) || !well_conditioned(c) || !wanted(c.spec)) continue;
+    if (!well_conditioned(c) || !wanted(c.spec)) continue;
     for (const bool training : {true, false}) {
       if (!training && std::holds_alternative<BatchNorm>(c.spec.operation)) continue;  // E and G belong to training
       c.training = training;
@@ -67,10 +61,43 @@ inline std::string operations_match(Device& device, const CaseLimits& limits, do
       device, limits, tolerance, [](const KernelSpec&) { return true; }, compared);
 }
 
+// What can be taken in chunks of time: what a processor makes of the whole, whatever the chunks. `hidden` units.
+inline std::string chunks_match(Device& device, int64_t hidden, double tolerance) {
+  const auto processor = make_cpu_device();
+  const int64_t some = (hidden + 1) / 2;
+  const std::vector<Operation> layers = {
+      Recurrent{.cell = CellKind::kLstm, .hidden = hidden},
+      Recurrent{.cell = CellKind::kLstm, .hidden = hidden, .stateful = true, .truncation = 4},
+      Recurrent{.cell = CellKind::kLstm, .hidden = hidden, .projection = some, .stateful = true},
+      Recurrent{.cell = CellKind::kLstm, .hidden = hidden, .projection = some, .truncation = 3},
+      Recurrent{.cell = CellKind::kGru, .hidden = hidden, .truncation = 4},
+      Recurrent{.cell = CellKind::kGru, .hidden = hidden, .stateful = true},
+      Recurrent{.cell = CellKind::kGru, .hidden = hidden, .reset_after = true, .stateful = true},
+      Recurrent{.cell = CellKind::kGru, .hidden = hidden, .reset_after = true, .truncation = 5},
+      Recurrent{.cell = CellKind::kVanillaRelu, .hidden = hidden},
+      Recurrent{.cell = CellKind::kVanillaTanh, .hidden = hidden, .truncation = 3},
+      Embedding{.vocabulary = 9, .dimension = hidden},
+      Dropout{.probability = 0.3},
+      Activation{ActivationKind::kTanh},
+  };
+  for (const Operation& layer : layers)
+    for (const bool short_samples : {false, true}) {
+      OperationCase c = case_of(layer, {std::holds_alternative<Embedding>(layer) ? 1 : hidden + 3, 11, 1}, 3);
+      c.adds = {short_samples ? uint8_t{1} : uint8_t{0}};
+      c.short_samples = short_samples && detail::knows_lengths(layer);
+      const CaseData data = data_of(c);
+      CaseResult whole = run_case(*processor, c, data);
+      whole.output_error.clear();
+      for (const int32_t chunks : {1, 2, 3, 5, 16})
+        if (const std::string wrong = difference_of(run_in_chunks(device, c, data, chunks), whole, tolerance); !wrong.empty())
+          return fmt::format("{}{} in {} chunks: {}", name_of(layer), short_samples ? " of short samples" : "", chunks, wrong);
+    }
+  return "";
+}
+
 // The same case twice gives the same bits.
 inline std::string operations_repeat(Device& one, Device& other, const CaseLimits& limits) {
   for (const OperationCase& c : operation_cases(limits)) {
-    if (!runs_on_gpus(c.spec.operation)) continue;
     const CaseData data = data_of(c);
     const CaseResult a = run_case(one, c, data), b = run_case(other, c, data);
     const bool same = a.output == b.output && a.output_error == b.output_error && a.input_errors == b.input_errors &&

@@ -14,16 +14,6 @@
 namespace millrace::testing {
 namespace {
 
-struct Queued {
-  explicit Queued(const QueuedOptions& options = {}, const GpuOptions& gpu = {.staging_bytes = 256}) {
-    auto made = std::make_unique<QueuedEngine>(options);
-    engine = made.get();
-    device = make_gpu_device(std::move(made), gpu);
-  }
-  QueuedEngine* engine = nullptr;
-  std::unique_ptr<Device> device;
-};
-
 TEST(GpuDevice, EveryOperationMatchesTheReferenceInAnyOrderOfItsQueues) {
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -182,16 +172,6 @@ TEST(GpuDevice, AWorkspaceThatIsTooSmallIsAnErrorOfTheLayer) {
   spec.inputs = {{2, 4, 4}};
   spec.output = {2, 4, 4};
   expect_error(ErrorCode::kUnavailable, "no deterministic algorithm fits", [&] { gpu.device->make_kernel(spec); });
-}
-
-TEST(GpuDevice, LayersThatDoNotRunAreRefusedByName) {
-  Queued gpu;
-  KernelSpec spec;
-  spec.layer = "memory";
-  spec.operation = Recurrent{.hidden = 4};
-  spec.inputs = {{3, 5, 1}};
-  spec.output = {4, 5, 1};
-  expect_error(ErrorCode::kUnavailable, "layer \"memory\": lstm does not run on GPUs", [&] { gpu.device->make_kernel(spec); });
 }
 
 TEST(GpuDevice, ALabelThatIsNoClassIsRefusedBeforeTheGpuSeesIt) {

@@ -7,9 +7,9 @@
 //   auto device = make_gpu_device(std::move(engine));
 //   ...  EXPECT_GT(counts.copies_beside_work(), 0);
 //
-// Calculations are the element and reduction work of gpu/device, and plain loops for convolutions and products. `ignored_wait` leaves
-// out one wait, counted from 0: the mistake that tests plant. Work runs in wait_here(), synchronize() and, now and then, when more is
-// queued.
+// Calculations are the element and reduction work of gpu/device, plain loops for convolutions and products, and for recurrences the
+// kernels of gpu/rnn on the emulator of GPU threads. `ignored_wait` leaves out one wait, counted from 0: the mistake that tests plant. Work
+// runs in wait_here(), synchronize() and, now and then, when more is queued.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@
 
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
 #include "gpu/device/direct_convolution.h"
-#include "gpu/device/engine.h"
+#include "gpu/device/gpu_device.h"
+#include "tests/gpu/device/emulated_recurrences.h"
 
 namespace millrace::testing {
 
@@ -33,8 +34,10 @@ struct QueuedOptions {
   uint64_t seed = 1;
   size_t memory_bytes = size_t{1} << 30;
   int64_t ignored_wait = -1;
-  bool eager = true;    // some work runs as soon as it is queued
-  bool direct = false;  // convolutions by gpu/device/direct_convolution.h
+  bool eager = true;                            // some work runs as soon as it is queued
+  bool direct = false;                          // convolutions by gpu/device/direct_convolution.h
+  unsigned long long patience = 2'000'000'000;  // emulated nanoseconds that a block waits for another one
+  EmulatedRecurrences::Options recurrent = {};
 };
 
 class QueuedEngine final : public gpu::Engine {
@@ -47,6 +50,7 @@ class QueuedEngine final : public gpu::Engine {
   int64_t waits() const { return waits_; }
   int64_t copies_beside_work() const { return copies_beside_work_; }
   int64_t choices() const { return choices_; }
+  int64_t recurrences() const { return recurrences_; }
   size_t used() const { return used_; }
 
   gpu::Facts facts() const override { return {.name = "queues on the host", .architecture = "0.0", .libraries = "plain loops"}; }
@@ -87,9 +91,11 @@ class QueuedEngine final : public gpu::Engine {
   void wait_here(int event) override {
     const Event& e = events_[static_cast<size_t>(event)];
     while (e.done < e.recorded) run_one();
+    check_recurrences();
   }
   void synchronize() override {
     while (pending() > 0) run_one();
+    check_recurrences();
   }
 
   void copy(gpu::Queue queue, const gpu::Copy& copy) override {
@@ -157,22 +163,35 @@ class QueuedEngine final : public gpu::Engine {
 
   void gemm(const gpu::Gemm& g) override {
     compute([g] {
+      if (g.m == 0 || g.n == 0) return;
+      const int64_t row_a = g.row_a != 0 ? g.row_a : g.transpose_a ? g.m : g.k;
       const auto last = [&](int64_t step, int64_t rows, int64_t columns) {
         return static_cast<size_t>((g.batch - 1) * step + rows * columns);
       };
-      const std::vector<float> a = floats(g.a, last(g.step_a, g.m, g.k), g.precision);
+      const int64_t rows_a = g.transpose_a ? g.k : g.m, columns_a = g.transpose_a ? g.m : g.k;
+      const std::vector<float> a =
+          floats(g.a, static_cast<size_t>((g.batch - 1) * g.step_a + (rows_a - 1) * row_a + columns_a), g.precision);
       const std::vector<float> b = floats(g.b, last(g.step_b, g.k, g.n), g.precision);
       for (int64_t batch = 0; batch < g.batch; ++batch)
         for (int64_t row = 0; row < g.m; ++row)
           for (int64_t column = 0; column < g.n; ++column) {
             float sum = 0;
             for (int64_t k = 0; k < g.k; ++k)
-              sum += a[static_cast<size_t>(batch * g.step_a + (g.transpose_a ? k * g.m + row : row * g.k + k))] *
+              sum += a[static_cast<size_t>(batch * g.step_a + (g.transpose_a ? k * row_a + row : row * row_a + k))] *
                      b[static_cast<size_t>(batch * g.step_b + (g.transpose_b ? column * g.k + k : k * g.n + column))];
             float& result = g.result[batch * g.step_result + row * g.n + column];
             result = g.adds ? result + sum : sum;
           }
     });
+  }
+
+  gpu::RecurrenceChoice choose(const gpu::RecurrenceGeometry& geometry) override {
+    if (recurrent_ == nullptr) recurrent_ = std::make_unique<EmulatedRecurrences>(options_.recurrent, options_.seed);
+    return recurrent_->choose(geometry);
+  }
+  void recurrence(const gpu::Recurrence& call) override {
+    ++recurrences_;
+    compute([this, call] { recurrent_->run(call); });
   }
 
   void run(const gpu::ElementWork& work) override {
@@ -219,6 +238,9 @@ class QueuedEngine final : public gpu::Engine {
     if (options_.eager && random_() % 4 == 0)
       for (uint64_t i = random_() % 6; i > 0 && any_ready(); --i) run_one();
   }
+  void check_recurrences() const {
+    if (recurrent_ != nullptr) recurrent_->check();
+  }
   size_t pending() const { return queues_[0].size() + queues_[1].size() + queues_[2].size(); }
   bool ready(size_t queue) const { return !queues_[queue].empty() && (!queues_[queue].front().ready || queues_[queue].front().ready()); }
   bool any_ready() const { return ready(0) || ready(1) || ready(2); }
@@ -243,6 +265,19 @@ class QueuedEngine final : public gpu::Engine {
   int64_t waits_ = 0;
   int64_t copies_beside_work_ = 0;
   int64_t choices_ = 0;
+  int64_t recurrences_ = 0;
+  std::unique_ptr<EmulatedRecurrences> recurrent_;
+};
+
+// The GPU device on such an engine, which it owns.
+struct Queued {
+  explicit Queued(const QueuedOptions& options = {}, const GpuOptions& gpu = {.staging_bytes = 256}) {
+    auto made = std::make_unique<QueuedEngine>(options);
+    engine = made.get();
+    device = make_gpu_device(std::move(made), gpu);
+  }
+  QueuedEngine* engine = nullptr;
+  std::unique_ptr<Device> device;
 };
 
 }  // namespace millrace::testing

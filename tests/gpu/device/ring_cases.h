@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "core/cpu/cpu_device.h"
+#include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
+#include "core/plan/assemble.h"
 #include "core/train/checkpoint.h"
 #include "core/train/weights_digest.h"
 #include "node/ring/ring_trainer.h"
@@ -30,9 +32,21 @@ struct RingCase {
   int64_t ranks = 3;
   int64_t steps = 12;
   Alignment alignment = Alignment::kFlush;
-  uint64_t cuts = 4;  // seed of where the network is cut, within channels too
-  std::string model = "digits-cnn";
+  uint64_t cuts = 4;                            // seed of where the network is cut, within channels too
+  std::optional<Model> network = std::nullopt;  // of sequences, cut between its first layers; none: digits-cnn
+  int64_t chunks = 1;                           // of time
 };
+
+// Every kind of state that passes from step to step, one layer on each of the first devices.
+inline Model recurrent_stack(int64_t hidden = 5) {
+  ModelBuilder net("stack", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = hidden});
+  net.layer("rnn2", Recurrent{.cell = CellKind::kGru, .hidden = hidden, .reset_after = true});
+  net.layer("rnn3", Recurrent{.hidden = hidden + 1, .projection = hidden - 1});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
 
 struct RingWeights {
   std::string error;
@@ -44,8 +58,15 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("millrace_gpu_ring_{}_{}", getpid(), with_gpu ? "gpu" : "cpu");
   std::filesystem::remove_all(folder);
   Job job;
-  job.model = c.model;
+  job.model = "digits-cnn";
   job.data = "digits";
+  const std::filesystem::path network = folder.string() + ".textproto";
+  if (c.network) {
+    const Shape& input = c.network->input;
+    save(*c.network, network);
+    job.model = network.string();
+    job.data = fmt::format("synthetic:{}x{}x{}:3:97:7", input.channels, input.height, input.width);
+  }
   job.steps = c.steps;
   job.mini_batch = 16;
   job.micro_batch = 4;
@@ -62,7 +83,11 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
     request.micro_batch = job.micro_batch;
     request.mini_batch = job.mini_batch;
     request.optimizer.kind = OptimizerKind::kMomentum;
-    return assemble_plan(graph, request, random.shards(graph, c.devices));
+    request.time_chunks = c.chunks;
+    if (!c.network) return assemble_plan(graph, request, random.shards(graph, c.devices));
+    std::vector<Cut> cuts;
+    for (int64_t d = 1; d < c.devices; ++d) cuts.push_back({d, 0, 0});
+    return assemble_plan(graph, request, shards_from_cuts(graph, cuts, {}));
   };
   RingWeights result;
   LocalHub hub(c.ranks);
@@ -87,6 +112,7 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
     if (!errors[static_cast<size_t>(rank)].empty()) result.error += fmt::format("rank {}: {}; ", rank, errors[static_cast<size_t>(rank)]);
   if (result.error.empty()) result.weights = read_checkpoint(locate_checkpoint(folder)).weights;
   std::filesystem::remove_all(folder);
+  std::filesystem::remove(network);
   return result;
 }
 

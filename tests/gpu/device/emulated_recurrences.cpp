@@ -1,0 +1,16 @@
+#include "tests/gpu/device/emulated_recurrences.h"
+
+#include "gpu/rnn/machine.h"
+
+namespace millrace::testing {
+
+EmulatedRecurrences::EmulatedRecurrences(const Options& options, uint64_t seed)
+    : machine_(rnn::emulated_machine({.multiprocessors = options.multiprocessors,
+                                      .schedule = rnn::emulator::Schedule::kRandom,
+                                      .seed = static_cast<unsigned>(seed),
+                                      .missing_blocks = options.missing_blocks})),
+      runner_(std::make_unique<gpu::RecurrenceRunner>(*machine_, options.patience)) {}
+
+EmulatedRecurrences::~EmulatedRecurrences() = default;
+
+}  // namespace millrace::testing

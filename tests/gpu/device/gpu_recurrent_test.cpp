@@ -1,0 +1,95 @@
+// Recurrent layers, embeddings and the CTC loss of the GPU device on queues of the host, their recurrences on the emulator of GPU threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/documents/expect_error.h"
+#include "tests/gpu/device/device_cases.h"
+#include "tests/gpu/device/queued_engine.h"
+#include "tests/gpu/device/ring_cases.h"
+
+namespace millrace::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool is_recurrent(const KernelSpec& spec) { return std::holds_alternative<Recurrent>(spec.operation); }
+
+constexpr EmulatedRecurrences::Options kNothingFits{.multiprocessors = 0};
+
+TEST(GpuRecurrent, GivesInChunksWhatAProcessorMakesOfTheWhole) {
+  Queued gpu({.seed = 3});
+  EXPECT_EQ(chunks_match(*gpu.device, 7, 1e-5), "");
+  EXPECT_EQ(chunks_match(*gpu.device, 12, 1e-5), "");  // whose rows hold whole 16 bytes
+}
+
+TEST(GpuRecurrent, RunsStepByStepWhereTheChipIsTooSmallWithTheSameResults) {
+  Queued gpu({.recurrent = kNothingFits});
+  int64_t compared = 0;
+  EXPECT_EQ(operations_match(*gpu.device, {.per_kind = 60, .seed = 71}, 1e-5, is_recurrent, &compared), "");
+  EXPECT_GT(compared, 100);
+  EXPECT_EQ(chunks_match(*gpu.device, 7, 1e-5), "");
+}
+
+TEST(GpuRecurrent, SaysWhatRunsItAndWhy) {
+  const KernelSpec spec = case_of(Recurrent{.hidden = 16}, {3, 5, 1}, 2).spec;
+  Queued fits, does_not({.recurrent = kNothingFits});
+  EXPECT_THAT(fits.device->make_kernel(spec)->implementation(), HasSubstr("FP all steps at once, LSTM forward fp32 FMA"));
+  EXPECT_THAT(fits.device->make_kernel(spec)->implementation(), HasSubstr("EB all steps at once, LSTM backward fp32 FMA"));
+  EXPECT_THAT(does_not.device->make_kernel(spec)->implementation(),
+              ::testing::StartsWith("step by step, no kernel holds the 1 MiB of recurrent weights of 16 fp32 units"));
+}
+
+// All steps in one call, both directions together; in as many as chunks and truncation ask for.
+TEST(GpuRecurrent, AsksTheEngineForNoMoreCallsThanItMust) {
+  const auto calls = [](const Recurrent& cell) {
+    Queued gpu;
+    const OperationCase c = case_of(cell, {3, 12, 1}, 2);
+    run_case(*gpu.device, c, data_of(c));
+    return gpu.engine->recurrences();
+  };
+  EXPECT_EQ(calls({.hidden = 4}), 2);
+  EXPECT_EQ(calls({.hidden = 4, .bidirectional = true}), 2);
+  EXPECT_EQ(calls({.hidden = 4, .truncation = 5}), 1 + 3);
+}
+
+TEST(GpuRecurrent, WhatHangsIsToldAtTheNextCallThatWaits) {
+  Queued gpu({.recurrent = {.missing_blocks = 1, .patience = 2'000'000}});
+  const OperationCase c = case_of(Recurrent{.hidden = 100}, {3, 5, 1}, 2);
+  expect_error(ErrorCode::kUnavailable, "a recurrence on the GPU hung: in step 1 of a call a block waited for another one in vain",
+               [&] { run_case(*gpu.device, c, data_of(c)); });
+}
+
+TEST(GpuRecurrent, LayersThatDoNotRunAreRefusedByName) {
+  Queued gpu;
+  OperationCase c = case_of(Recurrent{.hidden = 4, .bidirectional = true, .truncation = 2}, {3, 5, 1}, 1);
+  c.spec.layer = "memory";
+  expect_error(ErrorCode::kUnavailable,
+               "layer \"memory\": lstm of both directions with truncation does not run on GPUs; leave the truncation out, or give its part "
+               "of the ring to a processor (cpu)",
+               [&] { gpu.device->make_kernel(c.spec); });
+}
+
+TEST(GpuRecurrent, ATokenBeyondTheVocabularyIsRefusedBeforeTheGpuSeesIt) {
+  Queued gpu;
+  OperationCase c = case_of(Embedding{.vocabulary = 4, .dimension = 2}, {1, 3, 1}, 1);
+  CaseData data = data_of(c);
+  data.inputs[0] = {1, 4, 0};
+  expect_error(ErrorCode::kMismatch, "token 4 at step 1 of sample 0; the vocabulary has ids 0 to 3",
+               [&] { run_case(*gpu.device, c, data); });
+}
+
+// ---- rings
+
+TEST(GpuRecurrentRing, LearnsWhatProcessorsLearnInAnyChunksOfTime) {
+  for (const int64_t chunks : {1, 3})
+    for (int64_t at = 0; at < 3; ++at) {
+      SCOPED_TRACE(fmt::format("device {}, {} chunks", at, chunks));
+      RingCase c{.gpu = at, .steps = 4, .alignment = at == 1 ? Alignment::kFpdeep : Alignment::kFlush, .chunks = chunks};
+      c.network = recurrent_stack();
+      c.open_gpu = [at] { return std::move(Queued({.seed = static_cast<uint64_t>(at) + 1}, {}).device); };
+      EXPECT_EQ(ring_matches(c, 1e-4), "");
+    }
+}
+
+}  // namespace
+}  // namespace millrace::testing
