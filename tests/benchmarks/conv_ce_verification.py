@@ -80,6 +80,9 @@ def set_of(program):
     k = re.fullmatch(r"cosimulation_k(\d+)s(\d+)_(\d+)x(\d+)_(\d+)", program)
     if k:
         return dict(zip(("kernel", "stride", "input_lanes", "output_lanes", "kernels_per_word"), map(int, k.groups())))
+    sorter = re.fullmatch(r"cosimulation_sorter_(\d+)_(\d+)", program)
+    if sorter:
+        return {"sorter_block_rows": int(sorter[1]), "lanes": int(sorter[2])}
     p = re.fullmatch(r"cosimulation_(\w+)_p(\d+)s(\d+)_(\d+)", program)
     return {"pooling": p[1], "kernel": int(p[2]), "stride": int(p[3]), "lanes": int(p[4])}
 

@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/check.h"
 
@@ -61,6 +62,40 @@ std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::sp
   std::vector<int16_t> before(error.size());
   for (size_t i = 0; i < error.size(); ++i) before[i] = output[i] > 0 ? error[i] : int16_t{0};
   return before;
+}
+
+std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t channels, std::span<const int16_t> scale, int shift,
+                                         ArithmeticCounters& counters) {
+  const auto count = static_cast<size_t>(channels);
+  MILLRACE_CHECK(count > 0 && error.size() % count == 0 && scale.size() == count, "{} errors, {} channels, {} scales", error.size(),
+                 channels, scale.size());
+  const size_t plane = error.size() / count;
+  std::vector<int16_t> before(error.size());
+  for (size_t i = 0; i < error.size(); ++i) before[i] = rounded_to_element(int64_t{error[i]} * scale[i / plane], shift, counters);
+  return before;
+}
+
+FoldedNormalisation folded_normalisation(const Normalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
+                                         ArithmeticCounters& counters) {
+  const size_t channels = norm.weight.size();
+  MILLRACE_CHECK(
+      norm.bias.size() == channels && norm.mean.size() == channels && norm.variance.size() == channels && sum_bias.size() == channels,
+      "a batch norm of {} channels with {} biases, {} means, {} variances, behind {} biases", channels, norm.bias.size(), norm.mean.size(),
+      norm.variance.size(), sum_bias.size());
+  std::vector<double> scales;
+  double largest = 0;
+  for (size_t c = 0; c < channels; ++c) {
+    scales.push_back(norm.weight[c] / std::sqrt(norm.variance[c] + norm.epsilon));
+    largest = std::max(largest, std::fabs(scales.back()));
+  }
+  FoldedNormalisation folded;
+  folded.shift = 15;
+  while (folded.shift > 0 && std::ldexp(largest, folded.shift) > 32767) --folded.shift;
+  for (size_t c = 0; c < channels; ++c) {
+    folded.scale.push_back(quantized(scales[c], FixedFormat{folded.shift}, counters));
+    folded.offset.push_back(quantized(norm.bias[c] + (sum_bias[c] - norm.mean[c]) * scales[c], sum, counters));
+  }
+  return folded;
 }
 
 int32_t reciprocal_of(int64_t count) {

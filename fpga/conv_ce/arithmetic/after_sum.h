@@ -7,7 +7,8 @@
 //   const std::vector<int16_t> error = pooled_back(window, channels, pooled_error, pooled, counters);
 //
 // y = round((x * scale + offset * 2^offset_shift) * 2^-shift), then max(y, 0) with a ReLU. A bias is a scale of a power of
-// two; batch norm folds scale and shift of the statistics before into the two numbers. The sum of both terms has 40 bits.
+// two; a batch norm whose statistics stand still folds into the two numbers (folded_normalisation). The sum of both terms has
+// 40 bits. Back through a scale an error is multiplied by it and rounded once.
 // A maximum is exact; the first in row-major order wins, and its place in the window is kept for the way back. An average is
 // round(sum * reciprocal * 2^-17) with reciprocal = round(2^17 / count): off by at most one step per 2^17/count of rounding.
 // Windows may overlap; on the way back the errors that meet in one element are summed in 32 bits and rounded once. Through
@@ -36,6 +37,25 @@ std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t ch
                                        ArithmeticCounters& counters);
 // The error before the ReLU, from the output behind it.
 std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error);
+
+// Through the scale of ScaleAndOffset: round(error * scale * 2^-shift).
+std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t channels, std::span<const int16_t> scale, int shift,
+                                         ArithmeticCounters& counters);
+
+// A batch norm with constant statistics as a scale and an offset, per channel:
+// weight / sqrt(variance + epsilon), and bias + (bias of the sum - mean) * scale.
+struct Normalisation {
+  std::span<const double> weight, bias, mean, variance;
+  double epsilon = 1e-5;
+};
+struct FoldedNormalisation {
+  std::vector<int16_t> scale;   // of `shift` fraction bits, as many up to 15 as the largest scale leaves
+  std::vector<int16_t> offset;  // of the sum's
+  int shift = 0;
+};
+// Scales of 2^15 and more saturate, and are counted.
+FoldedNormalisation folded_normalisation(const Normalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
+                                         ArithmeticCounters& counters);
 
 struct PoolingWindow {
   int64_t height = 1, width = 1;          // of the input

@@ -99,6 +99,15 @@ bool holds(const Shard& shard, int64_t output, int64_t input) {
   });
 }
 
+// Over the whole map is over one window.
+std::optional<Pool2d> pooling_of(const Node& node) {
+  if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation)) return *pool;
+  const auto* global = std::get_if<GlobalPool>(&node.layer.operation);
+  if (global == nullptr) return std::nullopt;
+  const Shape& map = node.input_shapes[0];
+  return Pool2d{.kind = global->kind, .kernel_h = map.height, .kernel_w = map.width, .stride_h = map.height, .stride_w = map.width};
+}
+
 void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph) {
   PoolingWindow& window = shard.window;
   window = {.height = shard.shape.out_height(),
@@ -112,17 +121,28 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
   bool flattened = false;
   for (const std::string& name : group.after) {
     const Node& node = graph.node(graph.index_of(name));
+    if (std::holds_alternative<BatchNorm>(node.layer.operation)) {
+      if (node.trained)
+        refuse(name,
+               "it is a trained batch norm, and a board measures no statistics (train it elsewhere, then set `frozen: true` and give "
+               "the weights, which are folded)");
+      if (shard.normalised || shard.relu || shard.pooled || flattened) refuse(name, "a batch norm is folded directly behind the sum alone");
+      shard.normalised = true;
+      continue;
+    }
     if (flattened && !std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) refuse(name, "it follows a flattened convolution");
     if (const auto* activation = std::get_if<Activation>(&node.layer.operation)) {
       if (activation->kind != ActivationKind::kRelu) refuse(name, "its activation is not ReLU");
       if (shard.relu || shard.pooled) refuse(name, "a ReLU is generated once, before the pooling");
       shard.relu = true;
-    } else if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation)) {
-      if (pool->kind != PoolKind::kMax) refuse(name, "the way back through average pooling is missing");
+    } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
       if (shard.pooled) refuse(name, "one pooling per convolution is generated");
-      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w || pool->kernel_h > 4)
-        refuse(name, "its window is not square, or larger than 4 x 4");
+      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w || pool->kernel_h > 4 ||
+          pool->kernel_h < 2)
+        refuse(name, "its window is not square, or not from 2 x 2 to 4 x 4");
       shard.pooled = true;
+      window.average = pool->kind == PoolKind::kAverage;
+      window.count_padding = pool->count_include_pad;
       window.kernel_h = window.kernel_w = pool->kernel_h;
       window.stride_h = window.stride_w = pool->stride_h;
       window.pad_h = window.pad_w = pool->pad_h;
@@ -133,18 +153,46 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
     } else if (std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) {
       // The host's: the output leaves for it, and its errors come back.
     } else {
-      refuse(name, "only ReLU and max pooling follow a sum");
+      refuse(name, "only a frozen batch norm, ReLU and pooling follow a sum");
     }
   }
 }
 
-void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const WeightSource& weights, DeviceDesign& design) {
+std::vector<double> values_of(const Node& node, const ParameterSpec& parameter, const WeightSource& weights) {
+  std::vector<double> values = weights(node, parameter);
+  if (static_cast<int64_t>(values.size()) != parameter.elements())
+    fail(ErrorCode::kMismatch, "{}.{}: {} elements, expected {}", node.layer.name, parameter.tensor, values.size(), parameter.elements());
+  return values;
+}
+
+// The group's batch norm, where it has one, over the bias of its sum.
+void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias, const Group& group, const Graph& graph,
+                        const WeightSource& weights, DeviceDesign& design) {
+  for (const std::string& name : group.after) {
+    const Node& node = graph.node(graph.index_of(name));
+    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+    if (norm == nullptr) continue;
+    std::map<std::string, std::vector<double>> tensors;
+    for (const ParameterSpec& parameter : node.parameters) tensors[parameter.tensor] = values_of(node, parameter, weights);
+    const FoldedNormalisation folded = folded_normalisation({.weight = tensors.at("weight"),
+                                                             .bias = tensors.at("bias"),
+                                                             .mean = tensors.at("running_mean"),
+                                                             .variance = tensors.at("running_var"),
+                                                             .epsilon = norm->epsilon},
+                                                            sum_bias, design.formats.sum, design.weights_quantised);
+    shard.scale = folded.scale;
+    shard.bias = folded.offset;
+    shard.scale_shift = folded.shift;
+  }
+}
+
+void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const Group& group, const Graph& graph,
+                 const WeightSource& weights, DeviceDesign& design) {
+  std::vector<double> bias(static_cast<size_t>(shard.shape.outputs));
   const int64_t taps = shard.engine.taps();
   const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
-    const std::vector<double> full = weights(node, parameter);
-    if (static_cast<int64_t>(full.size()) != parameter.elements())
-      fail(ErrorCode::kMismatch, "{}.{}: {} elements, expected {}", node.layer.name, parameter.tensor, full.size(), parameter.elements());
+    const std::vector<double> full = values_of(node, parameter, weights);
     if (parameter.tensor == "weight") {
       for (int64_t output = 0; output < shard.shape.outputs; ++output)
         for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input)
@@ -155,10 +203,15 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
                                         : int16_t{0});
           }
     } else {
-      for (const double value : full) shard.bias.push_back(quantized(value, design.formats.sum, design.weights_quantised));
+      bias = full;
     }
   }
-  shard.bias.resize(static_cast<size_t>(shard.shape.outputs));
+  if (shard.normalised) {
+    fold_normalisation(shard, bias, group, graph, weights, design);
+    return;
+  }
+  shard.scale.assign(bias.size(), 1);
+  for (const double value : bias) shard.bias.push_back(quantized(value, design.formats.sum, design.weights_quantised));
 }
 
 ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights) {
@@ -187,19 +240,19 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.first = place == group.shards.begin();
   shard.owner = next == group.shards.end();
   shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;
-  if (shard.error_back && whole.stride_h != 1) refuse(planned.layer, "errors go back through a stride");
   if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
 
   shard.engine = {.kernel = whole.kernel_h, .stride = whole.stride_h, .input_lanes = design.lanes, .output_lanes = design.lanes};
   shard.engine.kernels_per_word = kernels_per_word(shard.engine.tiles(), shard.shape.out_width());
   add_layers_after(shard, group, graph);
-  shard.memories = engine_memories(shard.engine, shard.shape, shard.window.stride_h);
+  shard.memories = engine_memories(shard.engine, shard.shape, shard.error_block_rows());
   const int64_t sample_beats = shard.groups(shard.shape.inputs) * shard.shape.height * shard.shape.width;
   const int64_t beat_bits = design.lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
   shard.act_ram_beats = std::max(sample_beats, (planned.act_ram_bits + beat_bits - 1) / beat_bits);
+  shard.mask_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.height * shard.window.width, 4);
   shard.kept_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.out_height * shard.window.out_width, 4);
-  add_weights(shard, planned, node, weights, design);
+  add_weights(shard, planned, node, group, graph, weights, design);
   return shard;
 }
 

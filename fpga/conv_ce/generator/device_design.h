@@ -8,9 +8,15 @@
 // A dense layer is a convolution whose kernel is as large as the map that was flattened.
 // Cuts may fall anywhere. Both neighbours hold the group of lanes that a cut falls into; kernels that are the neighbour's are
 // zero, and the errors that both make for it are added, downstream first. A boundary channel is no special case of that.
+// Batch norm: a board measures no statistics. A FROZEN batch norm directly behind the sum, whose running statistics are
+// constants, is folded into scale and offset per channel; errors go back through the scale, rounded once, and what lies before
+// it is trained. Its own weight, bias and statistics stay as the weights have them. A trained batch norm is refused: train it
+// on CPUs, GPUs or emulated boards, then freeze it.
+// An emulated board computes averages and batch norms with the host's arithmetic and rounds their outputs; the hardware's
+// reciprocals, scales and offsets are rounded themselves, so what leaves those layers may differ by a step (after_sum.h).
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, ReLU and max pooling behind them; kernels and strides that are not square; groups
-// and dilation; cuts between output channels; a stride behind another layer; kernels with padding of half their size or more.
+// convolutions and dense ones with bias, batch norm, ReLU and pooling behind them; kernels and strides that are not square; groups
+// and dilation; cuts between output channels; kernels with padding of more than half their size.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +33,7 @@
 
 namespace millrace {
 
-// The full canonical tensor of a layer's parameter, "weight" or "bias".
+// The full canonical tensor of a layer's parameter: "weight", "bias", of a batch norm also "running_mean" and "running_var".
 using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
 
 struct ShardDesign {
@@ -44,16 +50,27 @@ struct ShardDesign {
   bool error_back = true;
   bool relu = false;
   bool pooled = false;
+  bool normalised = false;
   // What the group's last device does after the sum; of one element when it does not pool. Errors of the raw sum come in
   // blocks of its stride.
   PoolingWindow window;
   int64_t act_ram_beats = 0;
-  int64_t kept_beats = 0;
+  int64_t kept_beats = 0;       // behind a maximum
+  int64_t mask_beats = 0;       // behind an average
   std::vector<int16_t> weight;  // of the shape, canonical; zero where a neighbour computes
-  std::vector<int16_t> bias;
+  std::vector<int16_t> scale;   // per output, of scale_shift fraction bits; one where nothing is normalised
+  std::vector<int16_t> bias;    // what is added then, of the sum's fraction bits
+  int scale_shift = 0;
 
-  int64_t error_block_rows() const { return window.stride_h; }
-  int64_t error_first_block_rows() const { return window.stride_h - window.pad_h % window.stride_h; }
+  // EB through a stride makes its rows in blocks; they leave one by one.
+  bool sorts_errors() const { return error_back && engine.stride != 1; }
+  SorterMemory sorter() const { return sorter_memory(groups(shape.inputs), shape.width, engine.stride); }
+  // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
+  bool masks_errors() const { return window.average && relu; }
+  bool sorts_unpooled() const { return masks_errors() && window.stride_h != 1; }
+  SorterMemory unpooled_sorter() const { return sorter_memory(groups(shape.outputs), window.width, window.stride_h); }
+  int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
+  int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
   bool passes_on() const { return passed_begin < layer_inputs; }
   int64_t arriving() const { return layer_inputs - inputs.begin; }  // channels of the stream that comes in
   int64_t passed() const { return layer_inputs - passed_begin; }    // of that which goes on

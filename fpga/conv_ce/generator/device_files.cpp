@@ -75,10 +75,16 @@ std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
   return mask;
 }
 
+// Zero beyond the last channel.
+std::vector<int16_t> filled_lanes(std::vector<int16_t> channels, int64_t lanes) {
+  const auto beat = static_cast<size_t>(lanes);
+  channels.resize((channels.size() + beat - 1) / beat * beat);
+  return channels;
+}
+
 // What a device reads before a mini-batch: memory_mover.sv's order.
 std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
   std::vector<int16_t> elements;
-  const auto lanes = static_cast<size_t>(design.lanes);
   for (const MemoryRegion& region : loaded_regions(design)) {
     const ShardDesign& shard = design.shards[static_cast<size_t>(region.shard)];
     if (region.kind == 0) {
@@ -86,13 +92,10 @@ std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
       elements.insert(elements.end(), words.begin(), words.end());
       continue;
     }
-    std::vector<int16_t> offsets = shard.bias;
-    offsets.resize(static_cast<size_t>(region.words) * lanes);
-    for (int64_t group = 0; group < region.words; ++group) {
-      elements.insert(elements.end(), lanes, 1);
-      const auto begin = offsets.begin() + group * design.lanes;
-      elements.insert(elements.end(), begin, begin + design.lanes);
-    }
+    const std::vector<int16_t> scales = filled_lanes(shard.scale, design.lanes), offsets = filled_lanes(shard.bias, design.lanes);
+    for (int64_t first = 0; first < region.words * design.lanes; first += design.lanes)
+      for (const std::vector<int16_t>* half : {&scales, &offsets})
+        elements.insert(elements.end(), half->begin() + first, half->begin() + first + design.lanes);
   }
   return elements;
 }
@@ -226,7 +229,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "| rtl/{0}.sv | the device's top level: its shards, connected |\n"
       "| rtl/*.sv | the modules, the same for every device; each begins with what it does |\n"
       "| images/shard_N_parameters.hex | the shard's kernels: a word per line, kernels of the first tiles in the low bits |\n"
-      "| images/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum (1 and the bias) |\n"
+      "| images/shard_N_scales.hex, shard_N_offsets.hex | per channel group: what follows the sum: its scale (1, or a folded batch "
+      "norm's), and what is added |\n"
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
@@ -286,12 +290,9 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
     const std::vector<int16_t> parameters = parameter_words(shard.engine, shard.shape, shard.weight);
     write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
-    const auto lanes = static_cast<size_t>(design.lanes);
-    std::vector<int16_t> offsets = shard.bias;
-    offsets.resize((offsets.size() + lanes - 1) / lanes * lanes);
     if (shard.owner) {
-      write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(std::vector<int16_t>(offsets.size(), 1), design.lanes));
-      write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(offsets, design.lanes));
+      write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(filled_lanes(shard.scale, design.lanes), design.lanes));
+      write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(filled_lanes(shard.bias, design.lanes), design.lanes));
     }
     const std::vector<int32_t> mask = gradient_mask(shard, vectors.gradients[i].words.size());
     write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));

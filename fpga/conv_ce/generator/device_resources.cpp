@@ -38,6 +38,14 @@ ModuleUse engine_use(const std::string& layer, const std::string& module, const 
           .flip_flops = fabric.flip_flops};
 }
 
+ModuleUse sorter_use(const std::string& layer, const std::string& module, int64_t lanes, const SorterMemory& memory) {
+  const EngineResources resources = sorter_resources(lanes, memory);
+  ModuleUse use{.layer = layer, .module = module, .bram18 = static_cast<double>(resources.bram18)};
+  if (resources.bram18 == 0)
+    use.luts = lutram_luts(int64_t{1} << (memory.row_banks + memory.address + 1), static_cast<double>(lanes * kElementBits));
+  return use;
+}
+
 int bits_for(int64_t words) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
 }
@@ -101,17 +109,34 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     if (shard.owner) {
       const EngineMemories pool = pooling_memories(shard);
       ModuleUse special{.layer = layer, .module = "special_function_unit"};
-      special.dsp = static_cast<double>(design.lanes);  // a scale per lane
+      const EngineParallelism window = pooling_parallelism(shard);
+      const EngineResources pooling = shard.pooled ? pooling_resources(window, pool, shard.window.average) : EngineResources{};
+      special.dsp = static_cast<double>(design.lanes + pooling.dsp);  // a scale per lane
       const FabricUse fabric = special_function_fabric(0, kElementBits);
       special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << m.group_address, static_cast<double>(beat_bits));
       special.flip_flops = fabric.flip_flops;
       if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
       uses.push_back(special);
-      uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * kWinnerBits, bits_for(shard.kept_beats), 1));
+      const EngineResources unpooling = unpooling_resources(window, pool, shard.window.average);
+      ModuleUse back{.layer = layer, .module = "unpooling_unit"};
+      back.dsp = static_cast<double>(unpooling.dsp);
+      back.bram18 = static_cast<double>(unpooling.bram18);
+      uses.push_back(back);
+      if (!shard.window.average)
+        uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * kWinnerBits, bits_for(shard.kept_beats), 1));
+      if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
+      if (shard.normalised) {
+        ModuleUse scaler{.layer = layer, .module = "error_scaler"};
+        scaler.dsp = static_cast<double>(design.lanes);
+        scaler.luts = lutram_luts(int64_t{1} << m.group_address, static_cast<double>(beat_bits));
+        uses.push_back(scaler);
+      }
+      if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
     }
     uses.push_back(memory_use(layer, "gradient_memory (LGB)", word_elements * kAccumulatorBits, m.parameter_address, 1));
     uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
+    if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", design.lanes, shard.sorter()));
   }
   return uses;
 }

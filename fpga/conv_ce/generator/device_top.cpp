@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "fpga/conv_ce/generator/device_top_after_sum.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/generator/text_template.h"
 
@@ -46,15 +47,9 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
   const PoolingWindow& w = shard.window;
   const EngineMemories& m = shard.memories;
   const EngineMemories pool = pooling_memories(shard);
+  const SorterMemory sorter = shard.sorter(), unpooled = shard.unpooled_sorter();
   const ErrorBackSteps steps = error_back_steps(s);
-  const ErrorBackSteps pool_steps = error_back_steps({.height = w.height,
-                                                      .width = w.width,
-                                                      .kernel_h = w.kernel_h,
-                                                      .kernel_w = w.kernel_w,
-                                                      .stride_h = w.stride_h,
-                                                      .stride_w = w.stride_w,
-                                                      .pad_h = w.pad_h,
-                                                      .pad_w = w.pad_w});
+  const ErrorBackSteps pool_steps = unpooling_steps(w);
   const int64_t input_groups = shard.groups(s.inputs);
   const std::string above = index == 0 ? "INPUT_ROWS" : fmt::format("SHARD_{}_POOLED_HEIGHT", index - 1);
   // As infer_shape counts: a last partial window must begin on the map or its leading padding.
@@ -112,9 +107,19 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"STEP_COLUMNS", number(steps.columns)},
           {"FIRST_STEP", number(steps.first)},
           {"FIRST_PHASE", number(steps.first_phase)},
+          {"FIRST_BLOCK", number(s.stride_h - steps.first_phase)},
+          {"SORTER_ROW_BANKS", number(sorter.row_banks)},
+          {"SORTER_BITS", number(sorter.address)},
           {"PK", number(w.kernel_h)},
           {"PS", number(w.stride_h)},
           {"POOL_PAD", number(w.pad_h)},
+          {"AVERAGE", w.average ? "1" : "0"},
+          {"COUNT_PADDING", w.count_padding ? "1" : "0"},
+          {"SCALE_SHIFT", number(shard.scale_shift)},
+          {"MASK_BEATS", number(shard.mask_beats)},
+          {"UNPOOLED_ROW_BANKS", number(unpooled.row_banks)},
+          {"UNPOOLED_BITS", number(unpooled.address)},
+          {"UNPOOLED_FIRST_BLOCK", number(w.stride_h - pool_steps.first_phase)},
           {"RELU", shard.relu ? "1" : "0"},
           {"POOL_ROW_BANKS", number(pool.row_banks)},
           {"POOL_COLUMN_BANKS", number(pool.column_banks)},
@@ -129,6 +134,25 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"LAST_OFFSET", number(2 * design.lanes - 1)},
           {"MEMORY_0", number(memory)},
           {"MEMORY_3", number(memory + 3)}};
+}
+
+// What follows the sum, then the stages of the way back, the last of which leaves as the raw sum's errors.
+std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
+  std::string text = filled(kSpecialFunction, values);
+  text += filled(shard.window.average ? kNoWinners : kWinners, values);
+  if (shard.window.average) text += filled(shard.masks_errors() ? kMask : kNoMask, values);
+  std::vector<std::string_view> stages = {kUnpooling};
+  if (shard.sorts_unpooled()) stages.push_back(kUnpooledSorter);
+  if (shard.masks_errors()) stages.push_back(kReluGate);
+  if (shard.normalised) stages.push_back(kScaler);
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const bool last = stage + 1 == stages.size();
+    values["IN"] = stage == 0 ? "" : values["OUT"];
+    values["OUT"] = filled(last ? "$p$raw" : fmt::format("$p$back_{}", stage), values);
+    if (!last) text += filled("  logic $OUT$_valid, $OUT$_ready;\n  logic [BEAT-1:0] $OUT$_data;\n", values);
+    text += filled(stages[stage], values);
+  }
+  return text;
 }
 
 std::string shard_text(const DeviceDesign& design, size_t index) {
@@ -153,7 +177,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   std::string text = filled(kShard, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
-    text += filled(kSpecialFunction, values);
+    text += after_sum(shard, values);
     if (last)
       text += filled(
           "  assign m_activation_tvalid = $p$out_first_valid;\n  assign $p$out_first_ready = m_activation_tready;\n"
@@ -170,7 +194,11 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   text += filled(raw_error_readers(shard), values);
   text += filled(kGradient, values);
   if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n", values);
+  const bool sorts = shard.sorts_errors();
+  values["BLOCKS"] = filled(sorts ? "$p$block_error" : "$p$own_error", values);
+  values["BLOCK_WIRES"] = sorts ? filled("  logic $BLOCKS$_valid, $BLOCKS$_ready;\n  logic [BEAT-1:0] $BLOCKS$_data;\n", values) : "";
   text += filled(kErrorBack, values);
+  if (sorts) text += filled(kErrorSorter, values);
   text += filled("  logic $p$input_error_valid, $p$input_error_ready;\n  logic [BEAT-1:0] $p$input_error_data;\n", values);
   if (shard.passes_on()) {
     text += filled(kJoiner, values);
@@ -232,6 +260,9 @@ std::string finish_text(const DeviceDesign& design) {
   for (size_t i = 0; i < design.shards.size(); ++i) {
     if (design.shards[i].first) unused += fmt::format(", shard_{}_partial_ready", i);
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
+    if (!design.shards[i].owner) continue;
+    if (design.shards[i].window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
+    if (!design.shards[i].masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
   }
   text += fmt::format(
       "\n  // The host's window into the memories.\n  always_ff @(posedge ap_clk) begin\n    case (memory)\n{}      default: data_read <= "
@@ -243,7 +274,14 @@ std::string finish_text(const DeviceDesign& design) {
 
 }  // namespace
 
-// Pooling as a convolution of its own, for the sizes of its memories. One stride more, for a last partial window.
+EngineParallelism pooling_parallelism(const ShardDesign& shard) {
+  return {.kernel = shard.window.kernel_h,
+          .stride = shard.window.stride_h,
+          .input_lanes = shard.engine.output_lanes,
+          .output_lanes = shard.engine.output_lanes};
+}
+
+// One stride more, for a last partial window.
 EngineMemories pooling_memories(const ShardDesign& shard) {
   const PoolingWindow& w = shard.window;
   const ConvolutionShape shape{.inputs = shard.shape.outputs,
@@ -256,9 +294,7 @@ EngineMemories pooling_memories(const ShardDesign& shard) {
                                .stride_w = w.stride_w,
                                .pad_h = w.pad_h,
                                .pad_w = w.pad_w};
-  return engine_memories(
-      {.kernel = w.kernel_h, .stride = w.stride_h, .input_lanes = shard.engine.output_lanes, .output_lanes = shard.engine.output_lanes},
-      shape);
+  return engine_memories(pooling_parallelism(shard), shape);
 }
 
 std::vector<std::string> input_streams(const DeviceDesign& design) {

@@ -34,7 +34,8 @@ MemoryPlaces memory_places(const DeviceDesign& design);
 std::string device_top(const DeviceDesign& design);
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);
 
-// Of the pooling behind a shard's sum, and of its way back.
+// Of the pooling behind a shard's sum, and of its way back: a convolution over its window, as far as memories go.
+EngineParallelism pooling_parallelism(const ShardDesign& shard);
 EngineMemories pooling_memories(const ShardDesign& shard);
 
 // Names of the ports the design has, in the order above.

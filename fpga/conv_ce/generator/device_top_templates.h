@@ -3,7 +3,8 @@
 //
 //   text += filled(kShard, values);
 //
-// Constants alone. Signals of one shard share a prefix, so a shard's parts can be read one after the other.
+// Constants alone. Signals of one shard share a prefix, so a shard's parts can be read one after the other. What follows a
+// sum is in device_top_after_sum.h.
 #pragma once
 
 #include <string_view>
@@ -269,121 +270,6 @@ $PARTIAL$  forward_engine #(
   );
 )sv";
 
-inline constexpr std::string_view kSpecialFunction = R"sv(
-  // What follows the sum, and what the way back needs of it.
-  localparam int $P$POOLED_HEIGHT = $POOLED_HEIGHT$;
-  logic $p$out_valid, $p$out_ready, $p$out_first_valid, $p$out_first_ready, $p$remember_valid, $p$remember_ready;
-  logic [BEAT-1:0] $p$out_data;
-  logic [$LANES$*5-1:0] $p$winners;
-  logic [BEAT-1:0] $p$scales, $p$offsets;
-  logic $p$scales_write;
-  logic [$GROUP_BITS$-1:0] $p$scales_group;
-  special_function_unit #(
-      .LANES($LANES$),
-      .POOL_KERNEL($PK$),
-      .POOL_STRIDE($PS$),
-      .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
-      .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
-      .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
-      .GROUP_ADDRESS_BITS($GROUP_BITS$),
-      .SCALES_IMAGE("images/$P_FILE$_scales.hex"),
-      .OFFSETS_IMAGE("images/$P_FILE$_offsets.hex")
-  ) $p$special_function (
-      .clock(ap_clk),
-      .clear,
-      .height(16'($P$OUT_HEIGHT)),
-      .width(16'd$OUT_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
-      .out_height(16'($P$POOLED_HEIGHT)),
-      .out_width(16'd$POOLED_WIDTH$),
-      .pool_pad(16'd$POOL_PAD$),
-      .relu(1'b$RELU$),
-      .count_padding(1'b0),
-      .offset_shift(4'd0),
-      .shift(5'd0),
-      .parameter_write_enable($p$scales_write),
-      .parameter_write_address($p$scales_group),
-      .parameter_write_scales($p$scales),
-      .parameter_write_offsets($p$offsets),
-      .sum_tvalid($p$sum_valid),
-      .sum_tready($p$sum_ready),
-      .sum_tdata($p$sum_data),
-      .out_tvalid($p$out_valid),
-      .out_tready($p$out_ready),
-      .out_tdata($p$out_data),
-      .kept_tdata($p$winners)
-  );
-  // A word of scales and offsets is complete with its last element.
-  always_ff @(posedge ap_clk) begin
-    $p$scales_write <= data_write && memory == 16'd$MEMORY_3$ && element == 16'd$LAST_OFFSET$;
-    $p$scales_group <= $GROUP_BITS$'(address);
-    for (int lane = 0; lane < $LANES$; lane++) begin
-      if (data_write && element == 16'(lane)) $p$scales[lane*16+:16] <= data_written[15:0];
-      if (data_write && element == 16'(lane + $LANES$)) $p$offsets[lane*16+:16] <= data_written[15:0];
-    end
-  end
-  stream_fork $p$output_fork (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$out_valid),
-      .in_tready($p$out_ready),
-      .first_tvalid($p$out_first_valid),
-      .first_tready($p$out_first_ready),
-      .second_tvalid($p$remember_valid),
-      .second_tready($p$remember_ready)
-  );
-  logic $p$winners_valid, $p$winners_ready;
-  logic [$LANES$*5-1:0] $p$winners_kept;
-  deep_fifo #(
-      .WIDTH($LANES$ * 5),
-      .DEPTH($KEPT_BEATS$)
-  ) $p$winner_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$remember_valid),
-      .in_tready($p$remember_ready),
-      .in_tdata($p$winners),
-      .out_tvalid($p$winners_valid),
-      .out_tready($p$winners_ready),
-      .out_tdata($p$winners_kept)
-  );
-
-  // Errors of the output become errors of the raw sum.
-  logic $p$error_valid, $p$error_ready, $p$unpool_ready;
-  logic [BEAT-1:0] $p$error_data;
-  assign $p$error_ready = $p$unpool_ready && $p$winners_valid;
-  assign $p$winners_ready = $p$unpool_ready && $p$error_valid;
-  unpooling_unit #(
-      .LANES($LANES$),
-      .POOL_KERNEL($PK$),
-      .POOL_STRIDE($PS$),
-      .ROW_BANKS_LOG2($UNPOOL_ROW_BANKS$),
-      .COLUMN_BANKS_LOG2($UNPOOL_COLUMN_BANKS$),
-      .LINE_ADDRESS_BITS($UNPOOL_LINE_BITS$),
-      .COLUMN_ADDRESS_BITS($UNPOOL_COLUMN_BITS$)
-  ) $p$unpooling (
-      .clock(ap_clk),
-      .clear,
-      .width(16'd$OUT_WIDTH$),
-      .out_height(16'($P$POOLED_HEIGHT)),
-      .out_width(16'd$POOLED_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
-      .step_rows(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) / $PS$ - $POOL_PAD$ / $PS$ + 1)),
-      .step_columns(16'd$POOL_STEP_COLUMNS$),
-      .first_step(16'd$POOL_FIRST_STEP$),
-      .first_phase(16'd$POOL_FIRST_PHASE$),
-      .last_phase(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) % $PS$)),
-      .relu(1'b$RELU$),
-      .error_tvalid($p$error_valid && $p$winners_valid),
-      .error_tready($p$unpool_ready),
-      .error_tdata($p$error_data),
-      .kept_tdata($p$winners_kept),
-      .raw_error_tvalid($p$raw_valid),
-      .raw_error_tready($p$raw_ready),
-      .raw_error_tdata($p$raw_data)
-  );
-)sv";
-
 inline constexpr std::string_view kGradient = R"sv(
   // PG, and the gradient buffer that the host reads while the device rests.
   logic [$PARAMETER_BITS$-1:0] $p$gradient_read_address, $p$gradient_write_address;
@@ -451,7 +337,7 @@ inline constexpr std::string_view kErrorBack = R"sv(
   // EB.
   logic $p$own_error_valid, $p$own_error_ready;
   logic [BEAT-1:0] $p$own_error_data;
-  error_back_engine #(
+$BLOCK_WIRES$  error_back_engine #(
       .KERNEL($K$),
       .STRIDE($S$),
       .INPUT_LANES($LANES$),
@@ -482,11 +368,34 @@ inline constexpr std::string_view kErrorBack = R"sv(
       .error_tvalid($p$back_error_valid),
       .error_tready($p$back_error_ready),
       .error_tdata($p$raw_data),
-      .input_error_tvalid($p$own_error_valid),
-      .input_error_tready($p$own_error_ready),
-      .input_error_tdata($p$own_error_data),
+      .input_error_tvalid($BLOCKS$_valid),
+      .input_error_tready($BLOCKS$_ready),
+      .input_error_tdata($BLOCKS$_data),
       .parameter_address($p$back_address),
       .parameter_word($p$back_word)
+  );
+)sv";
+
+// Behind EB through a stride.
+inline constexpr std::string_view kErrorSorter = R"sv(  // EB makes $S$ rows at once; whoever reads them takes rows one by one.
+  row_sorter #(
+      .WIDTH(BEAT),
+      .ROW_BANKS_LOG2($SORTER_ROW_BANKS$),
+      .ADDRESS_BITS($SORTER_BITS$)
+  ) $p$error_sorter (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$HEIGHT)),
+      .width(16'd$WIDTH$),
+      .groups(16'd$INPUT_GROUPS$),
+      .first_block_rows(16'd$FIRST_BLOCK$),
+      .block_rows(16'd$S$),
+      .in_tvalid($BLOCKS$_valid),
+      .in_tready($BLOCKS$_ready),
+      .in_tdata($BLOCKS$_data),
+      .out_tvalid($p$own_error_valid),
+      .out_tready($p$own_error_ready),
+      .out_tdata($p$own_error_data)
   );
 )sv";
 

@@ -61,6 +61,7 @@ StreamVectors& stream(std::vector<StreamVectors>& streams, const std::string& na
 // What one sample leaves behind on its way forward.
 struct Trace {
   std::vector<Map> inputs;  // per shard, of its own channels
+  std::vector<Map> values;  // what was pooled
   std::vector<PooledPlane> pooled;
 };
 
@@ -135,17 +136,21 @@ class Runner {
       trace.inputs.push_back(own);
       if (!shard.owner) {
         expect("m_partial", sums_order, sums);
+        trace.values.emplace_back();
         trace.pooled.emplace_back();
         return;
       }
-      const std::vector<int16_t> ones(static_cast<size_t>(s.outputs), 1);
-      const Map values = scaled_and_offset(sums, s.outputs, {.scale = ones, .offset = shard.bias, .relu = shard.relu}, counters_);
+      const Map values = scaled_and_offset(
+          sums, s.outputs,
+          {.scale = shard.scale, .offset = shard.bias, .offset_shift = shard.scale_shift, .shift = shard.scale_shift, .relu = shard.relu},
+          counters_);
       if (shard.pooled) {
         trace.pooled.push_back(pooled_forward(shard.window, s.outputs, values, counters_));
       } else {
         trace.pooled.push_back({values, std::vector<int16_t>(values.size())});
       }
       current = trace.pooled.back().values;
+      trace.values.push_back(values);
     }
     const ShardDesign& tail = shards_.back();
     expect("m_activation", order(tail.shape.outputs, tail.window.out_height, tail.window.out_width), current);
@@ -166,8 +171,11 @@ class Runner {
       const ConvolutionShape& s = shard.shape;
       Map raw = error;
       if (shard.owner) {
-        const Map passed = shard.relu ? error_through_relu(trace.pooled[i].values, error) : error;
-        raw = pooled_back(shard.window, s.outputs, passed, trace.pooled[i], counters_);
+        // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
+        if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw);
+        raw = pooled_back(shard.window, s.outputs, raw, trace.pooled[i], counters_);
+        if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw);
+        if (shard.normalised) raw = error_through_scale(raw, s.outputs, shard.scale, shard.scale_shift, counters_);
       }
       if (!shard.first) {
         expect("m_raw_error", raw_order(shard), raw);

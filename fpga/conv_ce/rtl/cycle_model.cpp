@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kPipelineCycles = 7;
 // From a captured sum to the gradient buffer.
 constexpr int64_t kCaptureCycles = 6;
+// From a word of the row sorter's memory that is read to its beat.
+constexpr int64_t kSorterReadCycles = 2;
 
 // Sweeps whose results wait to be sent, in EB.
 constexpr int64_t kErrorSlots = 4;
@@ -167,6 +169,34 @@ int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape&
                   .window_rows = engine.kernel,
                   .bank_rows = rows_of_banks(memories.row_banks)};
   return cycles_of(walk, samples, kCaptureCycles + engine.load_words());
+}
+
+int64_t pooling_row_cycles(const PoolingWindow& window, int64_t groups) {
+  return groups * std::max(window.out_width, window.width * window.stride_h);
+}
+
+int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups) {
+  return groups * std::max({unpooling_steps(window).columns, window.width * window.stride_h, window.out_width});
+}
+
+int64_t sorter_row_cycles(const BeatOrder& order) { return order.groups() * order.width; }
+
+// Block after block: a block comes in when the one before is in and banks for its rows are free; its rows leave when it is in
+// and the rows before have left.
+int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_t samples) {
+  const int64_t row_cycles = sorter_row_cycles(order);
+  std::vector<int64_t> left;  // when each row had left
+  int64_t clock = 0;
+  for (int64_t sample = 0; sample < samples; ++sample)
+    for (int64_t row = 0; row < order.height;) {
+      const int64_t rows = std::min(row == 0 ? order.first_block_rows : order.block_rows, order.height - row);
+      const int64_t to_leave = static_cast<int64_t>(left.size()) + rows - rows_of_banks(memory.row_banks);
+      if (to_leave > 0) clock = std::max(clock, left[static_cast<size_t>(to_leave - 1)]);
+      clock += rows * row_cycles;
+      for (int64_t i = 0; i < rows; ++i) left.push_back(std::max(clock, left.empty() ? 0 : left.back()) + row_cycles);
+      row += rows;
+    }
+  return left.back() + kSorterReadCycles;
 }
 
 double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape) {

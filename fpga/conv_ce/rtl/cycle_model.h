@@ -11,8 +11,10 @@
 
 #include <cstdint>
 
+#include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
 
 namespace millrace {
 
@@ -27,6 +29,16 @@ int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionSh
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
 int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
+
+// Pooling, of one row of windows, and un-pooling, of the stride rows that a step of it gives, in the steady state: as long as
+// rows come in or go out at a beat per cycle, or as windows take one cycle each.
+int64_t pooling_row_cycles(const PoolingWindow& window, int64_t groups);
+int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups);
+
+// The row sorter, which takes blocks as `order` says and sends rows, at a beat per cycle both: it makes no engine slower, and
+// what it costs is that a row waits for its block. Of one row; and of `samples` samples, as above, to the cycle.
+int64_t sorter_row_cycles(const BeatOrder& order);
+int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_t samples);
 
 // Products with padding count: the engine does them.
 inline double peak_macs_per_cycle(const EngineParallelism& engine) { return static_cast<double>(engine.tiles() * engine.taps()); }

@@ -42,6 +42,10 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   return memories;
 }
 
+SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows) {
+  return {.row_banks = address_bits(2 * block_rows), .address = line_address_bits(groups, width, 1)};
+}
+
 ErrorBackSteps error_back_steps(const ConvolutionShape& shape) {
   const auto steps = [](int64_t size, int64_t pad, int64_t stride) { return (size - 1 + pad) / stride - pad / stride + 1; };
   ErrorBackSteps found;
@@ -52,6 +56,17 @@ ErrorBackSteps error_back_steps(const ConvolutionShape& shape) {
   found.last_phase = (shape.height - 1 + shape.pad_h) % shape.stride_h;
   found.first_block_rows = std::min(shape.stride_h - found.first_phase, shape.height);
   return found;
+}
+
+ErrorBackSteps unpooling_steps(const PoolingWindow& window) {
+  return error_back_steps({.height = window.height,
+                           .width = window.width,
+                           .kernel_h = window.kernel_h,
+                           .kernel_w = window.kernel_w,
+                           .stride_h = window.stride_h,
+                           .stride_w = window.stride_w,
+                           .pad_h = window.pad_h,
+                           .pad_w = window.pad_w});
 }
 
 }  // namespace millrace

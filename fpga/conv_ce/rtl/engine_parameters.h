@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 
 namespace millrace {
@@ -45,6 +46,14 @@ struct EngineMemories {
   int group_address = 6;  // output groups
 };
 
+// Of row_sorter.sv, which holds two blocks of rows.
+struct SorterMemory {
+  int row_banks = 1;
+  int address = 1;  // of half a row
+  bool operator==(const SorterMemory&) const = default;
+};
+SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows);
+
 // So many that the kernels of a sweep over `out_width` columns come in while the sweep before runs.
 int64_t kernels_per_word(int64_t tiles, int64_t out_width);
 
@@ -60,5 +69,7 @@ struct ErrorBackSteps {
   int64_t first_block_rows = 0;  // of the blocks that come out
 };
 ErrorBackSteps error_back_steps(const ConvolutionShape& shape);
+// Likewise how un-pooling walks the map before the pooling.
+ErrorBackSteps unpooling_steps(const PoolingWindow& window);
 
 }  // namespace millrace

@@ -25,5 +25,10 @@ struct EngineResources {
 EngineResources forward_resources(const EngineParallelism& engine, const EngineMemories& memories);
 EngineResources error_back_resources(const EngineParallelism& engine, const EngineMemories& memories);
 EngineResources gradient_resources(const EngineParallelism& engine, const EngineMemories& memories);
+// Of pooling forward and back: `pooling` as a convolution over its window has sizes (engine_memories), lanes alike on both sides.
+// An average takes two slices per lane to divide its sum, which is wider than a slice's factors, and one on the way back.
+EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
+EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
+EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory);
 
 }  // namespace millrace

@@ -156,6 +156,8 @@ module engine_harness #(
   logic finished_valid, finished_ready;
   logic [OUTPUT_LANES*16-1:0] finished_sum;
   logic [OUTPUT_LANES*5-1:0] winners;
+  logic [OUTPUT_LANES-1:0] mask;
+  logic mask_valid;
   special_function_unit #(
       .LANES(OUTPUT_LANES),
       .POOL_KERNEL(1),
@@ -184,7 +186,10 @@ module engine_harness #(
       .out_tvalid(finished_valid),
       .out_tready(sum_tready && finishes),
       .out_tdata(finished_sum),
-      .kept_tdata(winners)
+      .kept_tdata(winners),
+      .mask_tvalid(mask_valid),
+      .mask_tready(1'b1),
+      .mask_tdata(mask)
   );
   assign raw_sum_ready = finishes ? finished_ready : sum_tready;
   assign sum_tvalid = finishes ? finished_valid : raw_sum_valid;
@@ -306,5 +311,5 @@ module engine_harness #(
   );
 
   logic unused;
-  assign unused = &{1'b0, forward_second_word, back_second_word, winners, output_group_step};
+  assign unused = &{1'b0, forward_second_word, back_second_word, winners, mask, mask_valid, output_group_step};
 endmodule

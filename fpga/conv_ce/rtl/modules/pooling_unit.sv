@@ -146,12 +146,16 @@ module pooling_unit #(
   logic [BEAT_WIDTH-1:0] results;
   logic [KEPT_WIDTH-1:0] kept;
   if (AVERAGE != 0) begin : g_average
-    // round(2^17 / elements), by the number of elements.
-    logic [RECIPROCAL_BITS:0] reciprocals[0:WINDOW];
-    assign reciprocals[0] = '0;
-    for (genvar n = 1; n <= WINDOW; n++) begin : g_reciprocal
-      assign reciprocals[n] = (RECIPROCAL_BITS + 1)'(((2 << RECIPROCAL_BITS) / n + 1) / 2);
-    end
+    logic [RECIPROCAL_BITS:0] reciprocal;
+    logic signed [RECIPROCAL_BITS+1:0] factor;
+    assign factor = {1'b0, reciprocal};
+    reciprocal_of #(
+        .WINDOW(WINDOW),
+        .RECIPROCAL_BITS(RECIPROCAL_BITS)
+    ) dividing (
+        .count,
+        .reciprocal
+    );
     for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
       logic signed [SUM_BITS-1:0] total, sum;
       logic signed [PRODUCT_BITS-1:0] product;
@@ -162,7 +166,7 @@ module pooling_unit #(
           total = total + SUM_BITS'($signed(window[(place*LANES+lane)*ELEMENT_BITS+:ELEMENT_BITS]));
       end
       always_ff @(posedge clock) sum <= total;
-      assign product = PRODUCT_BITS'(sum) * PRODUCT_BITS'(reciprocals[count]);
+      assign product = sum * factor;
       round_to_element #(
           .VALUE_BITS(PRODUCT_BITS),
           .ELEMENT_BITS(ELEMENT_BITS),

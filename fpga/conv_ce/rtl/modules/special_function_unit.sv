@@ -11,6 +11,8 @@
 //   out    LANES elements, pooled
 //   kept   with every beat of `out`, and waited for together with it: per lane what the way back needs (unpooling_unit.sv),
 //          PLACE_BITS + 1 bits: whether the value is above zero, and above it which element of the window won
+//   mask   of an average, which hides where the ReLU let pass: with every beat that goes into a window, per lane whether it
+//          is above zero (relu_gate.sv). It must be taken too
 // Scales and offsets come from images, or are written while `clear` is high: a word holds LANES elements of one channel group.
 module special_function_unit #(
     parameter int LANES = 4,
@@ -52,7 +54,11 @@ module special_function_unit #(
     output logic                            out_tvalid,
     input  logic                            out_tready,
     output logic [  LANES*ELEMENT_BITS-1:0] out_tdata,
-    output logic [LANES*(PLACE_BITS+1)-1:0] kept_tdata
+    output logic [LANES*(PLACE_BITS+1)-1:0] kept_tdata,
+
+    output logic             mask_tvalid,
+    input  logic             mask_tready,
+    output logic [LANES-1:0] mask_tdata
 );
   localparam int BEAT_WIDTH = LANES * ELEMENT_BITS;
   localparam int VALUE_BITS = 2 * ELEMENT_BITS + 2;
@@ -122,9 +128,27 @@ module special_function_unit #(
     end
   end
 
+  // --- A value goes into the windows when its mask is taken.
+  logic pool_valid, pool_ready;
+  if (AVERAGE != 0) begin : g_masked
+    assign pool_valid = value_valid && mask_tready;
+    assign value_ready = pool_ready && mask_tready;
+    assign mask_tvalid = value_valid && pool_ready;
+    for (genvar lane = 0; lane < LANES; lane++) begin : g_mask
+      assign mask_tdata[lane] = $signed(values[lane*ELEMENT_BITS+:ELEMENT_BITS]) > 0;
+    end
+  end else begin : g_not_masked
+    assign pool_valid = value_valid;
+    assign value_ready = pool_ready;
+    assign mask_tvalid = 1'b0;
+    assign mask_tdata = '0;
+    logic unused_mask;
+    assign unused_mask = &{1'b0, mask_tready};
+  end
+
   if (POOL_KERNEL == 1) begin : g_not_pooled
-    assign value_ready = out_tready;
-    assign out_tvalid = value_valid;
+    assign pool_ready = out_tready;
+    assign out_tvalid = pool_valid;
     assign out_tdata = values;
     for (genvar lane = 0; lane < LANES; lane++) begin : g_kept
       logic signed [ELEMENT_BITS-1:0] value;
@@ -154,8 +178,8 @@ module special_function_unit #(
         .out_width,
         .pad(pool_pad),
         .count_padding,
-        .in_tvalid(value_valid),
-        .in_tready(value_ready),
+        .in_tvalid(pool_valid),
+        .in_tready(pool_ready),
         .in_tdata(values),
         .out_tvalid,
         .out_tready,

@@ -1,8 +1,12 @@
-// The way back through maximum pooling and ReLU: errors of the pooled map become errors of the raw sum.
+// The way back through pooling: errors of the pooled map become errors of the map before, and behind a maximum, those of what
+// the ReLU got.
 //
-// With every pooled error comes what the special-function unit kept: which element of the window won, and whether it was
-// above zero; below or at zero the ReLU let nothing pass. Errors of overlapping windows that meet in one element are added
-// and saturated. The structure is that of EB without multipliers: one step gives POOL_STRIDE x POOL_STRIDE elements.
+//   maximum   with every pooled error comes what the special-function unit kept: which element of the window won, and whether
+//             it was above zero; below or at zero the ReLU let nothing pass. Errors that meet in one element are added
+//   average   every element of a window gets error * reciprocal * 2^-17 with the reciprocal that FP took (reciprocal_of.sv).
+//             A multiplier per lane gives the products as errors come in; those that meet in one element are added
+// and the sum is rounded and saturated once. The ReLU before an average is relu_gate.sv's.
+// The structure is that of EB without its multipliers: one step gives POOL_STRIDE x POOL_STRIDE elements.
 //
 // Streams: error with kept, LANES per beat, row - group - column order; raw_error in blocks of POOL_STRIDE rows, the first
 // of POOL_STRIDE - pad mod POOL_STRIDE rows.
@@ -10,6 +14,7 @@ module unpooling_unit #(
     parameter int LANES = 4,
     parameter int POOL_KERNEL = 2,
     parameter int POOL_STRIDE = 2,
+    parameter int AVERAGE = 0,
     parameter int ROW_BANKS_LOG2 = 1,      // at least POOL_KERNEL / POOL_STRIDE rounded up, and one
     parameter int COLUMN_BANKS_LOG2 = 1,
     parameter int LINE_ADDRESS_BITS = 6,
@@ -20,16 +25,19 @@ module unpooling_unit #(
     input logic clock,
     input logic clear,
 
-    input logic [15:0] width,        // of the raw sum
+    input logic [15:0] height,       // of the raw sum
+    input logic [15:0] width,
     input logic [15:0] out_height,   // of the pooled map
     input logic [15:0] out_width,
     input logic [15:0] groups,
+    input logic [15:0] pad,
     input logic [15:0] step_rows,
     input logic [15:0] step_columns,
     input logic [15:0] first_step,   // pad / POOL_STRIDE
     input logic [15:0] first_phase,  // pad mod POOL_STRIDE
     input logic [15:0] last_phase,   // (height - 1 + pad) mod POOL_STRIDE
-    input logic        relu,
+    input logic        relu,           // of a maximum
+    input logic        count_padding,  // of an average
 
     input  logic                            error_tvalid,
     output logic                            error_tready,
@@ -42,17 +50,99 @@ module unpooling_unit #(
 );
   localparam int SPAN = (POOL_KERNEL + POOL_STRIDE - 1) / POOL_STRIDE;
   localparam int PHASES = POOL_STRIDE * POOL_STRIDE;
-  localparam int LANE_BITS = PLACE_BITS + ELEMENT_BITS;  // of a lane in the line buffer: place, error
-  localparam int SUM_BITS = ELEMENT_BITS + $clog2(SPAN * SPAN) + 1;
+  localparam int WINDOW = POOL_KERNEL * POOL_KERNEL;
+  localparam int COUNT_BITS = $clog2(WINDOW + 1);
+  localparam int RECIPROCAL_BITS = 17;
+  // A lane in the line buffer: an error's product, or the place that won with the error.
+  localparam int TERM_BITS = (AVERAGE != 0) ? ELEMENT_BITS + RECIPROCAL_BITS : ELEMENT_BITS;
+  localparam int LANE_BITS = (AVERAGE != 0) ? TERM_BITS : PLACE_BITS + ELEMENT_BITS;
+  localparam int SUM_BITS = TERM_BITS + $clog2(SPAN * SPAN) + 1;
 
-  // Where the ReLU was shut the error is zero.
+  logic line_valid, line_ready;
   logic [LANES*LANE_BITS-1:0] line_word;
-  for (genvar lane = 0; lane < LANES; lane++) begin : g_line_word
-    logic above_zero;
-    logic [PLACE_BITS-1:0] place;
-    assign {place, above_zero} = kept_tdata[lane*(PLACE_BITS+1)+:PLACE_BITS+1];
-    assign line_word[lane*LANE_BITS+:LANE_BITS] =
-        {place, (relu && !above_zero) ? ELEMENT_BITS'(0) : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
+  if (AVERAGE != 0) begin : g_divided
+    // --- Which window an error belongs to, and how many of its elements count.
+    logic [15:0] window_row, window_column, window_group, window_top, window_left, window_bottom, window_right;
+    logic [15:0] rows_above, rows_below, columns_before, columns_behind, rows_on_map, columns_on_map;
+    logic accepts, advance, counted_valid, product_valid;
+    assign window_bottom = window_top + 16'(POOL_KERNEL);
+    assign window_right = window_left + 16'(POOL_KERNEL);
+    assign rows_above = window_top[15] ? 16'd0 - window_top : 16'd0;
+    assign rows_below = (window_bottom > height) ? window_bottom - height : 16'd0;
+    assign columns_before = window_left[15] ? 16'd0 - window_left : 16'd0;
+    assign columns_behind = (window_right > width) ? window_right - width : 16'd0;
+    assign rows_on_map = 16'(POOL_KERNEL) - rows_above - rows_below;
+    assign columns_on_map = 16'(POOL_KERNEL) - columns_before - columns_behind;
+
+    // Two steps that stand still together: the count, then the product.
+    assign advance = !product_valid || line_ready;
+    assign error_tready = advance && !clear;
+    assign accepts = error_tvalid && error_tready;
+    assign line_valid = product_valid;
+    logic last_window, last_group, last_window_row;
+    assign last_window = window_column == out_width - 16'd1;
+    assign last_group = window_group == groups - 16'd1;
+    assign last_window_row = window_row == out_height - 16'd1;
+    always_ff @(posedge clock) begin
+      if (clear) begin
+        {counted_valid, product_valid} <= '0;
+        {window_row, window_column, window_group} <= '0;
+        window_top  <= 16'd0 - pad;
+        window_left <= 16'd0 - pad;
+      end else begin
+        if (advance) {counted_valid, product_valid} <= {accepts, counted_valid};
+        if (accepts) begin
+          window_column <= last_window ? '0 : window_column + 16'd1;
+          window_left   <= last_window ? 16'd0 - pad : window_left + 16'(POOL_STRIDE);
+          if (last_window) begin
+            window_group <= last_group ? '0 : window_group + 16'd1;
+            if (last_group) begin
+              window_row <= last_window_row ? '0 : window_row + 16'd1;
+              window_top <= last_window_row ? 16'd0 - pad : window_top + 16'(POOL_STRIDE);
+            end
+          end
+        end
+      end
+    end
+    logic [COUNT_BITS-1:0] count;
+    logic [RECIPROCAL_BITS:0] reciprocal;
+    logic signed [RECIPROCAL_BITS+1:0] factor;
+    assign factor = {1'b0, reciprocal};
+    logic [LANES*ELEMENT_BITS-1:0] counted;
+    reciprocal_of #(
+        .WINDOW(WINDOW),
+        .RECIPROCAL_BITS(RECIPROCAL_BITS)
+    ) dividing (
+        .count,
+        .reciprocal
+    );
+    always_ff @(posedge clock)
+      if (advance) begin
+        count <= count_padding ? COUNT_BITS'(WINDOW) : COUNT_BITS'(rows_on_map * columns_on_map);
+        counted <= error_tdata;
+      end
+    for (genvar lane = 0; lane < LANES; lane++) begin : g_product
+      logic signed [ELEMENT_BITS-1:0] error;
+      logic signed [TERM_BITS-1:0] product;
+      assign error = counted[lane*ELEMENT_BITS+:ELEMENT_BITS];
+      assign product = error * factor;
+      always_ff @(posedge clock) if (advance) line_word[lane*LANE_BITS+:LANE_BITS] <= product;
+    end
+    logic unused_kept;
+    assign unused_kept = &{1'b0, relu, kept_tdata};
+  end else begin : g_won
+    assign line_valid = error_tvalid;
+    assign error_tready = line_ready;
+    // Where the ReLU was shut the error is zero.
+    for (genvar lane = 0; lane < LANES; lane++) begin : g_line_word
+      logic above_zero;
+      logic [PLACE_BITS-1:0] place;
+      assign {place, above_zero} = kept_tdata[lane*(PLACE_BITS+1)+:PLACE_BITS+1];
+      assign line_word[lane*LANE_BITS+:LANE_BITS] =
+          {place, (relu && !above_zero) ? ELEMENT_BITS'(0) : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
+    end
+    logic unused_count;
+    assign unused_count = &{1'b0, height, pad, count_padding};
   end
 
   logic line_write, row_ready, room, issue;
@@ -74,8 +164,8 @@ module unpooling_unit #(
       .groups,
       .first_block_rows(16'd1),
       .block_rows(16'd1),
-      .valid(error_tvalid),
-      .ready(error_tready),
+      .valid(line_valid),
+      .ready(line_ready),
       .rows_released,
       .rows_written,
       .write_enable(line_write),
@@ -146,7 +236,7 @@ module unpooling_unit #(
       .in_map
   );
 
-  // --- Element (a, b) of a step: errors of the windows whose winner it is. Windows at stage 2, elements at stage 3.
+  // --- Element (a, b) of a step: terms of the windows it lies in, or errors of those whose winner it is. Windows at stage 2, elements at stage 3.
   logic issued_1, issued_2, ends_1, ends_2;
   logic [1:0] block_1, block_2, block_3;
   logic [COLUMN_ADDRESS_BITS-1:0] column_1, column_2, column_3;
@@ -169,10 +259,11 @@ module unpooling_unit #(
         total = '0;
         for (int tap_row = ROW_PHASE; tap_row < POOL_KERNEL; tap_row += POOL_STRIDE)
           for (int tap_column = COLUMN_PHASE; tap_column < POOL_KERNEL; tap_column += POOL_STRIDE)
-            if (window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+ELEMENT_BITS+:PLACE_BITS]
+            if (AVERAGE != 0 ||
+                window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane+1)*LANE_BITS-1-:PLACE_BITS]
                 == PLACE_BITS'(tap_row * POOL_KERNEL + tap_column))
               total = total + SUM_BITS'($signed(
-                  window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+:ELEMENT_BITS]));
+                  window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+:TERM_BITS]));
       end
       round_to_element #(
           .VALUE_BITS(SUM_BITS),
@@ -180,7 +271,7 @@ module unpooling_unit #(
           .OUTPUT_BITS(ELEMENT_BITS)
       ) rounding (
           .value(total),
-          .shift(5'd0),
+          .shift((AVERAGE != 0) ? 5'(RECIPROCAL_BITS) : 5'd0),
           .element
       );
       always_ff @(posedge clock) elements[(phase*LANES+lane)*ELEMENT_BITS+:ELEMENT_BITS] <= element;

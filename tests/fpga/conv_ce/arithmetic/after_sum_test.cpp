@@ -48,6 +48,42 @@ TEST(AfterSum, ErrorsPassTheReluWhereTheOutputIsAboveZero) {
   EXPECT_EQ(error_through_relu(output, error), (std::vector<int16_t>{0, -6, 7, 0}));
 }
 
+TEST(AfterSum, ErrorsPassAScaleRoundedOnce) {
+  ArithmeticCounters counters;
+  const std::vector<int16_t> error = {100, -100, 6, 32767};
+  EXPECT_EQ(error_through_scale(error, 2, std::vector<int16_t>{3, -20000}, 3, counters), (std::vector<int16_t>{38, -38, -15000, -32768}));
+  EXPECT_EQ(counters.saturated, 1);
+}
+
+// What a batch norm with constant statistics says, to the steps of both numbers.
+TEST(AfterSum, ABatchNormFolds) {
+  const std::vector<double> weight = {1.5, -0.25, 3}, bias = {0.5, 1, -2}, mean = {0.1, -3, 0}, variance = {0.04, 9, 1};
+  const std::vector<double> sum_bias = {0, 0.5, -0.75};
+  ArithmeticCounters counters;
+  const FoldedNormalisation folded =
+      folded_normalisation({.weight = weight, .bias = bias, .mean = mean, .variance = variance, .epsilon = 1e-5}, sum_bias, {11}, counters);
+  EXPECT_EQ(folded.shift, 12) << "the largest scale is about 7.5";
+  EXPECT_EQ(counters.saturated, 0);
+  for (size_t c = 0; c < weight.size(); ++c)
+    for (const double x : {-2.0, 0.0, 1.25}) {
+      const double expected = weight[c] * (x + sum_bias[c] - mean[c]) / std::sqrt(variance[c] + 1e-5) + bias[c];
+      const std::vector<int16_t> sum = {static_cast<int16_t>(x * 2048)};
+      const auto y = scaled_and_offset(sum, 1,
+                                       {.scale = std::span(folded.scale).subspan(c, 1),
+                                        .offset = std::span(folded.offset).subspan(c, 1),
+                                        .offset_shift = folded.shift,
+                                        .shift = folded.shift},
+                                       counters);
+      EXPECT_NEAR(y[0] / 2048.0, std::clamp(expected, -16.0, 15.9995), 1e-3) << c << " " << x;
+    }
+  folded_normalisation({.weight = std::vector<double>{1e6},
+                        .bias = std::vector<double>{0},
+                        .mean = std::vector<double>{0},
+                        .variance = std::vector<double>{1}},
+                       std::vector<double>{0}, {11}, counters);
+  EXPECT_GT(counters.saturated, 0);
+}
+
 TEST(AfterSum, PoolingIsTheDefinition) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {

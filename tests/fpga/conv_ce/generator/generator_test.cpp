@@ -2,18 +2,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
-#include "core/plan/assemble.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/core/train/temporary_folder.h"
+#include "tests/fpga/conv_ce/generator/cut_plans.h"
 
 namespace millrace {
 namespace {
@@ -31,33 +30,6 @@ Model small_model() {
   net.dense("fc", 4);
   return net.finish();
 }
-
-// Device 0: conv1 and the first half of conv2. Device 1: the rest of conv2 and the first half of conv3. Device 2: the rest.
-// Multipliers for so many tiles per layer: 20 make lanes of four.
-Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts, int64_t tiles = 20) {
-  PlanRequest request{.cluster = uniform_cluster("vc709", static_cast<int64_t>(cuts.size()) + 1), .mini_batch = 8, .micro_batch = 1};
-  std::vector<Shard> shards = shards_from_cuts(graph, cuts, {});
-  for (Shard& shard : shards) {
-    shard.unit = StreamingUnit::kRow;
-    const int64_t taps = shard.layer == "conv1" ? 25 : 9;
-    const auto engine = [=](Phase phase) { return PhaseEngine{.phase = phase, .engine = "conv_ce", .multipliers = taps * tiles}; };
-    shard.phases = {engine(Phase::kForward), engine(Phase::kParameterGradient)};
-    if (shard.layer != "conv1") shard.phases.push_back(engine(Phase::kErrorBack));
-  }
-  return assemble_plan(graph, request, std::move(shards));
-}
-
-std::vector<double> some_weights(const Node&, const ParameterSpec& parameter) {
-  std::vector<double> values(static_cast<size_t>(parameter.elements()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1000) / 1000.0 - 0.5;
-  return values;
-}
-
-std::vector<double> ones(const Node&, const ParameterSpec& parameter) {
-  return std::vector<double>(static_cast<size_t>(parameter.elements()), 1.0);
-}
-
-bool succeeds(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
 
 class Generator : public testing::Test {
  protected:
@@ -211,14 +183,14 @@ TEST_F(Generator, MovesParametersAndGradients) {
 
 TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
   expect_error(ErrorCode::kUsage, "--device 3: the plan has devices 0 to 2", [&] { device_design(plan_, graph_, 3, some_weights); });
-  ModelBuilder net("strided", {3, 12, 12});
+  ModelBuilder net("grouped", {3, 12, 12});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
-  net.conv("conv2", 4, {.kernel = 3, .stride = 2, .pad = 1});
+  net.grouped_conv("conv2", 4, {.kernel = 3, .pad = 1}, 2);
   net.flatten("flat");
   net.dense("fc", 4);
-  const Graph strided(net.finish());
-  expect_error(ErrorCode::kUnavailable, "layer conv2: errors go back through a stride", [&] {
-    device_design(cut_plan(strided, {{1, 2, 0}}), strided, 1, some_weights);
+  const Graph grouped(net.finish());
+  expect_error(ErrorCode::kUnavailable, "layer conv2: its channels come in groups", [&] {
+    device_design(cut_plan(grouped, {{2, 72, 0}}), grouped, 0, some_weights);
   });
   const DeviceDesign design = device_design(plan_, graph_, 0, some_weights);
   expect_error(ErrorCode::kUsage, "--test-rows 1000", [&] { write_device(design, folder_.path(), {.test_rows = 1000}); });

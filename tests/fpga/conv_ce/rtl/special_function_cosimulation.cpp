@@ -1,7 +1,8 @@
 // Compares the special-function unit and the un-pooling unit of one parameter set with the functional model, bit by bit,
 // over random geometries and pauses.
 //
-//   cosimulation_max_p3s2 --geometries 25 --seed 7
+//   cosimulation_maximum_p3s2_4 --geometries 25 --seed 7
+//   cosimulation_maximum_p3s2_4 --cycles 10       rows of the RTL against the cycle model, at full speed
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "fpga/conv_ce/arithmetic/after_sum.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
 #include MILLRACE_FORWARD_HEADER
@@ -34,13 +36,14 @@ struct Job {
   double source_pause = 0, sink_pause = 0;
 };
 
-Job drawn_job(std::mt19937_64& random) {
+// A steady job is tall, and does not pause.
+Job drawn_job(std::mt19937_64& random, bool steady = false) {
   Job job;
   PoolingWindow& w = job.window;
   w.kernel_h = w.kernel_w = kKernel;
   w.stride_h = w.stride_w = kStride;
   w.pad_h = w.pad_w = drawn(random, 0, kKernel / 2);
-  w.height = drawn(random, kKernel, kKernel + 8);
+  w.height = steady ? drawn(random, kKernel + 8 * kStride, kKernel + 12 * kStride) : drawn(random, kKernel, kKernel + 8);
   w.width = drawn(random, kKernel, kKernel + 10);
   w.average = kAverage;
   w.count_padding = random() % 2 == 0;
@@ -54,7 +57,7 @@ Job drawn_job(std::mt19937_64& random) {
   w.out_height = windows(w.height);
   w.out_width = windows(w.width);
   job.channels = drawn(random, 1, 3 * kLanes);
-  job.samples = drawn(random, 1, 3);
+  job.samples = steady ? 3 : drawn(random, 1, 3);
   const int bits = random() % 2 == 0 ? 16 : 5;
   for (int64_t sample = 0; sample < job.samples; ++sample) {
     job.sums.push_back(random_elements(random, static_cast<size_t>(job.channels * w.height * w.width), bits));
@@ -65,6 +68,7 @@ Job drawn_job(std::mt19937_64& random) {
   job.offset_shift = static_cast<int>(drawn(random, 0, 15));
   job.shift = static_cast<int>(drawn(random, 0, 20));
   job.relu = random() % 2 == 0;
+  if (steady) return job;
   const double pauses[] = {0, 0.3, 0.8};
   job.source_pause = pauses[random() % 3];
   job.sink_pause = pauses[random() % 3];
@@ -96,7 +100,12 @@ class Benches {
         pooled = pooled_forward(w, job.channels, values, counters);
       }
       if (!same("output", job, pooled.values, map_of_beats(out, sample_of(outputs_, sample, out)))) return false;
-      if constexpr (!kAverage) {
+      if constexpr (kAverage) {
+        std::vector<int16_t> expected_mask;
+        for (const int16_t value : values) expected_mask.push_back(value > 0);
+        if (!same("mask", job, expected_mask, map_of_beats(in, sample_of(mask_, sample, in)))) return false;
+        unpooled.push_back(pooled_back(w, job.channels, job.errors[sample], pooled, counters));
+      } else {
         const std::vector<int16_t> winners = map_of_beats(out, sample_of(winners_, sample, out));
         const std::vector<int16_t> above = map_of_beats(out, sample_of(above_zero_, sample, out));
         std::vector<int16_t> expected_above;
@@ -106,8 +115,26 @@ class Benches {
         unpooled.push_back(pooled_back(w, job.channels, error, pooled, counters));
       }
     }
-    if constexpr (kAverage || kKernel == 1) return true;
+    if constexpr (kKernel == 1) return true;
     return run_back(job, in, out, unpooled, random);
+  }
+
+  // Of a job at full speed: rows late in the middle sample take the modelled cycles, forward and back.
+  bool rows_are_modelled(const Job& job) const {
+    const PoolingWindow& w = job.window;
+    const int64_t groups = BeatOrder{.channels = job.channels, .lanes = kLanes}.groups();
+    const ErrorBackSteps steps = unpooling_steps(w);
+    const int64_t row = w.out_height + w.out_height * 3 / 4;
+    const auto forward_end = [&](int64_t n) { return forward_cycles_[static_cast<size_t>((n + 1) * groups * w.out_width - 1)]; };
+    const int64_t forward = forward_end(row) - forward_end(row - 1);
+    const int64_t step_rows = w.height + steps.first_block_rows + steps.rows / 2 * kStride;
+    const auto back_end = [&](int64_t rows) { return back_cycles_[static_cast<size_t>(rows * groups * w.width - 1)]; };
+    const int64_t back = back_end(step_rows) - back_end(step_rows - kStride);
+    if (forward == pooling_row_cycles(w, groups) && back == unpooling_row_cycles(w, groups)) return true;
+    fmt::print("a row takes {} cycles forward and {} back, modelled {} and {}\n  {} channels, {} x {} to {} x {}, pad {}\n", forward, back,
+               pooling_row_cycles(w, groups), unpooling_row_cycles(w, groups), job.channels, w.height, w.width, w.out_height, w.out_width,
+               w.pad_h);
+    return false;
   }
 
  private:
@@ -181,20 +208,30 @@ class Benches {
     StreamSink sink(kLanes, job.sink_pause, random);
     winners_.clear();
     above_zero_.clear();
+    mask_.clear();
+    forward_cycles_.clear();
+    Pauses mask_pauses(job.sink_pause, random);
     const auto expected = static_cast<size_t>(out.beats() * job.samples);
-    for (int64_t cycle = 0; cycle < 1'000'000 && sink.beat_count() < expected; ++cycle) {
+    // Rows at the end that no window reaches have a mask too.
+    const auto masks = static_cast<size_t>(kAverage ? in.beats() * job.samples * kLanes : 0);
+    for (int64_t cycle = 0; cycle < 1'000'000 && (sink.beat_count() < expected || mask_.size() < masks); ++cycle) {
       source.drive(m.sum_tvalid, m.sum_tdata);
       sink.drive(m.out_tready);
+      m.mask_tready = !mask_pauses.pause();
       settle(m);
       source.after(m.sum_tready);
-      if (sink.after(m.out_tvalid, m.out_tdata))
+      if (m.mask_tvalid && m.mask_tready)
+        for (size_t lane = 0; lane < kLanes; ++lane) mask_.push_back(static_cast<int16_t>(take_bits(m.mask_tdata, lane, 1)));
+      if (sink.after(m.out_tvalid, m.out_tdata)) {
+        forward_cycles_.push_back(cycle);
         for (size_t lane = 0; lane < kLanes; ++lane) {
           above_zero_.push_back(static_cast<int16_t>(bit_of_kept(lane, 0, 1)));
           winners_.push_back(static_cast<int16_t>(bit_of_kept(lane, 1, kPlaceBits)));
         }
+      }
       edge(m);
     }
-    if (sink.beat_count() < expected) {
+    if (sink.beat_count() < expected || mask_.size() < masks) {
       fmt::print("the special-function unit does not end\n");
       return false;
     }
@@ -212,15 +249,11 @@ class Benches {
                 std::mt19937_64& random) {
     auto& m = back_;
     const PoolingWindow& w = job.window;
-    const ErrorBackSteps steps = error_back_steps({.height = w.height,
-                                                   .width = w.width,
-                                                   .kernel_h = kKernel,
-                                                   .kernel_w = kKernel,
-                                                   .stride_h = kStride,
-                                                   .stride_w = kStride,
-                                                   .pad_h = w.pad_h,
-                                                   .pad_w = w.pad_w});
+    const ErrorBackSteps steps = unpooling_steps(w);
+    m.height = port16(w.height);
     m.width = port16(w.width);
+    m.pad = port16(w.pad_h);
+    m.count_padding = w.count_padding;
     m.out_height = port16(w.out_height);
     m.out_width = port16(w.out_width);
     m.groups = port16(in.groups());
@@ -246,6 +279,7 @@ class Benches {
     const BeatOrder order{job.channels, w.height, w.width, kLanes, steps.first_block_rows, kStride};
     const auto wanted = static_cast<size_t>(order.beats() * job.samples);
     size_t next = 0;
+    back_cycles_.clear();
     for (int64_t cycle = 0; cycle < 1'000'000 && sink.beat_count() < wanted; ++cycle) {
       source.drive(m.error_tvalid, m.error_tdata);
       if (m.error_tvalid)
@@ -258,7 +292,7 @@ class Benches {
       settle(m);
       if (m.error_tvalid && m.error_tready) next += kLanes;
       source.after(m.error_tready);
-      sink.after(m.raw_error_tvalid, m.raw_error_tdata);
+      if (sink.after(m.raw_error_tvalid, m.raw_error_tdata)) back_cycles_.push_back(cycle);
       edge(m);
     }
     if (sink.beat_count() < wanted) {
@@ -272,7 +306,8 @@ class Benches {
 
   MILLRACE_FORWARD_MODEL forward_;
   MILLRACE_BACK_MODEL back_;
-  std::vector<int16_t> outputs_, winners_, above_zero_;
+  std::vector<int16_t> outputs_, winners_, above_zero_, mask_;
+  std::vector<int64_t> forward_cycles_, back_cycles_;  // of every beat
 };
 
 int compare_many(int64_t geometries, uint64_t seed) {
@@ -285,15 +320,30 @@ int compare_many(int64_t geometries, uint64_t seed) {
   return 0;
 }
 
+int compare_cycles(int64_t geometries, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  for (int64_t geometry = 0; geometry < geometries; ++geometry) {
+    const Job job = drawn_job(random, /*steady=*/true);
+    if (!benches.compare(job, random) || !benches.rows_are_modelled(job)) return 1;
+  }
+  fmt::print("{} pooling {} stride {}, {} lanes: {} geometries, rows forward and back exact\n", kAverage ? "average" : "maximum", kKernel,
+             kStride, kLanes, geometries);
+  return 0;
+}
+
 }  // namespace
 }  // namespace millrace
 
 int main(int argc, char** argv) {
   int64_t geometries = 6;
+  int64_t cycle_geometries = 0;
   uint64_t seed = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
+    if (std::strcmp(argv[i], "--cycles") == 0) cycle_geometries = std::stoll(argv[i + 1]);
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
   }
+  if (cycle_geometries > 0) return millrace::compare_cycles(cycle_geometries, seed);
   return millrace::compare_many(geometries, seed);
 }

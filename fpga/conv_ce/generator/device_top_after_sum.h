@@ -1,0 +1,239 @@
+// What follows a shard's sum in a device's top level, and the way back through it, as device_top_templates.h has the rest:
+// special-function unit, what it keeps, and the stages between the errors of the output and those of the raw sum.
+//
+//   text += filled(kSpecialFunction, values) + filled(kWinners, values);
+//   text += filled(kUnpooling, values);       // of a stage, $OUT$ is the stream that leaves, $IN$ the one before
+//
+// Internal to device_top.cpp, which strings the stages together.
+#pragma once
+
+#include <string_view>
+
+namespace millrace {
+
+inline constexpr std::string_view kSpecialFunction = R"sv(
+  // What follows the sum, and what the way back needs of it.
+  localparam int $P$POOLED_HEIGHT = $POOLED_HEIGHT$;
+  logic $p$out_valid, $p$out_ready, $p$out_first_valid, $p$out_first_ready;
+  logic $p$mask_valid, $p$mask_ready;
+  logic [BEAT-1:0] $p$out_data;
+  logic [$LANES$*5-1:0] $p$winners;
+  logic [$LANES$-1:0] $p$mask;
+  logic [BEAT-1:0] $p$scales, $p$offsets;
+  logic $p$scales_write;
+  logic [$GROUP_BITS$-1:0] $p$scales_group;
+  special_function_unit #(
+      .LANES($LANES$),
+      .POOL_KERNEL($PK$),
+      .POOL_STRIDE($PS$),
+      .AVERAGE($AVERAGE$),
+      .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
+      .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
+      .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
+      .GROUP_ADDRESS_BITS($GROUP_BITS$),
+      .SCALES_IMAGE("images/$P_FILE$_scales.hex"),
+      .OFFSETS_IMAGE("images/$P_FILE$_offsets.hex")
+  ) $p$special_function (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$OUT_HEIGHT)),
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$OUTPUT_GROUPS$),
+      .out_height(16'($P$POOLED_HEIGHT)),
+      .out_width(16'd$POOLED_WIDTH$),
+      .pool_pad(16'd$POOL_PAD$),
+      .relu(1'b$RELU$),
+      .count_padding(1'b$COUNT_PADDING$),
+      .offset_shift(4'd$SCALE_SHIFT$),
+      .shift(5'd$SCALE_SHIFT$),
+      .parameter_write_enable($p$scales_write),
+      .parameter_write_address($p$scales_group),
+      .parameter_write_scales($p$scales),
+      .parameter_write_offsets($p$offsets),
+      .sum_tvalid($p$sum_valid),
+      .sum_tready($p$sum_ready),
+      .sum_tdata($p$sum_data),
+      .out_tvalid($p$out_valid),
+      .out_tready($p$out_ready),
+      .out_tdata($p$out_data),
+      .kept_tdata($p$winners),
+      .mask_tvalid($p$mask_valid),
+      .mask_tready($p$mask_ready),
+      .mask_tdata($p$mask)
+  );
+  // A word of scales and offsets is complete with its last element.
+  always_ff @(posedge ap_clk) begin
+    $p$scales_write <= data_write && memory == 16'd$MEMORY_3$ && element == 16'd$LAST_OFFSET$;
+    $p$scales_group <= $GROUP_BITS$'(address);
+    for (int lane = 0; lane < $LANES$; lane++) begin
+      if (data_write && element == 16'(lane)) $p$scales[lane*16+:16] <= data_written[15:0];
+      if (data_write && element == 16'(lane + $LANES$)) $p$offsets[lane*16+:16] <= data_written[15:0];
+    end
+  end
+)sv";
+
+// Behind a maximum, or without pooling: what won, and what the ReLU let pass, until the error of the same output comes back.
+inline constexpr std::string_view kWinners = R"sv(  assign $p$mask_ready = 1'b1;
+  logic $p$remember_valid, $p$remember_ready;
+  stream_fork $p$output_fork (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$out_valid),
+      .in_tready($p$out_ready),
+      .first_tvalid($p$out_first_valid),
+      .first_tready($p$out_first_ready),
+      .second_tvalid($p$remember_valid),
+      .second_tready($p$remember_ready)
+  );
+  logic $p$winners_valid, $p$winners_ready;
+  logic [$LANES$*5-1:0] $p$winners_kept;
+  deep_fifo #(
+      .WIDTH($LANES$ * 5),
+      .DEPTH($KEPT_BEATS$)
+  ) $p$winner_ram (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$remember_valid),
+      .in_tready($p$remember_ready),
+      .in_tdata($p$winners),
+      .out_tvalid($p$winners_valid),
+      .out_tready($p$winners_ready),
+      .out_tdata($p$winners_kept)
+  );
+)sv";
+
+// Behind an average nothing of the output is kept.
+inline constexpr std::string_view kNoWinners = R"sv(  assign $p$out_first_valid = $p$out_valid;
+  assign $p$out_ready = $p$out_first_ready;
+  logic $p$winners_valid, $p$winners_ready;
+  logic [$LANES$*5-1:0] $p$winners_kept;
+  assign $p$winners_valid = 1'b1;
+  assign $p$winners_kept = '0;
+)sv";
+
+inline constexpr std::string_view kNoMask = R"sv(  assign $p$mask_ready = 1'b1;
+)sv";
+
+// Where a ReLU before an average let pass.
+inline constexpr std::string_view kMask = R"sv(  logic $p$mask_kept_valid, $p$mask_kept_ready;
+  logic [$LANES$-1:0] $p$mask_kept;
+  deep_fifo #(
+      .WIDTH($LANES$),
+      .DEPTH($MASK_BEATS$)
+  ) $p$mask_ram (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$mask_valid),
+      .in_tready($p$mask_ready),
+      .in_tdata($p$mask),
+      .out_tvalid($p$mask_kept_valid),
+      .out_tready($p$mask_kept_ready),
+      .out_tdata($p$mask_kept)
+  );
+)sv";
+
+inline constexpr std::string_view kUnpooling = R"sv(
+  // Errors of the output become errors of the raw sum.
+  logic $p$error_valid, $p$error_ready, $p$unpool_ready;
+  logic [BEAT-1:0] $p$error_data;
+  assign $p$error_ready = $p$unpool_ready && $p$winners_valid;
+  assign $p$winners_ready = $p$unpool_ready && $p$error_valid;
+  unpooling_unit #(
+      .LANES($LANES$),
+      .POOL_KERNEL($PK$),
+      .POOL_STRIDE($PS$),
+      .AVERAGE($AVERAGE$),
+      .ROW_BANKS_LOG2($UNPOOL_ROW_BANKS$),
+      .COLUMN_BANKS_LOG2($UNPOOL_COLUMN_BANKS$),
+      .LINE_ADDRESS_BITS($UNPOOL_LINE_BITS$),
+      .COLUMN_ADDRESS_BITS($UNPOOL_COLUMN_BITS$)
+  ) $p$unpooling (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$OUT_HEIGHT)),
+      .width(16'd$OUT_WIDTH$),
+      .out_height(16'($P$POOLED_HEIGHT)),
+      .out_width(16'd$POOLED_WIDTH$),
+      .groups(16'd$OUTPUT_GROUPS$),
+      .pad(16'd$POOL_PAD$),
+      .step_rows(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) / $PS$ - $POOL_PAD$ / $PS$ + 1)),
+      .step_columns(16'd$POOL_STEP_COLUMNS$),
+      .first_step(16'd$POOL_FIRST_STEP$),
+      .first_phase(16'd$POOL_FIRST_PHASE$),
+      .last_phase(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) % $PS$)),
+      .relu(1'b$RELU$),
+      .count_padding(1'b$COUNT_PADDING$),
+      .error_tvalid($p$error_valid && $p$winners_valid),
+      .error_tready($p$unpool_ready),
+      .error_tdata($p$error_data),
+      .kept_tdata($p$winners_kept),
+      .raw_error_tvalid($OUT$_valid),
+      .raw_error_tready($OUT$_ready),
+      .raw_error_tdata($OUT$_data)
+  );
+)sv";
+
+inline constexpr std::string_view kUnpooledSorter = R"sv(  // The mask comes row by row.
+  row_sorter #(
+      .WIDTH(BEAT),
+      .ROW_BANKS_LOG2($UNPOOLED_ROW_BANKS$),
+      .ADDRESS_BITS($UNPOOLED_BITS$)
+  ) $p$unpooled_sorter (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$OUT_HEIGHT)),
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$OUTPUT_GROUPS$),
+      .first_block_rows(16'd$UNPOOLED_FIRST_BLOCK$),
+      .block_rows(16'd$PS$),
+      .in_tvalid($IN$_valid),
+      .in_tready($IN$_ready),
+      .in_tdata($IN$_data),
+      .out_tvalid($OUT$_valid),
+      .out_tready($OUT$_ready),
+      .out_tdata($OUT$_data)
+  );
+)sv";
+
+inline constexpr std::string_view kReluGate = R"sv(  relu_gate #(
+      .LANES($LANES$)
+  ) $p$gate (
+      .error_tvalid($IN$_valid),
+      .error_tready($IN$_ready),
+      .error_tdata($IN$_data),
+      .mask_tvalid($p$mask_kept_valid),
+      .mask_tready($p$mask_kept_ready),
+      .mask_tdata($p$mask_kept),
+      .out_tvalid($OUT$_valid),
+      .out_tready($OUT$_ready),
+      .out_tdata($OUT$_data)
+  );
+)sv";
+
+// Behind the way back through everything else: the scale of a folded batch norm.
+inline constexpr std::string_view kScaler = R"sv(  error_scaler #(
+      .LANES($LANES$),
+      .GROUP_ADDRESS_BITS($GROUP_BITS$),
+      .SCALES_IMAGE("images/$P_FILE$_scales.hex")
+  ) $p$scaler (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$OUT_HEIGHT)),
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$OUTPUT_GROUPS$),
+      .first_block_rows(16'd$ERROR_FIRST_BLOCK$),
+      .block_rows(16'd$ERROR_BLOCK$),
+      .shift(5'd$SCALE_SHIFT$),
+      .parameter_write_enable($p$scales_write),
+      .parameter_write_address($p$scales_group),
+      .parameter_write_scales($p$scales),
+      .error_tvalid($IN$_valid),
+      .error_tready($IN$_ready),
+      .error_tdata($IN$_data),
+      .out_tvalid($OUT$_valid),
+      .out_tready($OUT$_ready),
+      .out_tdata($OUT$_data)
+  );
+)sv";
+
+}  // namespace millrace

@@ -1,0 +1,25 @@
+// The way back through a ReLU that an average hides: an error passes where the value was above zero, which the
+// special-function unit noted beat by beat. Both streams come in the same order and are waited for together.
+module relu_gate #(
+    parameter int LANES = 4,
+    parameter int ELEMENT_BITS = 16
+) (
+    input  logic                          error_tvalid,
+    output logic                          error_tready,
+    input  logic [LANES*ELEMENT_BITS-1:0] error_tdata,
+
+    input  logic             mask_tvalid,
+    output logic             mask_tready,
+    input  logic [LANES-1:0] mask_tdata,
+
+    output logic                          out_tvalid,
+    input  logic                          out_tready,
+    output logic [LANES*ELEMENT_BITS-1:0] out_tdata
+);
+  assign out_tvalid = error_tvalid && mask_tvalid;
+  assign error_tready = out_tready && mask_tvalid;
+  assign mask_tready = out_tready && error_tvalid;
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+    assign out_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS] = mask_tdata[lane] ? error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS] : '0;
+  end
+endmodule
