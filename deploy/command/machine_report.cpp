@@ -157,7 +157,7 @@ Finding find_cuda() {
 
 // Drivers may be there and not serve: too old, a library missing, a GPU too old.
 Finding find_gpus() {
-  Finding finding{"GPUs at work", false, "", "convolutional networks on NVIDIA GPUs", ""};
+  Finding finding{"GPUs at work", false, "", "networks on NVIDIA GPUs", ""};
   const GpuCount gpus = count_gpus();
   finding.detail = gpus.reason;
   for (int device = 0; device < gpus.count; ++device) {

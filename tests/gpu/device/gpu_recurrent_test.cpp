@@ -39,6 +39,16 @@ TEST(GpuRecurrent, SaysWhatRunsItAndWhy) {
               ::testing::StartsWith("step by step, no kernel holds the 1 MiB of recurrent weights of 16 fp32 units"));
 }
 
+// Behind a sample's end the recurrence runs on, here beyond all finite numbers.
+TEST(GpuRecurrent, WhatLiesBehindTheEndDoesNotMatter) {
+  OperationCase c = case_of(Recurrent{.cell = CellKind::kVanillaRelu, .hidden = 8}, {3, 150, 1}, 2);
+  CaseData data = data_of(c);
+  for (double& weight : data.parameters[1]) weight = std::abs(weight) * 4;
+  data.lengths = {3, 2};
+  Queued gpu;
+  EXPECT_EQ(difference_of(run_case(*gpu.device, c, data), run_case(*make_cpu_device(), c, data), 1e-5), "");
+}
+
 // All steps in one call, both directions together; in as many as chunks and truncation ask for.
 TEST(GpuRecurrent, AsksTheEngineForNoMoreCallsThanItMust) {
   const auto calls = [](const Recurrent& cell) {
