@@ -75,7 +75,7 @@ std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t
   return before;
 }
 
-FoldedNormalisation folded_normalisation(const Normalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
+FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
                                          ArithmeticCounters& counters) {
   const size_t channels = norm.weight.size();
   MILLRACE_CHECK(

@@ -44,7 +44,7 @@ std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t
 
 // A batch norm with constant statistics as a scale and an offset, per channel:
 // weight / sqrt(variance + epsilon), and bias + (bias of the sum - mean) * scale.
-struct Normalisation {
+struct ConstantNormalisation {
   std::span<const double> weight, bias, mean, variance;
   double epsilon = 1e-5;
 };
@@ -54,7 +54,7 @@ struct FoldedNormalisation {
   int shift = 0;
 };
 // Scales of 2^15 and more saturate, and are counted.
-FoldedNormalisation folded_normalisation(const Normalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
+FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
                                          ArithmeticCounters& counters);
 
 struct PoolingWindow {
