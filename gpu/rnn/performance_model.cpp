@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "gpu/rnn/mapping.h"
 
@@ -145,14 +146,24 @@ std::vector<Candidate> ranked_mappings(const Layer& layer, const Gpu& gpu) {
   return candidates;
 }
 
+Parted ranked_in_parts(const Layer& layer, const Gpu& gpu) {
+  require_positive(layer);
+  for (int parts = 1; parts <= layer.batch; ++parts) {
+    if (layer.batch % parts != 0) continue;
+    std::vector<Candidate> candidates = ranked_mappings({layer.cell, layer.hidden, layer.batch / parts}, gpu);
+    if (!candidates.empty()) return {parts, std::move(candidates)};
+  }
+  return {};
+}
+
 std::optional<Cell> better_gru(int hidden, int batch, const Gpu& gpu) {
   std::optional<Cell> best;
   double least = 0;
   for (const Cell cell : {Cell::kGruOneBarrier, Cell::kGruTwoBarriers}) {
-    const std::vector<Candidate> candidates = ranked_mappings({cell, hidden, batch}, gpu);
-    if (candidates.empty() || (best && candidates.front().cost.total() >= least)) continue;
+    const Parted ranked = ranked_in_parts({cell, hidden, batch}, gpu);
+    if (ranked.parts == 0 || (best && ranked.total() >= least)) continue;
     best = cell;
-    least = candidates.front().cost.total();
+    least = ranked.total();
   }
   return best;
 }
