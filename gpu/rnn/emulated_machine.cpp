@@ -126,6 +126,10 @@ class EmulatedMachine : public Machine {
       case Precision::kBFloat16: return launch(grid, [&] { rnn::change_format(from, static_cast<BFloat16*>(to), count); });
     }
   }
+  void widen(const void* from, Precision precision, float* to, long long count) override {
+    const Grid grid{static_cast<int>((count + 127) / 128), 128, 0};
+    with_format(precision, [&]<class S>(S) { launch(grid, [&] { rnn::widen(static_cast<const S*>(from), to, count); }); });
+  }
   void single_step(const KernelShape& shape, int phase, const Parameters& p, int side, int step, const float* sums) override {
     const Grid grid{ceil_of(p.batch * p.hidden, 128), 128, 0};
     with_cell(shape, [&]<class Cell>(Cell) {
@@ -138,6 +142,7 @@ class EmulatedMachine : public Machine {
     });
   }
   void finish() override {}
+  Library* library() override { return gpu_.library; }
 
  private:
   void launch(const Grid& grid, const std::function<void()>& kernel, bool with_faults = false) {

@@ -35,68 +35,102 @@ void require_sensible(const RnnShape& shape) {
 }
 
 RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants)
-    : machine_(machine),
-      shape_(sensible(shape)),
-      steps_(machine, {shape.recurrence, false, shape.precision, shape.hidden, shape.batch, shape.sides()}, shape.training, constants) {
+    : RnnLayer(machine, shape, runner_by_rule(machine, sensible(shape), constants), constants) {}
+
+RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner, const Gpu& constants)
+    : machine_(machine), shape_(sensible(shape)), runner_(runner) {
   try {
-    const int element = bytes_of(shape.precision);
-    const long long hidden = shape.hidden;
-    const long long gate_rows = shape.gates() * hidden;
-    const long long still = shape.batch * hidden;
-    input_ = allocate(rows() * shape.inputs, element);
-    output_ = allocate(rows() * shape.sides() * hidden, element);
-    hung_ = static_cast<unsigned*>(allocate(4, 4));
-    if (shape.projection > 0) projected_ = allocate_floats(rows() * shape.outputs());
+    const long long values = rows();
+    input_ = allocate(values * shape.inputs, bytes_of(shape.precision));
     if (shape.training) {
-      output_gradient_ = allocate_floats(rows() * shape.outputs());
-      inner_gradient_ = shape.projection > 0 ? allocate_floats(rows() * shape.sides() * hidden) : output_gradient_;
-      input_gradient_ = allocate_floats(rows() * shape.inputs);
+      output_gradient_ = allocate_floats(values * shape.outputs());
+      input_gradient_ = allocate_floats(values * shape.inputs);
     }
-    for (int s = 0; s < shape.sides(); ++s) {
-      SideMemory side;
-      side.input_weights = allocate(gate_rows * shape.inputs, element);
-      side.recurrent_weights = allocate(gate_rows * hidden, element);
-      side.bias = allocate_floats(gate_rows);
-      side.gates = allocate_floats(rows() * gate_rows);
-      if (shape.projection > 0) {
-        side.plain_recurrent = allocate_floats(gate_rows * shape.projection);
-        side.projection = allocate_floats(hidden * shape.projection);
-      }
-      if (shape.recurrence == Recurrence::kLstm) side.cell = allocate_floats((shape.training ? shape.steps : 1) * still);
-      if (shape.recurrence == Recurrence::kGru) side.candidate_bias = allocate_floats(hidden);
-      if (shape.recurrence == Recurrence::kGru || shape.recurrence == Recurrence::kCanonicalGru)
-        side.candidate = allocate_floats(rows() * hidden);
-      if (shape.recurrence == Recurrence::kCanonicalGru) {
-        side.reset_state = allocate(rows() * hidden, element);
-        side.flag_count = machine.limits().multiprocessors;
-        side.flags = static_cast<unsigned*>(allocate(side.flag_count, 4));
-        side.update_gate = allocate_floats(2 * still);
-        side.partial = allocate_floats(2LL * std::min<long long>(machine.limits().multiprocessors, hidden) * still);
-      }
-      if (shape.training) {
-        side.gate_gradient = allocate(rows() * gate_rows, element);
-        side.input_gradient = shape.recurrence == Recurrence::kGru ? allocate(rows() * gate_rows, element) : side.gate_gradient;
-        side.carry = allocate_floats(still);
-        side.input_weights_gradient = allocate_floats(gate_rows * shape.inputs);
-        side.recurrent_gradient = allocate_floats(gate_rows * shape.state());
-        side.bias_gradient = allocate_floats(gate_rows);
-        side.recurrent_bias_gradient = allocate_floats(gate_rows);
-        side.state_gradient = allocate_floats(still);
-        if (shape.projection > 0) {
-          side.projection_gradient = allocate_floats(hidden * shape.projection);
-          side.all_gradient = allocate_floats(rows() * shape.projection);
-        }
-      }
-      sides_.push_back(side);
-    }
+    prepare_library();
+    if (!library_) allocate_own(constants);
   } catch (...) {
     for (void* memory : memory_) machine_.release(memory);
     throw;
   }
 }
 
+// The library's layer when it is the library's turn and it takes the shape.
+void RnnLayer::prepare_library() {
+  if (!runner_.is_library()) return;
+  try {
+    Library* const library = machine_.library();
+    if (library == nullptr) throw RnnError(RnnFailure::kMissingPart, "no library here");
+    library_ = library->prepare(runner_.algorithm, shape_);
+  } catch (const RnnError& error) {
+    runner_ = own_kernels(runner_.reason + "; but \"" + runner_.algorithm + "\" does not run here (" + error.what() + ")");
+    return;
+  }
+  output_ = allocate(rows() * shape_.outputs(), bytes_of(shape_.precision));
+  if (!shape_.training || shape_.precision == Precision::kFloat) return;
+  library_output_gradient_ = allocate(rows() * shape_.outputs(), bytes_of(shape_.precision));
+  library_input_gradient_ = allocate(rows() * shape_.inputs, bytes_of(shape_.precision));
+}
+
+void RnnLayer::allocate_own(const Gpu& constants) {
+  const RnnShape& shape = shape_;
+  steps_.emplace(machine_, Problem{shape.recurrence, false, shape.precision, shape.hidden, shape.batch, shape.sides()}, shape.training,
+                 constants);
+  const int element = bytes_of(shape.precision);
+  const long long hidden = shape.hidden;
+  const long long gate_rows = shape.gates() * hidden;
+  const long long still = shape.batch * hidden;
+  output_ = allocate(rows() * shape.sides() * hidden, element);
+  hung_ = static_cast<unsigned*>(allocate(4, 4));
+  if (shape.projection > 0) projected_ = allocate_floats(rows() * shape.outputs());
+  if (shape.training) {
+    inner_gradient_ = shape.projection > 0 ? allocate_floats(rows() * shape.sides() * hidden) : output_gradient_;
+  }
+  for (int s = 0; s < shape.sides(); ++s) {
+    SideMemory side;
+    side.input_weights = allocate(gate_rows * shape.inputs, element);
+    side.recurrent_weights = allocate(gate_rows * hidden, element);
+    side.bias = allocate_floats(gate_rows);
+    side.gates = allocate_floats(rows() * gate_rows);
+    if (shape.projection > 0) {
+      side.plain_recurrent = allocate_floats(gate_rows * shape.projection);
+      side.projection = allocate_floats(hidden * shape.projection);
+    }
+    if (shape.recurrence == Recurrence::kLstm) side.cell = allocate_floats((shape.training ? shape.steps : 1) * still);
+    if (shape.recurrence == Recurrence::kGru) side.candidate_bias = allocate_floats(hidden);
+    if (shape.recurrence == Recurrence::kGru || shape.recurrence == Recurrence::kCanonicalGru)
+      side.candidate = allocate_floats(rows() * hidden);
+    if (shape.recurrence == Recurrence::kCanonicalGru) {
+      side.reset_state = allocate(rows() * hidden, element);
+      side.flag_count = machine_.limits().multiprocessors;
+      side.flags = static_cast<unsigned*>(allocate(side.flag_count, 4));
+      side.update_gate = allocate_floats(2 * still);
+      side.partial = allocate_floats(2LL * std::min<long long>(machine_.limits().multiprocessors, hidden) * still);
+    }
+    if (shape.training) {
+      side.gate_gradient = allocate(rows() * gate_rows, element);
+      side.input_gradient = shape.recurrence == Recurrence::kGru ? allocate(rows() * gate_rows, element) : side.gate_gradient;
+      side.carry = allocate_floats(still);
+      side.input_weights_gradient = allocate_floats(gate_rows * shape.inputs);
+      side.recurrent_gradient = allocate_floats(gate_rows * shape.state());
+      side.bias_gradient = allocate_floats(gate_rows);
+      side.recurrent_bias_gradient = allocate_floats(gate_rows);
+      side.state_gradient = allocate_floats(still);
+      if (shape.projection > 0) {
+        side.projection_gradient = allocate_floats(hidden * shape.projection);
+        side.all_gradient = allocate_floats(rows() * shape.projection);
+      }
+    }
+    sides_.push_back(side);
+  }
+}
+
 RnnLayer::~RnnLayer() {
   for (void* memory : memory_) machine_.release(memory);
+}
+
+void RnnLayer::use_layout(bool backward, const std::optional<Layout>& layout) {
+  if (library_) refuse("a layout for a layer that the library runs; make the layer with Runner{} for our own kernels");
+  steps_->use_layout(backward, layout);
 }
 
 void* RnnLayer::allocate(long long elements, int bytes) {
@@ -112,7 +146,6 @@ float* RnnLayer::output_gradient() { return output_gradient_; }
 float* RnnLayer::input_gradient() { return input_gradient_; }
 
 void RnnLayer::set_weights(int side_index, const Weights& weights) {
-  SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   const auto gate_rows = static_cast<std::size_t>(shape_.gates()) * static_cast<std::size_t>(shape_.hidden);
   const auto require = [](const std::vector<float>& values, std::size_t count, const char* what) {
     if (values.size() != count) refuse(std::to_string(values.size()) + " " + what + "; this layer has " + std::to_string(count));
@@ -120,8 +153,10 @@ void RnnLayer::set_weights(int side_index, const Weights& weights) {
   require(weights.input, gate_rows * static_cast<std::size_t>(shape_.inputs), "input weights");
   require(weights.recurrent, gate_rows * static_cast<std::size_t>(shape_.state()), "recurrent weights");
   require(weights.bias, gate_rows, "biases");
-  require(weights.candidate_bias, side.candidate_bias != nullptr ? static_cast<std::size_t>(shape_.hidden) : 0, "candidate biases");
+  require(weights.candidate_bias, shape_.recurrence == Recurrence::kGru ? static_cast<std::size_t>(shape_.hidden) : 0, "candidate biases");
   require(weights.projection, static_cast<std::size_t>(shape_.projection) * static_cast<std::size_t>(shape_.hidden), "projection weights");
+  if (library_) return library_->set_weights(side_index, weights);
+  SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   const auto upload = [&](const std::vector<float>& values, void* to) {
     float* const staged = static_cast<float*>(machine_.allocate(values.size() * sizeof(float)));
     machine_.copy_to(staged, values.data(), values.size() * sizeof(float));
@@ -156,6 +191,7 @@ void RnnLayer::set_weights(int side_index, const Weights& weights) {
 
 void RnnLayer::set_first_state(int side_index, const void* state, const float* cell) {
   if (shape_.projection > 0) refuse("a first state of a layer with a projection; start from zeros");
+  if (library_) return library_->set_first_state(side_index, state, cell);
   SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   const long long count = static_cast<long long>(shape_.batch) * shape_.hidden;
   if (state != nullptr) {
@@ -202,9 +238,10 @@ Parameters RnnLayer::parameters() const {
   return p;
 }
 
-void RnnLayer::recur(bool backward) { steps_.run(backward, parameters()); }
+void RnnLayer::recur(bool backward) { steps_->run(backward, parameters()); }
 
 void RnnLayer::forward() {
+  if (library_) return library_->forward(input_, output_);
   const int gate_rows = shape_.gates() * shape_.hidden;
   for (SideMemory& side : sides_) {
     MatrixJob job;
@@ -247,6 +284,7 @@ void RnnLayer::forward() {
 
 void RnnLayer::check() {
   machine_.finish();
+  if (library_) return;
   unsigned hung = 0;
   machine_.copy_from(&hung, hung_, sizeof(hung));
   if (hung == 0) return;

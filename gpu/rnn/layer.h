@@ -1,5 +1,5 @@
 // A recurrent layer on a machine: forward and backward over whole sequences, by persistent kernels where the recurrent
-// weights fit on the chip and by single steps where they do not.
+// weights fit on the chip, by single steps where they do not, and by the machine's library where that is faster (runner.h).
 //
 //   RnnLayer layer(*machine, {.recurrence = Recurrence::kLstm, .inputs = 64, .hidden = 256, .batch = 8, .steps = 100, .training = true});
 //   layer.set_weights(0, weights);                  // side 0; side 1 too when bidirectional
@@ -15,52 +15,31 @@
 // The machine outlives the layer, which owns its memory there. Not for several threads.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "gpu/rnn/library.h"
+#include "gpu/rnn/runner.h"
 #include "gpu/rnn/steps.h"
 
 namespace millrace::rnn {
 
-struct RnnShape {
-  Recurrence recurrence = Recurrence::kLstm;
-  int inputs = 0;
-  int hidden = 0;
-  int projection = 0;  // 0: none
-  bool bidirectional = false;
-  int batch = 0;
-  int steps = 0;
-  Precision precision = Precision::kFloat;
-  bool training = false;
-
-  int sides() const { return bidirectional ? 2 : 1; }
-  int gates() const { return gates_of(recurrence); }
-  int state() const { return projection > 0 ? projection : hidden; }  // what comes out of a side, per sample
-  int outputs() const { return sides() * state(); }
-};
-// Throws RnnError(kUnsupportedSize) when the numbers make no sense together.
-void require_sensible(const RnnShape& shape);
-
-// One side's parameters or their gradients, on the host.
-struct Weights {
-  std::vector<float> input;           // [gates][hidden][inputs]
-  std::vector<float> recurrent;       // [gates][hidden][state]
-  std::vector<float> bias;            // [gates][hidden]
-  std::vector<float> candidate_bias;  // [hidden], GRU of cuDNN's form alone
-  std::vector<float> projection;      // [projection][hidden]
-};
-
 class RnnLayer {
  public:
-  // Layouts are the cheapest by the model; give others to use them. Throws RnnError.
+  // Layouts are the cheapest by the model; give others to use them. The runner is that of the rule. Throws RnnError.
   RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants = titan_v());
+  // As a runner says: Runner{} means our own kernels. A library that refuses leaves the layer to them.
+  RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner, const Gpu& constants = titan_v());
   ~RnnLayer();
   RnnLayer(const RnnLayer&) = delete;
   RnnLayer& operator=(const RnnLayer&) = delete;
 
-  // Nothing: single steps.
-  const std::optional<Layout>& layout(bool backward) const { return steps_.layout(backward); }
-  void use_layout(bool backward, const std::optional<Layout>& layout) { steps_.use_layout(backward, layout); }
+  // Who runs the layer, and why.
+  const Runner& runner() const { return runner_; }
+  // Nothing: single steps, or the library. A layer of the library takes no layout.
+  std::optional<Layout> layout(bool backward) const { return steps_ ? steps_->layout(backward) : std::nullopt; }
+  void use_layout(bool backward, const std::optional<Layout>& layout);
   void set_patience(unsigned long long nanoseconds) { patience_ = nanoseconds; }
 
   void set_weights(int side, const Weights& weights);
@@ -81,6 +60,8 @@ class RnnLayer {
 
  private:
   struct SideMemory;
+  void prepare_library();
+  void allocate_own(const Gpu& constants);
   void* allocate(long long elements, int bytes);
   float* allocate_floats(long long elements);
   Parameters parameters() const;
@@ -90,7 +71,11 @@ class RnnLayer {
 
   Machine& machine_;
   RnnShape shape_;
-  Steps steps_;
+  Runner runner_;
+  std::unique_ptr<LibraryLayer> library_;
+  void* library_output_gradient_ = nullptr;  // in the layer's format, where that is not float
+  void* library_input_gradient_ = nullptr;
+  std::optional<Steps> steps_;  // none: the library
   std::vector<SideMemory> sides_;
   std::vector<void*> memory_;
   unsigned long long patience_ = 2000000000ULL;

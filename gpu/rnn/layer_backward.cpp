@@ -4,6 +4,13 @@
 namespace millrace::rnn {
 
 void RnnLayer::backward() {
+  if (library_) {
+    if (shape_.precision == Precision::kFloat) return library_->backward(input_, output_, output_gradient_, input_gradient_);
+    machine_.change_format(output_gradient_, library_output_gradient_, shape_.precision, rows() * shape_.outputs());
+    library_->backward(input_, output_, library_output_gradient_, library_input_gradient_);
+    machine_.widen(library_input_gradient_, shape_.precision, input_gradient_, rows() * shape_.inputs);
+    return;
+  }
   const long long hidden = shape_.hidden;
   const long long gate_rows = shape_.gates() * hidden;
   machine_.fill(hung_, 0, sizeof(unsigned));
@@ -159,6 +166,7 @@ void RnnLayer::weight_gradients(int s) {
 }
 
 Weights RnnLayer::gradients(int side_index) {
+  if (library_) return library_->gradients(side_index);
   const SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   check();
   const auto gate_rows = static_cast<std::size_t>(shape_.gates()) * static_cast<std::size_t>(shape_.hidden);
@@ -181,6 +189,7 @@ Weights RnnLayer::gradients(int side_index) {
 }
 
 std::vector<float> RnnLayer::first_state_gradient(int side_index) {
+  if (library_) return library_->first_state_gradient(side_index);
   const SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   check();
   std::vector<float> gradient(static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(shape_.hidden));
@@ -193,6 +202,7 @@ std::vector<float> RnnLayer::first_state_gradient(int side_index) {
 }
 
 std::vector<float> RnnLayer::first_cell_gradient(int side_index) {
+  if (library_) return library_->first_cell_gradient(side_index);
   const SideMemory& side = sides_.at(static_cast<std::size_t>(side_index));
   check();
   std::vector<float> gradient(static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(shape_.hidden));

@@ -19,6 +19,8 @@
 
 namespace millrace::rnn {
 
+class Library;  // library.h
+
 enum class Precision { kFloat, kHalf, kBFloat16 };
 
 std::string_view name_of(Precision precision);
@@ -84,8 +86,12 @@ class Machine {
   virtual void multiply(const MatrixJob& job, Precision precision) = 0;
   virtual void sum_rows(const void* matrix, Precision precision, float* sums, int rows, int columns) = 0;
   virtual void change_format(const float* from, void* to, Precision precision, long long count) = 0;
+  virtual void widen(const void* from, Precision precision, float* to, long long count) = 0;  // change_format() back
   virtual void single_step(const KernelShape& shape, int phase, const Parameters& parameters, int side, int step, const float* sums) = 0;
   virtual void finish() = 0;
+
+  // Another way to run whole layers; null where there is none. Found when first asked for, and the machine's.
+  virtual Library* library() { return nullptr; }
 };
 
 struct EmulatedGpu {
@@ -97,7 +103,8 @@ struct EmulatedGpu {
   int faulty_barrier_period = 0;
   int faulty_barrier = 0;
   bool faulty_release = false;
-  int missing_blocks = 0;  // of every persistent launch, that never become resident
+  int missing_blocks = 0;      // of every persistent launch, that never become resident
+  Library* library = nullptr;  // that it hands out
 };
 std::unique_ptr<Machine> emulated_machine(const EmulatedGpu& gpu);
 

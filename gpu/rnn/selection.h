@@ -1,5 +1,5 @@
 // Which layout is really the fastest: the model ranks, the clock decides among the first few, and a file remembers per GPU
-// and problem.
+// and problem. The file also remembers who runs a whole layer, our kernels or a library, and why (runner.h).
 //
 //   SelectionFile file("/home/me/.cache/millrace/rnn-layouts.txt");
 //   const std::optional<Layout> best = choose_layout(machine, problem, constants, 5, &file,
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "gpu/rnn/plan.h"
+#include "gpu/rnn/runner.h"
 
 namespace millrace::rnn {
 
@@ -34,8 +35,14 @@ class SelectionFile {
   // False when the file could not be written.
   bool store(const std::string& gpu, const Problem& problem, const Choice& choice);
 
+  // Of a layer, as measured against one library in one version.
+  std::optional<Runner> find_runner(const std::string& gpu, const std::string& library, const RnnShape& shape) const;
+  bool store_runner(const std::string& gpu, const std::string& library, const RnnShape& shape, const Runner& runner);
+
  private:
-  std::map<std::string, Choice> read() const;
+  std::map<std::string, std::string> read() const;  // whole lines' values by their keys
+  std::optional<std::string> value_of(const std::string& key) const;
+  bool store_value(const std::string& key, const std::string& value);
   std::string path_;
 };
 

@@ -1,17 +1,19 @@
-// Times one case with our layers and with every algorithm of cuDNN, and compares their outputs.
+// Times one case with our kernels, with every algorithm of cuDNN, and with whichever of them was chosen to run such layers;
+// compares outputs and gradients.
 //
-//   const Outcome outcome = measure(*gpu, cudnn.get(), one, {.runs = 101});
+//   const Outcome outcome = measure(*gpu, one, {.runs = 101});
 //
-// Times are medians over single runs between events on the machine's stream, after warm-up runs; inputs and weights are
-// random and the same for all. Correct means: outputs differ from cuDNN's standard algorithm by no more than the tolerance
-// of the format; without cuDNN nothing is compared and `compared` is false.
+// Times are medians over single runs between events on the machine's stream, after warm-up runs; inputs, weights, first
+// states and outer gradients are random, the same for all, and held exactly by the case's format. Correct is what
+// comparison.h says, against cuDNN's standard algorithm; without cuDNN nothing is compared and `compared` is false.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "gpu/rnn/bench/comparison.h"
 #include "gpu/rnn/bench/grid.h"
-#include "gpu/rnn/cuda/cudnn_peer.h"
+#include "gpu/rnn/cuda/cuda_machine.h"
 #include "gpu/rnn/selection.h"
 
 namespace millrace::rnn {
@@ -24,9 +26,9 @@ struct Effort {
 };
 
 struct Timed {
-  std::string what;         // "ours" or cuDNN's algorithm
+  std::string what;         // "ours", cuDNN's algorithm, or "chosen"
   double microseconds = 0;  // of all layers
-  double difference = 0;    // from the standard algorithm's output
+  Comparison comparison;    // with the standard algorithm
   std::string refusal;      // why there is no time
 };
 
@@ -35,15 +37,15 @@ struct Outcome {
   std::string layout;  // of the forward kernel, or why single steps ran
   Timed ours;
   std::vector<Timed> peers;
+  Runner runner;  // who was chosen, and why
+  Timed chosen;   // a layer as that runner makes it
   bool compared = false;
-  bool correct = false;
-  // Best peer's time by ours; 0 without a peer.
+  bool correct = false;  // ours and the chosen
+  // Best peer's time by ours and by the chosen's; 0 without a peer.
   double ratio = 0;
+  double chosen_ratio = 0;
 };
 
-Outcome measure(CudaMachine& gpu, CudnnPeer* cudnn, const Case& one, const Effort& effort);
-
-// Largest difference that counts as correct.
-double tolerance_of(Precision precision);
+Outcome measure(CudaMachine& gpu, const Case& one, const Effort& effort);
 
 }  // namespace millrace::rnn

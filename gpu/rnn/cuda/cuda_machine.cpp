@@ -6,6 +6,7 @@
 
 #include "gpu/rnn/cuda/compile_at_run_time.h"
 #include "gpu/rnn/cuda/cublas.h"
+#include "gpu/rnn/cuda/cudnn_library.h"
 #include "gpu/rnn/cuda/helper_kernels.h"
 #include "gpu/rnn/cuda/shipped_kernels.h"
 
@@ -40,6 +41,7 @@ class RealGpu : public CudaMachine {
   }
 
   ~RealGpu() override {
+    cudnn_.reset();
     cublas_.reset();
     for (void* memory : allocations_) cudaFree(memory);
     if (owns_stream_) cudaStreamDestroy(stream_);
@@ -115,11 +117,20 @@ class RealGpu : public CudaMachine {
     if (count > 0) launch_change_format(from, to, precision, count, stream_);
     require(cudaGetLastError(), "launching a change of format");
   }
+  void widen(const void* from, Precision precision, float* to, long long count) override {
+    if (count > 0) launch_widen(from, precision, to, count, stream_);
+    require(cudaGetLastError(), "launching a change of format");
+  }
   void single_step(const KernelShape& shape, int phase, const Parameters& p, int side, int step, const float* sums) override {
     launch_single_step(shape, phase, p, side, step, sums, stream_);
     require(cudaGetLastError(), "launching a step");
   }
   void finish() override { require(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
+  Library* library() override {
+    if (!asked_for_cudnn_) cudnn_ = load_cudnn(*this);
+    asked_for_cudnn_ = true;  // one that does not start says so each time
+    return cudnn_.get();
+  }
 
  private:
   // Code of a shape that is not shipped is made when it first runs.
@@ -139,6 +150,8 @@ class RealGpu : public CudaMachine {
   std::set<void*> allocations_;
   std::set<std::pair<const void*, int>> prepared_;
   std::unique_ptr<Cublas> cublas_;
+  std::unique_ptr<Library> cudnn_;
+  bool asked_for_cudnn_ = false;
 };
 
 }  // namespace

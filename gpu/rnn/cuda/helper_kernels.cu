@@ -18,6 +18,10 @@ template <class S>
 __global__ void __launch_bounds__(kThreads) change_format_kernel(const float* from, S* to, long long count) {
   change_format(from, to, count);
 }
+template <class S>
+__global__ void __launch_bounds__(kThreads) widen_kernel(const S* from, float* to, long long count) {
+  widen(from, to, count);
+}
 template <class Cell, int kPhase>
 __global__ void __launch_bounds__(kThreads) single_step_kernel(Parameters p, int side, int step, const float* sums) {
   SingleStep<Cell>::template finish<kPhase>(p, side, step, sums);
@@ -47,6 +51,11 @@ void launch_sum_rows(const void* matrix, Precision precision, float* sums, int r
 void launch_change_format(const float* from, void* to, Precision precision, long long count, cudaStream_t stream) {
   with_format(precision,
               [&]<class S>(S) { change_format_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, static_cast<S*>(to), count); });
+}
+
+void launch_widen(const void* from, Precision precision, float* to, long long count, cudaStream_t stream) {
+  with_format(precision,
+              [&]<class S>(S) { widen_kernel<<<blocks_for(count), kThreads, 0, stream>>>(static_cast<const S*>(from), to, count); });
 }
 
 void launch_single_step(const KernelShape& shape, int phase, const Parameters& p, int side, int step, const float* sums,

@@ -109,6 +109,12 @@ MILLRACE_DEVICE void change_format(const float* from, Scalar* to, long long coun
   if (i < count) to[i] = from_float<Scalar>(from[i]);
 }
 
+template <class Scalar>
+MILLRACE_DEVICE void widen(const Scalar* from, float* to, long long count) {
+  const long long i = static_cast<long long>(device::block_index()) * device::thread_count() + device::thread_index();
+  if (i < count) to[i] = to_float(from[i]);
+}
+
 // One step of a layer whose weights do not fit on the chip: its products come as matrix products, sums[sample][gate][unit].
 template <class Cell>
 struct SingleStep {

@@ -75,8 +75,8 @@ LayerCase::LayerCase(const RnnShape& shape, unsigned seed, bool with_first_state
   if (shape.training) reference_.backward(output_gradient_);
 }
 
-Differences LayerCase::run(Machine& machine, const std::function<void(RnnLayer&)>& prepare) const {
-  RnnLayer layer(machine, shape_);
+Differences LayerCase::run(Machine& machine, const std::function<void(RnnLayer&)>& prepare, const std::optional<Runner>& runner) const {
+  RnnLayer layer(machine, shape_, runner ? *runner : runner_by_rule(machine, shape_, titan_v()));
   prepare(layer);
   const auto floats = [](const Numbers& values) { return std::vector<float>(values.begin(), values.end()); };
   for (int side = 0; side < shape_.sides(); ++side) {

@@ -23,9 +23,10 @@ class LayerCase {
  public:
   LayerCase(const RnnShape& shape, unsigned seed, bool with_first_state = false);
 
-  // `prepare` may choose layouts before the layer runs.
+  // `prepare` may choose layouts before the layer runs. Our own kernels, unless another runner is given; none: by the rule.
   Differences run(
-      Machine& machine, const std::function<void(RnnLayer&)>& prepare = [](RnnLayer&) {}) const;
+      Machine& machine, const std::function<void(RnnLayer&)>& prepare = [](RnnLayer&) {},
+      const std::optional<Runner>& runner = Runner()) const;
   const Reference& reference() const { return reference_; }
   const RnnShape& shape() const { return shape_; }
 

@@ -94,6 +94,97 @@ void choosing() {
   std::filesystem::remove(path + ".lock");
 }
 
+class NamedLibrary : public Library {
+ public:
+  explicit NamedLibrary(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::vector<std::string> algorithms() const override { return {"plain", "swift", "stubborn"}; }
+  std::unique_ptr<LibraryLayer> prepare(const std::string&, const RnnShape&) override { return nullptr; }
+
+ private:
+  std::string name_;
+};
+
+// Our kernels against a library: the faster one is chosen and remembered with the reason, beside the layouts.
+void who_runs() {
+  const std::string path = file_in_temporary_folder();
+  std::filesystem::remove(path);
+  SelectionFile file(path);
+  NamedLibrary library("library 1");
+  EmulatedGpu with_library;
+  with_library.library = &library;
+  const std::unique_ptr<Machine> machine = emulated_machine(with_library);
+  RnnShape shape{.recurrence = Recurrence::kGru, .inputs = 8, .hidden = 64, .batch = 4, .steps = 50, .training = true};
+  int measured = 0;
+  double own = 2e-3;
+  double swift = 1.5e-3;
+  const auto own_seconds = [&] {
+    ++measured;
+    if (own < 0) throw RnnError(RnnFailure::kHungExchange, "in a test");
+    return own;
+  };
+  const auto library_seconds = [&](const std::string& algorithm) {
+    ++measured;
+    if (algorithm == "stubborn") throw RnnError(RnnFailure::kUnsupportedSize, "does not take it");
+    return algorithm == "plain" ? 5e-3 : swift;
+  };
+  const auto choose = [&](Machine& on) { return choose_runner(on, shape, &file, own_seconds, library_seconds); };
+
+  Runner runner = choose(*machine);
+  expect(runner.algorithm == "swift" && measured == 4, name_of(runner) + " after " + std::to_string(measured) + " measurements");
+  expect(runner.reason == "measured: 1500.0 us for library 1's \"swift\", 2000.0 us for ours", runner.reason);
+  const Problem problem{Recurrence::kGru, false, Precision::kFloat, 64, 4, 1};
+  expect(file.store(machine->name(), problem, {{Recurrence::kGru, false, Precision::kFloat, false, 2, 4, 8, 2}, 128, 1, 1e-3}),
+         "a layout beside");
+  const Runner again = choose(*machine);
+  expect(measured == 4 && name_of(again) == name_of(runner) && again.own_seconds == 2e-3 && again.library_seconds == 1.5e-3,
+         "remembered as it was: " + name_of(again));
+  expect(file.find(machine->name(), problem).has_value(), "layouts and runners share the file");
+
+  // Another shape, another version of the library and another GPU are measured anew.
+  shape.steps = 51;
+  swift = 3e-3;
+  runner = choose(*machine);
+  expect(!runner.is_library() && measured == 8 && runner.library_seconds == 3e-3, name_of(runner));
+  expect(runner.reason == "measured: 2000.0 us for ours, 3000.0 us for library 1's best, \"swift\"", runner.reason);
+  expect(!choose(*machine).is_library() && measured == 8, "our own are remembered too");
+  NamedLibrary newer("library 2");
+  with_library.library = &newer;
+  choose(*emulated_machine(with_library));
+  expect(measured == 12, "another version is measured");
+  expect(!file.find_runner("another GPU", "library 1", shape), "per GPU");
+
+  // What cannot be measured is not chosen.
+  shape.steps = 52;
+  own = -1;
+  runner = choose(*machine);
+  expect(
+      runner.algorithm == "swift" && runner.reason.find("ours cannot run it; our kernels: hung exchange: in a test") != std::string::npos,
+      name_of(runner));
+  with_library.library = nullptr;
+  runner = choose(*emulated_machine(with_library));
+  expect(!runner.is_library() && runner.reason == "there is no library to compare with", name_of(runner));
+
+  // Torn anywhere: never another choice.
+  shape.steps = 50;
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  const std::string whole = text.str();
+  int found = 0;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    std::ofstream(path, std::ios::trunc) << whole.substr(0, length);
+    if (const std::optional<Runner> torn = file.find_runner(machine->name(), "library 1", shape)) {
+      ++found;
+      expect(torn->algorithm == "swift" && torn->own_seconds == 2e-3 && torn->reason == again.reason,
+             "torn after " + std::to_string(length));
+    }
+  }
+  expect(found > 0, "whole lines of a torn file are read");
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".lock");
+}
+
 // Timings made from known constants give those constants back.
 void fitting() {
   Gpu truth = titan_v();
@@ -154,6 +245,7 @@ void fitting() {
 int main() {
   using namespace millrace::rnn;
   choosing();
+  who_runs();
   fitting();
   return report("choice of layouts");
 }
