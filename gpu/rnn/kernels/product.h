@@ -25,19 +25,27 @@ struct Resident {
   int first_unit;
   int units;  // of this block; rows beyond are zero
 
-  MILLRACE_DEVICE bool has(int row, int column) const { return unit_of_row(gates, row) < units && column < columns; }
-  MILLRACE_DEVICE const Scalar* at(int row, int column) const {
-    return matrix + static_cast<long long>(first_unit + unit_of_row(gates, row)) * row_stride +
-           static_cast<long long>(gate_of_row(gates, row)) * gate_stride + static_cast<long long>(column) * column_stride;
+  // Where a row begins, in elements, and how many columns it has: none beyond the block's units. Two numbers of 32 bits per
+  // row are all that loading keeps beside the weights; addresses of 64 bits made kernels spill. They count up to 23,170
+  // units, ten times what a chip holds.
+  struct Row {
+    int first;
+    int columns;
+  };
+  MILLRACE_DEVICE Row row(int index) const {
+    const int unit = unit_of_row(gates, index);
+    return {(first_unit + unit) * row_stride + gate_of_row(gates, index) * gate_stride, unit < units ? columns : 0};
   }
 };
 
-MILLRACE_DEVICE float weight_at(const Resident<float>& resident, int row, int column) {
-  return resident.has(row, column) ? device::load_constant(resident.at(row, column)) : 0.0F;
+MILLRACE_DEVICE float weight_at(const Resident<float>& resident, const Resident<float>::Row& row, int column) {
+  return column < row.columns ? device::load_constant(resident.matrix + (row.first + column * resident.column_stride)) : 0.0F;
 }
 template <class Scalar>
-MILLRACE_DEVICE unsigned weight_at(const Resident<Scalar>& resident, int row, int column) {
-  return resident.has(row, column) ? device::load_constant(reinterpret_cast<const unsigned short*>(resident.at(row, column))) : 0U;
+MILLRACE_DEVICE unsigned weight_at(const Resident<Scalar>& resident, const typename Resident<Scalar>::Row& row, int column) {
+  return column < row.columns ? device::load_constant(reinterpret_cast<const unsigned short*>(
+                                    resident.matrix + (row.first + column * resident.column_stride)))
+                              : 0U;
 }
 
 // Where a product keeps what in a block's shared memory, in bytes from its beginning.
@@ -107,18 +115,21 @@ struct FmaProduct {
   MILLRACE_DEVICE void load(const Resident<float>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
     const int thread = device::thread_index();
     const int threads = device::thread_count();
+    device::Registers<Resident<float>::Row, kRows> rows;
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRows; ++r) rows[r] = resident.row(row_of(tile(), slices, thread, r));
     MILLRACE_UNROLL
     for (int j = 0; j < kColumns; ++j) {
       MILLRACE_UNROLL
-      for (int r = 0; r < kRows; ++r)
-        weights_[r][j] = weight_at(resident, row_of(tile(), slices, thread, r), column_of(tile(), slices, thread, j));
+      for (int r = 0; r < kRows; ++r) weights_[r][j] = weight_at(resident, rows[r], column_of(tile(), slices, thread, j));
       if (j % kVector == kVector - 1) device::keep_order();
     }
     auto* const spilled = reinterpret_cast<float*>(shared + plan.spilled);
-    for (int j = kColumns; j < kColumns + spilled_columns(tile(), slices, resident.columns); ++j)
+    for (int j = kColumns; j < kColumns + spilled_columns(tile(), slices, resident.columns); ++j) {
+      MILLRACE_UNROLL
       for (int r = 0; r < kRows; ++r)
-        spilled[spilled_word(tile(), threads, thread, r, j)] =
-            weight_at(resident, row_of(tile(), slices, thread, r), column_of(tile(), slices, thread, j));
+        spilled[spilled_word(tile(), threads, thread, r, j)] = weight_at(resident, rows[r], column_of(tile(), slices, thread, j));
+    }
     auto* const states = reinterpret_cast<float*>(shared + plan.states);
     for (int i = thread; i < kSamples * state_stride(tile(), slices, resident.columns); i += threads) states[i] = 0;
   }
@@ -210,15 +221,21 @@ struct MatrixProduct {
 
   MILLRACE_DEVICE void load(const Resident<Scalar>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
     const int thread = device::thread_index();
+    // A lane's elements of a fragment lie in two rows.
+    device::Registers<device::Registers<typename Resident<Scalar>::Row, 2>, kRows> rows;
+    MILLRACE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      MILLRACE_UNROLL
+      for (int word = 0; word < 2; ++word) rows[r][word] = resident.row(row_of(tile(), slices, thread, r, 2 * word));
+    }
     MILLRACE_UNROLL
     for (int d = 0; d < kDepth; ++d) {
       MILLRACE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         MILLRACE_UNROLL
         for (int word = 0; word < 4; ++word) {
-          const int row = row_of(tile(), slices, thread, r, 2 * word);
           const int column = column_of(tile(), slices, thread, d, 2 * word);
-          weights_[r][d][word] = weight_at(resident, row, column) | weight_at(resident, row, column + 1) << 16U;
+          weights_[r][d][word] = weight_at(resident, rows[r][word % 2], column) | weight_at(resident, rows[r][word % 2], column + 1) << 16U;
         }
         device::keep_order();
       }
