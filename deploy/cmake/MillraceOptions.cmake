@@ -34,7 +34,7 @@ millrace_choice(MILLRACE_TESTS "the tests (GoogleTest)")
 
 option(MILLRACE_BENCHMARKS "build the benchmarks" ON)
 option(MILLRACE_FUZZERS "build the fuzzers (clang only)" OFF)
-option(MILLRACE_UNITY "compile several files of a folder at once: half the time from nothing, more after a small change" OFF)
+option(MILLRACE_UNITY "compile several files of a folder at once: half the time from nothing, more after a small change" ON)
 option(MILLRACE_GPU_ONLY "build gpu/rnn alone, with nvcc and nothing else" OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "for example address,undefined or thread")
 option(MILLRACE_COVERAGE "instrument for coverage" OFF)

@@ -22,7 +22,7 @@
 namespace millrace {
 namespace {
 
-struct Flags {
+struct CheckpointFlags {
   std::string checkpoint, data, cluster = "cpu", safetensors;
   std::string split = "test";
   int64_t micro_batch = 32;
@@ -34,7 +34,7 @@ struct Flags {
 
 // A checkpoint brought to life on one device, and the data it is asked about.
 struct Loaded {
-  Loaded(const Flags& flags) : content(read_checkpoint(locate_checkpoint(flags.checkpoint))) {
+  Loaded(const CheckpointFlags& flags) : content(read_checkpoint(locate_checkpoint(flags.checkpoint))) {
     std::string name = flags.data;
     if (name.empty()) {
       const auto found = content.facts.attributes.find("data");
@@ -65,7 +65,7 @@ struct Loaded {
     write_weights(*segment, *graph, content.weights);
   }
 
-  const Dataset& part(const Flags& flags) const {
+  const Dataset& part(const CheckpointFlags& flags) const {
     if (flags.split == "train") return data.train;
     if (flags.split == "test") return data.test;
     fail(ErrorCode::kUsage, "--split \"{}\" is unknown{}", flags.split, suggestion(flags.split, {"test", "train"}));
@@ -80,7 +80,7 @@ struct Loaded {
   std::unique_ptr<SegmentExecutor> segment;
 };
 
-int eval(const Flags& flags) {
+int eval(const CheckpointFlags& flags) {
   Loaded loaded(flags);
   const Dataset& data = loaded.part(flags);
   if (flags.beam > 0 && data.label_form != LabelForm::kRow)
@@ -149,7 +149,7 @@ int64_t blank_of(const Graph& graph) {
   return ctc == nullptr ? 0 : ctc->blank;
 }
 
-int predict(const Flags& flags) {
+int predict(const CheckpointFlags& flags) {
   Loaded loaded(flags);
   const Dataset& data = loaded.part(flags);
   const bool rows = data.label_form == LabelForm::kRow;
@@ -185,7 +185,7 @@ int predict(const Flags& flags) {
   return 0;
 }
 
-int export_weights(const Flags& flags) {
+int export_weights(const CheckpointFlags& flags) {
   if (flags.safetensors.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE");
   const CheckpointContent content = read_checkpoint(locate_checkpoint(flags.checkpoint));
   save_safetensors(flags.safetensors, {content.weights, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
@@ -194,14 +194,14 @@ int export_weights(const Flags& flags) {
 }
 
 template <typename Run>
-void finish(CLI::App* command, const std::shared_ptr<Flags>& flags, Invocation& invocation, Run run) {
+void finish(CLI::App* command, const std::shared_ptr<CheckpointFlags>& flags, Invocation& invocation, Run run) {
   command->callback([flags, &invocation, run] {
     invocation.json = flags->json;
     invocation.run = [flags, run] { return run(*flags); };
   });
 }
 
-void add_data_flags(CLI::App* command, const std::shared_ptr<Flags>& flags) {
+void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& flags) {
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
   not_empty(command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]"));
   command->add_option("--split", flags->split, "test or train [test]");
@@ -214,7 +214,7 @@ void add_data_flags(CLI::App* command, const std::shared_ptr<Flags>& flags) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, Invocation& invocation) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CheckpointFlags>();
   CLI::App* command = app.add_subcommand("eval", "loss and accuracy of a checkpoint on a data set");
   command->footer("\nExample:\n  millrace eval --checkpoint runs/digits\n");
   add_data_flags(command, flags);
@@ -223,7 +223,7 @@ void add_eval_command(CLI::App& app, Invocation& invocation) {
 }
 
 void add_predict_command(CLI::App& app, Invocation& invocation) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CheckpointFlags>();
   CLI::App* command = app.add_subcommand("predict", "what a checkpoint says about single samples");
   command->footer("\nExample:\n  millrace predict --checkpoint runs/digits --count 5\n");
   add_data_flags(command, flags);
@@ -233,7 +233,7 @@ void add_predict_command(CLI::App& app, Invocation& invocation) {
 }
 
 void add_export_command(CLI::App& app, Invocation& invocation) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CheckpointFlags>();
   CLI::App* command = app.add_subcommand("export", "a checkpoint's weights for other programs");
   command->footer("\nExample:\n  millrace export --checkpoint runs/digits --safetensors digits.safetensors\n");
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());

@@ -21,7 +21,7 @@ struct ModelKind {
   std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&)> make;
 };
 
-const std::vector<ModelKind>& kinds() {
+const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"fpga", make_fpga_cost_model},
       {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic) { return make_gpu_cost_model(device, arithmetic.compute); }},
@@ -32,7 +32,7 @@ const std::vector<ModelKind>& kinds() {
 
 std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic) {
   std::vector<std::string> known;
-  for (const ModelKind& kind : kinds()) {
+  for (const ModelKind& kind : model_kinds()) {
     if (kind.name == device.kind) return kind.make(device, arithmetic);
     known.push_back(kind.name);
   }

@@ -112,7 +112,7 @@ void prepare_cosim(const DeviceOptions& options) {
   build_cosim_engines(plan, Graph(plan.model), options.index, {});
 }
 
-const std::vector<DeviceKind>& kinds() {
+const std::vector<DeviceKind>& device_kinds() {
   static const std::vector<DeviceKind> all = {
       {"cpu", [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
        [](const DeviceOptions& options, auto& facts) {
@@ -142,7 +142,7 @@ const std::vector<DeviceKind>& kinds() {
 
 const DeviceKind& kind_of(std::string_view name) {
   std::vector<std::string> known;
-  for (const DeviceKind& kind : kinds()) {
+  for (const DeviceKind& kind : device_kinds()) {
     if (kind.name == name) return kind;
     known.push_back(kind.name);
   }
@@ -152,13 +152,13 @@ const DeviceKind& kind_of(std::string_view name) {
 }  // namespace
 
 bool can_compute_on(std::string_view kind) {
-  return std::ranges::any_of(kinds(), [kind](const DeviceKind& known) { return known.name == kind; });
+  return std::ranges::any_of(device_kinds(), [kind](const DeviceKind& known) { return known.name == kind; });
 }
 
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options) { return kind_of(kind).open(options); }
 
 bool needs_plan(std::string_view kind) {
-  return std::ranges::any_of(kinds(), [kind](const DeviceKind& known) { return known.name == kind && known.prepare; });
+  return std::ranges::any_of(device_kinds(), [kind](const DeviceKind& known) { return known.name == kind && known.prepare; });
 }
 
 void prepare_devices(std::string_view kind, const DeviceOptions& options) {

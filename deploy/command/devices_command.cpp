@@ -7,21 +7,17 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Json json_of(const CatalogueDevice& device) {
   Json values = Json::array();
@@ -114,7 +110,7 @@ int list_devices(const Catalogue& catalogue, bool json) {
   if (json) {
     Json devices = Json::array();
     for (const CatalogueDevice& device : catalogue.devices) devices.push_back(json_of(device));
-    write_out(Json{{"devices", std::move(devices)}}.dump(2) + "\n");
+    write_out(json_text({{"devices", std::move(devices)}}));
     return 0;
   }
   TextTable table({"device", "kind", "what it is", "MACs/s at best", "memory GB", "link Gb/s"}, 3);
@@ -130,7 +126,7 @@ int list_devices(const Catalogue& catalogue, bool json) {
 
 int show_device(const Catalogue& catalogue, const std::string& name, bool json) {
   const CatalogueDevice& device = catalogue.find(name);
-  write_out(json ? json_of(device).dump(2) + "\n" : table_of(device));
+  write_out(json ? json_text(json_of(device)) : table_of(device));
   return 0;
 }
 

@@ -4,22 +4,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "core/graph/graph.h"
 #include "core/graph/zoo.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-std::string json_text(const Json& json) { return json.dump(2) + "\n"; }
 
 Json json_of(const Shape& shape) { return Json::array({shape.channels, shape.height, shape.width}); }
 Json json_of(const Graph::Macs& macs) { return {{"conv", macs.conv}, {"dense", macs.dense}, {"rnn", macs.rnn}}; }

@@ -5,19 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "deploy/command/csv.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/text_table.h"
 #include "partitioner/study/paper_page.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 // The constants that some row rests on.
 std::vector<const CatalogueValue*> constants_of(const std::vector<PaperRow>& rows, const CatalogueDevice& board) {
@@ -114,18 +110,18 @@ std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice&
              {"quantity", row.figure.quantity},
              {"network", row.figure.network},
              {"unit", row.figure.unit},
-             {"paper", number(row.figure.paper)},
+             {"paper", number_or_null(row.figure.paper)},
              {"paper_text", paper_text(row.figure)},
              {"source", row.figure.source},
-             {"model", number(row.model)},
+             {"model", number_or_null(row.model)},
              {"difference", difference ? Json(*difference) : Json(nullptr)},
-             {"tolerance", {number(row.figure.least), number(row.figure.most)}},
+             {"tolerance", {number_or_null(row.figure.least), number_or_null(row.figure.most)}},
              {"verdict", name_of(row.verdict)},
              {"contradiction", row.figure.contradiction},
              {"note", row.note},
              {"constants", row.origin}};
     if (!row.simulated) continue;
-    added["simulated"] = number(*row.simulated);
+    added["simulated"] = number_or_null(*row.simulated);
     added["simulated_verdict"] = name_of(row.simulated_verdict);
     added["simulated_note"] = row.simulated_note;
   }
@@ -135,7 +131,7 @@ std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice&
         {{"name", value->name}, {"value", value->value}, {"unit", value->unit}, {"origin", value->origin}, {"note", value->note}});
   json["counts"] = Json::object();
   for (const Verdict verdict : kVerdicts) json["counts"][std::string(name_of(verdict))] = count_of(rows, verdict);
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 std::string paper_csv(const std::vector<PaperRow>& rows) {

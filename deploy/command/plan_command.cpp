@@ -28,7 +28,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kPlanExamples = R"(
 Examples:
   millrace plan --model vgg16 --cluster vc709x15
       FPDeep's own case: where every channel of every layer goes, and what limits it
@@ -290,7 +290,7 @@ void add_profile_options(const Section& group, PlanFlags& flags) {
 void add_plan_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "cut a model into segments for a ring of devices, or say why it does not fit");
-  command->footer(kExamples);
+  command->footer(kPlanExamples);
 
   const Section what{*command, "What to plan"};
   not_empty(what.add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto"));

@@ -4,19 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/drawing/quantity.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// A table longer than this shows its ends.
-constexpr size_t kMostRows = 48;
-constexpr size_t kRowsAtEachEnd = 16;
 
 // A channel count, with its fraction where the cut falls inside a channel.
 std::string channel_text(double channel) {
@@ -36,8 +30,6 @@ std::string segment_text(const DeviceFigures& device) {
   return fmt::format("{}{}{}", part_text(device.segment.front()), between, part_text(device.segment.back()));
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 // Integers stay integers in JSON.
 Json channel_json(double channel) { return channel == std::floor(channel) ? Json(static_cast<int64_t>(channel)) : Json(channel); }
 
@@ -50,20 +42,20 @@ Json json_of(const DeviceFigures& device) {
           {"name", device.name},
           {"device", device.device},
           {"segment", std::move(segment)},
-          {"dsp", number(device.dsp)},
-          {"dsp_capacity", number(device.dsp_capacity)},
-          {"lut", number(device.lut)},
-          {"lut_capacity", number(device.lut_capacity)},
-          {"ff", number(device.ff)},
-          {"ff_capacity", number(device.ff_capacity)},
-          {"bram_bits", number(device.bram_bits)},
-          {"bram_capacity_bits", number(device.bram_capacity_bits)},
-          {"memory_bytes", number(device.memory)},
-          {"memory_capacity_bytes", number(device.memory_capacity)},
-          {"off_chip_bytes", number(device.off_chip_bytes)},
-          {"memory_fraction", number(device.memory_fraction)},
-          {"seconds_per_image", number(device.seconds_per_image)},
-          {"idle_fraction", number(device.idle_fraction)}};
+          {"dsp", number_or_null(device.dsp)},
+          {"dsp_capacity", number_or_null(device.dsp_capacity)},
+          {"lut", number_or_null(device.lut)},
+          {"lut_capacity", number_or_null(device.lut_capacity)},
+          {"ff", number_or_null(device.ff)},
+          {"ff_capacity", number_or_null(device.ff_capacity)},
+          {"bram_bits", number_or_null(device.bram_bits)},
+          {"bram_capacity_bits", number_or_null(device.bram_capacity_bits)},
+          {"memory_bytes", number_or_null(device.memory)},
+          {"memory_capacity_bytes", number_or_null(device.memory_capacity)},
+          {"off_chip_bytes", number_or_null(device.off_chip_bytes)},
+          {"memory_fraction", number_or_null(device.memory_fraction)},
+          {"seconds_per_image", number_or_null(device.seconds_per_image)},
+          {"idle_fraction", number_or_null(device.idle_fraction)}};
 }
 
 }  // namespace
@@ -104,9 +96,9 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   TextTable table(std::move(head), 3);
   const size_t rows = summary.devices.size();
   for (size_t d = 0; d < rows; ++d) {
-    if (rows > kMostRows && d == kRowsAtEachEnd) {
-      table.add({"", "...", fmt::format("{} devices more (--json and --report show all)", rows - 2 * kRowsAtEachEnd)});
-      d = rows - kRowsAtEachEnd;
+    if (rows > kMostTableRows && d == kTableRowsAtEachEnd) {
+      table.add({"", "...", fmt::format("{} devices more (--json and --report show all)", rows - 2 * kTableRowsAtEachEnd)});
+      d = rows - kTableRowsAtEachEnd;
     }
     const DeviceFigures& device = summary.devices[d];
     std::vector<std::string> row{fmt::format("{}", d), device.device, segment_text(device), duration(device.seconds_per_image),
@@ -143,30 +135,30 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["strategy"] = name_of(task.options.strategy);
   json["feasible"] = outcome.feasible;
   json["reason"] = outcome.reason.text;
-  json["images_per_second"] = number(summary.images_per_second);
+  json["images_per_second"] = number_or_null(summary.images_per_second);
   json["bottleneck"] = {{"kind", summary.bottleneck.kind}, {"index", summary.bottleneck.index}};
-  json["hours_per_epoch"] = number(summary.hours_per_epoch(epoch_images));
-  json["idle_fraction"] = number(summary.idle_fraction);
-  json["gops_per_device"] = number(summary.gops_per_device);
-  json["gops_per_joule"] = number(summary.gops_per_joule);
-  json["max_link_gbps"] = number(summary.max_link_gbps);
-  json["max_link_gbps_both"] = number(summary.max_link_gbps_both);
-  json["lower_bound_images_per_second"] = number(summary.lower_bound_images_per_second);
-  json["optimality_gap"] = number(summary.optimality_gap);
-  json["solve_seconds"] = number(outcome.solve_seconds);
+  json["hours_per_epoch"] = number_or_null(summary.hours_per_epoch(epoch_images));
+  json["idle_fraction"] = number_or_null(summary.idle_fraction);
+  json["gops_per_device"] = number_or_null(summary.gops_per_device);
+  json["gops_per_joule"] = number_or_null(summary.gops_per_joule);
+  json["max_link_gbps"] = number_or_null(summary.max_link_gbps);
+  json["max_link_gbps_both"] = number_or_null(summary.max_link_gbps_both);
+  json["lower_bound_images_per_second"] = number_or_null(summary.lower_bound_images_per_second);
+  json["optimality_gap"] = number_or_null(summary.optimality_gap);
+  json["solve_seconds"] = number_or_null(outcome.solve_seconds);
   json["alignment"] = name_of(task.options.alignment);
   json["mini_batch"] = task.options.mini_batch;
   json["micro_batch"] = outcome.plan ? outcome.plan->micro_batch : task.options.micro_batch;
   json["in_flight_samples"] = summary.in_flight_samples;
-  json["flop_utilisation"] = number(summary.flop_utilisation);
-  json["storage_bits"] = number(summary.storage_bits);
-  json["communication_bits"] = number(summary.communication_bits);
-  json["communication_gbps"] = number(summary.communication_gbps);
+  json["flop_utilisation"] = number_or_null(summary.flop_utilisation);
+  json["storage_bits"] = number_or_null(summary.storage_bits);
+  json["communication_bits"] = number_or_null(summary.communication_bits);
+  json["communication_gbps"] = number_or_null(summary.communication_gbps);
   json["origin"] = "modelled";
   if (!outcome.feasible)
     json["shortage"] = {{"device", outcome.reason.device},
                         {"resource", outcome.reason.resource},
-                        {"missing", number(outcome.reason.missing)},
+                        {"missing", number_or_null(outcome.reason.missing)},
                         {"smallest_count", outcome.reason.smallest_count}};
   if (!explanation.empty()) json["explanation"] = explanation;
   json["devices"] = Json::array();
@@ -175,13 +167,13 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   for (const LinkFigures& link : summary.links)
     json["links"].push_back({{"from", link.from},
                              {"to", link.to},
-                             {"forward_bits_per_image", number(link.forward_bits_per_image)},
-                             {"backward_bits_per_image", number(link.backward_bits_per_image)},
-                             {"gbps", number(link.gbps)}});
+                             {"forward_bits_per_image", number_or_null(link.forward_bits_per_image)},
+                             {"backward_bits_per_image", number_or_null(link.backward_bits_per_image)},
+                             {"gbps", number_or_null(link.gbps)}});
   json["homes"] = Json::array();
   for (const HomeFigures& home : summary.homes)
     json["homes"].push_back({{"layer", home.layer}, {"begin", home.begin}, {"end", home.end}, {"home", home.home}, {"user", home.user}});
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace millrace

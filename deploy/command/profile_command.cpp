@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kProfileExamples = R"(
 Examples:
   millrace profile --model digits-cnn --out chain.csv
   millrace plan --profile chain.csv --devices 3 --objective max --link-gbps 10
@@ -63,7 +63,7 @@ int profile_model(const ProfileFlags& flags) {
 void add_profile_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<ProfileFlags>();
   CLI::App* command = app.add_subcommand("profile", "measure how long each layer takes here, for plan --profile");
-  command->footer(kExamples);
+  command->footer(kProfileExamples);
   not_empty(command->add_option("--model", flags->model, "zoo name or PATH.textproto")->required());
   whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward [32]"), 1, INT32_MAX);
   whole(command->add_option("--repeats", flags->repeats, "steps to take the median of [5]"), 1, 10'000);

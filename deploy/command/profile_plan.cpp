@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/base/error.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/text_table.h"
 #include "partitioner/profile/stage_partition.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Longer lists of names are cut short; --json has them whole.
 constexpr size_t kMostNames = 4;
@@ -64,7 +62,7 @@ std::string time_text(double seconds) {
   return fmt::format("{:.2f} us", seconds * 1e6);
 }
 std::string time_or_dash(double seconds) { return seconds > 0 ? time_text(seconds) : "-"; }
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+std::string tenths_of_percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 // Sums of many nodes' bytes may be larger than any integer.
 std::string size_text(double bytes) {
@@ -148,7 +146,7 @@ std::string cuts_text(const StagePartition& plan) {
   return fmt::format(
       "the graph can be cut in too many places, so it was linearised and the {} of one order were searched; another order may be up to "
       "{} faster (bound {})",
-      inner, percent(plan.optimality_gap), time_text(plan.lower_bound_seconds));
+      inner, tenths_of_percent(plan.optimality_gap), time_text(plan.lower_bound_seconds));
 }
 
 std::string memory_text(const StagePartition& plan, const StageTask& task) {
@@ -199,7 +197,7 @@ std::string table_of(const Profile& profile, const StageTask& task, const StageP
                             : std::string("0: nothing takes time"));
   line("limited by", limit_text(plan, task));
   line("objective", objective_text(task, link_given));
-  line("idle", fmt::format("{} of the devices' time", percent(idle_fraction(plan))));
+  line("idle", fmt::format("{} of the devices' time", tenths_of_percent(idle_fraction(plan))));
   if (const std::string fewer = fewer_text(profile, task, plan); !fewer.empty()) line("devices", fewer);
   line("memory", memory_text(plan, task));
   line("cuts", cuts_text(plan));
@@ -228,7 +226,7 @@ std::string table_of(const Profile& profile, const StageTask& task, const StageP
                                  time_or_dash(stage.compute_seconds)};
     if (replicas) row.push_back(time_or_dash(stage.synchronise_seconds));
     row.insert(row.end(), {time_or_dash(stage.in_seconds), time_or_dash(stage.out_seconds), time_or_dash(stage.seconds),
-                           plan.max_stage_seconds > 0 ? percent(stage.seconds / plan.max_stage_seconds) : std::string("-"),
+                           plan.max_stage_seconds > 0 ? tenths_of_percent(stage.seconds / plan.max_stage_seconds) : std::string("-"),
                            size_text(stage.memory_bytes)});
     table.add(std::move(row));
   }
@@ -238,10 +236,9 @@ std::string table_of(const Profile& profile, const StageTask& task, const StageP
   return text;
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 // Whole numbers stay whole where a double is exact.
 Json whole(double value) {
-  return std::abs(value) < 9e15 && value == std::floor(value) ? Json(static_cast<int64_t>(value)) : number(value);
+  return std::abs(value) < 9e15 && value == std::floor(value) ? Json(static_cast<int64_t>(value)) : number_or_null(value);
 }
 
 Json stages_json(const Profile& profile, const StagePartition& plan) {
@@ -251,13 +248,13 @@ Json stages_json(const Profile& profile, const StagePartition& plan) {
     for (const int64_t node : stage.nodes) nodes.push_back(profile.nodes[static_cast<size_t>(node)].name);
     stages.push_back({{"first", stage.first},
                       {"last", stage.last},
-                      {"seconds", number(stage.seconds)},
+                      {"seconds", number_or_null(stage.seconds)},
                       {"device", stage.device},
                       {"replicas", stage.replicas},
-                      {"compute_seconds", number(stage.compute_seconds)},
-                      {"synchronise_seconds", number(stage.synchronise_seconds)},
-                      {"in_seconds", number(stage.in_seconds)},
-                      {"out_seconds", number(stage.out_seconds)},
+                      {"compute_seconds", number_or_null(stage.compute_seconds)},
+                      {"synchronise_seconds", number_or_null(stage.synchronise_seconds)},
+                      {"in_seconds", number_or_null(stage.in_seconds)},
+                      {"out_seconds", number_or_null(stage.out_seconds)},
                       {"in_bytes", whole(stage.in_bytes)},
                       {"out_bytes", whole(stage.out_bytes)},
                       {"parameter_bytes", whole(stage.parameter_bytes)},
@@ -279,11 +276,11 @@ Json devices_json(const StageTask& task, const StagePartition& plan) {
            {"name", fmt::format("device{}", device)},
            {"stage", s},
            {"speed", task.speeds.empty() ? 1.0 : task.speeds[static_cast<size_t>(device)]},
-           {"seconds", number(stage.seconds)},
+           {"seconds", number_or_null(stage.seconds)},
            {"idle_fraction",
-            plan.max_stage_seconds > 0 ? number(std::max(0.0, 1 - stage.compute_seconds / plan.max_stage_seconds)) : Json(0.0)},
+            plan.max_stage_seconds > 0 ? number_or_null(std::max(0.0, 1 - stage.compute_seconds / plan.max_stage_seconds)) : Json(0.0)},
            {"memory_bytes", whole(stage.memory_bytes)},
-           {"memory_fraction", task.memory_bytes > 0 ? number(stage.memory_bytes / task.memory_bytes) : Json(nullptr)}});
+           {"memory_fraction", task.memory_bytes > 0 ? number_or_null(stage.memory_bytes / task.memory_bytes) : Json(nullptr)}});
   }
   return devices;
 }
@@ -297,8 +294,8 @@ Json links_json(const StagePartition& plan) {
                      {"to", from + 1},
                      {"forward_bits", whole(bits)},
                      {"backward_bits", whole(bits)},
-                     {"seconds", number(plan.stages[s].out_seconds)},
-                     {"gbps", plan.max_stage_seconds > 0 ? number(1e-9 * bits / plan.max_stage_seconds) : Json(nullptr)}});
+                     {"seconds", number_or_null(plan.stages[s].out_seconds)},
+                     {"gbps", plan.max_stage_seconds > 0 ? number_or_null(1e-9 * bits / plan.max_stage_seconds) : Json(nullptr)}});
   }
   return links;
 }
@@ -315,12 +312,12 @@ std::string json_of(const Profile& profile, const StageTask& task, const StagePa
   json["link_gbps"] = task.link_gbps[0];
   json["memory_rule"] = name_of(task.memory_rule);
   if (plan.feasible) {
-    json["max_stage_seconds"] = number(plan.max_stage_seconds);
-    json["micro_batches_per_second"] = plan.max_stage_seconds > 0 ? number(1 / plan.max_stage_seconds) : Json(nullptr);
+    json["max_stage_seconds"] = number_or_null(plan.max_stage_seconds);
+    json["micro_batches_per_second"] = plan.max_stage_seconds > 0 ? number_or_null(1 / plan.max_stage_seconds) : Json(nullptr);
     json["bottleneck"] = {{"kind", plan.bottleneck.kind}, {"index", plan.bottleneck.index}};
-    json["idle_fraction"] = number(idle_fraction(plan));
-    json["lower_bound_seconds"] = number(plan.lower_bound_seconds);
-    json["optimality_gap"] = number(plan.optimality_gap);
+    json["idle_fraction"] = number_or_null(idle_fraction(plan));
+    json["lower_bound_seconds"] = number_or_null(plan.lower_bound_seconds);
+    json["optimality_gap"] = number_or_null(plan.optimality_gap);
   } else {
     json["shortage"] = {{"device", plan.reason.device},
                         {"resource", plan.reason.resource},
@@ -329,7 +326,7 @@ std::string json_of(const Profile& profile, const StageTask& task, const StagePa
   }
   json["cuts"] = word_of(plan.cuts);
   json["cuts_searched"] = plan.cuts_searched;
-  json["solve_seconds"] = number(plan.solve_seconds);
+  json["solve_seconds"] = number_or_null(plan.solve_seconds);
   json["stages"] = stages_json(profile, plan);
   json["devices"] = devices_json(task, plan);
   json["links"] = links_json(plan);

@@ -11,19 +11,19 @@ namespace {
 constexpr double kLeastGbps = 1e-6;
 constexpr double kMostGbps = 1e6;
 
-double checked(std::string_view flag, double gbps) {
+}  // namespace
+
+double checked_gbps(std::string_view flag, double gbps) {
   if (!(gbps >= kLeastGbps && gbps <= kMostGbps))
     fail(ErrorCode::kUsage, "{} {:g}: links have from {:g} to {:g} Gb/s", flag, gbps, kLeastGbps, kMostGbps);
   return gbps;
 }
 
-}  // namespace
-
 void set_link_gbps(Cluster& cluster, std::optional<double> each, std::optional<double> both) {
   if (each && both) fail(ErrorCode::kUsage, "--link-gbps and --link-gbps-both exclude each other; choose one");
   for (LinkEntry& link : cluster.links) {
-    if (each) link.forward_gbps = link.backward_gbps = checked("--link-gbps", *each);
-    if (both) link.forward_gbps = link.backward_gbps = link.shared_gbps = checked("--link-gbps-both", *both);
+    if (each) link.forward_gbps = link.backward_gbps = checked_gbps("--link-gbps", *each);
+    if (both) link.forward_gbps = link.backward_gbps = link.shared_gbps = checked_gbps("--link-gbps-both", *both);
   }
 }
 

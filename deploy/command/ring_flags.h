@@ -8,12 +8,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
 #include "core/documents/plan.h"
 
 namespace millrace {
+
+// A link's bandwidth as given with `flag`, if links have such.
+double checked_gbps(std::string_view flag, double gbps);
 
 // --link-gbps, per direction, or --link-gbps-both, one budget for both directions; not both flags.
 void set_link_gbps(Cluster& cluster, std::optional<double> each, std::optional<double> both);

@@ -6,22 +6,20 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/drawing/quantity.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/json_text.h"
+#include "deploy/command/ring_flags.h"
 #include "deploy/command/text_table.h"
 #include "node/simulate/failures.h"
 
 namespace millrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kHour = 3600;
 constexpr double kMostMicroseconds = 1e9;
-constexpr double kLeastGbps = 1e-6, kMostGbps = 1e6;
 constexpr double kReplicaGbps = 10, kReplicaMicroseconds = 5;
 constexpr int64_t kFailures = 20'000;
 // Around Young's interval, in factors of the square root of two.
@@ -55,11 +53,7 @@ void read_drawn(std::string_view text, SimulationScenario& scenario) {
          text);
 }
 
-int64_t bits_per_second(const char* flag, double gbps) {
-  if (!(gbps >= kLeastGbps && gbps <= kMostGbps))
-    fail(ErrorCode::kUsage, "{} {:g}: links have from {:g} to {:g} Gb/s", flag, gbps, kLeastGbps, kMostGbps);
-  return std::llround(1e9 * gbps);
-}
+int64_t bits_per_second(const char* flag, double gbps) { return std::llround(1e9 * checked_gbps(flag, gbps)); }
 
 int64_t picoseconds(const char* flag, double microseconds) {
   if (!(microseconds >= 0 && microseconds <= kMostMicroseconds))

@@ -31,7 +31,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kSimulateExamples = R"(
 Examples:
   millrace simulate --model vgg16 --cluster vc709x15
       plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
@@ -191,7 +191,7 @@ int run(const SimulateFlags& flags) {
 void add_simulate_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<SimulateFlags>();
   CLI::App* command = app.add_subcommand("simulate", "run a plan row by row in virtual time: pace, waiting, links, memory");
-  command->footer(kExamples);
+  command->footer(kSimulateExamples);
 
   const auto option = [&](const char* heading, const char* name, auto& value, const char* help) {
     return command->add_option(name, value, help)->group(heading);

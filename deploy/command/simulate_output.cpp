@@ -4,22 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/drawing/quantity.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/scenario_flags.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// A table longer than this shows its ends.
-constexpr size_t kMostRows = 48;
-constexpr size_t kRowsAtEachEnd = 16;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 double difference_of(const SimulationView& view) {
   return view.summary->images_per_second > 0 ? view.result->images_per_second / view.summary->images_per_second - 1 : 0;
@@ -138,9 +130,9 @@ std::string simulation_table(const SimulationView& view) {
       {"", "device", "idle", "for input", "output", "parameters", "update", "Act-RAM of plan's", "link out Gb/s", "back", "used"}, 2);
   const size_t rows = result.devices.size();
   for (size_t d = 0; d < rows; ++d) {
-    if (rows > kMostRows && d == kRowsAtEachEnd) {
-      table.add({"", fmt::format("... {} more (--json shows all)", rows - 2 * kRowsAtEachEnd)});
-      d = rows - kRowsAtEachEnd;
+    if (rows > kMostTableRows && d == kTableRowsAtEachEnd) {
+      table.add({"", fmt::format("... {} more (--json shows all)", rows - 2 * kTableRowsAtEachEnd)});
+      d = rows - kTableRowsAtEachEnd;
     }
     const SimulatedDevice& device = result.devices[d];
     std::vector<std::string> row{
@@ -172,19 +164,19 @@ std::string simulation_json(const SimulationView& view) {
   json["fc_barrier"] = view.options.fc_barrier;
   json["times"] = view.options.measured.empty() ? "modelled" : "measured";
   json["origin"] = "simulated";
-  json["images_per_second"] = number(result.images_per_second);
-  json["planned"] = {{"images_per_second", number(view.summary->images_per_second)},
-                     {"difference", number(difference_of(view))},
+  json["images_per_second"] = number_or_null(result.images_per_second);
+  json["planned"] = {{"images_per_second", number_or_null(view.summary->images_per_second)},
+                     {"difference", number_or_null(difference_of(view))},
                      {"in_flight_samples", view.summary->in_flight_samples},
                      {"origin", "modelled"}};
   json["reasons"] = Json::array();
   for (const SimulationFinding& finding : findings(plan, result, forecast_of(*view.summary)))
     json["reasons"].push_back({{"reason", finding.reason}, {"text", finding.text}});
-  json["idle_fraction"] = number(result.idle_fraction);
+  json["idle_fraction"] = number_or_null(result.idle_fraction);
   json["in_flight_samples"] = result.in_flight_samples;
-  json["simulated_seconds"] = number(1e-12 * static_cast<double>(result.picoseconds));
-  json["fill_seconds"] = number(1e-12 * static_cast<double>(result.fill_picoseconds));
-  json["wall_seconds"] = number(result.wall_seconds);
+  json["simulated_seconds"] = number_or_null(1e-12 * static_cast<double>(result.picoseconds));
+  json["fill_seconds"] = number_or_null(1e-12 * static_cast<double>(result.fill_picoseconds));
+  json["wall_seconds"] = number_or_null(result.wall_seconds);
   json["events"] = result.events;
   json["ranks"] = view.ranks;
   json["state_bytes"] = result.state_bytes;
@@ -193,20 +185,20 @@ std::string simulation_json(const SimulationView& view) {
     json["work_of_ranks"].push_back({{"first_device", rank.first_device},
                                      {"events", rank.events},
                                      {"messages", rank.messages},
-                                     {"seconds", number(rank.seconds)},
-                                     {"waiting_seconds", number(rank.waiting_seconds)},
-                                     {"processor_seconds", number(rank.processor_seconds)}});
+                                     {"seconds", number_or_null(rank.seconds)},
+                                     {"waiting_seconds", number_or_null(rank.waiting_seconds)},
+                                     {"processor_seconds", number_or_null(rank.processor_seconds)}});
   json["devices"] = Json::array();
   for (const SimulatedDevice& device : result.devices)
     json["devices"].push_back({{"index", device.index},
                                {"name", plan.cluster.devices[static_cast<size_t>(device.index)].name},
-                               {"idle_fraction", number(device.idle_fraction)},
+                               {"idle_fraction", number_or_null(device.idle_fraction)},
                                {"waiting",
-                                {{"input", number(device.idle.input)},
-                                 {"output", number(device.idle.output)},
-                                 {"parameters", number(device.idle.parameters)},
-                                 {"update", number(device.idle.update)},
-                                 {"core", number(device.idle.core)}}},
+                                {{"input", number_or_null(device.idle.input)},
+                                 {"output", number_or_null(device.idle.output)},
+                                 {"parameters", number_or_null(device.idle.parameters)},
+                                 {"update", number_or_null(device.idle.update)},
+                                 {"core", number_or_null(device.idle.core)}}},
                                {"buffer_peak_bits", device.buffer_peak_bits()},
                                {"act_ram_peak_bits", device.act_ram_peak_bits},
                                {"act_ram_plan_bits", device.act_ram_plan_bits},
@@ -215,12 +207,12 @@ std::string simulation_json(const SimulationView& view) {
   for (const SimulatedLink& link : result.links)
     json["links"].push_back({{"from", link.from},
                              {"to", link.to},
-                             {"forward_bits_per_image", number(link.forward_bits_per_image)},
-                             {"backward_bits_per_image", number(link.backward_bits_per_image)},
-                             {"utilisation", number(link.utilisation)}});
+                             {"forward_bits_per_image", number_or_null(link.forward_bits_per_image)},
+                             {"backward_bits_per_image", number_or_null(link.backward_bits_per_image)},
+                             {"utilisation", number_or_null(link.utilisation)}});
   if (const Json scenario = scenario_json(view); !scenario.empty()) json["scenario"] = scenario;
   if (view.failures) json["failures"] = Json::parse(failure_json(*view.failures));
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kStudyExamples = R"(
 Examples:
   millrace study --model vgg16 --device vc709 --count 5:100:5 --link-gbps-both 150
       throughput by number of boards, and how many of them stay linear: FPDeep's Fig. 15
@@ -40,7 +40,7 @@ CLI::Option* list(CLI::Option* option) { return option->delimiter(','); }
 void add_study_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<StudyFlags>();
   CLI::App* command = app.add_subcommand("study", "rings by number of devices: throughput, links, memory; a paper's figures");
-  command->footer(kExamples);
+  command->footer(kStudyExamples);
 
   const auto option = [&](const char* heading, const char* name, auto& value, const char* help) {
     return command->add_option(name, value, help)->group(heading);

@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/drawing/quantity.h"
 #include "deploy/command/csv.h"
+#include "deploy/command/json_text.h"
 #include "deploy/command/scenario_flags.h"
 #include "deploy/command/text_table.h"
 #include "partitioner/study/study_record.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 bool simulates(const Study& study) {
   return std::any_of(study.points.begin(), study.points.end(), [](const StudyPoint& point) { return point.simulated.has_value(); });
@@ -150,7 +148,7 @@ std::string study_json(const StudySweep& sweep) {
                                    {"ratio", point.comparison.ratio()}});
   }
   if (sweep.failures) json["failures"] = Json::parse(failure_json(*sweep.failures));
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 std::string study_csv(const StudySweep& sweep) {

@@ -11,6 +11,10 @@
 
 namespace millrace {
 
+// A table of more rows than that shows its first and last ones.
+inline constexpr size_t kMostTableRows = 48;
+inline constexpr size_t kTableRowsAtEachEnd = 16;
+
 class TextTable {
  public:
   // The first `left` columns are text and lean left, the others are numbers.

@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTrainExamples = R"(
 Examples:
   millrace train --model digits-cnn --data digits --epochs 20 --out runs/digits
       the shipped handwritten digits, a few seconds; the run's folder holds metrics and checkpoints
@@ -196,7 +196,7 @@ int train(const TrainFlags& flags) {
 void add_train_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "train a model on data; save, evaluate, resume");
-  command->footer(kExamples);
+  command->footer(kTrainExamples);
   const std::string what = "What to train";
   not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what));
   not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [digits-cnn]")->group(what));

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTuneExamples = R"(
 Examples:
   millrace tune --model vgg16-cifar --micro-batch 32 --out table.csv
   millrace train --model vgg16-cifar --data synthetic:3x32x32:10:2000 --kernel-table table.csv
@@ -58,7 +58,7 @@ int tune_model(const TuneFlags& flags) {
 void add_tune_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<TuneFlags>();
   CLI::App* command = app.add_subcommand("tune", "measure which convolution algorithm serves each layer on this machine");
-  command->footer(kExamples);
+  command->footer(kTuneExamples);
   not_empty(command->add_option("--model", flags->model, "zoo name or PATH.textproto")->required());
   whole(command->add_option("--micro-batch", flags->micro_batches, "one or several [32]"), 1);
   whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
