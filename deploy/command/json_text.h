@@ -3,7 +3,7 @@
 //   write_out(json_text({{"models", std::move(models)}}));
 //   json["gops"] = number_or_null(gops);
 //
-// Keys keep the order they are added in. Values only.
+// Keys keep the order they are added in. Values only. Internal to deploy/command.
 #pragma once
 
 #include <cmath>

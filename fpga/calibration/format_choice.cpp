@@ -5,11 +5,12 @@
 #include <numeric>
 #include <variant>
 
+#include "fpga/calibration/formats_file.h"
+
 namespace millrace {
 
 namespace {
 
-constexpr int kMostShift = 31;
 constexpr int kAccumulatorRoom = 31;  // bits beside the sign
 // Finer makes no sense: single precision, from which numbers come, has 24.
 constexpr int kFinest = 24;

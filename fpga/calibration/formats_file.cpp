@@ -22,7 +22,6 @@ constexpr std::array<Field, 5> kFields{{{"activation", &EngineFormats::activatio
                                         {"sum", &EngineFormats::sum},
                                         {"error", &EngineFormats::error},
                                         {"input_error", &EngineFormats::input_error}}};
-constexpr int kMostShift = 31;
 
 int fraction_bits_of(const std::string& word, const char* field, const std::string& where) {
   int bits = -1;

@@ -16,6 +16,9 @@
 
 namespace millrace {
 
+// How far a sum can be shifted into its format: it has 32 bits.
+inline constexpr int kMostShift = 31;
+
 std::string text_of(const LayerFormats& formats);
 LayerFormats parse_formats(std::string_view text, std::string_view origin);
 

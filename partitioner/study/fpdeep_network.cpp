@@ -31,7 +31,6 @@ constexpr int64_t kImagesOfMany = 24;
 constexpr int64_t kImagesOfIdle = 12;
 constexpr int64_t kMostFor150 = 100;
 constexpr int64_t kMostFor250 = 130;
-constexpr double kHop = 0.5;  // us, to the next board
 // What Table 6's hours take beside its GOPS: fitted, the paper does not explain it.
 constexpr double kRateOfPaperHours = 0.82;
 constexpr double kFull = 0.8;
@@ -224,7 +223,7 @@ class NetworkStudy {
       StudyTask task = study_task(*boards_.bits_16, 0);
       task.options.strategy = strategy;
       task.options.micro_batch = strategy == kHybrid || strategy == kLayer ? 1 : 0;
-      summaries[strategy] = make_plan(plan_task_of(task, boards, {gbps, gbps, 0, kHop})).summary;
+      summaries[strategy] = make_plan(plan_task_of(task, boards, {gbps, gbps, 0, kFpdeepHop})).summary;
     }
     for (const Metric& metric : kMetrics) {
       int pairs = 0;
@@ -326,8 +325,9 @@ class NetworkStudy {
     task.graph = &graph_;
     task.device = model.device();
     task.model = &model;
-    task.link = {gbps_both, gbps_both, gbps_both, kHop};
+    task.link = {gbps_both, gbps_both, gbps_both, kFpdeepHop};
     task.options.optimizer.kind = OptimizerKind::kSgd;
+    task.options.fpdeep_lifetimes = true;
     task.options.micro_batch = 1;
     task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
     return task;
@@ -336,7 +336,7 @@ class NetworkStudy {
   // With links that never bind.
   PlanTask free_task(const CostModel& model, int64_t devices) const {
     constexpr double kFree = 1e6;
-    return plan_task_of(study_task(model, kFree), devices, {kFree, kFree, 0, kHop});
+    return plan_task_of(study_task(model, kFree), devices, {kFree, kFree, 0, kFpdeepHop});
   }
 
   void infeasible(const Outcome& outcome, std::initializer_list<const char*> ids) {

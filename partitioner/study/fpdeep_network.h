@@ -14,6 +14,8 @@
 
 namespace millrace {
 
+inline constexpr double kFpdeepHop = 0.5;  // us, to the next board
+
 std::vector<std::string> network_steps(const std::string& network, bool simulated);
 std::string run_network_step(const FpdeepBoards& boards, const std::string& network, const std::string& name, const Measurements& known);
 void add_measurements(const std::string& network, const std::string& text, Measurements& measurements);

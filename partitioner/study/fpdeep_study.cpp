@@ -19,7 +19,6 @@ namespace millrace {
 namespace {
 
 constexpr std::array<const char*, 3> kNetworks = {"alexnet", "vgg16", "vgg19"};
-constexpr double kHop = 0.5;         // us
 constexpr double kLinkBudget = 150;  // Gb/s, both directions together
 
 // Over the networks.
@@ -156,7 +155,7 @@ StudyTask curve_task(const Graph& graph, const CostModel& model, double gbps_bot
   task.graph = &graph;
   task.device = model.device();
   task.model = &model;
-  task.link = {gbps_both, gbps_both, gbps_both, kHop};
+  task.link = {gbps_both, gbps_both, gbps_both, kFpdeepHop};
   task.options.optimizer.kind = OptimizerKind::kSgd;
   task.options.micro_batch = 1;
   task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
@@ -227,7 +226,7 @@ class Report {
     std::vector<StudyTask> tasks;
     for (const Strategy strategy : {Strategy::kHybrid, Strategy::kLayer, Strategy::kData, Strategy::kModel}) {
       StudyTask& task = tasks.emplace_back(curve_task(owned_->graphs[1], *boards_.bits_16, 0));
-      task.link = {gbps, gbps, 0, kHop};
+      task.link = {gbps, gbps, 0, kFpdeepHop};
       task.options.strategy = strategy;
       task.options.micro_batch = strategy == Strategy::kHybrid || strategy == Strategy::kLayer ? 1 : 0;
       task.counts = parse_counts("12:16:2,24:64:8");

@@ -16,7 +16,7 @@ namespace {
 uint32_t kind_of(uint64_t ordinal) { return kFirstReservedKind + static_cast<uint32_t>(ordinal % kFirstReservedKind); }
 constexpr size_t kNameBytes = 40;
 constexpr size_t kDigestBytes = 32;
-constexpr uint64_t kMostBytes = uint64_t{1} << 33;
+constexpr uint64_t kMostBytesOfDocuments = uint64_t{1} << 33;
 
 // Before the content of every part.
 struct Preamble {
@@ -70,7 +70,8 @@ void Agreement::send_part(int64_t to, uint64_t total, std::string_view digest, s
 }
 
 void Agreement::send_parts(int64_t to, std::string_view content) {
-  if (content.size() > kMostBytes) fail(ErrorCode::kUsage, "{}: {} bytes; at most {} travel this way", where(), content.size(), kMostBytes);
+  if (content.size() > kMostBytesOfDocuments)
+    fail(ErrorCode::kUsage, "{}: {} bytes; at most {} travel this way", where(), content.size(), kMostBytesOfDocuments);
   const std::string digest = digest_of(content);
   const uint64_t total = content.size();
   const size_t most = transport_.most_control_payload() - sizeof(Preamble);

@@ -12,11 +12,6 @@ namespace {
 
 using namespace testing_support;
 
-void expect_time(int64_t simulated, int64_t derived, const std::string& formula) {
-  fmt::print("  {:<90} = {} ps, simulated {} ps\n", formula, derived, simulated);
-  EXPECT_EQ(simulated, derived) << formula;
-}
-
 const SimulatedStage& stage_of(const SimulationResult& result, int64_t device, Phase phase) {
   for (const SimulatedStage& stage : result.stages)
     if (stage.device == device && stage.phase == phase) return stage;

@@ -19,11 +19,6 @@ namespace {
 using namespace testing_support;
 using testing::HasSubstr;
 
-void expect_time(int64_t simulated, int64_t derived, const std::string& formula) {
-  fmt::print("  {:<90} = {} ps, simulated {} ps\n", formula, derived, simulated);
-  EXPECT_EQ(simulated, derived) << formula;
-}
-
 Plan three_boards(const Graph& graph) {
   Plan plan = one_layer_per_device(graph, {100, 100, 0, 0.03});
   set_times(plan, graph, kMicrosecond);

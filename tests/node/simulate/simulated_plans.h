@@ -3,7 +3,11 @@
 //   const Graph graph(row_convolutions(/*layers=*/3, /*height=*/8, /*kernel=*/3));
 //   Plan plan = one_layer_per_device(graph, {.latency_us = 0.5});
 //   set_times(plan, graph, 1'000'000);                 // every phase of every shard takes so many picoseconds for a row
+//   expect_time(simulated, derived, "H rows of 7 us");   // prints the formula and both figures, and holds them equal
 #pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
@@ -18,6 +22,11 @@
 namespace millrace::testing_support {
 
 inline constexpr int64_t kMicrosecond = 1'000'000;
+
+inline void expect_time(int64_t simulated, int64_t derived, const std::string& formula) {
+  fmt::print("  {:<90} = {} ps, simulated {} ps\n", formula, derived, simulated);
+  EXPECT_EQ(simulated, derived) << formula;
+}
 
 // Convolutions "conv1", "conv2", ... of `channels` maps, kernel x 1, and the loss at every row.
 inline Model row_convolutions(int64_t layers, int64_t height, int64_t kernel, int64_t channels = 4) {
