@@ -52,7 +52,7 @@ struct PlanFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
-  bool explain = false, allow_empty = false, fc_barrier = false, exactly = false, json = false;
+  bool explain = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false, exactly = false, json = false;
   ProfilePlanFlags profile;
   std::vector<std::string> given;  // names of the options on the command line
   std::string command;             // as it was typed, near enough to type it again
@@ -125,6 +125,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   options.balance = balance_from(flags.balance);
   options.allow_empty = flags.allow_empty;
   options.fc_barrier = flags.fc_barrier;
+  options.fpdeep_lifetimes = flags.fpdeep_lifetimes;
   for (const std::string& pin : flags.pins) add_pin(pin, options);
   for (const std::string& cut : flags.cuts) add_cut(cut, options);
   return options;
@@ -315,6 +316,8 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
   ring.add_flag("--fc-barrier", flags->fc_barrier,
                 "activations wait for the whole map before fully connected layers, and for these, one after the other");
+  ring.add_flag("--fpdeep-lifetimes", flags->fpdeep_lifetimes,
+                "activations are held as long as FPDeep's formulas say, which let errors pass strides and links in no time");
 
   const Section output{*command, "Output"};
   output.add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");

@@ -66,6 +66,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   whole(list(option(kTraining, "--bits", flags->bits, "width of elements: 16, 32 or 16,32 [16 on FPGAs, else 32]")), 1);
   flag(kTraining, "--fc-barrier", flags->fc_barrier,
        "activations wait for the whole map before fully connected layers, and for these, one after the other");
+  flag(kTraining, "--fpdeep-lifetimes", flags->fpdeep_lifetimes,
+       "activations are held as long as FPDeep's formulas say, which let errors pass strides and links in no time");
 
   constexpr const char* kLinks = "Links";
   real(list(option(kLinks, "--link-gbps", flags->link_gbps, "of every link, per direction, or a list [the device's own]")),

@@ -29,7 +29,7 @@ struct StudyFlags {
   int threads = 0;
   FailureFlags failures;
   std::optional<int64_t> seed;
-  bool fc_barrier = false, simulate = false, json = false;
+  bool fc_barrier = false, fpdeep_lifetimes = false, simulate = false, json = false;
 
   bool has(std::string_view name) const;
 };

@@ -47,6 +47,7 @@ PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
   if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
   options.fc_barrier = flags.fc_barrier;
+  options.fpdeep_lifetimes = flags.fpdeep_lifetimes;
   return options;
 }
 
@@ -86,6 +87,7 @@ class SweepMaker {
                            {"--mini-batch", fmt::format("{}", task.options.mini_batch)},
                            {"--micro-batch", fmt::format("{}", task.options.micro_batch)},
                            {"--fc-barrier", flags_.fc_barrier ? "given" : "not given"},
+                           {"--fpdeep-lifetimes", flags_.fpdeep_lifetimes ? "given" : "not given"},
                            {"--epoch-images", fmt::format("{:.17g}", flags_.epoch_images)},
                            {"--simulate", flags_.simulate ? "given" : "not given"},
                            {"--images", flags_.images ? fmt::format("{}", *flags_.images) : "not given"}};

@@ -304,7 +304,6 @@ void Engine::send(FlowState& state, int64_t end) {
     lane.free_at = now_;
     lane.free_part = 0;
   }
-  const int64_t begin = lane.free_at + (lane.free_part > 0 ? 1 : 0);
   lane.free_at += service.picoseconds;
   lane.free_part += service.part;
   if (lane.free_part >= lane.bits_per_second) {
@@ -315,8 +314,9 @@ void Engine::send(FlowState& state, int64_t end) {
   const int64_t latency = lane.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
   ++state.sent;
   const int64_t sent = std::max(lane.free_at + (lane.free_part > 0 ? 1 : 0), end);
-  // Of one flow the next message comes when the one before has come.
-  const InFlight message{std::max(begin + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
+  // A link takes words from its flows in turn: a message begins to come whatever else is on its way, and ends when the link has
+  // sent as many bits. Of one flow the next message comes when the one before has come.
+  const InFlight message{std::max(now_ + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
   state.last_arrival = message.end;
   if (!state.receiver_here) {
     outbox_.push_back({state.plan_flow, message.start, message.end, false});

@@ -91,7 +91,7 @@ int64_t Engine::next_arrival(const FlowState& state, int64_t missing, const Outl
   if (!state.sender_here) return outlook.from(side_of(state));
   const int64_t start = next_start(state.sender, outlook, depth);
   if (start == kNeverTime) return kNeverTime;
-  return std::max(start, network_.lanes[static_cast<size_t>(state.lane)].free_at) + state.latency;
+  return start + state.latency;
 }
 
 bool Engine::side_of(const FlowState& state) const {

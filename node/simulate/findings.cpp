@@ -90,8 +90,8 @@ void add_memory(const SimulationResult& result, std::vector<SimulationFinding>& 
   const SimulatedDevice& device = result.devices[static_cast<size_t>(worst_device)];
   found.push_back(
       {"buffer", fmt::format("on {} of {} devices activations take more than the plan's Act-RAM: most on device {}, {:.4g} Mb where the "
-                             "plan has {:.4g} Mb ({:.2f} times); its formula leaves out that the error of a pooled row, which "
-                             "takes as long as the rows it was pooled from, is there before it is un-pooled, and what back-pressure adds",
+                             "plan has {:.4g} Mb ({:.2f} times): rows wait for busy links, or for room downstream, which its formula "
+                             "leaves out",
                              over, result.devices.size(), worst_device, 1e-6 * static_cast<double>(device.act_ram_peak_bits),
                              1e-6 * static_cast<double>(device.act_ram_plan_bits), worst)});
 }

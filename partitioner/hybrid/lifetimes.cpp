@@ -8,37 +8,64 @@ namespace {
 // Whole, a dense layer of a full pipeline works an image period on the way there and one on the way back.
 constexpr double kPeriodsOfDense = 2;
 
+// As shares of a sample.
 struct Lag {
-  double forward = 0;
-  double back = 0;
+  double forward = 0;  // of a layer's output behind its input
+  double release = 0;  // of PG's last use of an input row behind the error of the output row in its place
+  double back = 0;     // of its input's error behind its output's
 };
 
-// How much later than its input a layer's output comes, and how much later its error, as shares of a sample.
-Lag lag_of(const Node& node) {
-  const auto rows = static_cast<double>(std::max<int64_t>(node.input_shapes[0].height, 1));
+struct RowWindow {
+  int64_t reach = 1, stride = 1, padding = 0;
+};
+
+// Rows of error come evenly; of the rows that wait for the same one each takes its time after the one before.
+double stride_lag(const RowWindow& window, int64_t input_rows, int64_t output_rows) {
+  const double each = 1 / static_cast<double>(input_rows);
+  double end = 0;
+  double lag = 0;
+  for (int64_t row = 0; row < input_rows; ++row) {
+    const int64_t errors = std::clamp<int64_t>((row + window.padding) / window.stride + 1, 1, output_rows);
+    end = std::max(end + each, static_cast<double>(errors) / static_cast<double>(output_rows));
+    lag = std::max(lag, end - static_cast<double>(row + 1) * each);
+  }
+  return lag;
+}
+
+Lag lag_of_window(const Node& node, const RowWindow& window, bool instant_unpooling) {
+  const int64_t rows = std::max<int64_t>(node.input_shapes[0].height, 1);
+  const double all = static_cast<double>(rows);
+  const double forward = static_cast<double>(std::max<int64_t>(window.reach - 1 - window.padding, 0)) / all;
+  const bool pools = std::holds_alternative<Pool2d>(node.layer.operation);
+  const double padding = pools ? 0 : static_cast<double>(window.padding) / all;
+  if (instant_unpooling) return {forward, padding, padding};
+  return {forward, padding, stride_lag(window, rows, std::max<int64_t>(node.output.height, 1))};
+}
+
+Lag lag_of(const Node& node, bool instant_unpooling) {
   if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) {
-    const auto reach = static_cast<double>((conv->kernel_h - 1) * conv->dilation_h);
-    const double padding = std::min(static_cast<double>(conv->pad_h), reach);
-    return {(reach - padding) / rows, padding / rows};
+    const int64_t reach = (conv->kernel_h - 1) * conv->dilation_h + 1;
+    return lag_of_window(node, {reach, conv->stride_h, std::min(conv->pad_h, reach - 1)}, instant_unpooling);
   }
   if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation))
-    return {static_cast<double>(std::max<int64_t>(pool->kernel_h - 1 - pool->pad_h, 0)) / rows, 0};
+    return lag_of_window(node, {pool->kernel_h, pool->stride_h, pool->pad_h}, instant_unpooling);
   if (const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation)) {
-    const double step = recurrent->bidirectional ? 1 : 1 / rows;
-    return {step, step};
+    const double step = recurrent->bidirectional ? 1 : 1 / static_cast<double>(std::max<int64_t>(node.input_shapes[0].height, 1));
+    return {step, step, step};
   }
   return {};
 }
 
 }  // namespace
 
-std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier) {
-  std::vector<double> lag_from(graph.nodes().size(), 0);  // of the node and all that follows it
-  std::vector<bool> turns(graph.nodes().size(), false);   // a recurrent layer follows, or is here
+std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules) {
+  std::vector<double> lag_from(graph.nodes().size(), 0);       // of the node and all that follows it
+  std::vector<double> lag_until_use(graph.nodes().size(), 0);  // until the node's own PG
+  std::vector<bool> turns(graph.nodes().size(), false);        // a recurrent layer follows, or is here
   std::vector<double> dense_from(graph.nodes().size(), 0);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    const Lag lag = lag_of(node);
+    const Lag lag = lag_of(node, rules.instant_unpooling);
     double following = 0;
     turns[i] = std::holds_alternative<Recurrent>(node.layer.operation);
     for (const int64_t consumer : node.consumers) {
@@ -47,12 +74,13 @@ std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier) {
       turns[i] = turns[i] || turns[static_cast<size_t>(consumer)];
     }
     lag_from[i] = lag.forward + lag.back + following;
+    lag_until_use[i] = lag.forward + lag.release + following;
     if (std::holds_alternative<Dense>(node.layer.operation)) dense_from[i] += kPeriodsOfDense;
   }
   std::vector<double> lifetimes;
   for (const LayerGroup& group : graph.groups()) {
     const auto head = static_cast<size_t>(group.head);
-    lifetimes.push_back(lag_from[head] + (fc_barrier ? 1 + dense_from[head] : 0) + (turns[head] && !fc_barrier ? 1 : 0));
+    lifetimes.push_back(lag_until_use[head] + (rules.fc_barrier ? 1 + dense_from[head] : 0) + (turns[head] && !rules.fc_barrier ? 1 : 0));
   }
   return lifetimes;
 }

@@ -1,10 +1,15 @@
 // How long an activation waits for its error, in a pipeline whose unit is a row.
 //
-//   std::vector<double> lifetimes = activation_lifetimes(graph, false);     // per group of the graph, in samples
+//   std::vector<double> lifetimes = activation_lifetimes(graph, {});        // per group of the graph, in samples
 //
 // FPDeep's fine-grained pipeline begins a row as soon as the rows it depends on are there, so an input row of layer l is
 // needed again, for PG, after L_l = sum over the layers j from l on of (lf_j + lb_j) samples, along the longest way to
 // the network's end. A convolution lags (K-1-p)/Hin forward and p/Hin backward, a pooling (k-1)/H forward.
+// What strides lags backward too: the error of a pooled row takes as long as the s rows it came from, so that of the s rows
+// it becomes the first is ready with it and the others, each in its turn, (s-1)/H later; more where a map's last rows share
+// an error row. FPDeep's formulas leave that out, as they do the latency of the links to the ring's end and back, which the
+// solver adds for each device: a ring of boards as full as they say would block. The simulator, which moves row by row, shows
+// both.
 // Recurrent layers turn round at the sequence's end: errors of the first step come after the last step went forward,
 // which adds one sample; a bidirectional layer waits for the whole sequence once more each way.
 #pragma once
@@ -15,9 +20,15 @@
 
 namespace millrace {
 
-// `fc_barrier`: a fully connected layer needs the whole map before any error exists, which adds one sample, and fully connected
-// layers work one after the other, each up to a sample there and one back, which adds two for each (the simulator, whose dense layers wait
-// for whole maps, shows as much). FPDeep's figures hold without it only.
-std::vector<double> activation_lifetimes(const Graph& graph, bool fc_barrier);
+struct LifetimeRules {
+  // A fully connected layer needs the whole map before any error exists, which adds one sample, and fully connected layers
+  // work one after the other, each up to a sample there and one back, which adds two for each (the simulator, whose dense
+  // layers wait for whole maps, shows as much). FPDeep's figures hold without it only.
+  bool fc_barrier = false;
+  // Errors pass what strides in no time, as in FPDeep's formulas.
+  bool instant_unpooling = false;
+};
+
+std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules);
 
 }  // namespace millrace

@@ -68,7 +68,7 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
     : task_(&task),
       micro_batch_(micro_batch),
       chain_(chain_of(task)),
-      lifetimes_(activation_lifetimes(*task.graph, task.options.fc_barrier)),
+      lifetimes_(activation_lifetimes(*task.graph, {task.options.fc_barrier, task.options.fpdeep_lifetimes})),
       segments_(chain_, task, lifetimes_, micro_batch, windows_of(task, micro_batch)),
       cut_loads_(chain_, bits_of(task.options.arithmetic.wire)),
       links_(links_of(task.cluster)),

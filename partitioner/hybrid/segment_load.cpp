@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 namespace millrace {
 namespace {
+
+// Shorter periods are tried, and found too short, long before so many samples are between a device and the ring's end.
+constexpr double kMostSamplesUnderWay = 1e5;
 
 void add(ShardDemand& sum, const ShardDemand& part) {
   sum.seconds += part.seconds;
@@ -18,11 +22,16 @@ void add(ShardDemand& sum, const ShardDemand& part) {
 SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch,
                            std::vector<int64_t> windows)
     : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {
-  std::map<std::pair<const CostModel*, int64_t>, size_t> known;
+  latency_seconds_.assign(task.models.size(), 0);
+  for (size_t d = task.models.size(); !task.options.fpdeep_lifetimes && d-- > 1;)
+    latency_seconds_[d - 1] = latency_seconds_[d] + 2e-6 * task.cluster.links[d - 1].latency_us;
+  std::map<std::tuple<const CostModel*, int64_t, double>, size_t> known;
   for (size_t d = 0; d < task.models.size(); ++d) {
     // Where rows stream, the window follows from the period and costs nothing.
-    const int64_t window = task.models[d]->dedicated_engines() ? 0 : windows_[d];
-    kinds_.push_back(known.try_emplace({task.models[d], window}, known.size()).first->second);
+    const bool streams = task.models[d]->dedicated_engines();
+    if (!streams) latency_seconds_[d] = 0;
+    const int64_t window = streams ? 0 : windows_[d];
+    kinds_.push_back(known.try_emplace({task.models[d], window, latency_seconds_[d]}, known.size()).first->second);
   }
 }
 
@@ -35,6 +44,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
   question.lifetime = lifetimes_[static_cast<size_t>(group)];
+  if (period > 0) question.lifetime += std::min(latency_seconds_[static_cast<size_t>(device)] / period, kMostSamplesUnderWay);
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();
   question.arithmetic = task_->options.arithmetic;

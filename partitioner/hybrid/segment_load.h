@@ -64,7 +64,8 @@ class SegmentLoads {
 
   const Chain* chain_;
   const PlanTask* task_;
-  std::vector<double> lifetimes_;  // per group
+  std::vector<double> lifetimes_;        // per group
+  std::vector<double> latency_seconds_;  // per device, to the ring's end and back; 0 where the formulas leave it out
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device

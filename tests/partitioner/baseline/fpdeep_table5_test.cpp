@@ -22,6 +22,7 @@ class FpdeepTable5 : public testing::Test {
     task.options.mini_batch = 128;
     task.options.optimizer.kind = OptimizerKind::kSgd;
     task.options.arithmetic = kArithmetic;
+    task.options.fpdeep_lifetimes = true;
     return make_plan(task);
   }
 

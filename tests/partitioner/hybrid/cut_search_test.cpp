@@ -45,8 +45,7 @@ struct Instance {
     storage.parameters = random.chance(0.5);
     if (random.chance(0.2)) storage.share = random.real(0.5, 1);
     links = links_of(task.cluster);
-    segments =
-        std::make_unique<SegmentLoads>(chain, task, activation_lifetimes(graph, false), 1, std::vector<int64_t>(task.models.size(), 1));
+    segments = std::make_unique<SegmentLoads>(chain, task, activation_lifetimes(graph, {}), 1, std::vector<int64_t>(task.models.size(), 1));
     loads = std::make_unique<CutLoads>(chain, 32);
   }
 

@@ -114,6 +114,7 @@ TEST(Studies, TheLinearLimitIsFeasible) {
   const Vc709Rings rings("vgg16");
   StudyTask task = rings.task(0);
   task.options.strategy = Strategy::kLayer;
+  task.options.fpdeep_lifetimes = true;
   task.counts = {11, 20};
   const Study study = run_study(task);
   EXPECT_EQ(study.linear_up_to, 16);  // layers
