@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "fpga/conv_ce/divided_up.h"
+
 namespace millrace {
 
 namespace {
@@ -12,8 +14,6 @@ struct Configuration {
   int64_t depth;
 };
 constexpr std::array<Configuration, 6> kHalfBlock{{{36, 512}, {18, 1024}, {9, 2048}, {4, 4096}, {2, 8192}, {1, 16384}}};
-
-int64_t divided_up(int64_t amount, int64_t parts) { return (amount + parts - 1) / parts; }
 
 // Full columns of the widest shape that is allowed, then narrower ones for what is left; or no such column at all.
 int64_t bank_blocks(int64_t width, int64_t depth, size_t widest) {

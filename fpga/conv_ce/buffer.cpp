@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fpga/conv_ce/bram_packing.h"
+#include "fpga/conv_ce/divided_up.h"
 
 namespace millrace {
 
@@ -13,7 +14,7 @@ Buffer placed(double bits, int64_t depth, double columns) {
   return {bits, bits, 0};
 }
 
-int64_t channel_groups(int64_t channels) { return (channels + kLanes - 1) / kLanes; }
+int64_t channel_groups(int64_t channels) { return divided_up(channels, kLanes); }
 
 }  // namespace
 

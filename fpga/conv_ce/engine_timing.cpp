@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "fpga/conv_ce/divided_up.h"
+
 namespace millrace {
 
 namespace {
@@ -11,8 +13,6 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr double kMostCycles = 4e18;  // stays an int64_t
-
-int64_t divided_up(int64_t amount, int64_t parts) { return (amount - 1) / parts + 1; }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "core/plan/flows.h"
+#include "fpga/conv_ce/divided_up.h"
 
 namespace millrace {
 
@@ -27,8 +28,6 @@ Channels channels_of(std::span<const Block> blocks, const Block& whole, int64_t 
   for (const Block& block : blocks) add(block);
   return channels;
 }
-
-int64_t divided_up(int64_t amount, int64_t parts) { return (amount + parts - 1) / parts; }
 
 void set_channels(ShardGeometry& shard, const Channels& channels) {
   shard.inputs = channels.inputs.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fpga/conv_ce/divided_up.h"
 #include "fpga/conv_ce/engine_timing.h"
 
 namespace millrace {
@@ -46,8 +47,8 @@ PackedShard packed_shard(const ShardGeometry& shard, const ShardBuffers& buffers
   if (shard.place == WeightPlace::kOffChip || shard.kernels == 0) return packed;
   const int64_t width = std::max<int64_t>(shard.output.width, 1);
   const int64_t tiles = std::max<int64_t>({settings.forward_tiles, settings.error_back_tiles, 1});
-  const int64_t side_by_side = std::min((tiles + width - 1) / width, shard.kernels);
-  const MemoryShape weights{side_by_side * shard.tile * bits, (shard.kernels + side_by_side - 1) / side_by_side, 1};
+  const int64_t side_by_side = std::min(divided_up(tiles, width), shard.kernels);
+  const MemoryShape weights{side_by_side * shard.tile * bits, divided_up(shard.kernels, side_by_side), 1};
   PackedBlocks& place = shard.place == WeightPlace::kStationary ? packed.fixed : packed.parameters;
   for (int copy = 0; copy < settings.copies; ++copy) place.add(weights, board);
   return packed;

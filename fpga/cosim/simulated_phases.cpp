@@ -25,7 +25,7 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
   if (flattens) {
     const int64_t plane = whole.height * whole.width;
     shape = whole;
-    shape.inputs = (s.inputs + plane - 1) / plane;
+    shape.inputs = divided_up(s.inputs, plane);
     shape.outputs = s.outputs;
   }
   ConvolutionShape of_layer = whole;

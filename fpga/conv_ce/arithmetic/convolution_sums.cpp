@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "fpga/conv_ce/divided_up.h"
 
 namespace millrace {
 
@@ -22,8 +23,6 @@ struct Tap {
   int64_t first_column;  // of the input, for output column 0; may be negative
   Columns columns;
 };
-
-int64_t divided_up(int64_t amount, int64_t parts) { return amount <= 0 ? 0 : (amount - 1) / parts + 1; }
 
 template <typename Visit>
 void for_each_tap(const ConvolutionShape& s, Visit visit) {

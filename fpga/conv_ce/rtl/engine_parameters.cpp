@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "fpga/conv_ce/divided_up.h"
+
 namespace millrace {
 
 namespace {
@@ -11,8 +13,6 @@ namespace {
 int address_bits(int64_t count) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(count, 1) - 1))));
 }
-
-int64_t divided_up(int64_t amount, int64_t parts) { return (amount + parts - 1) / parts; }
 
 // Words of one bank: channel groups times the bank's share of a row.
 int line_address_bits(int64_t groups, int64_t width, int column_banks) {

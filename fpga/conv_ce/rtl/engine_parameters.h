@@ -12,6 +12,7 @@
 
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/divided_up.h"
 
 namespace millrace {
 
@@ -23,12 +24,12 @@ struct EngineParallelism {
   int64_t kernels_per_word = 4;  // of the parameter memory; at most the tiles
 
   int64_t tiles() const { return input_lanes * output_lanes; }
-  int64_t load_words() const { return (tiles() + kernels_per_word - 1) / kernels_per_word; }
+  int64_t load_words() const { return divided_up(tiles(), kernels_per_word); }
   int64_t taps() const { return kernel * kernel; }
   // Rows and columns of errors that one input pixel of EB needs.
-  int64_t span() const { return (kernel + stride - 1) / stride; }
-  int64_t groups_of_inputs(int64_t channels) const { return (channels + input_lanes - 1) / input_lanes; }
-  int64_t groups_of_outputs(int64_t channels) const { return (channels + output_lanes - 1) / output_lanes; }
+  int64_t span() const { return divided_up(kernel, stride); }
+  int64_t groups_of_inputs(int64_t channels) const { return divided_up(channels, input_lanes); }
+  int64_t groups_of_outputs(int64_t channels) const { return divided_up(channels, output_lanes); }
 };
 
 // Sizes of the memories, as powers of two.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/divided_up.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
 namespace millrace {
@@ -33,7 +34,7 @@ struct BeatOrder {
   int64_t first_block_rows = 1;
   int64_t block_rows = 1;
 
-  int64_t groups() const { return (channels + lanes - 1) / lanes; }
+  int64_t groups() const { return divided_up(channels, lanes); }
   int64_t beats() const { return groups() * height * width; }
 };
 
