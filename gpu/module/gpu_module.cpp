@@ -1,21 +1,15 @@
 #include "gpu/module/gpu_module.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
-#include <system_error>
 
+#include "core/base/companion_module.h"
 #include "core/base/error.h"
 #include "gpu/device/gpu_device.h"
 
 namespace millrace {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kModule = "libmillrace_cuda.so";
 
 struct Module {
   gpu::Engine* (*engine)(int device) = nullptr;
@@ -24,25 +18,12 @@ struct Module {
 };
 
 Module load() {
-  std::error_code error;
-  const fs::path beside = fs::read_symlink("/proc/self/exe", error).parent_path();
-  Module module;
-  for (const fs::path& folder : {beside, beside / ".." / "lib" / "millrace", fs::path(MILLRACE_MODULE_FOLDER)}) {
-    const fs::path path = folder / kModule;
-    if (!fs::exists(path, error)) continue;
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      module.reason =
-          fmt::format("{} cannot be loaded: {}; put the folder of CUDA's libraries on LD_LIBRARY_PATH", path.string(), dlerror());
-      return module;
-    }
-    module.engine = reinterpret_cast<decltype(module.engine)>(dlsym(handle, "millrace_cuda_engine"));
-    module.devices = reinterpret_cast<decltype(module.devices)>(dlsym(handle, "millrace_cuda_devices"));
-    if (module.engine == nullptr || module.devices == nullptr)
-      module.reason = fmt::format("{} is of another version; install it anew", path.string());
-    return module;
-  }
-  module.reason = fmt::format("{} is not beside the program; build with the CUDA toolkit, cuDNN and cuBLAS", kModule);
+  const CompanionModule loaded =
+      load_companion("libmillrace_cuda.so", "build with the CUDA toolkit, cuDNN and cuBLAS", "the folder of CUDA's libraries");
+  Module module{loaded.function<gpu::Engine*(int)>("millrace_cuda_engine"), loaded.function<int(char*, int)>("millrace_cuda_devices"),
+                loaded.reason};
+  if (module.reason.empty() && (module.engine == nullptr || module.devices == nullptr))
+    module.reason = fmt::format("{} is of another version; install it anew", loaded.path);
   return module;
 }
 

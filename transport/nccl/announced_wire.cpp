@@ -76,10 +76,11 @@ AnnouncedWire::~AnnouncedWire() {
   lines_.clear();
 }
 
-AnnouncedLine& AnnouncedWire::line_of(const ChannelSpec& spec) {
-  const LineName name{spec.peer, spec.outgoing, spec.direction};
+AnnouncedLine& AnnouncedWire::line_of(const LineName& name) {
   for (const OpenLine& open : lines_)
     if (open.name == name) return *open.line;
+  if (!device_)
+    fail(ErrorCode::kUnavailable, "{}: no accelerator of this rank takes part in messages; keep them in host memory", text_of(name));
   lines_.push_back({name, std::make_unique<AnnouncedLine>(text_of(name), device_->connect(name))});
   return *lines_.back().line;
 }
@@ -88,8 +89,9 @@ Channel& AnnouncedWire::open(const ChannelSpec& spec) {
   ChannelSpec below = spec;
   Incoming incoming{.token = spec.token};
   if (spec.device_memory) {
-    AnnouncedLine& line = line_of(spec);
-    std::shared_ptr<std::byte> memory = device_->allocate(spec.slots * aligned(spec.payload_bytes));
+    const LineName name{spec.peer, spec.outgoing, spec.direction};
+    AnnouncedLine& line = line_of(name);
+    std::shared_ptr<std::byte> memory = device_->allocate(name, spec.slots * aligned(spec.payload_bytes));
     below.device_memory = false;
     below.payload_bytes = kAnnouncementBytes;
     below.token = incoming_.size();

@@ -79,7 +79,7 @@ class FakeLines {
       const int64_t to = name.outgoing ? name.peer : rank_;
       return std::make_unique<Queue>(lines_, lines_.lines_[{from, to, name.direction}], name.outgoing);
     }
-    std::shared_ptr<std::byte> allocate(size_t bytes) override {
+    std::shared_ptr<std::byte> allocate(const LineName&, size_t bytes) override {
       void* memory = ::operator new (bytes + 1, std::align_val_t{64});
       return {static_cast<std::byte*>(memory), [](std::byte* given) { ::operator delete (given, std::align_val_t{64}); }};
     }
