@@ -21,6 +21,17 @@ std::string version_text(int64_t major, int64_t minor, int64_t patch = -1) {
   return patch < 0 ? text : text + "." + std::to_string(patch);
 }
 
+std::string hexadecimal(const char* bytes, size_t count) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 // How many GPUs; any error means none. `reason` gets why.
 int count_devices(std::string& reason) {
   int count = 0;
@@ -46,6 +57,8 @@ class CudaEngine final : public Engine {
     MILLRACE_CUDA(cudaGetDeviceProperties(&properties, device));
     facts_.name = properties.name;
     facts_.architecture = version_text(properties.major, properties.minor);
+    facts_.id = "GPU-" + hexadecimal(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+    facts_.number = device;
     if (properties.major < kLeastMajor)
       throw Failure(Failure::Kind::kWrongArchitecture, "GPU " + std::to_string(device) + " (" + facts_.name + ") has compute capability " +
                                                            facts_.architecture + ", and this build is for 8.0 and newer; take another");
@@ -89,6 +102,7 @@ class CudaEngine final : public Engine {
     MILLRACE_CUDA(cudaMemGetInfo(&state.free, &state.total));
     return state;
   }
+  void* native(Queue queue) override { return stream(queue); }
   void* allocate(size_t bytes) override {
     use();
     void* memory = nullptr;

@@ -13,6 +13,7 @@
 #include "core/device/activation_math.h"
 #include "core/device/optimizer_element.h"
 #include "gpu/device/dropout_draw.h"
+#include "gpu/device/message_work.h"
 #include "gpu/device/narrow_float.h"
 #include "gpu/device/sequence_work.h"
 #include "gpu/device/window_work.h"
@@ -242,6 +243,6 @@ struct SoftmaxError {
 using ElementWork = std::variant<StridedCopy, AddBias, Activate, MultiplyByDerivative, ActivationError, DropOut, UpdateElements, Narrow,
                                  Widen, TakeLastStep, LastStepError, SoftmaxPositions, SoftmaxError, Pool, PoolError, NormaliseResponse,
                                  ResponseError, NormaliseBatch, BatchError, CommitBatchNorm, IntoOwnTime, OutOfOwnTime, ClearEnded,
-                                 StartStates, EndStates, LookUp, AddAtTokens>;
+                                 StartStates, EndStates, LookUp, AddAtTokens, PackMessage, UnpackMessage>;
 
 }  // namespace millrace::gpu

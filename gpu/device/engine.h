@@ -31,6 +31,8 @@ struct Facts {
   std::string name;          // "NVIDIA H200"
   std::string architecture;  // "9.0"
   std::string libraries;     // "CUDA 13.0, cuDNN 9.19.0, cuBLAS 13.1.0"
+  std::string id = {};       // of this very GPU: "GPU-8f6a..."
+  int number = 0;            // as the driver counts here
 };
 
 struct MemoryState {
@@ -114,6 +116,8 @@ class Engine {
 
   virtual Facts facts() const = 0;
   virtual MemoryState memory() = 0;
+  // What others that know this machinery take a queue for, a cudaStream_t; null: nobody can.
+  virtual void* native(Queue queue) { return static_cast<void>(queue), nullptr; }
   // Null when there is not enough. Contents are undefined.
   virtual void* allocate(size_t bytes) = 0;
   // Nothing queued may name it any more.

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/device/optimizer_math.h"
+#include "gpu/device/gpu_messages.h"
 #include "gpu/device/operations.h"
 
 namespace millrace {
@@ -42,9 +44,9 @@ struct KernelMaker {
   std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return make_ctc_loss(context, spec, o); }
 };
 
-class GpuDevice final : public Device {
+class GpuDevice final : public Device, public GpuMessages {
  public:
-  explicit GpuDevice(SharedContext context) : context_(std::move(context)) {}
+  explicit GpuDevice(SharedContext context) : GpuMessages(context), context_(std::move(context)) {}
 
   std::string description() const override {
     const Facts facts = context_->engine().facts();
@@ -160,7 +162,8 @@ class GpuDevice final : public Device {
     return translated([&] {
       const int64_t pieces = (tensor.elements() + kNormPiece - 1) / kNormPiece;
       const size_t bytes = static_cast<size_t>(2 * pieces) * sizeof(double);
-      context_->reserve(Scratch::kNorms, bytes, "norms");
+      // Once for nearly all tensors: memory that is given back waits for whatever runs, a message to a neighbour too.
+      context_->reserve(Scratch::kNorms, std::max(bytes, size_t{1} << 16), "norms");
       const Buffer& norms = context_->scratch(Scratch::kNorms);
       context_->reduce(PieceNorm{.values = own(&tensor).data(),
                                  .squares = norms.as<double>(),

@@ -16,6 +16,8 @@
 // normalisation, recurrent layers, loss and update stay fp32. The same calls give the same bits on the same GPU with the same libraries, as
 // long as convolutions' algorithms are not measured, or were measured once and are read back from `algorithms`.
 //
+// Messages to and from other GPUs may stay in its memory (core/device/device_messages.h), where the engine lets others reach its queues.
+//
 // Fails with kUnavailable when memory runs out, saying for what, how much was wanted and how much is free; for recurrent layers of both
 // directions with truncation, which do not run here; and when a recurrence hangs, at the next call that waits.
 #pragma once

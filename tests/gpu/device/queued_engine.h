@@ -9,7 +9,8 @@
 //
 // Calculations are the element and reduction work of gpu/device, plain loops for convolutions and products, and for recurrences the
 // kernels of gpu/rnn on the emulator of GPU threads. `ignored_wait` leaves out one wait, counted from 0: the mistake that tests plant. Work
-// runs in wait_here(), synchronize() and, now and then, when more is queued.
+// runs in wait_here(), synchronize() and, now and then, when more is queued. Lines to other stand-ins follow its calculations as NCCL's
+// follow a stream.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@
 #include "gpu/device/direct_convolution.h"
 #include "gpu/device/gpu_device.h"
 #include "tests/gpu/device/emulated_recurrences.h"
+#include "tests/transport/nccl/standin_driver.h"
 
 namespace millrace::testing {
 
@@ -38,9 +40,10 @@ struct QueuedOptions {
   bool direct = false;                          // convolutions by gpu/device/direct_convolution.h
   unsigned long long patience = 2'000'000'000;  // emulated nanoseconds that a block waits for another one
   EmulatedRecurrences::Options recurrent = {};
+  int number = 0;  // of the GPU that it is
 };
 
-class QueuedEngine final : public gpu::Engine {
+class QueuedEngine final : public gpu::Engine, private testing_support::StandInQueue {
  public:
   explicit QueuedEngine(const QueuedOptions& options) : options_(options), random_(options.seed) {}
   ~QueuedEngine() override {
@@ -53,7 +56,16 @@ class QueuedEngine final : public gpu::Engine {
   int64_t recurrences() const { return recurrences_; }
   size_t used() const { return used_; }
 
-  gpu::Facts facts() const override { return {.name = "queues on the host", .architecture = "0.0", .libraries = "plain loops"}; }
+  gpu::Facts facts() const override {
+    return {.name = "queues on the host",
+            .architecture = "0.0",
+            .libraries = "plain loops",
+            .id = fmt::format("GPU-{}", options_.number),
+            .number = options_.number};
+  }
+  void* native(gpu::Queue queue) override {
+    return queue == gpu::Queue::kCompute ? static_cast<testing_support::StandInQueue*>(this) : nullptr;
+  }
   gpu::MemoryState memory() override { return {.free = options_.memory_bytes - used_, .total = options_.memory_bytes}; }
 
   void* allocate(size_t bytes) override {
@@ -214,6 +226,11 @@ class QueuedEngine final : public gpu::Engine {
   }
 
  private:
+  void queue_behind(std::function<void()> work) override { compute(std::move(work)); }
+  void nudge() override {
+    if (any_ready()) run_one();
+  }
+
   struct Task {
     std::function<void()> run = {};
     std::function<bool()> ready = {};  // a wait
