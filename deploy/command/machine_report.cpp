@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "fpga/xrt/device/xrt_fpga.h"
 #include "gpu/module/gpu_module.h"
+#include "transport/nccl/line_module.h"
 
 namespace millrace {
 namespace {
@@ -173,6 +174,25 @@ Finding find_gpus() {
   return finding;
 }
 
+// What `train --links auto` would take between ranks that each drive a GPU.
+Finding find_lines() {
+  Finding finding{"NCCL links", false, "", "messages from GPU to GPU past the host (--links auto)", ""};
+  const LineSupport lines = line_support();
+  if (lines.driver == nullptr) {
+    finding.detail = fmt::format("links take MPI: {}", lines.reason);
+    return finding;
+  }
+  try {
+    const std::string version = lines.driver->version();
+    finding.present = count_gpus().count > 0;
+    finding.detail = finding.present ? fmt::format("NCCL {} between GPUs of different ranks, MPI elsewhere", version)
+                                     : fmt::format("links take MPI: NCCL {}, and no GPU", version);
+  } catch (const LineFailure& failure) {
+    finding.detail = fmt::format("links take MPI: {}", failure.what());
+  }
+  return finding;
+}
+
 // The runtime, its emulation and boards: each needs the one before.
 void look_for_xrt(std::vector<Finding>& findings) {
   const XrtFindings xrt = find_xrt();
@@ -244,6 +264,7 @@ MachineReport inspect_machine() {
   for (const Tool& tool : kTools) report.findings.push_back(find_tool(tool));
   report.findings.push_back(find_cuda());
   report.findings.push_back(find_gpus());
+  report.findings.push_back(find_lines());
   look_for_xrt(report.findings);
   report.findings.push_back(find_data("Fashion-MNIST", "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
                                       "--data fashion-mnist: 70,000 images of clothes", "dataset-fashion-mnist"));

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/ring_links.h"
 #include "deploy/command/train_run.h"
 
 namespace millrace {
@@ -47,7 +48,7 @@ struct TrainFlags {
   bool dry_run = false;
   bool json = false;
   int64_t log_every = 0;
-  std::string kernel_table, formats, gpus = "auto", gpu_precision, gpu_algorithms;
+  std::string kernel_table, formats, gpus = "auto", links = "auto", gpu_precision, gpu_algorithms;
   std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
@@ -185,6 +186,7 @@ int train(const TrainFlags& flags) {
   request.json = flags.json;
   request.checksums = flags.checksums;
   request.shape_links = flags.shape_links;
+  request.links = link_use_from(flags.links);
   request.calibrate = flags.calibrate.value_or(0);
   request.formats = flags.formats;
   if (flags.deadline) request.deadline_seconds = parse_duration(*flags.deadline, "--deadline");
@@ -266,6 +268,10 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   const std::string ranks = "Under mpirun";
   command->add_option("--deadline", flags->deadline, "longest wait for a silent neighbour, 5s or 2m [30s]")->group(ranks);
   command->add_flag("--checksums", flags->checksums, "CRC32C of every message")->group(ranks);
+  not_empty(command
+                ->add_option("--links", flags->links,
+                             "auto: NCCL between GPUs of different ranks, MPI elsewhere; mpi; nccl: demanded of all [auto]")
+                ->group(ranks));
   command->add_flag("--shape-links", flags->shape_links, "messages take as long as the plan's links would")->group(ranks);
   command->add_flag("--dry-run", flags->dry_run, "print memory per rank and time per epoch; train nothing")->group(run);
   command->add_flag("--json", flags->json, "one JSON object per line on standard output")->group(run);

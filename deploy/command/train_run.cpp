@@ -17,6 +17,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/ring_devices.h"
+#include "deploy/command/ring_links.h"
 #include "deploy/command/stop_signal.h"
 #include "node/report/tensorboard.h"
 #include "node/ring/ring_trainer.h"
@@ -121,6 +122,7 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   TrainingTask task;
   DeviceOptions device_options = request.devices;
   device_options.threads = static_cast<int>(request.job.threads);
+  DeviceLinks links(link_settings(request.links, wire->ranks(), request.shape_links, device_options));  // before CUDA is asked anything
   std::exception_ptr unprepared;
   // Before anybody talks: links whose shape needs the plan, and devices that take long to prepare, while nobody waits.
   const bool planned_alone = request.shape_links || job_needs_preparation(request.job);
@@ -137,7 +139,7 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
       unprepared = std::current_exception();
     }
   }
-  Transport transport(std::move(wire), settings);
+  Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
   if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
   together(agreement, "preparing the devices", [&] {
@@ -163,6 +165,7 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   fixed_point.choose_formats(agreement, *first, speaks);
   first.reset();
   options.report = [&fixed_point] { return fixed_point.report(); };
+  options.links = &links;
   options.resume = request.resume;
   options.log_every = request.log_every;
   options.trace = request.trace;
@@ -211,6 +214,11 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
 int train_as_rank(const TrainRequest& request, MpiSession& session) {
   const int64_t replicas = request.job.replicas;
   try {
+    try {
+      refuse_idle_links(request.links, session.ranks() / std::max<int64_t>(1, replicas), request.shape_links);
+    } catch (const Error& error) {
+      throw SharedError(error.code(), error.what());
+    }
     if (session.ranks() % replicas != 0)
       throw SharedError(
           ErrorCode::kUsage,
@@ -239,6 +247,7 @@ int run_training(const TrainRequest& request) {
                                    std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds))};
     return run_with_mpi(settings, [&](MpiSession& session) { return train_as_rank(request, session); });
   }
+  refuse_idle_links(request.links, 1, request.shape_links);
   if (request.job.replicas != 1)
     fail(ErrorCode::kUsage, "--replicas {} needs a rank for every ring: mpirun -n {} millrace train ...", request.job.replicas,
          request.job.replicas);

@@ -10,6 +10,7 @@
 
 #include "core/documents/job.h"
 #include "deploy/command/device_registry.h"
+#include "transport/nccl/link_choice.h"
 
 namespace millrace {
 
@@ -24,6 +25,7 @@ struct TrainRequest {
   bool json = false;
   bool checksums = false;
   bool shape_links = false;
+  LinkUse links = LinkUse::kAuto;
   std::string times = {};
   std::string pace = {};
   int64_t calibrate = 0;     // updates in fp32 from which 16-bit devices get their formats; 0: their own

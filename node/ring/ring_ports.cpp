@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
+#include "core/device/device_messages.h"
 #include "node/ring/wire_format.h"
 
 namespace millrace {
@@ -19,6 +21,12 @@ constexpr Nanoseconds kLookAround = std::chrono::microseconds(100);
 
 template <typename Number>
 constexpr ElementType kTypeOf = std::is_same_v<Number, float> ? ElementType::kFloat32 : ElementType::kFloat64;
+
+DeviceMessages& own_messages_of(Device& device) {
+  DeviceMessages* const messages = messages_of(device);
+  MILLRACE_CHECK(messages != nullptr, "{} has a flow in memory of its own, and no such memory", device.description());
+  return *messages;
+}
 
 }  // namespace
 
@@ -80,11 +88,14 @@ void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRan
   const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
   const int64_t on = flow_for(flow);
   const std::span<const std::byte> payload = transport_.begin_receive(on, id_, wire_bytes(wire, elements_of(tensor, channels, steps)));
-  if (device.compute_type() == ElementType::kFloat64)
+  if (transport_.table().flows[static_cast<size_t>(on)].device_memory)
+    own_messages_of(device).unpack(tensor, channels, steps, wire, payload.data());
+  else if (device.compute_type() == ElementType::kFloat64)
     receive_as(wire, device, tensor, channels, steps, payload, wide_);
   else
     receive_as(wire, device, tensor, channels, steps, payload, narrow_);
-  transport_.release(on);  // the device has taken the numbers: a write() does before it returns
+  // The device has taken the numbers: a write() does before it returns, and in its own memory the wire keeps the order.
+  transport_.release(on);
   mark(flow, "received");
 }
 
@@ -94,7 +105,9 @@ void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, Channel
   const size_t bytes = wire_bytes(wire, elements_of(tensor, channels, steps));
   await_due();
   const std::span<std::byte> payload = transport_.begin_send(on).first(bytes);
-  if (device.compute_type() == ElementType::kFloat64)
+  if (transport_.table().flows[static_cast<size_t>(on)].device_memory)
+    own_messages_of(device).pack(tensor, channels, steps, wire, payload.data());
+  else if (device.compute_type() == ElementType::kFloat64)
     send_as(wire, device, tensor, channels, steps, payload, wide_);
   else
     send_as(wire, device, tensor, channels, steps, payload, narrow_);

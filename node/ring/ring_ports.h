@@ -4,6 +4,7 @@
 //   ports.begin({.index = s}, /*training=*/true);
 //   segment.forward(batch, pixels, &ports, &score);
 //
+// Messages of flows that stay on their devices (FlowSpec::device_memory) are packed there, by the device itself.
 // Every message must have been seen to be there, and every credit: the caller asks before it lets the executor run.
 // Borrows transport, plan and trace. One device's messages at a time.
 #pragma once

@@ -123,9 +123,28 @@ void RingTrainer::agree_on_everything() {
   if (!options_.pace.empty()) together(agreement_, "the pace", [this] { load_pace(); });
 }
 
+// Flows of links that take NCCL stay on their devices.
+void RingTrainer::choose_links(const DevicesHere& devices) {
+  if (options_.links == nullptr || plan_.devices() == 1) return;
+  DeviceLinks& links = *options_.links;
+  const std::vector<LinkDevice> mine = link_devices(plan_, *task_.graph, devices);
+  const std::vector<LinkChoice>& chosen = links.choose(transport_, agreement_, plan_.devices(), mine);
+  const std::string refusal = refusal_of(chosen, links.settings().use);
+  if (!refusal.empty()) throw SharedError(ErrorCode::kInfeasible, refusal);
+  keep_on_devices(flows_.table, plan_, chosen, transport_.settings().eager_bytes);
+  if (speaks() && links.worth_saying()) log::info("{}", text_of(chosen));
+}
+
 void RingTrainer::make_rank(int64_t first_mini_batch) {
-  transport_.open(flows_.table);
+  DevicesHere devices;
   together(agreement_, "opening the devices", [&] {
+    const RingLayout layout = ring_layout(plan_.devices(), transport_.ranks());
+    for (int64_t d = layout.first_device(transport_.rank()); d < layout.end_device(transport_.rank()); ++d) devices[d] = open_device_(d);
+  });
+  choose_links(devices);
+  transport_.open(flows_.table);
+  const OpenDevice hand_over = [&devices](int64_t index) { return std::move(devices.at(index)); };
+  together(agreement_, "building the segments", [&] {
     RingContext context;
     context.task = &task_;
     context.run = &plan_;
@@ -135,7 +154,7 @@ void RingTrainer::make_rank(int64_t first_mini_batch) {
     context.pace = pace_ ? &*pace_ : nullptr;
     context.replica = options_.column == nullptr ? 0 : options_.column->replica();
     context.first_mini_batch = first_mini_batch;
-    rank_ = std::make_unique<Rank>(context, flows_, open_device_, options_.signals, options_.column);
+    rank_ = std::make_unique<Rank>(context, flows_, hand_over, options_.signals, options_.column);
   });
 }
 

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "node/ring/device_flows.h"
 #include "node/ring/rank.h"
 #include "node/ring/replica_column.h"
 #include "node/ring/together.h"
@@ -39,6 +40,7 @@ struct TrainerOptions {
   std::filesystem::path pace = {};   // such a file: no action takes less than it says; empty: as long as they take
   bool computes_on_thread = false;   // the devices compute on the thread that acts, so its processor time is what they take
   ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
+  DeviceLinks* links = nullptr;      // what the transport's wire was made by; null: all messages lie in host memory
   // What this rank's devices have to say when all is over, while they are still open; gathered into TrainingOutcome::reports.
   std::function<std::string()> report = {};
 };
@@ -67,6 +69,7 @@ class RingTrainer {
  private:
   void agree_on_everything();
   void make_rank(int64_t first_mini_batch);
+  void choose_links(const DevicesHere& devices);
   void open_rank(const CheckpointContent* resumed);
   std::optional<CheckpointContent> find_checkpoint();
   void refuse_what_does_not_fit() const;

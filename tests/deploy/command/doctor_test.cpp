@@ -122,8 +122,8 @@ TEST_F(Doctor, JsonHoldsWhatItsContractSays) {
     EXPECT_FALSE(finding.at("enables").get<std::string>().empty()) << names.back();
     EXPECT_TRUE(finding.contains("detail") && finding.contains("package")) << names.back();
   }
-  EXPECT_THAT(names, ElementsAre("mpirun", "verilator", "yosys", "iverilog", "CUDA devices", "GPUs at work", "XRT", "XRT emulation",
-                                 "FPGA boards", "Fashion-MNIST"));
+  EXPECT_THAT(names, ElementsAre("mpirun", "verilator", "yosys", "iverilog", "CUDA devices", "GPUs at work", "NCCL links", "XRT",
+                                 "XRT emulation", "FPGA boards", "Fashion-MNIST"));
   EXPECT_EQ(report.at("findings")[1].at("detail"), "Verilator 5.006");
   EXPECT_THAT(report.at("install").get<std::vector<std::string>>(), Contains("openmpi-bin"));
   EXPECT_THAT(report.at("install").get<std::vector<std::string>>(), Not(Contains("verilator")));

@@ -24,6 +24,7 @@ def refusals(plan, run_folder):
         ("replicas that do not divide the ranks", 2, "3 ranks cannot be divided", [*ring, "--replicas", "2"]),
         ("a folder that holds a run", 2, "already holds a run", [*ring, "--out", str(run_folder)]),
         ("a folder that holds none", 1, "no run to continue", ["--resume", str(run_folder / "nothing")]),
+        ("NCCL between processors", 3, "link 1 cannot take NCCL: device 1 is no GPU here; link 2", [*ring, "--links", "nccl"]),
         ("a cluster that is too small", 3, "no plan for vgg16 on vc709x1", ["--model", "vgg16", "--data", "synthetic:3x224x224:1000:64",
                                                                             "--cluster", "vc709x1"]),
     ]
