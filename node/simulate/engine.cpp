@@ -30,8 +30,8 @@ void Engine::run_until(int64_t bound) {
   while (timeline_.next_time() < bound) step();
 }
 
-void Engine::run_portion(int64_t bound, int64_t firm, int64_t steps) {
-  for (; steps > 0 && timeline_.next_time() < (outbox_.empty() ? bound : firm); --steps) step();
+void Engine::run_portion(const Horizon& horizon, const Horizon& firm, int64_t steps) {
+  for (; steps > 0 && may_run(outbox_.empty() ? horizon : firm); --steps) step();
 }
 
 void Engine::step() {
@@ -128,7 +128,7 @@ void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
   for (const int32_t waiting : {state.sender, state.taker}) {
     if (waiting < 0) continue;
     const Station& sender = station(waiting);
-    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, time);
+    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, std::max(time, now_));
   }
 }
 
@@ -136,8 +136,8 @@ void Engine::accept(const Crossing& crossing) {
   const int32_t index = network_.flow_index[static_cast<size_t>(crossing.plan_flow)];
   MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
   FlowState& state = flow(index);
-  MILLRACE_CHECK(crossing.time >= now_, "flow {}: something of {} ps comes at {} ps", crossing.plan_flow, crossing.time, now_);
   if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
+  MILLRACE_CHECK(crossing.time >= now_, "flow {}: a message of {} ps comes at {} ps", crossing.plan_flow, crossing.time, now_);
   state.in_flight.push({crossing.time, crossing.amount});
   if (state.in_flight.size() == 1) timeline_.set(static_cast<int32_t>(network_.stations.size()) + index, crossing.time);
 }

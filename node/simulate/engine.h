@@ -7,9 +7,13 @@
 //
 // For a block of devices among others: messages and credits that leave the block gather in outbox(); what arrives is given to
 // accept() before run_until passes its time. Nothing crosses a block's edge sooner than the link's latency after it began.
+// Credits may be late: whoever has one in hand does as well without the next. So a portion's horizon has a time of its own for them,
+// which counts only while some station at that edge might run out.
 // Borrows the network. Equal networks and equal arrivals give equal results, in whatever portions run_until is called.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,11 +31,22 @@ struct Crossing {
   bool credit = false;
 };
 
+// What crosses comes in two kinds, and a time for each: messages' first.
+enum class Crosses : uint8_t { kMessage, kCredit };
+using CrossingTimes = std::array<int64_t, 2>;
+inline int64_t time_of(const CrossingTimes& times, Crosses what) { return times[static_cast<size_t>(what)]; }
+
 // What a block knows of the time to come: nothing in it happens before `next`, nothing arrives from a side before that side's.
 struct Outlook {
   int64_t next = 0;
-  int64_t left = 0, right = 0;
-  int64_t from(bool left_side) const { return left_side ? left : right; }
+  CrossingTimes left{}, right{};
+  int64_t from(bool left_side, Crosses what) const { return time_of(left_side ? left : right, what); }
+};
+
+// How far a block may run: no message arrives before, nor a credit from that side.
+struct Horizon {
+  int64_t messages = 0;
+  int64_t left_credits = 0, right_credits = 0;
 };
 
 class Engine {
@@ -41,12 +56,16 @@ class Engine {
   void begin();
   void run_until(int64_t bound);
   // At most so many steps of the clock. What is sent may be answered: once something is, only what lies before `firm`.
-  void run_portion(int64_t bound, int64_t firm, int64_t steps);
+  void run_portion(const Horizon& horizon, const Horizon& firm, int64_t steps);
+  // Something happens here before the horizon.
+  bool may_run(const Horizon& horizon) { return timeline_.next_time() < limit_of(horizon); }
+  // What lies beyond this waits for what may come: credits count where some station at the edge might run out of them.
+  int64_t limit_of(const Horizon& horizon);
   int64_t next_time() const { return timeline_.next_time(); }
   void accept(const Crossing& crossing);
   std::vector<Crossing>& outbox() { return outbox_; }
-  // Nothing is sent over this end of the block before then, whatever arrives.
-  int64_t quiet_until(bool left, const Outlook& outlook) const;
+  // Nothing of a kind is sent over this end of the block before then, whatever arrives.
+  CrossingTimes quiet_until(bool left, const Outlook& outlook) const;
 
   // Every station has walked all its cycles.
   bool done() const;
@@ -103,6 +122,8 @@ class Engine {
   void end_cycle(Station& s, int64_t cycle);
 
   void find_edges();
+  int64_t most_sent_at_once(const Station& s) const;
+  bool provided(bool left);
   int64_t next_start(int32_t station, const Outlook& outlook, int depth) const;
   int64_t units_missing(const Station& s) const;
   int64_t next_room(const Station& s, const Outlook& outlook, int depth) const;
@@ -137,6 +158,7 @@ class Engine {
   std::vector<int64_t> column_free_at_;
   std::vector<Crossing> outbox_;
   std::vector<int32_t> left_edge_, right_edge_;  // flows with one end in the block, by the block's end
+  std::vector<int64_t> most_sent_;               // by flow: messages of one step of the clock; 0: unknown
   std::vector<TraceSpan> trace_;
   Queue<int32_t> able_ranks_;  // to act, but for a core
   int32_t granted_ = -1;       // station that starts with the core it has been granted

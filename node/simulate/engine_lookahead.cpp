@@ -1,6 +1,7 @@
 // How long a block certainly sends nothing over its edge, whatever arrives: a unit in work ends first, a row that is needed is
-// made first, a message on its way arrives first.
+// made first, a message on its way arrives first. And how far it may run without knowing of every credit.
 #include <algorithm>
+#include <map>
 
 #include "node/simulate/engine.h"
 
@@ -13,24 +14,68 @@ constexpr int kFarthest = 24;
 }  // namespace
 
 void Engine::find_edges() {
+  most_sent_.assign(network_.flows.size(), 0);
   for (size_t f = 0; f < network_.flows.size(); ++f) {
     const FlowState& state = network_.flows[f];
     if (state.sender_here == state.receiver_here) continue;
     const bool left = plan_.flows[static_cast<size_t>(state.plan_flow)].link == network_.first_device - 1;
     (left ? left_edge_ : right_edge_).push_back(static_cast<int32_t>(f));
+    if (state.sender_here && state.taker < 0) most_sent_[f] = most_sent_at_once(network_.stations[static_cast<size_t>(state.sender)]);
   }
 }
 
-int64_t Engine::quiet_until(bool left, const Outlook& outlook) const {
-  int64_t earliest = kNeverTime;
+// A step of the clock makes one more unit of each stream: as many rows leave at most as wait for one and the same.
+int64_t Engine::most_sent_at_once(const Station& s) const {
+  if (s.kind != StationKind::kLeaving) return 0;
+  int64_t most = 0;
+  for (int32_t i = 0; i < s.inputs; ++i) {
+    const Input& read = network_.inputs[static_cast<size_t>(s.first_input + i)];
+    if (read.table < 0 || read.whole) return 0;
+    std::map<int32_t, int64_t> rows;
+    for (const int32_t need : network_.tables[static_cast<size_t>(read.table)]) ++rows[need];
+    int64_t of_one = 0;
+    for (const auto& [need, count] : rows)
+      if (need > 0) of_one = std::max(of_one, count);
+    // Rows that need nothing of their sample leave with the last one of the sample before.
+    most = std::max(most, of_one + (rows.contains(0) ? rows.at(0) : 0));
+  }
+  return most;
+}
+
+// Every station that sends over this edge waits for its input, with credits in hand for all that the next step may let it send, or is
+// done: a credit more would change nothing.
+bool Engine::provided(bool left) {
+  for (const int32_t f : left ? left_edge_ : right_edge_) {
+    FlowState& state = flow(f);
+    if (!state.sender_here) continue;
+    const Station& s = station(state.sender);
+    if (s.cycle == s.cycles) continue;
+    if (most_sent_[static_cast<size_t>(f)] == 0 || !s.blocked || s.for_room) return false;
+    take_credits(state);
+    if (state.credit - state.sent < most_sent_[static_cast<size_t>(f)]) return false;
+  }
+  return true;
+}
+
+int64_t Engine::limit_of(const Horizon& horizon) {
+  int64_t limit = horizon.messages;
+  const int64_t next = timeline_.next_time();
+  if (horizon.left_credits < limit && next >= horizon.left_credits && !provided(true)) limit = horizon.left_credits;
+  if (horizon.right_credits < limit && next >= horizon.right_credits && !provided(false)) limit = horizon.right_credits;
+  return limit;
+}
+
+CrossingTimes Engine::quiet_until(bool left, const Outlook& outlook) const {
+  CrossingTimes earliest{kNeverTime, kNeverTime};
   for (const int32_t f : left ? left_edge_ : right_edge_) {
     const FlowState& state = network_.flows[static_cast<size_t>(f)];
     // A message leaves when its station starts; a credit when the reader that holds it back goes on.
     const int32_t emitter = state.sender_here ? state.sender : slowest_reader(network_.streams[static_cast<size_t>(state.stream)]);
-    if (emitter >= 0) earliest = std::min(earliest, next_start(emitter, outlook, kFarthest));
-    if (earliest <= outlook.next) break;
+    int64_t& of_kind = earliest[static_cast<size_t>(state.sender_here ? Crosses::kMessage : Crosses::kCredit)];
+    if (emitter >= 0 && of_kind > outlook.next) of_kind = std::min(of_kind, next_start(emitter, outlook, kFarthest));
   }
-  return std::max(earliest, outlook.next);
+  for (int64_t& of_kind : earliest) of_kind = std::max(of_kind, outlook.next);
+  return earliest;
 }
 
 int64_t Engine::next_start(int32_t index, const Outlook& outlook, int depth) const {
@@ -77,7 +122,7 @@ int64_t Engine::next_room(const Station& s, const Outlook& outlook, int depth) c
   } else if (s.flow >= 0) {
     const FlowState& state = network_.flows[static_cast<size_t>(s.flow)];
     if (!state.credits.empty()) return std::max(outlook.next, state.credits.front().time);
-    if (!state.receiver_here) return outlook.from(side_of(state));
+    if (!state.receiver_here) return outlook.from(side_of(state), Crosses::kCredit);
     reader = slowest_reader(network_.streams[static_cast<size_t>(state.stream)]);
     latency = state.latency;
   }
@@ -88,7 +133,7 @@ int64_t Engine::next_room(const Station& s, const Outlook& outlook, int depth) c
 
 int64_t Engine::next_arrival(const FlowState& state, int64_t missing, const Outlook& outlook, int depth) const {
   if (state.in_flight.size() >= static_cast<size_t>(missing)) return state.in_flight[static_cast<size_t>(missing) - 1].start;
-  if (!state.sender_here) return outlook.from(side_of(state));
+  if (!state.sender_here) return outlook.from(side_of(state), Crosses::kMessage);
   const int64_t start = next_start(state.sender, outlook, depth);
   if (start == kNeverTime) return kNeverTime;
   return start + state.latency;

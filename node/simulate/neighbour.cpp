@@ -7,11 +7,17 @@
 
 namespace millrace::simulation {
 
-int64_t Neighbour::bound() const {
-  int64_t earliest = std::min(heard_.promise, earliest_kept_);
+namespace {
+
+CrossingTimes earlier_of(CrossingTimes times, int64_t time) { return {std::min(times[0], time), std::min(times[1], time)}; }
+
+}  // namespace
+
+// What the other side may do first, of its own accord or because of what it has yet to read.
+int64_t Neighbour::answered(Crosses what) const {
+  int64_t earliest = std::min(time_of(heard_.promise, what), earliest_kept_);
   for (const Unknown& unknown : unknown_) earliest = std::min(earliest, unknown.earliest);
-  earliest = std::max(earliest, heard_.quiet);
-  return earliest == kNeverTime ? kNeverTime : earliest + latency_;
+  return earliest;
 }
 
 void Neighbour::keep(const Crossing& crossing) {
@@ -30,7 +36,7 @@ bool Neighbour::send(const News& news) {
     int64_t rest = kNeverTime;
     for (size_t i = count; i < kept_.size(); ++i) rest = std::min(rest, kept_[i].time);
     const int64_t left_out = rest == kNeverTime ? kNeverTime : rest - latency_;
-    const News told{std::min(news.promise, left_out), std::min(news.quiet, left_out), news.waits, news.done};
+    const News told{earlier_of(news.promise, left_out), earlier_of(news.quiet, left_out), news.waits, news.done};
     const Header header{told, read_, static_cast<int64_t>(count)};
     std::memcpy(payload.data(), &header, sizeof(header));
     if (count > 0) std::memcpy(payload.data() + sizeof(header), kept_.data(), count * sizeof(Crossing));

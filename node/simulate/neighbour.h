@@ -2,7 +2,7 @@
 //
 //   Neighbour right(transport, /*out=*/0, /*in=*/1, latency);
 //   right.keep(crossing);                       // will leave with the next message
-//   engine.run_until(right.bound());            // nothing comes from there before that
+//   const int64_t until = right.bound(Crosses::kMessage);      // nothing of the kind comes from there before that
 //   right.send({.promise = .., .quiet = ..});   // "of my own accord I do nothing before; nothing leaves me before, whatever comes"
 //
 // A promise leaves out what the receiver itself may cause. Whoever sent something that the promise does not know of yet counts
@@ -11,6 +11,7 @@
 // Borrows the transport.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -25,8 +26,8 @@ inline constexpr size_t kCrossingsOfMessage = 120;
 class Neighbour {
  public:
   struct News {
-    int64_t promise = 0;
-    int64_t quiet = 0;
+    CrossingTimes promise{};
+    CrossingTimes quiet{};
     bool waits = false;  // has nothing to do before the other side's bound
     bool done = false;   // and never will, unless the other side causes it
     bool operator==(const News&) const = default;
@@ -41,13 +42,13 @@ class Neighbour {
   Neighbour(Transport& transport, int64_t out_flow, int64_t in_flow, int64_t latency)
       : transport_(transport), out_flow_(out_flow), in_flow_(in_flow), latency_(latency) {
     // At first nothing may be done before the first credits, of time 0, have come.
-    heard_ = {.promise = -latency, .quiet = -latency, .waits = true};
+    heard_ = {.promise = {-latency, -latency}, .quiet = {-latency, -latency}, .waits = true};
   }
 
-  // Nothing comes before this time. Two latencies after the block's own next event, which is not in it, it may.
-  int64_t bound() const;
+  // Nothing of a kind comes before this time. Two latencies after the block's own next event, which is not in it, it may.
+  int64_t bound(Crosses what) const { return after_latency(std::max(answered(what), time_of(heard_.quiet, what))); }
   // Likewise, whatever it is sent before.
-  int64_t firm_bound() const { return heard_.quiet == kNeverTime ? kNeverTime : heard_.quiet + latency_; }
+  int64_t firm_bound(Crosses what) const { return after_latency(time_of(heard_.quiet, what)); }
   // Nothing comes any more, nor is anything on its way there.
   bool over() const { return heard_.done && kept_.empty() && unknown_.empty(); }
   bool other_waits() const { return heard_.waits; }
@@ -67,13 +68,16 @@ class Neighbour {
   void add_interests(std::vector<Interest>& interests, bool blocked) const;
 
  private:
+  int64_t after_latency(int64_t time) const { return time == kNeverTime ? kNeverTime : time + latency_; }
+  int64_t answered(Crosses what) const;
+
   Transport& transport_;
   int64_t out_flow_;
   int64_t in_flow_;
   int64_t latency_;
   std::vector<Crossing> kept_;
   int64_t earliest_kept_ = kNeverTime;
-  News told_{.promise = -1, .quiet = -1};
+  News told_{.promise = {-1, -1}, .quiet = {-1, -1}};
   News heard_;
   int64_t sent_ = 0, read_ = 0;
   bool owes_ = false;

@@ -67,16 +67,31 @@ class BlockRun {
  private:
   int64_t latency_of(int64_t link) const { return plan_.links[static_cast<size_t>(link)].latency_picoseconds; }
   static bool over(const std::optional<Neighbour>& side) { return !side || side->over(); }
-  static int64_t bound_of(const std::optional<Neighbour>& side) { return side ? side->bound() : kNeverTime; }
-  int64_t bound() const { return std::min(bound_of(left_), bound_of(right_)); }
+  static int64_t bound_of(const std::optional<Neighbour>& side, Crosses what) { return side ? side->bound(what) : kNeverTime; }
+  static int64_t firm_bound_of(const std::optional<Neighbour>& side, Crosses what) { return side ? side->firm_bound(what) : kNeverTime; }
 
-  int64_t firm_bound() const { return std::min(left_ ? left_->firm_bound() : kNeverTime, right_ ? right_->firm_bound() : kNeverTime); }
+  Horizon horizon() const {
+    return {std::min(bound_of(left_, Crosses::kMessage), bound_of(right_, Crosses::kMessage)), bound_of(left_, Crosses::kCredit),
+            bound_of(right_, Crosses::kCredit)};
+  }
+  Horizon firm_horizon() const {
+    return {std::min(firm_bound_of(left_, Crosses::kMessage), firm_bound_of(right_, Crosses::kMessage)),
+            firm_bound_of(left_, Crosses::kCredit), firm_bound_of(right_, Crosses::kCredit)};
+  }
+  // As far as one neighbour alone lets it.
+  Horizon horizon_of(bool left) const {
+    const std::optional<Neighbour>& side = left ? left_ : right_;
+    const int64_t credits = bound_of(side, Crosses::kCredit);
+    return {bound_of(side, Crosses::kMessage), left ? credits : kNeverTime, left ? kNeverTime : credits};
+  }
 
   // What arrives may also answer what this block has yet to send there, which it does at `sends` at the soonest.
-  static int64_t arrivals_from(const std::optional<Neighbour>& side, int64_t sends) {
-    if (!side) return kNeverTime;
-    const int64_t answer = sends == kNeverTime ? kNeverTime : sends + 2 * side->latency();
-    return std::max(side->firm_bound(), std::min(side->bound(), answer));
+  static CrossingTimes arrivals_from(const std::optional<Neighbour>& side, const CrossingTimes& sends) {
+    if (!side) return {kNeverTime, kNeverTime};
+    const int64_t first = std::min(sends[0], sends[1]);
+    const int64_t answer = first == kNeverTime ? kNeverTime : first + 2 * side->latency();
+    const auto arrival = [&](Crosses what) { return std::max(side->firm_bound(what), std::min(side->bound(what), answer)); };
+    return {arrival(Crosses::kMessage), arrival(Crosses::kCredit)};
   }
 
   bool receive() {
@@ -95,8 +110,8 @@ class BlockRun {
   // In portions, so that what crosses the edge soon leaves, and whoever waits soon hears how far he may go.
   bool run_ahead() {
     bool moved = false;
-    for (int64_t limit = bound(); engine_.next_time() < limit; limit = bound()) {
-      engine_.run_portion(limit, firm_bound(), kStepsOfPortion);
+    while (engine_.may_run(horizon())) {
+      engine_.run_portion(horizon(), firm_horizon(), kStepsOfPortion);
       hand_out();
       const auto expects = [](const std::optional<Neighbour>& side) { return side && (side->has_crossings() || side->other_waits()); };
       if (expects(left_) || expects(right_)) tell();
@@ -109,30 +124,32 @@ class BlockRun {
 
   // False when credit is missing for some of it.
   bool tell() {
-    const int64_t left = left_ ? promise_to(true) : kNeverTime;
-    const int64_t right = right_ ? promise_to(false) : kNeverTime;
-    const Outlook outlook{earliest(), arrivals_from(left_, left), arrivals_from(right_, right)};
+    constexpr CrossingTimes kNothing{kNeverTime, kNeverTime};
+    const CrossingTimes left = left_ ? promise_to(true) : kNothing;
+    const CrossingTimes right = right_ ? promise_to(false) : kNothing;
+    const Outlook outlook{earliest(horizon()), arrivals_from(left_, left), arrivals_from(right_, right)};
     bool all = true;
-    if (left_) all = tell(*left_, right_, left, engine_.quiet_until(true, outlook));
-    if (right_) all = tell(*right_, left_, right, engine_.quiet_until(false, outlook)) && all;
+    if (left_) all = tell(*left_, horizon_of(false), left, engine_.quiet_until(true, outlook));
+    if (right_) all = tell(*right_, horizon_of(true), right, engine_.quiet_until(false, outlook)) && all;
     return all;
   }
 
-  bool tell(Neighbour& side, const std::optional<Neighbour>& other, int64_t promise, int64_t quiet) {
-    const int64_t next = engine_.next_time();
-    const Neighbour::News news{promise, quiet, next >= bound(), std::min(next, bound_of(other)) == kNeverTime};
+  bool tell(Neighbour& side, const Horizon& other, const CrossingTimes& promise, const CrossingTimes& quiet) {
+    const int64_t last = std::min({engine_.next_time(), other.messages, other.left_credits, other.right_credits});
+    const Neighbour::News news{promise, quiet, !engine_.may_run(horizon()), last == kNeverTime};
     return !side.wants_to_send(news) || side.send(news);
   }
 
-  // Nothing happens here before then.
-  int64_t earliest() const { return std::min(engine_.next_time(), bound()); }
+  // Nothing happens here before then, when nothing comes before the horizon.
+  int64_t earliest(const Horizon& horizon) { return std::min(engine_.next_time(), engine_.limit_of(horizon)); }
 
   // What leaves towards this side unless something new comes from there.
-  int64_t promise_to(bool left) const {
-    const std::optional<Neighbour>& other = left ? right_ : left_;
-    const int64_t from_other = arrivals_from(other, earliest());
-    const int64_t next = std::min(engine_.next_time(), bound_of(other));
-    return engine_.quiet_until(left, {next, left ? kNeverTime : from_other, left ? from_other : kNeverTime});
+  CrossingTimes promise_to(bool left) {
+    constexpr CrossingTimes kNothing{kNeverTime, kNeverTime};
+    const int64_t soonest = earliest(horizon());
+    const CrossingTimes from_other = arrivals_from(left ? right_ : left_, {soonest, soonest});
+    const int64_t next = earliest(horizon_of(!left));
+    return engine_.quiet_until(left, {next, left ? kNothing : from_other, left ? from_other : kNothing});
   }
 
   void wait(bool blocked) {

@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/graph/zoo.h"
+#include "node/simulate/compile.h"
+#include "node/simulate/engine.h"
 #include "node/simulate/simulate_parallel.h"
 #include "tests/node/simulate/random_runs.h"
 #include "tests/transport/rings.h"
@@ -71,6 +75,32 @@ TEST(SimulateParallel, ALongChainIsTheSameOnOneToEightRanks) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
     expect_same(one, on_ranks(ranks, plan, graph, options));
   }
+}
+
+// Of credits nothing is known after the first picosecond: it stops when the last one it has is used, and goes on with late ones.
+TEST(SimulateParallel, ABlockRunsAsFarAsTheCreditsItHas) {
+  using namespace simulation;
+  const Graph graph(row_convolutions(2, 12, 3));
+  Plan plan = one_layer_per_device(graph, {1, 0.7, 0, 0.05}, 4);
+  for (Shard& shard : plan.shards) set_times(shard, graph, 500'000);
+  const SimulationOptions options{.samples = 4};
+  Network network = compile(plan, graph, options, 0, 1);
+  Engine engine(network, plan, options);
+  const auto forward =
+      std::find_if(plan.flows.begin(), plan.flows.end(), [](const Flow& flow) { return flow.stream == Stream::kActivation; });
+  ASSERT_NE(forward, plan.flows.end());
+  const int64_t index = forward - plan.flows.begin();
+  engine.begin();
+  engine.accept({index, 0, 5, true});
+  const Horizon horizon{kNeverTime, kNeverTime, 1};
+  const auto rows_sent = [&] {
+    engine.run_portion(horizon, horizon, 1'000'000);
+    return std::count_if(engine.outbox().begin(), engine.outbox().end(), [](const Crossing& crossing) { return !crossing.credit; });
+  };
+  EXPECT_EQ(rows_sent(), 5);
+  EXPECT_GT(engine.now(), 1);
+  engine.accept({index, 1, 7, true});
+  EXPECT_EQ(rows_sent(), 7);
 }
 
 TEST(SimulateParallel, RandomPlansAreTheSameOnAnyNumberOfRanks) {
