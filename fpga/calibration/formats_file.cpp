@@ -41,7 +41,7 @@ void check_shift(int shift, const char* field, const char* factor, const std::st
 }  // namespace
 
 std::string text_of(const LayerFormats& formats) {
-  std::string text = "# Fraction bits of sixteen, by layer and kind of number: chosen by a calibration.\n";
+  std::string text = "# Fraction bits of sixteen, by layer and kind of number.\n";
   for (const auto& [layer, one] : formats) {
     text += layer;
     for (const Field& field : kFields) text += fmt::format(" {} {}", field.name, (one.*field.format).fraction_bits);

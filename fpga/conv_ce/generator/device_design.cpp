@@ -1,7 +1,10 @@
 #include "fpga/conv_ce/generator/device_design.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -108,6 +111,12 @@ std::optional<Pool2d> pooling_of(const Node& node) {
   return Pool2d{.kind = global->kind, .kernel_h = map.height, .kernel_w = map.width, .stride_h = map.height, .stride_w = map.width};
 }
 
+std::set<int64_t> devices_with_shards(const Plan& plan) {
+  std::set<int64_t> devices;
+  for (const Shard& shard : plan.shards) devices.insert(shard.device);
+  return devices;
+}
+
 void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph) {
   PoolingWindow& window = shard.window;
   window = {.height = shard.shape.out_height(),
@@ -179,7 +188,7 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
                                                              .mean = tensors.at("running_mean"),
                                                              .variance = tensors.at("running_var"),
                                                              .epsilon = norm->epsilon},
-                                                            sum_bias, design.formats.sum, design.weights_quantised);
+                                                            sum_bias, shard.formats.sum, design.weights_quantised);
     shard.scale = folded.scale;
     shard.bias = folded.offset;
     shard.scale_shift = folded.shift;
@@ -199,7 +208,7 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
           for (int64_t tap = 0; tap < taps; ++tap) {
             const bool mine = holds(planned, output, is_dense ? input * taps + tap : input);
             shard.weight.push_back(mine ? quantized(full[static_cast<size_t>((output * shard.layer_inputs + input) * taps + tap)],
-                                                    design.formats.weight, design.weights_quantised)
+                                                    shard.formats.weight, design.weights_quantised)
                                         : int16_t{0});
           }
     } else {
@@ -211,10 +220,32 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
     return;
   }
   shard.scale.assign(bias.size(), 1);
-  for (const double value : bias) shard.bias.push_back(quantized(value, design.formats.sum, design.weights_quantised));
+  for (const double value : bias) shard.bias.push_back(quantized(value, shard.formats.sum, design.weights_quantised));
 }
 
-ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights) {
+// What the layers between two engines do not change must not have to be converted: the formats of `node`'s inputs are those of the
+// outputs of the engine before, and those of the layers between.
+void check_formats(const Graph& graph, const Node& node, const LayerFormats& book, double error_scale) {
+  const EngineFormats own = formats_of(book, node.layer.name, error_scale);
+  const Node* before = &node;
+  while (before->inputs[0] != kNetworkInput) {
+    before = &graph.node(before->inputs[0]);
+    const std::string& name = before->layer.name;
+    const bool is_engine = layer_shape(graph, *before).has_value();
+    if (!is_engine && !book.contains(name)) continue;
+    const EngineFormats given = formats_of(book, name, error_scale);
+    if (given.sum != own.activation || given.error != own.input_error)
+      fail(ErrorCode::kMismatch,
+           "layer {} gives out activations of {} fraction bits and takes errors of {}, and layer {} behind it wants {} and {}; nothing "
+           "converts between them: give both the same in formats.txt (sum and error of the one, activation and input_error of the other)",
+           name, given.sum.fraction_bits, given.error.fraction_bits, node.layer.name, own.activation.fraction_bits,
+           own.input_error.fraction_bits);
+    if (is_engine) return;
+  }
+}
+
+ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights,
+                         const LayerFormats& formats) {
   const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
   const Node& node = graph.node(graph.index_of(planned.layer));
   const ConvolutionShape whole = buildable_shape(graph, node);
@@ -224,6 +255,9 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   ShardDesign shard;
   shard.layer = planned.layer;
   shard.layer_inputs = whole.inputs;
+  const double error_scale = 1.0 / static_cast<double>(plan.mini_batch);
+  check_formats(graph, node, formats, error_scale);
+  shard.formats = formats_of(formats, planned.layer, error_scale);
   // Channels as streams count them: of a dense layer those of the map.
   const int64_t per_channel = std::holds_alternative<Dense>(node.layer.operation) ? whole.height * whole.width : 1;
   const auto first_of_group = [&](int64_t input) { return input / per_channel / design.lanes * design.lanes; };
@@ -249,10 +283,10 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   const int64_t sample_beats = shard.groups(shard.shape.inputs) * shard.shape.height * shard.shape.width;
   const int64_t beat_bits = design.lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
-  shard.act_ram_beats = std::max(sample_beats, (planned.act_ram_bits + beat_bits - 1) / beat_bits);
+  shard.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
   shard.mask_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.height * shard.window.width, 4);
   shard.kept_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.out_height * shard.window.out_width, 4);
-  add_weights(shard, planned, node, group, graph, weights, design);
+  if (weights) add_weights(shard, planned, node, group, graph, weights, design);
   return shard;
 }
 
@@ -288,7 +322,7 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions) {
   return all;
 }
 
-DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights) {
+DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats) {
   if (device < 0 || device >= plan.devices())
     fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", device, plan.devices() - 1);
   DeviceDesign design;
@@ -297,10 +331,12 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   design.index = device;
   design.mini_batch = plan.mini_batch;
   design.lanes = common_lanes(plan, graph);
-  design.formats = default_formats(1.0 / static_cast<double>(plan.mini_batch));
   for (size_t i = 0; i < plan.shards.size(); ++i)
-    if (plan.shards[i].device == device) design.shards.push_back(shard_design(plan, graph, static_cast<int64_t>(i), design, weights));
-  if (design.shards.empty()) fail(ErrorCode::kUnavailable, "device {} computes nothing in this plan", device);
+    if (plan.shards[i].device == device)
+      design.shards.push_back(shard_design(plan, graph, static_cast<int64_t>(i), design, weights, formats));
+  if (design.shards.empty())
+    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; devices {} do", device,
+         fmt::join(devices_with_shards(plan), ", "));
   for (size_t i = 1; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
     if (!shard.error_back) refuse(shard.layer, "errors must reach the layer before it");

@@ -14,6 +14,8 @@
 // on CPUs, GPUs or emulated boards, then freeze it.
 // An emulated board computes averages and batch norms with the host's arithmetic and rounds their outputs; the hardware's
 // reciprocals, scales and offsets are rounded themselves, so what leaves those layers may differ by a step (after_sum.h).
+// Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
+// the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
 // convolutions and dense ones with bias, batch norm, ReLU and pooling behind them; kernels and strides that are not square; groups
 // and dilation; cuts between output channels; kernels with padding of more than half their size.
@@ -34,6 +36,7 @@
 namespace millrace {
 
 // The full canonical tensor of a layer's parameter: "weight", "bias", of a batch norm also "running_mean" and "running_var".
+// Without a source a design has no weights, and serves for what it takes alone.
 using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
 
 struct ShardDesign {
@@ -44,6 +47,7 @@ struct ShardDesign {
   ConvolutionShape shape;    // with the inputs held here
   EngineParallelism engine;
   EngineMemories memories;
+  EngineFormats formats;
   int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
   bool first = true;                // of its group: no partial sums come in
   bool owner = true;                // ends the group: bias, ReLU and pooling are done here
@@ -78,7 +82,7 @@ struct ShardDesign {
   int64_t groups(int64_t channels) const { return engine.groups_of_inputs(channels); }
 };
 
-// A memory of a shard as the host and the memory outside see it: `kind` as in control_registers.sv.
+// A memory of a shard as the host and the memory outside see it: `kind` as in registers.txt.
 struct MemoryRegion {
   int64_t shard = 0;
   int64_t kind = 0;
@@ -94,7 +98,6 @@ struct DeviceDesign {
   int64_t index = 0;
   int64_t lanes = 1;
   int64_t mini_batch = 1;
-  EngineFormats formats;
   std::vector<ShardDesign> shards;
   ArithmeticCounters weights_quantised;
 
@@ -107,6 +110,8 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design);
 std::vector<MemoryRegion> stored_regions(const DeviceDesign& design);
 int64_t all_elements(const std::vector<MemoryRegion>& regions);
 
-DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights);
+// `formats`: of a run that calibrated; of layers that it does not name, the engine's own.
+DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
+                           const LayerFormats& formats = {});
 
 }  // namespace millrace

@@ -7,6 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "fpga/calibration/formats_file.h"
+#include "fpga/conv_ce/generator/control_registers.h"
+#include "fpga/conv_ce/generator/device_packaging.h"
 #include "fpga/conv_ce/generator/device_top.h"
 #include "fpga/conv_ce/generator/text_template.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
@@ -77,54 +80,28 @@ std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
 
 // Zero beyond the last channel.
 std::vector<int16_t> filled_lanes(std::vector<int16_t> channels, int64_t lanes) {
-  const auto beat = static_cast<size_t>(lanes);
-  channels.resize((channels.size() + beat - 1) / beat * beat);
+  channels.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(channels.size()), lanes)));
   return channels;
-}
-
-// What a device reads before a mini-batch: memory_mover.sv's order.
-std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
-  std::vector<int16_t> elements;
-  for (const MemoryRegion& region : loaded_regions(design)) {
-    const ShardDesign& shard = design.shards[static_cast<size_t>(region.shard)];
-    if (region.kind == 0) {
-      const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
-      elements.insert(elements.end(), words.begin(), words.end());
-      continue;
-    }
-    const std::vector<int16_t> scales = filled_lanes(shard.scale, design.lanes), offsets = filled_lanes(shard.bias, design.lanes);
-    for (int64_t first = 0; first < region.words * design.lanes; first += design.lanes)
-      for (const std::vector<int16_t>* half : {&scales, &offsets})
-        elements.insert(elements.end(), half->begin() + first, half->begin() + first + design.lanes);
-  }
-  return elements;
-}
-
-// What it writes behind one, and all ones where that means something.
-struct OutsideGradients {
-  std::vector<int32_t> values, mask;
-};
-OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVectors& vectors) {
-  OutsideGradients all;
-  for (const MemoryRegion& region : stored_regions(design)) {
-    const auto shard = static_cast<size_t>(region.shard);
-    const ShardGradients& gradients = vectors.gradients[shard];
-    std::vector<int32_t> values = region.kind == 1 ? gradients.words : gradients.bias;
-    std::vector<int32_t> mask =
-        region.kind == 1 ? gradient_mask(design.shards[shard], values.size()) : std::vector<int32_t>(values.size(), -1);
-    values.resize(static_cast<size_t>(region.all_elements()));
-    mask.resize(values.size());
-    all.values.insert(all.values.end(), values.begin(), values.end());
-    all.mask.insert(all.mask.end(), mask.begin(), mask.end());
-  }
-  return all;
 }
 
 template <typename Element>
 std::string hex_memory(std::vector<Element> elements, int64_t first_byte) {
-  constexpr size_t kPerWord = 8 / sizeof(Element);
-  elements.resize((elements.size() + kPerWord - 1) / kPerWord * kPerWord);
+  constexpr int64_t kPerWord = 8 / sizeof(Element);
+  elements.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(elements.size()), kPerWord)));
   return fmt::format("@{:x}\n{}", first_byte / 8, hex_words<Element>(elements, kPerWord));
+}
+
+// Place and value of each, 32 bits.
+std::string register_writes(const xrt::PhaseRegisters& registers) {
+  std::string text;
+  for (const xrt::RegisterWrite& write : xrt::writes_of(registers)) text += fmt::format("{:08x}{:08x}\n", write.offset, write.value);
+  return text;
+}
+
+LayerFormats formats_of(const DeviceDesign& design) {
+  LayerFormats formats;
+  for (const ShardDesign& shard : design.shards) formats[shard.layer] = shard.formats;
+  return formats;
 }
 
 constexpr std::string_view kMakefile = R"make(# Checks and simulations of $MODULE$; both simulators run the same testbench.
@@ -152,64 +129,6 @@ clean:
 .PHONY: all lint verilator icarus clean
 )make";
 
-std::string kernel_xml(const DeviceDesign& design) {
-  std::string ports =
-      "      <port name=\"s_axi_control\" mode=\"slave\" range=\"0x80\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
-  ports +=
-      "      <port name=\"m_axi_gmem\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"64\" portType=\"addressable\" "
-      "base=\"0x0\"/>\n";
-  for (const std::string& port : input_streams(design))
-    ports += fmt::format("      <port name=\"{}\" mode=\"read_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port, design.lanes * 16);
-  for (const std::string& port : output_streams(design))
-    ports += fmt::format("      <port name=\"{}\" mode=\"write_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port, design.lanes * 16);
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<root versionMajor=\"1\" versionMinor=\"6\">\n"
-      "  <kernel name=\"{0}\" language=\"ip_c\" vlnv=\"millrace:kernel:{0}:1.0\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" "
-      "interrupt=\"false\" hwControlProtocol=\"ap_ctrl_hs\">\n    <ports>\n{1}    </ports>\n    <args>\n"
-      "      <arg name=\"samples\" addressQualifier=\"0\" id=\"0\" port=\"s_axi_control\" size=\"0x4\" offset=\"0x10\" type=\"uint\" "
-      "hostOffset=\"0x0\" hostSize=\"0x4\"/>\n"
-      "      <arg name=\"parameters\" addressQualifier=\"1\" id=\"1\" port=\"m_axi_gmem\" size=\"0x8\" offset=\"0x38\" type=\"short*\" "
-      "hostOffset=\"0x0\" hostSize=\"0x8\"/>\n"
-      "      <arg name=\"gradients\" addressQualifier=\"1\" id=\"2\" port=\"m_axi_gmem\" size=\"0x8\" offset=\"0x44\" type=\"int*\" "
-      "hostOffset=\"0x0\" hostSize=\"0x8\"/>\n"
-      "      <arg name=\"transfers\" addressQualifier=\"0\" id=\"3\" port=\"s_axi_control\" size=\"0x4\" offset=\"0x50\" type=\"uint\" "
-      "hostOffset=\"0x0\" hostSize=\"0x4\"/>\n    </args>\n  </kernel>\n</root>\n",
-      design.module_name(), ports);
-}
-
-std::string package_tcl(const DeviceDesign& design) {
-  return fmt::format(
-      "# Packs {0} as a kernel (.xo): vivado -mode batch -source package.tcl\n"
-      "# Written after the vendor's documentation (UG1393); no vendor tool has run it.\n"
-      "create_project -force {0}_kernel ./{0}_kernel\n"
-      "add_files [glob rtl/*.sv] [glob images/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
-      "ipx::package_project -root_dir ./{0}_ip -vendor millrace -library kernel -taxonomy /KernelIP -import_files -set_current true\n"
-      "foreach port {{s_axi_control m_axi_gmem}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
-      "foreach port {{{1}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
-      "set_property sdx_kernel true [ipx::current_core]\nset_property sdx_kernel_type rtl [ipx::current_core]\n"
-      "ipx::update_checksums [ipx::current_core]\nipx::save_core [ipx::current_core]\n"
-      "package_xo -force -xo_path {0}.xo -kernel_name {0} -ip_directory ./{0}_ip -kernel_xml ./kernel.xml\n",
-      design.module_name(), fmt::format("{} {}", fmt::join(input_streams(design), " "), fmt::join(output_streams(design), " ")));
-}
-
-bool has_hbm(const std::string& board) { return board == "u280" || board == "u55c"; }
-
-std::string connectivity(const DeviceDesign& design) {
-  std::string text = fmt::format(
-      "# v++ --link --config connectivity.cfg: one instance, its streams to the network kernels at the board's two ends.\n"
-      "# Parameters and gradients lie in the board's {1}. The names of the network kernels' ports depend on the network stack; no vendor "
-      "tool has seen this file.\n"
-      "[connectivity]\nnk={0}:1:device\nsp=device.m_axi_gmem:{1}[0]\n",
-      design.module_name(), has_hbm(design.board) ? "HBM" : "DDR");
-  for (const std::string& port : input_streams(design))
-    text += fmt::format("stream_connect={}.out_{}:device.{}\n", port == "s_activation" || port == "s_partial" ? "upstream" : "downstream",
-                        port, port);
-  for (const std::string& port : output_streams(design))
-    text += fmt::format("stream_connect=device.{}:{}.in_{}\n", port,
-                        port == "m_activation" || port == "m_partial" ? "downstream" : "upstream", port);
-  return text;
-}
-
 std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
   std::string shards =
       "| shard | layer | input channels | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
@@ -220,7 +139,14 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
                           shard.engine.tiles(), shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
                           forward_row_cycles(shard.engine, shard.shape), gradient_row_cycles(shard.engine, shard.shape));
   }
-  const EngineFormats& f = design.formats;
+  std::string numbers =
+      "| shard | activations | weights | sums, partial sums and biases | errors | errors of the input | gradients (of 32 bits) "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const EngineFormats& f = design.shards[i].formats;
+    numbers += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", i, f.activation.fraction_bits, f.weight.fraction_bits,
+                           f.sum.fraction_bits, f.error.fraction_bits, f.input_error.fraction_bits, f.gradient_fraction_bits());
+  }
   return fmt::format(
       "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{4}\n"
       "Streams carry {5} channels of one pixel per beat, for the whole ring. Multipliers are those of each phase's engine; the plan's\n"
@@ -234,35 +160,56 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
-      "| vectors/memory.hex | the memory outside: parameters, scales and offsets as memory_mover.sv reads them, {13} elements of 16 bits "
+      "| vectors/memory.hex | the memory outside: parameters, scales and offsets as memory_mover.sv reads them, {9} elements of 16 bits "
       "|\n"
+      "| vectors/start.hex | what the host writes into the registers to start the testbench's mini-batch: place, value |\n"
       "| registers.txt | the control registers |\n"
+      "| formats.txt | fraction bits by layer, as a run's file of that name has them |\n"
       "| resources.json | DSP slices, block RAM, LUTs and flip-flops by layer and module, beside what the plan reckons with |\n\n"
-      "Between mini-batches the host updates: it writes parameters to the memory outside, in that order, and reads {14} gradients of\n"
-      "32 bits from there (registers `parameters`, `gradients`, `transfers`), or goes through the window of registers element by\n"
-      "element. Activations stay on the chip or on the streams.\n\n"
-      "Numbers: activations {8} fraction bits, weights {9}, sums and partial sums {10}, errors {11}, gradients {12} (of 32 bits).\n"
+      "Between mini-batches the host updates: it writes parameters to the memory outside, in that order, and reads {10} gradients of\n"
+      "32 bits from there, behind a header of {11} bytes (registers `parameters`, `result`, `flags`), or goes through the window of\n"
+      "registers element by element. Activations stay on the chip or on the streams. The kernel's name, {12}, its arguments and\n"
+      "their places are those that the host's code looks for.\n\n"
+      "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
-      design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, f.activation.fraction_bits,
-      f.weight.fraction_bits, f.sum.fraction_bits, f.error.fraction_bits, f.gradient_fraction_bits(), all_elements(loaded_regions(design)),
-      all_elements(stored_regions(design)));
-}
-
-std::string registers() {
-  for (const RtlModule& module : rtl_modules()) {
-    if (module.file != "control_registers.sv") continue;
-    std::string text;
-    for (size_t at = 0; at < module.text.size() && module.text.substr(at, 2) == "//";) {
-      const size_t end = module.text.find('\n', at);
-      text += module.text.substr(std::min(at + 3, end), end - std::min(at + 3, end) + 1);
-      at = end + 1;
-    }
-    return text;
-  }
-  fail(ErrorCode::kNotFound, "control_registers.sv is not among the modules");
+      design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, numbers,
+      all_elements(loaded_regions(design)), all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName);
 }
 
 }  // namespace
+
+std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
+  std::vector<int16_t> elements;
+  for (const MemoryRegion& region : loaded_regions(design)) {
+    const ShardDesign& shard = design.shards[static_cast<size_t>(region.shard)];
+    if (region.kind == 0) {
+      const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
+      elements.insert(elements.end(), words.begin(), words.end());
+      continue;
+    }
+    const std::vector<int16_t> scales = filled_lanes(shard.scale, design.lanes), offsets = filled_lanes(shard.bias, design.lanes);
+    for (int64_t first = 0; first < region.words * design.lanes; first += design.lanes)
+      for (const std::vector<int16_t>* half : {&scales, &offsets})
+        elements.insert(elements.end(), half->begin() + first, half->begin() + first + design.lanes);
+  }
+  return elements;
+}
+
+OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVectors& vectors) {
+  OutsideGradients all;
+  for (const MemoryRegion& region : stored_regions(design)) {
+    const auto shard = static_cast<size_t>(region.shard);
+    const ShardGradients& gradients = vectors.gradients[shard];
+    std::vector<int32_t> values = region.kind == 1 ? gradients.words : gradients.bias;
+    std::vector<int32_t> mask =
+        region.kind == 1 ? gradient_mask(design.shards[shard], values.size()) : std::vector<int32_t>(values.size(), -1);
+    values.resize(static_cast<size_t>(region.all_elements()));
+    mask.resize(values.size());
+    all.values.insert(all.values.end(), values.begin(), values.end());
+    all.mask.insert(all.mask.end(), mask.begin(), mask.end());
+  }
+  return all;
+}
 
 DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path& folder, const DeviceFileOptions& options) {
   const int64_t all_rows = design.shards.front().shape.height;
@@ -284,6 +231,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     written.bytes += static_cast<int64_t>(content.size());
   };
   for (const RtlModule& module : rtl_modules()) write(fmt::format("rtl/{}", module.file), std::string(module.text));
+  write("rtl/control_registers.sv", control_registers_sv());
   write(fmt::format("rtl/{}.sv", design.module_name()), device_top(design));
   for (size_t i = 0; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
@@ -307,6 +255,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   }
   write("vectors/memory.hex", hex_memory(outside_parameters(design), memory_places(design).parameters));
   const OutsideGradients outside = outside_gradients(design, vectors);
+  write("vectors/start.hex", register_writes(test_run(design, vectors.samples)));
   write("vectors/memory_gradients.hex", hex_memory(outside.values, 0));
   write("vectors/memory_gradients.hex.mask", hex_memory(outside.mask, 0));
   write("testbench.sv", device_testbench(design, vectors));
@@ -314,7 +263,8 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   write("kernel.xml", kernel_xml(design));
   write("package.tcl", package_tcl(design));
   write("connectivity.cfg", connectivity(design));
-  write("registers.txt", registers());
+  write("registers.txt", registers_text());
+  write("formats.txt", text_of(formats_of(design)));
   write("README.md", readme(design, rows, options.test_samples));
   return written;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/device_vectors.h"
 
 namespace millrace {
 
@@ -27,6 +28,14 @@ struct DeviceFiles {
   int64_t test_rows = 0;
   int64_t bytes = 0;
 };
+
+// What lies in the memory outside, in memory_mover.sv's order: the parameters that a device reads before a mini-batch, and the
+// gradients that it writes behind one, with all ones where they mean something.
+std::vector<int16_t> outside_parameters(const DeviceDesign& design);
+struct OutsideGradients {
+  std::vector<int32_t> values, mask;
+};
+OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVectors& vectors);
 
 DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path& folder, const DeviceFileOptions& options);
 

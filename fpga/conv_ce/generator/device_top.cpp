@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "fpga/conv_ce/generator/control_registers.h"
+#include "fpga/conv_ce/generator/device_header_template.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/generator/text_template.h"
+#include "fpga/xrt/registers/register_map.h"
 
 namespace millrace {
 
@@ -100,8 +103,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"ERROR_BLOCK", number(shard.error_block_rows())},
           {"ERROR_FIRST_BLOCK", number(shard.error_first_block_rows())},
           {"ADDS", shard.first ? "0" : "1"},
-          {"SUM_SHIFT", number(design.formats.sum_shift())},
-          {"ERROR_SHIFT", number(design.formats.error_shift())},
+          {"SUM_SHIFT", number(shard.formats.sum_shift())},
+          {"ERROR_SHIFT", number(shard.formats.error_shift())},
           {"ACT_RAM_BEATS", number(shard.act_ram_beats)},
           {"KEPT_BEATS", number(shard.kept_beats)},
           {"STEP_COLUMNS", number(steps.columns)},
@@ -326,12 +329,11 @@ std::string table_of(const std::vector<MemoryRegion>& regions) {
 }  // namespace
 
 MemoryPlaces memory_places(const DeviceDesign& design) {
-  constexpr int64_t kPage = 4096;
-  const auto pages = [](int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  constexpr int64_t kPage = xrt::kPageBytes, kHeaderBytes = sizeof(xrt::ResultHeader);
   MemoryPlaces places;
   places.parameters = kPage;
-  places.gradients = places.parameters + pages(2 * all_elements(loaded_regions(design)));
-  places.words = (places.gradients + pages(4 * all_elements(stored_regions(design)))) / 8;
+  places.result = places.parameters + rounded_up(2 * all_elements(loaded_regions(design)), kPage);
+  places.words = (places.result + rounded_up(kHeaderBytes + 4 * all_elements(stored_regions(design)), kPage)) / 8;
   return places;
 }
 
@@ -350,20 +352,22 @@ std::string device_top(const DeviceDesign& design) {
     ports += fmt::format("    output logic {0}_tvalid,\n    input  logic {0}_tready,\n    output logic [{1}:0] {0}_tdata,\n\n", port,
                          design.lanes * 16 - 1);
   ports.pop_back();
-  std::string text = filled(kHeader, {{"MODULE", design.module_name()},
-                                      {"INDEX", number(design.index)},
-                                      {"BOARD", design.board},
-                                      {"MODEL", design.model},
-                                      {"SHARDS", shards},
-                                      {"LANES", number(design.lanes)},
-                                      {"ROWS", number(design.shards.front().shape.height)},
-                                      {"PORTS", ports},
-                                      {"LOADS", number(static_cast<int64_t>(loads.size()))},
-                                      {"LOAD_TABLE", table_of(loads)},
-                                      {"LOAD_ELEMENTS", number(all_elements(loads))},
-                                      {"STORES", number(static_cast<int64_t>(stores.size()))},
-                                      {"STORE_TABLE", table_of(stores)},
-                                      {"STORE_ELEMENTS", number(all_elements(stores))}});
+  TemplateValues values = register_values();
+  values.merge(TemplateValues{{"MODULE", design.module_name()},
+                              {"INDEX", number(design.index)},
+                              {"BOARD", design.board},
+                              {"MODEL", design.model},
+                              {"SHARDS", shards},
+                              {"LANES", number(design.lanes)},
+                              {"ROWS", number(design.shards.front().shape.height)},
+                              {"PORTS", ports},
+                              {"LOADS", number(static_cast<int64_t>(loads.size()))},
+                              {"LOAD_TABLE", table_of(loads)},
+                              {"LOAD_ELEMENTS", number(all_elements(loads))},
+                              {"STORES", number(static_cast<int64_t>(stores.size()))},
+                              {"STORE_TABLE", table_of(stores)},
+                              {"STORE_ELEMENTS", number(all_elements(stores))}});
+  std::string text = filled(kHeader, values);
   text += "\n  // Nothing comes in before parameters are in place and the engines run.\n";
   for (const std::string& port : input_streams(design))
     text += fmt::format(

@@ -12,7 +12,7 @@
 //   s_input_error    of the channels that the next devices hold, where the group goes on there
 //   m_raw_error      of the raw sum, for the devices before in the group
 //   m_input_error    of s_activation's channels, unless nobody needs them
-//   s_axi_control    control_registers.sv
+//   s_axi_control    control_registers.sv, where fpga/xrt/registers/register_map.h has them
 //   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
 // A pure function of its arguments.
 #pragma once
@@ -20,19 +20,22 @@
 #include <string>
 
 #include "fpga/conv_ce/generator/device_vectors.h"
+#include "fpga/xrt/registers/register_map.h"
 
 namespace millrace {
 
 // Where the testbench's memory outside has what the device moves: bytes, and how many words of 64 bits there are.
 struct MemoryPlaces {
   int64_t parameters = 0;
-  int64_t gradients = 0;
+  int64_t result = 0;  // a header, and behind it the gradients
   int64_t words = 0;
 };
 MemoryPlaces memory_places(const DeviceDesign& design);
 
 std::string device_top(const DeviceDesign& design);
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);
+// What the host sends for the testbench's mini-batch.
+xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples);
 
 // Of the pooling behind a shard's sum, and of its way back: a convolution over its window, as far as memories go.
 EngineParallelism pooling_parallelism(const ShardDesign& shard);

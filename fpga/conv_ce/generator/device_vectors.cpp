@@ -129,10 +129,10 @@ class Runner {
       if (!shard.first) {
         const Map partials = random_map(random_, static_cast<int64_t>(s.output_elements()), 13);
         give("s_partial", sums_order, partials);
-        accumulators = from_partials(partials, design_.formats.sum_shift(), counters_);
+        accumulators = from_partials(partials, shard.formats.sum_shift(), counters_);
       }
       accumulate_forward(s, own, shard.weight, accumulators, counters_);
-      const Map sums = to_elements(accumulators, design_.formats.sum_shift(), counters_);
+      const Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
       trace.inputs.push_back(own);
       if (!shard.owner) {
         expect("m_partial", sums_order, sums);
@@ -185,7 +185,7 @@ class Runner {
       if (!shard.error_back) return;
       std::vector<int32_t> accumulators(s.input_elements());
       accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
-      error = to_elements(accumulators, design_.formats.error_shift(), counters_);
+      error = to_elements(accumulators, shard.formats.error_shift(), counters_);
       if (shard.passes_on()) {
         const Map others = random_map(random_, shard.passed() * s.height * s.width, 11);
         give("s_input_error", order(shard.passed(), s.height, s.width), others);

@@ -11,10 +11,11 @@ namespace {
 
 XclbinKernel engine_kernel() {
   XclbinKernel kernel{.name = std::string(kKernelName), .map_bytes = kMapBytes};
-  for (size_t i = 0; i < kScalarCount; ++i)
-    kernel.arguments.push_back({.name = std::string(kScalars[i]), .bytes = 4, .offset = scalar_offset(i)});
-  for (size_t i = 0; i < kPointerCount; ++i)
-    kernel.arguments.push_back({.name = std::string(kPointers[i]), .bytes = 8, .offset = pointer_offset(i), .memory = 0});
+  for (const KernelArgument& argument : kernel_arguments())
+    kernel.arguments.push_back({.name = std::string(argument.name),
+                                .bytes = argument.bytes,
+                                .offset = argument.offset,
+                                .memory = argument.pointer ? std::optional<int32_t>(0) : std::nullopt});
   kernel.instances.push_back({.name = std::string(kInstanceName), .base = 0x1400000});
   return kernel;
 }

@@ -131,11 +131,7 @@ class Engine final : public XrtConvolutionEngine {
     ++traffic_.runs;
   }
   void check(const ResultHeader& header, uint32_t run, std::string_view phase) const {
-    if (header.mark != kIdentity || header.run != run)
-      fail(ErrorCode::kUnavailable, "{}: the device left no result of run {} of {} (mark {:#x}, run {})", options_.description, run, phase,
-           header.mark, header.run);
-    if (header.status != kDone)
-      fail(ErrorCode::kUnavailable, "{}: {} refused: {}", options_.description, phase, name_of(static_cast<RunStatus>(header.status)));
+    check_result(header, run, phase, options_.description);
   }
 
   int64_t samples_of_a_piece(size_t bytes_per_sample) const {

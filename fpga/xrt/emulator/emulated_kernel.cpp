@@ -4,12 +4,6 @@
 
 namespace millrace::xrt {
 
-namespace {
-
-constexpr uint32_t kStart = 1, kDoneBit = 2, kIdle = 4;
-
-}  // namespace
-
 EmulatedKernel::EmulatedKernel(std::unique_ptr<PhaseBody> body, DeviceMemory& memory, uint32_t identity)
     : body_(std::move(body)), memory_(memory), registers_(kMapBytes), worker_([this] { work(); }) {
   std::memcpy(registers_.data() + kIdentityRegister, &identity, sizeof(identity));
@@ -32,7 +26,7 @@ void EmulatedKernel::write(uint64_t offset, std::span<const uint8_t> bytes) {
     const bool writable = at >= kFirstArgument && at < kMapBytes && (at < kIdentityRegister || at >= kIdentityRegister + 4);
     if (writable) registers_[at] = bytes[i];
   }
-  if (offset != kControl || bytes.empty() || (bytes[0] & kStart) == 0) return;
+  if (offset != kControl || bytes.empty() || (bytes[0] & kStartBit) == 0) return;
   queue_.push_back(registers_from(registers_));
   changed_.notify_all();
 }
@@ -43,9 +37,9 @@ uint32_t EmulatedKernel::read(uint64_t offset) {
   if (offset == kControl) {
     if (unseen_ > 0) {
       --unseen_;
-      return kDoneBit | kIdle;
+      return kDoneBit | kIdleBit;
     }
-    return queue_.empty() ? kIdle : kStart;
+    return queue_.empty() ? kIdleBit : kStartBit;
   }
   uint32_t value = 0;
   if (offset + sizeof(value) <= kMapBytes) std::memcpy(&value, registers_.data() + offset, sizeof(value));

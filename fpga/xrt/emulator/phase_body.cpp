@@ -73,6 +73,7 @@ class Body final : public PhaseBody {
     const uint64_t result = at[kResult] + sizeof(ResultHeader);
     const auto code = static_cast<PhaseCode>(registers.scalars[kPhase]);
     if (code == PhaseCode::kUpdate) return update(registers, memory, own);
+    if (code != PhaseCode::kForward && code != PhaseCode::kErrorBack && code != PhaseCode::kGradient) return kBadPhase;
     PhaseShape shape;
     try {
       shape = shape_of(registers);
@@ -115,7 +116,7 @@ class Body final : public PhaseBody {
                                   sums.first(weights), sums.subspan(weights), counters.first);
         return static_cast<RunStatus>(before);  // an earlier run's fault stays
       }
-      case PhaseCode::kUpdate: break;
+      default: break;
     }
     return kBadPhase;
   }

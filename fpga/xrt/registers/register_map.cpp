@@ -86,6 +86,35 @@ PhaseShape shape_of(const PhaseRegisters& registers) {
   return shape;
 }
 
+PhaseRegisters registers_of_mini_batch(int64_t samples, uint32_t flags, uint32_t run) {
+  MILLRACE_CHECK(samples > 0 && samples <= kMostExtent, "a mini-batch of {} samples", samples);
+  PhaseRegisters registers;
+  registers.scalars[kPhase] = static_cast<uint32_t>(PhaseCode::kMiniBatch);
+  registers.scalars[kFlags] = flags;
+  registers.scalars[kRun] = run;
+  registers.scalars[kSamples] = static_cast<uint32_t>(samples);
+  return registers;
+}
+
+std::vector<KernelArgument> kernel_arguments() {
+  std::vector<KernelArgument> arguments;
+  for (size_t i = 0; i < kScalarCount; ++i) arguments.push_back({.name = kScalars[i], .offset = scalar_offset(i)});
+  for (size_t i = 0; i < kPointerCount; ++i)
+    arguments.push_back({.name = kPointers[i], .bytes = 8, .offset = pointer_offset(i), .pointer = true});
+  return arguments;
+}
+
+std::vector<RegisterWrite> writes_of(const PhaseRegisters& registers) {
+  std::vector<RegisterWrite> writes;
+  for (size_t i = 0; i < kScalarCount; ++i) writes.push_back({scalar_offset(i), registers.scalars[i]});
+  for (size_t i = 0; i < kPointerCount; ++i) {
+    writes.push_back({pointer_offset(i), static_cast<uint32_t>(registers.pointers[i])});
+    writes.push_back({pointer_offset(i) + 4, static_cast<uint32_t>(registers.pointers[i] >> 32)});
+  }
+  writes.push_back({kControl, kStartBit});
+  return writes;
+}
+
 PhaseRegisters registers_from(std::span<const uint8_t> file) {
   MILLRACE_CHECK(file.size() >= kArgumentsEnd, "a register file of {} bytes", file.size());
   PhaseRegisters registers;
@@ -103,6 +132,14 @@ std::string_view name_of(RunStatus status) {
     case kBadGradient: return "a gradient whose phase did not succeed";
   }
   return "a status that the register map does not have";
+}
+
+void check_result(const ResultHeader& header, uint32_t run, std::string_view phase, std::string_view device) {
+  if (header.mark != kIdentity || header.run != run)
+    fail(ErrorCode::kUnavailable, "{}: the device left no result of run {} of {} (mark {:#x}, run {})", device, run, phase, header.mark,
+         header.run);
+  if (header.status != kDone)
+    fail(ErrorCode::kUnavailable, "{}: {} refused: {}", device, phase, name_of(static_cast<RunStatus>(header.status)));
 }
 
 UpdateBlock block_of(const UpdateRun& update, int gradient_bits, size_t gradient_offset) {

@@ -1,4 +1,6 @@
-// How the host tells the kernel on an FPGA which phase to do: the register map that host code, xclbin and device share.
+// How the host tells the kernel on an FPGA which phase to do: the register map that host code, xclbin, emulated device and
+// generated hardware share. The emulation's device process reads it with this header; `millrace rtl` fills control_registers.sv,
+// kernel.xml, registers.txt and the testbench from it (fpga/conv_ce/generator).
 //
 //   PhaseRegisters registers = registers_of(PhaseCode::kForward, shape, kBias, /*run=*/7);
 //   registers.pointers[kSource] = input_address;
@@ -8,12 +10,19 @@
 //   0x010 + 8 i    scalar i    32 bits; kScalars names them in order
 //   from there     pointer i   64 bits, 12 bytes apart; kPointers names them in order
 //   0x0f8          identity    read only: kIdentity of the map that the device implements
+//   0x100 + 8 i    window i    generated hardware alone: kWindow names them in order; no arguments of the kernel
 // What the pointers mean, by phase; all buffers are little-endian, elements 16 bits, accumulators 32, reals single precision:
 //   phase   source        second                parameters          extra            result
 //   FP      input         partial sums (kAdds)  weights             biases (kBias)   elements
 //   EB      output error  -                     weights             -                elements
 //   PG      input         output error          -                   -                accumulators: weights, biases (kBias)
 //   WU      UpdateBlock   gradient              weights (written)   -                reals, in and out: weights, slots
+//   MB      -             -                     parameters (kLoads) -                accumulators (kStores)
+// A device has FP, EB, PG and WU, one convolution's phase a run, or MB alone: a whole mini-batch, whose activations and errors
+// pass over the device's streams while `samples` of them go forward and back. Hardware that `millrace rtl` generates has MB;
+// its shape and formats are built in, so that of the scalars phase, flags, run and samples count. What lies at its pointers, which
+// are multiples of kPageBytes, and in which order, is said in the device's README.md.
+// A device refuses what it does not have with kBadPhase in the result's header.
 // WU reads a gradient of accumulators in the result of a PG, `gradient_offset` bytes from its start, or reals with kRealGradient;
 // its `inputs` is the number of weights. PG adds to what is in the result, or starts from zero with kFresh. Every result
 // begins with a ResultHeader; PG's counters add up in it, and WU hands on those of the gradient it read.
@@ -34,21 +43,28 @@ namespace millrace::xrt {
 inline constexpr std::string_view kKernelName = "millrace_conv_ce";
 inline constexpr std::string_view kInstanceName = "millrace_conv_ce_1";
 
-inline constexpr uint32_t kMapVersion = 1;
+inline constexpr uint32_t kMapVersion = 2;
 inline constexpr uint32_t kIdentityMark = 0x4d52'0000;  // "MR"
 inline constexpr uint32_t kIdentity = kIdentityMark | kMapVersion;
 
 inline constexpr uint32_t kControl = 0x00;
 inline constexpr uint32_t kFirstArgument = 0x10;
 inline constexpr uint32_t kIdentityRegister = 0xf8;
+inline constexpr uint32_t kFirstWindow = 0x100;
 inline constexpr uint32_t kMapBytes = 0x1000;
+inline constexpr int kMapAddressBits = 12;  // that tell kMapBytes apart
+inline constexpr uint32_t kPageBytes = 4096;
 
-enum class PhaseCode : uint32_t { kForward = 1, kErrorBack = 2, kGradient = 3, kUpdate = 4 };
+inline constexpr uint32_t kStartBit = 1, kDoneBit = 2, kIdleBit = 4, kReadyBit = 8;  // of control
+
+enum class PhaseCode : uint32_t { kForward = 1, kErrorBack = 2, kGradient = 3, kUpdate = 4, kMiniBatch = 5 };
 
 inline constexpr uint32_t kAdds = 1;          // FP: partial sums come in
 inline constexpr uint32_t kBias = 2;          // FP: add the biases; PG: their gradient too
 inline constexpr uint32_t kFresh = 4;         // PG: start from zero
 inline constexpr uint32_t kRealGradient = 8;  // WU: the gradient is reals, not accumulators
+inline constexpr uint32_t kLoads = 16;        // MB: parameters come in before it
+inline constexpr uint32_t kStores = 32;       // MB: gradients go out behind it
 
 enum Scalar : size_t {
   kPhase,
@@ -72,17 +88,31 @@ enum Scalar : size_t {
   kScalarCount
 };
 enum Pointer : size_t { kSource, kSecond, kParameters, kExtra, kResult, kPointerCount };
+// Into the memories of generated hardware, element by element, and what the memory outside answered.
+enum Window : size_t { kWindowMemory, kWindowWord, kWindowElement, kWindowData, kWindowFaults, kWindowCount };
 
 inline constexpr std::array<std::string_view, kScalarCount> kScalars = {
     "phase",        "flags",      "run",       "samples",         "shift",          "inputs",
     "outputs",      "height",     "width",     "kernel_height",   "kernel_width",   "stride_height",
     "stride_width", "pad_height", "pad_width", "dilation_height", "dilation_width", "groups"};
 inline constexpr std::array<std::string_view, kPointerCount> kPointers = {"source", "second", "parameters", "extra", "result"};
+inline constexpr std::array<std::string_view, kWindowCount> kWindow = {"memory", "word", "element", "data", "faults"};
 
 constexpr uint32_t scalar_offset(size_t index) { return kFirstArgument + 8 * static_cast<uint32_t>(index); }
 constexpr uint32_t pointer_offset(size_t index) { return scalar_offset(kScalarCount) + 12 * static_cast<uint32_t>(index); }
 inline constexpr uint32_t kArgumentsEnd = pointer_offset(kPointerCount);
 static_assert(kArgumentsEnd <= kIdentityRegister);
+constexpr uint32_t window_offset(size_t index) { return kFirstWindow + 8 * static_cast<uint32_t>(index); }
+static_assert(window_offset(kWindowCount) <= kMapBytes && kMapBytes == 1U << kMapAddressBits);
+
+// The kernel's arguments in the order of their numbers, as metadata names them.
+struct KernelArgument {
+  std::string_view name;
+  uint32_t bytes = 4;
+  uint32_t offset = 0;
+  bool pointer = false;  // to the memory outside
+};
+std::vector<KernelArgument> kernel_arguments();
 
 struct PhaseRegisters {
   std::array<uint32_t, kScalarCount> scalars{};
@@ -90,10 +120,18 @@ struct PhaseRegisters {
 };
 
 PhaseRegisters registers_of(PhaseCode phase, const PhaseShape& shape, uint32_t flags, uint32_t run);
+PhaseRegisters registers_of_mini_batch(int64_t samples, uint32_t flags, uint32_t run);
 // The shape of a phase; fails with kMalformed, naming the register, on what no convolution has.
 PhaseShape shape_of(const PhaseRegisters& registers);
 // From the register file, which holds at least kArgumentsEnd bytes.
 PhaseRegisters registers_from(std::span<const uint8_t> file);
+
+// What a host writes to start a run: every argument, a pointer as its two halves, and at last control.
+struct RegisterWrite {
+  uint32_t offset = 0;
+  uint32_t value = 0;
+};
+std::vector<RegisterWrite> writes_of(const PhaseRegisters& registers);
 
 // What the device says about a run, in front of the result.
 struct ResultHeader {
@@ -109,6 +147,8 @@ static_assert(sizeof(ResultHeader) == 128);
 
 enum RunStatus : uint32_t { kDone = 1, kBadPhase = 2, kBadShape = 3, kBadAddress = 4, kBadGradient = 5 };
 std::string_view name_of(RunStatus status);
+// Fails with kUnavailable, naming device and phase, on anything but the result of run number `run`, done.
+void check_result(const ResultHeader& header, uint32_t run, std::string_view phase, std::string_view device);
 
 // The settings of WU.
 struct UpdateBlock {

@@ -1,10 +1,12 @@
-// The order of a mini-batch: parameters come in from the memory outside, the engines run, gradients go out; and the AXI4
-// master that moves them, through the same window into the device's memories that the host has.
+// The order of a mini-batch: parameters come in from the memory outside, the engines run, gradients go out, and a header says
+// how it went; and the AXI4 master that moves them, through the same window into the device's memories that the host has.
 //
 // From `active` on: with `loads`, parameters, scales and offsets are read, 16 bits each, four per beat, in LOAD_TABLE's order
 // (region_walker.sv), contiguous from parameters_address; then `running` is high until `computed`; with `stores`, gradients
-// and bias gradients are written, 32 bits each, two per beat, in STORE_TABLE's order from gradients_address. Then `finished`
-// until `active` falls. Both addresses are multiples of 4096 bytes. Bursts are of up to 16 beats of 64 bits; one at a time.
+// and bias gradients are written, 32 bits each, two per beat, in STORE_TABLE's order, behind the header's place at
+// result_address. The header is written last: IDENTITY, `run`, the status and zeros, HEADER_BEATS beats. Then `finished` until
+// `active` falls. A run with a `refusal` writes its header alone. At result_address 0 nothing is written.
+// Both addresses are multiples of 4096 bytes. Bursts are of up to 16 beats of 64 bits; one at a time.
 // `faults`: a read (0) or a write (1) was answered with an error; they stay until the next start.
 // A parameter takes a cycle, a gradient three.
 module memory_mover #(
@@ -13,7 +15,12 @@ module memory_mover #(
     parameter int LOAD_ELEMENTS = 1,                 // of all regions together
     parameter int STORES = 1,
     parameter logic [STORES*56-1:0] STORE_TABLE = '0,
-    parameter int STORE_ELEMENTS = 1
+    parameter int STORE_ELEMENTS = 1,
+    // Of the register map.
+    parameter int HEADER_BEATS = 16,
+    parameter logic [31:0] IDENTITY = '0,
+    parameter logic [31:0] STATUS_DONE = '0,
+    parameter logic [31:0] STATUS_BAD_ADDRESS = '0
 ) (
     input logic clock,
     input logic reset_n,
@@ -21,8 +28,10 @@ module memory_mover #(
     input  logic        active,
     input  logic        loads,
     input  logic        stores,
+    input  logic [31:0] refusal,
+    input  logic [31:0] run,
     input  logic [63:0] parameters_address,
-    input  logic [63:0] gradients_address,
+    input  logic [63:0] result_address,
     output logic        running,
     input  logic        computed,
     output logic        finished,
@@ -62,10 +71,14 @@ module memory_mover #(
   localparam logic [31:0] LOAD_BEATS = 32'((LOAD_ELEMENTS + 3) / 4);
   localparam logic [31:0] STORE_BEATS = 32'((STORE_ELEMENTS + 1) / 2);
 
-  localparam logic [2:0] IDLE = 3'd0, LOADING = 3'd1, RUNNING = 3'd2, STORING = 3'd3, DONE = 3'd4;
-  logic [2:0] state;
+  localparam logic [63:0] HEADER_BYTES = 64'(HEADER_BEATS * 8);
+
+  localparam logic [2:0] IDLE = 3'd0, LOADING = 3'd1, RUNNING = 3'd2, STORING = 3'd3, REPORTING = 3'd4, DONE = 3'd5;
+  logic [2:0] state, last;
   logic idle;
-  logic loaded, stored;
+  logic loaded, stored, reports, reported;
+  assign reports = result_address != 64'd0;
+  assign last = reports ? REPORTING : DONE;
   assign idle = state == IDLE;
   assign running = state == RUNNING;
   assign finished = state == DONE;
@@ -74,10 +87,11 @@ module memory_mover #(
     if (!reset_n) state <= IDLE;
     else begin
       case (state)
-        IDLE: if (active) state <= loads ? LOADING : RUNNING;
+        IDLE: if (active) state <= (refusal != 32'd0) ? last : loads ? LOADING : RUNNING;
         LOADING: if (loaded) state <= RUNNING;
-        RUNNING: if (computed) state <= stores ? STORING : DONE;
-        STORING: if (stored) state <= DONE;
+        RUNNING: if (computed) state <= (stores && reports) ? STORING : last;
+        STORING: if (stored) state <= REPORTING;
+        REPORTING: if (reported) state <= DONE;
         default: if (!active) state <= IDLE;
       endcase
     end
@@ -147,6 +161,10 @@ module memory_mover #(
   logic [1:0] wait_cycles;
   logic [31:0] first_of_two;
   logic second, in_burst, awaits_answer, all_fetched, fetches, takes;
+  logic header_asked;
+  logic [7:0] header_beat;
+  logic [31:0] status;
+  assign status = (refusal != 32'd0) ? refusal : (faults != 2'b00) ? STATUS_BAD_ADDRESS : STATUS_DONE;
   logic store_last;
   logic [15:0] store_memory, store_element;
   logic [23:0] store_address;
@@ -169,7 +187,7 @@ module memory_mover #(
   always_ff @(posedge clock) begin
     if (!reset_n || idle) begin
       m_axi_awvalid <= 1'b0;
-      m_axi_awaddr <= gradients_address;
+      m_axi_awaddr <= result_address;
       m_axi_awlen <= '0;
       m_axi_wvalid <= 1'b0;
       m_axi_wlast <= 1'b0;
@@ -181,6 +199,9 @@ module memory_mover #(
       in_burst <= 1'b0;
       awaits_answer <= 1'b0;
       all_fetched <= 1'b0;
+      header_asked <= 1'b0;
+      header_beat <= '0;
+      reported <= 1'b0;
     end else if (state == STORING) begin
       if (m_axi_awvalid && m_axi_awready) begin
         m_axi_awvalid <= 1'b0;
@@ -189,7 +210,7 @@ module memory_mover #(
       end else if (!m_axi_awvalid && !in_burst && !awaits_answer && write_beats_left != 32'd0) begin
         m_axi_awvalid <= 1'b1;
         m_axi_awlen <= (write_beats_left >= 32'(BURST)) ? 8'(BURST - 1) : 8'(write_beats_left - 32'd1);
-        m_axi_awaddr <= gradients_address + 64'(write_offset);
+        m_axi_awaddr <= result_address + HEADER_BYTES + 64'(write_offset);
       end
       if (fetches) wait_cycles <= takes ? 2'd0 : wait_cycles + 2'd1;
       if (takes) begin
@@ -213,6 +234,34 @@ module memory_mover #(
         end
       end
       if (m_axi_bvalid && m_axi_bready) awaits_answer <= 1'b0;
+    end else if (state == REPORTING) begin
+      if (m_axi_awvalid && m_axi_awready) begin
+        m_axi_awvalid <= 1'b0;
+        in_burst <= 1'b1;
+      end else if (!header_asked) begin
+        header_asked <= 1'b1;
+        m_axi_awvalid <= 1'b1;
+        m_axi_awaddr <= result_address;
+        m_axi_awlen <= 8'(HEADER_BEATS - 1);
+      end
+      if (in_burst && !m_axi_wvalid) begin
+        m_axi_wvalid <= 1'b1;
+        m_axi_wdata <= (header_beat == 8'd0) ? {run, IDENTITY} : (header_beat == 8'd1) ? {32'd0, status} : 64'd0;
+        m_axi_wstrb <= 8'hff;
+        m_axi_wlast <= header_beat == 8'(HEADER_BEATS - 1);
+      end
+      if (m_axi_wvalid && m_axi_wready) begin
+        m_axi_wvalid <= 1'b0;
+        header_beat <= header_beat + 8'd1;
+        if (m_axi_wlast) begin
+          in_burst <= 1'b0;
+          awaits_answer <= 1'b1;
+        end
+      end
+      if (m_axi_bvalid && m_axi_bready) begin
+        awaits_answer <= 1'b0;
+        reported <= 1'b1;
+      end
     end
   end
 

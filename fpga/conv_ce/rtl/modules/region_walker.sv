@@ -1,7 +1,7 @@
 // Walks over a list of memories, element by element: what is moved between a device and the memory outside it, in order.
 //
-// TABLE holds a region in 56 bits, the first lowest: memory (16), words (24), elements of a word (16), as in
-// control_registers.sv. `restart` goes back to the first element; `advance` takes one step.
+// TABLE holds a region in 56 bits, the first lowest: memory (16), words (24), elements of a word (16), as the host's window
+// numbers them (registers.txt of a generated device). `restart` goes back to the first element; `advance` takes one step.
 module region_walker #(
     parameter int REGIONS = 1,
     parameter logic [REGIONS*56-1:0] TABLE = '0

@@ -8,6 +8,7 @@
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
+#include "fpga/calibration/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "tests/core/documents/expect_error.h"
@@ -176,13 +177,75 @@ TEST_F(Generator, MovesParametersAndGradients) {
   EXPECT_EQ(loads[0].all_elements(), stores[0].all_elements());
   write_device(design, folder_.path() / "d", {});
   const std::string xml = read_text(folder_.path() / "d" / "kernel.xml");
-  for (const char* part : {"name=\"m_axi_gmem\" mode=\"master\"", "offset=\"0x38\"", "offset=\"0x44\"", "offset=\"0x50\""})
+  for (const char* part : {"name=\"m_axi_gmem\" mode=\"master\"", "name=\"parameters\"", "name=\"result\""})
     EXPECT_NE(xml.find(part), std::string::npos) << part;
-  EXPECT_NE(read_text(folder_.path() / "d" / "connectivity.cfg").find("sp=device.m_axi_gmem:DDR[0]"), std::string::npos);
+  EXPECT_NE(read_text(folder_.path() / "d" / "connectivity.cfg").find("sp=millrace_conv_ce_1.m_axi_gmem:DDR[0]"), std::string::npos);
+}
+
+// Formats of a run: by layer, as a calibration gives them. What conv1 gives out conv2 takes in, and so on.
+const LayerFormats kCalibrated = {
+    {"conv1", {.activation = {13}, .weight = {14}, .sum = {10}, .error = {15}, .input_error = {15}}},
+    {"conv2", {.activation = {10}, .weight = {15}, .sum = {9}, .error = {17}, .input_error = {15}}},
+    {"pool2", {.activation = {9}, .weight = {13}, .sum = {9}, .error = {17}, .input_error = {17}}},
+    {"conv3", {.activation = {9}, .weight = {12}, .sum = {12}, .error = {16}, .input_error = {17}}},
+    {"fc", {.activation = {12}, .weight = {13}, .sum = {8}, .error = {18}, .input_error = {16}}},
+};
+
+TEST_F(Generator, TakesTheFormatsOfARun) {
+  const DeviceDesign own = device_design(plan_, graph_, 1, some_weights);
+  const DeviceDesign design = device_design(plan_, graph_, 1, some_weights, kCalibrated);
+  ASSERT_EQ(design.shards.size(), 2U);
+  for (const ShardDesign& shard : design.shards) EXPECT_EQ(shard.formats, kCalibrated.at(shard.layer)) << shard.layer;
+  // Weights and biases are the nearest elements of their formats: 0.213 x 2^15, and not x 2^13.
+  ArithmeticCounters counters;
+  const ShardDesign& conv2 = design.shards[0];
+  const std::vector<double> bias = some_weights(graph_.node(graph_.index_of("conv2")), graph_.node(graph_.index_of("conv2")).parameters[1]);
+  for (size_t i = 0; i < bias.size(); ++i) EXPECT_EQ(conv2.bias[i], quantized(bias[i], {9}, counters)) << i;
+  EXPECT_NE(conv2.weight, own.shards[0].weight);
+
+  write_device(design, folder_.path() / "d", {});
+  const std::string top = read_text(folder_.path() / "d" / "rtl" / "millrace_device_1.sv");
+  for (const char* shift : {".sum_shift(5'd16)", ".sum_shift(5'd17)", ".sum_shift(5'd9)", ".sum_shift(5'd11)"})  // FP, EB of both
+    EXPECT_NE(top.find(shift), std::string::npos) << shift;
+  const LayerFormats written = parse_formats(read_text(folder_.path() / "d" / "formats.txt"), "formats.txt");
+  ASSERT_EQ(written.size(), 2U);
+  for (const auto& [layer, formats] : written) EXPECT_EQ(formats, kCalibrated.at(layer)) << layer;
+}
+
+TEST_F(Generator, CalibratedTestbenchesPassUnderIcarus) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  for (int64_t device = 0; device < 3; ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    write_device(device_design(plan_, graph_, device, some_weights, kCalibrated), place, {.test_samples = 1});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
+  }
+  // The same hardware against the numbers of other formats does not.
+  const auto mixed = folder_.path() / "mixed";
+  write_device(device_design(plan_, graph_, 1, some_weights, kCalibrated), mixed, {.test_samples = 1});
+  write_device(device_design(plan_, graph_, 1, some_weights), folder_.path() / "own", {.test_samples = 1});
+  std::filesystem::copy_file(folder_.path() / "own" / "rtl" / "millrace_device_1.sv", mixed / "rtl" / "millrace_device_1.sv",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_FALSE(succeeds("make -C " + mixed.string() + " icarus"));
+}
+
+TEST_F(Generator, RefusesFormatsThatDoNotMeet) {
+  LayerFormats formats = kCalibrated;
+  formats.at("conv2").activation = {11};
+  expect_error(ErrorCode::kMismatch,
+               "layer conv1 gives out activations of 10 fraction bits and takes errors of 15, and layer conv2 behind it wants 11 and 15",
+               [&] { device_design(plan_, graph_, 0, some_weights, formats); });
+  formats = kCalibrated;
+  formats.at("pool2").sum = {8};  // between two engines
+  expect_error(ErrorCode::kMismatch, "layer pool2 gives out activations of 8",
+               [&] { device_design(plan_, graph_, 1, some_weights, formats); });
 }
 
 TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
   expect_error(ErrorCode::kUsage, "--device 3: the plan has devices 0 to 2", [&] { device_design(plan_, graph_, 3, some_weights); });
+  Plan idle = plan_;
+  std::erase_if(idle.shards, [](const Shard& shard) { return shard.device == 2; });
+  expect_error(ErrorCode::kUsage, "--device 2: it computes nothing in this plan; devices 0, 1 do",
+               [&] { device_design(idle, graph_, 2, some_weights); });
   ModelBuilder net("grouped", {3, 12, 12});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
   net.grouped_conv("conv2", 4, {.kernel = 3, .pad = 1}, 2);
