@@ -20,6 +20,7 @@
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/plan_output.h"
 #include "deploy/command/profile_plan.h"
+#include "deploy/command/resource_output.h"
 #include "deploy/command/ring_flags.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
@@ -52,7 +53,7 @@ struct PlanFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
-  bool explain = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false, exactly = false, json = false;
+  bool explain = false, resources = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false, exactly = false, json = false;
   ProfilePlanFlags profile;
   std::vector<std::string> given;  // names of the options on the command line
   std::string command;             // as it was typed, near enough to type it again
@@ -164,7 +165,7 @@ int plan_model(const PlanFlags& flags) {
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
-  if (flags.json) fmt::print("{}", plan_json(task, outcome, flags.epoch_images, explanation));
+  if (flags.json) fmt::print("{}", plan_json(task, outcome, flags.epoch_images, explanation, flags.resources));
   if (!outcome.feasible) {
     fmt::print(stderr, "millrace: infeasible: {}\n", outcome.reason.text);
     return exit_status_of(ErrorCode::kInfeasible);
@@ -174,11 +175,13 @@ int plan_model(const PlanFlags& flags) {
     for (const std::string& sentence : explanation) fmt::print("  - {}\n", sentence);
   }
   if (!outcome.plan) {
-    if (!flags.out.empty() || !flags.report.empty())
+    const std::string_view wants = !flags.out.empty() ? "--out" : !flags.report.empty() ? "--report" : flags.resources ? "--resources" : "";
+    if (!wants.empty())
       fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is no plan for {}",
-           name_of(task.options.strategy), flags.out.empty() ? "--report" : "--out");
+           name_of(task.options.strategy), wants);
     return 0;
   }
+  if (!flags.json && flags.resources) fmt::print("{}", resource_table(*outcome.plan, outcome.summary));
   if (!flags.out.empty()) {
     validate(*outcome.plan, graph, flags.out);
     save(*outcome.plan, flags.out);
@@ -212,9 +215,10 @@ int show_plan(const PlanFlags& flags) {
   outcome.plan = loaded.plan;
   outcome.summary = loaded.summary;
   if (flags.json) {
-    fmt::print("{}", plan_json(task, outcome, flags.epoch_images, {}));
+    fmt::print("{}", plan_json(task, outcome, flags.epoch_images, {}, flags.resources));
   } else {
     fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
+    if (flags.resources) fmt::print("{}", resource_table(loaded.plan, loaded.summary));
   }
   if (!flags.report.empty()) write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, {}, 0));
   return 0;
@@ -241,7 +245,7 @@ int run(const PlanFlags& flags) {
     return compare_plans(flags);
   }
   if (!flags.show.empty()) {
-    refuse_idle_options(flags, "with --show", {"--show", "--report", "--epoch-images", "--json"});
+    refuse_idle_options(flags, "with --show", {"--show", "--report", "--resources", "--epoch-images", "--json"});
     return show_plan(flags);
   }
   const std::vector<std::string> of_profiles = {"--profile", "--devices",     "--objective", "--exactly",   "--at-most", "--memory-gb",
@@ -321,6 +325,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
 
   const Section output{*command, "Output"};
   output.add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");
+  output.add_flag("--resources", flags->resources, "DSP, LUT, FF, BRAM and URAM of every FPGA, by layer and module");
   real(output.add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
   not_empty(output.add_option("--out", flags->out, "write the plan here, for train, simulate and rtl"));
   not_empty(output.add_option("--report", flags->report, "write an HTML page into this folder"));

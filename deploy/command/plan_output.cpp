@@ -7,6 +7,7 @@
 
 #include "core/drawing/quantity.h"
 #include "deploy/command/json_text.h"
+#include "deploy/command/resource_output.h"
 #include "deploy/command/text_table.h"
 
 namespace millrace {
@@ -127,7 +128,8 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   return text;
 }
 
-std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation) {
+std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation,
+                      bool resources) {
   const PlanSummary& summary = outcome.summary;
   Json json;
   json["model"] = task.graph->model().name;
@@ -173,6 +175,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["homes"] = Json::array();
   for (const HomeFigures& home : summary.homes)
     json["homes"].push_back({{"layer", home.layer}, {"begin", home.begin}, {"end", home.end}, {"home", home.home}, {"user", home.user}});
+  if (resources && outcome.plan) json["resources"] = resource_json(*outcome.plan, summary);
   return json_text(json);
 }
 

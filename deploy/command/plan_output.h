@@ -9,7 +9,8 @@
 // dsp, dsp_capacity, lut, ff, bram_bits, bram_capacity_bits, memory_fraction, seconds_per_image}], links[{from, to,
 // forward_bits_per_image, backward_bits_per_image, gbps}], homes[{layer, begin, end, home, user}]; and, beyond it, cluster,
 // alignment, mini_batch, micro_batch, in_flight_samples, explanation[], shortage{device, resource, missing,
-// smallest_count}, flop_utilisation, storage_bits, communication_bits, communication_gbps, origin ("modelled").
+// smallest_count}, flop_utilisation, storage_bits, communication_bits, communication_gbps, origin ("modelled"), resources[{index, device,
+// total, capacity, layers[{layer, total, modules[{module, dsp, lut, ff, bram36, uram}]}]}] with --resources.
 #pragma once
 
 #include <string>
@@ -20,6 +21,8 @@
 namespace millrace {
 
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images);
-std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation);
+// `resources`: with resource_output.h's figures of every FPGA.
+std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation,
+                      bool resources = false);
 
 }  // namespace millrace

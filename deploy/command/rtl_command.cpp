@@ -1,9 +1,13 @@
 // `millrace rtl`: the hardware of one device of a plan, as sources.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.h"
@@ -12,8 +16,10 @@
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
 #include "core/train/initialize.h"
+#include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "fpga/calibration/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 
@@ -21,11 +27,12 @@ namespace millrace {
 namespace {
 
 struct Flags {
-  std::string plan, out, weights;
+  std::string plan, out, weights, formats;
   int64_t device = 0;
   int64_t test_rows = 0;
   uint64_t seed = 1;
-  bool json = false;
+  bool resources = false, json = false;
+  std::vector<std::string> given;  // names of the options on the command line
 };
 
 WeightSource weight_source(const Flags& flags) {
@@ -46,15 +53,105 @@ WeightSource weight_source(const Flags& flags) {
   };
 }
 
-int write_rtl(const Flags& flags) {
-  if (flags.plan.empty()) fail(ErrorCode::kUsage, "--plan is missing: a file that `millrace plan --out` wrote");
-  if (flags.out.empty()) fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files");
+// "fpga", "gpu", "cpu"; empty where the shipped catalogue does not know the name.
+std::string catalogue_kind(const std::string& name) {
+  for (const CatalogueDevice& device : shipped_catalogue().devices)
+    if (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end()) return device.kind;
+  return "";
+}
+
+// Another engine than those of an FPGA that the plan has for the device; nothing: there is none.
+std::optional<std::string> other_engine(const Plan& plan, int64_t device) {
+  for (const Shard& shard : plan.shards)
+    for (const PhaseEngine& phase : shard.phases)
+      if (shard.device == device && phase.engine != "conv_ce" && phase.engine != "pe_chain") return phase.engine;
+  return std::nullopt;
+}
+
+// What the device is, where it is no FPGA. A name that the catalogue does not have (one of the user's own, or of what stands for a
+// board here) is what its engines in the plan say.
+std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
+  const std::string& name = plan.cluster.devices[static_cast<size_t>(device)].device;
+  const std::string kind = catalogue_kind(name);
+  if (!kind.empty()) return kind == "fpga" ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, kind));
+  const std::optional<std::string> engine = other_engine(plan, device);
+  return engine ? std::optional(fmt::format("{}, planned with the engine \"{}\"", name, *engine)) : std::nullopt;
+}
+
+void require_fpga(const Plan& plan, int64_t device) {
+  if (device < 0 || device >= plan.devices()) return;  // device_design says so
+  if (const auto kind = kind_that_is_no_fpga(plan, device)) {
+    std::vector<int64_t> boards;
+    for (int64_t other = 0; other < plan.devices(); ++other)
+      if (!kind_that_is_no_fpga(plan, other)) boards.push_back(other);
+    fail(ErrorCode::kUsage, "--device {}: it is {}, and hardware is generated for FPGAs alone; {}", device, *kind,
+         boards.empty() ? std::string("the plan has none: plan for boards, such as --cluster vc709x2 (millrace devices lists them)")
+                        : fmt::format("the plan's FPGAs are: --device {}", fmt::join(boards, ", ")));
+  }
+  if (plan.arithmetic.wire != ElementType::kFixed16)
+    fail(ErrorCode::kMismatch,
+         "the plan's elements are {}, and hardware is generated for 16 bits in fixed point alone; plan with --bits 16",
+         name_of(plan.arithmetic.wire));
+}
+
+// Of the run that the weights are from: a run's folder, its checkpoints or one of them; empty where it was not calibrated.
+std::string formats_file_of(const std::string& weights) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path folder = weights.empty() ? fs::path() : fs::weakly_canonical(weights, error);
+  if (folder.parent_path().filename() == "checkpoints") folder = folder.parent_path();
+  if (folder.filename() == "checkpoints") folder = folder.parent_path();
+  return !folder.empty() && fs::exists(folder / "formats.txt", error) ? (folder / "formats.txt").string() : "";
+}
+
+LayerFormats wanted_formats(const Flags& flags, const Plan& plan) {
+  const std::string file = flags.formats.empty() ? formats_file_of(flags.weights) : flags.formats;
+  if (file.empty()) return {};
+  LayerFormats formats = parse_formats(read_text(file), file);
+  for (const auto& [layer, own] : formats)
+    if (std::ranges::none_of(plan.model.layers, [&layer = layer](const Layer& known) { return known.name == layer; }))
+      fail(ErrorCode::kMismatch, "{}: model \"{}\" has no layer \"{}\"; these are the formats of another model", file, plan.model.name,
+           layer);
+  return formats;
+}
+
+void warn_of_size(const DeviceDesign& design, const Plan& plan) {
+  if (const std::string lack = what_does_not_fit(design, plan); !lack.empty())
+    log::warning(
+        "the generated hardware of device {} takes more than {} has: {} (modelled); it keeps all weights and gradients of its layers on "
+        "the chip: simulate it, or plan for more or larger boards",
+        design.index, design.board, lack);
+}
+
+// What the device would take, without writing it; weights change nothing there.
+int tell_resources(const Flags& flags) {
+  for (const std::string& name : flags.given)
+    if (name != "--plan" && name != "--device" && name != "--resources" && name != "--json")
+      fail(ErrorCode::kUsage, "{} has no effect with --resources, which writes nothing; leave one of the two out", name);
   const Plan plan = load_plan(flags.plan);
   const Graph graph(plan.model);
-  if (!flags.weights.empty() && std::filesystem::exists(std::filesystem::path(flags.weights) / "formats.txt"))
-    log::warning("{} was trained in calibrated formats; hardware is generated in the engine's own, to which its weights are rounded",
-                 flags.weights);
-  const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags));
+  require_fpga(plan, flags.device);
+  const DeviceDesign design = device_design(plan, graph, flags.device, nullptr);
+  warn_of_size(design, plan);
+  if (flags.json)
+    fmt::print("{}", resources_json(design, plan));
+  else
+    fmt::print("{}: device {} of {} ({})\n{}", design.module_name(), design.index, plan.devices(), design.board,
+               resources_table(design, plan));
+  return 0;
+}
+
+int write_rtl(const Flags& flags) {
+  if (flags.plan.empty()) fail(ErrorCode::kUsage, "--plan is missing: a file that `millrace plan --out` wrote");
+  if (flags.resources) return tell_resources(flags);
+  if (flags.out.empty())
+    fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files (or --resources, for what they take alone)");
+  const Plan plan = load_plan(flags.plan);
+  const Graph graph(plan.model);
+  require_fpga(plan, flags.device);
+  const LayerFormats formats = wanted_formats(flags, plan);
+  const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags), formats);
+  warn_of_size(design, plan);
   DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed});
   const std::string resources = resources_json(design, plan);
   write_atomically(std::filesystem::path(flags.out) / "resources.json", std::string_view(resources));
@@ -75,6 +172,7 @@ int write_rtl(const Flags& flags) {
                                            {"bytes", files.bytes},
                                            {"lanes", design.lanes},
                                            {"test_rows", files.test_rows},
+                                           {"formats", formats.empty() ? "engine" : "calibrated"},
                                            {"weights_saturated", design.weights_quantised.saturated},
                                            {"shards", shards},
                                            {"resources", nlohmann::ordered_json::parse(resources)}};
@@ -87,6 +185,7 @@ int write_rtl(const Flags& flags) {
                text_of(shard.inputs), shard.layer_inputs, shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel,
                shard.planned_multipliers, shard.engine.tiles() * shard.engine.taps());
   fmt::print("{}", resources_table(design, plan));
+  fmt::print("  formats: {} (README.md has them by layer)\n", formats.empty() ? "the engine's own" : "the run's, calibrated");
   fmt::print("  weights in 16 bits: {} of {} out of range, {:.2f} steps off on average (root mean square)\n",
              design.weights_quantised.saturated, design.weights_quantised.rounded, design.weights_quantised.root_mean_square_error());
   fmt::print("check it: make -C {} lint verilator   ({} rows of every map; or make icarus)\n", flags.out, files.test_rows);
@@ -103,15 +202,19 @@ void add_rtl_command(CLI::App& app, Invocation& invocation) {
       "  millrace plan --model digits-cnn --cluster vc709x2 --bits 16 --out plan.textproto\n"
       "  millrace rtl --plan plan.textproto --device 0 --out rtl/device_0\n"
       "  make -C rtl/device_0 lint verilator\n"
-      "  millrace rtl --plan plan.textproto --device 0 --weights runs/digits --test-rows 8 --out rtl/device_0\n");
+      "  millrace rtl --plan plan.textproto --device 0 --weights runs/digits --test-rows 8 --out rtl/device_0\n"
+      "  millrace rtl --plan plan.textproto --device 1 --resources\n");
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto"));
   whole(command->add_option("--device", flags->device, "which device of the ring [0]"), 0);
   not_empty(command->add_option("--out", flags->out, "the folder for the device's files"));
   not_empty(command->add_option("--weights", flags->weights, "a run, a checkpoint or a .safetensors file [fresh ones of --seed]"));
+  not_empty(command->add_option("--formats", flags->formats, "fraction bits by layer [the formats.txt of --weights' run, if it has one]"));
   whole(command->add_option("--test-rows", flags->test_rows, "rows of the testbench's maps [as few as every layer needs]"), 1);
   whole(command->add_option("--seed", flags->seed, "of fresh weights and of the testbench's stimuli [1]"), 0, UINT64_MAX);
+  command->add_flag("--resources", flags->resources, "tell what the device takes, by layer and module, and write nothing");
   command->add_flag("--json", flags->json, "JSON on standard output");
-  command->callback([flags, &invocation] {
+  command->callback([command, flags, &invocation] {
+    for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] { return write_rtl(*flags); };
   });

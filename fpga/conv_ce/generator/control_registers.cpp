@@ -196,7 +196,7 @@ TemplateValues register_values() {
                            {"LOADS_BIT", std::to_string(std::countr_zero(xrt::kLoads))},
                            {"STORES_BIT", std::to_string(std::countr_zero(xrt::kStores))},
                            {"HEADER_BEATS", std::to_string(sizeof(xrt::ResultHeader) / 8)}};
-  for (const Place& place : kPlaces) values.emplace(place.name, address(place.offset));
+  for (const Place& place : kPlaces) values.emplace(fmt::format("AT_{}", place.name), address(place.offset));
   return values;
 }
 

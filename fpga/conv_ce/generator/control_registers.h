@@ -16,7 +16,7 @@ namespace millrace {
 std::string control_registers_sv();
 std::string registers_text();
 
-// $CONTROL$, $PHASE$, ..., $WINDOW_DATA$: offsets as SystemVerilog has them, and what registers and headers hold.
+// $AT_CONTROL$, $AT_PHASE$, ..., $AT_WINDOW_DATA$: offsets as SystemVerilog has them, and what registers and headers hold.
 TemplateValues register_values();
 
 }  // namespace millrace

@@ -335,7 +335,7 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
     if (plan.shards[i].device == device)
       design.shards.push_back(shard_design(plan, graph, static_cast<int64_t>(i), design, weights, formats));
   if (design.shards.empty())
-    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; devices {} do", device,
+    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; what does: --device {}", device,
          fmt::join(devices_with_shards(plan), ", "));
   for (size_t i = 1; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];

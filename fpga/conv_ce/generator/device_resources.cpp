@@ -81,6 +81,19 @@ Planned planned_of(const Plan& plan, int64_t device, const std::string& layer) {
           amount("uram") + amount("parameter_uram")};
 }
 
+// What the board has, as far as the plan knows it; zeros: it does not.
+Planned capacity_of(const Plan& plan, const std::string& board) {
+  for (const DeviceBudget& budget : plan.budgets) {
+    if (budget.device != board) continue;
+    const auto amount = [&budget](std::string_view name) {
+      const auto found = std::ranges::find(budget.amounts, name, &NamedAmount::name);
+      return found == budget.amounts.end() ? 0 : found->amount;
+    };
+    return {amount("dsp_device"), amount("bram36"), amount("lut"), amount("ff"), amount("uram")};
+  }
+  return {};
+}
+
 std::vector<ModuleUse> sums_by_layer(const DeviceDesign& design, const std::vector<ModuleUse>& uses) {
   std::vector<ModuleUse> sums;
   for (const ShardDesign& shard : design.shards) {
@@ -141,6 +154,21 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
   return uses;
 }
 
+std::string what_does_not_fit(const DeviceDesign& design, const Plan& plan) {
+  const Planned capacity = capacity_of(plan, design.board);
+  ModuleUse total;
+  for (const ModuleUse& use : device_resources(design)) total += use;
+  std::string text;
+  const auto compare = [&text](std::string_view name, double wanted, double there) {
+    if (there > 0 && wanted > there) text += fmt::format("{}{:.0f} {} of {:.0f}", text.empty() ? "" : ", ", wanted, name, there);
+  };
+  compare("DSP slices", total.dsp, capacity.dsp);
+  compare("BRAM36", total.bram18 / 2, capacity.bram36);
+  compare("LUTs", total.luts, capacity.luts);
+  compare("flip-flops", total.flip_flops, capacity.flip_flops);
+  return text;
+}
+
 std::string resources_json(const DeviceDesign& design, const Plan& plan) {
   using json = nlohmann::ordered_json;
   const auto line = [](const ModuleUse& use) {
@@ -166,11 +194,16 @@ std::string resources_json(const DeviceDesign& design, const Plan& plan) {
           {{"dsp", planned.dsp}, {"bram36", planned.bram36}, {"uram", planned.urams}, {"lut", planned.luts}, {"ff", planned.flip_flops}}},
          {"modules", modules}});
   }
-  const json report = {{"device", design.index},
-                       {"board", design.board},
-                       {"origin", "dsp and bram36 of the generated modules: modelled as they are built; lut and ff: projected"},
-                       {"generated", line(total)},
-                       {"layers", layers}};
+  const Planned capacity = capacity_of(plan, design.board);
+  const json report = {
+      {"device", design.index},
+      {"board", design.board},
+      {"origin", "dsp and bram36 of the generated modules: modelled as they are built; lut and ff: projected"},
+      {"generated", line(total)},
+      {"capacity",
+       {{"dsp", capacity.dsp}, {"bram36", capacity.bram36}, {"uram", capacity.urams}, {"lut", capacity.luts}, {"ff", capacity.flip_flops}}},
+      {"fits", what_does_not_fit(design, plan).empty()},
+      {"layers", layers}};
   return report.dump(1) + "\n";
 }
 
@@ -190,7 +223,10 @@ std::string resources_table(const DeviceDesign& design, const Plan& plan) {
     const Planned planned = planned_of(plan, design.index, sum.layer);
     text += line("  the plan reckons with", planned.dsp, planned.bram36, planned.urams, planned.luts, planned.flip_flops);
   }
-  return text + line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
+  text += line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
+  if (const Planned capacity = capacity_of(plan, design.board); capacity.dsp > 0)
+    text += line(fmt::format("of {}", design.board), capacity.dsp, capacity.bram36, capacity.urams, capacity.luts, capacity.flip_flops);
+  return text;
 }
 
 }  // namespace millrace

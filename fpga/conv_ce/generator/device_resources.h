@@ -33,5 +33,8 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design);
 // All modules, sums by layer and of the device, the plan's amounts by layer.
 std::string resources_json(const DeviceDesign& design, const Plan& plan);
 std::string resources_table(const DeviceDesign& design, const Plan& plan);
+// "11522 BRAM36 of 1470": all that the board lacks, as far as the plan knows the board; empty: nothing. A plan may keep weights off
+// chip, which the generated hardware does not do yet.
+std::string what_does_not_fit(const DeviceDesign& design, const Plan& plan);
 
 }  // namespace millrace

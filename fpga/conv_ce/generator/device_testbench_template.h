@@ -324,11 +324,11 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
   endtask
   task automatic expect_element(input int kind, input int place, input int index, input logic [31:0] expected);
     logic [31:0] value;
-    write_register($WINDOW_MEMORY$, kind);
-    write_register($WINDOW_WORD$, place);
-    write_register($WINDOW_ELEMENT$, index);
+    write_register($AT_WINDOW_MEMORY$, kind);
+    write_register($AT_WINDOW_WORD$, place);
+    write_register($AT_WINDOW_ELEMENT$, index);
     repeat (2) @(negedge clock);
-    read_register($WINDOW_DATA$, value);
+    read_register($AT_WINDOW_DATA$, value);
     if (value != expected) begin
       if (differences < 10) $display("memory %0d, word %0d, element %0d is %h, expected %h", kind, place, index, value, expected);
       differences = differences + 1;
@@ -350,7 +350,7 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
     status = 32'd0;
     while (!status[1]) begin
       repeat (50) @(negedge clock);
-      read_register($CONTROL$, status);
+      read_register($AT_CONTROL$, status);
       polls = polls + 1;
       if (polls > $LIMIT$ / 50) begin
         $display("FAIL: not done after %0d cycles", polls * 50);
@@ -390,14 +390,14 @@ $EXPECTED$
     rready = 1'b1;
     repeat (4) @(negedge clock);
     reset_n = 1'b1;
-    read_register($IDENTITY$, status);
+    read_register($AT_IDENTITY$, status);
     if (status != $IDENTITY_VALUE$) begin
       $display("the device has register map %h, expected %h", status, $IDENTITY_VALUE$);
       differences = differences + 1;
     end
     // A phase that this device does not have: refused, and nothing else happens.
     write_arguments();
-    write_register($PHASE$, $PHASE_FORWARD$);
+    write_register($AT_PHASE$, $PHASE_FORWARD$);
     begin_run();
     wait_for_done();
     expect_header($STATUS_BAD_PHASE$);
@@ -408,7 +408,7 @@ $EXPECTED$
     wait_for_done();
     enable = 1'b0;
     expect_header($STATUS_DONE$);
-    read_register($WINDOW_FAULTS$, status);
+    read_register($AT_WINDOW_FAULTS$, status);
     if (status != 32'd0) begin
       $display("the memory outside answered with an error: %h", status);
       differences = differences + 1;

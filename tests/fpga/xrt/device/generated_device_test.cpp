@@ -26,10 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 
 Model small_model() {
-  ModelBuilder net("small", {2, 4, 4});
-  net.conv("conv1", 2, {.kernel = 3, .pad = 1});
+  ModelBuilder net("small", {2, 6, 6});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
   net.relu("relu1");
-  net.conv("conv2", 2, {.kernel = 3, .pad = 1});
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
   return net.finish();
 }
 
@@ -81,7 +81,7 @@ class GeneratedDevice : public testing::Test {
   void SetUp() override { write_device(design_, folder_.path() / "d", {.test_samples = kSamples}); }
   std::string file(const char* name) const { return read_text(folder_.path() / "d" / name); }
 
-  static constexpr int64_t kSamples = 1;
+  static constexpr int64_t kSamples = 2;
   const DeviceDesign design_ = small_design();
   testing_support::TemporaryFolder folder_;
 };
