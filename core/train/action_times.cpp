@@ -85,17 +85,22 @@ void ActionStopwatch::end(int64_t device, ActionKind kind) {
 }
 
 void ActionStopwatch::pause() {
-  if (!counting_) return;
   const Moment moment = now();
-  between_ += of_processor_ ? moment.processor - since_.processor : moment.wall - since_.wall;
+  if (counting_) between_ += of_processor_ ? moment.processor - since_.processor : moment.wall - since_.wall;
+  since_ = moment;
 }
 
-void ActionStopwatch::resume() { since_ = now(); }
+void ActionStopwatch::resume(bool at_a_cost) {
+  const Moment moment = now();
+  if (counting_ && at_a_cost) waiting_ += moment.processor - since_.processor;
+  since_ = moment;
+}
 
 std::string ActionStopwatch::encoded() const {
   nlohmann::json devices = nlohmann::json::array();
   for (const auto& [index, measured] : devices_) {
-    nlohmann::json device{{"index", index}, {"between_seconds", actions_ > 0 ? between_ / static_cast<double>(actions_) : 0.0}};
+    const auto actions = static_cast<double>(std::max<int64_t>(1, actions_));
+    nlohmann::json device{{"index", index}, {"between_seconds", between_ / actions}, {"waiting_seconds", waiting_ / actions}};
     for (size_t k = 0; k < kKinds; ++k)
       device[kFields[k].first] = {{"seconds", median_of(measured.seconds[k])},
                                   {"wall_seconds", median_of(measured.wall_seconds[k])},
@@ -110,6 +115,7 @@ namespace {
 DeviceActionTimes device_from(JsonFields& fields) {
   DeviceActionTimes times;
   times.between_seconds = checked_seconds(fields, "between_seconds");
+  times.waiting_seconds = checked_seconds(fields, "waiting_seconds");
   for (const auto& [name, field] : kFields) {
     JsonFields of_kind(fields.value(name), fields.where() + ": " + name);
     times.*field = {checked_seconds(of_kind, "seconds"), checked_seconds(of_kind, "wall_seconds"), of_kind.integer("count")};
@@ -152,7 +158,8 @@ std::string text_of(const ActionTimes& times) {
   nlohmann::ordered_json document{{"what", kWhat}, {"plan_digest", times.plan_digest}, {"ranks", times.ranks}};
   document["devices"] = nlohmann::ordered_json::array();
   for (size_t d = 0; d < times.devices.size(); ++d) {
-    nlohmann::ordered_json device{{"index", d}, {"between_seconds", times.devices[d].between_seconds}};
+    nlohmann::ordered_json device{
+        {"index", d}, {"between_seconds", times.devices[d].between_seconds}, {"waiting_seconds", times.devices[d].waiting_seconds}};
     for (const auto& [name, field] : kFields) {
       const ActionTime& time = times.devices[d].*field;
       device[name] = {{"seconds", time.seconds}, {"wall_seconds", time.wall_seconds}, {"count", time.count}};

@@ -3,7 +3,7 @@
 //
 //   ActionStopwatch watch(/*of_processor=*/true);             // one per rank, on the thread that acts
 //   watch.begin();  ...work...  watch.end(/*device=*/2, ActionKind::kForward);
-//   watch.pause();  ...wait...  watch.resume();               // waits belong to nobody
+//   watch.pause();  ...wait...  watch.resume(/*at_a_cost=*/crowded);    // waits belong to nobody; where cores are shared they cost
 //   const ActionTimes times = action_times(plan, {watch.encoded(), ...});
 //   save(times, "times.json");
 //   const ActionTimes again = load_action_times("times.json", plan);      // fails unless it is of this plan
@@ -33,7 +33,8 @@ struct ActionTime {
 struct DeviceActionTimes {
   ActionTime forward, error_back, parameter_gradient, update;  // of a micro-batch; of a mini-batch
   double between_seconds = 0;                                  // what its rank does besides, per action: messages, looking round
-  const ActionTime* of(ActionKind kind) const;                 // null: evaluation
+  double waiting_seconds = 0;  // processor time inside its waits, per action, where more ranks than cores want it: messages taken, wakes
+  const ActionTime* of(ActionKind kind) const;  // null: evaluation
 };
 
 struct ActionTimes {
@@ -49,7 +50,8 @@ class ActionStopwatch {
   void begin();
   void end(int64_t device, ActionKind kind);
   void pause();
-  void resume();
+  // The wait took the core from somebody who needed it, for as long as it was on one.
+  void resume(bool at_a_cost = false);
 
   // As text that action_times() understands, from one rank to another.
   std::string encoded() const;
@@ -69,7 +71,7 @@ class ActionStopwatch {
   bool of_processor_;
   Moment since_;           // the beginning of what goes on now
   bool counting_ = false;  // some device is past its first update
-  double between_ = 0;
+  double between_ = 0, waiting_ = 0;
   int64_t actions_ = 0;
   std::map<int64_t, Device> devices_;
 };

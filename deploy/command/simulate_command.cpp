@@ -112,15 +112,21 @@ void refuse_idle_options(const SimulateFlags& flags, const Plan& plan, const Gra
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect on a ring whose devices all take turns; leave it out", name);
 }
 
-std::vector<MeasuredActions> measured_actions(const std::string& path, const Plan& plan) {
+// A rank that waits takes messages in and wakes for nothing now and then: no matter where it has a core of its own.
+bool crowded(const SimulateFlags& flags, const Plan& plan) {
+  return flags.cores > 0 && flags.cores < (flags.trainer_ranks > 0 ? flags.trainer_ranks : plan.devices());
+}
+
+std::vector<MeasuredActions> measured_actions(const SimulateFlags& flags, const Plan& plan) {
+  const double waits = crowded(flags, plan) ? 1 : 0;
   std::vector<MeasuredActions> measured;
   const auto picoseconds = [](double seconds) { return std::llround(1e12 * seconds); };
-  for (const DeviceActionTimes& device : load_action_times(path, plan).devices)
+  for (const DeviceActionTimes& device : load_action_times(flags.times, plan).devices)
     measured.push_back({.forward = picoseconds(device.forward.seconds),
                         .error_back = picoseconds(device.error_back.seconds),
                         .parameter_gradient = picoseconds(device.parameter_gradient.seconds),
                         .update = picoseconds(device.update.seconds),
-                        .between = picoseconds(device.between_seconds)});
+                        .between = picoseconds(device.between_seconds + waits * device.waiting_seconds)});
   return measured;
 }
 
@@ -135,7 +141,7 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
-  if (!flags.times.empty()) options.measured = measured_actions(flags.times, plan);
+  if (!flags.times.empty()) options.measured = measured_actions(flags, plan);
   options.cores = flags.cores;
   options.trainer_ranks = flags.trainer_ranks;
   return options;

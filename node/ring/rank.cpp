@@ -399,7 +399,7 @@ void Rank::wait() {
   const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
   if (context_.watch != nullptr) context_.watch->pause();
   context_.transport->wait(missing_, limits);
-  if (context_.watch != nullptr) context_.watch->resume();
+  if (context_.watch != nullptr) context_.watch->resume(/*at_a_cost=*/context_.transport->crowded());
   if (context_.trace == nullptr) return;
   for (const auto& worker : workers_)
     if (const std::string action = worker->next_action(); !action.empty())

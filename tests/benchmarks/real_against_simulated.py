@@ -5,7 +5,8 @@
 
 For every number of ranks:
   shared  a ring of so many CPUs, a rank each, on this machine's cores. A first training measures what each device's actions take
-          (millrace train --times-out: processor time, so that competition for cores is not in it), a second one is timed, and
+          (millrace train --times-out: processor time, so that competition for cores is not in it, and what waits take of the
+          cores, where there are fewer than ranks), a second one is timed, and
           the simulator runs the plan with those times, those links and so many cores (millrace simulate --times --cores).
   paced   the same, but each action is slept out to `--slower` times what it takes on one rank (millrace train --pace), so that
           more devices than cores do not compete. Simulated twice: from the pace alone, before anything has run over ranks, and
@@ -75,7 +76,7 @@ class Comparison:
         self.train(plan, 1, [], ["--times-out", str(times)], steps=4)
         document = json.loads(times.read_text())
         for device in document["devices"]:
-            device["between_seconds"] = 0
+            device["between_seconds"] = device["waiting_seconds"] = 0
             for kind in ("forward", "error_back", "parameter_gradient", "update"):
                 device[kind]["seconds"] *= self.flags.slower
         pace.write_text(json.dumps(document))

@@ -28,6 +28,8 @@ class SplitWire final : public Wire {
     const Instant next = inside_used_ ? inside_->progress(arrivals) : kNever;
     return std::min(next, outside_->progress(arrivals));
   }
+  // What a rank sends to itself it finds when it looks again, which it does before it sleeps.
+  Waker* waker() override { return outside_->waker(); }
 
  private:
   std::unique_ptr<Wire> inside_;

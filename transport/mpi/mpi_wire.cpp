@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <string>
@@ -12,7 +13,9 @@
 #include "core/base/error.h"
 #include "transport/local/local_wire.h"
 #include "transport/local/split_wire.h"
+#include "transport/mpi/doorbells.h"
 #include "transport/mpi/mpi_handles.h"
+#include "transport/mpi/watchdog.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
 
@@ -94,15 +97,17 @@ SlotLayout layout_of(const MpiMemory& memory, const ChannelSpec& spec) {
 
 class MpiChannel final : public Channel {
  public:
-  // `due` takes note of channels that have a receive to post.
+  // `due` takes note of channels that have a receive to post, `leaving` of those that have sent; `bells` is null where the peer has none.
   MpiChannel(const ChannelSpec& spec, std::unique_ptr<MpiMemory> memory, const Extents& extents, MPI_Comm communicator,
-             std::vector<MpiChannel*>& due)
+             std::vector<MpiChannel*>& due, std::vector<MpiChannel*>& leaving, Doorbells* bells)
       : Channel(layout_of(*memory, spec)),
         spec_(spec),
         memory_(std::move(memory)),
         extents_(extents),
         communicator_(communicator),
         due_(due),
+        leaving_(leaving),
+        bells_(bells),
         in_turn_(spec.payload_bytes > kPostedAhead),
         requests_(spec.slots, MPI_REQUEST_NULL) {
     if (spec.outgoing) return;
@@ -117,12 +122,23 @@ class MpiChannel final : public Channel {
   void send(size_t slot, size_t payload_bytes) override {
     const Extent extent = extents_.of(payload_bytes);
     check(MPI_Isend(this->slot(slot).header, extent.count, extent.type, peer(), tag(), communicator_, &requests_[slot]));
+    if (bells_ == nullptr) return;
+    bells_->ring(spec_.peer);
+    if (!is_leaving_) leaving_.push_back(this);
+    is_leaving_ = true;
   }
   bool sent(size_t slot) override {
     if (requests_[slot] == MPI_REQUEST_NULL) return true;
     int done = 0;
     check(MPI_Test(&requests_[slot], &done, MPI_STATUS_IGNORE));
     return done != 0;
+  }
+  // Nothing is leaving any more.
+  bool has_left() {
+    for (size_t slot = 0; slot < requests_.size(); ++slot)
+      if (!sent(slot)) return false;
+    is_leaving_ = false;
+    return true;
   }
   void receive_again(size_t slot) override {
     if (!in_turn_) {
@@ -190,16 +206,19 @@ class MpiChannel final : public Channel {
   const Extents& extents_;
   MPI_Comm communicator_;
   std::vector<MpiChannel*>& due_;
+  std::vector<MpiChannel*>& leaving_;
+  Doorbells* bells_;
+  bool is_leaving_ = false;  // and in that list
   bool in_turn_;
   std::vector<MPI_Request> requests_;  // per slot; persistent ones to receive
   std::vector<bool> free_;             // per slot, in turn: may be received into
   size_t next_ = 0;                    // receiving: the slot that the next frame comes into
 };
 
-class MpiWire final : public Wire {
+class MpiWire final : public Wire, private Waker {
  public:
   MpiWire(const MpiGroup& group, const MpiWireSettings& settings)
-      : Wire(group.rank(), group.ranks()), group_(group.copy()), extents_(settings.largest_count) {
+      : Wire(group.rank(), group.ranks()), group_(group.copy()), bells_(bells_of(group_)), extents_(settings.largest_count) {
     MILLRACE_CHECK(settings.largest_count >= kBlockBytes && settings.largest_count <= std::numeric_limits<int>::max(), "largest count {}",
                    settings.largest_count);
     void* bound = nullptr;
@@ -220,8 +239,10 @@ class MpiWire final : public Wire {
            largest_tag_);
     if (slot_bytes_of(spec) / static_cast<size_t>(kBlockBytes) > static_cast<size_t>(std::numeric_limits<int>::max()))
       fail(ErrorCode::kUnavailable, "messages of {} bytes are more than MPI counts; use a smaller micro-batch", spec.payload_bytes);
+    Doorbells* const bells = crowded() && bells_.reaches(spec.peer) ? &bells_ : nullptr;
+    all_can_ring_ = all_can_ring_ && bells != nullptr;
     channels_.push_back(std::make_unique<MpiChannel>(spec, std::make_unique<MpiMemory>(slot_bytes_of(spec) * spec.slots), extents_,
-                                                     group_.state().communicator, due_));
+                                                     group_.state().communicator, due_, leaving_, bells));
     MpiChannel& channel = *channels_.back();
     if (!spec.outgoing) {
       heads_.push_back(channel.head());
@@ -233,6 +254,7 @@ class MpiWire final : public Wire {
   }
 
   Instant progress(std::vector<Arrival>& arrivals) override {
+    heard_ = bells_.heard();
     if (heads_.empty()) return kNever;
     for (MpiChannel* channel : due_) channel->post_next();
     due_.clear();
@@ -254,12 +276,32 @@ class MpiWire final : public Wire {
     return kNever;
   }
 
+  // Not where every rank has a core: brief naps find a message sooner than waking an idle core takes, by 4% of a training of two ranks.
+  Waker* waker() override { return crowded() && all_can_ring_ && !channels_.empty() ? this : nullptr; }
+
  private:
+  static Doorbells bells_of(const MpiGroup& group) {
+    const Watchdog watchdog("meeting the ranks of this host", group.state().deadline);
+    return Doorbells(group.state().communicator);
+  }
+
+  // What is still leaving may do so only while MPI is asked: then it sleeps half as long.
+  bool sleep(Nanoseconds at_most) override {
+    std::erase_if(leaving_, [](MpiChannel* channel) { return channel->has_left(); });
+    return bells_.sleep(heard_, leaving_.empty() ? at_most : at_most / 2);
+  }
+
+  bool crowded() const override { return bells_.crowded(); }
+
   MpiGroup group_;  // a communicator of its own: other wires of the group use the same tags
+  Doorbells bells_;
   Extents extents_;
   int largest_tag_ = 0;
   std::vector<std::unique_ptr<MpiChannel>> channels_;
   std::vector<MpiChannel*> due_;
+  std::vector<MpiChannel*> leaving_;  // may have sends under way
+  bool all_can_ring_ = true;
+  uint32_t heard_ = 0;  // before the last look
   // Of every channel that receives, the request of its next frame: all that must be asked.
   std::vector<MPI_Request> heads_;
   std::vector<MpiChannel*> receivers_;

@@ -4,9 +4,9 @@
 //
 // All ranks of a group make a wire together: it has a communicator of its own. Channels become tags; their upper bound is checked. Frames
 // beyond an int's count travel in blocks of 4 KiB. Slots are MPI_Alloc_mem's, so that network cards may read and write them. progress() is
-// one MPI_Testsome over the next frame of each channel. Return codes are checked: Error(kIo) names peer and tag. Used by the thread that
-// made the session. Dies before the session; its destructor gives messages under way a second to leave, since memory that is being sent
-// cannot be freed.
+// one MPI_Testsome over the next frame of each channel. Where ranks of one host outnumber its cores, a wait sleeps until a peer rings
+// (doorbells.h). Return codes are checked: Error(kIo) names peer and tag. Used by the thread that made the session. Dies before the
+// session; its destructor gives messages under way a second to leave, since memory that is being sent cannot be freed.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,7 @@ class ShapedWire final : public Wire {
 
   Channel& open(const ChannelSpec& spec) override;
   Instant progress(std::vector<Arrival>& arrivals) override;
+  Waker* waker() override { return below_->waker(); }
 
  private:
   class ShapedChannel;

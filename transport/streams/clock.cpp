@@ -16,6 +16,8 @@ constexpr Nanoseconds kYieldWhenIdle = 50us;
 constexpr Nanoseconds kBusyAtMost = 250us;
 constexpr Nanoseconds kShortestNap = 5us;
 constexpr Nanoseconds kLongestNap = 1ms;
+constexpr Nanoseconds kFirstSleepInCrowd = 200us;
+constexpr Nanoseconds kLongestSleep = 5ms;  // a bell that is not rung costs no more
 
 class MachineClock final : public Clock {
  public:
@@ -45,17 +47,28 @@ Clock& machine_clock() {
 void Patience::pause(Instant next_event, Nanoseconds at_most, bool idle) {
   now_ = clock_.now();
   if (!idle && waited() < kBusyAtMost) idle_since_ = now_;
-  if (now_ - idle_since_ < kYieldWhenIdle) {
+  const bool crowded = waker_ != nullptr && waker_->crowded();
+  if (!crowded && now_ - idle_since_ < kYieldWhenIdle) {
     clock_.yield();
     return;
   }
   napping_ = true;
-  Nanoseconds nap = std::min(at_most, std::clamp(waited() / 8, kShortestNap, kLongestNap));
+  // What still leaves may go on only while it is asked after. In a crowd its receiver needs the core first.
+  const bool may_sleep = waker_ != nullptr && (idle || crowded);
+  const Nanoseconds longest = may_sleep ? std::clamp(now_ - idle_since_, crowded ? kFirstSleepInCrowd : kYieldWhenIdle, kLongestSleep)
+                                        : std::clamp(waited() / 8, kShortestNap, kLongestNap);
+  Nanoseconds nap = std::min(at_most, longest);
   if (next_event != kNever) nap = std::min(nap, next_event - now_);
-  if (nap > 0ns)
-    clock_.nap(nap);
-  else
+  rest(nap, may_sleep);
+}
+
+void Patience::rest(Nanoseconds nap, bool may_sleep) {
+  if (nap <= 0ns)
     clock_.yield();
+  else if (!may_sleep)
+    clock_.nap(nap);
+  else if (waker_->sleep(nap))
+    idle_since_ = clock_.now();
 }
 
 }  // namespace millrace

@@ -27,17 +27,30 @@ class Clock {
 
 Clock& machine_clock();
 
+// Ends a sleep when something comes.
+class Waker {
+ public:
+  virtual ~Waker() = default;
+  // Until something came that the last look did not see, a signal, or so long. True when something came.
+  virtual bool sleep(Nanoseconds at_most) = 0;
+  // There are fewer cores than may want them: who asks again and again keeps somebody from working.
+  virtual bool crowded() const = 0;
+};
+
 // How a wait spends its time: it yields for at most 50 us, then naps for an eighth of the time it has waited, at most 1 ms, and
 // never past something that is known to happen. Ranks that share cores stay out of each other's way, and a wait is late by
 // an eighth of its length at most, and by what a nap costs (some 15 us on a virtual machine). While a large message of its own
 // is still leaving, a rank is not idle, for 250 us at most: the answer may come as soon as that has arrived.
+// With a waker it sleeps instead, for as long again as it has waited, at most 5 ms, and begins anew when it is woken, for what has
+// come may have come in part: a wait is late by no more than waking takes, and looks a handful of times however long it is. Where
+// it is crowded it sleeps at once.
 //
 //   Patience patience(clock);
 //   while (!ready()) patience.pause(next_event);
 class Patience {
  public:
   // The wait begins now.
-  explicit Patience(Clock& clock) : clock_(clock), started_(clock.now()), now_(started_) {}
+  explicit Patience(Clock& clock, Waker* waker = nullptr) : clock_(clock), waker_(waker), started_(clock.now()), now_(started_) {}
 
   // `next_event`: when something already known will happen, kNever when nothing is. `at_most`: no longer than this.
   void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max(), bool idle = true);
@@ -48,7 +61,10 @@ class Patience {
   bool napping() const { return napping_; }
 
  private:
+  void rest(Nanoseconds nap, bool may_sleep);
+
   Clock& clock_;
+  Waker* waker_;
   Instant started_;
   Instant now_;
   Instant idle_since_ = started_;

@@ -52,6 +52,8 @@ class Transport {
   int64_t rank() const { return wire_->rank(); }
   int64_t ranks() const { return wire_->ranks(); }
   const TransportSettings& settings() const { return settings_; }
+  // Ranks outnumber the cores they share: a wait sleeps at once, and what it costs is missing elsewhere.
+  bool crowded() const;
 
   // Once; control works before it. Does not wait for the others: they may open later.
   void open(FlowTable table);

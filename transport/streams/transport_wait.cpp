@@ -14,7 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanoseconds kAbortLingers = 100ms;
-constexpr int kPolls = 16;  // before a wait looks at the clock
+constexpr int kPolls = 16;        // before a wait looks at the clock
+constexpr int kPollsOfCrowd = 2;  // where others need the core; what a rank sends to itself comes with the second
 
 double seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -23,6 +24,11 @@ std::string text_of(MessageId id) {
 }
 
 }  // namespace
+
+bool Transport::crowded() const {
+  Waker* const waker = wire_->waker();
+  return waker != nullptr && waker->crowded();
+}
 
 bool Transport::ready(const Interest& interest) {
   switch (interest.want) {
@@ -42,7 +48,8 @@ std::optional<size_t> Transport::first_ready(std::span<const Interest> interests
 std::optional<size_t> Transport::wait(std::span<const Interest> interests, const WaitLimits& limits) {
   MILLRACE_CHECK(!interests.empty(), "a wait for nothing");
   // What is about to come is not kept waiting by what follows.
-  for (int poll = 0; poll < kPolls; ++poll) {
+  const int polls = crowded() ? kPollsOfCrowd : kPolls;
+  for (int poll = 0; poll < polls; ++poll) {
     pump();
     if (const auto found = first_ready(interests)) return found;
   }
@@ -52,7 +59,7 @@ std::optional<size_t> Transport::wait(std::span<const Interest> interests, const
 std::optional<size_t> Transport::wait_long(std::span<const Interest> interests, const WaitLimits& limits) {
   waiting_ = interests.front();
   waited_ = {};
-  Patience patience(clock_);
+  Patience patience(clock_, wire_->waker());
   const auto left = [&] { return limits.at_most ? *limits.at_most - patience.waited() : Nanoseconds::max(); };
   for (;;) {
     if (left() <= 0ns || (limits.interrupt != nullptr && limits.interrupt->load(std::memory_order_relaxed))) return std::nullopt;

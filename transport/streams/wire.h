@@ -89,6 +89,9 @@ class Wire {
   // known will happen (a shaped frame falls due), kNever when nothing is.
   virtual Instant progress(std::vector<Arrival>& arrivals) = 0;
 
+  // What ends a sleep as soon as a frame has come that progress() did not see; null where nobody would.
+  virtual Waker* waker() { return nullptr; }
+
  private:
   int64_t rank_;
   int64_t ranks_;

@@ -32,7 +32,7 @@ void work(std::chrono::milliseconds duration) {
 }
 
 // Two mini-batches of one micro-batch on one device; every action sleeps, and between them there is work.
-ActionStopwatch watched(bool of_processor, int64_t device, int64_t updates = 2) {
+ActionStopwatch watched(bool of_processor, int64_t device, int64_t updates = 2, bool at_a_cost = false) {
   ActionStopwatch watch(of_processor);
   for (int64_t m = 0; m < updates; ++m)
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kErrorBack, ActionKind::kParameterGradient, ActionKind::kUpdate}) {
@@ -42,7 +42,8 @@ ActionStopwatch watched(bool of_processor, int64_t device, int64_t updates = 2) 
       work(std::chrono::milliseconds(2));
       watch.pause();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      watch.resume();
+      if (at_a_cost) work(std::chrono::milliseconds(4));
+      watch.resume(at_a_cost);
     }
   return watch;
 }
@@ -59,6 +60,18 @@ TEST(ActionTimes, TellWorkFromSleepAndLeaveWaitsOut) {
     EXPECT_GT(by_processor.devices[d].between_seconds, 0.0002);  // worked, as far as there was a core
     EXPECT_LT(by_processor.devices[d].between_seconds, 0.0045);  // the wait is not in it
     EXPECT_EQ(by_clock.devices[d].update.count, 1);              // without the first mini-batch
+    EXPECT_EQ(by_processor.devices[d].waiting_seconds, 0);       // and nobody missed what it took
+  }
+}
+
+TEST(ActionTimes, CountTheProcessorInWaitsWhereItIsMissedElsewhere) {
+  for (const bool of_processor : {false, true}) {
+    const ActionTimes times =
+        action_times(two_devices(), {watched(of_processor, 0, 2, true).encoded(), watched(of_processor, 1, 2, true).encoded()});
+    for (const DeviceActionTimes& device : times.devices) {
+      EXPECT_GT(device.waiting_seconds, 0.0004);  // worked 4 ms, as far as there was a core
+      EXPECT_LT(device.waiting_seconds, 0.0085);  // and slept 10
+    }
   }
 }
 

@@ -15,6 +15,8 @@
 #include "tests/transport/random_life.h"
 #include "tests/transport/rings.h"
 #include "transport/collectives/column_sum.h"
+#include "transport/mpi/doorbells.h"
+#include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/mpi_launch.h"
 #include "transport/mpi/mpi_session.h"
 #include "transport/mpi/mpi_wire.h"
@@ -128,6 +130,35 @@ void replicas(MpiSession& session) {
   Agreement(column).close();
 }
 
+// Rank 1 sleeps, and only rank 0 wakes it: before it falls asleep, after, or not at all.
+void doorbells(MpiSession& session) {
+  const MpiGroup group = session.world().copy();
+  Doorbells bells(group.state().communicator);
+  for (int64_t r = 0; r < session.ranks(); ++r)
+    MILLRACE_CHECK(session.ranks() == 1 || bells.reaches(r), "rank {} has no bell, and all run on one host", r);
+  if (session.ranks() == 1) return;
+  const auto all_here = [&] { check_mpi(MPI_Barrier(group.state().communicator), "waiting for all"); };
+  const auto slept = [&](uint32_t heard, Nanoseconds at_most, bool rung) {
+    const Instant begin = machine_clock().now();
+    MILLRACE_CHECK(bells.sleep(heard, at_most) == rung, "a sleep of {} ns {}", at_most.count(), rung ? "was not ended" : "was ended");
+    return machine_clock().now() - begin;
+  };
+  const uint32_t before = bells.heard();
+  all_here();
+  if (session.rank() == 0) bells.ring(1);
+  all_here();
+  if (session.rank() == 1) MILLRACE_CHECK(slept(before, 20s, true) < 10s, "it rang before, and rank 1 slept");
+  if (session.rank() != 1) MILLRACE_CHECK(slept(before, 1ms, false) >= 1ms, "it rang for another");
+  const uint32_t again = bells.heard();
+  all_here();
+  if (session.rank() == 0) {
+    std::this_thread::sleep_for(50ms);
+    bells.ring(1);
+  }
+  if (session.rank() == 1) MILLRACE_CHECK(slept(again, 20s, true) < 10s, "it rang, and rank 1 slept on");
+  if (session.rank() == 1) MILLRACE_CHECK(slept(bells.heard(), 20ms, false) >= 20ms, "nobody rang");
+}
+
 void launched(MpiSession& session) {
   MILLRACE_CHECK(MpiSession::launched(), "mpirun was not noticed");
   MILLRACE_CHECK(!session.host().empty(), "the host has no name");
@@ -144,6 +175,7 @@ void everything(MpiSession& session) {
   early_sender(session);
   two_rings(session);
   replicas(session);
+  doorbells(session);
 }
 
 // Messages go to and fro between neighbours; at the twentieth the last rank does something else.
