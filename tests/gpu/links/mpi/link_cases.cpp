@@ -38,11 +38,11 @@ void compare(const LinkCase& c, MpiSession& session) {
 void same_bits(MpiSession& session) { compare({.devices = 4, .gpus = {0, 1, 2, 3}, .steps = 1}, session); }
 void mixed(MpiSession& session) { compare({.devices = 4, .gpus = {0, 1, 2}, .steps = 1, .alignment = Alignment::kFpdeep}, session); }
 
-// Rank 1 goes in the middle of its transfers.
+// Rank 1 goes in the middle of its transfers, of which the first are receives posted before training begins.
 void until_signal(MpiSession& session, int number) {
   LinkCase c{.devices = session.ranks(), .gpus = {0, 1, 2, 3}, .steps = 1000, .deadline = std::chrono::seconds(5)};
   c.drivers[1] = {.seed = 5, .before_transfer = [number](int64_t transfer) {
-                    if (transfer == 30) raise(number);
+                    if (transfer == 200) raise(number);
                   }};
   static_cast<void>(run_here(c, session));
 }
