@@ -1,6 +1,7 @@
 #include "partitioner/hybrid/segment_load.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -10,6 +11,8 @@ namespace {
 
 // Shorter periods are tried, and found too short, long before so many samples are between a device and the ring's end.
 constexpr double kMostSamplesUnderWay = 1e5;
+// Of the latency to the ring's end and back: every step is a kind of device more to search.
+constexpr double kLatencySteps = 4;
 
 void add(ShardDemand& sum, const ShardDemand& part) {
   sum.seconds += part.seconds;
@@ -25,13 +28,16 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
   latency_seconds_.assign(task.models.size(), 0);
   for (size_t d = task.models.size(); !task.options.fpdeep_lifetimes && d-- > 1;)
     latency_seconds_[d - 1] = latency_seconds_[d] + 2e-6 * task.cluster.links[d - 1].latency_us;
+  const double longest = latency_seconds_.empty() ? 0 : latency_seconds_.front();
   std::map<std::tuple<const CostModel*, int64_t, double>, size_t> known;
   for (size_t d = 0; d < task.models.size(); ++d) {
     // Where rows stream, the window follows from the period and costs nothing.
     const bool streams = task.models[d]->dedicated_engines();
     if (!streams) latency_seconds_[d] = 0;
+    const double step = longest / kLatencySteps;
+    searched_latency_.push_back(step > 0 ? step * std::ceil(latency_seconds_[d] / step) : 0);
     const int64_t window = streams ? 0 : windows_[d];
-    kinds_.push_back(known.try_emplace({task.models[d], window, latency_seconds_[d]}, known.size()).first->second);
+    kinds_.push_back(known.try_emplace({task.models[d], window, searched_latency_[d]}, known.size()).first->second);
   }
 }
 
@@ -43,12 +49,21 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   if (question.owner) question.after = chain_->after_of(group);
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
-  question.lifetime = lifetimes_[static_cast<size_t>(group)];
-  if (period > 0) question.lifetime += std::min(latency_seconds_[static_cast<size_t>(device)] / period, kMostSamplesUnderWay);
+  question.lifetime = lifetime(group, searched_latency_[static_cast<size_t>(device)], period);
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();
   question.arithmetic = task_->options.arithmetic;
   return question;
+}
+
+ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
+  ShardQuestion exact = question(device, group, to, period, blocks);
+  exact.lifetime = lifetime(group, latency_seconds_[static_cast<size_t>(device)], period);
+  return exact;
+}
+
+double SegmentLoads::lifetime(int64_t group, double latency, double period) const {
+  return lifetimes_[static_cast<size_t>(group)] + (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
 }
 
 bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {

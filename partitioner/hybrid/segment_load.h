@@ -50,8 +50,10 @@ class SegmentLoads {
   // The resource that a stretch overruns the most, relative to its capacity.
   Overrun overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
 
-  // The question about blocks of one group that end at position `to`.
+  // The question about blocks of one group that end at position `to`; while cuts are searched, with a latency that many devices
+  // share and none exceeds.
   ShardQuestion question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
+  ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // Whether a stretch has a layer that keeps its weights off chip: then all of the device's weights do. The search does
@@ -59,13 +61,15 @@ class SegmentLoads {
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 
  private:
+  double lifetime(int64_t group, double latency, double period) const;
   ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
 
   const Chain* chain_;
   const PlanTask* task_;
-  std::vector<double> lifetimes_;        // per group
-  std::vector<double> latency_seconds_;  // per device, to the ring's end and back; 0 where the formulas leave it out
+  std::vector<double> lifetimes_;         // per group
+  std::vector<double> latency_seconds_;   // per device, to the ring's end and back; 0 where the formulas leave it out
+  std::vector<double> searched_latency_;  // the same in a few steps, upwards: devices of a step answer alike
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device
