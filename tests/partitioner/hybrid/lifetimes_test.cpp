@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/graph/zoo.h"
+#include "partitioner/hybrid/segment_load.h"
+#include "tests/partitioner/hybrid/tiny_models.h"
 
 namespace millrace {
 namespace {
@@ -173,6 +175,36 @@ TEST(ActivationLifetimes, GrowByWhatUnpoolingTakes) {
   double expected = 0;  // (s-1)/H of five poolings by two
   for (const double rows : {224, 112, 56, 28, 14}) expected += 1 / rows;
   EXPECT_NEAR(longer, expected, 1e-12);
+}
+
+// Links of 0.5, 1 and 2 us, there and back, in periods of 10 us.
+TEST(ActivationLifetimes, GrowByTheLatencyToTheRingsEndAndBack) {
+  const Graph graph(zoo_model("vgg16"));
+  const Chain chain(graph);
+  const testing_support::DrawnCostModel board({.dedicated = true});
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = uniform_cluster("board", 4, {100, 100, 0, 0.5});
+  task.cluster.links[1].latency_us = 1;
+  task.cluster.links[2].latency_us = 2;
+  task.models.assign(4, &board);
+  const std::vector<double> lifetimes = activation_lifetimes(graph, {});
+  const auto more = [&](int64_t device, bool exact) {
+    const SegmentLoads loads(chain, task, lifetimes, 1, std::vector<int64_t>(4, 1));
+    const int64_t end = chain.end_of(0);
+    const BlockList blocks = chain.blocks(0, 0, end);
+    const ShardQuestion question =
+        exact ? loads.exact_question(device, 0, end, 10e-6, blocks) : loads.question(device, 0, end, 10e-6, blocks);
+    return question.lifetime - lifetimes.front();
+  };
+  const std::vector<double> expected = {0.7, 0.6, 0.4, 0};
+  for (int64_t d = 0; d < 4; ++d) {
+    EXPECT_NEAR(more(d, true), expected[static_cast<size_t>(d)], 1e-9) << d;
+    EXPECT_GE(more(d, false), more(d, true) - 1e-9) << "the search never reckons with less";
+    EXPECT_LE(more(d, false), more(d, true) + 0.7 / 4 + 1e-9) << "nor with more than a step beyond";
+  }
+  task.options.fpdeep_lifetimes = true;
+  EXPECT_EQ(more(0, true), 0);
 }
 
 }  // namespace
