@@ -61,16 +61,16 @@ const ActionTime* DeviceActionTimes::of(ActionKind kind) const {
   return index < 0 ? nullptr : &(this->*kFields[index].second);
 }
 
-ActionStopwatch::Moment ActionStopwatch::now() { return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID)}; }
+ActionStopwatch::Moment ActionStopwatch::of_this_thread() { return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_THREAD_CPUTIME_ID)}; }
 
 void ActionStopwatch::begin() {
-  const Moment moment = now();
+  const Moment moment = now_();
   if (counting_) between_ += of_processor_ ? moment.processor - since_.processor : moment.wall - since_.wall;
   since_ = moment;
 }
 
 void ActionStopwatch::end(int64_t device, ActionKind kind) {
-  const Moment moment = now();
+  const Moment moment = now_();
   Device& measured = devices_[device];
   const int index = kind_index(kind);
   if (measured.warm && index >= 0 && measured.seconds[static_cast<size_t>(index)].size() < kMostKept) {
@@ -85,13 +85,13 @@ void ActionStopwatch::end(int64_t device, ActionKind kind) {
 }
 
 void ActionStopwatch::pause() {
-  const Moment moment = now();
+  const Moment moment = now_();
   if (counting_) between_ += of_processor_ ? moment.processor - since_.processor : moment.wall - since_.wall;
   since_ = moment;
 }
 
 void ActionStopwatch::resume(bool at_a_cost) {
-  const Moment moment = now();
+  const Moment moment = now_();
   if (counting_ && at_a_cost) waiting_ += moment.processor - since_.processor;
   since_ = moment;
 }

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -45,7 +44,13 @@ struct ActionTimes {
 
 class ActionStopwatch {
  public:
-  explicit ActionStopwatch(bool of_processor) : of_processor_(of_processor) {}
+  struct Moment {
+    double wall = 0, processor = 0;  // seconds
+  };
+  using Clock = Moment (*)();
+  static Moment of_this_thread();
+
+  explicit ActionStopwatch(bool of_processor, Clock now = of_this_thread) : of_processor_(of_processor), now_(now) {}
 
   void begin();
   void end(int64_t device, ActionKind kind);
@@ -57,11 +62,6 @@ class ActionStopwatch {
   std::string encoded() const;
 
  private:
-  using Seconds = std::chrono::duration<double>;
-  struct Moment {
-    double wall = 0, processor = 0;
-  };
-  static Moment now();
   static constexpr size_t kKinds = 4;  // F E G U
   struct Device {
     bool warm = false;  // past its first update
@@ -69,6 +69,7 @@ class ActionStopwatch {
   };
 
   bool of_processor_;
+  Clock now_;
   Moment since_;           // the beginning of what goes on now
   bool counting_ = false;  // some device is past its first update
   double between_ = 0, waiting_ = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "core/base/error.h"
@@ -26,41 +27,54 @@ Plan two_devices() {
   return assemble_plan(graph, request, shards_from_cuts(graph, cuts, std::vector<Split>(graph.groups().size(), Split::kOutputChannels)));
 }
 
-void work(std::chrono::milliseconds duration) {
-  const auto until = std::chrono::steady_clock::now() + duration;
-  while (std::chrono::steady_clock::now() < until) continue;
+// Time passes when a test says so: what is measured can be compared exactly, however busy the machine.
+ActionStopwatch::Moment moment_now;
+
+void work(double seconds) {
+  moment_now.wall += seconds;
+  moment_now.processor += seconds;
 }
 
-// Two mini-batches of one micro-batch on one device; every action sleeps, and between them there is work.
+void sleep(double seconds) { moment_now.wall += seconds; }
+
+// Mini-batches of one micro-batch on one device; every action works for 1 ms and sleeps, and between them there is work.
 ActionStopwatch watched(bool of_processor, int64_t device, int64_t updates = 2, bool at_a_cost = false) {
-  ActionStopwatch watch(of_processor);
+  ActionStopwatch watch(of_processor, [] { return moment_now; });
   for (int64_t m = 0; m < updates; ++m)
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kErrorBack, ActionKind::kParameterGradient, ActionKind::kUpdate}) {
       watch.begin();
-      std::this_thread::sleep_for(std::chrono::milliseconds(kind == ActionKind::kErrorBack ? 20 : 5));
+      work(0.001);
+      sleep(kind == ActionKind::kErrorBack ? 0.020 : 0.005);
       watch.end(device, kind);
-      work(std::chrono::milliseconds(2));
+      work(0.002);
       watch.pause();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (at_a_cost) work(std::chrono::milliseconds(4));
+      sleep(0.010);
+      if (at_a_cost) work(0.004);
       watch.resume(at_a_cost);
     }
   return watch;
 }
 
+// What is kept of an action is a float, of all waits a sum.
+constexpr double kNear = 1e-8;
+
 TEST(ActionTimes, TellWorkFromSleepAndLeaveWaitsOut) {
   const ActionTimes by_clock = action_times(two_devices(), {watched(false, 0).encoded(), watched(false, 1).encoded()});
   const ActionTimes by_processor = action_times(two_devices(), {watched(true, 0).encoded(), watched(true, 1).encoded()});
   for (size_t d = 0; d < 2; ++d) {
-    EXPECT_GE(by_clock.devices[d].forward.seconds, 0.005);
-    EXPECT_GE(by_clock.devices[d].error_back.seconds, 0.020);
-    EXPECT_EQ(by_clock.devices[d].forward.seconds, by_clock.devices[d].forward.wall_seconds);
-    EXPECT_LT(by_processor.devices[d].error_back.seconds, 0.005);  // slept, all of it
-    EXPECT_GE(by_processor.devices[d].error_back.wall_seconds, 0.020);
-    EXPECT_GT(by_processor.devices[d].between_seconds, 0.0002);  // worked, as far as there was a core
-    EXPECT_LT(by_processor.devices[d].between_seconds, 0.0045);  // the wait is not in it
-    EXPECT_EQ(by_clock.devices[d].update.count, 1);              // without the first mini-batch
-    EXPECT_EQ(by_processor.devices[d].waiting_seconds, 0);       // and nobody missed what it took
+    for (const ActionTimes* times : {&by_clock, &by_processor}) {
+      EXPECT_NEAR(times->devices[d].forward.wall_seconds, 0.006, kNear);
+      EXPECT_NEAR(times->devices[d].error_back.wall_seconds, 0.021, kNear);
+      EXPECT_EQ(times->devices[d].forward.count, 1);  // without the first mini-batch
+      EXPECT_EQ(times->devices[d].update.count, 1);
+      EXPECT_EQ(times->devices[d].waiting_seconds, 0);  // nobody missed what the waits took
+    }
+    EXPECT_NEAR(by_clock.devices[d].forward.seconds, 0.006, kNear);
+    EXPECT_NEAR(by_processor.devices[d].forward.seconds, 0.001, kNear);
+    EXPECT_NEAR(by_processor.devices[d].error_back.seconds, 0.001, kNear);
+    // From the first update's end: five times 2 ms, over the four actions of the second mini-batch; the waits are not in it.
+    EXPECT_NEAR(by_clock.devices[d].between_seconds, 0.0025, kNear);
+    EXPECT_NEAR(by_processor.devices[d].between_seconds, 0.0025, kNear);
   }
 }
 
@@ -68,11 +82,19 @@ TEST(ActionTimes, CountTheProcessorInWaitsWhereItIsMissedElsewhere) {
   for (const bool of_processor : {false, true}) {
     const ActionTimes times =
         action_times(two_devices(), {watched(of_processor, 0, 2, true).encoded(), watched(of_processor, 1, 2, true).encoded()});
-    for (const DeviceActionTimes& device : times.devices) {
-      EXPECT_GT(device.waiting_seconds, 0.0004);  // worked 4 ms, as far as there was a core
-      EXPECT_LT(device.waiting_seconds, 0.0085);  // and slept 10
-    }
+    for (const DeviceActionTimes& device : times.devices) EXPECT_NEAR(device.waiting_seconds, 0.005, kNear);  // the sleep is not in it
   }
+}
+
+// The clocks themselves: only what holds on any machine, however busy.
+TEST(ActionTimes, AThreadsOwnClockStandsStillWhileItSleeps) {
+  const ActionStopwatch::Moment before = ActionStopwatch::of_this_thread();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const ActionStopwatch::Moment slept = ActionStopwatch::of_this_thread();
+  EXPECT_GE(slept.wall - before.wall, 0.05);
+  EXPECT_LT(slept.processor - before.processor, slept.wall - before.wall);
+  while (ActionStopwatch::of_this_thread().processor < slept.processor + 0.01) continue;
+  EXPECT_GE(ActionStopwatch::of_this_thread().wall - slept.wall, 0.005);  // the two clocks tick apart
 }
 
 TEST(ActionTimes, ComeBackAsTheyWereWritten) {
