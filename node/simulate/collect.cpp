@@ -39,7 +39,7 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
   for (const ActRam& ram : network.act_rams) {
     const Shard& shard = plan.shards[static_cast<size_t>(ram.shard)];
     const int64_t plan_bits = act_ram_bits_of_plan(shard);
-    const auto peak_bits = static_cast<int64_t>(std::ceil(ram.peak_rows * static_cast<double>(ram.row_bits)));
+    const auto peak_bits = static_cast<int64_t>(std::ceil(ram.peak_rows * static_cast<double>(ram.sample_bits) / ram.rows));
     result.shards.push_back({ram.shard, peak_bits, plan_bits});
     device_of(ram.device).act_ram_peak_bits += peak_bits;
     device_of(ram.device).act_ram_plan_bits += plan_bits;

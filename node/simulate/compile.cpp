@@ -72,7 +72,8 @@ class NetworkCompiler {
   }
 
   void add_lanes() {
-    const std::vector<int64_t> loads = lane_loads(plan_);
+    loads_ = lane_loads(plan_);
+    const std::vector<int64_t>& loads = loads_;
     network_.lane_of_link.assign(2 * plan_.links.size(), -1);
     for (size_t lane = 0; lane < loads.size(); ++lane) {
       const Link& link = plan_.links[lane / 2];
@@ -116,6 +117,10 @@ class NetworkCompiler {
       state.services[0] = service_of((smaller + (state.larger > 0 ? 1 : 0)) * bits, speed);
       state.services[1] = service_of(smaller * bits, speed);
       if (state.larger == 0) state.services[0] = state.services[1];
+      const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
+      const Wide part = std::max<int64_t>(1, flow_load(flow, plan_));
+      for (size_t i = 0; i < state.services.size(); ++i)
+        state.in_turn[i] = static_cast<int64_t>(std::min<Wide>(kNoLimit, (state.services[i].picoseconds + 1) * whole / part));
     }
     if (state.receiver_here) {
       state.stream = context_->builder.stream(state.per_sample);
@@ -126,6 +131,7 @@ class NetworkCompiler {
 
   const Plan& plan_;
   Network network_;
+  std::vector<int64_t> loads_;  // by lane
   std::unique_ptr<CompileContext> context_;
 };
 

@@ -42,12 +42,14 @@ const PhaseEngine* engine_of(const Shard& shard, Phase phase) {
   return nullptr;
 }
 
+int64_t flow_load(const Flow& flow, const Plan& plan) {
+  return (flow.elements_per_sample * plan.mini_batch + flow.elements_per_pass * flow.passes_per_mini_batch) * bits_of(flow.wire);
+}
+
 std::vector<int64_t> lane_loads(const Plan& plan) {
   std::vector<int64_t> loads(2 * plan.links.size());
-  for (const Flow& flow : plan.flows) {
-    const int64_t elements = flow.elements_per_sample * plan.mini_batch + flow.elements_per_pass * flow.passes_per_mini_batch;
-    loads[2 * static_cast<size_t>(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += elements * bits_of(flow.wire);
-  }
+  for (const Flow& flow : plan.flows)
+    loads[2 * static_cast<size_t>(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += flow_load(flow, plan);
   return loads;
 }
 

@@ -25,6 +25,8 @@ PlanPace pace_of(const Plan& plan, const Graph& graph);
 
 // Bits per second of one direction, with its part of a budget for both.
 int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load);
+// Bits per mini-batch.
+int64_t flow_load(const Flow& flow, const Plan& plan);
 // By 2 * link, one more for backward: bits per mini-batch.
 std::vector<int64_t> lane_loads(const Plan& plan);
 

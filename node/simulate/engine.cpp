@@ -203,22 +203,13 @@ bool Engine::credit_ready(int32_t index, Station& s) {
   return false;
 }
 
-bool Engine::room_in_act_ram(int32_t, Station& s) {
-  if (s.act_ram < 0 || s.kind != StationKind::kForward) return true;
-  const ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
-  const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
-  if (used - ram.released <= ram.capacity_rows) return true;
-  block(s, Cause::kOutput, -1, true);
-  return false;
-}
-
 void Engine::try_station(int32_t index) {
   Station& s = station(index);
   if (s.turns >= 0) return try_turns(index, s);
   if (s.free_at > now_) return timeline_.set(index, s.free_at);
   while (s.cycle < s.cycles && !s.running) {
     int64_t end = now_;
-    if (!inputs_ready(index, s, nullptr, s.inputs, end) || !room_in_act_ram(index, s) || !output_ready(index, s)) return;
+    if (!inputs_ready(index, s, nullptr, s.inputs, end) || !room_in_act_ram(s, end) || !output_ready(index, s)) return;
     start(index, s, end);
   }
 }
@@ -298,7 +289,8 @@ void Engine::advance_cycle(Input& read, int64_t cycle, int64_t cycles) {
 
 void Engine::send(FlowState& state, int64_t end) {
   LinkSide& lane = network_.lanes[static_cast<size_t>(state.lane)];
-  const Service& service = state.services[state.position < state.larger ? 0 : 1];
+  const size_t size = state.position < state.larger ? 0 : 1;
+  const Service& service = state.services[size];
   if (++state.position == state.per_sample) state.position = 0;
   if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now_) {
     lane.free_at = now_;
@@ -313,9 +305,11 @@ void Engine::send(FlowState& state, int64_t end) {
   lane.bits += service.bits;
   const int64_t latency = lane.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
   ++state.sent;
-  const int64_t sent = std::max(lane.free_at + (lane.free_part > 0 ? 1 : 0), end);
-  // A link takes words from its flows in turn: a message begins to come whatever else is on its way, and ends when the link has
-  // sent as many bits. Of one flow the next message comes when the one before has come.
+  // A link takes words from its flows in turn: a message begins to come whatever else is on its way. It ends when the link has sent
+  // everything that was there before, or sooner: when its own flow's part of the link has sent it, for a flow does not wait behind
+  // others' rows. Of one flow the next message comes when the one before has come.
+  state.turn_free_at = std::min(lane.free_at + (lane.free_part > 0 ? 1 : 0), std::max(state.turn_free_at, now_) + state.in_turn[size]);
+  const int64_t sent = std::max(state.turn_free_at, end);
   const InFlight message{std::max(now_ + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
   state.last_arrival = message.end;
   if (!state.receiver_here) {
@@ -327,52 +321,6 @@ void Engine::send(FlowState& state, int64_t end) {
     const auto index = static_cast<int32_t>(network_.stations.size() + static_cast<size_t>(&state - network_.flows.data()));
     timeline_.set(index, message.start);
   }
-}
-
-// What is held now: rows in work as far as they are filled and not yet emptied.
-void Engine::note_act_ram(ActRam& ram) {
-  const auto part = [&](int64_t start, int64_t end) {
-    return end > start ? std::clamp(static_cast<double>(now_ - start) / static_cast<double>(end - start), 0.0, 1.0) : 1.0;
-  };
-  const double held = static_cast<double>(ram.used - ram.released) -
-                      static_cast<double>(ram.filling) * (1 - part(ram.fill_start, ram.fill_end)) -
-                      static_cast<double>(ram.emptying) * part(ram.empty_start, ram.empty_end);
-  ram.peak_rows = std::max(ram.peak_rows, held);
-}
-
-void Engine::begin_act_ram(Station& s, int64_t end) {
-  if (s.act_ram < 0) return;
-  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
-  note_act_ram(ram);
-  if (s.kind == StationKind::kForward) {
-    const int64_t used = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.used_table)][static_cast<size_t>(s.unit)];
-    ram.filling = std::max<int64_t>(0, used - ram.used);
-    ram.fill_start = now_;
-    ram.fill_end = end;
-    ram.used += ram.filling;
-  } else {
-    const int64_t rows = s.cycle * ram.rows + network_.tables[static_cast<size_t>(ram.released_table)][static_cast<size_t>(s.unit)];
-    ram.emptying = std::max<int64_t>(0, std::min(rows, ram.used) - ram.released);
-    ram.empty_start = now_;
-    ram.empty_end = end;
-  }
-}
-
-void Engine::end_act_ram(Station& s) {
-  if (s.act_ram < 0) return;
-  ActRam& ram = network_.act_rams[static_cast<size_t>(s.act_ram)];
-  note_act_ram(ram);
-  const bool gradient = s.kind == StationKind::kParameterGradient;
-  if (!gradient) ram.filling = 0;
-  // Where there is no PG, FP itself lets go.
-  if (!gradient && ram.gradient) return;
-  ram.emptying = 0;
-  const int64_t cycle = s.finished_unit == s.units - 1 ? s.cycle - 1 : s.cycle;
-  const int64_t rows = cycle * ram.rows + network_.tables[static_cast<size_t>(ram.released_table)][static_cast<size_t>(s.finished_unit)];
-  const int64_t released = std::min(rows, ram.used);
-  if (released <= ram.released) return;
-  ram.released = released;
-  if (station(ram.forward_station).blocked && station(ram.forward_station).for_room) visit(ram.forward_station);
 }
 
 void Engine::end_unit(int32_t index) {

@@ -101,7 +101,7 @@ class Engine {
   bool output_ready(int32_t index, Station& s);
   bool credit_ready(int32_t index, Station& s);
   void take_credits(FlowState& state) const;
-  bool room_in_act_ram(int32_t index, Station& s);
+  bool room_in_act_ram(Station& s, int64_t& end);
   void block(Station& s, Cause cause, int32_t stream, bool for_room);
   void unblock(Station& s);
 
@@ -117,6 +117,7 @@ class Engine {
   void note_waiting(Supply& s);
   void begin_act_ram(Station& s, int64_t end);
   void end_act_ram(Station& s);
+  void offer_act_ram(const ActRam& ram);
   void note_act_ram(ActRam& ram);
   int64_t take_column(int32_t device, int64_t duration);
   void end_cycle(Station& s, int64_t cycle);

@@ -169,10 +169,12 @@ struct FlowState {
   int32_t larger = 0;      // so many first messages of a sample are larger
   int32_t position = 0;
   std::array<Service, 2> services{};
-  int64_t sent = 0;          // messages
-  int64_t last_arrival = 0;  // the end of the last message's arrival
-  int64_t credit = 0;        // messages that may be sent by now
-  Queue<Credit> credits;     // on their way
+  std::array<int64_t, 2> in_turn{};  // picoseconds of a message with the flow's part of the lane alone
+  int64_t turn_free_at = 0;          // when that part has sent all so far
+  int64_t sent = 0;                  // messages
+  int64_t last_arrival = 0;          // the end of the last message's arrival
+  int64_t credit = 0;                // messages that may be sent by now
+  Queue<Credit> credits;             // on their way
   Queue<InFlight> in_flight;
   int64_t told = 0;    // credit given
   int32_t taker = -1;  // a device that takes turns and acts only when there is room for what it will send
@@ -185,7 +187,7 @@ struct ActRam {
   int32_t used_table = -1;      // rows of the input that FP needs, by unit
   int32_t released_table = -1;  // rows nobody needs, by unit of PG (of FP where there is no PG)
   int32_t rows = 1;             // of a sample
-  int64_t row_bits = 0;
+  int64_t sample_bits = 0;
   bool gradient = false;           // PG lets go of rows, else FP
   int64_t used = 0, released = 0;  // rows, those in work included
   // Of them, rows that FP's unit is filling and PG's is emptying, evenly from start to end.

@@ -201,8 +201,8 @@ class StreamingDevice {
       input.stream = stream;
       input.table = context_.builder.table(table);
       input.per_cycle = context_.network.streams[static_cast<size_t>(stream)].per_sample;
-      // A map that comes as one piece has to be all there.
-      input.whole = input.per_cycle == 1;
+      // A map that comes as one piece has to be all there, unless pixels stream where rows are all there is.
+      input.whole = input.per_cycle == 1 && (context_.options.fc_barrier || context_.rows.errors_descend());
       input.slack = context_.fifo(stream) + unevenness_of(table, input.per_cycle) + beyond;
       // Where ways join, one waits for the other as long as it takes.
       if (sources.size() > 1) input.slack += input.per_cycle;
@@ -271,15 +271,17 @@ class StreamingDevice {
     ram.forward_station = engines.forward;
     ram.rows = rows_of(engines.input);
     ram.gradient = engines.gradient >= 0;
-    const int64_t bits = held.size() * graph().shape_of(value(engines.input).node).plane() * bits_of(context_.plan.arithmetic.wire);
-    ram.row_bits = (bits + ram.rows - 1) / ram.rows;
+    ram.sample_bits = held.size() * graph().shape_of(value(engines.input).node).plane() * bits_of(context_.plan.arithmetic.wire);
     ram.used_table = context_.builder.table(forward_needs(context_.rows, engines.node, 0));
     const bool until_gradient = ram.gradient;
     ram.released_table =
         context_.builder.table(released_rows(context_.rows, engines.node, until_gradient && context_.rows.errors_descend()));
-    if (context_.options.act_ram > 0 && ram.row_bits > 0) {
-      const double rows = context_.options.act_ram * static_cast<double>(act_ram_bits_of_plan(shard)) / static_cast<double>(ram.row_bits);
-      ram.capacity_rows = std::max<int64_t>(reach_of(graph().node(engines.node)), static_cast<int64_t>(std::ceil(std::min(1e15, rows))));
+    if (context_.options.act_ram > 0 && ram.sample_bits > 0) {
+      const double samples = static_cast<double>(act_ram_bits_of_plan(shard)) / static_cast<double>(ram.sample_bits);
+      const double rows = context_.options.act_ram * samples * ram.rows;
+      // Whole rows, and the one being filled, whose first pixels take the places of those that go as it comes.
+      const auto whole = static_cast<int64_t>(std::min(1e15, rows * (1 + 1e-9)));
+      ram.capacity_rows = std::max<int64_t>(reach_of(graph().node(engines.node)), whole + 1);
     }
     const auto index = static_cast<int32_t>(context_.network.act_rams.size());
     context_.network.act_rams.push_back(ram);

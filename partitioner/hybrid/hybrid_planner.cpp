@@ -34,7 +34,7 @@ std::vector<Shard> shards_of(const RingSolver& solver, const RingSolution& solut
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
-      ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, blocks);
+      ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
       question.off_chip = off_chip;
       const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];

@@ -59,28 +59,39 @@ Lag lag_of(const Node& node, bool instant_unpooling) {
 }  // namespace
 
 std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules) {
-  std::vector<double> lag_from(graph.nodes().size(), 0);       // of the node and all that follows it
-  std::vector<double> lag_until_use(graph.nodes().size(), 0);  // until the node's own PG
-  std::vector<bool> turns(graph.nodes().size(), false);        // a recurrent layer follows, or is here
-  std::vector<double> dense_from(graph.nodes().size(), 0);
-  for (size_t i = graph.nodes().size(); i-- > 0;) {
+  const size_t count = graph.nodes().size();
+  std::vector<Lag> lags;
+  // When, in samples after the network's input, a node has what it reads and its output is there: where ways join, one waits for
+  // the other.
+  std::vector<double> reads(count, 0), made(count, 0);
+  for (size_t i = 0; i < count; ++i) {
     const Node& node = graph.nodes()[i];
-    const Lag lag = lag_of(node, rules.instant_unpooling);
-    double following = 0;
+    lags.push_back(lag_of(node, rules.instant_unpooling));
+    for (const int64_t input : node.inputs)
+      if (input != kNetworkInput) reads[i] = std::max(reads[i], made[static_cast<size_t>(input)]);
+    made[i] = reads[i] + lags[i].forward;
+  }
+  std::vector<double> error(count, 0), error_back(count, 0);  // when its output's error is there, and its input's
+  std::vector<bool> turns(count, false);                      // a recurrent layer follows, or is here
+  std::vector<double> dense_from(count, 0);
+  for (size_t i = count; i-- > 0;) {
+    const Node& node = graph.nodes()[i];
     turns[i] = std::holds_alternative<Recurrent>(node.layer.operation);
+    error[i] = made[i];
     for (const int64_t consumer : node.consumers) {
-      following = std::max(following, lag_from[static_cast<size_t>(consumer)]);
-      dense_from[i] = std::max(dense_from[i], dense_from[static_cast<size_t>(consumer)]);
-      turns[i] = turns[i] || turns[static_cast<size_t>(consumer)];
+      const auto c = static_cast<size_t>(consumer);
+      error[i] = std::max(error[i], error_back[c]);
+      dense_from[i] = std::max(dense_from[i], dense_from[c]);
+      turns[i] = turns[i] || turns[c];
     }
-    lag_from[i] = lag.forward + lag.back + following;
-    lag_until_use[i] = lag.forward + lag.release + following;
+    error_back[i] = error[i] + lags[i].back;
     if (std::holds_alternative<Dense>(node.layer.operation)) dense_from[i] += kPeriodsOfDense;
   }
   std::vector<double> lifetimes;
   for (const LayerGroup& group : graph.groups()) {
     const auto head = static_cast<size_t>(group.head);
-    lifetimes.push_back(lag_until_use[head] + (rules.fc_barrier ? 1 + dense_from[head] : 0) + (turns[head] && !rules.fc_barrier ? 1 : 0));
+    lifetimes.push_back(error[head] + lags[head].release - reads[head] + (rules.fc_barrier ? 1 + dense_from[head] : 0) +
+                        (turns[head] && !rules.fc_barrier ? 1 : 0));
   }
   return lifetimes;
 }

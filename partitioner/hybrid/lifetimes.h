@@ -3,15 +3,14 @@
 //   std::vector<double> lifetimes = activation_lifetimes(graph, {});        // per group of the graph, in samples
 //
 // FPDeep's fine-grained pipeline begins a row as soon as the rows it depends on are there, so an input row of layer l is
-// needed again, for PG, after L_l = sum over the layers j from l on of (lf_j + lb_j) samples, along the longest way to
-// the network's end. A convolution lags (K-1-p)/Hin forward and p/Hin backward, a pooling (k-1)/H forward.
-// What strides lags backward too: the error of a pooled row takes as long as the s rows it came from, so that of the s rows
-// it becomes the first is ready with it and the others, each in its turn, (s-1)/H later; more where a map's last rows share
-// an error row. FPDeep's formulas leave that out, as they do the latency of the links to the ring's end and back, which the
-// solver adds for each device: a ring of boards as full as they say would block. The simulator, which moves row by row, shows
-// both.
-// Recurrent layers turn round at the sequence's end: errors of the first step come after the last step went forward,
-// which adds one sample; a bidirectional layer waits for the whole sequence once more each way.
+// needed again, for PG, after L_l = sum over the layers j from l on of (lf_j + lb_j) samples. Where ways join, the rows of the
+// shorter one wait for the longer one, there and back. A convolution lags (K-1-p)/Hin forward and p/Hin backward, a pooling (k-1)/H
+// forward. What strides lags backward too: the error of a pooled row takes as long as the s rows it came from, so that of the s rows it
+// becomes the first is ready with it and the others, each in its turn, (s-1)/H later; more where a map's last rows share an error row.
+// FPDeep's formulas leave that out, as they do the latency of the links to the ring's end and back, which the solver adds for each device:
+// a ring of boards as full as they say would block. The simulator, which moves row by row, shows both. Recurrent layers turn round at the
+// sequence's end: errors of the first step come after the last step went forward, which adds one sample; a bidirectional layer waits for
+// the whole sequence once more each way.
 #pragma once
 
 #include <vector>

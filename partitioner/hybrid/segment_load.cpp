@@ -56,9 +56,10 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   return question;
 }
 
-ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
+ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period,
+                                           const BlockList& blocks) const {
   ShardQuestion exact = question(device, group, to, period, blocks);
-  exact.lifetime = lifetime(group, latency_seconds_[static_cast<size_t>(device)], period);
+  exact.lifetime = lifetime(group, latency_seconds_[static_cast<size_t>(device)], ring_period);
   return exact;
 }
 

@@ -51,9 +51,9 @@ class SegmentLoads {
   Overrun overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
 
   // The question about blocks of one group that end at position `to`; while cuts are searched, with a latency that many devices
-  // share and none exceeds.
+  // share and none exceeds, and as if images came at the engines' period. Where cuts are known, so is the ring's.
   ShardQuestion question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
-  ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
+  ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period, const BlockList& blocks) const;
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // Whether a stretch has a layer that keeps its weights off chip: then all of the device's weights do. The search does

@@ -70,6 +70,27 @@ TEST(HandDerived, ActRamHoldsTheFormulasRows) {
   }
 }
 
+// So much Act-RAM is enough, and is needed: each layer's rows take the places of those that its PG lets go of at that moment.
+TEST(HandDerived, ActRamOfTheFormulasRowsKeepsThePace) {
+  const int64_t layers = 3, rows = 16, row_bits = 4 * 16;
+  const Graph graph(row_convolutions(layers, rows, 3));
+  Plan plan = plan_by_cuts(graph, {}, {});
+  set_times(plan, graph, kMicrosecond);
+  const auto with_rows_less = [&](int64_t less) {
+    for (int64_t l = 1; l <= layers; ++l) plan.shards[static_cast<size_t>(l - 1)].act_ram_bits = (2 * (layers - l + 1) - less) * row_bits;
+    return simulate(plan, graph, {.samples = 6, .act_ram = 1, .paced = false}).finished;
+  };
+  const std::vector<int64_t> finished = with_rows_less(0);
+  expect_time(finished[5] - finished[0], 5 * rows * kMicrosecond, "five images with 2 (n - l + 1) rows each: 5 H t");
+  // Of two rows less, none but the last layer's three (a kernel's reach) would let an error come back.
+  try {
+    with_rows_less(2);
+    ADD_FAILURE() << "ran all the same";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("too small for any error to come back in time"), std::string::npos) << error.message();
+  }
+}
+
 // The second engine takes five times as long: the first can do one row in five, and waits for room the rest of the time.
 TEST(HandDerived, AFullBufferHoldsTheFasterEngineBack) {
   const Graph graph(row_convolutions(2, 4, 1));

@@ -74,13 +74,17 @@ TEST(Scenarios, MessagesComeAsMuchLaterAsDrawn) {
     SimulationOptions options{.samples = 2, .paced = false};
     options.scenario.jitter_picoseconds = 900'000;
     options.scenario.seed = seed;
-    const SimulationResult result = simulate(plan, graph, options);
     ASSERT_EQ(plan.flows.size(), 2u);
     const int64_t there = jitter_of(options.scenario, 0, 0);
     const int64_t back = jitter_of(options.scenario, 1, 0);
-    // A map of one row is there when all of it is: F, message, F, E, message, G.
+    // All of it streams, at the pace of the slowest: the link.
+    expect_time(simulate(plan, graph, options).finished[0], row + 2 * latency + there + back,
+                fmt::format("{} and {} ps drawn: row + 2 latency + j0 + j1", there, back));
+    // With the barrier a map of one row is there when all of it is: F, message, F, E, message, G.
+    options.fc_barrier = true;
+    const SimulationResult result = simulate(plan, graph, options);
     expect_time(result.finished[0], 4 * kMicrosecond + 2 * (row + latency) + there + back,
-                fmt::format("{} and {} ps drawn: 4 t + 2 (row + latency) + j0 + j1", there, back));
+                fmt::format("{} and {} ps drawn, with a barrier: 4 t + 2 (row + latency) + j0 + j1", there, back));
     firsts.insert(result.finished[0]);
   }
   EXPECT_EQ(firsts.size(), 3u);

@@ -177,6 +177,18 @@ TEST(ActivationLifetimes, GrowByWhatUnpoolingTakes) {
   EXPECT_NEAR(longer, expected, 1e-12);
 }
 
+// A short cut's rows wait where it joins the longer way: its activation is as old as if it had taken that way, but for what the
+// longer way's own kernel holds on to. conv1 (3x3, by 2) and conv2 (3x3) beside downsample.0 (1x1, by 2), from 56 rows to 28.
+TEST(ActivationLifetimes, OfShortCutsLastUntilTheLongWayHasReturned) {
+  const Graph graph(zoo_model("resnet18"));
+  const std::vector<double> lifetimes = activation_lifetimes(graph, {});
+  const auto of = [&](const char* layer) { return lifetimes[static_cast<size_t>(graph.node(graph.find(layer)).group)]; };
+  // Back through conv2 a row of 28, and PG of conv1 a padding of 56 more.
+  EXPECT_NEAR(of("layer2.0.conv1") - of("layer2.0.downsample.0"), 1.0 / 28 + 1.0 / 56, 1e-12);
+  // conv2 reads a row of 56 later, and PG of it holds a padding of 28 longer.
+  EXPECT_NEAR(of("layer2.0.conv2") - of("layer2.0.downsample.0"), 1.0 / 28 - 1.0 / 56, 1e-12);
+}
+
 // Links of 0.5, 1 and 2 us, there and back, in periods of 10 us.
 TEST(ActivationLifetimes, GrowByTheLatencyToTheRingsEndAndBack) {
   const Graph graph(zoo_model("vgg16"));
@@ -194,7 +206,7 @@ TEST(ActivationLifetimes, GrowByTheLatencyToTheRingsEndAndBack) {
     const int64_t end = chain.end_of(0);
     const BlockList blocks = chain.blocks(0, 0, end);
     const ShardQuestion question =
-        exact ? loads.exact_question(device, 0, end, 10e-6, blocks) : loads.question(device, 0, end, 10e-6, blocks);
+        exact ? loads.exact_question(device, 0, end, 10e-6, 10e-6, blocks) : loads.question(device, 0, end, 10e-6, blocks);
     return question.lifetime - lifetimes.front();
   };
   const std::vector<double> expected = {0.7, 0.6, 0.4, 0};
