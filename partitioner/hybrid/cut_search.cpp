@@ -83,9 +83,11 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
   const Chain& chain = segments_->chain();
   const double period = periods.compute;
   std::vector<Range> ranges;
+  const int64_t boundary = segments_->off_chip_from(device);
   const auto take_from = [&](int64_t first, int64_t last) {  // ends of stretches that start anywhere in [first, last]
-    const int64_t furthest = segments_->reach(device, last, period, storage);
-    if (furthest > first) ranges.push_back({first + 1, furthest});
+    const SegmentLoads::Ends furthest = segments_->ends(device, last, period, storage);
+    if (furthest.on_chip > first) ranges.push_back({first + 1, furthest.on_chip});
+    if (furthest.off_chip > last) ranges.push_back({std::max(first, boundary) + 1, furthest.off_chip});
   };
   // Devices of one kind ask the same short questions, so the answers are kept.
   const auto fits = [&](int64_t first, int64_t last) {
@@ -103,7 +105,8 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     const bool between_layers = run.begin == chain.end() || run.begin == chain.begin_of(chain.group_at(run.begin));
     if (rules_.allow_empty && between_layers) ranges.push_back({run.begin, run.begin});
     if (run.begin == chain.end()) continue;
-    if (starts && fits(starts->last, run.begin)) {
+    // Starts among the layers kept off chip have no ends before them.
+    if (starts && (starts->last <= boundary) == (run.begin <= boundary) && fits(starts->last, run.begin)) {
       starts->last = run.begin;
     } else {
       close();
@@ -116,7 +119,12 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
       continue;
     }
     close();
-    if (!fits(run.begin, run.begin + 1)) continue;
+    if (!fits(run.begin, run.begin + 1)) {
+      // Not a unit on chip; all of them off chip, perhaps.
+      const int64_t furthest = segments_->ends(device, run.end, period, storage).off_chip;
+      if (furthest > std::max(run.end, boundary)) ranges.push_back({std::max(run.end, boundary) + 1, furthest});
+      continue;
+    }
     for (int64_t start = run.begin; start <= run.end; start += run.step) take_from(start, start);
   }
   close();
@@ -139,7 +147,13 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
   int64_t begin = segments_->chain().end();
   for (size_t d = nearest.size(); d-- > 0;) {
     nearest[d] = begin;
-    begin = segments_->reach_back(static_cast<int64_t>(d), begin, periods.compute, storage);
+    const auto device = static_cast<int64_t>(d);
+    const int64_t boundary = segments_->off_chip_from(device);
+    const int64_t end = begin;
+    begin = segments_->reach_back(device, end, periods.compute, storage);
+    // A stretch may begin earlier that ends later, with all its weights off chip.
+    if (end <= boundary && boundary < segments_->chain().end())
+      begin = std::min(begin, segments_->reach_back(device, boundary + 1, periods.compute, storage));
   }
   if (begin > 0) return {};
   Memory memory;

@@ -235,6 +235,13 @@ RingSolution RingSolver::solve(Effort effort) const {
       consider({slower, slower}, anywhere);
     }
   }
+  if (best.feasible && !settled() && overfills_chips(best)) {
+    for (const double share : {1.0, 1.1, 1.35, 2.0, 4.0}) {
+      const Storage spared{.parameters = true, .share = share, .spared_off_chip = true};
+      const std::optional<Bracket> found = least_period(spared);
+      if (found && found->feasible < best.period) consider({found->feasible, found->feasible}, spared);
+    }
+  }
   if (!best.feasible) {
     const std::optional<std::vector<int64_t>> cuts = search_.cuts_at({compute, period}, anywhere);
     best.shortage.kind = Shortage::Kind::kTogetherTooSmall;
@@ -249,6 +256,16 @@ RingSolution RingSolver::solve(Effort effort) const {
   }
   best.lower_bound = bracket->infeasible;
   return best;
+}
+
+// Some device keeps weights off chip, in a stretch that its memory could not hold.
+bool RingSolver::overfills_chips(const RingSolution& solution) const {
+  for (int64_t d = 0; d < segments_.devices(); ++d) {
+    const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
+    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : solution.cuts[static_cast<size_t>(d)];
+    if (to > segments_.off_chip_from(d) && !segments_.fits(d, from, to, solution.compute_period, {.parameters = true})) return true;
+  }
+  return false;
 }
 
 // No period at all is long enough: find the device where every prefix ends, and what it lacks for one unit more.

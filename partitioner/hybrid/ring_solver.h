@@ -10,6 +10,8 @@
 //   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
 // When 3 fails, cuts and homes have to be found together: the least period with every parameter at home (exact again),
 // with memories overfilled by several shares, and periods between are tried; the gap to the bound is part of the answer.
+// Where no better plan is left than one whose last devices keep convolutions off chip that their memory would not hold, as many are
+// given to them as pays.
 // Borrows the task. Immutable, thread safe.
 #pragma once
 
@@ -78,6 +80,7 @@ class RingSolver {
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
+  bool overfills_chips(const RingSolution& solution) const;
   Shortage shortage() const;
 
   const PlanTask* task_;

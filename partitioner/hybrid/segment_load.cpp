@@ -38,6 +38,9 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     searched_latency_.push_back(step > 0 ? step * std::ceil(latency_seconds_[d] / step) : 0);
     const int64_t window = streams ? 0 : windows_[d];
     kinds_.push_back(known.try_emplace({task.models[d], window, searched_latency_[d]}, known.size()).first->second);
+    int64_t group = chain.groups();
+    while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
+    off_chip_from_.push_back(group < chain.groups() ? chain.begin_of(group) : chain.end());
   }
 }
 
@@ -112,11 +115,34 @@ ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, doubl
   return sum;
 }
 
+Storage SegmentLoads::storage_to(int64_t device, int64_t to, const Storage& storage) const {
+  Storage counted = storage;
+  if (storage.spared_off_chip && to > off_chip_from(device)) counted.parameters = false;
+  return counted;
+}
+
 bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage) const {
-  return within(device, demand(device, from, to, period), period, storage);
+  return within(device, demand(device, from, to, period), period, storage_to(device, to, storage));
+}
+
+SegmentLoads::Ends SegmentLoads::ends(int64_t device, int64_t from, double period, const Storage& storage) const {
+  const int64_t boundary = off_chip_from(device);
+  Ends ends{from, from};
+  if (from < boundary) ends.on_chip = std::min(boundary, reach_counting(device, from, period, storage));
+  // Where all stretches are alike, the way ends where it ends.
+  const bool all_alike = !(storage.parameters && storage.spared_off_chip) && from < boundary && ends.on_chip < boundary;
+  if (boundary == chain_->end() || all_alike) return ends;
+  const int64_t furthest = reach_counting(device, from, period, storage_to(device, chain_->end(), storage));
+  if (furthest > std::max(from, boundary)) ends.off_chip = furthest;
+  return ends;
 }
 
 int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const Storage& storage) const {
+  const Ends both = ends(device, from, period, storage);
+  return std::max(both.on_chip, both.off_chip);
+}
+
+int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const {
   if (from == chain_->end()) return from;
   ShardDemand sum;
   int64_t position = from;
@@ -144,7 +170,8 @@ int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const S
   return position;
 }
 
-int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& storage) const {
+int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given) const {
+  const Storage storage = storage_to(device, to, given);
   ShardDemand sum;
   int64_t position = to;
   while (position > 0) {
@@ -172,7 +199,8 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
   return position;
 }
 
-Overrun SegmentLoads::overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage) const {
+Overrun SegmentLoads::overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& given) const {
+  const Storage storage = storage_to(device, to, given);
   const ShardDemand sum = demand(device, from, to, period);
   const std::span<const NamedAmount> capacities = model(device).capacities();
   Overrun worst;

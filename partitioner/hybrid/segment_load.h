@@ -8,7 +8,9 @@
 // Demands add up over the shards of a stretch and never fall as it grows or the period shrinks (cost_model.h), so both
 // reaches are found by walking whole layers and bisecting in the last one: O(layers passed + log units).
 // `Storage` says what the memory must hold besides activations and buffers: the parameters of the stretch, or none of
-// them, when they may be stored elsewhere.
+// them, when they may be stored elsewhere. A stretch that ends among the layers at the network's end that the device keeps off chip
+// (an FPGA's dense layers) keeps all its weights there. FPDeep gives it no more convolutions than would fit on chip all the same; with
+// `spared_off_chip` it may have them, and longer stretches can demand less: those with and without such a layer are told apart (`Ends`).
 // Borrows the task's graph and cost models. Immutable, thread safe.
 #pragma once
 
@@ -22,8 +24,9 @@
 namespace millrace {
 
 struct Storage {
-  bool parameters = false;  // count the stretch's own parameters
-  double share = 1;         // of the parameter memory that may be used
+  bool parameters = false;       // count the stretch's own parameters
+  double share = 1;              // of the parameter memory that may be used
+  bool spared_off_chip = false;  // do not count those of a stretch that keeps all its weights off chip
 };
 
 struct Overrun {
@@ -41,6 +44,15 @@ class SegmentLoads {
 
   // Devices of one kind answer alike.
   size_t kind_of(int64_t device) const { return kinds_[static_cast<size_t>(device)]; }
+
+  // Where stretches from `from` may end: up to `on_chip` without a layer that is kept off chip; with one, from there up to
+  // `off_chip`. `from` where there is no such end.
+  struct Ends {
+    int64_t on_chip = 0, off_chip = 0;
+  };
+  Ends ends(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
+  // Stretches that end beyond this keep their weights off chip.
+  int64_t off_chip_from(int64_t device) const { return off_chip_from_[static_cast<size_t>(device)]; }
 
   bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
   int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
@@ -64,6 +76,9 @@ class SegmentLoads {
   double lifetime(int64_t group, double latency, double period) const;
   ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
+  // With the parameters counted that a stretch to there keeps on chip.
+  Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
+  int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const;
 
   const Chain* chain_;
   const PlanTask* task_;
@@ -73,6 +88,7 @@ class SegmentLoads {
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device
+  std::vector<int64_t> off_chip_from_;
 };
 
 }  // namespace millrace

@@ -32,6 +32,7 @@ struct Instance {
         settings.quantum = random.chance(0.2) ? 2 : 1;
         settings.dedicated = dedicated;
         settings.engines = static_cast<double>(random.between(2, 30));
+        settings.dense_off_chip = random.chance(0.5);
       }
       owned.push_back(std::make_unique<DrawnCostModel>(settings));
       task.models.push_back(owned.back().get());
@@ -44,6 +45,7 @@ struct Instance {
     task.options.micro_batch = 1;
     storage.parameters = random.chance(0.5);
     if (random.chance(0.2)) storage.share = random.real(0.5, 1);
+    storage.spared_off_chip = random.chance(0.5);
     links = links_of(task.cluster);
     segments = std::make_unique<SegmentLoads>(chain, task, activation_lifetimes(graph, {}), 1, std::vector<int64_t>(task.models.size(), 1));
     loads = std::make_unique<CutLoads>(chain, 32);

@@ -87,6 +87,7 @@ class DrawnCostModel final : public CostModel {
     int64_t quantum = 1;
     bool dedicated = false;
     double engines = 10;  // of dedicated devices: tiles of one pair a millisecond
+    bool dense_off_chip = false;
   };
   explicit DrawnCostModel(const Settings& settings)
       : settings_(settings), capacities_{{"memory_bytes", settings.memory}, {"engines", settings.dedicated ? settings.engines : 1e30}} {}
@@ -97,6 +98,9 @@ class DrawnCostModel final : public CostModel {
   std::vector<Constant> constants() const override { return {}; }
   int64_t channel_quantum() const override { return settings_.quantum; }
   bool dedicated_engines() const override { return settings_.dedicated; }
+  bool keeps_off_chip(const Node& head) const override {
+    return settings_.dense_off_chip && std::holds_alternative<Dense>(head.layer.operation);
+  }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {
     double pairs = 0;
