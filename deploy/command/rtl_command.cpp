@@ -163,6 +163,8 @@ int write_rtl(const Flags& flags) {
       shards.push_back({{"layer", shard.layer},
                         {"begin", shard.inputs.begin},
                         {"end", shard.inputs.end},
+                        {"outputs_begin", shard.outputs.begin},
+                        {"outputs_end", shard.outputs.end},
                         {"tiles", shard.engine.tiles()},
                         {"multipliers", shard.engine.tiles() * shard.engine.taps()},
                         {"planned_multipliers", shard.planned_multipliers}});
@@ -181,9 +183,9 @@ int write_rtl(const Flags& flags) {
   }
   fmt::print("{}: {} files in {} ({})\n", design.module_name(), files.names.size(), flags.out, bytes_text(files.bytes));
   for (const ShardDesign& shard : design.shards)
-    fmt::print("  {:<20} input channels {} of {}, {} tiles of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
-               text_of(shard.inputs), shard.layer_inputs, shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel,
-               shard.planned_multipliers, shard.engine.tiles() * shard.engine.taps());
+    fmt::print("  {:<20} {}, {} tiles of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
+               shard.channels_text(), shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel, shard.planned_multipliers,
+               shard.engine.tiles() * shard.engine.taps());
   fmt::print("{}", resources_table(design, plan));
   fmt::print("  formats: {} (README.md has them by layer)\n", formats.empty() ? "the engine's own" : "the run's, calibrated");
   fmt::print("  weights in 16 bits: {} of {} out of range, {:.2f} steps off on average (root mean square)\n",

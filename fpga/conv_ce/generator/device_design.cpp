@@ -1,5 +1,6 @@
 #include "fpga/conv_ce/generator/device_design.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -92,6 +93,12 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
 ChannelRange planned_inputs(const Shard& shard) {
   ChannelRange all = shard.blocks.front().inputs;
   for (const Block& block : shard.blocks) all = {std::min(all.begin, block.inputs.begin), std::max(all.end, block.inputs.end)};
+  return all;
+}
+
+ChannelRange planned_outputs(const Shard& shard) {
+  ChannelRange all = shard.blocks.front().outputs;
+  for (const Block& block : shard.blocks) all = {std::min(all.begin, block.outputs.begin), std::max(all.end, block.outputs.end)};
   return all;
 }
 
@@ -197,13 +204,13 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
 
 void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const Group& group, const Graph& graph,
                  const WeightSource& weights, DeviceDesign& design) {
-  std::vector<double> bias(static_cast<size_t>(shard.shape.outputs));
+  std::vector<double> bias(static_cast<size_t>(shard.layer_outputs));
   const int64_t taps = shard.engine.taps();
   const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
     const std::vector<double> full = values_of(node, parameter, weights);
     if (parameter.tensor == "weight") {
-      for (int64_t output = 0; output < shard.shape.outputs; ++output)
+      for (int64_t output = shard.outputs.begin; output < shard.outputs.end; ++output)
         for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input)
           for (int64_t tap = 0; tap < taps; ++tap) {
             const bool mine = holds(planned, output, is_dense ? input * taps + tap : input);
@@ -250,7 +257,6 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   const Node& node = graph.node(graph.index_of(planned.layer));
   const ConvolutionShape whole = buildable_shape(graph, node);
   const Group& group = group_of(plan, planned.layer);
-  if (group.split == Split::kOutputChannels) refuse(planned.layer, "it is divided by output channels");
 
   ShardDesign shard;
   shard.layer = planned.layer;
@@ -260,15 +266,30 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.formats = formats_of(formats, planned.layer, error_scale);
   // Channels as streams count them: of a dense layer those of the map.
   const int64_t per_channel = std::holds_alternative<Dense>(node.layer.operation) ? whole.height * whole.width : 1;
-  const auto first_of_group = [&](int64_t input) { return input / per_channel / design.lanes * design.lanes; };
-  const ChannelRange held = planned_inputs(planned);
-  shard.inputs = {first_of_group(held.begin), std::min(first_of_group(held.end - 1) + design.lanes, whole.inputs)};
+  // Whole groups of lanes.
+  const auto widened = [&](const ChannelRange& range, int64_t count, int64_t channels) {
+    const auto first = [&](int64_t index) { return index / count / design.lanes * design.lanes; };
+    return ChannelRange{first(range.begin), std::min(first(range.end - 1) + design.lanes, channels)};
+  };
+  shard.inputs = widened(planned_inputs(planned), per_channel, whole.inputs);
   const auto place = std::ranges::find(group.shards, shard_index);
   MILLRACE_CHECK(place != group.shards.end(), "shard {} is not in the group of layer {}", shard_index, planned.layer);
   const auto next = std::next(place);
-  shard.passed_begin =
-      next == group.shards.end() ? whole.inputs : first_of_group(planned_inputs(plan.shards[static_cast<size_t>(*next)]).begin);
+  shard.layer_outputs = whole.outputs;
+  shard.outputs = {0, whole.outputs};
+  shard.outputs_divided = group.split == Split::kOutputChannels && group.shards.size() > 1;
+  if (shard.outputs_divided) {
+    shard.inputs = {0, whole.inputs};
+    shard.outputs = widened(planned_outputs(planned), 1, whole.outputs);
+    if (place != group.shards.begin())
+      shard.outputs_before = widened(planned_outputs(plan.shards[static_cast<size_t>(*std::prev(place))]), 1, whole.outputs).end;
+  }
+  const auto passed_begin = [&](const Shard& after) {
+    return shard.outputs_divided ? 0 : widened(planned_inputs(after), per_channel, whole.inputs).begin;
+  };
+  shard.passed_begin = next == group.shards.end() ? whole.inputs : passed_begin(plan.shards[static_cast<size_t>(*next)]);
   shard.shape = whole;
+  shard.shape.outputs = shard.outputs.size();
   shard.shape.inputs = shard.inputs.size();
   shard.planned_multipliers = planned_multipliers(planned);
   shard.first = place == group.shards.begin();
@@ -284,13 +305,18 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   const int64_t beat_bits = design.lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
   shard.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
-  shard.mask_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.height * shard.window.width, 4);
-  shard.kept_beats = std::max<int64_t>(shard.groups(shard.shape.outputs) * shard.window.out_height * shard.window.out_width, 4);
+  shard.mask_beats = std::max<int64_t>(shard.groups(shard.layer_outputs) * shard.window.height * shard.window.width, 4);
+  shard.kept_beats = std::max<int64_t>(shard.groups(shard.layer_outputs) * shard.window.out_height * shard.window.out_width, 4);
   if (weights) add_weights(shard, planned, node, group, graph, weights, design);
   return shard;
 }
 
 }  // namespace
+
+std::string ShardDesign::channels_text() const {
+  return outputs_divided ? fmt::format("outputs {} of {}", text_of(outputs), layer_outputs)
+                         : fmt::format("input channels {} of {}", text_of(inputs), layer_inputs);
+}
 
 std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
   std::vector<MemoryRegion> regions;
@@ -299,7 +325,7 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 0, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
-    if (shard.owner) regions.push_back({index, 3, shard.groups(shard.shape.outputs), 2 * design.lanes});
+    if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), 2 * design.lanes});
   }
   return regions;
 }
@@ -311,7 +337,7 @@ std::vector<MemoryRegion> stored_regions(const DeviceDesign& design) {
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 1, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
-    regions.push_back({index, 2, shard.groups(shard.shape.outputs), design.lanes});
+    regions.push_back({index, 2, shard.groups(shard.biases()), design.lanes});
   }
   return regions;
 }

@@ -5,6 +5,9 @@
 //
 // All streams of a ring are equally wide: `lanes` channels of one pixel per beat, the largest power of two up to 16 for
 // which no device needs more multipliers than its plan has in all. Every engine then has lanes x lanes tiles.
+// A layer that is divided by output channels gets the whole input on every device, which passes it on; each appends its sums to
+// those of the devices before, and the last one finishes them all and sums the gradients of all biases. Errors of the raw sum go
+// upstream row by row, each device keeping those of its own outputs; errors of the input are added up from the last to the first.
 // A dense layer is a convolution whose kernel is as large as the map that was flattened.
 // Cuts may fall anywhere. Both neighbours hold the group of lanes that a cut falls into; kernels that are the neighbour's are
 // zero, and the errors that both make for it are added, downstream first. A boundary channel is no special case of that.
@@ -18,7 +21,7 @@
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
 // convolutions and dense ones with bias, batch norm, ReLU and pooling behind them; kernels and strides that are not square; groups
-// and dilation; cuts between output channels; kernels with padding of more than half their size.
+// and dilation; kernels with padding of more than half their size.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +47,11 @@ struct ShardDesign {
   ChannelRange inputs;       // held here: whole groups of lanes, up to the layer's last channel
   int64_t layer_inputs = 0;  // of the layer; of a dense one, of the map before it
   int64_t passed_begin = 0;  // from here on channels go to the next device too; layer_inputs: there is none
-  ConvolutionShape shape;    // with the inputs held here
+  ChannelRange outputs;      // whose sums are made here: all, unless the layer is divided by outputs
+  int64_t layer_outputs = 0;
+  bool outputs_divided = false;
+  int64_t outputs_before = 0;  // divided by outputs: so many sums come from the devices before
+  ConvolutionShape shape;      // with the inputs and outputs held here
   EngineParallelism engine;
   EngineMemories memories;
   EngineFormats formats;
@@ -71,10 +78,20 @@ struct ShardDesign {
   SorterMemory sorter() const { return sorter_memory(groups(shape.inputs), shape.width, engine.stride); }
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
   bool masks_errors() const { return window.average && relu; }
-  bool sorts_unpooled() const { return masks_errors() && window.stride_h != 1; }
-  SorterMemory unpooled_sorter() const { return sorter_memory(groups(shape.outputs), window.width, window.stride_h); }
+  // So are they where the devices before get a part of every row.
+  bool sorts_unpooled() const { return (masks_errors() || outputs_divided) && window.stride_h != 1; }
+  SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
   int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
+  // Divided by outputs, and sums come from the devices before.
+  bool appends_sums() const { return outputs_divided && !first; }
+  // Its last device adds the bias to all sums, while PG sees the errors of its own.
+  bool sums_all_biases() const { return appends_sums() && owner; }
+  int64_t biases() const { return sums_all_biases() ? layer_outputs : shape.outputs; }  // whose gradients are made here
+  // Channels of the raw sum, as the devices before know it.
+  int64_t sums_before() const { return outputs_divided ? outputs_before : layer_outputs; }
+  // "input channels [0, 8) of 16", or "outputs [8, 16) of 24" where those are divided.
+  std::string channels_text() const;
   bool passes_on() const { return passed_begin < layer_inputs; }
   int64_t arriving() const { return layer_inputs - inputs.begin; }  // channels of the stream that comes in
   int64_t passed() const { return layer_inputs - passed_begin; }    // of that which goes on

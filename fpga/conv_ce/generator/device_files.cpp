@@ -53,13 +53,13 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
     order.width = width;
   };
   if (port == "m_activation" && tail.owner) {
-    is(tail.shape.outputs, tail.window.out_height, tail.window.out_width);
+    is(tail.layer_outputs, tail.window.out_height, tail.window.out_width);
   } else if (port == "m_activation") {
     is(tail.passed(), tail.shape.height, tail.shape.width);
   } else if (port == "m_partial") {
-    is(tail.shape.outputs, tail.shape.out_height(), tail.shape.out_width());
+    is(tail.outputs.end, tail.shape.out_height(), tail.shape.out_width());
   } else if (port == "m_raw_error") {
-    is(head.shape.outputs, head.shape.out_height(), head.shape.out_width());
+    is(head.sums_before(), head.shape.out_height(), head.shape.out_width());
     order.block_rows = head.error_block_rows();
     order.first_block_rows = head.error_first_block_rows();
   } else {
@@ -131,14 +131,21 @@ clean:
 
 std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
   std::string shards =
-      "| shard | layer | input channels | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
+      "| shard | layer | its part | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
       "|\n|---|---|---|---|---|---|---|\n";
   for (size_t i = 0; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
-    shards += fmt::format("| {} | {} | {} of {} | {} | {} | {} | {} / {} |\n", i, shard.layer, text_of(shard.inputs), shard.layer_inputs,
-                          shard.engine.tiles(), shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
+    shards += fmt::format("| {} | {} | {} | {} | {} | {} | {} / {} |\n", i, shard.layer, shard.channels_text(), shard.engine.tiles(),
+                          shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
                           forward_row_cycles(shard.engine, shard.shape), gradient_row_cycles(shard.engine, shard.shape));
   }
+  for (const ShardDesign& shard : design.shards)
+    if (shard.outputs_divided)
+      shards += fmt::format(
+          "\n{} is divided by outputs: partial sums are those of all outputs up to this device's, and so are the errors of the raw sum.{}\n",
+          shard.layer,
+          shard.owner ? " Bias and scale of all outputs are here, and the gradients of all biases."
+                      : " Its last device has bias and scale, and the gradients of all biases.");
   std::string numbers =
       "| shard | activations | weights | sums, partial sums and biases | errors | errors of the input | gradients (of 32 bits) "
       "|\n|---|---|---|---|---|---|---|\n";

@@ -126,7 +126,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       const EngineResources pooling = shard.pooled ? pooling_resources(window, pool, shard.window.average) : EngineResources{};
       special.dsp = static_cast<double>(design.lanes + pooling.dsp);  // a scale per lane
       const FabricUse fabric = special_function_fabric(0, kElementBits);
-      special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << m.group_address, static_cast<double>(beat_bits));
+      special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
       special.flip_flops = fabric.flip_flops;
       if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
       uses.push_back(special);
@@ -141,8 +141,13 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       if (shard.normalised) {
         ModuleUse scaler{.layer = layer, .module = "error_scaler"};
         scaler.dsp = static_cast<double>(design.lanes);
-        scaler.luts = lutram_luts(int64_t{1} << m.group_address, static_cast<double>(beat_bits));
+        scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
         uses.push_back(scaler);
+      }
+      if (shard.sums_all_biases()) {
+        ModuleUse biases{.layer = layer, .module = "bias_gradient"};
+        biases.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(design.lanes * kAccumulatorBits));
+        uses.push_back(biases);
       }
       if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
     }

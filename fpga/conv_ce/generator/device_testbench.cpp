@@ -68,7 +68,7 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
     const ShardDesign& shard = design.shards[i];
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     const int64_t words = static_cast<int64_t>(vectors.gradients[i].words.size()) / elements;
-    const int64_t outputs = shard.shape.outputs;
+    const int64_t outputs = shard.biases();
     expected += fmt::format("  logic [{1}:0] shard_{0}_expected[0:{2}];\n  logic [31:0] shard_{0}_expected_bias[0:{3}];\n", i,
                             elements * 32 - 1, words - 1, outputs - 1);
     expected += fmt::format(

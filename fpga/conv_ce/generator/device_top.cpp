@@ -15,7 +15,7 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-// The readers of the raw sum's errors: PG always, EB, and the devices before in the group.
+// The readers of the raw sum's errors: PG always, EB, and the devices before in the group. $RAW$: those of the outputs made here.
 std::string raw_error_readers(const ShardDesign& shard) {
   const auto fork = [](const std::string& name, const std::string& in, const std::string& first, const std::string& second) {
     return fmt::format(
@@ -24,18 +24,20 @@ std::string raw_error_readers(const ShardDesign& shard) {
         " );\n",
         name, in, in, first, first, second, second);
   };
-  const bool upstream = !shard.first;
-  std::string text = "\n  // Who reads the errors of the raw sum.\n  logic $p$gradient_error_valid, $p$gradient_error_ready;\n";
+  const bool upstream = !shard.first && !shard.outputs_divided;  // where outputs are divided, a splitter parts them
+  std::string text = shard.appends_sums() ? std::string(kSumSplitter) : "";
+  if (shard.sums_all_biases()) text += kBiasGradient;
+  text += "\n  // Who reads the errors of the raw sum.\n  logic $p$gradient_error_valid, $p$gradient_error_ready;\n";
   if (shard.error_back) text += "  logic $p$back_error_valid, $p$back_error_ready;\n";
   if (upstream) text += "  logic $p$raw_out_valid, $p$raw_out_ready;\n";
   if (!shard.error_back && !upstream) {
-    text += "  assign $p$gradient_error_valid = $p$raw_valid;\n  assign $p$raw_ready = $p$gradient_error_ready;\n";
+    text += "  assign $p$gradient_error_valid = $RAW$_valid;\n  assign $RAW$_ready = $p$gradient_error_ready;\n";
   } else if (shard.error_back && upstream) {
     text += "  logic $p$others_valid, $p$others_ready;\n";
     text += fork("raw_fork", "$p$raw", "$p$gradient_error", "$p$others");
     text += fork("others_fork", "$p$others", "$p$back_error", "$p$raw_out");
   } else {
-    text += fork("raw_fork", "$p$raw", "$p$gradient_error", shard.error_back ? "$p$back_error" : "$p$raw_out");
+    text += fork("raw_fork", "$RAW$", "$p$gradient_error", shard.error_back ? "$p$back_error" : "$p$raw_out");
   }
   if (upstream)
     text +=
@@ -74,6 +76,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"BEGIN", number(shard.inputs.begin)},
           {"END", number(shard.inputs.end)},
           {"LAYER_INPUTS", number(shard.layer_inputs)},
+          {"OUTPUTS", text_of(shard.outputs)},
+          {"LAYER_OUTPUTS", number(shard.layer_outputs)},
           {"K", number(s.kernel_h)},
           {"S", number(s.stride_h)},
           {"PAD", number(s.pad_h)},
@@ -100,9 +104,15 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"GRADIENT_ERROR_ROW_BANKS", number(m.gradient_error_row_banks)},
           {"GRADIENT_ERROR_BITS", number(m.gradient_error_address)},
           {"GROUP_BITS", number(m.group_address)},
+          {"SUM_GROUPS", number(shard.groups(shard.layer_outputs))},
+          {"SUM_GROUP_BITS", number(pool.group_address)},
+          {"GROUPS_BEFORE", number(shard.groups(shard.outputs_before))},
+          {"FIRST_OUTPUT_GROUP", number(shard.outputs.begin / design.lanes)},
+          {"SUMMED_GROUPS", number(shard.groups(shard.outputs.end))},
+          {"MADE", fmt::format("shard_{}_{}", index, shard.appends_sums() ? "made" : "sum")},
           {"ERROR_BLOCK", number(shard.error_block_rows())},
           {"ERROR_FIRST_BLOCK", number(shard.error_first_block_rows())},
-          {"ADDS", shard.first ? "0" : "1"},
+          {"ADDS", shard.first || shard.outputs_divided ? "0" : "1"},
           {"SUM_SHIFT", number(shard.formats.sum_shift())},
           {"ERROR_SHIFT", number(shard.formats.error_shift())},
           {"ACT_RAM_BEATS", number(shard.act_ram_beats)},
@@ -171,13 +181,15 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
                                  : filled("  assign $p$in_valid = $SOURCE_VALID$;\n  assign $SOURCE_READY$ = $p$in_ready;\n", values);
   values["SOURCE"] = source + filled("  assign $p$in_data = $SOURCE_DATA$;\n", values);
   const std::string partial_wires = "  logic $p$partial_valid, $p$partial_ready;\n  logic [BEAT-1:0] $p$partial_data;\n";
-  values["PARTIAL"] =
-      filled(shard.first ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
-                         : partial_wires +
-                               "  assign $p$partial_valid = s_partial_valid;\n  assign s_partial_ready = $p$partial_ready;\n"
-                               "  assign $p$partial_data = s_partial_tdata;\n",
-             values);
+  values["PARTIAL"] = filled(shard.first || shard.outputs_divided
+                                 ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
+                                 : partial_wires +
+                                       "  assign $p$partial_valid = s_partial_valid;\n  assign s_partial_ready = $p$partial_ready;\n"
+                                       "  assign $p$partial_data = s_partial_tdata;\n",
+                             values);
+  if (shard.appends_sums()) values["PARTIAL"] += filled("  logic $MADE$_valid, $MADE$_ready;\n  logic [BEAT-1:0] $MADE$_data;\n", values);
   std::string text = filled(kShard, values);
+  if (shard.appends_sums()) text += filled(kSumJoiner, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
     text += after_sum(shard, values);
@@ -194,6 +206,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
         "  assign $p$raw_valid = s_error_valid;\n  assign s_error_ready = $p$raw_ready;\n  assign $p$raw_data = s_error_tdata;\n",
         values);
   }
+  values["RAW"] = filled(shard.appends_sums() ? "$p$own_raw" : "$p$raw", values);
   text += filled(raw_error_readers(shard), values);
   text += filled(kGradient, values);
   if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n", values);
@@ -230,11 +243,10 @@ std::string beats_expression(const DeviceDesign& design, const std::string& port
   const ShardDesign& last = design.shards.back();
   const auto product = [](const std::string& height, int64_t factor) { return fmt::format("{} * {}", height, factor); };
   if (port == "m_activation" && last.owner)
-    return product(fmt::format("SHARD_{}_POOLED_HEIGHT", tail), last.window.out_width * last.groups(last.shape.outputs));
+    return product(fmt::format("SHARD_{}_POOLED_HEIGHT", tail), last.window.out_width * last.groups(last.layer_outputs));
   if (port == "m_activation") return product(fmt::format("SHARD_{}_HEIGHT", tail), last.shape.width * last.groups(last.passed()));
-  if (port == "m_partial")
-    return product(fmt::format("SHARD_{}_OUT_HEIGHT", tail), last.shape.out_width() * last.groups(last.shape.outputs));
-  if (port == "m_raw_error") return product("SHARD_0_OUT_HEIGHT", head.shape.out_width() * head.groups(head.shape.outputs));
+  if (port == "m_partial") return product(fmt::format("SHARD_{}_OUT_HEIGHT", tail), last.shape.out_width() * last.groups(last.outputs.end));
+  if (port == "m_raw_error") return product("SHARD_0_OUT_HEIGHT", head.shape.out_width() * head.groups(head.sums_before()));
   return product("SHARD_0_HEIGHT", head.shape.width * head.groups(head.arriving()));
 }
 
@@ -255,14 +267,15 @@ std::string finish_text(const DeviceDesign& design) {
     reads += fmt::format(
         "      16'd{0}: data_read <= {{16'd0, shard_{1}_forward_word[16'(element)*16+:16]}};\n"
         "      16'd{2}: data_read <= shard_{1}_gradient_read_word[16'(element)*32+:32];\n"
-        "      16'd{3}: data_read <= shard_{1}_bias_word[16'(element)*32+:32];\n",
-        i * 4, i, i * 4 + 1, i * 4 + 2);
+        "      16'd{3}: data_read <= shard_{1}_{4}_word[16'(element)*32+:32];\n",
+        i * 4, i, i * 4 + 1, i * 4 + 2, design.shards[i].sums_all_biases() ? "all_biases" : "bias");
   }
   text += fmt::format("  assign computed = running && {};\n", conditions);
   std::string unused = "address, data_written, m_axi_gmem_rlast";  // and what a first shard, or one without EB, leaves open
   for (size_t i = 0; i < design.shards.size(); ++i) {
-    if (design.shards[i].first) unused += fmt::format(", shard_{}_partial_ready", i);
+    if (design.shards[i].first || design.shards[i].outputs_divided) unused += fmt::format(", shard_{}_partial_ready", i);
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
+    if (design.shards[i].sums_all_biases()) unused += fmt::format(", shard_{}_bias_word", i);
     if (!design.shards[i].owner) continue;
     if (design.shards[i].window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
     if (!design.shards[i].masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
@@ -287,8 +300,8 @@ EngineParallelism pooling_parallelism(const ShardDesign& shard) {
 // One stride more, for a last partial window.
 EngineMemories pooling_memories(const ShardDesign& shard) {
   const PoolingWindow& w = shard.window;
-  const ConvolutionShape shape{.inputs = shard.shape.outputs,
-                               .outputs = shard.shape.outputs,
+  const ConvolutionShape shape{.inputs = shard.layer_outputs,
+                               .outputs = shard.layer_outputs,
                                .height = w.height + w.stride_h,
                                .width = w.width + w.stride_w,
                                .kernel_h = w.kernel_h,
@@ -341,9 +354,9 @@ std::string device_top(const DeviceDesign& design) {
   const std::vector<MemoryRegion> loads = loaded_regions(design), stores = stored_regions(design);
   std::string shards;
   for (const ShardDesign& shard : design.shards)
-    shards += fmt::format("//   {}: input channels {} of {}, all {} outputs, {} tiles of {} multipliers for each of FP{} and PG\n",
-                          shard.layer, text_of(shard.inputs), shard.layer_inputs, shard.shape.outputs, shard.engine.tiles(),
-                          shard.engine.taps(), shard.error_back ? ", EB" : "");
+    shards += fmt::format("//   {}: input channels {} of {}, outputs {} of {}, {} tiles of {} multipliers for each of FP{} and PG\n",
+                          shard.layer, text_of(shard.inputs), shard.layer_inputs, text_of(shard.outputs), shard.layer_outputs,
+                          shard.engine.tiles(), shard.engine.taps(), shard.error_back ? ", EB" : "");
   std::string ports;
   for (const std::string& port : input_streams(design))
     ports += fmt::format("    input  logic {0}_tvalid,\n    output logic {0}_tready,\n    input  logic [{1}:0] {0}_tdata,\n\n", port,

@@ -14,6 +14,8 @@
 //   m_input_error    of s_activation's channels, unless nobody needs them
 //   s_axi_control    control_registers.sv, where fpga/xrt/registers/register_map.h has them
 //   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
+// Where a layer is divided by outputs, partial sums and errors of the raw sum are those of all outputs up to the device's, row by
+// row; m_activation is the whole input.
 // A pure function of its arguments.
 #pragma once
 

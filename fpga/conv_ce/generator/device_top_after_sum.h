@@ -21,7 +21,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   logic [$LANES$-1:0] $p$mask;
   logic [BEAT-1:0] $p$scales, $p$offsets;
   logic $p$scales_write;
-  logic [$GROUP_BITS$-1:0] $p$scales_group;
+  logic [$SUM_GROUP_BITS$-1:0] $p$scales_group;
   special_function_unit #(
       .LANES($LANES$),
       .POOL_KERNEL($PK$),
@@ -30,7 +30,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
       .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
       .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
-      .GROUP_ADDRESS_BITS($GROUP_BITS$),
+      .GROUP_ADDRESS_BITS($SUM_GROUP_BITS$),
       .SCALES_IMAGE("images/$P_FILE$_scales.hex"),
       .OFFSETS_IMAGE("images/$P_FILE$_offsets.hex")
   ) $p$special_function (
@@ -38,7 +38,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
       .clear,
       .height(16'($P$OUT_HEIGHT)),
       .width(16'd$OUT_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
+      .groups(16'd$SUM_GROUPS$),
       .out_height(16'($P$POOLED_HEIGHT)),
       .out_width(16'd$POOLED_WIDTH$),
       .pool_pad(16'd$POOL_PAD$),
@@ -64,7 +64,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   // A word of scales and offsets is complete with its last element.
   always_ff @(posedge ap_clk) begin
     $p$scales_write <= data_write && memory == 16'd$MEMORY_3$ && element == 16'd$LAST_OFFSET$;
-    $p$scales_group <= $GROUP_BITS$'(address);
+    $p$scales_group <= $SUM_GROUP_BITS$'(address);
     for (int lane = 0; lane < $LANES$; lane++) begin
       if (data_write && element == 16'(lane)) $p$scales[lane*16+:16] <= data_written[15:0];
       if (data_write && element == 16'(lane + $LANES$)) $p$offsets[lane*16+:16] <= data_written[15:0];
@@ -154,7 +154,7 @@ inline constexpr std::string_view kUnpooling = R"sv(
       .width(16'd$OUT_WIDTH$),
       .out_height(16'($P$POOLED_HEIGHT)),
       .out_width(16'd$POOLED_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
+      .groups(16'd$SUM_GROUPS$),
       .pad(16'd$POOL_PAD$),
       .step_rows(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) / $PS$ - $POOL_PAD$ / $PS$ + 1)),
       .step_columns(16'd$POOL_STEP_COLUMNS$),
@@ -173,7 +173,7 @@ inline constexpr std::string_view kUnpooling = R"sv(
   );
 )sv";
 
-inline constexpr std::string_view kUnpooledSorter = R"sv(  // The mask comes row by row.
+inline constexpr std::string_view kUnpooledSorter = R"sv(  // Readers from here on take rows one by one.
   row_sorter #(
       .WIDTH(BEAT),
       .ROW_BANKS_LOG2($UNPOOLED_ROW_BANKS$),
@@ -183,7 +183,7 @@ inline constexpr std::string_view kUnpooledSorter = R"sv(  // The mask comes row
       .clear,
       .height(16'($P$OUT_HEIGHT)),
       .width(16'd$OUT_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
+      .groups(16'd$SUM_GROUPS$),
       .first_block_rows(16'd$UNPOOLED_FIRST_BLOCK$),
       .block_rows(16'd$PS$),
       .in_tvalid($IN$_valid),
@@ -213,14 +213,14 @@ inline constexpr std::string_view kReluGate = R"sv(  relu_gate #(
 // Behind the way back through everything else: the scale of a folded batch norm.
 inline constexpr std::string_view kScaler = R"sv(  error_scaler #(
       .LANES($LANES$),
-      .GROUP_ADDRESS_BITS($GROUP_BITS$),
+      .GROUP_ADDRESS_BITS($SUM_GROUP_BITS$),
       .SCALES_IMAGE("images/$P_FILE$_scales.hex")
   ) $p$scaler (
       .clock(ap_clk),
       .clear,
       .height(16'($P$OUT_HEIGHT)),
       .width(16'd$OUT_WIDTH$),
-      .groups(16'd$OUTPUT_GROUPS$),
+      .groups(16'd$SUM_GROUPS$),
       .first_block_rows(16'd$ERROR_FIRST_BLOCK$),
       .block_rows(16'd$ERROR_BLOCK$),
       .shift(5'd$SCALE_SHIFT$),
@@ -233,6 +233,68 @@ inline constexpr std::string_view kScaler = R"sv(  error_scaler #(
       .out_tvalid($OUT$_valid),
       .out_tready($OUT$_ready),
       .out_tdata($OUT$_data)
+  );
+)sv";
+
+// A layer divided by outputs: the sums of the devices before, then those made here, in every row.
+inline constexpr std::string_view kSumJoiner = R"sv(  channel_joiner #(
+      .LANES($LANES$)
+  ) $p$sum_joiner (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .own_groups(16'd$GROUPS_BEFORE$),
+      .rest_group(16'd$FIRST_OUTPUT_GROUP$),
+      .all_groups(16'd$SUMMED_GROUPS$),
+      .own_tvalid(s_partial_valid),
+      .own_tready(s_partial_ready),
+      .own_tdata(s_partial_tdata),
+      .rest_tvalid($p$made_valid),
+      .rest_tready($p$made_ready),
+      .rest_tdata($p$made_data),
+      .out_tvalid($p$sum_valid),
+      .out_tready($p$sum_ready),
+      .out_tdata($p$sum_data)
+  );
+)sv";
+
+// Its way back: errors of the sums that the devices before made go to them.
+inline constexpr std::string_view kSumSplitter = R"sv(
+  // Errors of the sums that the devices before made, and of those made here.
+  logic $p$own_raw_valid, $p$own_raw_ready;
+  channel_splitter $p$sum_splitter (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .kept_groups(16'd$GROUPS_BEFORE$),
+      .rest_group(16'd$FIRST_OUTPUT_GROUP$),
+      .all_groups(16'd$SUMMED_GROUPS$),
+      .in_tvalid($p$raw_valid),
+      .in_tready($p$raw_ready),
+      .kept_tvalid(m_raw_error_tvalid),
+      .kept_tready(m_raw_error_tready),
+      .rest_tvalid($p$own_raw_valid),
+      .rest_tready($p$own_raw_ready)
+  );
+  assign m_raw_error_tdata = $p$raw_data;
+)sv";
+
+// Its last device, for PG of which only a part of the errors is.
+inline constexpr std::string_view kBiasGradient = R"sv(
+  // The gradients of the biases, which are added here to all sums.
+  logic [$LANES$*32-1:0] $p$all_biases_word;
+  bias_gradient #(
+      .LANES($LANES$),
+      .GROUP_ADDRESS_BITS($SUM_GROUP_BITS$)
+  ) $p$bias_gradient (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .error_taken($p$raw_valid && $p$raw_ready),
+      .error_tdata($p$raw_data),
+      .read_address($SUM_GROUP_BITS$'(address)),
+      .read_word($p$all_biases_word)
   );
 )sv";
 

@@ -12,7 +12,7 @@
 namespace millrace {
 
 inline constexpr std::string_view kShard = R"sv(
-  // ===== Shard $I$: $LAYER$, input channels [$BEGIN$, $END$) of $LAYER_INPUTS$, kernel $K$ x $K$, stride $S$.
+  // ===== Shard $I$: $LAYER$, input channels [$BEGIN$, $END$) of $LAYER_INPUTS$, outputs $OUTPUTS$ of $LAYER_OUTPUTS$, kernel $K$ x $K$, stride $S$.
   localparam int $P$HEIGHT = $HEIGHT$;
   localparam int $P$OUT_HEIGHT = ($P$HEIGHT + 2 * $PAD$ - $K$) / $S$ + 1;
 
@@ -103,9 +103,9 @@ $PARTIAL$  forward_engine #(
       .partial_tvalid($p$partial_valid),
       .partial_tready($p$partial_ready),
       .partial_tdata($p$partial_data),
-      .sum_tvalid($p$sum_valid),
-      .sum_tready($p$sum_ready),
-      .sum_tdata($p$sum_data),
+      .sum_tvalid($MADE$_valid),
+      .sum_tready($MADE$_ready),
+      .sum_tdata($MADE$_data),
       .parameter_address($p$forward_address),
       .parameter_word($p$forward_word)
   );

@@ -71,7 +71,7 @@ class Runner {
       : design_(design), shards_(std::move(shards)), random_(seed), vectors_(vectors) {
     for (const ShardDesign& shard : shards_) {
       gradients_.emplace_back(shard.shape.weight_elements());
-      biases_.emplace_back(static_cast<size_t>(shard.shape.outputs));
+      biases_.emplace_back(static_cast<size_t>(shard.biases()));
     }
   }
 
@@ -100,9 +100,9 @@ class Runner {
   BeatOrder order(int64_t channels, int64_t height, int64_t width, int64_t block_rows = 1, int64_t first_block_rows = 1) const {
     return {channels, height, width, design_.lanes, first_block_rows, block_rows};
   }
-  BeatOrder raw_order(const ShardDesign& shard) const {
-    return order(shard.shape.outputs, shard.shape.out_height(), shard.shape.out_width(), shard.error_block_rows(),
-                 shard.error_first_block_rows());
+  // Of the first `channels` of the layer.
+  BeatOrder raw_order(const ShardDesign& shard, int64_t channels) const {
+    return order(channels, shard.shape.out_height(), shard.shape.out_width(), shard.error_block_rows(), shard.error_first_block_rows());
   }
   void give(const std::string& name, const BeatOrder& beats, const Map& map) {
     append(stream(vectors_.inputs, name, design_.lanes).beats, beats, map);
@@ -125,27 +125,33 @@ class Runner {
                channels_of(current, shard.first_passed(), shard.arriving(), plane));
       }
       std::vector<int32_t> accumulators(s.output_elements());
-      const BeatOrder sums_order = order(s.outputs, s.out_height(), s.out_width());
-      if (!shard.first) {
+      const int64_t out_plane = s.out_height() * s.out_width();
+      Map before;  // the sums of other outputs
+      if (shard.appends_sums()) {
+        before = random_map(random_, shard.outputs_before * out_plane, 13);
+        give("s_partial", order(shard.outputs_before, s.out_height(), s.out_width()), before);
+      } else if (!shard.first) {
+        const BeatOrder sums_order = order(s.outputs, s.out_height(), s.out_width());
         const Map partials = random_map(random_, static_cast<int64_t>(s.output_elements()), 13);
         give("s_partial", sums_order, partials);
         accumulators = from_partials(partials, shard.formats.sum_shift(), counters_);
       }
       accumulate_forward(s, own, shard.weight, accumulators, counters_);
-      const Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
+      Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
+      if (shard.appends_sums()) sums = joined(before, sums, static_cast<size_t>(shard.outputs.begin * out_plane));
       trace.inputs.push_back(own);
       if (!shard.owner) {
-        expect("m_partial", sums_order, sums);
+        expect("m_partial", order(shard.outputs.end, s.out_height(), s.out_width()), sums);
         trace.values.emplace_back();
         trace.pooled.emplace_back();
         return;
       }
       const Map values = scaled_and_offset(
-          sums, s.outputs,
+          sums, shard.layer_outputs,
           {.scale = shard.scale, .offset = shard.bias, .offset_shift = shard.scale_shift, .shift = shard.scale_shift, .relu = shard.relu},
           counters_);
       if (shard.pooled) {
-        trace.pooled.push_back(pooled_forward(shard.window, s.outputs, values, counters_));
+        trace.pooled.push_back(pooled_forward(shard.window, shard.layer_outputs, values, counters_));
       } else {
         trace.pooled.push_back({values, std::vector<int16_t>(values.size())});
       }
@@ -153,18 +159,18 @@ class Runner {
       trace.values.push_back(values);
     }
     const ShardDesign& tail = shards_.back();
-    expect("m_activation", order(tail.shape.outputs, tail.window.out_height, tail.window.out_width), current);
+    expect("m_activation", order(tail.layer_outputs, tail.window.out_height, tail.window.out_width), current);
   }
 
   void backward(const Trace& trace) {
     const ShardDesign& tail = shards_.back();
     Map error;  // of the output of the shard's layer, or of its raw sum where another device ends the group
     if (tail.owner) {
-      error = random_map(random_, tail.shape.outputs * tail.window.out_height * tail.window.out_width, 11);
-      give("s_error", order(tail.shape.outputs, tail.window.out_height, tail.window.out_width), error);
+      error = random_map(random_, tail.layer_outputs * tail.window.out_height * tail.window.out_width, 11);
+      give("s_error", order(tail.layer_outputs, tail.window.out_height, tail.window.out_width), error);
     } else {
-      error = random_map(random_, static_cast<int64_t>(tail.shape.output_elements()), 11);
-      give("s_error", raw_order(tail), error);
+      error = random_map(random_, tail.outputs.end * tail.shape.out_height() * tail.shape.out_width(), 11);
+      give("s_error", raw_order(tail, tail.outputs.end), error);
     }
     for (size_t i = shards_.size(); i-- > 0;) {
       const ShardDesign& shard = shards_[i];
@@ -173,15 +179,18 @@ class Runner {
       if (shard.owner) {
         // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
         if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw);
-        raw = pooled_back(shard.window, s.outputs, raw, trace.pooled[i], counters_);
+        raw = pooled_back(shard.window, shard.layer_outputs, raw, trace.pooled[i], counters_);
         if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw);
-        if (shard.normalised) raw = error_through_scale(raw, s.outputs, shard.scale, shard.scale_shift, counters_);
+        if (shard.normalised) raw = error_through_scale(raw, shard.layer_outputs, shard.scale, shard.scale_shift, counters_);
       }
       if (!shard.first) {
-        expect("m_raw_error", raw_order(shard), raw);
+        const int64_t out_plane = s.out_height() * s.out_width();
+        expect("m_raw_error", raw_order(shard, shard.sums_before()), channels_of(raw, 0, shard.sums_before(), out_plane));
       }
+      if (shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
+      if (shard.outputs_divided) raw = channels_of(raw, shard.outputs.begin, shard.outputs.end, s.out_height() * s.out_width());
+      if (!shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
       accumulate_gradient(s, trace.inputs[i], raw, gradients_[i], counters_);
-      accumulate_bias_gradient(s, raw, biases_[i], counters_);
       if (!shard.error_back) return;
       std::vector<int32_t> accumulators(s.input_elements());
       accumulate_error_back(s, raw, shard.weight, accumulators, counters_);

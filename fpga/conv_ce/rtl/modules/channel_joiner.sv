@@ -1,6 +1,7 @@
 // Datapath 4 of the interconnection: of every row, the errors of the channel groups held here leave first, then those that
 // the next device made, from `rest_group` on. Of a group that both hold the sum leaves, saturated: a cut falls into it, and
 // what a device does not compute is zero.
+// Where a layer is divided by outputs it joins sums on the way forward: those of the devices before, then `rest`, the own ones.
 module channel_joiner #(
     parameter int LANES = 4,
     parameter int ELEMENT_BITS = 16

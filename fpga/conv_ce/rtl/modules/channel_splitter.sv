@@ -1,5 +1,6 @@
 // Datapath 1 of the interconnection: of every row, the channel groups held here go to the engine, those from `rest_group` on
 // to the next device. A group that both hold, because a cut falls into it, goes both ways and leaves when both took it.
+// Where a layer is divided by outputs it parts the errors of the raw sum: `kept` for the devices before, `rest` the own ones.
 module channel_splitter (
     input logic clock,
     input logic clear,

@@ -15,9 +15,9 @@ namespace millrace {
 
 // Device 0: conv1 and the first half of conv2. Device 1: the rest of conv2 and the first half of conv3. Device 2: the rest.
 // Multipliers for so many tiles per layer: 20 make lanes of four.
-inline Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts, int64_t tiles = 20) {
+inline Plan cut_plan(const Graph& graph, const std::vector<Cut>& cuts, int64_t tiles = 20, const std::vector<Split>& splits = {}) {
   PlanRequest request{.cluster = uniform_cluster("vc709", static_cast<int64_t>(cuts.size()) + 1), .mini_batch = 8, .micro_batch = 1};
-  std::vector<Shard> shards = shards_from_cuts(graph, cuts, {});
+  std::vector<Shard> shards = shards_from_cuts(graph, cuts, splits);
   for (Shard& shard : shards) {
     shard.unit = StreamingUnit::kRow;
     const int64_t taps = shard.layer == "conv1" ? 25 : 9;

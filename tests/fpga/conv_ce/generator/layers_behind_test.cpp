@@ -57,18 +57,18 @@ Model average_model() {
 
 class LayersBehind : public testing::Test {
  protected:
-  void pass_under_icarus(const Graph& graph, const std::vector<Cut>& cuts, int64_t tiles = 5) {
+  void pass_under_icarus(const Graph& graph, const std::vector<Cut>& cuts, const std::vector<Split>& splits = {}) {
     if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
-    const Plan plan = cut_plan(graph, cuts, tiles);
+    const Plan plan = cut_plan(graph, cuts, /*tiles=*/5, splits);
     for (int64_t device = 0; device < plan.devices(); ++device) {
       const auto place = folder_.path() / std::to_string(device);
       write_device(device_design(plan, graph, device, some_weights), place, {.test_samples = 2});
       EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
     }
   }
-  void are_clean(const Graph& graph, const std::vector<Cut>& cuts) {
+  void are_clean(const Graph& graph, const std::vector<Cut>& cuts, const std::vector<Split>& splits = {}) {
     if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
-    const Plan plan = cut_plan(graph, cuts, /*tiles=*/5);
+    const Plan plan = cut_plan(graph, cuts, /*tiles=*/5, splits);
     for (int64_t device = 0; device < plan.devices(); ++device) {
       const auto place = folder_.path() / std::to_string(device);
       write_device(device_design(plan, graph, device, some_weights), place, {});
@@ -93,6 +93,32 @@ TEST_F(LayersBehind, ErrorsGoBackThroughAverages) { pass_under_icarus(Graph(aver
 TEST_F(LayersBehind, ErrorsOfADividedAverageMeet) { pass_under_icarus(Graph(average_model()), {{1, 3, 2}, {2, 2, 0}}); }
 
 TEST_F(LayersBehind, AveragesAreCleanWithoutWaivers) { are_clean(Graph(average_model()), {{1, 2, 0}}); }
+
+const std::vector<Split> kFirstByOutputs = {Split::kOutputChannels, Split::kInputChannels, Split::kInputChannels, Split::kInputChannels};
+
+// Three devices make the first layer's outputs, one cut inside a group of lanes; the last pools and goes on.
+TEST_F(LayersBehind, OutputsOfTheFirstLayerAreDivided) {
+  const Graph graph(strided_model());
+  const std::vector<Cut> cuts = {{0, 2, 0}, {0, 3, 0}};
+  const Plan plan = cut_plan(graph, cuts, /*tiles=*/5, kFirstByOutputs);
+  const DeviceDesign middle = device_design(plan, graph, 1, some_weights);
+  EXPECT_EQ(middle.shards[0].inputs, (ChannelRange{0, 2})) << "all of them";
+  EXPECT_EQ(middle.shards[0].outputs, (ChannelRange{2, 4}));
+  EXPECT_EQ(middle.shards[0].outputs_before, 2);
+  EXPECT_EQ(middle.shards[0].passed(), 2) << "and all go on";
+  EXPECT_EQ(device_design(plan, graph, 2, some_weights).shards[0].outputs_before, 4) << "both hold the second group";
+  pass_under_icarus(graph, cuts, kFirstByOutputs);
+}
+
+TEST_F(LayersBehind, DividedOutputsAreCleanWithoutWaivers) { are_clean(Graph(average_model()), {{0, 2, 0}, {0, 3, 0}}, kFirstByOutputs); }
+
+TEST_F(LayersBehind, RefusesDividedOutputsBehindAnotherLayer) {
+  const Graph graph(strided_model());
+  const Plan plan = cut_plan(graph, {{1, 2, 0}}, /*tiles=*/5,
+                             {Split::kInputChannels, Split::kOutputChannels, Split::kInputChannels, Split::kInputChannels});
+  expect_error(ErrorCode::kUnavailable, "layer conv2: it is divided by output channels behind another layer",
+               [&] { device_design(plan, graph, 0, some_weights); });
+}
 
 TEST_F(LayersBehind, CountsWhatStridesAndAveragesTake) {
   const Graph strided(strided_model());
