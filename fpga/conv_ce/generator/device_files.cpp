@@ -142,7 +142,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
   for (const ShardDesign& shard : design.shards)
     if (shard.outputs_divided)
       shards += fmt::format(
-          "\n{} is divided by outputs: partial sums are those of all outputs up to this device's, and so are the errors of the raw sum.{}\n",
+          "\n{} is divided by outputs: partial sums are those of all outputs up to this device's, and so are the errors of the raw "
+          "sum.{}\n",
           shard.layer,
           shard.owner ? " Bias and scale of all outputs are here, and the gradients of all biases."
                       : " Its last device has bias and scale, and the gradients of all biases.");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 
 #include "core/base/check.h"
 #include "fpga/conv_ce/arithmetic/fixed_convolution.h"
@@ -67,8 +68,9 @@ struct Trace {
 
 class Runner {
  public:
-  Runner(const DeviceDesign& design, std::vector<ShardDesign> shards, uint64_t seed, DeviceVectors& vectors)
-      : design_(design), shards_(std::move(shards)), random_(seed), vectors_(vectors) {
+  Runner(const DeviceDesign& design, std::vector<ShardDesign> shards, uint64_t seed, const std::vector<StreamVectors>& given,
+         DeviceVectors& vectors)
+      : design_(design), shards_(std::move(shards)), random_(seed), given_(given), vectors_(vectors) {
     for (const ShardDesign& shard : shards_) {
       gradients_.emplace_back(shard.shape.weight_elements());
       biases_.emplace_back(static_cast<size_t>(shard.biases()));
@@ -104,8 +106,20 @@ class Runner {
   BeatOrder raw_order(const ShardDesign& shard, int64_t channels) const {
     return order(channels, shard.shape.out_height(), shard.shape.out_width(), shard.error_block_rows(), shard.error_first_block_rows());
   }
-  void give(const std::string& name, const BeatOrder& beats, const Map& map) {
-    append(stream(vectors_.inputs, name, design_.lanes).beats, beats, map);
+  // The next sample of an input: given, or random numbers of so many bits.
+  Map taken(const std::string& name, const BeatOrder& order, int bits) {
+    StreamVectors& input = stream(vectors_.inputs, name, design_.lanes);
+    const auto known = std::ranges::find(given_, name, &StreamVectors::name);
+    Map map;
+    if (known == given_.end()) {
+      map = random_map(random_, order.channels * order.height * order.width, bits);
+    } else {
+      const auto count = static_cast<size_t>(order.beats() * order.lanes);
+      MILLRACE_CHECK(input.beats.size() + count <= known->beats.size(), "{} is given {} elements, too few", name, known->beats.size());
+      map = map_of_beats(order, std::span(known->beats).subspan(input.beats.size(), count));
+    }
+    append(input.beats, order, map);
+    return map;
   }
   void expect(const std::string& name, const BeatOrder& beats, const Map& map) {
     append(stream(vectors_.outputs, name, design_.lanes).beats, beats, map);
@@ -114,8 +128,7 @@ class Runner {
   void forward(Trace& trace) {
     const ShardDesign& head = shards_.front();
     const int64_t arriving = head.arriving();
-    Map current = random_map(random_, arriving * head.shape.height * head.shape.width, 13);
-    give("s_activation", order(arriving, head.shape.height, head.shape.width), current);
+    Map current = taken("s_activation", order(arriving, head.shape.height, head.shape.width), 13);
     for (const ShardDesign& shard : shards_) {
       const ConvolutionShape& s = shard.shape;
       const int64_t plane = s.height * s.width;
@@ -128,12 +141,9 @@ class Runner {
       const int64_t out_plane = s.out_height() * s.out_width();
       Map before;  // the sums of other outputs
       if (shard.appends_sums()) {
-        before = random_map(random_, shard.outputs_before * out_plane, 13);
-        give("s_partial", order(shard.outputs_before, s.out_height(), s.out_width()), before);
+        before = taken("s_partial", order(shard.outputs_before, s.out_height(), s.out_width()), 13);
       } else if (!shard.first) {
-        const BeatOrder sums_order = order(s.outputs, s.out_height(), s.out_width());
-        const Map partials = random_map(random_, static_cast<int64_t>(s.output_elements()), 13);
-        give("s_partial", sums_order, partials);
+        const Map partials = taken("s_partial", order(s.outputs, s.out_height(), s.out_width()), 13);
         accumulators = from_partials(partials, shard.formats.sum_shift(), counters_);
       }
       accumulate_forward(s, own, shard.weight, accumulators, counters_);
@@ -164,14 +174,10 @@ class Runner {
 
   void backward(const Trace& trace) {
     const ShardDesign& tail = shards_.back();
-    Map error;  // of the output of the shard's layer, or of its raw sum where another device ends the group
-    if (tail.owner) {
-      error = random_map(random_, tail.layer_outputs * tail.window.out_height * tail.window.out_width, 11);
-      give("s_error", order(tail.layer_outputs, tail.window.out_height, tail.window.out_width), error);
-    } else {
-      error = random_map(random_, tail.outputs.end * tail.shape.out_height() * tail.shape.out_width(), 11);
-      give("s_error", raw_order(tail, tail.outputs.end), error);
-    }
+    // Of the output of the shard's layer, or of its raw sum where another device ends the group.
+    Map error = taken(
+        "s_error",
+        tail.owner ? order(tail.layer_outputs, tail.window.out_height, tail.window.out_width) : raw_order(tail, tail.outputs.end), 11);
     for (size_t i = shards_.size(); i-- > 0;) {
       const ShardDesign& shard = shards_[i];
       const ConvolutionShape& s = shard.shape;
@@ -196,8 +202,7 @@ class Runner {
       accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
       error = to_elements(accumulators, shard.formats.error_shift(), counters_);
       if (shard.passes_on()) {
-        const Map others = random_map(random_, shard.passed() * s.height * s.width, 11);
-        give("s_input_error", order(shard.passed(), s.height, s.width), others);
+        const Map others = taken("s_input_error", order(shard.passed(), s.height, s.width), 11);
         error = joined(error, others, static_cast<size_t>(shard.first_passed() * s.height * s.width));
       }
       if (i == 0) expect("m_input_error", order(shard.arriving(), s.height, s.width), error);
@@ -207,6 +212,7 @@ class Runner {
   const DeviceDesign& design_;
   std::vector<ShardDesign> shards_;
   std::mt19937_64 random_;
+  const std::vector<StreamVectors>& given_;
   DeviceVectors& vectors_;
   ArithmeticCounters counters_;
   std::vector<std::vector<int32_t>> gradients_, biases_;
@@ -239,11 +245,12 @@ int64_t fewest_rows(const DeviceDesign& design) {
   return design.shards.front().shape.height;
 }
 
-DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed) {
+DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed,
+                             const std::vector<StreamVectors>& given) {
   DeviceVectors vectors;
   vectors.rows = rows;
   vectors.samples = samples;
-  Runner runner(design, cropped_shards(design, rows), seed, vectors);
+  Runner runner(design, cropped_shards(design, rows), seed, given, vectors);
   for (int64_t sample = 0; sample < samples; ++sample) runner.sample();
   runner.finish();
   return vectors;

@@ -3,7 +3,8 @@
 //   const DeviceVectors vectors = device_vectors(design, /*rows=*/8, /*samples=*/2, /*seed=*/1);
 //   vectors.inputs[0].name;   // "s_activation"
 //
-// Stimuli are random. A map of fewer rows than the layer's keeps the simulation short: every row is alike to the hardware.
+// Stimuli are random, or given: what a neighbour sends. A map of fewer rows than the layer's keeps the simulation short: every row is
+// alike to the hardware.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,8 @@ std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows
 // The fewest rows that leave every layer something to do.
 int64_t fewest_rows(const DeviceDesign& design);
 
-DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed);
+// `given`: inputs that are not random, all samples of them.
+DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed,
+                             const std::vector<StreamVectors>& given = {});
 
 }  // namespace millrace

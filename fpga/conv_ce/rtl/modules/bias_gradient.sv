@@ -37,15 +37,15 @@ module bias_gradient #(
   end
 
   logic [LANES*SUM_BITS-1:0] sums[0:(1<<GROUP_ADDRESS_BITS)-1];
-  logic [LANES*SUM_BITS-1:0] before, after;
-  assign before = (first_row && column == 16'd0) ? '0 : sums[GROUP_ADDRESS_BITS'(group)];
+  logic [LANES*SUM_BITS-1:0] sum_before, sum_after;
+  assign sum_before = (first_row && column == 16'd0) ? '0 : sums[GROUP_ADDRESS_BITS'(group)];
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     logic signed [ELEMENT_BITS-1:0] error;
     assign error = error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS];
-    assign after[lane*SUM_BITS+:SUM_BITS] = before[lane*SUM_BITS+:SUM_BITS] + SUM_BITS'(error);
+    assign sum_after[lane*SUM_BITS+:SUM_BITS] = sum_before[lane*SUM_BITS+:SUM_BITS] + SUM_BITS'(error);
   end
   always_ff @(posedge clock) begin
-    if (error_taken) sums[GROUP_ADDRESS_BITS'(group)] <= after;
+    if (error_taken) sums[GROUP_ADDRESS_BITS'(group)] <= sum_after;
     read_word <= sums[read_address];
   end
 endmodule

@@ -1,0 +1,82 @@
+// Small networks whose layers have all that hardware can do behind a sum.
+//
+//   const Graph graph(strided_model());
+#pragma once
+
+#include <vector>
+
+#include "core/graph/model_builder.h"
+#include "tests/fpga/conv_ce/generator/cut_plans.h"
+
+namespace millrace {
+
+inline Pool2d average(const Window& window, bool count_padding) {
+  return {.kind = PoolKind::kAverage,
+          .kernel_h = window.kernel,
+          .kernel_w = window.kernel,
+          .stride_h = window.stride,
+          .stride_w = window.stride,
+          .pad_h = window.pad,
+          .pad_w = window.pad,
+          .count_include_pad = count_padding};
+}
+
+// Strides of two behind a pooling whose windows overlap, and again behind that.
+inline Model strided_model() {
+  ModelBuilder net("strided", {2, 9, 10});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv2", 4, {.kernel = 3, .stride = 2, .pad = 1});
+  net.relu("relu2");
+  net.conv("conv3", 3, {.kernel = 1, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Averages with and without a ReLU before them, over padding that counts and that does not, and over a whole map.
+inline Model average_model() {
+  ModelBuilder net("averages", {2, 9, 10});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.conv("conv2", 4, {.kernel = 3, .pad = 1});
+  net.layer("pool2", average({.kernel = 2, .stride = 2, .pad = 1}, true));
+  net.conv("conv3", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu3");
+  net.layer("pool3", GlobalPool{});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+inline Model normalised_model(bool frozen) {
+  ModelBuilder net("normalised", {2, 9, 10});
+  net.conv_without_bias("conv1", 5, {.kernel = 3, .pad = 1});
+  net.layer("norm1", BatchNorm{});
+  net.relu("relu1");
+  net.layer("pool1", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.conv("conv2", 4, {.kernel = 3, .pad = 1});
+  net.layer("norm2", BatchNorm{});
+  net.relu("relu2");
+  net.max_pool("pool2", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv3", 3, {.kernel = 3, .stride = 2, .pad = 1});
+  net.layer("norm3", BatchNorm{});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  Model model = net.finish();
+  for (Layer& layer : model.layers)
+    if (std::holds_alternative<BatchNorm>(layer.operation)) layer.frozen = frozen;
+  return model;
+}
+
+// Scales of both signs, some above one.
+inline std::vector<double> normalising_weights(const Node& node, const ParameterSpec& parameter) {
+  std::vector<double> values = some_weights(node, parameter);
+  if (parameter.tensor == "running_var")
+    for (double& value : values) value = 0.02 + value * value;
+  return values;
+}
+
+}  // namespace millrace
