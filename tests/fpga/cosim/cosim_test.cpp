@@ -34,10 +34,13 @@ Model small_model() {
   return net.finish();
 }
 
-// Device 0: conv1, two channels of conv2 and a part of the third; device 1: the rest. One tile per engine.
-Plan divided_plan(const Graph& graph, Alignment alignment) {
-  PlanRequest request{.cluster = uniform_cluster("cosim", 2), .alignment = alignment, .mini_batch = 4, .micro_batch = 2};
-  std::vector<Shard> shards = shards_from_cuts(graph, std::vector<Cut>{{1, 2, 3}}, {});
+// One tile per engine.
+Plan divided_plan(const Graph& graph, Alignment alignment, const std::vector<Cut>& cuts, const std::vector<Split>& splits = {}) {
+  PlanRequest request{.cluster = uniform_cluster("cosim", static_cast<int64_t>(cuts.size()) + 1),
+                      .alignment = alignment,
+                      .mini_batch = 4,
+                      .micro_batch = 2};
+  std::vector<Shard> shards = shards_from_cuts(graph, cuts, splits);
   for (Shard& shard : shards) {
     shard.unit = shard.layer == "fc" ? StreamingUnit::kSample : StreamingUnit::kRow;
     for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
@@ -51,27 +54,49 @@ class Cosim : public testing::Test {
   void SetUp() override {
     if (verilator_is_missing()) GTEST_SKIP() << "verilator is not installed";
   }
+  // Of the weights after three mini-batches.
+  std::string digest_on(const Plan& plan, const OpenDevice& open, int64_t ranks) const {
+    RingRun run(graph_, plan, /*mini_batches=*/3);
+    run.open_device = open;
+    const auto result = run.train(ranks);
+    for (const std::string& error : result.errors) EXPECT_EQ(error, "");
+    return result.outcome.weights_digest;
+  }
+  void equals_the_functional_model(const Plan& plan) const {
+    const std::string emulated = digest_on(
+        plan, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); }, 1);
+    const OpenDevice cosim = [&](int64_t device) { return make_cosim_device(plan, graph_, device, kCache); };
+    EXPECT_EQ(digest_on(plan, cosim, 1), emulated) << name_of(plan.alignment);
+    EXPECT_EQ(digest_on(plan, cosim, 2), emulated) << name_of(plan.alignment) << " on two ranks";
+    const std::string reference = digest_on(
+        plan, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFloat32); }, 1);
+    EXPECT_NE(reference, emulated) << "the digest tells arithmetics apart";
+  }
+
   Graph graph_{small_model()};
 };
 
-// Both alignments: with fpdeep micro-batches go forward before the errors of others are back, and weights change between.
+// Device 0: conv1, two channels of conv2 and a part of the third; device 1: the rest. Both alignments: with fpdeep micro-batches go
+// forward before the errors of others are back, and weights change between.
 TEST_F(Cosim, TrainsToTheFunctionalModelsWeights) {
-  for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep}) {
-    const Plan plan = divided_plan(graph_, alignment);
-    const auto digest_on = [&](const OpenDevice& open, int64_t ranks) {
-      RingRun run(graph_, plan, /*mini_batches=*/3);
-      run.open_device = open;
-      const auto result = run.train(ranks);
-      for (const std::string& error : result.errors) EXPECT_EQ(error, "");
-      return result.outcome.weights_digest;
-    };
-    const std::string emulated = digest_on([](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); }, 1);
-    const OpenDevice cosim = [&](int64_t device) { return make_cosim_device(plan, graph_, device, kCache); };
-    EXPECT_EQ(digest_on(cosim, 1), emulated) << name_of(alignment);
-    EXPECT_EQ(digest_on(cosim, 2), emulated) << name_of(alignment) << " on two ranks";
-    const std::string reference = digest_on([](int64_t) { return make_emulated_fpga(EngineArithmetic::kFloat32); }, 1);
-    EXPECT_NE(reference, emulated) << "the digest tells arithmetics apart";
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep})
+    equals_the_functional_model(divided_plan(graph_, alignment, {{1, 2, 3}}));
+}
+
+// Outputs of the first layer on devices 0 and 1, those of the second on 1 and 2: sums are appended, errors of the input added up.
+TEST_F(Cosim, TrainsLayersDividedByOutputs) {
+  const Plan plan = divided_plan(graph_, Alignment::kFpdeep, {{0, 2, 0}, {1, 3, 0}},
+                                 {Split::kOutputChannels, Split::kOutputChannels, Split::kInputChannels});
+  for (const char* layer : {"conv1", "conv2"}) {
+    const auto group = std::ranges::find(plan.groups, layer, &Group::layer);
+    ASSERT_EQ(group->split, Split::kOutputChannels) << layer;
+    ASSERT_EQ(group->shards.size(), 2U) << layer;
   }
+  const std::vector<PlannedEngine> middle = engines_of(plan, graph_, 1);
+  ASSERT_EQ(middle.size(), 2U);
+  EXPECT_EQ(middle[0].shape.outputs, 2);
+  EXPECT_EQ(middle[1].shape.outputs, 3);
+  equals_the_functional_model(plan);
 }
 
 // Phases of any size find an engine, dense ones included; what comes out is compared inside, so that ending is passing.
