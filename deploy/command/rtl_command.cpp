@@ -115,12 +115,19 @@ LayerFormats wanted_formats(const Flags& flags, const Plan& plan) {
   return formats;
 }
 
-void warn_of_size(const DeviceDesign& design, const Plan& plan) {
-  if (const std::string lack = what_does_not_fit(design, plan); !lack.empty())
+// Says what the board lacks, and gives it back.
+std::string warn_of_size(const DeviceDesign& design, const Plan& plan) {
+  const std::string lack = what_does_not_fit(design, plan);
+  const WeightsOnChip off_chip = weights_planned_off_chip(design);
+  if (!lack.empty())
     log::warning(
         "the generated hardware of device {} takes more than {} has: {} (modelled); it keeps all weights and gradients of its layers on "
-        "the chip: simulate it, or plan for more or larger boards",
-        design.index, design.board, lack);
+        "the chip{}: simulate it, or plan for more or larger boards",
+        design.index, design.board, lack,
+        off_chip.layers.empty()
+            ? ""
+            : fmt::format(", {:.0f} BRAM36 for {}, which the plan has in the board's own memory", off_chip.bram36, off_chip.layers));
+  return lack;
 }
 
 // What the device would take, without writing it; weights change nothing there.
@@ -151,8 +158,8 @@ int write_rtl(const Flags& flags) {
   require_fpga(plan, flags.device);
   const LayerFormats formats = wanted_formats(flags, plan);
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags), formats);
-  warn_of_size(design, plan);
-  DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed});
+  const std::string lacks = warn_of_size(design, plan);
+  DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed, .lacks = lacks});
   const std::string resources = resources_json(design, plan);
   write_atomically(std::filesystem::path(flags.out) / "resources.json", std::string_view(resources));
   files.names.push_back("resources.json");

@@ -33,6 +33,11 @@ int64_t planned_multipliers(const Shard& shard) {
   return 0;
 }
 
+int64_t planned_off_chip_bytes(const Shard& shard) {
+  const auto found = std::ranges::find(shard.resources, "dram_bytes", &NamedAmount::name);
+  return found == shard.resources.end() ? 0 : static_cast<int64_t>(found->amount);
+}
+
 bool has_phase(const Shard& shard, Phase wanted) {
   return std::ranges::any_of(shard.phases, [wanted](const PhaseEngine& phase) { return phase.phase == wanted; });
 }
@@ -292,6 +297,7 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.shape.outputs = shard.outputs.size();
   shard.shape.inputs = shard.inputs.size();
   shard.planned_multipliers = planned_multipliers(planned);
+  shard.planned_off_chip_bytes = planned_off_chip_bytes(planned);
   shard.first = place == group.shards.begin();
   shard.owner = next == group.shards.end();
   shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;

@@ -56,8 +56,11 @@ struct ShardDesign {
   EngineMemories memories;
   EngineFormats formats;
   int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
-  bool first = true;                // of its group: no partial sums come in
-  bool owner = true;                // ends the group: bias, ReLU and pooling are done here
+  // Weights, gradients and the optimizer's state that the plan keeps in the board's own memory. What is generated has weights and
+  // gradients on the chip.
+  int64_t planned_off_chip_bytes = 0;
+  bool first = true;  // of its group: no partial sums come in
+  bool owner = true;  // ends the group: bias, ReLU and pooling are done here
   bool error_back = true;
   bool relu = false;
   bool pooled = false;

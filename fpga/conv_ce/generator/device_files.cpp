@@ -10,6 +10,7 @@
 #include "fpga/calibration/formats_file.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_packaging.h"
+#include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/device_top.h"
 #include "fpga/conv_ce/generator/text_template.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
@@ -129,7 +130,23 @@ clean:
 .PHONY: all lint verilator icarus clean
 )make";
 
-std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
+// What stands in the way of a board, as far as is known here.
+std::string on_a_board(const DeviceDesign& design, const std::string& lacks) {
+  const WeightsOnChip off_chip = weights_planned_off_chip(design);
+  std::string text;
+  if (!lacks.empty())
+    text += fmt::format("**For simulation alone: it takes more than {} has, {} (modelled; resources.json).**\n", design.board, lacks);
+  if (!off_chip.layers.empty())
+    text += fmt::format(
+        "The plan keeps the weights of {} in the board's own memory, {:.1f} MB with gradients and the optimizer's state; this hardware has "
+        "them "
+        "on\n"
+        "the chip, {:.1f} BRAM36. What the plan says of memory on the chip is not what is generated here.\n",
+        off_chip.layers, static_cast<double>(off_chip.off_chip_bytes) / 1e6, off_chip.bram36);
+  return text.empty() ? text : text + "\n";
+}
+
+std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples, const std::string& lacks) {
   std::string shards =
       "| shard | layer | its part | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
       "|\n|---|---|---|---|---|---|---|\n";
@@ -156,7 +173,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
                            f.sum.fraction_bits, f.error.fraction_bits, f.input_error.fraction_bits, f.gradient_fraction_bits());
   }
   return fmt::format(
-      "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{4}\n"
+      "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{13}{4}\n"
       "Streams carry {5} channels of one pixel per beat, for the whole ring. Multipliers are those of each phase's engine; the plan's\n"
       "are what its cost model asked for, and the generated engine takes the largest square of lanes within them.\n\n"
       "| file | what it is |\n|---|---|\n"
@@ -181,7 +198,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples) {
       "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
       design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, numbers,
-      all_elements(loaded_regions(design)), all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName);
+      all_elements(loaded_regions(design)), all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName,
+      on_a_board(design, lacks));
 }
 
 }  // namespace
@@ -273,7 +291,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   write("connectivity.cfg", connectivity(design));
   write("registers.txt", registers_text());
   write("formats.txt", text_of(formats_of(design)));
-  write("README.md", readme(design, rows, options.test_samples));
+  write("README.md", readme(design, rows, options.test_samples, options.lacks));
   return written;
 }
 

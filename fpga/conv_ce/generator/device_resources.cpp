@@ -16,6 +16,8 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kWinnerBits = 5;  // of an output, until its error comes back
+constexpr const char* kWeights = "parameter_memory (LPRAM)";
+constexpr const char* kGradients = "gradient_memory (LGB)";
 
 // One memory, or several alike, of 2^address_bits words.
 ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks) {
@@ -116,8 +118,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     const int64_t word_elements = shard.engine.kernels_per_word * shard.engine.taps();
     uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", beat_bits, bits_for(shard.act_ram_beats), 1));
     // Where FP and EB read at once, the memory is there twice.
-    uses.push_back(
-        memory_use(layer, "parameter_memory (LPRAM)", word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
+    uses.push_back(memory_use(layer, kWeights, word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
     uses.push_back(engine_use(layer, "forward_engine (FP)", forward_resources(shard.engine, m)));
     if (shard.owner) {
       const EngineMemories pool = pooling_memories(shard);
@@ -151,7 +152,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       }
       if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
     }
-    uses.push_back(memory_use(layer, "gradient_memory (LGB)", word_elements * kAccumulatorBits, m.parameter_address, 1));
+    uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
     uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
     if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", design.lanes, shard.sorter()));
@@ -172,6 +173,19 @@ std::string what_does_not_fit(const DeviceDesign& design, const Plan& plan) {
   compare("LUTs", total.luts, capacity.luts);
   compare("flip-flops", total.flip_flops, capacity.flip_flops);
   return text;
+}
+
+WeightsOnChip weights_planned_off_chip(const DeviceDesign& design) {
+  WeightsOnChip found;
+  const std::vector<ModuleUse> uses = device_resources(design);
+  for (const ShardDesign& shard : design.shards) {
+    if (shard.planned_off_chip_bytes == 0) continue;
+    found.layers += (found.layers.empty() ? "" : ", ") + shard.layer;
+    found.off_chip_bytes += shard.planned_off_chip_bytes;
+    for (const ModuleUse& use : uses)
+      if (use.layer == shard.layer && (use.module == kWeights || use.module == kGradients)) found.bram36 += use.bram18 / 2;
+  }
+  return found;
 }
 
 std::string resources_json(const DeviceDesign& design, const Plan& plan) {
@@ -200,6 +214,7 @@ std::string resources_json(const DeviceDesign& design, const Plan& plan) {
          {"modules", modules}});
   }
   const Planned capacity = capacity_of(plan, design.board);
+  const WeightsOnChip off_chip = weights_planned_off_chip(design);
   const json report = {
       {"device", design.index},
       {"board", design.board},
@@ -208,6 +223,8 @@ std::string resources_json(const DeviceDesign& design, const Plan& plan) {
       {"capacity",
        {{"dsp", capacity.dsp}, {"bram36", capacity.bram36}, {"uram", capacity.urams}, {"lut", capacity.luts}, {"ff", capacity.flip_flops}}},
       {"fits", what_does_not_fit(design, plan).empty()},
+      {"weights_planned_off_chip",
+       {{"layers", off_chip.layers}, {"planned_bytes", off_chip.off_chip_bytes}, {"generated_bram36", off_chip.bram36}}},
       {"layers", layers}};
   return report.dump(1) + "\n";
 }
@@ -231,6 +248,10 @@ std::string resources_table(const DeviceDesign& design, const Plan& plan) {
   text += line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
   if (const Planned capacity = capacity_of(plan, design.board); capacity.dsp > 0)
     text += line(fmt::format("of {}", design.board), capacity.dsp, capacity.bram36, capacity.urams, capacity.luts, capacity.flip_flops);
+  if (const WeightsOnChip off_chip = weights_planned_off_chip(design); !off_chip.layers.empty())
+    text += fmt::format(
+        "the plan keeps the weights of {} in the board's own memory ({:.1f} MB); generated, they are on the chip: {:.1f} BRAM36\n",
+        off_chip.layers, static_cast<double>(off_chip.off_chip_bytes) / 1e6, off_chip.bram36);
   return text;
 }
 

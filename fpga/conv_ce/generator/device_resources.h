@@ -33,8 +33,15 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design);
 // All modules, sums by layer and of the device, the plan's amounts by layer.
 std::string resources_json(const DeviceDesign& design, const Plan& plan);
 std::string resources_table(const DeviceDesign& design, const Plan& plan);
-// "11522 BRAM36 of 1470": all that the board lacks, as far as the plan knows the board; empty: nothing. A plan may keep weights off
-// chip, which the generated hardware does not do yet.
+// "11522 BRAM36 of 1470": all that the board lacks, as far as the plan knows the board; empty: nothing.
 std::string what_does_not_fit(const DeviceDesign& design, const Plan& plan);
+
+// A plan may keep weights in the board's own memory; what is generated has all of them on the chip.
+struct WeightsOnChip {
+  std::string layers;          // "fc1, fc2": whose weights the plan keeps off chip; empty: none
+  int64_t off_chip_bytes = 0;  // as the plan has it, with gradients and the optimizer's state
+  double bram36 = 0;           // what the same layers' weights and gradients take as they are generated
+};
+WeightsOnChip weights_planned_off_chip(const DeviceDesign& design);
 
 }  // namespace millrace

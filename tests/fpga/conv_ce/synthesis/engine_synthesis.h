@@ -1,6 +1,7 @@
-// The RTL of one engine put through Yosys, and what the resource model says of it.
+// The RTL of one engine, or of what follows a sum, put through Yosys, and what the resource model says of it.
 //
 //   const EngineCase one = engine_case("forward_engine", {3, 1, 1, 2, 1}, /*address_bits=*/10);
+//   const EngineCase pooling = pooling_case("unpooling_unit", {3, 2, 2, 2, 1}, /*address_bits=*/9, /*average=*/true);
 //   const SynthesisResult found = synthesized(one, "xc7", folder);
 //   if (found.log.empty()) EXPECT_EQ(found.use.dsp, one.modelled.dsp);
 //
@@ -63,6 +64,38 @@ inline EngineCase engine_case(const std::string& top, EngineParallelism engine, 
                                    m.column_banks, address_bits);
   }
   return made;
+}
+
+// Kernel, stride and lanes of `window` are those of pooling_parallelism().
+inline EngineCase pooling_case(const std::string& top, EngineParallelism window, int address_bits, bool average) {
+  EngineCase made{.top = top, .engine = window, .address_bits = address_bits, .modelled = {}, .parameters = {}};
+  EngineMemories m = engine_memories(window, {.inputs = 1,
+                                              .outputs = 1,
+                                              .height = 16,
+                                              .width = 16,
+                                              .kernel_h = window.kernel,
+                                              .kernel_w = window.kernel,
+                                              .stride_h = window.stride,
+                                              .stride_w = window.stride});
+  m.column_address = 6;
+  m.line_address = m.error_line_address = address_bits;
+  const bool forward = top == "pooling_unit";
+  made.modelled = forward ? pooling_resources(window, m, average) : unpooling_resources(window, m, average);
+  made.parameters = fmt::format(
+      "-set LANES {} -set POOL_KERNEL {} -set POOL_STRIDE {} -set AVERAGE {} -set LINE_ADDRESS_BITS {} -set ROW_BANKS_LOG2 {} "
+      "-set COLUMN_BANKS_LOG2 {}",
+      window.input_lanes, window.kernel, window.stride, average ? 1 : 0, address_bits, forward ? m.row_banks : m.error_row_banks,
+      forward ? m.column_banks : m.error_column_banks);
+  return made;
+}
+
+inline EngineCase sorter_case(int64_t lanes, const SorterMemory& memory) {
+  return {.top = "row_sorter",
+          .engine = {},
+          .address_bits = memory.address,
+          .modelled = sorter_resources(lanes, memory),
+          .parameters = fmt::format("-set WIDTH {} -set ROW_BANKS_LOG2 {} -set ADDRESS_BITS {}", lanes * kElementBits, memory.row_banks,
+                                    memory.address)};
 }
 
 // Cells whose name begins with `prefix`.

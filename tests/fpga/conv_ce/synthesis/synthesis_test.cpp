@@ -17,9 +17,9 @@ class Synthesis : public testing::TestWithParam<Part> {};
 TEST_P(Synthesis, TakesTheSlicesAndBlocksThatAreModelled) {
   if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
   const Part& part = GetParam();
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   const SynthesisResult found =
-      synthesized(part.engine, part.family,
-                  testing::TempDir() + "synthesis_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+      synthesized(part.engine, part.family, fmt::format("{}synthesis_{}_{}", testing::TempDir(), test.test_suite_name(), test.name()));
   ASSERT_TRUE(found.log.empty()) << found.log;
   EXPECT_EQ(found.use.dsp, part.engine.modelled.dsp);
   EXPECT_EQ(found.use.bram18, part.engine.modelled.bram18);
@@ -31,6 +31,15 @@ INSTANTIATE_TEST_SUITE_P(Small, Synthesis,
                                          Part{engine_case("gradient_engine", {3, 1, 1, 1, 1}, 10), "xc7"},
                                          Part{engine_case("forward_engine", {1, 1, 2, 2, 2}, 9), "xcup"},
                                          Part{engine_case("gradient_engine", {1, 1, 1, 2, 1}, 9), "xcup"}));
+
+// What follows a sum: maxima and averages forward and back, small and large memories.
+INSTANTIATE_TEST_SUITE_P(AfterSum, Synthesis,
+                         testing::Values(Part{pooling_case("pooling_unit", {2, 2, 2, 2, 1}, 9, false), "xc7"},
+                                         Part{pooling_case("pooling_unit", {3, 2, 2, 2, 1}, 9, true), "xc7"},
+                                         Part{pooling_case("unpooling_unit", {2, 2, 2, 2, 1}, 9, false), "xc7"},
+                                         Part{pooling_case("unpooling_unit", {3, 2, 1, 1, 1}, 9, true), "xc7"},
+                                         Part{sorter_case(4, {.row_banks = 2, .address = 7}), "xc7"},
+                                         Part{sorter_case(2, {.row_banks = 2, .address = 3}), "xc7"}));
 
 }  // namespace
 }  // namespace millrace
