@@ -7,7 +7,8 @@
 // carries what CutLoads says of cut d within one period; every device gets at least one unit unless it may stay empty.
 // For a given period the search keeps, device by device, the set of all positions where a feasible prefix can end. That
 // set is a union of few progressions: a stretch that fits can be shortened and still fits, so from all ends between b
-// and e the next ends are everything in (b, reach(e)] where link and channel quantum allow a cut. No greedy choice is
+// and e the next ends are everything in (b, reach(e)] where link and channel quantum allow a cut; of stretches whose weights are kept
+// off chip (segment_load.h) everything behind the first layer that is. No greedy choice is
 // made: a link may forbid the furthest cut and allow an earlier one that a greedy probe has left behind.
 // Positions from which the remaining devices cannot finish, even with free links, are dropped.
 // The optimum over periods is found by bisection, which is exact because a longer period never hurts.

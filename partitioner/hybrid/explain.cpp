@@ -59,18 +59,43 @@ double budget_amount(const Plan& plan, const std::string& device, std::string_vi
   return 0;
 }
 
-// Fully connected layers read and write their weights off chip once per image; the paper does not count that traffic.
-void add_off_chip(const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
+struct OffChip {
+  double bytes = 0, bytes_of_convolutions = 0;
+  double moved = 0;  // bytes of an image
+};
+
+// Weights read by FP and EB, gradients read and written by PG: twice what is stored. Dense layers need them once per image, engines that
+// work row by row once per row.
+OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
+  OffChip sum;
+  for (const Shard& shard : plan.shards) {
+    if (shard.device != device) continue;
+    for (const NamedAmount& amount : shard.resources) {
+      if (amount.name != "dram_bytes") continue;
+      const bool by_rows = shard.unit == StreamingUnit::kRow;
+      sum.bytes += amount.amount;
+      sum.bytes_of_convolutions += by_rows ? amount.amount : 0;
+      sum.moved += 2 * amount.amount * (by_rows ? static_cast<double>(graph.node(graph.index_of(shard.layer)).output.height) : 1);
+    }
+  }
+  return sum;
+}
+
+// The paper does not count this traffic, nor do the figures of a plan.
+void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
   for (const DeviceFigures& device : summary.devices) {
     const double bandwidth = budget_amount(plan, device.device, "dram_bytes_per_second");
     if (!device.off_chip_parameters || bandwidth <= 0) continue;
-    // Weights read by FP and EB, gradients read and written by PG; what is stored is weights and gradients.
-    const double demand = 2 * device.off_chip_bytes * summary.images_per_second;
+    const OffChip held = off_chip_of(plan, graph, device.index);
+    const double demand = held.moved * summary.images_per_second;
     if (demand <= bandwidth) continue;
+    std::string text = fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip", device.index, held.bytes / 1e6);
+    if (held.bytes_of_convolutions > 0) text += fmt::format(", {:.3g} MB of them of convolutions", held.bytes_of_convolutions / 1e6);
     sentences.push_back(fmt::format(
-        "device {} keeps {:.1f} MB of fully connected weights and gradients off chip: at one pass per image that is {:.0f} GB/s of {:.1f}; "
-        "they have to be reused over {:.0f} images a pass (as the paper, the figures here do not count this traffic)",
-        device.index, device.off_chip_bytes / 1e6, demand / 1e9, bandwidth / 1e9, std::ceil(demand / bandwidth)));
+        "{}: at one pass per image{} that is {:.0f} GB/s of {:.1f}; they have to be reused over {:.0f} images a pass (as the paper, the "
+        "figures here do not count this traffic)",
+        text, held.bytes_of_convolutions > 0 ? ", and one per row of a convolution," : "", demand / 1e9, bandwidth / 1e9,
+        std::ceil(demand / bandwidth)));
   }
 }
 
@@ -136,7 +161,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
     sentences.push_back("no other cuts are faster in this model: the plan meets its lower bound");
   sentences.push_back(memory_text(summary));
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
-  add_off_chip(*outcome.plan, summary, sentences);
+  add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
   if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, sentences);
   return sentences;

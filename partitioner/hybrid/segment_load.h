@@ -68,8 +68,8 @@ class SegmentLoads {
   ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period, const BlockList& blocks) const;
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
-  // Whether a stretch has a layer that keeps its weights off chip: then all of the device's weights do. The search does
-  // not know that a stretch will get one, and counts the weights of the others on chip.
+  // Whether a stretch has a layer that keeps its weights off chip: then all of the device's weights do. The search
+  // counts those of the others on chip, unless they are spared.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 
  private:
