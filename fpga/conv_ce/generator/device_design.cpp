@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMostLanes = 16;
 
 [[noreturn]] void refuse(const std::string& layer, const std::string& reason) {
-  fail(ErrorCode::kUnavailable, "layer {}: {}; no hardware is generated for it yet", layer, reason);
+  fail(ErrorCode::kUnavailable, "layer {}: {}; no hardware is generated for it yet; emulated-fpga or cpu can train it", layer, reason);
 }
 
 const Group& group_of(const Plan& plan, const std::string& layer) {
