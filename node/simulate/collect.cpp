@@ -11,8 +11,6 @@
 namespace millrace::simulation {
 namespace {
 
-bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
-
 void collect_stages(const Network& network, SimulationResult& result) {
   for (const Station& s : network.stations) {
     if (s.kind > StationKind::kTurns) continue;

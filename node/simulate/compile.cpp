@@ -12,11 +12,8 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr int64_t kPicoseconds = 1'000'000'000'000;
 constexpr int64_t kMostSamples = int64_t{1} << 24;
 constexpr int64_t kMessagesOfPass = 64;
-
-bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
 
 Service service_of(int64_t bits, int64_t bits_per_second) {
   const Wide time = static_cast<Wide>(bits) * kPicoseconds;

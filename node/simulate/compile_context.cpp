@@ -13,8 +13,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr int64_t kPicoseconds = 1'000'000'000'000;
-
 int64_t checked_product(int64_t a, int64_t b, const Shard& shard) {
   int64_t product = 0;
   if (a < 0 || __builtin_mul_overflow(a, b, &product) || product > kNoLimit)

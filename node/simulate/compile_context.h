@@ -14,6 +14,8 @@
 
 namespace millrace::simulation {
 
+inline constexpr int64_t kPicoseconds = 1'000'000'000'000;  // of a second
+
 // What all stages of a plan come to, whatever the block.
 struct PlanPace {
   int64_t period = 0;       // picoseconds per sample of the slowest stage
@@ -29,6 +31,8 @@ int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction
 int64_t flow_load(const Flow& flow, const Plan& plan);
 // By 2 * link, one more for backward: bits per mini-batch.
 std::vector<int64_t> lane_loads(const Plan& plan);
+
+inline bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
 
 // The node whose rows a tensor's flow carries.
 int64_t node_of_tensor(const Graph& graph, const std::string& tensor);

@@ -16,17 +16,17 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr int64_t kPicoseconds = 1'000'000'000'000;
+constexpr int64_t kPicosecondsOfASecond = 1'000'000'000'000;
 constexpr double kThousandths = 1000;
 constexpr double kMostFactor = 1e6;
-constexpr int64_t kMostLatency = 1'000 * kPicoseconds;
+constexpr int64_t kMostLatency = 1'000 * kPicosecondsOfASecond;
 constexpr int kBitsOfMessages = 40;
 
 int64_t capped(Wide value) { return static_cast<int64_t>(std::min<Wide>(value, int64_t{1} << 60)); }
 
 // Rounded up: a message is there when its last bit is.
 Wide message_time(Wide bits, const ReplicaLink& link) {
-  return (bits * kPicoseconds + link.bits_per_second - 1) / link.bits_per_second + link.latency_picoseconds;
+  return (bits * kPicosecondsOfASecond + link.bits_per_second - 1) / link.bits_per_second + link.latency_picoseconds;
 }
 
 Wide ring_steps(int64_t ranks, int64_t bits, const ReplicaLink& link) {
@@ -43,7 +43,7 @@ void check_link(const ReplicaLink& link, const char* which) {
   if (link.bits_per_second <= 0) fail(ErrorCode::kUsage, "links {} carry {} bits a second; give a bandwidth", which, link.bits_per_second);
   if (link.latency_picoseconds < 0 || link.latency_picoseconds > kMostLatency)
     fail(ErrorCode::kUsage, "links {} have a latency of {} ps; it lies between 0 and {} s", which, link.latency_picoseconds,
-         kMostLatency / kPicoseconds);
+         kMostLatency / kPicosecondsOfASecond);
 }
 
 void check_replicas(const Plan& plan, const Replicas& replicas, int64_t samples) {
@@ -141,7 +141,8 @@ void check_scenario(const Plan& plan, const SimulationScenario& scenario, int64_
            scenario.seed, plan.devices());
   }
   if (scenario.jitter_picoseconds < 0 || scenario.jitter_picoseconds > kMostLatency)
-    fail(ErrorCode::kUsage, "a jitter of {} ps; it lies between 0 and {} s", scenario.jitter_picoseconds, kMostLatency / kPicoseconds);
+    fail(ErrorCode::kUsage, "a jitter of {} ps; it lies between 0 and {} s", scenario.jitter_picoseconds,
+         kMostLatency / kPicosecondsOfASecond);
   if (scenario.jitter_picoseconds > 0 && plan.links.empty())
     fail(ErrorCode::kUsage, "jitter has no effect on one device, which has no links; leave it out");
   check_replicas(plan, scenario.replicas, samples);

@@ -59,7 +59,7 @@ TEST(CpuCatalogue, AbsurdValuesAreRefusedByName) {
     return std::string("accepted");
   };
   for (const char* name : {"threads", "macs_per_second", "memory_bytes", "cache_bytes", "efficiency_conv_error_back"})
-    for (const double number : {0.0, -3.0, 1e300}) EXPECT_THAT(refusal(name, number), testing::HasSubstr(name)) << number;
+    for (const double number : {0.0, -3.0, 1e300}) EXPECT_THAT(refusal(name, number), ::testing::HasSubstr(name)) << number;
 }
 
 }  // namespace

@@ -122,12 +122,12 @@ TEST(Loader, PreparesAheadButNoFurtherThanItsDepth) {
   Loader loader([&](int64_t, int64_t, std::span<float>) { ++read; }, 1, labels,
                 BatchSampler::training(1000, 1, {.mini_batch = 1, .micro_batch = 1}), {.prefetch = 3});
   loader.load(0);
-  for (int i = 0; i < 2000 && read < 4; ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 60'000 && read < 4; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(read, 4) << "the one asked for and three ahead";
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(read, 4);
   loader.load(3);  // ready already: nothing is read twice
-  for (int i = 0; i < 2000 && read < 7; ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 60'000 && read < 7; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(read, 7);
 }
 

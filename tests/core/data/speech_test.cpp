@@ -37,9 +37,9 @@ std::string wav_file(const std::vector<int16_t>& samples, const WavParts& parts 
   file += body;
   return file;
 }
-WavSound parsed(std::string_view file) { return parse_wav(std::as_bytes(std::span(file.data(), file.size())), "hello.wav"); }
-void refuse(const std::string& file, const std::string& message) {
-  expect_error(ErrorCode::kMalformed, message, [&] { parsed(file); });
+WavSound parsed_sound(std::string_view file) { return parse_wav(std::as_bytes(std::span(file.data(), file.size())), "hello.wav"); }
+void refuse_sound(const std::string& file, const std::string& message) {
+  expect_error(ErrorCode::kMalformed, message, [&] { parsed_sound(file); });
 }
 
 std::vector<int16_t> tone(double hertz, double seconds) {
@@ -50,42 +50,42 @@ std::vector<int16_t> tone(double hertz, double seconds) {
 }
 
 TEST(Wav, ReadsSamplesAndPassesOverOtherChunks) {
-  const WavSound sound = parsed(wav_file({0, 1, -1, 32767, -32768}));
+  const WavSound sound = parsed_sound(wav_file({0, 1, -1, 32767, -32768}));
   EXPECT_EQ(sound.rate, 8000);
   EXPECT_THAT(sound.samples, ElementsAre(0, 1, -1, 32767, -32768));
   std::string odd = "LIST";
   append(odd, 3, 4);
-  EXPECT_THAT(parsed(wav_file({7}, {.before_data = odd + "abc" + std::string(1, '\0')})).samples, ElementsAre(7));
-  EXPECT_TRUE(parsed(wav_file({})).samples.empty());
+  EXPECT_THAT(parsed_sound(wav_file({7}, {.before_data = odd + "abc" + std::string(1, '\0')})).samples, ElementsAre(7));
+  EXPECT_TRUE(parsed_sound(wav_file({})).samples.empty());
 }
 
 TEST(Wav, NamesEveryTruncation) {
   const std::string whole = wav_file({1, 2, 3, 4});
-  for (size_t size = 0; size < whole.size(); ++size) refuse(whole.substr(0, size), "hello.wav");
-  refuse(whole.substr(0, whole.size() - 3), "49 bytes, but it says it has 52; the recording is truncated");
+  for (size_t size = 0; size < whole.size(); ++size) refuse_sound(whole.substr(0, size), "hello.wav");
+  refuse_sound(whole.substr(0, whole.size() - 3), "49 bytes, but it says it has 52; the recording is truncated");
   std::string lying = whole;
   lying[40] = 100;
-  refuse(lying, "chunk \"data\" has 100 bytes, but the file ends after 8");
-  refuse("", "0 bytes, but at least 4 are needed");
+  refuse_sound(lying, "chunk \"data\" has 100 bytes, but the file ends after 8");
+  refuse_sound("", "0 bytes, but at least 4 are needed");
 }
 
 TEST(Wav, NamesWhatItDoesNotRead) {
-  refuse(wav_file({1}, {.format = 6}), "format 6, 1 channel(s) of 16 bits at 8000 Hz; expected format 1");
-  refuse(wav_file({1}, {.channels = 2}), "2 channel(s)");
-  refuse(wav_file({1}, {.depth = 8}), "of 8 bits");
-  refuse(wav_file({1}, {.rate = 0}), "at 0 Hz");
+  refuse_sound(wav_file({1}, {.format = 6}), "format 6, 1 channel(s) of 16 bits at 8000 Hz; expected format 1");
+  refuse_sound(wav_file({1}, {.channels = 2}), "2 channel(s)");
+  refuse_sound(wav_file({1}, {.depth = 8}), "of 8 bits");
+  refuse_sound(wav_file({1}, {.rate = 0}), "at 0 Hz");
   std::string other_order = wav_file({1});
   other_order[3] = 'X';
-  refuse(other_order, "\"RIFX\" at byte 0, expected \"RIFF\"; this is no WAV file");
+  refuse_sound(other_order, "\"RIFX\" at byte 0, expected \"RIFF\"; this is no WAV file");
   std::string silent = wav_file({1, 2});
   silent.replace(36, 4, "fact");
-  refuse(silent, "no sound in it");
+  refuse_sound(silent, "no sound in it");
   std::string unformatted = wav_file({1, 2});
   unformatted.replace(12, 4, "junk");
-  refuse(unformatted, "no format in front of the sound");
+  refuse_sound(unformatted, "no format in front of the sound");
   std::string odd = wav_file({1, 2});
   odd[40] = 3;
-  refuse(odd, "3 bytes of sound, an odd number");
+  refuse_sound(odd, "3 bytes of sound, an odd number");
 }
 
 TEST(LogMel, ATonesBandIsTheLoudest) {

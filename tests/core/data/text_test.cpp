@@ -13,29 +13,29 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::u32string parsed(std::string_view text) { return parse_text(std::as_bytes(std::span(text.data(), text.size())), "book"); }
-void refuse(std::string_view text, const std::string& message) {
-  expect_error(ErrorCode::kMalformed, message, [&] { parsed(text); });
+std::u32string parsed_text(std::string_view text) { return parse_text(std::as_bytes(std::span(text.data(), text.size())), "book"); }
+void refuse_text(std::string_view text, const std::string& message) {
+  expect_error(ErrorCode::kMalformed, message, [&] { parsed_text(text); });
 }
 
 TEST(Text, ReadsUtf8) {
-  EXPECT_EQ(parsed("Größe \xE2\x82\xAC \xF0\x9F\x98\x80\n"), U"Größe € 😀\n");
-  EXPECT_EQ(parsed("\xEF\xBB\xBF"
-                   "a\r\nb"),
+  EXPECT_EQ(parsed_text("Größe \xE2\x82\xAC \xF0\x9F\x98\x80\n"), U"Größe € 😀\n");
+  EXPECT_EQ(parsed_text("\xEF\xBB\xBF"
+                        "a\r\nb"),
             U"a\nb");
-  EXPECT_EQ(parsed(""), U"");
+  EXPECT_EQ(parsed_text(""), U"");
 }
 
 TEST(Text, NamesWhatCannotBeReadAndWhere) {
-  refuse("ab\ncd\xFF", "book: line 2, column 3: byte 0xff is not UTF-8");
-  refuse("\xC3", "line 1, column 1: byte 0xc3");           // cut
-  refuse("x\xC0\xAF", "line 1, column 2: byte 0xc0");      // overlong
-  refuse("\xED\xA0\x80", "byte 0xed");                     // a surrogate
-  refuse("\xF4\x90\x80\x80", "byte 0xf4");                 // beyond U+10FFFF
-  refuse("a\xE2\x28\xA1", "line 1, column 2: byte 0xe2");  // no continuation
-  refuse(std::string_view("a\0b", 3), "line 1, column 2: U+0000 cannot be read");
-  refuse("a\rb", "U+000D cannot be read");
-  refuse("one\n\x1B[0m", "line 2, column 1: U+001B");
+  refuse_text("ab\ncd\xFF", "book: line 2, column 3: byte 0xff is not UTF-8");
+  refuse_text("\xC3", "line 1, column 1: byte 0xc3");           // cut
+  refuse_text("x\xC0\xAF", "line 1, column 2: byte 0xc0");      // overlong
+  refuse_text("\xED\xA0\x80", "byte 0xed");                     // a surrogate
+  refuse_text("\xF4\x90\x80\x80", "byte 0xf4");                 // beyond U+10FFFF
+  refuse_text("a\xE2\x28\xA1", "line 1, column 2: byte 0xe2");  // no continuation
+  refuse_text(std::string_view("a\0b", 3), "line 1, column 2: U+0000 cannot be read");
+  refuse_text("a\rb", "U+000D cannot be read");
+  refuse_text("one\n\x1B[0m", "line 2, column 1: U+001B");
 }
 
 TEST(Text, EveryVocabularyBeginsAlike) {

@@ -33,7 +33,7 @@ Model text_model() {
   return model;
 }
 
-Interpreter::Source source_for(const Plan& plan) {
+Interpreter::Source text_source_for(const Plan& plan) {
   return [&plan](int64_t s) {
     Samples samples;
     const Philox draw(31, 1);
@@ -66,12 +66,12 @@ Plan plan_for(const Graph& graph, const std::vector<int64_t>& first_groups, Alig
 std::unique_ptr<RingOfExecutors> trained(const Plan& plan, const Graph& graph, std::unique_ptr<Device> (*make)()) {
   auto ring = std::make_unique<RingOfExecutors>(plan, graph, make);
   for (auto& segment : ring->segments) segment->initialize(5);
-  ring->run(3, 5, 0.05, source_for(plan));
+  ring->run(3, 5, 0.05, text_source_for(plan));
   return ring;
 }
 
 template <typename Visit>
-void for_each_parameter(const Graph& graph, Visit visit) {
+void for_each_parameter_and_node(const Graph& graph, Visit visit) {
   for (const Node& node : graph.nodes())
     for (const ParameterSpec& parameter : node.parameters) visit(node, parameter);
 }
@@ -86,8 +86,8 @@ TEST(RecurrentDataflow, ExecutorsAreBitwiseTheInterpreter) {
       options.type = ElementType::kFloat32;
       options.seed = 5;
       options.learning_rate = [](int64_t) { return 0.05; };
-      Interpreter interpreter(plan, options, source_for(plan));
-      for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      Interpreter interpreter(plan, options, text_source_for(plan));
+      for_each_parameter_and_node(graph, [&](const Node& node, const ParameterSpec& parameter) {
         if (!parameter.trained) return;
         std::vector<double> full(static_cast<size_t>(parameter.elements()));
         InitialValues(node.layer, parameter, fans_of(node.parameters.front()), 5).fill(std::span<double>(full));
@@ -95,7 +95,7 @@ TEST(RecurrentDataflow, ExecutorsAreBitwiseTheInterpreter) {
       });
       interpreter.run(3);
       const auto ring = trained(plan, graph, [] { return make_reference_device(ElementType::kFloat32); });
-      for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      for_each_parameter_and_node(graph, [&](const Node& node, const ParameterSpec& parameter) {
         EXPECT_EQ(ring->parameter(node.layer.name, parameter), interpreter.parameter(node.layer.name, parameter.tensor))
             << node.layer.name << "." << parameter.tensor;
       });
@@ -111,7 +111,7 @@ TEST(RecurrentDataflow, CutsBetweenLayersChangeNoBitOnTheCpu) {
   for (const std::vector<int64_t>& cuts : std::vector<std::vector<int64_t>>{{1}, {2}, {3}, {4}, {5}, {1, 2, 3, 4, 5}}) {
     const Plan plan = plan_for(graph, cuts, Alignment::kFlush);
     const auto ring = trained(plan, graph, make);
-    for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    for_each_parameter_and_node(graph, [&](const Node& node, const ParameterSpec& parameter) {
       EXPECT_EQ(ring->parameter(node.layer.name, parameter), expected->parameter(node.layer.name, parameter))
           << node.layer.name << "." << parameter.tensor << ", " << plan.devices() << " devices";
     });

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-void expect_malformed(const std::string& text, const std::string& words) {
+void expect_malformed_catalogue(const std::string& text, const std::string& words) {
   expect_error(ErrorCode::kMalformed, words, [&] { parse_catalogue(text, "mine.textproto"); });
 }
 
@@ -33,30 +33,33 @@ TEST(CatalogueDocument, ReadsADevice) {
 }
 
 TEST(CatalogueDocument, ErrorsNameFieldAndValue) {
-  expect_malformed("devices {}", "mine.textproto: devices[0]: name is missing");
-  expect_malformed("devices { name: \"a\" }", "devices[0]: kind is missing");
-  expect_malformed("devices { name: \"a\" kind: \"fpga\" }", "devices[0].short_names: none given");
-  expect_malformed(device("a", "\"a b\""), "devices[0].short_names[0]: \"a b\"");
-  expect_malformed(device("a", "\"\""), "devices[0].short_names[0]: \"\" must not be empty");
-  expect_malformed(device("", "\"a\""), "devices[0].name: \"\" must not be empty");
-  expect_malformed(device("a", "\"a\", \"boardx2\""), "devices[0].short_names[1]: \"boardx2\" would be taken for several \"board\"");
-  expect_malformed(device("a", "\"a\"") + device("b", "\"b\", \"A\""),
-                   "devices[1].short_names[1]: \"A\" is already a short name of devices[0]");
-  expect_malformed(device("a", "\"a\", \"a\""), "devices[0].short_names[1]: \"a\" is already a short name of devices[0]");
-  expect_malformed(device("a", "\"a\"", value("dsp", "1") + value("lut", "1") + value("dsp", "2")),
-                   "devices[0].value[2].name: \"dsp\" is already given by value[0]");
-  expect_malformed(device("a", "\"a\"", value("dsp", "nan")), "devices[0].value[0].value: nan must be a finite number");
-  expect_malformed(device("a", "\"a\"", value("dsp", "-inf")), "devices[0].value[0].value: -inf must be a finite number");
-  expect_malformed(device("a", "\"a\"", value("dsp", "1", "")), "devices[0].value[0].origin: \"\" must not be empty");
-  expect_malformed(device("a", "\"a\"", value("dsp", "1", "guessed")),
-                   "devices[0].value[0].origin: \"guessed\" is not where a value can come from; it is one of catalogue, paper");
-  expect_malformed(device("a", "\"a\"", "value { name: \"dsp\" value: 1 origin: \"paper\" }"), "devices[0].value[0]: unit is missing");
-  expect_malformed(device("a", "\"a\"", "value { name: \"dsp\" value: 1 origin: \"paper\" unit: \"\" }"),
-                   "devices[0].value[0].unit: \"\" must not be empty");
-  expect_malformed(device("a", "\"a\"", "value { name: \"d s\" value: 1 origin: \"paper\" unit: \"1\" }"), "value[0].name: \"d s\"");
-  expect_malformed("devices { name: \"a\"", "mine.textproto:1:");
-  expect_malformed("devices { short_name: \"a\" }",
-                   "Message type \"CatalogueDevice\" has no field named \"short_name\"; did you mean \"short_names\"?");
+  expect_malformed_catalogue("devices {}", "mine.textproto: devices[0]: name is missing");
+  expect_malformed_catalogue("devices { name: \"a\" }", "devices[0]: kind is missing");
+  expect_malformed_catalogue("devices { name: \"a\" kind: \"fpga\" }", "devices[0].short_names: none given");
+  expect_malformed_catalogue(device("a", "\"a b\""), "devices[0].short_names[0]: \"a b\"");
+  expect_malformed_catalogue(device("a", "\"\""), "devices[0].short_names[0]: \"\" must not be empty");
+  expect_malformed_catalogue(device("", "\"a\""), "devices[0].name: \"\" must not be empty");
+  expect_malformed_catalogue(device("a", "\"a\", \"boardx2\""),
+                             "devices[0].short_names[1]: \"boardx2\" would be taken for several \"board\"");
+  expect_malformed_catalogue(device("a", "\"a\"") + device("b", "\"b\", \"A\""),
+                             "devices[1].short_names[1]: \"A\" is already a short name of devices[0]");
+  expect_malformed_catalogue(device("a", "\"a\", \"a\""), "devices[0].short_names[1]: \"a\" is already a short name of devices[0]");
+  expect_malformed_catalogue(device("a", "\"a\"", value("dsp", "1") + value("lut", "1") + value("dsp", "2")),
+                             "devices[0].value[2].name: \"dsp\" is already given by value[0]");
+  expect_malformed_catalogue(device("a", "\"a\"", value("dsp", "nan")), "devices[0].value[0].value: nan must be a finite number");
+  expect_malformed_catalogue(device("a", "\"a\"", value("dsp", "-inf")), "devices[0].value[0].value: -inf must be a finite number");
+  expect_malformed_catalogue(device("a", "\"a\"", value("dsp", "1", "")), "devices[0].value[0].origin: \"\" must not be empty");
+  expect_malformed_catalogue(device("a", "\"a\"", value("dsp", "1", "guessed")),
+                             "devices[0].value[0].origin: \"guessed\" is not where a value can come from; it is one of catalogue, paper");
+  expect_malformed_catalogue(device("a", "\"a\"", "value { name: \"dsp\" value: 1 origin: \"paper\" }"),
+                             "devices[0].value[0]: unit is missing");
+  expect_malformed_catalogue(device("a", "\"a\"", "value { name: \"dsp\" value: 1 origin: \"paper\" unit: \"\" }"),
+                             "devices[0].value[0].unit: \"\" must not be empty");
+  expect_malformed_catalogue(device("a", "\"a\"", "value { name: \"d s\" value: 1 origin: \"paper\" unit: \"1\" }"),
+                             "value[0].name: \"d s\"");
+  expect_malformed_catalogue("devices { name: \"a\"", "mine.textproto:1:");
+  expect_malformed_catalogue("devices { short_name: \"a\" }",
+                             "Message type \"CatalogueDevice\" has no field named \"short_name\"; did you mean \"short_names\"?");
 }
 
 TEST(CatalogueDocument, ShortNamesMayEndInDigits) {

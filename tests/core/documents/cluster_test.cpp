@@ -12,7 +12,7 @@ namespace {
 
 constexpr LinkEntry kDefaultLink{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};
 
-void expect_malformed(const std::string& text, const std::string& words) {
+void expect_malformed_cluster(const std::string& text, const std::string& words) {
   expect_error(ErrorCode::kMalformed, words, [&] { parse_cluster(text, "lab.textproto"); });
 }
 void expect_usage(const std::string& shorthand, const std::string& words) {
@@ -20,7 +20,7 @@ void expect_usage(const std::string& shorthand, const std::string& words) {
 }
 
 // "vc709x2" as device, name pairs: "vc709-0 vc709-1".
-std::string names_in(const Cluster& cluster) {
+std::string devices_in(const Cluster& cluster) {
   std::string names;
   for (const DeviceEntry& device : cluster.devices) names += (names.empty() ? "" : " ") + device.device + "=" + device.name;
   return names;
@@ -29,7 +29,7 @@ std::string names_in(const Cluster& cluster) {
 TEST(ClusterDocument, ReadsTheLab) {
   const Cluster lab = load_cluster(MILLRACE_SOURCE_DIR "/tests/core/documents/data/lab_cluster.textproto");
   EXPECT_EQ(lab.name, "lab");
-  EXPECT_EQ(names_in(lab), "u280=left u280=right h200=h200-2 h200=h200-3");
+  EXPECT_EQ(devices_in(lab), "u280=left u280=right h200=h200-2 h200=h200-3");
   EXPECT_EQ(lab.devices[2].host, "node2");
   ASSERT_EQ(lab.links.size(), 3U);
   EXPECT_EQ(lab.links[0], (LinkEntry{100, 100, 0, 0.8}));
@@ -40,7 +40,7 @@ TEST(ClusterDocument, ReadsTheLab) {
 TEST(ClusterDocument, RunsAreOneByOneInShort) {
   const Cluster runs =
       parse_cluster("repeat { count: 2 device: \"vc709\" host: \"a\" } repeat { device: \"cpu\" } default_link { gbps: 10 }", "runs");
-  EXPECT_EQ(names_in(runs), "vc709=vc709-0 vc709=vc709-1 cpu=cpu2");
+  EXPECT_EQ(devices_in(runs), "vc709=vc709-0 vc709=vc709-1 cpu=cpu2");
   EXPECT_EQ(runs.devices[1].host, "a");
   EXPECT_EQ(runs.links, (std::vector<LinkEntry>(2, {10, 10, 0, kDefaultLatencyUs})));
   EXPECT_EQ(text_of(runs),
@@ -58,42 +58,42 @@ TEST(ClusterDocument, AllLinksMayBeListed) {
 TEST(ClusterDocument, ErrorsNameFieldAndValue) {
   const std::string two = "repeat { count: 2 device: \"cpu\" } ";
   const std::string four = "repeat { count: 4 device: \"cpu\" } ";
-  expect_malformed("", "lab.textproto: devices: none given");
-  expect_malformed("repeat { count: 0 device: \"cpu\" }", "lab.textproto: repeat[0].count: 0 must be positive");
-  expect_malformed("repeat { count: 1000000000000 device: \"cpu\" }", "repeat[0].count: 1000000000000 must be at most 65536");
-  expect_malformed("repeat { count: 65536 device: \"cpu\" } repeat { device: \"cpu\" }", "repeat[1].count: 1 makes 65537 devices");
-  expect_malformed("repeat { device: \"a b\" }", "repeat[0].device: \"a b\"");
-  expect_malformed("repeat {}", "repeat[0]: device is missing");
-  expect_malformed("devices { device: \"cpu\" } repeat { device: \"cpu\" }", "repeat: 1 runs beside 1 devices");
-  expect_malformed("devices { device: \"cpu\" name: \"a\" } devices { device: \"cpu\" name: \"a\" }",
-                   "devices[1].name: \"a\" is already the name of devices[0]");
-  expect_malformed(four + "links { gbps: 1 } links { gbps: 1 } links { forward_gbps: -10 }",
-                   "lab.textproto: links[2].forward_gbps: -10 must be positive");
-  expect_malformed(two + "links { gbps: 0 }", "links[0].gbps: 0 must be positive");
-  expect_malformed(two + "links { gbps: inf }", "links[0].gbps: inf must be a finite number");
-  expect_malformed(two + "links { gbps: 1e7 }", "links[0].gbps: 10000000 must be at most 1000000");
-  expect_malformed(two + "links { gbps: 1e-12 }", "links[0].gbps: 1e-12 must be at least 1e-09");
-  expect_malformed(two + "links { latency_us: -1 }", "links[0].latency_us: -1 must not be negative");
-  expect_malformed(two + "default_link { shared_gbps: nan }", "default_link.shared_gbps: nan must be a finite number");
-  expect_malformed(two + "default_link { at: 0 }", "default_link.at: 0 makes no sense here");
-  expect_malformed(four + "links { gbps: 1 }", "links: 1 given; 4 devices have 3");
-  expect_malformed("repeat { device: \"cpu\" } links { gbps: 1 }", "links: 1 given; 1 devices have 0");
-  expect_malformed(four + "links { at: 3 }", "links[0].at: 3 is not where a link starts; 4 devices have links 0 to 2");
-  expect_malformed(four + "links { at: -1 }", "links[0].at: -1 must not be negative");
-  expect_malformed(four + "links { at: 1 } links { at: 1 }", "links[1].at: 1 is given twice");
-  expect_malformed(four + "links { at: 1 } links { gbps: 1 }", "links[1]: `at` must be given in all links or in none");
-  expect_malformed(two + "name: \"a\\nb\"", "name: \"a\\x0ab\" must be readable UTF-8 text");
-  expect_malformed(two + "name: \"\\377\"", "name: \"\\xff\" must be readable UTF-8 text");
+  expect_malformed_cluster("", "lab.textproto: devices: none given");
+  expect_malformed_cluster("repeat { count: 0 device: \"cpu\" }", "lab.textproto: repeat[0].count: 0 must be positive");
+  expect_malformed_cluster("repeat { count: 1000000000000 device: \"cpu\" }", "repeat[0].count: 1000000000000 must be at most 65536");
+  expect_malformed_cluster("repeat { count: 65536 device: \"cpu\" } repeat { device: \"cpu\" }", "repeat[1].count: 1 makes 65537 devices");
+  expect_malformed_cluster("repeat { device: \"a b\" }", "repeat[0].device: \"a b\"");
+  expect_malformed_cluster("repeat {}", "repeat[0]: device is missing");
+  expect_malformed_cluster("devices { device: \"cpu\" } repeat { device: \"cpu\" }", "repeat: 1 runs beside 1 devices");
+  expect_malformed_cluster("devices { device: \"cpu\" name: \"a\" } devices { device: \"cpu\" name: \"a\" }",
+                           "devices[1].name: \"a\" is already the name of devices[0]");
+  expect_malformed_cluster(four + "links { gbps: 1 } links { gbps: 1 } links { forward_gbps: -10 }",
+                           "lab.textproto: links[2].forward_gbps: -10 must be positive");
+  expect_malformed_cluster(two + "links { gbps: 0 }", "links[0].gbps: 0 must be positive");
+  expect_malformed_cluster(two + "links { gbps: inf }", "links[0].gbps: inf must be a finite number");
+  expect_malformed_cluster(two + "links { gbps: 1e7 }", "links[0].gbps: 10000000 must be at most 1000000");
+  expect_malformed_cluster(two + "links { gbps: 1e-12 }", "links[0].gbps: 1e-12 must be at least 1e-09");
+  expect_malformed_cluster(two + "links { latency_us: -1 }", "links[0].latency_us: -1 must not be negative");
+  expect_malformed_cluster(two + "default_link { shared_gbps: nan }", "default_link.shared_gbps: nan must be a finite number");
+  expect_malformed_cluster(two + "default_link { at: 0 }", "default_link.at: 0 makes no sense here");
+  expect_malformed_cluster(four + "links { gbps: 1 }", "links: 1 given; 4 devices have 3");
+  expect_malformed_cluster("repeat { device: \"cpu\" } links { gbps: 1 }", "links: 1 given; 1 devices have 0");
+  expect_malformed_cluster(four + "links { at: 3 }", "links[0].at: 3 is not where a link starts; 4 devices have links 0 to 2");
+  expect_malformed_cluster(four + "links { at: -1 }", "links[0].at: -1 must not be negative");
+  expect_malformed_cluster(four + "links { at: 1 } links { at: 1 }", "links[1].at: 1 is given twice");
+  expect_malformed_cluster(four + "links { at: 1 } links { gbps: 1 }", "links[1]: `at` must be given in all links or in none");
+  expect_malformed_cluster(two + "name: \"a\\nb\"", "name: \"a\\x0ab\" must be readable UTF-8 text");
+  expect_malformed_cluster(two + "name: \"\\377\"", "name: \"\\xff\" must be readable UTF-8 text");
 }
 
 TEST(ClusterShorthand, CountsDevices) {
-  EXPECT_EQ(names_in(parse_cluster_shorthand("cpu")), "cpu=cpu0");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("u280")), "u280=u280-0");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("vu9px3")), "vu9p=vu9p0 vu9p=vu9p1 vu9p=vu9p2");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("u280x2+h200x1+cpu")), "u280=u280-0 u280=u280-1 h200=h200-2 cpu=cpu3");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("titanx")), "titanx=titanx0");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("titanxx2")), "titanx=titanx0 titanx=titanx1");
-  EXPECT_EQ(names_in(parse_cluster_shorthand("x3")), "x3=x3-0");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("cpu")), "cpu=cpu0");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("u280")), "u280=u280-0");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("vu9px3")), "vu9p=vu9p0 vu9p=vu9p1 vu9p=vu9p2");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("u280x2+h200x1+cpu")), "u280=u280-0 u280=u280-1 h200=h200-2 cpu=cpu3");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("titanx")), "titanx=titanx0");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("titanxx2")), "titanx=titanx0 titanx=titanx1");
+  EXPECT_EQ(devices_in(parse_cluster_shorthand("x3")), "x3=x3-0");
   const Cluster boards = parse_cluster_shorthand("vc709x15");
   EXPECT_EQ(boards.name, "vc709x15");
   EXPECT_EQ(boards.devices.size(), 15U);

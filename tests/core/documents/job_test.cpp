@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-void expect_malformed(const std::string& text, const std::string& words) {
+void expect_malformed_job(const std::string& text, const std::string& words) {
   expect_error(ErrorCode::kMalformed, words, [&] { parse_job(text, "job.textproto"); });
 }
 void expect_contradiction(const std::string& words, const std::function<void(Job&)>& change) {
@@ -65,32 +65,32 @@ TEST(JobDocument, CutsAreByLink) {
 }
 
 TEST(JobDocument, ErrorsNameFieldAndValue) {
-  expect_malformed("mini_batch: 0", "job.textproto: mini_batch: 0 must be positive");
-  expect_malformed("micro_batch: -1", "job.textproto: micro_batch: -1 must not be negative");
-  expect_malformed("epochs: 0", "epochs: 0 must be positive");
-  expect_malformed("epochs: nan", "epochs: nan must be a finite number");
-  expect_malformed("seed: -1", "job.textproto:1:7:");
-  expect_malformed("seed: 18446744073709551616", "job.textproto:1:7:");
-  expect_malformed("model: \"\"", "model: \"\" must not be empty");
-  expect_malformed("threads: 0", "threads: 0 must be positive");
-  expect_malformed("optimizer { momentum: 1 }", "optimizer.momentum: 1 must be below 1");
-  expect_malformed("optimizer { epsilon: 0 }", "optimizer.epsilon: 0 must be positive");
-  expect_malformed("optimizer { kind: ADAMW }", "did you mean \"ADAM\"?");
-  expect_malformed("learning_rate { step_epochs: [1, 3, 3] }", "learning_rate.step_epochs[2]: 3 must be above the 3 before it");
-  expect_malformed("learning_rate { step_epochs: [1, inf] }", "learning_rate.step_epochs[1]: inf must be a finite number");
-  expect_malformed("pins { layer: \"a\" }", "pins[0]: device is missing");
-  expect_malformed("pins { layer: \"a\" device: -1 }", "pins[0].device: -1 must not be negative");
-  expect_malformed("pins { layer: \"a\" device: 1 } pins { layer: \"a\" device: 1 }", "pins[1].layer: \"a\" is pinned twice");
-  expect_malformed("cuts { layer: \"a\" }", "cuts[0]: link is missing");
-  expect_malformed("cuts { link: 0 }", "cuts[0]: layer is missing");
-  expect_malformed("cuts { link: -1 layer: \"a\" }", "cuts[0].link: -1 must not be negative");
-  expect_malformed("cuts { link: 65535 layer: \"a\" }", "cuts[0].link: 65535 must be at most 65534");
-  expect_malformed("cuts { link: 1 layer: \"a\" channel: -2 }", "cuts[0].channel: -2 must not be negative");
-  expect_malformed("cuts { link: 1 layer: \"a\" outputs: 3000000000 }", "cuts[0].outputs: 3000000000 must be at most 2147483647");
-  expect_malformed("cuts { link: 1 layer: \"a\" } cuts { link: 1 layer: \"b\" }", "cuts[1].link: 1 is given twice");
-  expect_malformed("allignment: FLUSH",
-                   "job.textproto:1:1: Message type \"Job\" has no field named \"allignment\"; did you mean \"alignment\"?");
-  expect_malformed("alignment: F1B1", "job.textproto:1:12:");
+  expect_malformed_job("mini_batch: 0", "job.textproto: mini_batch: 0 must be positive");
+  expect_malformed_job("micro_batch: -1", "job.textproto: micro_batch: -1 must not be negative");
+  expect_malformed_job("epochs: 0", "epochs: 0 must be positive");
+  expect_malformed_job("epochs: nan", "epochs: nan must be a finite number");
+  expect_malformed_job("seed: -1", "job.textproto:1:7:");
+  expect_malformed_job("seed: 18446744073709551616", "job.textproto:1:7:");
+  expect_malformed_job("model: \"\"", "model: \"\" must not be empty");
+  expect_malformed_job("threads: 0", "threads: 0 must be positive");
+  expect_malformed_job("optimizer { momentum: 1 }", "optimizer.momentum: 1 must be below 1");
+  expect_malformed_job("optimizer { epsilon: 0 }", "optimizer.epsilon: 0 must be positive");
+  expect_malformed_job("optimizer { kind: ADAMW }", "did you mean \"ADAM\"?");
+  expect_malformed_job("learning_rate { step_epochs: [1, 3, 3] }", "learning_rate.step_epochs[2]: 3 must be above the 3 before it");
+  expect_malformed_job("learning_rate { step_epochs: [1, inf] }", "learning_rate.step_epochs[1]: inf must be a finite number");
+  expect_malformed_job("pins { layer: \"a\" }", "pins[0]: device is missing");
+  expect_malformed_job("pins { layer: \"a\" device: -1 }", "pins[0].device: -1 must not be negative");
+  expect_malformed_job("pins { layer: \"a\" device: 1 } pins { layer: \"a\" device: 1 }", "pins[1].layer: \"a\" is pinned twice");
+  expect_malformed_job("cuts { layer: \"a\" }", "cuts[0]: link is missing");
+  expect_malformed_job("cuts { link: 0 }", "cuts[0]: layer is missing");
+  expect_malformed_job("cuts { link: -1 layer: \"a\" }", "cuts[0].link: -1 must not be negative");
+  expect_malformed_job("cuts { link: 65535 layer: \"a\" }", "cuts[0].link: 65535 must be at most 65534");
+  expect_malformed_job("cuts { link: 1 layer: \"a\" channel: -2 }", "cuts[0].channel: -2 must not be negative");
+  expect_malformed_job("cuts { link: 1 layer: \"a\" outputs: 3000000000 }", "cuts[0].outputs: 3000000000 must be at most 2147483647");
+  expect_malformed_job("cuts { link: 1 layer: \"a\" } cuts { link: 1 layer: \"b\" }", "cuts[1].link: 1 is given twice");
+  expect_malformed_job("allignment: FLUSH",
+                       "job.textproto:1:1: Message type \"Job\" has no field named \"allignment\"; did you mean \"alignment\"?");
+  expect_malformed_job("alignment: F1B1", "job.textproto:1:12:");
 }
 
 TEST(JobValidation, FindsContradictions) {

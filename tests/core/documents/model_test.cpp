@@ -16,7 +16,7 @@ const std::string kData = MILLRACE_SOURCE_DIR "/tests/core/documents/data/";
 // A model around one layer, which stands in line 3.
 std::string around(const std::string& layer) { return "name: \"m\"\ninput { channels: 4 height: 8 width: 8 }\n" + layer + "\n"; }
 Model parsed(const std::string& layer) { return parse_model(around(layer), "m.textproto"); }
-void expect_malformed(const std::string& layer, const std::string& words) {
+void expect_malformed_model(const std::string& layer, const std::string& words) {
   expect_error(ErrorCode::kMalformed, words, [&] { parsed(layer); });
 }
 
@@ -57,8 +57,8 @@ TEST(ModelDocument, SquareSizesNeedOneField) {
   EXPECT_NE(text_of(square).find("conv2d { out_channels: 2 kernel: 3 stride: 2 pad: 1 dilation: 4 }"), std::string::npos)
       << text_of(square);
   EXPECT_NE(text_of(oblong).find("kernel_h: 3 kernel_w: 1 pad_h: 1 pad_w: 0"), std::string::npos) << text_of(oblong);
-  expect_malformed("layers { name: \"c\" conv2d { out_channels: 2 kernel: 3 kernel_w: 1 } }",
-                   "m.textproto: layers[0].conv2d: kernel stands for kernel_h and kernel_w; give it, or them, not both");
+  expect_malformed_model("layers { name: \"c\" conv2d { out_channels: 2 kernel: 3 kernel_w: 1 } }",
+                         "m.textproto: layers[0].conv2d: kernel stands for kernel_h and kernel_w; give it, or them, not both");
 }
 
 TEST(ModelDocument, AbsentFieldsTakeTheDefaultsOfTheStructs) {
@@ -86,49 +86,51 @@ TEST(ModelDocument, TextIsReadable) {
 }
 
 TEST(ModelDocument, ErrorsOfFormNameLineAndColumn) {
-  expect_malformed("layers { name: \"c\" conv2d { out_channels: two } }", "m.textproto:3:43: Expected integer");
-  expect_malformed("layers { name: \"c\" conv2d { kernal: 3 } }",
-                   "m.textproto:3:29: Message type \"Conv2d\" has no field named \"kernal\"; did you mean \"kernel\"?");
-  expect_malformed("layers { name: \"c\" relu {} initializer: HE }", "m.textproto:3:41: Unknown enumeration value of \"HE\"");
-  expect_malformed("layers { name: \"c\" relu {} initializer: HE_NORMALL }", "\"initializer\"; did you mean \"HE_NORMAL\"?");
-  expect_malformed("layers { name: \"c\" relu {} initializer: 99 }",
-                   "m.textproto: layers[0].initializer: 99 is none of HE_NORMAL, HE_UNIFORM,");
-  expect_malformed("layers { name: \"c\" relu {} tanh {} }", "m.textproto:3:");
-  expect_malformed("layers { name: \"c\" name: \"d\" relu {} }", "m.textproto:3:");
-  expect_malformed("layers { name: \"c\" relu {}", "m.textproto:4:1:");
-  expect_malformed("layers { name: \"c\" relu {} } \x01", "m.textproto:3:");
+  expect_malformed_model("layers { name: \"c\" conv2d { out_channels: two } }", "m.textproto:3:43: Expected integer");
+  expect_malformed_model("layers { name: \"c\" conv2d { kernal: 3 } }",
+                         "m.textproto:3:29: Message type \"Conv2d\" has no field named \"kernal\"; did you mean \"kernel\"?");
+  expect_malformed_model("layers { name: \"c\" relu {} initializer: HE }", "m.textproto:3:41: Unknown enumeration value of \"HE\"");
+  expect_malformed_model("layers { name: \"c\" relu {} initializer: HE_NORMALL }", "\"initializer\"; did you mean \"HE_NORMAL\"?");
+  expect_malformed_model("layers { name: \"c\" relu {} initializer: 99 }",
+                         "m.textproto: layers[0].initializer: 99 is none of HE_NORMAL, HE_UNIFORM,");
+  expect_malformed_model("layers { name: \"c\" relu {} tanh {} }", "m.textproto:3:");
+  expect_malformed_model("layers { name: \"c\" name: \"d\" relu {} }", "m.textproto:3:");
+  expect_malformed_model("layers { name: \"c\" relu {}", "m.textproto:4:1:");
+  expect_malformed_model("layers { name: \"c\" relu {} } \x01", "m.textproto:3:");
 }
 
 TEST(ModelDocument, ErrorsOfValueNameFieldAndValue) {
-  expect_malformed("layers { relu {} }", "m.textproto: layers[0]: name is missing");
-  expect_malformed("layers { name: \"\" relu {} }", "layers[0].name: \"\" must not be empty");
-  expect_malformed("layers { name: \"a b\" relu {} }", "layers[0].name: \"a b\" must be made of letters, digits and any of _ . - /");
-  expect_malformed("layers { name: \"input\" relu {} }", "layers[0].name: \"input\" means the network's input; rename the layer");
-  expect_malformed("layers { name: \"a\" relu {} } layers { name: \"b\" relu {} } layers { name: \"a\" relu {} }",
-                   "layers[2].name: \"a\" is already the name of layers[0]");
-  expect_malformed("layers { name: \"a\" }", "layers[0]: layer \"a\" has no operation");
-  expect_malformed("", "m.textproto: layers: none given");
-  expect_malformed("layers { name: \"a\" conv2d { kernel: 3 } }", "layers[0].conv2d: out_channels is missing");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 0 } }", "layers[0].conv2d.out_channels: 0 must be positive");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 8 kernel: 0 } }", "layers[0].conv2d.kernel: 0 must be positive");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 8 kernel_w: -3 } }", "layers[0].conv2d.kernel_w: -3 must be positive");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 8 stride: -1 } }", "layers[0].conv2d.stride: -1 must be positive");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 8 pad: -1 } }", "layers[0].conv2d.pad: -1 must not be negative");
-  expect_malformed("layers { name: \"a\" conv2d { out_channels: 8 groups: 3 } }",
-                   "layers[0].conv2d.groups: 3 must divide out_channels, which is 8");
-  expect_malformed("layers { name: \"a\" dense { out_features: 2147483648 } }",
-                   "layers[0].dense.out_features: 2147483648 must be at most 2147483647");
-  expect_malformed("layers { name: \"a\" dropout { probability: 1 } }", "layers[0].dropout.probability: 1 must be below 1");
-  expect_malformed("layers { name: \"a\" dropout { probability: nan } }", "layers[0].dropout.probability: nan must be a finite number");
-  expect_malformed("layers { name: \"a\" batch_norm { epsilon: 0 } }", "layers[0].batch_norm.epsilon: 0 must be positive");
-  expect_malformed("layers { name: \"a\" batch_norm { momentum: 1.5 } }", "layers[0].batch_norm.momentum: 1.5 must be at most 1");
-  expect_malformed("layers { name: \"a\" leaky_relu { slope: -inf } }", "layers[0].leaky_relu.slope: -inf must be a finite number");
-  expect_malformed("layers { name: \"a\" leaky_relu { slope: 1e999 } }", "layers[0].leaky_relu.slope: inf must be a finite number");
-  expect_malformed("layers { name: \"a\" max_pool { count_include_pad: true } }", "layers[0].max_pool.count_include_pad");
-  expect_malformed("layers { name: \"a\" gru { hidden: 4 projection: 2 } }",
-                   "layers[0].gru.projection: 2 makes no sense here; only lstm has one");
-  expect_malformed("layers { name: \"a\" lstm { hidden: 4 reset_after: true } }", "layers[0].lstm.reset_after");
-  expect_malformed("layers { name: \"a\" inputs: \"b c\" add {} }", "layers[0].inputs[0]: \"b c\"");
+  expect_malformed_model("layers { relu {} }", "m.textproto: layers[0]: name is missing");
+  expect_malformed_model("layers { name: \"\" relu {} }", "layers[0].name: \"\" must not be empty");
+  expect_malformed_model("layers { name: \"a b\" relu {} }", "layers[0].name: \"a b\" must be made of letters, digits and any of _ . - /");
+  expect_malformed_model("layers { name: \"input\" relu {} }", "layers[0].name: \"input\" means the network's input; rename the layer");
+  expect_malformed_model("layers { name: \"a\" relu {} } layers { name: \"b\" relu {} } layers { name: \"a\" relu {} }",
+                         "layers[2].name: \"a\" is already the name of layers[0]");
+  expect_malformed_model("layers { name: \"a\" }", "layers[0]: layer \"a\" has no operation");
+  expect_malformed_model("", "m.textproto: layers: none given");
+  expect_malformed_model("layers { name: \"a\" conv2d { kernel: 3 } }", "layers[0].conv2d: out_channels is missing");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 0 } }", "layers[0].conv2d.out_channels: 0 must be positive");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 8 kernel: 0 } }", "layers[0].conv2d.kernel: 0 must be positive");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 8 kernel_w: -3 } }",
+                         "layers[0].conv2d.kernel_w: -3 must be positive");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 8 stride: -1 } }", "layers[0].conv2d.stride: -1 must be positive");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 8 pad: -1 } }", "layers[0].conv2d.pad: -1 must not be negative");
+  expect_malformed_model("layers { name: \"a\" conv2d { out_channels: 8 groups: 3 } }",
+                         "layers[0].conv2d.groups: 3 must divide out_channels, which is 8");
+  expect_malformed_model("layers { name: \"a\" dense { out_features: 2147483648 } }",
+                         "layers[0].dense.out_features: 2147483648 must be at most 2147483647");
+  expect_malformed_model("layers { name: \"a\" dropout { probability: 1 } }", "layers[0].dropout.probability: 1 must be below 1");
+  expect_malformed_model("layers { name: \"a\" dropout { probability: nan } }",
+                         "layers[0].dropout.probability: nan must be a finite number");
+  expect_malformed_model("layers { name: \"a\" batch_norm { epsilon: 0 } }", "layers[0].batch_norm.epsilon: 0 must be positive");
+  expect_malformed_model("layers { name: \"a\" batch_norm { momentum: 1.5 } }", "layers[0].batch_norm.momentum: 1.5 must be at most 1");
+  expect_malformed_model("layers { name: \"a\" leaky_relu { slope: -inf } }", "layers[0].leaky_relu.slope: -inf must be a finite number");
+  expect_malformed_model("layers { name: \"a\" leaky_relu { slope: 1e999 } }", "layers[0].leaky_relu.slope: inf must be a finite number");
+  expect_malformed_model("layers { name: \"a\" max_pool { count_include_pad: true } }", "layers[0].max_pool.count_include_pad");
+  expect_malformed_model("layers { name: \"a\" gru { hidden: 4 projection: 2 } }",
+                         "layers[0].gru.projection: 2 makes no sense here; only lstm has one");
+  expect_malformed_model("layers { name: \"a\" lstm { hidden: 4 reset_after: true } }", "layers[0].lstm.reset_after");
+  expect_malformed_model("layers { name: \"a\" inputs: \"b c\" add {} }", "layers[0].inputs[0]: \"b c\"");
 }
 
 TEST(ModelDocument, RefusesInputsThatCannotBeCounted) {

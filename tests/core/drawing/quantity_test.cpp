@@ -8,8 +8,6 @@
 namespace millrace {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 TEST(Quantity, TakesThePrefixThatFits) {
   EXPECT_EQ(quantity(18.62e9, "b/s"), "18.6 Gb/s");
   EXPECT_EQ(quantity(205.52e6, "b"), "206 Mb");
@@ -25,7 +23,8 @@ TEST(Quantity, TakesThePrefixThatFits) {
 }
 
 TEST(Quantity, SaysWhenItDoesNotKnow) {
-  for (const double value : {std::nan(""), kInfinity, -kInfinity}) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double value : {std::nan(""), infinity, -infinity}) {
     EXPECT_EQ(quantity(value, "b"), "not known");
     EXPECT_EQ(plain(value, "GOPS"), "not known");
     EXPECT_EQ(percent(value), "not known");

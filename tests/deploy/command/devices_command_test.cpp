@@ -11,26 +11,14 @@
 
 #include "core/base/error.h"
 #include "deploy/command/catalogue_registry.h"
+#include "tests/deploy/command/command_output.h"
 
 namespace millrace {
 namespace {
 
 using nlohmann::json;
-
-template <typename Act>
-std::string output_of(const Act& act) {
-  testing::internal::CaptureStdout();
-  const int status = act();
-  const std::string output = testing::internal::GetCapturedStdout();
-  EXPECT_EQ(status, 0);
-  return output;
-}
-
-std::set<std::string> keys_of(const json& object) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.insert(key);
-  return keys;
-}
+using testing_support::keys_of;
+using testing_support::output_of;
 
 std::string shown(double value, const std::string& unit) { return text_of(CatalogueValue{"x", value, unit, "paper", ""}); }
 

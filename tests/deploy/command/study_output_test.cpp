@@ -12,6 +12,7 @@
 #include "core/graph/zoo.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/paper_output.h"
+#include "tests/deploy/command/command_output.h"
 
 namespace millrace {
 namespace {
@@ -19,12 +20,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-std::set<std::string> keys_of(const json& object) {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.insert(key);
-  return keys;
-}
+using testing_support::keys_of;
 
 class StudyOutput : public testing::Test {
  protected:

@@ -7,6 +7,7 @@
 
 #include "core/graph/zoo.h"
 #include "fpga/cost/fpga_cost_model.h"
+#include "tests/fpga/cost/amounts.h"
 #include "tests/fpga/cost/boards.h"
 #include "tests/fpga/cost/line_of_units.h"
 
@@ -14,6 +15,7 @@ namespace millrace {
 
 namespace {
 
+using testing_support::kSixteenBits;
 using testing_support::LineOfUnits;
 using testing_support::vc709;
 
@@ -46,7 +48,6 @@ Storage storage_of_equal_work(const std::string& model_name, const Arithmetic& a
   return storage;
 }
 
-constexpr Arithmetic k16{.compute = ElementType::kFixed16, .wire = ElementType::kFixed16};
 constexpr Arithmetic k32{};
 
 // DSP slices of the segment; the other capacities are left aside: weights would first have to be balanced.
@@ -73,7 +74,7 @@ bool boards_suffice(const CostModel& model, const LineOfUnits& line, double peri
 double idle_share(const std::string& model_name) {
   const Graph graph(zoo_model(model_name));
   const LineOfUnits line(graph);
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   double slow = 2 * clock_period(line);
   double fast = clock_period(line);
   EXPECT_TRUE(boards_suffice(*model, line, slow, kBoards));
@@ -94,19 +95,19 @@ TEST(FpdeepStorage, LifetimesOfTheFirstLayer) {
 
 // FPDeep: none needed, needed, needed. Its formulas give 28, 192 and 257 % for the largest, 17, 61 and 85 % in total.
 TEST(FpdeepStorage, AlexNetFitsWithoutBalancing) {
-  const Storage storage = storage_of_equal_work("alexnet", k16);
+  const Storage storage = storage_of_equal_work("alexnet", kSixteenBits);
   EXPECT_NEAR(storage.largest, 0.28, 0.015);
   EXPECT_NEAR(storage.total, 0.17, 0.015);
 }
 
 TEST(FpdeepStorage, Vgg16NeedsItsWeightsBalanced) {
-  const Storage storage = storage_of_equal_work("vgg16", k16);
+  const Storage storage = storage_of_equal_work("vgg16", kSixteenBits);
   EXPECT_NEAR(storage.largest, 1.92, 0.03);
   EXPECT_NEAR(storage.total, 0.61, 0.015);
 }
 
 TEST(FpdeepStorage, Vgg19NeedsItsWeightsBalanced) {
-  const Storage storage = storage_of_equal_work("vgg19", k16);
+  const Storage storage = storage_of_equal_work("vgg19", kSixteenBits);
   EXPECT_NEAR(storage.largest, 2.57, 0.03);
   EXPECT_NEAR(storage.total, 0.85, 0.015);
 }
@@ -126,7 +127,7 @@ TEST(FpdeepFabric, TheLogicOfEveryMappingFits) {
   for (const char* name : {"alexnet", "vgg16", "vgg19"}) {
     const Graph graph(zoo_model(name));
     const LineOfUnits line(graph);
-    const auto model = make_fpga_cost_model(vc709(), k16);
+    const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
     for (const int64_t boards : {5, 8, 15, 50, 100})
       for (int64_t board = 0; board < boards; ++board) {
         const double part = line.macs() / static_cast<double>(boards);

@@ -10,16 +10,17 @@
 #include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
 #include "tests/core/cpu/allocation_counter.h"
+#include "tests/fpga/cost/amounts.h"
 #include "tests/fpga/cost/boards.h"
 
 namespace millrace {
 
 namespace {
 
+using testing_support::amount;
+using testing_support::kSixteenBits;
 using testing_support::vc709;
 using testing_support::with;
-
-constexpr Arithmetic k16{.compute = ElementType::kFixed16, .wire = ElementType::kFixed16};
 
 ShardQuestion question(const Node& node, double period, std::span<const Block> blocks = {}) {
   ShardQuestion question;
@@ -28,12 +29,6 @@ ShardQuestion question(const Node& node, double period, std::span<const Block> b
   question.lifetime = 0.9;
   question.period_seconds = period;
   return question;
-}
-
-double amount(const std::vector<NamedAmount>& amounts, std::string_view name) {
-  for (const NamedAmount& entry : amounts)
-    if (entry.name == name) return entry.amount;
-  return 0;
 }
 
 template <typename Call>
@@ -50,7 +45,7 @@ void expect_error(ErrorCode code, const std::string& part, Call call) {
 }  // namespace
 
 TEST(FpgaCostModel, CapacitiesAreTheBoardsLessWhatItNeedsOnce) {
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   const std::span<const NamedAmount> capacities = model->capacities();
   ASSERT_EQ(capacities.size(), 5U);
   EXPECT_EQ(capacities[0], (NamedAmount{"dsp", 3060}));
@@ -71,7 +66,7 @@ TEST(FpgaCostModel, CapacitiesAreTheBoardsLessWhatItNeedsOnce) {
 // tiles of nine multipliers, done in 17,816.
 TEST(FpgaCostModel, AnEngineByHand) {
   const Graph graph(zoo_model("vgg16"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   const ShardCost cost = model->cost_of(question(graph.node(graph.index_of("conv3_2")), 5e-3));
   EXPECT_EQ(cost.unit, StreamingUnit::kRow);
   ASSERT_EQ(cost.phases.size(), 3U);
@@ -93,7 +88,7 @@ TEST(FpgaCostModel, AnEngineByHand) {
 
 TEST(FpgaCostModel, APeriodBelowACyclePerRowIsOutOfReachButAddsUp) {
   const Graph graph(zoo_model("vgg16"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   const ShardDemand demand = model->demand_of(question(graph.node(0), 1e-7));
   EXPECT_EQ(demand.amounts[0], 1e30);
   EXPECT_TRUE(std::isfinite(1000 * demand.amounts[0]));
@@ -108,7 +103,7 @@ TEST(FpgaCostModel, OptimizersTakeTheirSlotsAndFrozenLayersNeither) {
   Model document = net.finish();
   document.layers[1].frozen = true;
   const Graph graph(std::move(document));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   const double weights = 16 * 16 * 9 * 16;
   ShardQuestion conv = question(graph.node(0), 1e-3);
   EXPECT_EQ(model->demand_of(conv).parameters, 2 * weights);
@@ -125,7 +120,7 @@ TEST(FpgaCostModel, OptimizersTakeTheirSlotsAndFrozenLayersNeither) {
 
 TEST(FpgaCostModel, DenseLayersTellTheTrafficOfTheirWeights) {
   const Graph graph(zoo_model("vgg16"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   ShardQuestion fc6 = question(graph.node(graph.index_of("fc6")), 5e-3);
   const double weights = 25088.0 * 4096;
   const ShardCost cost = model->cost_of(fc6);
@@ -139,7 +134,7 @@ TEST(FpgaCostModel, DenseLayersTellTheTrafficOfTheirWeights) {
 
 TEST(FpgaCostModel, RecurrentLayersStayBesideTheirChains) {
   const Graph graph(zoo_model("char-rnn"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   for (const Node& node : graph.nodes()) {
     if (!std::holds_alternative<Recurrent>(node.layer.operation)) continue;
     const ShardCost cost = model->cost_of(question(node, 1e-3));
@@ -156,7 +151,7 @@ TEST(FpgaCostModel, RecurrentLayersStayBesideTheirChains) {
 // A layer that does not fit says so through bram_bits.
 TEST(FpgaCostModel, ARecurrentLayerTooLargeForTheBoardMissesBits) {
   const Graph graph(zoo_model("rnnt-encoder"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   for (const Node& node : graph.nodes()) {
     if (!std::holds_alternative<Recurrent>(node.layer.operation)) continue;
     EXPECT_GT(model->demand_of(question(node, 1)).amounts[3], model->capacities()[3].amount);
@@ -168,7 +163,7 @@ TEST(FpgaCostModel, LayersWithoutWeightsHaveNoEngine) {
   net.max_pool("pool", {.kernel = 2, .stride = 2});
   net.conv("conv", 4, {.kernel = 3, .pad = 1});
   const Graph graph(net.finish());
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   const ShardCost cost = model->cost_of(question(graph.node(0), 1e-3));
   EXPECT_TRUE(cost.phases.empty());
   EXPECT_EQ(cost.seconds_per_sample, 0);
@@ -181,7 +176,7 @@ TEST(FpgaCostModel, LayersWithoutWeightsHaveNoEngine) {
 TEST(FpgaCostModel, ElementsComeFromTheWireAndDspsFromTheBoard) {
   const Graph graph(zoo_model("vgg16"));
   const ShardQuestion conv = question(graph.node(graph.index_of("conv3_2")), 5e-3);
-  const ShardDemand narrow = make_fpga_cost_model(vc709(), k16)->demand_of(conv);
+  const ShardDemand narrow = make_fpga_cost_model(vc709(), kSixteenBits)->demand_of(conv);
   const ShardDemand wide = make_fpga_cost_model(vc709(), {})->demand_of(conv);
   EXPECT_EQ(wide.amounts[0], 4 * narrow.amounts[0]);
   EXPECT_EQ(wide.parameters, 2 * narrow.parameters);
@@ -192,16 +187,16 @@ TEST(FpgaCostModel, ElementsComeFromTheWireAndDspsFromTheBoard) {
 TEST(FpgaCostModel, AlphaMovesMultipliersIntoLuts) {
   const Graph graph(zoo_model("vgg16"));
   const ShardQuestion conv = question(graph.node(graph.index_of("conv3_2")), 5e-3);
-  const ShardDemand all = make_fpga_cost_model(vc709(), k16)->demand_of(conv);
-  const ShardDemand half = make_fpga_cost_model(with(vc709(), "dsp_multiplier_share", 0.5), k16)->demand_of(conv);
+  const ShardDemand all = make_fpga_cost_model(vc709(), kSixteenBits)->demand_of(conv);
+  const ShardDemand half = make_fpga_cost_model(with(vc709(), "dsp_multiplier_share", 0.5), kSixteenBits)->demand_of(conv);
   EXPECT_EQ(half.amounts[0], all.amounts[0] / 2);
   EXPECT_EQ(half.amounts[1] - all.amounts[1], all.amounts[0] / 2 * 256);
-  EXPECT_EQ(make_fpga_cost_model(with(vc709(), "dsp_multiplier_share", 0), k16)->demand_of(conv).amounts[0], 0);
+  EXPECT_EQ(make_fpga_cost_model(with(vc709(), "dsp_multiplier_share", 0), kSixteenBits)->demand_of(conv).amounts[0], 0);
 }
 
 TEST(FpgaCostModel, UltraRamCountsAsOnChipMemory) {
   const CatalogueDevice board = with(with(vc709(), "uram", 960), "hbm_bytes", 8e9);
-  const auto model = make_fpga_cost_model(board, k16);
+  const auto model = make_fpga_cost_model(board, kSixteenBits);
   EXPECT_EQ(model->capacities()[3].amount, 1470.0 * 36864 + 960.0 * 294912);
   EXPECT_EQ(model->capacities()[4].amount, 8589934592.0 + 8e9);
   const Graph graph(zoo_model("vgg16"));
@@ -211,14 +206,14 @@ TEST(FpgaCostModel, UltraRamCountsAsOnChipMemory) {
 }
 
 TEST(FpgaCostModel, PowerIsTheFittedLine) {
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   EXPECT_DOUBLE_EQ(model->watts(0), 16.6);
   EXPECT_DOUBLE_EQ(model->watts(600e9), 16.6 + 0.01264 * 1200);
-  EXPECT_EQ(make_fpga_cost_model(with(with(vc709(), "watts_idle", 0), "watts_per_gops", 0), k16)->watts(1e12), 0);
+  EXPECT_EQ(make_fpga_cost_model(with(with(vc709(), "watts_idle", 0), "watts_per_gops", 0), kSixteenBits)->watts(1e12), 0);
 }
 
 TEST(FpgaCostModel, EveryConstantSaysWhereItComesFrom) {
-  const std::vector<Constant> constants = make_fpga_cost_model(vc709(), k16)->constants();
+  const std::vector<Constant> constants = make_fpga_cost_model(vc709(), kSixteenBits)->constants();
   EXPECT_GT(constants.size(), 20U);
   for (const Constant& constant : constants) {
     EXPECT_FALSE(constant.origin.empty()) << constant.name;
@@ -228,7 +223,7 @@ TEST(FpgaCostModel, EveryConstantSaysWhereItComesFrom) {
 
 TEST(FpgaCostModel, RefusesPeriodsAndLifetimesThatAreNone) {
   const Graph graph(zoo_model("lenet5"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   for (const double period : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     expect_error(ErrorCode::kUsage, "period", [&] { model->demand_of(question(graph.node(0), period)); });
     expect_error(ErrorCode::kUsage, "period", [&] { model->cost_of(question(graph.node(0), period)); });
@@ -244,18 +239,19 @@ TEST(FpgaCostModel, RefusesPeriodsAndLifetimesThatAreNone) {
 TEST(FpgaCostModel, RefusesBoardsThatMakeNoSense) {
   CatalogueDevice without = vc709();
   std::erase_if(without.values, [](const CatalogueValue& value) { return value.name == "bram36"; });
-  expect_error(ErrorCode::kMalformed, "bram36", [&] { make_fpga_cost_model(without, k16); });
+  expect_error(ErrorCode::kMalformed, "bram36", [&] { make_fpga_cost_model(without, kSixteenBits); });
   for (const char* name : {"dsp", "lut", "clock_hz", "dsp_engine_share", "dsp_per_mac_16"})
     for (const double bad : {0.0, -5.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
-      expect_error(ErrorCode::kMalformed, name, [&] { make_fpga_cost_model(with(vc709(), name, bad), k16); });
-  expect_error(ErrorCode::kMalformed, "dsp_engine_share", [&] { make_fpga_cost_model(with(vc709(), "dsp_engine_share", 1.5), k16); });
+      expect_error(ErrorCode::kMalformed, name, [&] { make_fpga_cost_model(with(vc709(), name, bad), kSixteenBits); });
+  expect_error(ErrorCode::kMalformed, "dsp_engine_share",
+               [&] { make_fpga_cost_model(with(vc709(), "dsp_engine_share", 1.5), kSixteenBits); });
   expect_error(ErrorCode::kUsage, "64", [&] { make_fpga_cost_model(vc709(), {.wire = ElementType::kFloat64}); });
 }
 
 // Searches ask millions of times.
 TEST(FpgaCostModel, DemandAllocatesNothing) {
   const Graph graph(zoo_model("googlenet"));
-  const auto model = make_fpga_cost_model(vc709(), k16);
+  const auto model = make_fpga_cost_model(vc709(), kSixteenBits);
   std::vector<std::vector<const Node*>> after;
   for (const LayerGroup& group : graph.groups()) {
     after.emplace_back();

@@ -9,6 +9,7 @@
 
 #include "core/graph/zoo.h"
 #include "fpga/cost/fpga_cost_model.h"
+#include "tests/fpga/cost/amounts.h"
 #include "tests/fpga/cost/boards.h"
 #include "tests/fpga/cost/line_of_units.h"
 
@@ -16,15 +17,10 @@ namespace millrace {
 
 namespace {
 
+using testing_support::amount;
 using testing_support::LineOfUnits;
 using testing_support::vc709;
 using testing_support::with;
-
-double amount(const std::vector<NamedAmount>& amounts, std::string_view name) {
-  for (const NamedAmount& entry : amounts)
-    if (entry.name == name) return entry.amount;
-  return 0;
-}
 
 class Drawer {
  public:

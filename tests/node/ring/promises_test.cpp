@@ -17,12 +17,10 @@ namespace {
 
 using testing::Each;
 using testing::HasSubstr;
+using testing_support::kEveryAlignment;
 using testing_support::RandomPlans;
 using testing_support::RingResult;
 using testing_support::RingRun;
-
-constexpr Alignment kAlignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
-                                     Alignment::kZeroBubble};
 
 double distance(const TensorMap& a, const TensorMap& b) {
   double most = 0;
@@ -131,11 +129,11 @@ TEST(RingPromises, AStepFromEqualWeightsInSinglePrecisionIsNearlyThatOfOneDevice
 
 TEST(RingPromises, ResumesBitwiseOnAnyNumberOfRanks) {
   for (uint64_t seed = 70; seed < 80; ++seed) {
-    SCOPED_TRACE(fmt::format("seed {}, {}", seed, name_of(kAlignments[seed % 5])));
+    SCOPED_TRACE(fmt::format("seed {}, {}", seed, name_of(kEveryAlignment[seed % 5])));
     RandomPlans random(seed);
     const Graph graph(random.model());
     const int64_t devices = random.between(2, 4);
-    PlanRequest request = random.request(devices, kAlignments[seed % 5], 4);
+    PlanRequest request = random.request(devices, kEveryAlignment[seed % 5], 4);
     const std::vector<Shard> shards = random.shards(graph, devices);
     const Node& first = graph.node(graph.index_of(shards.front().layer));
     if (first.computes && seed % 2 == 0)  // some of the first layer lives at the other end

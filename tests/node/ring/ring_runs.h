@@ -25,6 +25,9 @@
 
 namespace millrace::testing_support {
 
+inline constexpr Alignment kEveryAlignment[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
+                                                Alignment::kZeroBubble};
+
 struct RingResult {
   std::vector<std::string> errors;  // by rank, "" for none
   TrainingOutcome outcome;

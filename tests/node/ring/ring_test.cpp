@@ -14,12 +14,10 @@ namespace millrace {
 namespace {
 
 using testing::Each;
+using testing_support::kEveryAlignment;
 using testing_support::RandomPlans;
 using testing_support::RingResult;
 using testing_support::RingRun;
-
-constexpr Alignment kAlignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
-                                     Alignment::kZeroBubble};
 
 Interpreter::Source source_of(const TrainingTask& task) {
   const std::shared_ptr<Loader> loader = training_loader(task, {.prefetch = 0});
@@ -83,7 +81,7 @@ TEST(Ring, TrainsBitByBitLikeTheInterpreterOnAnyNumberOfRanks) {
     RandomPlans random(seed);
     const Graph graph(random.model());
     const int64_t devices = random.between(1, 5);
-    PlanRequest request = random.request(devices, kAlignments[seed % 5], 4);
+    PlanRequest request = random.request(devices, kEveryAlignment[seed % 5], 4);
     const std::vector<Shard> shards = random.shards(graph, devices);
     if (seed % 2 == 0) spread_parameters(random, graph, request, shards);
     const Plan plan = assemble_plan(graph, request, shards);

@@ -44,7 +44,7 @@ class StopAt : public MetricsSink {
   int64_t step_;
 };
 
-double distance(const TensorMap& a, const TensorMap& b) {
+double trained_distance(const TensorMap& a, const TensorMap& b) {
   double sum = 0;
   for (const auto& [name, tensor] : a) {
     if (name.find("running") != std::string::npos) continue;
@@ -211,7 +211,7 @@ TensorMap initial_weights() {
 
 TEST(TrainerUpdate, ClipsByGlobalNorm) {
   const TensorMap start = initial_weights();
-  const double norm = distance(start, sgd_weights(1, [](Job&) {}));
+  const double norm = trained_distance(start, sgd_weights(1, [](Job&) {}));
   ASSERT_GT(norm, 0.01);
   const auto clipped = [&](double limit) {
     return sgd_weights(1, [&](Job& job) {
@@ -219,7 +219,7 @@ TEST(TrainerUpdate, ClipsByGlobalNorm) {
       job.clip_limit = limit;
     });
   };
-  EXPECT_NEAR(distance(start, clipped(norm / 10)), norm / 10, 1e-6);
+  EXPECT_NEAR(trained_distance(start, clipped(norm / 10)), norm / 10, 1e-6);
   EXPECT_EQ(weights_digest(clipped(norm * 2)), weights_digest(sgd_weights(1, [](Job&) {})));  // short gradients pass untouched
 }
 
@@ -231,7 +231,7 @@ TEST(TrainerUpdate, ReportsTheNormBeforeClipping) {
   run.job.clip = ClipKind::kGlobalNorm;
   run.job.clip_limit = 1e-3;
   run.train();
-  EXPECT_NEAR(run.values("step", "gradient_norm").front(), distance(initial_weights(), sgd_weights(1, [](Job&) {})), 1e-5);
+  EXPECT_NEAR(run.values("step", "gradient_norm").front(), trained_distance(initial_weights(), sgd_weights(1, [](Job&) {})), 1e-5);
 }
 
 TEST(TrainerUpdate, ClipsByValue) {
