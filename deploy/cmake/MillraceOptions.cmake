@@ -42,7 +42,8 @@ set(MILLRACE_LINKER AUTO CACHE STRING "AUTO (mold, else lld, else the compiler's
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Objects made with precompiled headers are kept too.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 if(MILLRACE_LINKER STREQUAL AUTO)
