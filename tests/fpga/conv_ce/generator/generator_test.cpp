@@ -19,8 +19,8 @@ namespace millrace {
 namespace {
 
 // Three convolutions, pooled with windows that overlap, and a dense head.
-Model small_model() {
-  ModelBuilder net("small", {3, 12, 10});
+Model small_model(int64_t height, int64_t width) {
+  ModelBuilder net("small", {3, height, width});
   net.conv("conv1", 8, {.kernel = 5, .stride = 2, .pad = 2});
   net.relu("relu1");
   net.conv("conv2", 8, {.kernel = 3, .pad = 1});
@@ -34,8 +34,11 @@ Model small_model() {
 
 class Generator : public testing::Test {
  protected:
-  Graph graph_{small_model()};
+  Graph graph_{small_model(12, 10)};
   Plan plan_ = cut_plan(graph_, {{1, 4, 0}, {2, 4, 0}});
+  // The same layers over smaller maps, for Icarus, which takes a second for some hundred cycles.
+  Graph smaller_{small_model(8, 6)};
+  Plan smaller_plan_ = cut_plan(smaller_, {{1, 4, 0}, {2, 4, 0}});
   testing_support::TemporaryFolder folder_;
 };
 
@@ -109,7 +112,7 @@ TEST_F(Generator, ItsTestbenchPassesUnderIcarus) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   for (int64_t device = 0; device < 2; ++device) {
     const auto place = folder_.path() / std::to_string(device);
-    write_device(device_design(plan_, graph_, device, some_weights), place, {.test_samples = 1});
+    write_device(device_design(smaller_plan_, smaller_, device, some_weights), place, {.test_samples = 1});
     EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
   }
 }
@@ -117,10 +120,10 @@ TEST_F(Generator, ItsTestbenchPassesUnderIcarus) {
 // Cuts inside a group and inside a channel, and a dense layer that is cut itself.
 TEST_F(Generator, DividedGroupsPassUnderIcarus) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
-  const Plan plan = cut_plan(graph_, {{1, 5, 3}, {3, 22, 2}}, /*tiles=*/5);
+  const Plan plan = cut_plan(smaller_, {{1, 5, 3}, {3, 11, 2}}, /*tiles=*/5);
   for (int64_t device = 0; device < 3; ++device) {
     const auto place = folder_.path() / std::to_string(device);
-    write_device(device_design(plan, graph_, device, some_weights), place, {.test_samples = 1});
+    write_device(device_design(plan, smaller_, device, some_weights), place, {.test_samples = 1});
     EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
   }
 }
@@ -253,12 +256,12 @@ TEST_F(Generator, CalibratedTestbenchesPassUnderIcarus) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   // The device in the middle has every stream, partial sums and errors from both neighbours.
   const auto place = folder_.path() / "calibrated";
-  write_device(device_design(plan_, graph_, 1, some_weights, kCalibrated), place, {.test_samples = 1});
+  write_device(device_design(smaller_plan_, smaller_, 1, some_weights, kCalibrated), place, {.test_samples = 1});
   EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus"));
   // The same hardware against the numbers of other formats does not.
   const auto mixed = folder_.path() / "mixed";
-  write_device(device_design(plan_, graph_, 1, some_weights, kCalibrated), mixed, {.test_samples = 1});
-  write_device(device_design(plan_, graph_, 1, some_weights), folder_.path() / "own", {.test_samples = 1});
+  write_device(device_design(smaller_plan_, smaller_, 1, some_weights, kCalibrated), mixed, {.test_samples = 1});
+  write_device(device_design(smaller_plan_, smaller_, 1, some_weights), folder_.path() / "own", {.test_samples = 1});
   std::filesystem::copy_file(folder_.path() / "own" / "rtl" / "millrace_device_1.sv", mixed / "rtl" / "millrace_device_1.sv",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_FALSE(succeeds("make -C " + mixed.string() + " icarus"));

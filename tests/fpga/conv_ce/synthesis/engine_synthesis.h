@@ -110,7 +110,12 @@ inline int64_t cells_of(const std::string& statistics, const std::string& prefix
 
 inline bool yosys_is_here() { return std::system("yosys -V > /dev/null 2>&1") == 0; }
 
-inline SynthesisResult synthesized(const EngineCase& one, const std::string& family, const std::string& folder) {
+// Slices and blocks are there before logic is mapped, which takes as long again and is left out where LUTs and flip-flops are not asked
+// for.
+enum class SynthesisEnd { kBlocks, kAll };
+
+inline SynthesisResult synthesized(const EngineCase& one, const std::string& family, const std::string& folder,
+                                   SynthesisEnd end = SynthesisEnd::kAll) {
   make_folders(folder);
   std::string script;
   for (const RtlModule& module : rtl_modules()) {
@@ -118,8 +123,8 @@ inline SynthesisResult synthesized(const EngineCase& one, const std::string& fam
     // Memories with images are for devices, and need one.
     if (module.file != "parameter_memory.sv") script += fmt::format("read_verilog -sv {}/{}\n", folder, module.file);
   }
-  script += fmt::format("chparam {} {}\nsynth_xilinx -family {} -flatten -top {}\ntee -o {}/statistics.txt stat\n", one.parameters, one.top,
-                        family, one.top, folder);
+  script += fmt::format("chparam {} {}\nsynth_xilinx -family {} -flatten -top {}{}\ntee -o {}/statistics.txt stat\n", one.parameters,
+                        one.top, family, one.top, end == SynthesisEnd::kBlocks ? " -run begin:fine" : "", folder);
   SynthesisResult result;
   // The same sources and parameters again: what came out is still there.
   std::string sources = script;

@@ -19,7 +19,8 @@ TEST_P(Synthesis, TakesTheSlicesAndBlocksThatAreModelled) {
   const Part& part = GetParam();
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   const SynthesisResult found =
-      synthesized(part.engine, part.family, fmt::format("{}synthesis_{}_{}", testing::TempDir(), test.test_suite_name(), test.name()));
+      synthesized(part.engine, part.family, fmt::format("{}synthesis_{}_{}", testing::TempDir(), test.test_suite_name(), test.name()),
+                  SynthesisEnd::kBlocks);
   ASSERT_TRUE(found.log.empty()) << found.log;
   EXPECT_EQ(found.use.dsp, part.engine.modelled.dsp);
   EXPECT_EQ(found.use.bram18, part.engine.modelled.bram18);
