@@ -25,7 +25,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
-SECONDS_PER_COMMAND = 60
+SECONDS_PER_COMMAND = 300
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 PLACEHOLDER = re.compile(r"(\.\.\.|<n>|<digest:(?:not )?\w+>)")
 

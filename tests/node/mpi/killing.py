@@ -19,9 +19,11 @@ from run_folder import checkpoints_of, history_of, leftovers_of, require_part_of
 
 STEPS = 40
 MINI_BATCH = 192  # large enough that a moment is short beside an update; an epoch of the digits has 7 such
-DEADLINE = 3.0
-KILLED_WITHIN = 8.0  # about one second when nothing else runs
-STOPPED_WITHIN = DEADLINE + 8.0
+# What a rank is waited for, in seconds. One that is stopped is waited for as long; where one is killed nobody should wait, and a machine
+# that is busy elsewhere must not look like a neighbour that is silent.
+DEADLINES = {"SIGKILL": 60, "SIGSTOP": 4}
+# By itself, and not because everything else ended: about a second when nothing else runs.
+ENDED_WITHIN = {"SIGKILL": 45, "SIGSTOP": DEADLINES["SIGSTOP"] + 45}
 STATUS = {"SIGKILL": 137, "SIGSTOP": 75}
 ALIGNMENTS = ("fpdeep", "flush", "stash")
 DAMAGES = ("", "truncated", "flipped", "no manifest")
@@ -85,11 +87,11 @@ class References:
 
 def poll(job, holds, what):
     """Looks often; False when the job ended before."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not holds():
         if job.process.poll() is not None:
             return False
-        require(time.monotonic() < deadline, f"waited 60 s for {what}:\n{job.output()}")
+        require(time.monotonic() < deadline, f"waited 120 s for {what}:\n{job.output()}")
         time.sleep(0.0002)
     return True
 
@@ -138,15 +140,14 @@ def damage_newest(run_folder, kind):
 
 def interrupt(tools, moment, out):
     """Trains into the moment; what was seen, or None when the training was over before it."""
-    limit = KILLED_WITHIN if moment.signal == "SIGKILL" else STOPPED_WITHIN
     # Not so often that writing falls behind training: the moments are to lie in the middle of both.
     every = "3" if moment.when == "writing" else "6"
-    arguments = training(moment.task, moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINE:g}s")
+    arguments = training(moment.task, moment.alignment, out, "--checkpoint-every", every, "--keep", "2", "--deadline", f"{DEADLINES[moment.signal]}s")
     with RingJob(tools, moment.ranks, arguments) as job:
         struck = strike(job, moment, out)
         if struck is None:
             return None
-        end = job.end(limit, since=struck)
+        end = job.end(ENDED_WITHIN[moment.signal], since=struck)
         if end.status == 0 and not end.failures:
             return None  # the signal came when all was over
         said = job.output()

@@ -113,7 +113,7 @@ class RingJob:
     def output(self):
         return "\n".join(self.said)
 
-    def wait_until(self, condition, what, within=60):
+    def wait_until(self, condition, what, within=150):
         """`condition` is looked at whenever something was printed; False when the job ended before."""
         deadline = time.monotonic() + within
         with self.changed:
@@ -125,13 +125,13 @@ class RingJob:
                 self.changed.wait(0.05)
         return True
 
-    def wait_for(self, matches, what="a record", within=60):
+    def wait_for(self, matches, what="a record", within=150):
         return self.wait_until(lambda: any(matches(record) for record in self.records), what, within)
 
-    def wait_for_step(self, step, within=60):
+    def wait_for_step(self, step, within=150):
         return self.wait_for(lambda record: record.get("event") == "step" and record["step"] >= step, f"step {step}", within)
 
-    def rank_process(self, rank, within=20):
+    def rank_process(self, rank, within=100):
         """The process of a rank; None when the job ended before one was seen."""
         deadline = time.monotonic() + within
         mark = f"OMPI_COMM_WORLD_RANK={rank}".encode()
@@ -167,20 +167,20 @@ class RingJob:
         except subprocess.TimeoutExpired:
             return End(None, time.monotonic() - since, [f"did not end within {within} s"])
         seconds = time.monotonic() - since
-        patience = time.monotonic() + 5  # the last ones may still be on their way out
+        patience = time.monotonic() + 30  # the last ones may still be on their way out
         while processes_with(self.word) and time.monotonic() < patience:
             time.sleep(0.05)
         left = processes_with(self.word)
         if left:
             failures.append(f"{len(left)} processes were left behind")
         for reader in self.readers:
-            reader.join(timeout=5)
+            reader.join(timeout=30)
         for folder, name in ((self.memory, "shared memory"), (self.session, "Open MPI's session folder")):
             if os.listdir(folder):
                 failures.append(f"left in {name}: {', '.join(sorted(os.listdir(folder)))}")
         return End(status, seconds, failures)
 
-    def finish(self, within=100, status=0):
+    def finish(self, within=300, status=0):
         """To its end, which must be as expected."""
         end = self.end(within)
         require(not end.failures, "; ".join(end.failures) + "\n" + self.output())
@@ -208,7 +208,7 @@ def executable_of(pid):
         return ""
 
 
-def run(tools, ranks, arguments, status=0, within=100):
+def run(tools, ranks, arguments, status=0, within=300):
     """A job from beginning to end."""
     with RingJob(tools, ranks, arguments) as job:
         return job.finish(within, status)

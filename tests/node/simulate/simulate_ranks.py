@@ -15,7 +15,7 @@ OF_EACH_RUN = ("wall_seconds", "ranks", "state_bytes", "work_of_ranks")
 def run(mpirun, millrace, ranks, arguments):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     launch = [mpirun, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_num_threads", "0"]
-    done = subprocess.run([*launch, millrace, "simulate", *arguments, "--json"], env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([*launch, millrace, "simulate", *arguments, "--json"], env=environment, capture_output=True, text=True, timeout=250, check=False)
     if done.returncode != 0:
         sys.exit(f"{ranks} ranks: status {done.returncode}\n{done.stderr}")
     result = json.loads(done.stdout)

@@ -27,7 +27,7 @@ def find_chromium():
 
 
 class Browser:
-    def __init__(self, program, deadline_seconds=60):
+    def __init__(self, program, deadline_seconds=300):
         self.deadline = deadline_seconds
         self.profile = tempfile.mkdtemp(prefix="millrace-browser-")
         to_browser, self.writer = os.pipe()
@@ -60,7 +60,7 @@ class Browser:
         except (OSError, TimeoutError, RuntimeError):
             pass
         try:
-            self.process.wait(10)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

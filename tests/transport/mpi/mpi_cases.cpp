@@ -33,7 +33,8 @@ using testing_support::expected_count;
 using testing_support::live;
 using testing_support::random_table;
 
-constexpr Nanoseconds kShortDeadline = 2s;
+// Where a rank is stopped; elsewhere nobody is waited for, and a busy machine must not look like silence.
+constexpr Nanoseconds kShortDeadline = 4s;
 
 // Everything in order, whole and counted, for some seeds.
 void random_flows(MpiSession& session, const MpiWireSettings& wire_settings, bool shaped) {
@@ -147,7 +148,7 @@ void doorbells(MpiSession& session) {
   all_here();
   if (session.rank() == 0) bells.ring(1);
   all_here();
-  if (session.rank() == 1) MILLRACE_CHECK(slept(before, 20s, true) < 10s, "it rang before, and rank 1 slept");
+  if (session.rank() == 1) MILLRACE_CHECK(slept(before, 100s, true) < 90s, "it rang before, and rank 1 slept");
   if (session.rank() != 1) MILLRACE_CHECK(slept(before, 1ms, false) >= 1ms, "it rang for another");
   const uint32_t again = bells.heard();
   all_here();
@@ -155,7 +156,7 @@ void doorbells(MpiSession& session) {
     std::this_thread::sleep_for(50ms);
     bells.ring(1);
   }
-  if (session.rank() == 1) MILLRACE_CHECK(slept(again, 20s, true) < 10s, "it rang, and rank 1 slept on");
+  if (session.rank() == 1) MILLRACE_CHECK(slept(again, 100s, true) < 90s, "it rang, and rank 1 slept on");
   if (session.rank() == 1) MILLRACE_CHECK(slept(bells.heard(), 20ms, false) >= 20ms, "nobody rang");
 }
 
@@ -179,8 +180,8 @@ void everything(MpiSession& session) {
 }
 
 // Messages go to and fro between neighbours; at the twentieth the last rank does something else.
-void until(MpiSession& session, const std::function<void()>& last_rank_does) {
-  Transport transport(make_ring_wire(session.world()), {.deadline = kShortDeadline});
+void until(MpiSession& session, const std::function<void()>& last_rank_does, Nanoseconds deadline = 60s) {
+  Transport transport(make_ring_wire(session.world()), {.deadline = deadline});
   const int64_t ranks = session.ranks();
   const int64_t rank = session.rank();
   transport.open(both_ways(ranks, 5000, 1));
@@ -216,14 +217,14 @@ void end_without_one(MpiSession& session) {
 }
 
 void other_plan(MpiSession& session) {
-  Transport transport(make_ring_wire(session.world()), {.deadline = kShortDeadline});
+  Transport transport(make_ring_wire(session.world()));
   Agreement(transport).require_equal("plan", session.rank() == 2 ? "b" : "a");
 }
 
 const std::map<std::string, std::function<void(MpiSession&)>>& cases() {
   static const std::map<std::string, std::function<void(MpiSession&)>> all = {
       {"everything", everything},
-      {"stopped", [](MpiSession& session) { until(session, stop); }},
+      {"stopped", [](MpiSession& session) { until(session, stop, kShortDeadline); }},
       {"stopped_at_the_start", start_without_one},
       {"stopped_at_the_end", end_without_one},
       {"killed", [](MpiSession& session) { until(session, [] { raise(SIGKILL); }); }},

@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--case", required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--status", type=int, default=0)
-    parser.add_argument("--within", type=float, default=100)
+    parser.add_argument("--within", type=float, default=300)
     parser.add_argument("--expect", action="append", default=[])
     arguments = parser.parse_args()
 
@@ -66,7 +66,7 @@ def main():
         seconds = time.monotonic() - started
         if status is not None and status != arguments.status:
             failures.append(f"mpirun exited with {status}, expected {arguments.status}")
-        deadline = time.monotonic() + 5  # the last ones may still be on their way out
+        deadline = time.monotonic() + 30  # the last ones may still be on their way out
         while processes_with(token) and time.monotonic() < deadline and status is not None:
             time.sleep(0.05)
         left = [pid for pid in processes_with(token) if pid != os.getpid()]

@@ -55,7 +55,7 @@ struct Ends {
           .peer = 1 - rank, .outgoing = forward == (rank == 0), .direction = forward ? Direction::kForward : Direction::kBackward};
       lines.begin(names[way], seat, ids_[way]);
     }
-    const Instant until = machine_clock().now() + std::chrono::seconds(10);
+    const Instant until = machine_clock().now() + std::chrono::seconds(100);
     for (const LineName& name : names)
       while (!lines.joined(name))
         if (machine_clock().now() > until) fail(ErrorCode::kTimeout, "not joined");

@@ -78,7 +78,7 @@ TEST(RandomRing, AnErrorOnOneRankEndsAllOfThem) {
     LocalHub hub(ranks);
     const FlowTable table = testing_support::both_ways(ranks, 5000, 2);
     const auto outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
-      Transport transport(hub.wire(rank), {.deadline = 20s});
+      Transport transport(hub.wire(rank), {.deadline = 100s});
       transport.open(table);
       try {
         if (rank == 1) fail(ErrorCode::kNumeric, "layer conv3 is not finite");

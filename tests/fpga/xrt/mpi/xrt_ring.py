@@ -143,13 +143,13 @@ def processes_of(name, ancestor):
 def device_killed(tools, folder):
     before = set(Path("/tmp").glob("millrace-xrt-*"))
     run, process = train(tools, folder, "xrt-emulated-fpga", steps=100000)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (run / "metrics.jsonl").exists() or "step" not in (run / "metrics.jsonl").read_text():
         if process.poll() is not None:
             raise Failure(f"it ended by itself: {finished(process)[1][-2000:]}")
         if time.monotonic() > deadline:
             process.terminate()
-            raise Failure("no update within a minute")
+            raise Failure("no update within three minutes")
         time.sleep(0.05)
     devices = processes_of("genericpciemode", process.pid)
     if len(devices) != RANKS:
@@ -157,12 +157,12 @@ def device_killed(tools, folder):
         raise Failure(f"{len(devices)} device processes of {RANKS} ranks")
     killed_at = time.monotonic()
     os.kill(devices[2], signal.SIGKILL)
-    _, errors = finished(process, 60)
+    _, errors = finished(process, 180)
     print(f"ended {time.monotonic() - killed_at:.1f} s after the device was killed")
     expect(process.returncode != 0, "a ring without one of its devices ended with status 0")
     wanted = f"the emulated device's process {devices[2]} was killed by signal 9"
     expect(wanted in errors, f"\"{wanted}\" is not said: {errors[-3000:]}")
-    gone = time.monotonic() + 20
+    gone = time.monotonic() + 60
     while set(Path("/tmp").glob("millrace-xrt-*")) - before and time.monotonic() < gone:
         time.sleep(0.1)
     left = set(Path("/tmp").glob("millrace-xrt-*")) - before
@@ -175,11 +175,11 @@ def no_session(tools, folder):
     alone.mkdir()
     shutil.copy(tools.millrace, alone / "millrace")
     result = subprocess.run([alone / "millrace", "train", "--model", "digits-cnn", "--data", "digits", "--cluster", "xrt-emulated-fpga", "--steps", "1"],
-                            cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+                            cwd=folder, capture_output=True, text=True, check=False, timeout=200)
     expect(result.returncode == 1, f"status {result.returncode}: {result.stderr}")
     expect("this build does not drive FPGAs through XRT" in result.stderr and "libxrt-dev" in result.stderr, result.stderr)
     result = subprocess.run([alone / "millrace", "train", "--model", "digits-cnn", "--data", "digits", "--cluster", "xrt-fpga", "--steps", "1"],
-                            cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+                            cwd=folder, capture_output=True, text=True, check=False, timeout=200,
                             env={name: text for name, text in os.environ.items() if name != "MILLRACE_XCLBIN"})
     expect(result.returncode == 2 and "MILLRACE_XCLBIN" in result.stderr, result.stderr)
 

@@ -40,7 +40,8 @@ void mixed(MpiSession& session) { compare({.devices = 4, .gpus = {0, 1, 2}, .ste
 
 // Rank 1 goes in the middle of its transfers, of which the first are receives posted before training begins.
 void until_signal(MpiSession& session, int number) {
-  LinkCase c{.devices = session.ranks(), .gpus = {0, 1, 2, 3}, .steps = 1000, .deadline = std::chrono::seconds(5)};
+  LinkCase c{
+      .devices = session.ranks(), .gpus = {0, 1, 2, 3}, .steps = 1000, .deadline = std::chrono::seconds(number == SIGSTOP ? 12 : 100)};
   c.drivers[1] = {.seed = 5, .before_transfer = [number](int64_t transfer) {
                     if (transfer == 200) raise(number);
                   }};
