@@ -83,6 +83,9 @@ def set_of(program):
     sorter = re.fullmatch(r"cosimulation_sorter_(\d+)_(\d+)", program)
     if sorter:
         return {"sorter_block_rows": int(sorter[1]), "lanes": int(sorter[2])}
+    back = re.fullmatch(r"cosimulation_back_stages_(\d+)", program)
+    if back:
+        return {"back_stages": ["error_scaler", "relu_gate", "bias_gradient"], "lanes": int(back[1])}
     p = re.fullmatch(r"cosimulation_(\w+)_p(\d+)s(\d+)_(\d+)", program)
     return {"pooling": p[1], "kernel": int(p[2]), "stride": int(p[3]), "lanes": int(p[4])}
 
