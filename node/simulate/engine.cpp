@@ -307,7 +307,8 @@ void Engine::send(FlowState& state, int64_t end) {
   ++state.sent;
   // A link takes words from its flows in turn: a message begins to come whatever else is on its way. It ends when the link has sent
   // everything that was there before, or sooner: when its own flow's part of the link has sent it, for a flow does not wait behind
-  // others' rows. Of one flow the next message comes when the one before has come.
+  // others' rows. For moments a lane may so carry more than its speed; over a run it cannot, since the parts add up to the lane. Of one
+  // flow the next message comes when the one before has come.
   state.turn_free_at = std::min(lane.free_at + (lane.free_part > 0 ? 1 : 0), std::max(state.turn_free_at, now_) + state.in_turn[size]);
   const int64_t sent = std::max(state.turn_free_at, end);
   const InFlight message{std::max(now_ + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};

@@ -70,7 +70,8 @@ TEST(HandDerived, ActRamHoldsTheFormulasRows) {
   }
 }
 
-// So much Act-RAM is enough, and is needed: each layer's rows take the places of those that its PG lets go of at that moment.
+// So much Act-RAM, and the row being filled, is enough, and is needed: each layer's rows take the places of those that its PG lets go of at
+// that moment.
 TEST(HandDerived, ActRamOfTheFormulasRowsKeepsThePace) {
   const int64_t layers = 3, rows = 16, row_bits = 4 * 16;
   const Graph graph(row_convolutions(layers, rows, 3));
