@@ -22,76 +22,6 @@ Shape sum_shape(const Node& node) {
   return shape;
 }
 
-Placement::Placement(const Plan& plan, const Graph& graph) : plan_(&plan), graph_(&graph) {
-  if (plan.groups.size() != graph.groups().size())
-    fail(ErrorCode::kMalformed, "the plan has {} groups, the model {}: they do not belong together; plan again", plan.groups.size(),
-         graph.groups().size());
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    const Group& group = plan.groups[g];
-    const std::string& head = graph.node(graph.groups()[g].head).layer.name;
-    if (group.layer != head)
-      fail(ErrorCode::kMalformed, "groups[{}].layer is \"{}\", the model's order asks for \"{}\"", g, group.layer, head);
-    if (group.shards.empty()) fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") has no shard", g, group.layer);
-    for (const int64_t shard : group.shards) {
-      if (shard < 0 || shard >= static_cast<int64_t>(plan.shards.size()))
-        fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, the plan has {}", g, group.layer, shard, plan.shards.size());
-      if (plan.shards[static_cast<size_t>(shard)].layer != group.layer)
-        fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, which belongs to layer \"{}\"", g, group.layer, shard,
-             plan.shards[static_cast<size_t>(shard)].layer);
-    }
-  }
-}
-
-const Group& Placement::group_of(int64_t node) const { return plan_->groups[static_cast<size_t>(graph_->node(node).group)]; }
-
-int64_t Placement::owner_of(int64_t node) const { return node == kNetworkInput ? 0 : last_device_of_group(graph_->node(node).group); }
-
-int64_t Placement::first_device_of_group(int64_t group) const {
-  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.front())].device;
-}
-
-int64_t Placement::last_device_of_group(int64_t group) const {
-  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.back())].device;
-}
-
-ChannelRange Placement::needed_from(int64_t node, int64_t device) const {
-  ChannelRange needed;
-  const ChannelRange all{0, graph_->shape_of(node).channels};
-  const auto use = [&](int64_t consumer) {
-    const Node& user = graph_->node(consumer);
-    if (last_device_of_group(user.group) < device) return;
-    const bool head = graph_->groups()[static_cast<size_t>(user.group)].head == consumer;
-    if (!head || !user.computes) {
-      needed = hull(needed, all);
-      return;
-    }
-    for (const int64_t index : group_of(consumer).shards) {
-      const Shard& shard = plan_->shards[static_cast<size_t>(index)];
-      if (shard.device < device) continue;
-      for (const Block& block : shard.blocks) needed = hull(needed, block.inputs);
-    }
-  };
-  if (node != kNetworkInput) {
-    for (const int64_t consumer : graph_->node(node).consumers) use(consumer);
-    return needed;
-  }
-  for (size_t i = 0; i < graph_->nodes().size(); ++i) {
-    const std::vector<int64_t>& inputs = graph_->nodes()[i].inputs;
-    if (std::find(inputs.begin(), inputs.end(), kNetworkInput) != inputs.end()) use(static_cast<int64_t>(i));
-  }
-  return needed;
-}
-
-ChannelRange Placement::summed_until(int64_t group, int64_t device) const {
-  ChannelRange summed;
-  for (const int64_t index : plan_->groups[static_cast<size_t>(group)].shards) {
-    const Shard& shard = plan_->shards[static_cast<size_t>(index)];
-    if (shard.device > device) break;
-    for (const Block& block : shard.blocks) summed = hull(summed, block.outputs);
-  }
-  return summed;
-}
-
 // Shards that all read the whole input differ by outputs.
 Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
   if (group.shards.size() == 1) return Split::kWhole;
@@ -118,7 +48,10 @@ namespace {
 // Appends the flows of one link; keeps what it needs to know about every node across links.
 class LinkFlows {
  public:
-  LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph), passes_(passes_of_users(plan)) {}
+  LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph), passes_(passes_of_users(plan)) {
+    for (const ParameterHome& home : plan.homes)
+      if (home.home != home.user) away_.push_back(&home);
+  }
 
   void append(int64_t link, std::vector<Flow>& flows) const {
     const int64_t up = plan_.links[static_cast<size_t>(link)].from;
@@ -129,12 +62,6 @@ class LinkFlows {
   }
 
  private:
-  int64_t shard_on(int64_t group, int64_t device) const {
-    for (const int64_t shard : plan_.groups[static_cast<size_t>(group)].shards)
-      if (plan_.shards[static_cast<size_t>(shard)].device == device) return shard;
-    return -1;
-  }
-
   // The furthest shard downstream of the link that uses the node's output.
   int64_t last_user(int64_t node, int64_t up) const {
     int64_t last = -1;
@@ -183,15 +110,16 @@ class LinkFlows {
     flow.stream = forward ? Stream::kPartial : Stream::kError;
     flow.tensor = sum_name(head.layer.name);
     flow.channels = placement_.summed_until(head.group, up);
-    flow.producer_shard = shard_on(head.group, forward ? up : up + 1);
-    flow.consumer_shard = shard_on(head.group, forward ? up + 1 : up);
+    flow.producer_shard = placement_.shard_on(head.group, forward ? up : up + 1);
+    flow.consumer_shard = placement_.shard_on(head.group, forward ? up + 1 : up);
     flow.elements_per_sample = flow.channels.size() * sum_shape(head).plane();
     flow.wire = plan_.arithmetic.wire;
     flows.push_back(std::move(flow));
   }
 
   void append_parameters(int64_t link, int64_t up, Direction direction, std::vector<Flow>& flows) const {
-    for (const ParameterHome& home : plan_.homes) {
+    for (const ParameterHome* slice : away_) {
+      const ParameterHome& home = *slice;
       const int64_t low = std::min(home.home, home.user);
       const int64_t high = std::max(home.home, home.user);
       if (low > up || high <= up) continue;
@@ -203,7 +131,7 @@ class LinkFlows {
       flow.stream = towards_user ? Stream::kParameter : Stream::kGradient;
       flow.tensor = home.layer + "." + home.tensor;
       flow.channels = {home.offset, home.offset + home.count};
-      const int64_t user = shard_on(graph_.node(graph_.index_of(home.layer)).group, home.user);
+      const int64_t user = placement_.shard_on(graph_.node(graph_.index_of(home.layer)).group, home.user);
       flow.producer_shard = towards_user ? -1 : user;
       flow.consumer_shard = towards_user ? user : -1;
       flow.elements_per_pass = home.count;
@@ -226,6 +154,7 @@ class LinkFlows {
   const Graph& graph_;
   Placement placement_;
   std::map<int64_t, int64_t> passes_;
+  std::vector<const ParameterHome*> away_;  // slices that are not stored where they are used
 };
 
 }  // namespace

@@ -19,31 +19,9 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/plan/placement.h"
 
 namespace millrace {
-
-// Where the pieces of a plan lie, as every reader needs it.
-class Placement {
- public:
-  // Fails with kMalformed when groups, shards and the model do not fit together.
-  Placement(const Plan& plan, const Graph& graph);
-
-  // The group that heads or contains a node, as an index into Plan::groups (the same order as Graph::groups).
-  const Group& group_of(int64_t node) const;
-  // The device where a node's finished output exists: the last of its group. 0 for the network's input.
-  int64_t owner_of(int64_t node) const;
-  int64_t first_device_of_group(int64_t group) const;
-  int64_t last_device_of_group(int64_t group) const;
-
-  // Channels of `node`'s output that devices at or after `device` use as operands; empty when none.
-  ChannelRange needed_from(int64_t node, int64_t device) const;
-  // Output channels of the group's raw sum that members at or before `device` contribute to; empty when none.
-  ChannelRange summed_until(int64_t group, int64_t device) const;
-
- private:
-  const Plan* plan_;
-  const Graph* graph_;
-};
 
 // How a group divides, from the blocks of its shards.
 Split split_of(const Plan& plan, const Graph& graph, const Group& group);

@@ -46,17 +46,15 @@ class Coverage {
 
 class Compiler {
  public:
-  Compiler(const Plan& plan, const Graph& graph, int64_t device) : plan_(plan), graph_(graph), placement_(plan, graph), device_(device) {
+  Compiler(const Placement& placement, int64_t device)
+      : plan_(placement.plan()), graph_(placement.graph()), placement_(placement), device_(device) {
     program_.device = device;
   }
 
   SegmentProgram compile() {
     receive_activations();
     if (device_ == 0) load_input();
-    for (size_t g = 0; g < plan_.groups.size(); ++g)
-      for (const int64_t shard : plan_.groups[g].shards)
-        if (plan_.shards[static_cast<size_t>(shard)].device == device_)
-          compile_group(static_cast<int64_t>(g), plan_.shards[static_cast<size_t>(shard)]);
+    for (const auto& [group, shard] : placement_.on(device_)) compile_group(group, plan_.shards[static_cast<size_t>(shard)]);
     send_activations();
     settle_sums();
     settle_errors();
@@ -286,7 +284,7 @@ class Compiler {
 
   const Plan& plan_;
   const Graph& graph_;
-  Placement placement_;
+  const Placement& placement_;
   int64_t device_;
   SegmentProgram program_;
   std::map<std::pair<int64_t, bool>, int64_t> values_;
@@ -305,7 +303,9 @@ std::string value_text(const SegmentProgram& program, int64_t index, const Graph
 
 }  // namespace
 
-SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device) { return Compiler(plan, graph, device).compile(); }
+SegmentProgram compile_segment(const Placement& placement, int64_t device) { return Compiler(placement, device).compile(); }
+
+SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device) { return compile_segment({plan, graph}, device); }
 
 std::string text_of(const SegmentProgram& program, const Graph& graph) {
   static constexpr std::string_view kNames[] = {"receive", "load", "compute", "finish", "apply", "send"};

@@ -24,6 +24,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/plan/placement.h"
 
 namespace millrace {
 
@@ -63,6 +64,8 @@ struct SegmentProgram {
 };
 
 SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device);
+// For many devices of a large ring: one placement for all.
+SegmentProgram compile_segment(const Placement& placement, int64_t device);
 std::string text_of(const SegmentProgram& program, const Graph& graph);
 
 }  // namespace millrace

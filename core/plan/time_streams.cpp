@@ -25,8 +25,9 @@ bool divisible(const Step& step, const Graph& graph) {
 
 TimeStreams::TimeStreams(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
   if (plan.time_chunks <= 1) return;
+  const Placement placement(plan, graph);
   for (int64_t device = 0; device < plan.devices(); ++device) {
-    const SegmentProgram program = compile_segment(plan, graph, device);
+    const SegmentProgram program = compile_segment(placement, device);
     const std::vector<bool> streamed = steps(program);
     for (size_t i = 0; i < program.steps.size(); ++i) {
       const Step& step = program.steps[i];

@@ -1,0 +1,105 @@
+#include "core/plan/placement.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace millrace {
+
+Placement::Placement(const Plan& plan, const Graph& graph) : plan_(&plan), graph_(&graph), channels_(plan.groups.size()) {
+  if (plan.groups.size() != graph.groups().size())
+    fail(ErrorCode::kMalformed, "the plan has {} groups, the model {}: they do not belong together; plan again", plan.groups.size(),
+         graph.groups().size());
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    const std::string& head = graph.node(graph.groups()[g].head).layer.name;
+    if (group.layer != head)
+      fail(ErrorCode::kMalformed, "groups[{}].layer is \"{}\", the model's order asks for \"{}\"", g, group.layer, head);
+    if (group.shards.empty()) fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") has no shard", g, group.layer);
+    for (const int64_t shard : group.shards) {
+      if (shard < 0 || shard >= static_cast<int64_t>(plan.shards.size()))
+        fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, the plan has {}", g, group.layer, shard, plan.shards.size());
+      if (plan.shards[static_cast<size_t>(shard)].layer != group.layer)
+        fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, which belongs to layer \"{}\"", g, group.layer, shard,
+             plan.shards[static_cast<size_t>(shard)].layer);
+      pieces_.push_back({static_cast<int64_t>(g), shard});
+    }
+    std::vector<Channels>& channels = channels_[g];
+    channels.resize(group.shards.size());
+    for (size_t i = 0; i < channels.size(); ++i) {
+      if (i > 0) channels[i].outputs_until = channels[i - 1].outputs_until;
+      for (const Block& block : plan.shards[static_cast<size_t>(group.shards[i])].blocks)
+        channels[i].outputs_until = hull(channels[i].outputs_until, block.outputs);
+    }
+    for (size_t i = channels.size(); i-- > 0;) {
+      if (i + 1 < channels.size()) channels[i].inputs_from = channels[i + 1].inputs_from;
+      for (const Block& block : plan.shards[static_cast<size_t>(group.shards[i])].blocks)
+        channels[i].inputs_from = hull(channels[i].inputs_from, block.inputs);
+    }
+  }
+  std::stable_sort(pieces_.begin(), pieces_.end(), [&](const Piece& a, const Piece& b) { return device_of(a) < device_of(b); });
+}
+
+const Group& Placement::group_of(int64_t node) const { return plan_->groups[static_cast<size_t>(graph_->node(node).group)]; }
+
+int64_t Placement::owner_of(int64_t node) const { return node == kNetworkInput ? 0 : last_device_of_group(graph_->node(node).group); }
+
+int64_t Placement::first_device_of_group(int64_t group) const {
+  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.front())].device;
+}
+
+int64_t Placement::last_device_of_group(int64_t group) const {
+  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.back())].device;
+}
+
+size_t Placement::shards_before(const Group& group, int64_t device) const {
+  const auto before = [&](int64_t shard) { return plan_->shards[static_cast<size_t>(shard)].device < device; };
+  return static_cast<size_t>(std::partition_point(group.shards.begin(), group.shards.end(), before) - group.shards.begin());
+}
+
+int64_t Placement::shard_on(int64_t index, int64_t device) const {
+  const Group& group = plan_->groups[static_cast<size_t>(index)];
+  const size_t place = shards_before(group, device);
+  if (place == group.shards.size() || plan_->shards[static_cast<size_t>(group.shards[place])].device != device) return -1;
+  return group.shards[place];
+}
+
+std::span<const Placement::Piece> Placement::on(int64_t device) const {
+  const auto begin = std::partition_point(pieces_.begin(), pieces_.end(), [&](const Piece& piece) { return device_of(piece) < device; });
+  auto end = begin;
+  while (end != pieces_.end() && device_of(*end) == device) ++end;
+  return {begin, end};
+}
+
+ChannelRange Placement::needed_from(int64_t node, int64_t device) const {
+  ChannelRange needed;
+  const ChannelRange all{0, graph_->shape_of(node).channels};
+  const auto use = [&](int64_t consumer) {
+    const Node& user = graph_->node(consumer);
+    if (last_device_of_group(user.group) < device) return;
+    const bool head = graph_->groups()[static_cast<size_t>(user.group)].head == consumer;
+    if (!head || !user.computes) {
+      needed = hull(needed, all);
+      return;
+    }
+    const std::vector<Channels>& channels = channels_[static_cast<size_t>(user.group)];
+    const size_t place = shards_before(group_of(consumer), device);
+    if (place < channels.size()) needed = hull(needed, channels[place].inputs_from);
+  };
+  if (node != kNetworkInput) {
+    for (const int64_t consumer : graph_->node(node).consumers) use(consumer);
+    return needed;
+  }
+  for (size_t i = 0; i < graph_->nodes().size(); ++i) {
+    const std::vector<int64_t>& inputs = graph_->nodes()[i].inputs;
+    if (std::find(inputs.begin(), inputs.end(), kNetworkInput) != inputs.end()) use(static_cast<int64_t>(i));
+  }
+  return needed;
+}
+
+ChannelRange Placement::summed_until(int64_t group, int64_t device) const {
+  const size_t shards = shards_before(plan_->groups[static_cast<size_t>(group)], device + 1);
+  return shards == 0 ? ChannelRange{} : channels_[static_cast<size_t>(group)][shards - 1].outputs_until;
+}
+
+}  // namespace millrace
