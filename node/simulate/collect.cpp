@@ -198,11 +198,9 @@ SimulationResult collect(Engine& engine, const Network& network, const Plan& pla
     if (carries_parameters(flow)) elements = wholes * flow.elements_per_pass;
     if (!carries_parameters(flow) && network.messages_per_micro_batch) elements *= plan.micro_batch;
     result.flows.push_back({state.plan_flow, state.sent, elements});
-  }
-  for (size_t lane = 0; lane < network.lane_of_link.size(); ++lane) {
-    if (network.lane_of_link[lane] < 0) continue;
-    SimulatedLink& link = result.links[lane / 2];
-    (lane % 2 == 0 ? link.forward_bits : link.backward_bits) = network.lanes[static_cast<size_t>(network.lane_of_link[lane])].bits;
+    SimulatedLink& link = result.links[static_cast<size_t>(flow.link)];
+    (flow.direction == Direction::kForward ? link.forward_bits : link.backward_bits) +=
+        wholes * (state.per_sample * state.bits + state.larger * bits_of(flow.wire));
   }
   result.begun = engine.begun();
   result.finished = engine.finished();

@@ -17,7 +17,7 @@ constexpr int64_t kMessagesOfPass = 64;
 
 Service service_of(int64_t bits, int64_t bits_per_second) {
   const Wide time = static_cast<Wide>(bits) * kPicoseconds;
-  return {bits, static_cast<int64_t>(time / bits_per_second), static_cast<int64_t>(time % bits_per_second)};
+  return {static_cast<int64_t>(time / bits_per_second), static_cast<int64_t>(time % bits_per_second)};
 }
 
 class NetworkCompiler {
@@ -38,9 +38,10 @@ class NetworkCompiler {
     }
     add_lanes();
     for (size_t f = 0; f < plan_.flows.size(); ++f) add_flow(static_cast<int64_t>(f));
+    const Placement placement(plan_, context_->graph);
     for (int64_t device = network_.first_device; device < network_.end_device; ++device) {
       context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
-      const SegmentProgram program = compile_segment(plan_, context_->graph, device);
+      const SegmentProgram program = compile_segment(placement, device);
       if (context_->pace.turns[static_cast<size_t>(device)]) {
         compile_turning_device(*context_, program);
       } else {
@@ -79,7 +80,6 @@ class NetworkCompiler {
       network_.lane_of_link[lane] = static_cast<int32_t>(network_.lanes.size());
       LinkSide made;
       made.bits_per_second = lane_bits_per_second(plan_, static_cast<int64_t>(lane / 2), direction, loads);
-      made.latency = link.latency_picoseconds;
       network_.lanes.push_back(made);
     }
     network_.flow_index.assign(plan_.flows.size(), -1);
@@ -90,7 +90,7 @@ class NetworkCompiler {
     const Link& link = plan_.links[static_cast<size_t>(flow.link)];
     const bool forward = flow.direction == Direction::kForward;
     FlowState state;
-    state.plan_flow = index;
+    state.plan_flow = static_cast<int32_t>(index);
     state.sender_here = context_->here(forward ? link.from : link.to);
     state.receiver_here = context_->here(forward ? link.to : link.from);
     if (!state.sender_here && !state.receiver_here) return;
@@ -111,9 +111,8 @@ class NetworkCompiler {
       state.lane = network_.lane_of_link[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
       const int64_t speed = network_.lanes[static_cast<size_t>(state.lane)].bits_per_second;
       const int64_t smaller = elements / state.per_sample;
-      state.services[0] = service_of((smaller + (state.larger > 0 ? 1 : 0)) * bits, speed);
-      state.services[1] = service_of(smaller * bits, speed);
-      if (state.larger == 0) state.services[0] = state.services[1];
+      state.bits = smaller * bits;
+      state.services = {service_of(state.bits + bits, speed), service_of(state.bits, speed)};
       const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
       const Wide part = std::max<int64_t>(1, flow_load(flow, plan_));
       for (size_t i = 0; i < state.services.size(); ++i)

@@ -5,17 +5,68 @@
 #include "core/base/check.h"
 
 namespace millrace::simulation {
+namespace {
+
+// Of a processor, about: what fits them needs no fetching ahead, which costs more there than it saves.
+constexpr size_t kBytesOfCaches = size_t{4} << 20;
+
+// Where something about a flow happens here: at its receiver, else at its sender.
+int64_t device_of(const FlowState& state, const Plan& plan) {
+  const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
+  const Link& link = plan.links[static_cast<size_t>(flow.link)];
+  return (flow.direction == Direction::kForward) == state.receiver_here ? link.to : link.from;
+}
+
+std::vector<int32_t> crews_of_ids(const Network& network, const Plan& plan, const std::vector<int32_t>& crew_of_device) {
+  std::vector<int32_t> crews;
+  crews.reserve(network.stations.size() + network.flows.size());
+  const auto crew_of = [&](int64_t device) { return crew_of_device[static_cast<size_t>(device - network.first_device)]; };
+  for (const Station& station : network.stations) crews.push_back(crew_of(station.device));
+  for (const FlowState& state : network.flows) crews.push_back(crew_of(device_of(state, plan)));
+  return crews;
+}
+
+// The shortest way from one crew to another, or to another block.
+int64_t lookahead_of(const Network& network, const Plan& plan, const std::vector<int32_t>& crew_of_device) {
+  const auto crew_of = [&](int64_t device) {
+    return device < network.first_device || device >= network.end_device ? -1
+                                                                          : crew_of_device[static_cast<size_t>(device - network.first_device)];
+  };
+  int64_t shortest = kNeverTime;
+  for (const Link& link : plan.links)
+    if (crew_of(link.from) != crew_of(link.to)) shortest = std::min(shortest, link.latency_picoseconds);
+  return shortest;
+}
+
+}  // namespace
+
+std::vector<int32_t> crews_of_devices(const Network& network, const Plan& plan) {
+  std::vector<int32_t> crews(static_cast<size_t>(network.end_device - network.first_device), 0);
+  if (!network.ranks.empty()) return crews;
+  for (size_t d = 1; d < crews.size(); ++d) {
+    const Link& link = plan.links[static_cast<size_t>(network.first_device) + d - 1];
+    crews[d] = crews[d - 1] + (link.latency_picoseconds > 0 ? 1 : 0);
+  }
+  return crews;
+}
+
 Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options)
+    : Engine(network, plan, options, crews_of_devices(network, plan)) {}
+
+Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> crew_of_device)
     : network_(network),
       plan_(plan),
       tracing_(options.trace),
-      timeline_(network.stations.size() + network.flows.size()),
+      crew_of_device_(std::move(crew_of_device)),
+      timeline_(crews_of_ids(network, plan, crew_of_device_)),
+      lookahead_(lookahead_of(network, plan, crew_of_device_)),
       visiting_(network.stations.size(), 0),
       begun_(static_cast<size_t>(network.samples), 0),
       finished_(static_cast<size_t>(network.samples), 0),
       scenario_(options.scenario),
       column_free_at_(static_cast<size_t>(network.end_device - network.first_device), 0) {
   pending_.reserve(64);
+  fetches_ = bytes() > kBytesOfCaches;
   find_edges();
 }
 
@@ -27,17 +78,47 @@ void Engine::begin() {
 }
 
 void Engine::run_until(int64_t bound) {
-  while (timeline_.next_time() < bound) step();
+  while (timeline_.next_time() < bound) run_together({bound, kNeverTime, kNeverTime});
 }
 
 void Engine::run_portion(const Horizon& horizon, const Horizon& firm, int64_t steps) {
-  for (; steps > 0 && may_run(outbox_.empty() ? horizon : firm); --steps) step();
+  while (steps > 0 && may_run(outbox_.empty() ? horizon : firm)) steps -= run_together(outbox_.empty() ? horizon : firm);
 }
 
-void Engine::step() {
-  now_ = timeline_.next_time();
-  attend(timeline_.next_id());
-  drain();
+// All crews, each by itself for as long as nothing can come from another. An answer to what one of them sends over the edge takes
+// longer still.
+int64_t Engine::run_together(const Horizon& horizon) {
+  since_ = timeline_.next_time();
+  const int64_t end = horizon.messages - since_ > lookahead_ ? since_ + lookahead_ : horizon.messages;
+  until_ = std::max(until_, end);
+  due_.clear();
+  timeline_.each_crew_before(end, [&](int32_t crew) { due_.push_back({crew, 0}); });
+  int64_t steps = 0;
+  if (fetches_) return run_due_with_fetches(end, horizon);
+  for (const Due& due : due_) steps += run_crew(due.crew, end, horizon);
+  return steps;
+}
+
+int64_t Engine::run_crew(int32_t crew, int64_t end, const Horizon& horizon) {
+  const bool at_left = crew == crew_of_device_.front(), at_right = crew == crew_of_device_.back();
+  const auto stations = static_cast<int32_t>(network_.stations.size());
+  int64_t steps = 0;
+  timeline_.begin_crew(crew);
+  for (int64_t next = timeline_.next_time(crew); next < end; next = timeline_.next_time(crew)) {
+    if (at_left && next >= horizon.left_credits && !provided(true)) break;
+    if (at_right && next >= horizon.right_credits && !provided(false)) break;
+    now_ = next;
+    const int32_t id = timeline_.next_id(crew);
+    if (id < stations)
+      attend(id);
+    else
+      arrive(id - stations);
+    drain();
+    ++steps;
+  }
+  latest_ = std::max(latest_, now_);
+  timeline_.end_crew();
+  return steps;
 }
 
 // Everything that can begin at this moment does, in an order that depends on nothing but the network.
@@ -53,8 +134,6 @@ void Engine::drain() {
 }
 
 void Engine::attend(int32_t id) {
-  const auto stations = static_cast<int32_t>(network_.stations.size());
-  if (id >= stations) return arrive(id - stations);
   timeline_.set(id, kNeverTime);
   if (station(id).running) end_unit(id);
   visit(id);
@@ -123,12 +202,12 @@ void Engine::tell_credit(FlowState& state, int64_t time) {
 }
 
 void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
-  while (state.credits.size() >= 2 && state.credits[1].time <= now_) state.credits.pop();
+  while (state.credits.size() >= 2 && state.credits[1].time <= since_) state.credits.pop();
   state.credits.push({time, limit});
   for (const int32_t waiting : {state.sender, state.taker}) {
     if (waiting < 0) continue;
     const Station& sender = station(waiting);
-    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, std::max(time, now_));
+    if (sender.blocked && sender.for_room && timeline_.time_of(waiting) > time) timeline_.set(waiting, time);
   }
 }
 
@@ -137,7 +216,7 @@ void Engine::accept(const Crossing& crossing) {
   MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
   FlowState& state = flow(index);
   if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
-  MILLRACE_CHECK(crossing.time >= now_, "flow {}: a message of {} ps comes at {} ps", crossing.plan_flow, crossing.time, now_);
+  MILLRACE_CHECK(crossing.time >= until_, "flow {}: a message of {} ps comes when all before {} ps is done", crossing.plan_flow, crossing.time, until_);
   state.in_flight.push({crossing.time, crossing.amount});
   if (state.in_flight.size() == 1) timeline_.set(static_cast<int32_t>(network_.stations.size()) + index, crossing.time);
 }
@@ -302,8 +381,7 @@ void Engine::send(FlowState& state, int64_t end) {
     lane.free_part -= lane.bits_per_second;
     ++lane.free_at;
   }
-  lane.bits += service.bits;
-  const int64_t latency = lane.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
+  const int64_t latency = state.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
   ++state.sent;
   // A link takes words from its flows in turn: a message begins to come whatever else is on its way. It ends when the link has sent
   // everything that was there before, or sooner: when its own flow's part of the link has sent it, for a flow does not wait behind

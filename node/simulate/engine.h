@@ -5,6 +5,9 @@
 //   engine.run_until(bound);                 // everything before the bound
 //   engine.finish();                         // fails when somebody still waits, naming who
 //
+// Nothing reaches another device sooner than a link's latency, so for as long each device goes on by itself, one after the other:
+// what it needs stays in the cache. Devices joined by a link without latency, or by cores they share, go on together: a crew.
+//
 // For a block of devices among others: messages and credits that leave the block gather in outbox(); what arrives is given to
 // accept() before run_until passes its time. Nothing crosses a block's edge sooner than the link's latency after it began.
 // Credits may be late: whoever has one in hand does as well without the next. So a portion's horizon has a time of its own for them,
@@ -49,13 +52,21 @@ struct Horizon {
   int64_t left_credits = 0, right_credits = 0;
 };
 
+// The crew of each device of the network, in order from 0.
+std::vector<int32_t> crews_of_devices(const Network& network, const Plan& plan);
+
 class Engine {
  public:
   Engine(Network& network, const Plan& plan, const SimulationOptions& options);
+  // In these crews, which may be larger: the result is the same.
+  Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> crew_of_device);
+
+  // What comes next is asked of memory some devices ahead; a ring too large for the caches does so anyway.
+  void fetch_ahead() { fetches_ = true; }
 
   void begin();
   void run_until(int64_t bound);
-  // At most so many steps of the clock. What is sent may be answered: once something is, only what lies before `firm`.
+  // About so many steps. What is sent may be answered: once something is, only what lies before `firm`.
   void run_portion(const Horizon& horizon, const Horizon& firm, int64_t steps);
   // Something happens here before the horizon.
   bool may_run(const Horizon& horizon) { return timeline_.next_time() < limit_of(horizon); }
@@ -72,7 +83,8 @@ class Engine {
   // Those that wait for one another in a circle, each with what it waits for.
   std::string stuck() const;
 
-  int64_t now() const { return now_; }
+  // The last thing happened then.
+  int64_t now() const { return latest_; }
   int64_t events() const { return events_; }
   const std::vector<int64_t>& begun() const { return begun_; }
   const std::vector<int64_t>& finished() const { return finished_; }
@@ -90,7 +102,15 @@ class Engine {
     visiting_[static_cast<size_t>(index)] = 1;
     pending_.push_back(index);
   }
-  void step();
+  struct Due {
+    int32_t crew = 0;
+    int32_t first = 0;  // what it will attend to first, once it is fetched that far
+  };
+  template <size_t kStage>
+  void fetch(Due& due) const;
+  int64_t run_due_with_fetches(int64_t end, const Horizon& horizon);
+  int64_t run_together(const Horizon& horizon);
+  int64_t run_crew(int32_t crew, int64_t end, const Horizon& horizon);
   void drain();
   void attend(int32_t id);
   void arrive(int32_t flow);
@@ -149,8 +169,15 @@ class Engine {
   Network& network_;
   const Plan& plan_;
   bool tracing_ = false;
+  const std::vector<int32_t> crew_of_device_;
   Timeline timeline_;
-  int64_t now_ = 0;
+  int64_t lookahead_ = kNeverTime;  // how long crews may go on by themselves
+  bool fetches_ = false;  // what crews need, some turns ahead
+  std::vector<Due> due_;
+  int64_t now_ = 0;                 // for the crew that goes on
+  int64_t since_ = 0;               // no crew is behind this time
+  int64_t until_ = 0;               // nor beyond this
+  int64_t latest_ = 0;
   int64_t events_ = 0;
   std::vector<int32_t> pending_;
   std::vector<uint8_t> visiting_;

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,10 @@ inline bool makes_whole_samples(StationKind kind) { return kind <= StationKind::
 
 inline constexpr int64_t kNoLimit = int64_t{1} << 60;
 
-struct Input {
+// Rings of thousands leave the caches: what is looked at together lies in one line, in as few as there may be.
+inline constexpr size_t kCacheLine = 64;
+
+struct alignas(kCacheLine) Input {
   int32_t stream = -1;
   int32_t table = -1;     // rows: index into Network::tables
   int32_t schedule = -1;  // or one need per so many cycles: index into Network::schedules
@@ -58,7 +62,7 @@ struct Input {
   int64_t slack = kNoLimit;  // units that may be there beyond that; no limit: this reader holds nobody back
 };
 
-struct Station {
+struct alignas(kCacheLine) Station {
   StationKind kind = StationKind::kLeaving;
   bool timed = false;
   bool running = false;
@@ -75,21 +79,21 @@ struct Station {
   int32_t act_ram = -1;  // FP fills it, PG empties it
   int32_t turns = -1;    // index into Network::turns
   int32_t units = 1, unit = 0, finished_unit = 0;
+  int32_t longer = 0;  // so many first units of a cycle take a picosecond more
   int64_t cycles = 0, cycle = 0;
   int64_t duration = 0;  // of a unit
-  int32_t longer = 0;    // so many first units of a cycle take a picosecond more
-  int64_t multipliers = 0;
-  int64_t parameters = 0;  // that an update renews
   int64_t free_at = 0, since = 0;
   int64_t busy = 0;
-  std::array<int64_t, kCauses> waited{};
+  int64_t cycle_start = 0;
   int64_t window_cycle = 0;  // where the steady part begins
+  std::array<int64_t, kCauses> waited{};
   int64_t window_start = 0, window_busy = 0, window_end = 0;
   std::array<int64_t, kCauses> window_waited{};
-  int64_t cycle_start = 0;
+  int64_t multipliers = 0;
+  int64_t parameters = 0;  // that an update renews
 };
 
-struct Supply {
+struct alignas(kCacheLine) Supply {
   int64_t started = 0;
   int64_t latest_end = 0;  // of the unit that started last
   int32_t producer = -1;   // station; -1: a flow
@@ -107,14 +111,11 @@ struct Reader {
 // One direction of one link.
 struct LinkSide {
   int64_t bits_per_second = 1;
-  int64_t latency = 0;
   int64_t free_at = 0;    // whole picoseconds
   int64_t free_part = 0;  // and parts: of bits_per_second to the picosecond
-  int64_t bits = 0;       // sent
 };
 
 struct Service {
-  int64_t bits = 0;
   int64_t picoseconds = 0;
   int64_t part = 0;
 };
@@ -125,28 +126,30 @@ class Queue {  // first in, first out, in one growing ring
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
   const T& front() const { return items_[first_]; }
-  const T& operator[](size_t i) const { return items_[(first_ + i) & (items_.size() - 1)]; }
+  const T& operator[](size_t i) const { return items_[(first_ + i) & (capacity_ - 1)]; }
   void pop() {
-    first_ = (first_ + 1) & (items_.size() - 1);
+    first_ = (first_ + 1) & (capacity_ - 1);
     --count_;
   }
   void push(const T& item) {
-    if (count_ == items_.size()) grow();
-    items_[(first_ + count_) & (items_.size() - 1)] = item;
+    if (count_ == capacity_) grow();
+    items_[(first_ + count_) & (capacity_ - 1)] = item;
     ++count_;
   }
-  size_t bytes() const { return items_.capacity() * sizeof(T); }
+  size_t bytes() const { return capacity_ * sizeof(T); }
+  const T* next() const { return items_.get() + first_; }
 
  private:
   void grow() {
-    std::vector<T> larger(items_.empty() ? 4 : 2 * items_.size());
+    const uint32_t capacity = capacity_ == 0 ? 4 : 2 * capacity_;
+    auto larger = std::make_unique<T[]>(capacity);
     for (size_t i = 0; i < count_; ++i) larger[i] = (*this)[i];
     items_ = std::move(larger);
+    capacity_ = capacity;
     first_ = 0;
   }
-  std::vector<T> items_;
-  size_t first_ = 0;
-  size_t count_ = 0;
+  std::unique_ptr<T[]> items_;
+  uint32_t capacity_ = 0, first_ = 0, count_ = 0;
 };
 
 struct InFlight {
@@ -158,26 +161,27 @@ struct Credit {
   int64_t allowed = 0;
 };
 
-struct FlowState {
-  int64_t plan_flow = 0;
+struct alignas(kCacheLine) FlowState {
+  int32_t plan_flow = 0;
   bool sender_here = false, receiver_here = false;
   int32_t lane = -1;    // where the sender is here
   int32_t sender = -1;  // station
   int32_t stream = -1;  // where the receiver is here
-  int64_t latency = 0;
+  int32_t taker = -1;   // a device that takes turns and acts only when there is room for what it will send
   int32_t per_sample = 1;  // messages of a sample or a pass
   int32_t larger = 0;      // so many first messages of a sample are larger
   int32_t position = 0;
-  std::array<Service, 2> services{};
-  std::array<int64_t, 2> in_turn{};  // picoseconds of a message with the flow's part of the lane alone
-  int64_t turn_free_at = 0;          // when that part has sent all so far
-  int64_t sent = 0;                  // messages
-  int64_t last_arrival = 0;          // the end of the last message's arrival
-  int64_t credit = 0;                // messages that may be sent by now
-  Queue<Credit> credits;             // on their way
-  Queue<InFlight> in_flight;
+  int64_t latency = 0;
   int64_t told = 0;    // credit given
-  int32_t taker = -1;  // a device that takes turns and acts only when there is room for what it will send
+  int64_t credit = 0;  // messages that may be sent by now
+  int64_t sent = 0;    // messages
+  Queue<Credit> credits;  // on their way
+  Queue<InFlight> in_flight;
+  int64_t turn_free_at = 0;           // when the flow's part of the lane has sent all so far
+  int64_t last_arrival = 0;           // the end of the last message's arrival
+  std::array<Service, 2> services{};  // of a larger message, and of another
+  std::array<int64_t, 2> in_turn{};   // picoseconds of a message with the flow's part of the lane alone
+  int64_t bits = 0;                   // of a message that is not larger
 };
 
 struct ActRam {

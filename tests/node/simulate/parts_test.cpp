@@ -97,22 +97,70 @@ TEST(RowNeeds, ErrorsOfRecurrentNetworksWalkFromTheLastRow) {
   EXPECT_EQ(turn.front(), rows.of(graph.loss())) << "no error before the whole sequence went forward";
 }
 
-TEST(Timeline, IsTheEarliestAndOfEqualsTheLowest) {
+TEST(Tournament, KnowsTheEarliestAndEverybodyBeforeATime) {
   std::mt19937_64 generator(3);
-  for (const size_t count : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{100}}) {
-    Timeline timeline(count);
+  for (const size_t count : {size_t{1}, size_t{2}, size_t{8}, size_t{9}, size_t{64}, size_t{65}, size_t{700}}) {
+    std::vector<Tournament::Group> groups(Tournament::groups_for(count));
+    Tournament tournament(groups.data(), count);
     std::vector<int64_t> times(count, kNeverTime);
-    EXPECT_EQ(timeline.next_time(), kNeverTime);
-    for (int i = 0; i < 2000; ++i) {
-      const size_t id = generator() % count;
+    EXPECT_EQ(tournament.first_time(), kNeverTime);
+    for (int i = 0; i < 3000; ++i) {
+      const size_t player = generator() % count;
       const int64_t time = generator() % 5 == 0 ? kNeverTime : static_cast<int64_t>(generator() % 20);
-      times[id] = time;
-      timeline.set(static_cast<int32_t>(id), time);
+      times[player] = time;
+      tournament.set(player, time);
+      ASSERT_EQ(tournament.time_of(player), time);
       const auto earliest = std::min_element(times.begin(), times.end());
-      ASSERT_EQ(timeline.next_time(), *earliest);
-      if (*earliest == kNeverTime) continue;
-      ASSERT_EQ(timeline.next_id(), earliest - times.begin());
+      ASSERT_EQ(tournament.first_time(), *earliest);
+      if (*earliest != kNeverTime) {
+        ASSERT_EQ(tournament.first(), static_cast<size_t>(earliest - times.begin()));
+      }
+      if (i % 50 > 0) continue;
+      const auto bound = static_cast<int64_t>(generator() % 22);
+      std::vector<size_t> before, expected;
+      tournament.each_before(bound, [&](size_t p) { before.push_back(p); });
+      for (size_t p = 0; p < count; ++p)
+        if (times[p] < bound) expected.push_back(p);
+      ASSERT_EQ(before, expected);
     }
+  }
+}
+
+TEST(Timeline, TellsCrewByCrewWhoIsNext) {
+  std::mt19937_64 generator(5);
+  std::vector<int32_t> crews;
+  for (int id = 0; id < 60; ++id) crews.push_back(static_cast<int32_t>(generator() % 7));
+  Timeline timeline(crews);
+  std::vector<int64_t> times(crews.size(), kNeverTime);
+  const auto set_any = [&] {
+    const size_t id = generator() % crews.size();
+    times[id] = generator() % 4 == 0 ? kNeverTime : static_cast<int64_t>(generator() % 30);
+    timeline.set(static_cast<int32_t>(id), times[id]);
+    ASSERT_EQ(timeline.time_of(static_cast<int32_t>(id)), times[id]);
+  };
+  const auto earliest_of = [&](int32_t crew) {
+    size_t first = times.size();
+    for (size_t id = 0; id < times.size(); ++id)
+      if (crews[id] == crew && times[id] != kNeverTime && (first == times.size() || times[id] < times[first])) first = id;
+    return first;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    set_any();
+    const auto crew = static_cast<int32_t>(generator() % 7);
+    timeline.begin_crew(crew);
+    for (int j = 0; j < 3; ++j) set_any();
+    const size_t first = earliest_of(crew);
+    ASSERT_EQ(timeline.next_time(crew), first == times.size() ? kNeverTime : times[first]);
+    if (first < times.size()) {
+      ASSERT_EQ(static_cast<size_t>(timeline.next_id(crew)), first);
+    }
+    timeline.end_crew();
+    ASSERT_EQ(timeline.next_time(), *std::min_element(times.begin(), times.end()));
+    std::vector<int32_t> due, expected;
+    timeline.each_crew_before(15, [&](int32_t c) { due.push_back(c); });
+    for (int32_t c = 0; c < 7; ++c)
+      if (const size_t of = earliest_of(c); of < times.size() && times[of] < 15) expected.push_back(c);
+    ASSERT_EQ(due, expected);
   }
 }
 
