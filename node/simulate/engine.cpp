@@ -5,98 +5,11 @@
 #include "core/base/check.h"
 
 namespace millrace::simulation {
-namespace {
-
-// Of a processor, about: what fits them needs no fetching ahead, which costs more there than it saves.
-constexpr size_t kBytesOfCaches = size_t{4} << 20;
-
-// Where something about a flow happens here: at its receiver, else at its sender.
-int64_t device_of(const FlowState& state, const Plan& plan) {
-  const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
-  const Link& link = plan.links[static_cast<size_t>(flow.link)];
-  return (flow.direction == Direction::kForward) == state.receiver_here ? link.to : link.from;
-}
-
-std::vector<int32_t> crews_of_ids(const Network& network, const Plan& plan, const std::vector<int32_t>& crew_of_device) {
-  std::vector<int32_t> crews;
-  crews.reserve(network.stations.size() + network.flows.size());
-  const auto crew_of = [&](int64_t device) { return crew_of_device[static_cast<size_t>(device - network.first_device)]; };
-  for (const Station& station : network.stations) crews.push_back(crew_of(station.device));
-  for (const FlowState& state : network.flows) crews.push_back(crew_of(device_of(state, plan)));
-  return crews;
-}
-
-// The shortest way from one crew to another, or to another block.
-int64_t lookahead_of(const Network& network, const Plan& plan, const std::vector<int32_t>& crew_of_device) {
-  const auto crew_of = [&](int64_t device) {
-    return device < network.first_device || device >= network.end_device ? -1
-                                                                          : crew_of_device[static_cast<size_t>(device - network.first_device)];
-  };
-  int64_t shortest = kNeverTime;
-  for (const Link& link : plan.links)
-    if (crew_of(link.from) != crew_of(link.to)) shortest = std::min(shortest, link.latency_picoseconds);
-  return shortest;
-}
-
-}  // namespace
-
-std::vector<int32_t> crews_of_devices(const Network& network, const Plan& plan) {
-  std::vector<int32_t> crews(static_cast<size_t>(network.end_device - network.first_device), 0);
-  if (!network.ranks.empty()) return crews;
-  for (size_t d = 1; d < crews.size(); ++d) {
-    const Link& link = plan.links[static_cast<size_t>(network.first_device) + d - 1];
-    crews[d] = crews[d - 1] + (link.latency_picoseconds > 0 ? 1 : 0);
-  }
-  return crews;
-}
-
-Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options)
-    : Engine(network, plan, options, crews_of_devices(network, plan)) {}
-
-Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> crew_of_device)
-    : network_(network),
-      plan_(plan),
-      tracing_(options.trace),
-      crew_of_device_(std::move(crew_of_device)),
-      timeline_(crews_of_ids(network, plan, crew_of_device_)),
-      lookahead_(lookahead_of(network, plan, crew_of_device_)),
-      visiting_(network.stations.size(), 0),
-      begun_(static_cast<size_t>(network.samples), 0),
-      finished_(static_cast<size_t>(network.samples), 0),
-      scenario_(options.scenario),
-      column_free_at_(static_cast<size_t>(network.end_device - network.first_device), 0) {
-  pending_.reserve(64);
-  fetches_ = bytes() > kBytesOfCaches;
-  find_edges();
-}
-
 void Engine::begin() {
   // First credits are known before anything moves; then every station looks round, in order.
   for (FlowState& state : network_.flows)
     if (state.receiver_here) tell_credit(state, 0);
   for (size_t s = 0; s < network_.stations.size(); ++s) timeline_.set(static_cast<int32_t>(s), 0);
-}
-
-void Engine::run_until(int64_t bound) {
-  while (timeline_.next_time() < bound) run_together({bound, kNeverTime, kNeverTime});
-}
-
-void Engine::run_portion(const Horizon& horizon, const Horizon& firm, int64_t steps) {
-  while (steps > 0 && may_run(outbox_.empty() ? horizon : firm)) steps -= run_together(outbox_.empty() ? horizon : firm);
-}
-
-// All crews, each by itself for as long as nothing can come from another. An answer to what one of them sends over the edge takes
-// longer still.
-int64_t Engine::run_together(const Horizon& horizon) {
-  since_ = timeline_.next_time();
-  const int64_t end = horizon.messages - since_ > lookahead_ ? since_ + lookahead_ : horizon.messages;
-  until_ = std::max(until_, end);
-  due_.clear();
-  timeline_.each_crew_before(end, [&](int32_t crew) { due_.push_back({crew, 0}); });
-  int64_t steps = 0;
-  if (fetches_) return run_due_with_fetches(end, horizon);
-  for (const Due& due : due_) steps += run_crew(due.crew, end, horizon);
-  return steps;
 }
 
 int64_t Engine::run_crew(int32_t crew, int64_t end, const Horizon& horizon) {

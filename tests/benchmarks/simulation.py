@@ -155,10 +155,10 @@ def main():
     growth = []
     # From 100 boards on no parameters are stored away from their user, so that the rings differ by their number of boards alone.
     for boards in (100, 200, 400):
-        result = measure(flags.millrace, plan_of(boards), 64, runs=1 if boards > 100 else RUNS)
+        result = measure(flags.millrace, plan_of(boards), 64)
         report["cases"].append(figure_of(f"vgg16 on {boards} boards, 64 images", result, "goal 20 s" if boards == 100 else ""))
     for boards in (400, 1000) if flags.quick else (400, 1000, 2000, 4000, 7000, 10000):
-        result = measure(flags.millrace, plan_of(boards), 16, runs=1)
+        result = measure(flags.millrace, plan_of(boards), 16)
         report["cases"].append(figure_of(f"vgg16 on {boards} boards, 16 images", result, "bounded memory"))
         growth.append((boards, result["wall_seconds"]))
     report["seconds_by_devices_exponent"] = round(exponent(growth), 2)
