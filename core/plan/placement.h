@@ -57,7 +57,7 @@ class Placement {
 
   const Plan* plan_;
   const Graph* graph_;
-  std::vector<Piece> pieces_;                  // by device
+  std::vector<Piece> pieces_;                    // by device
   std::vector<std::vector<Channels>> channels_;  // by group
 };
 

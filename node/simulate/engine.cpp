@@ -129,7 +129,8 @@ void Engine::accept(const Crossing& crossing) {
   MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
   FlowState& state = flow(index);
   if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
-  MILLRACE_CHECK(crossing.time >= until_, "flow {}: a message of {} ps comes when all before {} ps is done", crossing.plan_flow, crossing.time, until_);
+  MILLRACE_CHECK(crossing.time >= until_, "flow {}: a message of {} ps comes when all before {} ps is done", crossing.plan_flow,
+                 crossing.time, until_);
   state.in_flight.push({crossing.time, crossing.amount});
   if (state.in_flight.size() == 1) timeline_.set(static_cast<int32_t>(network_.stations.size()) + index, crossing.time);
 }

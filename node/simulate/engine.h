@@ -172,11 +172,11 @@ class Engine {
   const std::vector<int32_t> crew_of_device_;
   Timeline timeline_;
   int64_t lookahead_ = kNeverTime;  // how long crews may go on by themselves
-  bool fetches_ = false;  // what crews need, some turns ahead
+  bool fetches_ = false;            // what crews need, some turns ahead
   std::vector<Due> due_;
-  int64_t now_ = 0;                 // for the crew that goes on
-  int64_t since_ = 0;               // no crew is behind this time
-  int64_t until_ = 0;               // nor beyond this
+  int64_t now_ = 0;    // for the crew that goes on
+  int64_t since_ = 0;  // no crew is behind this time
+  int64_t until_ = 0;  // nor beyond this
   int64_t latest_ = 0;
   int64_t events_ = 0;
   std::vector<int32_t> pending_;

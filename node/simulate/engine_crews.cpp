@@ -30,8 +30,9 @@ std::vector<int32_t> crews_of_ids(const Network& network, const Plan& plan, cons
 // The shortest way from one crew to another, or to another block.
 int64_t lookahead_of(const Network& network, const Plan& plan, const std::vector<int32_t>& crew_of_device) {
   const auto crew_of = [&](int64_t device) {
-    return device < network.first_device || device >= network.end_device ? -1
-                                                                          : crew_of_device[static_cast<size_t>(device - network.first_device)];
+    return device < network.first_device || device >= network.end_device
+               ? -1
+               : crew_of_device[static_cast<size_t>(device - network.first_device)];
   };
   int64_t shortest = kNeverTime;
   for (const Link& link : plan.links)

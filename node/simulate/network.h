@@ -164,17 +164,17 @@ struct Credit {
 struct alignas(kCacheLine) FlowState {
   int32_t plan_flow = 0;
   bool sender_here = false, receiver_here = false;
-  int32_t lane = -1;    // where the sender is here
-  int32_t sender = -1;  // station
-  int32_t stream = -1;  // where the receiver is here
-  int32_t taker = -1;   // a device that takes turns and acts only when there is room for what it will send
+  int32_t lane = -1;       // where the sender is here
+  int32_t sender = -1;     // station
+  int32_t stream = -1;     // where the receiver is here
+  int32_t taker = -1;      // a device that takes turns and acts only when there is room for what it will send
   int32_t per_sample = 1;  // messages of a sample or a pass
   int32_t larger = 0;      // so many first messages of a sample are larger
   int32_t position = 0;
   int64_t latency = 0;
-  int64_t told = 0;    // credit given
-  int64_t credit = 0;  // messages that may be sent by now
-  int64_t sent = 0;    // messages
+  int64_t told = 0;       // credit given
+  int64_t credit = 0;     // messages that may be sent by now
+  int64_t sent = 0;       // messages
   Queue<Credit> credits;  // on their way
   Queue<InFlight> in_flight;
   int64_t turn_free_at = 0;           // when the flow's part of the lane has sent all so far

@@ -47,7 +47,8 @@ TEST(Placement, KnowsWhatAWalkThroughThePlanFinds) {
     RandomPlans random(seed + 400);
     const Graph graph(random.model());
     const int64_t devices = random.between(1, 6);
-    const Plan plan = assemble_plan(graph, random.request(devices, Alignment::kFpdeep, std::max<int64_t>(1, devices)), random.shards(graph, devices));
+    const Plan plan =
+        assemble_plan(graph, random.request(devices, Alignment::kFpdeep, std::max<int64_t>(1, devices)), random.shards(graph, devices));
     const Placement placement(plan, graph);
     for (int64_t device = 0; device < devices; ++device) {
       for (int64_t node = kNetworkInput; node < static_cast<int64_t>(graph.nodes().size()); ++node)
