@@ -30,7 +30,7 @@ struct Preamble {
 
 template <size_t kSize>
 void put(std::array<char, kSize>& to, std::string_view text) {
-  std::memcpy(to.data(), text.data(), std::min(kSize, text.size()));
+  text.copy(to.data(), kSize);
 }
 template <size_t kSize>
 std::string_view get(const std::array<char, kSize>& from) {
