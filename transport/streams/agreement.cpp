@@ -65,7 +65,7 @@ void Agreement::send_part(int64_t to, uint64_t total, std::string_view digest, s
   put(preamble.digest, digest);
   std::vector<std::byte> payload(sizeof(preamble) + content.size());
   std::memcpy(payload.data(), &preamble, sizeof(preamble));
-  std::memcpy(payload.data() + sizeof(preamble), content.data(), content.size());
+  if (!content.empty()) std::memcpy(payload.data() + sizeof(preamble), content.data(), content.size());
   transport_.send_control(to, kind_of(calls_), payload);
 }
 
