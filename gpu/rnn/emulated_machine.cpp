@@ -142,7 +142,7 @@ class EmulatedMachine : public Machine {
     });
   }
   void finish() override {}
-  Library* library() override { return gpu_.library; }
+  Library* dnn_library() override { return gpu_.dnn_library; }
 
  private:
   void launch(const Grid& grid, const std::function<void()>& kernel, bool with_faults = false) {

@@ -58,7 +58,7 @@ RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner
 void RnnLayer::prepare_library() {
   if (!runner_.is_library()) return;
   try {
-    Library* const library = machine_.library();
+    Library* const library = machine_.dnn_library();
     if (library == nullptr) throw RnnError(RnnFailure::kMissingPart, "no library here");
     library_ = library->prepare(runner_.algorithm, shape_);
   } catch (const RnnError& error) {

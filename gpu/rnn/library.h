@@ -1,7 +1,7 @@
 // Recurrent layers of a library (cuDNN), as another way to run a layer than our kernels: where it is faster (runner.h), and
 // to compare with. A machine that has one hands it out.
 //
-//   if (Library* const library = machine.library()) {
+//   if (Library* const library = machine.dnn_library()) {
 //     const std::unique_ptr<LibraryLayer> layer = library->prepare(library->algorithms().front(), shape);  // throws: why not
 //     layer->set_weights(0, weights);
 //     layer->forward(x, y);                       // queued; machine.finish() waits

@@ -91,7 +91,7 @@ class Machine {
   virtual void finish() = 0;
 
   // Another way to run whole layers; null where there is none. Found when first asked for, and the machine's.
-  virtual Library* library() { return nullptr; }
+  virtual Library* dnn_library() { return nullptr; }
 };
 
 struct EmulatedGpu {
@@ -104,7 +104,7 @@ struct EmulatedGpu {
   int faulty_barrier = 0;
   bool faulty_release = false;
   int missing_blocks = 0;      // of every persistent launch, that never become resident
-  Library* library = nullptr;  // that it hands out
+  Library* dnn_library = nullptr;  // that it hands out
 };
 std::unique_ptr<Machine> emulated_machine(const EmulatedGpu& gpu);
 

@@ -80,7 +80,7 @@ Runner runner_by_rule(Machine& machine, const RnnShape& shape, const Gpu& consta
     why = "by rule, not measured: " + why;
   }
   try {
-    Library* const library = machine.library();
+    Library* const library = machine.dnn_library();
     if (library == nullptr) return own_kernels(why + "; there is no library to run it instead");
     Runner runner = own_kernels(why);
     runner.algorithm = library->algorithms().front();
@@ -92,7 +92,7 @@ Runner runner_by_rule(Machine& machine, const RnnShape& shape, const Gpu& consta
 
 Runner choose_runner(Machine& machine, const RnnShape& shape, SelectionFile* file, const std::function<double()>& own_seconds,
                      const std::function<double(const std::string&)>& library_seconds) {
-  Library* const library = machine.library();
+  Library* const library = machine.dnn_library();
   if (library == nullptr) return own_kernels("there is no library to compare with");
   const std::vector<std::string> algorithms = library->algorithms();
   if (file != nullptr) {

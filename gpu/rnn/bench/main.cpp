@@ -174,7 +174,7 @@ int run(int count, char** words) {
   const std::unique_ptr<CudaMachine> gpu = cuda_machine(arguments.device);
   if (arguments.compile)
     for (const Kernel& kernel : kernels_for_run_time()) gpu->add_kernel(kernel);
-  Library* const cudnn = gpu->library();
+  Library* const cudnn = gpu->dnn_library();
   std::printf("%s, compute capability %d.%d, %d multiprocessors; matrix products by %s; %s\n", gpu->name().c_str(),
               gpu->architecture() / 10, gpu->architecture() % 10, gpu->limits().multiprocessors,
               gpu->has_cublas() ? "cuBLAS" : "our own kernel",

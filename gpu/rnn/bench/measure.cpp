@@ -211,7 +211,7 @@ Outcome measure(CudaMachine& gpu, const Case& one, const Effort& effort) {
   Outcome outcome;
   outcome.one = one;
   const Data data = random_data(shape);
-  Library* const cudnn = gpu.library();
+  Library* const cudnn = gpu.dnn_library();
 
   Results reference;
   for (const std::string& algorithm : cudnn != nullptr ? cudnn->algorithms() : std::vector<std::string>()) {

@@ -126,7 +126,7 @@ class RealGpu : public CudaMachine {
     require(cudaGetLastError(), "launching a step");
   }
   void finish() override { require(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
-  Library* library() override {
+  Library* dnn_library() override {
     if (!asked_for_cudnn_) cudnn_ = load_cudnn(*this);
     asked_for_cudnn_ = true;  // one that does not start says so each time
     return cudnn_.get();

@@ -245,7 +245,7 @@ void as_our_own() {
     for (const Precision precision : {Precision::kFloat, Precision::kHalf}) {
       StandIn library;
       EmulatedGpu gpu;
-      gpu.library = &library;
+      gpu.dnn_library = &library;
       const std::unique_ptr<Machine> machine = emulated_machine(gpu);
       const RnnShape shape{.recurrence = recurrence,
                            .inputs = 3,
@@ -282,7 +282,7 @@ void by_rule() {
   EmulatedGpu small{.multiprocessors = 1, .shared_bytes = 256};
   EmulatedGpu large{.multiprocessors = 8};
   const auto run = [&](EmulatedGpu gpu, Recurrence recurrence, Library* there, bool expected, const std::string& because) {
-    gpu.library = there;
+    gpu.dnn_library = there;
     const std::unique_ptr<Machine> machine = emulated_machine(gpu);
     const RnnShape shape{.recurrence = recurrence, .inputs = 3, .hidden = 20, .batch = 2, .steps = 3, .training = true};
     const Differences found = LayerCase(shape, 5).run(

@@ -112,7 +112,7 @@ void who_runs() {
   SelectionFile file(path);
   NamedLibrary library("library 1");
   EmulatedGpu with_library;
-  with_library.library = &library;
+  with_library.dnn_library = &library;
   const std::unique_ptr<Machine> machine = emulated_machine(with_library);
   RnnShape shape{.recurrence = Recurrence::kGru, .inputs = 8, .hidden = 64, .batch = 4, .steps = 50, .training = true};
   int measured = 0;
@@ -149,7 +149,7 @@ void who_runs() {
   expect(runner.reason == "measured: 2000.0 us for ours, 3000.0 us for library 1's best, \"swift\"", runner.reason);
   expect(!choose(*machine).is_library() && measured == 8, "our own are remembered too");
   NamedLibrary newer("library 2");
-  with_library.library = &newer;
+  with_library.dnn_library = &newer;
   choose(*emulated_machine(with_library));
   expect(measured == 12, "another version is measured");
   expect(!file.find_runner("another GPU", "library 1", shape), "per GPU");
@@ -161,7 +161,7 @@ void who_runs() {
   expect(
       runner.algorithm == "swift" && runner.reason.find("ours cannot run it; our kernels: hung exchange: in a test") != std::string::npos,
       name_of(runner));
-  with_library.library = nullptr;
+  with_library.dnn_library = nullptr;
   runner = choose(*emulated_machine(with_library));
   expect(!runner.is_library() && runner.reason == "there is no library to compare with", name_of(runner));
 
