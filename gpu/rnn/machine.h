@@ -103,7 +103,7 @@ struct EmulatedGpu {
   int faulty_barrier_period = 0;
   int faulty_barrier = 0;
   bool faulty_release = false;
-  int missing_blocks = 0;      // of every persistent launch, that never become resident
+  int missing_blocks = 0;          // of every persistent launch, that never become resident
   Library* dnn_library = nullptr;  // that it hands out
 };
 std::unique_ptr<Machine> emulated_machine(const EmulatedGpu& gpu);

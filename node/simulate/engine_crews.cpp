@@ -127,7 +127,8 @@ Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& opti
 
 void Engine::run_until(int64_t bound) {
   while (timeline_.next_time() < bound) {
-    MILLRACE_CHECK(timeline_.next_time() >= until_, "something happens at {} ps, when all before {} ps is done", timeline_.next_time(), until_);
+    MILLRACE_CHECK(timeline_.next_time() >= until_, "something happens at {} ps, when all before {} ps is done", timeline_.next_time(),
+                   until_);
     run_together({bound, kNeverTime, kNeverTime});
   }
 }
