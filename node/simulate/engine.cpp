@@ -103,11 +103,18 @@ void Engine::after_need(int32_t index) {
   tell_credit(state, now_ + state.latency);
 }
 
+// Whoever is at the flow's other end may have gone on until then.
+void Engine::check_in_time(const FlowState& state, int64_t time) const {
+  MILLRACE_CHECK(time >= until_ || state.latency == 0 || crew_of_device_.back() == 0,
+                 "flow {}: something comes at {} ps, when all before {} ps is done", state.plan_flow, time, until_);
+}
+
 void Engine::tell_credit(FlowState& state, int64_t time) {
   const int64_t limit = allowed(stream(state.stream));
   if (limit <= state.told) return;
   state.told = limit;
   if (state.sender_here) {
+    check_in_time(state, time);
     give_credit(state, time, limit);
   } else {
     outbox_.push_back({state.plan_flow, time, limit, true});
@@ -309,6 +316,7 @@ void Engine::send(FlowState& state, int64_t end) {
     outbox_.push_back({state.plan_flow, message.start, message.end, false});
     return;
   }
+  check_in_time(state, message.start);
   state.in_flight.push(message);
   if (state.in_flight.size() == 1) {
     const auto index = static_cast<int32_t>(network_.stations.size() + static_cast<size_t>(&state - network_.flows.data()));

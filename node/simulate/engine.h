@@ -132,6 +132,7 @@ class Engine {
   int64_t allowed(const Supply& s) const;
   void put(int32_t stream, int64_t count, int64_t end);
   void send(FlowState& flow, int64_t end);
+  void check_in_time(const FlowState& flow, int64_t time) const;
   void tell_credit(FlowState& flow, int64_t time);
   void give_credit(FlowState& flow, int64_t time, int64_t allowed);
   void note_waiting(Supply& s);
