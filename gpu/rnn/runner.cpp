@@ -91,7 +91,7 @@ Runner runner_by_rule(Machine& machine, const RnnShape& shape, const Gpu& consta
 }
 
 Runner choose_runner(Machine& machine, const RnnShape& shape, SelectionFile* file, const std::function<double()>& own_seconds,
-                     const std::function<double(const std::string&)>& library_seconds) {
+                     const std::function<double(const std::string&)>& dnn_library_seconds) {
   Library* const library = machine.dnn_library();
   if (library == nullptr) return own_kernels("there is no library to compare with");
   const std::vector<std::string> algorithms = library->algorithms();
@@ -113,21 +113,21 @@ Runner choose_runner(Machine& machine, const RnnShape& shape, SelectionFile* fil
   runner.own_seconds = measured("our kernels", own_seconds);
   std::string best;
   for (const std::string& algorithm : algorithms) {
-    const double seconds = measured(algorithm, [&] { return library_seconds(algorithm); });
-    if (seconds <= 0 || (runner.library_seconds > 0 && seconds >= runner.library_seconds)) continue;
-    runner.library_seconds = seconds;
+    const double seconds = measured(algorithm, [&] { return dnn_library_seconds(algorithm); });
+    if (seconds <= 0 || (runner.dnn_library_seconds > 0 && seconds >= runner.dnn_library_seconds)) continue;
+    runner.dnn_library_seconds = seconds;
     best = algorithm;
   }
-  if (best.empty() || (runner.own_seconds > 0 && runner.own_seconds <= runner.library_seconds)) {
+  if (best.empty() || (runner.own_seconds > 0 && runner.own_seconds <= runner.dnn_library_seconds)) {
     runner.reason = best.empty() ? "the library runs no such layer" + refusals
-                                 : "measured: " + microseconds(runner.own_seconds) + " for ours, " + microseconds(runner.library_seconds) +
-                                       " for " + library->name() + "'s best, \"" + best + "\"";
+                                 : "measured: " + microseconds(runner.own_seconds) + " for ours, " +
+                                       microseconds(runner.dnn_library_seconds) + " for " + library->name() + "'s best, \"" + best + "\"";
   } else {
     runner.algorithm = best;
-    runner.reason = "measured: " + microseconds(runner.library_seconds) + " for " + library->name() + "'s \"" + best + "\", " +
+    runner.reason = "measured: " + microseconds(runner.dnn_library_seconds) + " for " + library->name() + "'s \"" + best + "\", " +
                     (runner.own_seconds > 0 ? microseconds(runner.own_seconds) + " for ours" : "ours cannot run it" + refusals);
   }
-  if (file != nullptr && (runner.own_seconds > 0 || runner.library_seconds > 0))
+  if (file != nullptr && (runner.own_seconds > 0 || runner.dnn_library_seconds > 0))
     file->store_runner(machine.name(), library->name(), shape, runner);
   return runner;
 }

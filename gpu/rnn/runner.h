@@ -1,6 +1,6 @@
 // Who runs a layer: our own kernels or the machine's library, and why. Measured where someone measures, else by a rule.
 //
-//   const Runner runner = choose_runner(machine, shape, &file, own_seconds, library_seconds);   // measures, remembers
+//   const Runner runner = choose_runner(machine, shape, &file, own_seconds, dnn_library_seconds);   // measures, remembers
 //   RnnLayer layer(machine, shape, runner);
 //   RnnLayer plain(machine, shape);                                                             // by runner_by_rule()
 //
@@ -24,9 +24,9 @@ namespace millrace::rnn {
 class SelectionFile;
 
 struct Runner {
-  std::string algorithm;       // of the library; none: our own kernels
-  double own_seconds = 0;      // of a pass over the sequence, forward and, when training, backward; 0: not measured
-  double library_seconds = 0;  // of the library's best
+  std::string algorithm;           // of the library; none: our own kernels
+  double own_seconds = 0;          // of a pass over the sequence, forward and, when training, backward; 0: not measured
+  double dnn_library_seconds = 0;  // of the library's best
   std::string reason;
   bool is_library() const { return !algorithm.empty(); }
 };
@@ -44,6 +44,6 @@ Runner runner_by_rule(Machine& machine, const RnnShape& shape, const Gpu& consta
 // measured again. A measurement that throws RnnError is passed over; without a library, or when nothing could be measured,
 // our own kernels run.
 Runner choose_runner(Machine& machine, const RnnShape& shape, SelectionFile* file, const std::function<double()>& own_seconds,
-                     const std::function<double(const std::string& algorithm)>& library_seconds);
+                     const std::function<double(const std::string& algorithm)>& dnn_library_seconds);
 
 }  // namespace millrace::rnn

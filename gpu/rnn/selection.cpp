@@ -77,7 +77,7 @@ std::string text_of(const Runner& runner) {
   std::ostringstream value;
   value.precision(9);
   value << (runner.is_library() ? kLibrary + one_line(runner.algorithm) : kOwn) << '\t' << runner.own_seconds << ' '
-        << runner.library_seconds << '\t' << one_line(runner.reason);
+        << runner.dnn_library_seconds << '\t' << one_line(runner.reason);
   return value.str();
 }
 
@@ -92,7 +92,7 @@ std::optional<Runner> runner_in(const std::string& value) {
   else if (who != kOwn)
     return std::nullopt;
   std::istringstream in(value.substr(times + 1, reason - times - 1));
-  in >> runner.own_seconds >> runner.library_seconds;
+  in >> runner.own_seconds >> runner.dnn_library_seconds;
   runner.reason = value.substr(reason + 1);
   return in.fail() ? std::nullopt : std::optional(runner);
 }

@@ -123,12 +123,12 @@ void who_runs() {
     if (own < 0) throw RnnError(RnnFailure::kHungExchange, "in a test");
     return own;
   };
-  const auto library_seconds = [&](const std::string& algorithm) {
+  const auto dnn_library_seconds = [&](const std::string& algorithm) {
     ++measured;
     if (algorithm == "stubborn") throw RnnError(RnnFailure::kUnsupportedSize, "does not take it");
     return algorithm == "plain" ? 5e-3 : swift;
   };
-  const auto choose = [&](Machine& on) { return choose_runner(on, shape, &file, own_seconds, library_seconds); };
+  const auto choose = [&](Machine& on) { return choose_runner(on, shape, &file, own_seconds, dnn_library_seconds); };
 
   Runner runner = choose(*machine);
   expect(runner.algorithm == "swift" && measured == 4, name_of(runner) + " after " + std::to_string(measured) + " measurements");
@@ -137,7 +137,7 @@ void who_runs() {
   expect(file.store(machine->name(), problem, {{Recurrence::kGru, false, Precision::kFloat, false, 2, 4, 8, 2}, 128, 1, 1e-3}),
          "a layout beside");
   const Runner again = choose(*machine);
-  expect(measured == 4 && name_of(again) == name_of(runner) && again.own_seconds == 2e-3 && again.library_seconds == 1.5e-3,
+  expect(measured == 4 && name_of(again) == name_of(runner) && again.own_seconds == 2e-3 && again.dnn_library_seconds == 1.5e-3,
          "remembered as it was: " + name_of(again));
   expect(file.find(machine->name(), problem).has_value(), "layouts and runners share the file");
 
@@ -145,7 +145,7 @@ void who_runs() {
   shape.steps = 51;
   swift = 3e-3;
   runner = choose(*machine);
-  expect(!runner.is_library() && measured == 8 && runner.library_seconds == 3e-3, name_of(runner));
+  expect(!runner.is_library() && measured == 8 && runner.dnn_library_seconds == 3e-3, name_of(runner));
   expect(runner.reason == "measured: 2000.0 us for ours, 3000.0 us for library 1's best, \"swift\"", runner.reason);
   expect(!choose(*machine).is_library() && measured == 8, "our own are remembered too");
   NamedLibrary newer("library 2");
