@@ -1,7 +1,29 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs the tests. The last line says how many passed, failed and were
 # skipped; the exit status is 0 when none failed. Run it as often as you like; without missing packages it needs no network.
+# What takes minutes is labelled `long` (ctest -L '^long$') and waits for --long.
 set -euo pipefail
+
+usage='usage: deploy/check.sh [--long]
+
+  --long   the long tests too: more inputs, more seeds, whole trainings (hours rather than minutes)
+  --help   this text'
+
+without=(--label-exclude '^long$')
+for argument in "$@"; do
+  case $argument in
+    --long) without=() ;;
+    --help | -h)
+      echo "$usage"
+      exit 0
+      ;;
+    *)
+      printf 'check.sh: %q is unknown\n%s\n' "$argument" "$usage" >&2
+      exit 2
+      ;;
+  esac
+done
+
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source deploy/packages.sh
 
@@ -19,7 +41,7 @@ step "Tests"
 results=$PWD/build/release/test_results.xml
 rm -f "$results"
 status=0
-ctest --preset release --parallel "$(nproc)" --output-junit "$results" || status=$?
+ctest --preset release --parallel "$(nproc)" --output-junit "$results" "${without[@]}" || status=$?
 
 step "Result"
 bash deploy/test_tally.sh "$results" || exit 1

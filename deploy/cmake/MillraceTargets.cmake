@@ -1,7 +1,7 @@
 # millrace_library(NAME [BRIEF] [SEPARATE] [DEPENDS ...] [LINKS ...]): a static library millrace_NAME of every .cpp in this folder, installed
 # with its headers and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
-# millrace_test(NAME [SEPARATE] DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
-# ctest test by test.
+# millrace_test(NAME [SEPARATE] [LONG] DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
+# ctest test by test. LONG: its suites whose names end in Long are labelled `long`, for deploy/check.sh --long.
 # With MILLRACE_UNITY several .cpp of a folder are compiled at once, which takes half the time of a build from nothing; folders whose
 # files use one name for different things say SEPARATE.
 # What runs for moments (documents, pages, generated files; in tests/ everything) is compiled with less optimisation in a release,
@@ -75,7 +75,7 @@ function(millrace_library NAME)
 endfunction()
 
 function(millrace_test NAME)
-  cmake_parse_arguments(ARG "SEPARATE" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE;LONG" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
     message(WARNING "${CMAKE_CURRENT_SOURCE_DIR} has no test sources")
@@ -91,7 +91,15 @@ function(millrace_test NAME)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
+  set(filter "")
+  if(ARG_LONG)
+    set(filter "*Long.*:*Long/*")
+    gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST TEST_FILTER ${filter}
+                         PROPERTIES TIMEOUT 3600 LABELS "${ARG_LABEL};long")
+    string(PREPEND filter "-")
+  endif()
+  gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST TEST_FILTER "${filter}"
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
 endfunction()
 
 function(millrace_embedded_documents LIBRARY CONSTANT)
