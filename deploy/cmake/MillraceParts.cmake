@@ -92,11 +92,14 @@ if(NOT MILLRACE_WITH_CUDA STREQUAL OFF)
     if(NOT CMAKE_CUDA_COMPILER)
       set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
     endif()
-    if(NOT CMAKE_CUDA_ARCHITECTURES)  # Ampere, Hopper with its own instructions, and from 12.8 on Blackwell with PTX for what follows
+    # Machine code and PTX for each: Ampere (also 8.6 to 8.9), Hopper with its own instructions, and from 12.8 on Blackwell in
+    # servers (10.0 and 10.3) and at home (12.0 and 12.1). What is newer compiles the PTX of 8.0 or 12.0 when it starts; tests read
+    # all of it.
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
       if(CUDAToolkit_VERSION VERSION_LESS 12.8)
-        set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+        set(CMAKE_CUDA_ARCHITECTURES 80 90a)
       else()
-        set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 120-real 120-virtual)
+        set(CMAKE_CUDA_ARCHITECTURES 80 90a 100 120)
       endif()
     endif()
     check_language(CUDA)

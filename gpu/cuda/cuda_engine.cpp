@@ -62,6 +62,11 @@ class CudaEngine final : public Engine {
     if (properties.major < kLeastMajor)
       throw Failure(Failure::Kind::kWrongArchitecture, "GPU " + std::to_string(device) + " (" + facts_.name + ") has compute capability " +
                                                            facts_.architecture + ", and this build is for 8.0 and newer; take another");
+    if (!is_compiled_for_current_gpu())
+      throw Failure(Failure::Kind::kWrongArchitecture,
+                    "GPU " + std::to_string(device) + " (" + facts_.name + ") has compute capability " + facts_.architecture +
+                        ", and this build has neither machine code nor PTX for it; configure with -DCMAKE_CUDA_ARCHITECTURES=" +
+                        std::to_string(properties.major) + std::to_string(properties.minor) + " and build again, or take another");
     for (cudaStream_t& stream : streams_) MILLRACE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (cudnnCreate(&cudnn_) != CUDNN_STATUS_SUCCESS)
       throw Failure(Failure::Kind::kMissingLibrary, "cuDNN does not start; see that version 9 is installed and on LD_LIBRARY_PATH");

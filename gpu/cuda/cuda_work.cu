@@ -44,6 +44,13 @@ unsigned blocks_for(int64_t count) {
 
 }  // namespace
 
+bool is_compiled_for_current_gpu() {
+  cudaFuncAttributes attributes{};
+  const bool compiled = cudaFuncGetAttributes(&attributes, run_convolution) == cudaSuccess;
+  cudaGetLastError();
+  return compiled;
+}
+
 void launch(const ElementWork& work, cudaStream_t stream) {
   std::visit(
       [stream](const auto& w) {

@@ -9,6 +9,9 @@
 
 namespace millrace::gpu {
 
+// Whether the kernels were compiled for the current GPU, in machine code or as PTX that its driver compiles.
+bool is_compiled_for_current_gpu();
+
 // One thread for each index.
 void launch(const ElementWork& work, cudaStream_t stream);
 void launch(const DirectConvolution& work, cudaStream_t stream);

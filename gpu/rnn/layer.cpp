@@ -238,7 +238,22 @@ Parameters RnnLayer::parameters() const {
   return p;
 }
 
-void RnnLayer::recur(bool backward) { steps_->run(backward, parameters()); }
+void RnnLayer::prepare_recurrence(bool backward) {
+  const auto mark = [&](void* sequence, long long elements) {
+    machine_.fill(sequence, 0xFF, static_cast<std::size_t>(elements * bytes_of(shape_.precision)));
+  };
+  for (SideMemory& side : sides_) {
+    if (backward) {
+      mark(side.gate_gradient, rows() * shape_.gates() * shape_.hidden);
+      machine_.fill(side.carry, 0, static_cast<std::size_t>(shape_.batch) * static_cast<std::size_t>(shape_.hidden) * sizeof(float));
+      continue;
+    }
+    if (side.reset_state != nullptr) mark(side.reset_state, rows() * shape_.hidden);
+    if (side.flags != nullptr) machine_.fill(side.flags, 0, static_cast<std::size_t>(side.flag_count) * sizeof(unsigned));
+  }
+  if (!backward) mark(output_, rows() * shape_.sides() * shape_.hidden);
+  machine_.fill(hung_, 0, sizeof(unsigned));
+}
 
 void RnnLayer::forward() {
   if (library_) return library_->forward(input_, output_);
@@ -258,13 +273,9 @@ void RnnLayer::forward() {
     job.columns = gate_rows;
     job.depth = shape_.inputs;
     machine_.multiply(job, shape_.precision);
-    if (side.reset_state != nullptr)
-      machine_.fill(side.reset_state, 0xFF, static_cast<std::size_t>(rows() * shape_.hidden * bytes_of(shape_.precision)));
-    if (side.flags != nullptr) machine_.fill(side.flags, 0, static_cast<std::size_t>(side.flag_count) * sizeof(unsigned));
   }
-  machine_.fill(output_, 0xFF, static_cast<std::size_t>(rows() * shape_.sides() * shape_.hidden * bytes_of(shape_.precision)));
-  machine_.fill(hung_, 0, sizeof(unsigned));
-  recur(false);
+  prepare_recurrence(false);
+  run_recurrence(false);
   for (int s = 0; s < shape_.sides() && shape_.projection > 0; ++s) {
     MatrixJob job;
     job.left = offset(output_, static_cast<long long>(s) * shape_.hidden, Precision::kFloat);

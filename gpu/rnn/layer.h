@@ -58,6 +58,11 @@ class RnnLayer {
   void backward();
   void check();
 
+  // The recurrence alone, for timing it: on what an earlier forward() or backward() left, so that only its time means something.
+  // prepare marks what the other will write as unwritten. Not of a layer that the library runs.
+  void prepare_recurrence(bool backward);
+  void run_recurrence(bool backward) { steps_->run(backward, parameters()); }
+
  private:
   struct SideMemory;
   void prepare_library();
@@ -65,7 +70,6 @@ class RnnLayer {
   void* allocate(long long elements, int bytes);
   float* allocate_floats(long long elements);
   Parameters parameters() const;
-  void recur(bool backward);
   void weight_gradients(int side);
   long long rows() const { return static_cast<long long>(shape_.steps) * shape_.batch; }
 

@@ -12,11 +12,9 @@ void RnnLayer::backward() {
     return;
   }
   const long long hidden = shape_.hidden;
-  const long long gate_rows = shape_.gates() * hidden;
-  machine_.fill(hung_, 0, sizeof(unsigned));
-  for (int s = 0; s < shape_.sides(); ++s) {
-    SideMemory& side = sides_[static_cast<std::size_t>(s)];
-    if (shape_.projection > 0) {
+  if (shape_.projection > 0) {
+    for (int s = 0; s < shape_.sides(); ++s) {
+      SideMemory& side = sides_[static_cast<std::size_t>(s)];
       MatrixJob job;
       job.left = output_gradient_ + static_cast<long long>(s) * shape_.projection;
       job.left_row = shape_.outputs();
@@ -31,10 +29,9 @@ void RnnLayer::backward() {
       job.depth = shape_.projection;
       machine_.multiply(job, Precision::kFloat);
     }
-    machine_.fill(side.gate_gradient, 0xFF, static_cast<std::size_t>(rows() * gate_rows * bytes_of(shape_.precision)));
-    machine_.fill(side.carry, 0, static_cast<std::size_t>(shape_.batch * hidden) * sizeof(float));
   }
-  recur(true);
+  prepare_recurrence(true);
+  run_recurrence(true);
   for (int s = 0; s < shape_.sides(); ++s) weight_gradients(s);
 }
 

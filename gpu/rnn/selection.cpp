@@ -189,7 +189,7 @@ bool SelectionFile::store_runner(const std::string& gpu, const std::string& libr
 }
 
 std::optional<Layout> choose_layout(const Machine& machine, const Problem& problem, const Gpu& constants, int most, SelectionFile* file,
-                                    const std::function<double(const Layout&)>& seconds_of) {
+                                    const std::function<double(const Layout&)>& seconds_of, std::vector<std::string>* passed_over) {
   const std::vector<Layout> ranked = ranked_layouts(machine.kernels(), machine.limits(), problem, constants);
   if (file != nullptr) {
     if (const std::optional<Choice> known = file->find(machine.name(), problem))
@@ -202,7 +202,8 @@ std::optional<Layout> choose_layout(const Machine& machine, const Problem& probl
     double seconds = 0;
     try {
       seconds = seconds_of(ranked[i]);
-    } catch (const RnnError&) {
+    } catch (const RnnError& error) {
+      if (passed_over != nullptr) passed_over->push_back(name_of(ranked[i]) + ": " + error.what());
       continue;
     }
     if (best && seconds >= least_seconds) continue;

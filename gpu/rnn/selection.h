@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/rnn/plan.h"
 #include "gpu/rnn/runner.h"
@@ -47,8 +48,10 @@ class SelectionFile {
 };
 
 // Measures the `most` best layouts by the model with `seconds_of` and returns the fastest; what the file knows is not
-// measured again. A layout whose measurement throws RnnError is passed over. Nothing when no layout fits.
+// measured again. A layout whose measurement throws RnnError is passed over, and `passed_over` gets its name and the reason.
+// Nothing when no layout fits.
 std::optional<Layout> choose_layout(const Machine& machine, const Problem& problem, const Gpu& constants, int most, SelectionFile* file,
-                                    const std::function<double(const Layout&)>& seconds_of);
+                                    const std::function<double(const Layout&)>& seconds_of,
+                                    std::vector<std::string>* passed_over = nullptr);
 
 }  // namespace millrace::rnn

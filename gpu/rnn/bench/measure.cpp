@@ -13,8 +13,13 @@ namespace {
 
 constexpr int kWarmUp = 5;
 
-double median_microseconds(CudaMachine& gpu, int runs, const std::function<void()>& run) {
-  for (int i = 0; i < kWarmUp; ++i) run();
+// `prepare` is not part of the time.
+double median_microseconds(
+    CudaMachine& gpu, int runs, const std::function<void()>& run, const std::function<void()>& prepare = [] {}) {
+  for (int i = 0; i < kWarmUp; ++i) {
+    prepare();
+    run();
+  }
   gpu.finish();
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
@@ -22,6 +27,7 @@ double median_microseconds(CudaMachine& gpu, int runs, const std::function<void(
   require(cudaEventCreate(&end), "timing");
   std::vector<float> times;
   for (int i = 0; i < runs; ++i) {
+    prepare();
     require(cudaEventRecord(begin, gpu.stream()), "timing");
     run();
     require(cudaEventRecord(end, gpu.stream()), "timing");
@@ -173,20 +179,25 @@ double time_layer(CudaMachine& gpu, RnnLayer& layer, const RnnShape& shape, cons
   return time;
 }
 
-// The fastest layouts of our own kernels, by the clock; says which.
-std::string use_best_layouts(CudaMachine& gpu, RnnLayer& layer, const RnnShape& shape, const Effort& effort) {
+// The fastest layouts of our own kernels, by the clock; says which, and which could not be measured.
+std::string use_best_layouts(CudaMachine& gpu, RnnLayer& layer, const RnnShape& shape, const Effort& effort,
+                             std::vector<std::string>& passed_over) {
   std::string chosen;
   for (const bool backward : {false, true}) {
     if (backward && !shape.training) continue;
     const Problem problem{shape.recurrence, backward, shape.precision, shape.hidden, shape.batch, 1};
-    if (backward) layer.forward();
-    const std::optional<Layout> best =
-        choose_layout(gpu, problem, effort.constants, effort.layouts, effort.file, [&](const Layout& layout) {
+    layer.forward();  // what the recurrence reads
+    if (backward) layer.backward();
+    const std::optional<Layout> best = choose_layout(
+        gpu, problem, effort.constants, effort.layouts, effort.file,
+        [&](const Layout& layout) {
           layer.use_layout(backward, layout);
-          const double time = median_microseconds(gpu, 11, [&] { backward ? layer.backward() : layer.forward(); });
+          const double time = median_microseconds(
+              gpu, 11, [&] { layer.run_recurrence(backward); }, [&] { layer.prepare_recurrence(backward); });
           layer.check();
           return 1e-6 * time;
-        });
+        },
+        &passed_over);
     layer.use_layout(backward, best);
     if (!backward) chosen = best ? name_of(*best) : why_not(gpu.limits(), problem);
   }
@@ -201,6 +212,34 @@ void or_refusal(Timed& timed, Body body) {
   } catch (const RnnError& error) {
     if (error.kind() == RnnFailure::kNoGpu || error.kind() == RnnFailure::kGpuFault) throw;
     timed.refusal = error.what();
+  }
+}
+
+// The recurrence of a layer alone, in the layouts of `like`.
+void time_recurrence(CudaMachine& gpu, const RnnLayer& like, const RnnShape& of, const Data& data, int runs, RecurrenceTimes& times) {
+  for (const int steps : {kFewSteps, kManySteps}) {
+    RnnShape shape = of;
+    shape.steps = steps;
+    RnnLayer layer(gpu, shape, Runner{});
+    for (const bool backward : {false, true})
+      if (!backward || shape.training) layer.use_layout(backward, like.layout(backward));
+    prepare(layer, shape, data);
+    gpu.fill(layer.input(), 0,
+             static_cast<std::size_t>(steps) * static_cast<std::size_t>(shape.batch * shape.inputs * bytes_of(shape.precision)));
+    if (shape.training)
+      gpu.fill(layer.output_gradient(), 0,
+               static_cast<std::size_t>(steps) * static_cast<std::size_t>(shape.batch * shape.outputs()) * sizeof(float));
+    layer.forward();
+    if (shape.training) layer.backward();
+    layer.check();
+    times.steps.push_back(steps);
+    for (const bool backward : {false, true}) {
+      if (backward && !shape.training) continue;
+      (backward ? times.backward : times.forward)
+          .push_back(median_microseconds(
+              gpu, runs, [&] { layer.run_recurrence(backward); }, [&] { layer.prepare_recurrence(backward); }));
+      layer.check();
+    }
   }
 }
 
@@ -232,10 +271,17 @@ Outcome measure(CudaMachine& gpu, const Case& one, const Effort& effort) {
   or_refusal(outcome.ours, [&] {
     RnnLayer layer(gpu, shape, Runner{}, effort.constants);
     fill(gpu, layer, shape, data);
-    outcome.layout = use_best_layouts(gpu, layer, shape, effort);
+    outcome.layout = use_best_layouts(gpu, layer, shape, effort, outcome.passed_over);
     Results results;
     outcome.ours.microseconds = one.layers * time_layer(gpu, layer, shape, data, effort.runs, results);
     if (outcome.compared) outcome.ours.comparison = compare(shape, results, reference);
+    if (one.group != "grid") return;
+    try {
+      time_recurrence(gpu, layer, shape, data, effort.runs / 4 + 1, outcome.recurrence);
+    } catch (const RnnError& error) {  // as a sequence that does not fit into memory
+      if (error.kind() == RnnFailure::kNoGpu || error.kind() == RnnFailure::kGpuFault) throw;
+      outcome.recurrence.refusal = error.what();
+    }
   });
 
   // The choice, from what was just measured; and a layer made by it, as a user's is.

@@ -8,11 +8,7 @@
 // comparison.h says, against cuDNN's standard algorithm; without cuDNN nothing is compared and `compared` is false.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "gpu/rnn/bench/comparison.h"
-#include "gpu/rnn/bench/grid.h"
+#include "gpu/rnn/bench/outcome.h"
 #include "gpu/rnn/cuda/cuda_machine.h"
 #include "gpu/rnn/selection.h"
 
@@ -25,26 +21,9 @@ struct Effort {
   Gpu constants = titan_v();  // of the model
 };
 
-struct Timed {
-  std::string what;         // "ours", cuDNN's algorithm, or "chosen"
-  double microseconds = 0;  // of all layers
-  Comparison comparison;    // with the standard algorithm
-  std::string refusal;      // why there is no time
-};
-
-struct Outcome {
-  Case one;
-  std::string layout;  // of the forward kernel, or why single steps ran
-  Timed ours;
-  std::vector<Timed> peers;
-  Runner runner;  // who was chosen, and why
-  Timed chosen;   // a layer as that runner makes it
-  bool compared = false;
-  bool correct = false;  // ours and the chosen
-  // Best peer's time by ours and by the chosen's; 0 without a peer.
-  double ratio = 0;
-  double chosen_ratio = 0;
-};
+// The recurrence alone is timed over so many steps.
+inline constexpr int kFewSteps = 100;
+inline constexpr int kManySteps = 1000;
 
 Outcome measure(CudaMachine& gpu, const Case& one, const Effort& effort);
 

@@ -15,7 +15,7 @@ namespace millrace::rnn {
 namespace {
 
 struct Nvrtc {
-  void* handle = load_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  void* handle = load_library_of_cuda("nvrtc");
 #define MILLRACE_NVRTC(name) \
   decltype(&::name) name = handle == nullptr ? nullptr : reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));
   MILLRACE_NVRTC(nvrtcCreateProgram)
@@ -147,6 +147,8 @@ CompiledKernel compile_at_run_time(const KernelShape& shape, int architecture) {
   return compiled;
 }
 
+bool can_load_compiled() { return CUDART_VERSION >= 12080; }
+
 const void* load_compiled(const CompiledKernel& compiled) {
 #if CUDART_VERSION >= 12080
   cudaLibrary_t library = nullptr;
@@ -161,6 +163,7 @@ const void* load_compiled(const CompiledKernel& compiled) {
 
 std::vector<Kernel> kernels_for_run_time() {
   std::vector<Kernel> table;
+  if (!can_load_compiled()) return table;
   add_recurrence<Recurrence::kLstm>(table);
   add_recurrence<Recurrence::kGru>(table);
   add_recurrence<Recurrence::kCanonicalGru>(table);

@@ -21,10 +21,13 @@ struct CompiledKernel {
 
 CompiledKernel compile_at_run_time(const KernelShape& shape, int architecture);
 
+// Whether this build's CUDA runtime can load code: from CUDA 12.8 on. Before, the shipped kernels are all there are.
+bool can_load_compiled();
 // Stays loaded as long as the program runs.
 const void* load_compiled(const CompiledKernel& compiled);
 
-// FMA tiles between the shipped ones that a thread's registers hold, for every recurrence, without code yet.
+// FMA tiles between the shipped ones that a thread's registers hold, for every recurrence, without code yet; none
+// where compiled code cannot be loaded.
 std::vector<Kernel> kernels_for_run_time();
 
 }  // namespace millrace::rnn

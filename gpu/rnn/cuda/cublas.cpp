@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <library_types.h>
 
-#include <initializer_list>
-
 namespace millrace::rnn {
 namespace {
 
@@ -63,14 +61,16 @@ class LoadedCublas : public Cublas {
 
 }  // namespace
 
-void* load_library(std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  return nullptr;
+void* load_library(const std::string& name, int major) {
+  const std::string file = "lib" + name + ".so";
+  void* const library = dlopen((file + "." + std::to_string(major)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  return library != nullptr ? library : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+void* load_library_of_cuda(const std::string& name) { return load_library(name, CUDART_VERSION / 1000); }
+
 std::unique_ptr<Cublas> load_cublas(cudaStream_t stream) {
-  void* const library = load_library({"libcublas.so.13", "libcublas.so.12", "libcublas.so"});
+  void* const library = load_library_of_cuda("cublas");
   if (library == nullptr) return nullptr;
   const auto create = reinterpret_cast<Create>(dlsym(library, "cublasCreate_v2"));
   const auto set_stream = reinterpret_cast<SetStream>(dlsym(library, "cublasSetStream_v2"));

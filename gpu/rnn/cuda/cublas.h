@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 
 #include "gpu/rnn/machine.h"
 
@@ -21,7 +22,10 @@ class Cublas {
 
 std::unique_ptr<Cublas> load_cublas(cudaStream_t stream);
 
-// The first of the libraries that can be loaded, for good; null when none can.
-void* load_library(std::initializer_list<const char*> names);
+// A library of CUDA's, for good; null when it cannot be loaded. That of the major version this was built with comes first:
+// what a later one makes may not load under this one's driver.
+void* load_library_of_cuda(const std::string& name);
+// lib<name>.so.<major>, else lib<name>.so.
+void* load_library(const std::string& name, int major);
 
 }  // namespace millrace::rnn

@@ -9,6 +9,7 @@
 #include "gpu/rnn/cuda/cudnn_library.h"
 #include "gpu/rnn/cuda/helper_kernels.h"
 #include "gpu/rnn/cuda/shipped_kernels.h"
+#include "gpu/rnn/shared_reservations.h"
 
 namespace millrace::rnn {
 namespace {
@@ -86,8 +87,9 @@ class RealGpu : public CudaMachine {
 
   void run(const Kernel& kernel, const Grid& grid, const Parameters& parameters) override {
     const void* const entry = entry_of(kernel);
-    if (prepared_.insert({entry, grid.shared_bytes}).second)
+    reserved_.raise(entry, grid.shared_bytes, [&] {
       require(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_bytes), "reserving shared memory");
+    });
     Parameters copy = parameters;
     void* arguments[] = {&copy};
     const cudaError_t code =
@@ -148,7 +150,7 @@ class RealGpu : public CudaMachine {
   std::vector<Kernel> kernels_;
   std::map<std::string, const void*> compiled_;
   std::set<void*> allocations_;
-  std::set<std::pair<const void*, int>> prepared_;
+  SharedReservations reserved_;
   std::unique_ptr<Cublas> cublas_;
   std::unique_ptr<Library> cudnn_;
   bool asked_for_cudnn_ = false;
@@ -158,6 +160,7 @@ class RealGpu : public CudaMachine {
 
 void require(cudaError_t code, const char* doing) {
   if (code == cudaSuccess) return;
+  cudaGetLastError();  // what is reported here is not the next launch's failure
   const std::string said = std::string(doing) + ": " + cudaGetErrorString(code);
   switch (code) {
     case cudaErrorNoDevice:

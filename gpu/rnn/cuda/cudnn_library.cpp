@@ -243,8 +243,16 @@ class Cudnn : public Library {
  public:
   Cudnn(CudaMachine& gpu, void* library) : gpu_(gpu), f_{library} {
     if (f_.cudnnRNNForward == nullptr || f_.cudnnCreate == nullptr || f_.cudnnCreate(&handle_) != CUDNN_STATUS_SUCCESS)
-      throw RnnError(RnnFailure::kMissingPart, "the cuDNN that was found does not start; install cuDNN 9 for this CUDA version");
-    f_.cudnnSetStream(handle_, gpu.stream());
+      throw RnnError(RnnFailure::kMissingPart,
+                     "the cuDNN that was found does not start; install cuDNN " + std::to_string(CUDNN_MAJOR) + " for this CUDA version");
+    const std::size_t found = f_.cudnnGetVersion() / (f_.cudnnGetVersion() >= 90000 ? 10000 : 1000);
+    if (found != CUDNN_MAJOR || f_.cudnnSetStream(handle_, gpu.stream()) != CUDNN_STATUS_SUCCESS) {
+      f_.cudnnDestroy(handle_);
+      throw RnnError(RnnFailure::kMissingPart, found != CUDNN_MAJOR
+                                                   ? "cuDNN " + std::to_string(found) + " was found, and this was built for cuDNN " +
+                                                         std::to_string(CUDNN_MAJOR) + "; put that one's folder first into LD_LIBRARY_PATH"
+                                                   : std::string("cuDNN refuses this GPU's stream; free the GPU and run again"));
+    }
   }
   ~Cudnn() override { f_.cudnnDestroy(handle_); }
 
@@ -269,7 +277,7 @@ class Cudnn : public Library {
 }  // namespace
 
 std::unique_ptr<Library> load_cudnn(CudaMachine& gpu) {
-  void* const library = load_library({"libcudnn.so.9", "libcudnn.so"});
+  void* const library = load_library("cudnn", CUDNN_MAJOR);
   return library == nullptr ? nullptr : std::make_unique<Cudnn>(gpu, library);
 }
 #else

@@ -38,14 +38,19 @@ struct Resident {
   }
 };
 
+// Every lane loads, those beyond the block's rows and columns the first weight, which they drop: no branch stands between
+// loads that wait together.
 MILLRACE_DEVICE float weight_at(const Resident<float>& resident, const Resident<float>::Row& row, int column) {
-  return column < row.columns ? device::load_constant(resident.matrix + (row.first + column * resident.column_stride)) : 0.0F;
+  const bool there = column < row.columns;
+  const float weight = device::load_constant(resident.matrix + (there ? row.first + column * resident.column_stride : 0));
+  return there ? weight : 0.0F;
 }
 template <class Scalar>
 MILLRACE_DEVICE unsigned weight_at(const Resident<Scalar>& resident, const typename Resident<Scalar>::Row& row, int column) {
-  return column < row.columns ? device::load_constant(reinterpret_cast<const unsigned short*>(
-                                    resident.matrix + (row.first + column * resident.column_stride)))
-                              : 0U;
+  const bool there = column < row.columns;
+  const unsigned weight = device::load_constant(
+      reinterpret_cast<const unsigned short*>(resident.matrix + (there ? row.first + column * resident.column_stride : 0)));
+  return there ? weight : 0U;
 }
 
 // Where a product keeps what in a block's shared memory, in bytes from its beginning.

@@ -1,10 +1,12 @@
-"""Packs millrace-gpu-check with everything it loads into one folder, for a machine with a GPU and a driver and nothing else.
+"""Packs what checks and measures on a GPU into one folder, for a machine with a GPU and a driver and nothing else.
 
-    python3 bundle.py build/release/bin OUT          then there: OUT/run.sh [--json]
+    python3 bundle.py build/release/bin OUT     then there: OUT/run_on_gpu.sh, everything in slices, or OUT/run.sh [--json], the device alone
+    python3 bundle.py build/gpu-only/bin OUT    the recurrent kernels' tests and benchmark without the device's check
 
-OUT gets the program, the CUDA module, run.sh and lib/: the shared libraries of both, but for the C library's own, and CUDA's only with
---cuda (hundreds of megabytes: machines with a GPU usually have them, and run.sh looks in the usual places, Python's site-packages
-included). Needs ldd. Exit status 1, naming it, when a library cannot be found.
+OUT gets the programs that are there (millrace-gpu-check with its CUDA module; the recurrent kernels' test and benchmark), run.sh,
+run_on_gpu.sh, the commit, and lib/: the shared libraries of all, but for the C library's own, and CUDA's only with --cuda (hundreds of
+megabytes: machines with a GPU usually have them, and both scripts look in the usual places, Python's site-packages included). Needs ldd.
+Exit status 1, naming it, when a library cannot be found.
 """
 
 import argparse
@@ -14,7 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM, MODULE = "millrace-gpu-check", "libmillrace_cuda.so"
+CHECK = ("millrace-gpu-check", "libmillrace_cuda.so")
+RECURRENT = ("test_gpu_rnn_gpu", "millrace-bench-rnn")
+SCRIPT = Path(__file__).resolve().parents[3] / "gpu/rnn/bench/run_on_gpu.sh"
 OF_THE_SYSTEM = re.compile(r"^(ld-linux|linux-vdso|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libgcc_s\.|libcuda\.|libnvidia)")
 OF_CUDA = re.compile(r"^lib(cudart|cudnn|cublas|nvrtc|nvJitLink)")
 
@@ -48,10 +52,11 @@ def main():
     arguments = parser.parse_args()
     lib = arguments.out / "lib"
     lib.mkdir(parents=True, exist_ok=True)
-    for name in (PROGRAM, MODULE):
+    packed = [names for names in (CHECK, RECURRENT) if all((arguments.binaries / name).exists() for name in names)]
+    if not packed:
+        sys.exit(f"{arguments.binaries} has neither {' and '.join(CHECK)} nor {' and '.join(RECURRENT)}; build those targets")
+    for name in [name for names in packed for name in names]:
         source = arguments.binaries / name
-        if not source.exists():
-            sys.exit(f"{source} is not there; build the targets millrace-gpu-check and millrace_cuda")
         shutil.copy2(source, arguments.out / name)
         for library, path in libraries_of(source):
             if OF_CUDA.match(library) and not arguments.cuda:
@@ -62,11 +67,17 @@ def main():
             if library.startswith("libcudnn.so"):  # loads the rest of itself by name
                 for part in Path(path).parent.glob("libcudnn_*.so." + library.rsplit(".", 1)[1]):
                     shutil.copy2(part, lib / part.name)
-    run = arguments.out / "run.sh"
-    run.write_text(RUN, encoding="utf-8")
-    run.chmod(0o755)
+    if CHECK in packed:
+        run = arguments.out / "run.sh"
+        run.write_text(RUN, encoding="utf-8")
+        run.chmod(0o755)
+    if RECURRENT in packed:
+        shutil.copy2(SCRIPT, arguments.out / SCRIPT.name)
+        (arguments.out / SCRIPT.name).chmod(0o755)
+    commit = subprocess.run(["git", "-C", str(SCRIPT.parent), "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
+    (arguments.out / "commit").write_text(commit or "unknown\n", encoding="utf-8")
     size = sum(file.stat().st_size for file in arguments.out.rglob("*") if file.is_file())
-    print(f"{arguments.out}: {size / 1e6:.0f} MB; take it to the GPU and start run.sh")
+    print(f"{arguments.out}: {size / 1e6:.0f} MB; take it to the GPU and start {'run_on_gpu.sh' if RECURRENT in packed else 'run.sh'}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,142 @@
+// Every launch that the benchmark's choice of layouts makes, replayed with the limits of real GPUs against a stand-in of the
+// CUDA runtime: one shared-memory number per kernel, which a launch must not exceed. None may be refused, whatever the order.
+#include <algorithm>
+#include <map>
+
+#include "gpu/rnn/bench/grid.h"
+#include "gpu/rnn/kernels/shapes.h"
+#include "gpu/rnn/selection.h"
+#include "gpu/rnn/shared_reservations.h"
+#include "tests/gpu/rnn/checks.h"
+#include "tests/gpu/rnn/shipped_table.h"
+
+namespace millrace::rnn {
+namespace {
+
+struct RealGpu {
+  const char* name;
+  Limits limits;
+};
+// Multiprocessors, and shared memory of a block by opting in, as the CUDA programming guide gives them by compute capability.
+constexpr RealGpu kGpus[] = {{"H200", {132, 227 * 1024}},   {"A100", {108, 163 * 1024}},    {"RTX 4090", {128, 99 * 1024}},
+                             {"RTX 3060", {28, 99 * 1024}}, {"RTX 5090", {170, 99 * 1024}}, {"B200", {148, 227 * 1024}}};
+
+constexpr int kDefaultShared = 48 * 1024;  // of a kernel whose number nobody set
+constexpr int kRegisters = 65536;          // of a multiprocessor, on all of them
+constexpr int kMostRegisters = 255;        // of a thread, what the kernels' launch bounds allow
+
+// What cudaFuncSetAttribute and cudaLaunchCooperativeKernel do and refuse.
+class Runtime {
+ public:
+  explicit Runtime(const Limits& limits) : limits_(limits) {}
+  bool set_attribute(const void* kernel, int bytes) {
+    shared_[kernel] = bytes;
+    return bytes <= limits_.shared_bytes;
+  }
+  bool launch(const void* kernel, int blocks, int threads, int bytes) const {
+    const auto set = shared_.find(kernel);
+    return bytes <= (set == shared_.end() ? kDefaultShared : set->second) && blocks <= limits_.multiprocessors && blocks > 0 &&
+           threads <= kKernelThreads && threads * kMostRegisters <= kRegisters;
+  }
+
+ private:
+  Limits limits_;
+  std::map<const void*, int> shared_;
+};
+
+std::vector<Kernel> table_with_entries() {
+  std::vector<Kernel> kernels;
+  for (const ShippedKernel& one : shipped_table()) {
+    kernels.push_back(one.kernel);
+    kernels.back().entry = &one;  // any address of its own
+  }
+  return kernels;
+}
+
+struct Replay {
+  int launches = 0;
+  int refused = 0;
+  int problems = 0;
+};
+
+// A prepare(kernel, bytes) before every launch stands for RealGpu::run.
+template <class Prepare>
+Replay replay(const RealGpu& gpu, Prepare prepare) {
+  const std::vector<Kernel> kernels = table_with_entries();
+  Runtime runtime(gpu.limits);
+  Replay found;
+  const auto launch = [&](const Layout& layout, int sides) {
+    prepare(runtime, layout.kernel.entry, layout.shared_bytes);
+    ++found.launches;
+    if (runtime.launch(layout.kernel.entry, layout.blocks(sides), layout.threads, layout.shared_bytes)) return;
+    ++found.refused;
+  };
+  std::vector<Problem> problems;
+  for (const Case& one : grid(Extent::kFull))
+    for (const bool backward : {false, true})
+      for (const int sides : {1, 2})
+        if (!backward || one.shape.training)
+          problems.push_back({one.shape.recurrence, backward, one.shape.precision, one.shape.hidden, one.shape.batch, sides});
+  for (const Problem& p : std::vector<Problem>(problems))
+    if (p.recurrence == Recurrence::kGru && p.precision == Precision::kFloat) {
+      problems.push_back(p);
+      problems.back().recurrence = Recurrence::kCanonicalGru;
+    }
+  for (const Problem& problem : problems) {
+    const std::vector<Layout> ranked = ranked_layouts(kernels, gpu.limits, problem, titan_v());
+    if (ranked.empty()) continue;
+    ++found.problems;
+    // Everything is measured in the model's order; then any of them may have won and runs again.
+    for (const Layout& layout : ranked) launch(layout, problem.sides);
+    for (const Layout& layout : ranked) launch(layout, problem.sides);
+  }
+  return found;
+}
+
+void launches() {
+  for (const RealGpu& gpu : kGpus) {
+    SharedReservations reserved;
+    const Replay found = replay(gpu, [&](Runtime& runtime, const void* kernel, int bytes) {
+      reserved.raise(kernel, bytes, [&] { expect(runtime.set_attribute(kernel, bytes), std::string(gpu.name) + ": more than there is"); });
+    });
+    std::printf("%s: %d problems, %d launches, %d refused\n", gpu.name, found.problems, found.launches, found.refused);
+    expect(found.refused == 0 && found.launches > 1000, std::string(gpu.name) + ": " + std::to_string(found.refused) + " launches refused");
+  }
+  // The stand-in sees what was wrong once: to remember kernel and bytes, and to lower the number in between.
+  std::map<std::pair<const void*, int>, bool> prepared;
+  const Replay before = replay(kGpus[0], [&](Runtime& runtime, const void* kernel, int bytes) {
+    if (!prepared[{kernel, bytes}]) runtime.set_attribute(kernel, bytes);
+    prepared[{kernel, bytes}] = true;
+  });
+  expect(before.refused > 0, "remembering pairs of kernel and bytes must be refused some launches");
+  std::printf("remembering pairs instead: %d of %d refused\n", before.refused, before.launches);
+}
+
+void reservations() {
+  SharedReservations reserved;
+  const int kernel = 0;
+  int set = 0;
+  const auto raise = [&](int bytes) { reserved.raise(&kernel, bytes, [&] { set = bytes; }); };
+  raise(100);
+  raise(40);
+  expect(set == 100, "never lowered");
+  raise(200);
+  expect(set == 200, "raised");
+  try {
+    reserved.raise(&kernel, 300, [] { throw RnnError(RnnFailure::kGpuFault, "in a test"); });
+    expect(false, "what the runtime refuses is passed on");
+  } catch (const RnnError&) {
+  }
+  raise(250);
+  expect(set == 250, "a refused number does not count");
+}
+
+}  // namespace
+}  // namespace millrace::rnn
+
+int main() {
+  using namespace millrace::rnn;
+  reservations();
+  launches();
+  return report("launches");
+}
