@@ -6,13 +6,15 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 
 namespace millrace::log {
 namespace {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    const auto colours = terminal_abilities().colours ? spdlog::color_mode::always : spdlog::color_mode::never;
+    auto made = std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(colours));
     made->set_pattern("%^%l%$ %v");
     made->set_level(spdlog::level::info);
     return made;
@@ -48,6 +50,9 @@ void set_prefix(std::string_view prefix) {
   logger().set_pattern(prefix.empty() ? std::string("%^%l%$ %v") : fmt::format("%^%l%$ [{}] %v", prefix));
 }
 
-void write(Level level, std::string_view line) { logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size())); }
+void write(Level level, std::string_view line) {
+  const AboveStatus above;
+  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
 
 }  // namespace millrace::log

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/terminal.h"
 
 namespace millrace {
 namespace {
@@ -159,6 +160,7 @@ void MetricsFile::sync() {
 
 void MetricsStream::write(const MetricsRecord& record) {
   const std::string line = json_line(record) + '\n';
+  const AboveStatus above;  // the stream may be the same terminal
   if (std::fwrite(line.data(), 1, line.size(), stream_) != line.size() || std::fflush(stream_) != 0)
     fail(ErrorCode::kIo, "cannot write metrics: {}", std::strerror(errno));
 }
