@@ -116,15 +116,16 @@ BatchSampler BatchSampler::evaluation(int64_t samples, const BatchCut& cut) {
 }
 
 void BatchSampler::sample_ids(int64_t s, std::vector<int64_t>& ids) {
-  MILLRACE_CHECK(s >= 0 && (training_ || s < per_epoch_), "micro-batch {} of {}", s, per_epoch_);
+  const int64_t place = place_of(s);
+  MILLRACE_CHECK(place >= 0 && (training_ || place < per_epoch_), "micro-batch {} of {}", place, per_epoch_);
   int64_t begin = 0;
   if (training_) {
     const int64_t per_mini_batch = cut_.mini_batch / cut_.micro_batch;
-    const int64_t within_epoch = s % per_epoch_;
+    const int64_t within_epoch = place % per_epoch_;
     const int64_t update = within_epoch / per_mini_batch;
     begin = (update * cut_.replicas + cut_.replica) * cut_.mini_batch + within_epoch % per_mini_batch * cut_.micro_batch;
   } else {
-    begin = (s * cut_.replicas + cut_.replica) * cut_.micro_batch;
+    begin = (place * cut_.replicas + cut_.replica) * cut_.micro_batch;
   }
   const int64_t end = std::min(begin + cut_.micro_batch, samples());
   ids.clear();

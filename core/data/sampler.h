@@ -54,6 +54,7 @@ struct BatchCut {
   int64_t micro_batch = 1;
   int64_t replicas = 1;
   int64_t replica = 0;
+  int64_t ahead = 0;  // training: micro-batches count from so many mini-batches behind the first, or before it (Course::ahead)
 };
 
 class BatchSampler {
@@ -76,15 +77,16 @@ class BatchSampler {
   bool is_training() const { return training_; }
   // Of this replica, in one epoch.
   int64_t micro_batches_per_epoch() const { return per_epoch_; }
-  int64_t epoch_of(int64_t s) const { return s / per_epoch_; }
+  int64_t epoch_of(int64_t s) const { return place_of(s) / per_epoch_; }
   // The samples of micro-batch s do not continue those of the mini-batch before.
-  bool starts_anew(int64_t s) const { return !flows_ || s % per_epoch_ < cut_.mini_batch / cut_.micro_batch; }
+  bool starts_anew(int64_t s) const { return !flows_ || place_of(s) % per_epoch_ < cut_.mini_batch / cut_.micro_batch; }
 
   // The samples of micro-batch s, micro_batch of them or, for the last in evaluation, fewer.
   void sample_ids(int64_t s, std::vector<int64_t>& ids);
 
  private:
   BatchSampler(Sampler order, const BatchCut& cut, bool training);
+  int64_t place_of(int64_t s) const { return training_ ? s + cut_.ahead * (cut_.mini_batch / cut_.micro_batch) : s; }
   static BatchSampler trained(Sampler order, const BatchCut& cut);
 
   Sampler order_;

@@ -120,6 +120,23 @@ void remove_oldest(const fs::path& root, int64_t newest_step, int64_t keep_last)
   }
 }
 
+// What a disk that is full holds of a checkpoint is of no use, and in the way.
+class PartialFolder {
+ public:
+  explicit PartialFolder(fs::path path) : path_(std::move(path)) { make_folders(path_); }
+  ~PartialFolder() {
+    std::error_code reason;
+    if (!path_.empty()) fs::remove_all(path_, reason);
+  }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+  const fs::path& path() const { return path_; }
+  void complete() { path_.clear(); }
+
+ private:
+  fs::path path_;
+};
+
 CheckpointFile write_file(const fs::path& folder, const char* name, std::span<const std::byte> bytes) {
   write_atomically(folder / name, bytes);
   return {name, static_cast<int64_t>(bytes.size()), digest_of(bytes), {}};
@@ -180,6 +197,21 @@ TensorMap read_weights(const fs::path& folder, const CheckpointManifest& manifes
   return weights;
 }
 
+// What `read` finds in the checkpoint that `path` stands for. A training that goes on there removes old ones, perhaps the one that
+// is being read: then there is a newer one.
+template <typename Read>
+auto of_newest(const fs::path& path, Read read) {
+  constexpr int kMostTries = 100;
+  for (int tries = 1;; ++tries) {
+    const fs::path folder = locate_checkpoint(path);
+    try {
+      return read(folder);
+    } catch (const Error&) {
+      if (tries == kMostTries || fs::exists(folder / kManifestName)) throw;
+    }
+  }
+}
+
 }  // namespace
 
 std::string slot_name(const std::string& parameter, int slot) { return fmt::format("{}#slot{}", parameter, slot); }
@@ -191,8 +223,8 @@ fs::path write_checkpoint(const fs::path& root, const CheckpointContent& content
   sync_to_disk(fs::absolute(root).parent_path());
   remove_leftovers(root);
   const fs::path folder = root / checkpoint_name(content.facts.step);
-  const fs::path partial = with_suffix(folder, kPartial);
-  make_folders(partial);
+  PartialFolder partial_folder(with_suffix(folder, kPartial));
+  const fs::path partial = partial_folder.path();
 
   CheckpointManifest manifest{content.facts, weights_digest(content.weights), {}};
   manifest.files.push_back(write_file(partial, kModelName, std::as_bytes(std::span(content.model_text))));
@@ -202,6 +234,7 @@ fs::path write_checkpoint(const fs::path& root, const CheckpointContent& content
   write_atomically(partial / kManifestName, text_of(manifest));
 
   put_in_place(partial, folder);
+  partial_folder.complete();
   sync_to_disk(root);
   remove_oldest(root, content.facts.step, keep_last);
   return folder;
@@ -235,6 +268,10 @@ std::optional<fs::path> newest_complete_checkpoint(const fs::path& root) {
         fail(ErrorCode::kMismatch, "the manifest states step {}; was the folder renamed?", manifest.facts.step);
       return newest->second;
     } catch (const Error& reason) {
+      if (!fs::exists(newest->second)) {  // a training goes on there, and has newer ones by now
+        checkpoints = checkpoints_in(root);
+        continue;
+      }
       log::warning("checkpoint {} is passed over: {}", newest->second.string(), reason.what());
     }
     checkpoints.erase(newest);
@@ -250,11 +287,14 @@ fs::path locate_checkpoint(const fs::path& path) {
        path.string());
 }
 
+CheckpointContent load_checkpoint(const fs::path& path) {
+  return of_newest(path, [](const fs::path& folder) { return read_checkpoint(folder); });
+}
+
 TensorMap load_weights(const fs::path& path) {
   if (!fs::exists(path)) fail(ErrorCode::kNotFound, "{}: no such file or folder to take weights from", path.string());
   if (!fs::is_directory(path)) return load_safetensors(path).tensors;
-  const fs::path folder = locate_checkpoint(path);
-  return read_weights(folder, read_manifest(folder));
+  return of_newest(path, [](const fs::path& folder) { return read_weights(folder, read_manifest(folder)); });
 }
 
 }  // namespace millrace

@@ -42,7 +42,8 @@ std::string checkpoint_name(int64_t step);
 
 // Returns the new folder. Afterwards, not before, the oldest of the checkpoints up to this step are removed until
 // `keep_last` remain (0: all stay); those of later steps are left alone, and said. Leftovers of a crash are removed
-// first. A checkpoint of the same step is replaced.
+// first. A checkpoint of the same step is replaced. When it cannot be written (a full disk), what was begun of it is
+// removed, and all others stay.
 std::filesystem::path write_checkpoint(const std::filesystem::path& root, const CheckpointContent& content, int64_t keep_last);
 
 CheckpointContent read_checkpoint(const std::filesystem::path& folder);
@@ -56,6 +57,8 @@ std::optional<std::filesystem::path> newest_complete_checkpoint(const std::files
 // Fails with kNotFound.
 std::filesystem::path locate_checkpoint(const std::filesystem::path& path);
 
+// locate_checkpoint and read_checkpoint, also of a run that is being trained: when the one found is removed meanwhile, a newer one.
+CheckpointContent load_checkpoint(const std::filesystem::path& path);
 // Weights and statistics alone, for --init-from: a .safetensors file, or what locate_checkpoint takes.
 TensorMap load_weights(const std::filesystem::path& path);
 

@@ -14,11 +14,14 @@ BatchSampler evaluation_sampler(const Dataset& data, const Plan& plan) {
 
 }  // namespace
 
-std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOptions& options, int64_t replica) {
+std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOptions& options, int64_t replica, int64_t ahead) {
   const Job& job = task.job;
   const Dataset& data = task.data.train;
-  const BatchCut cut{
-      .mini_batch = task.plan.mini_batch, .micro_batch = task.plan.micro_batch, .replicas = job.replicas, .replica = replica};
+  const BatchCut cut{.mini_batch = task.plan.mini_batch,
+                     .micro_batch = task.plan.micro_batch,
+                     .replicas = job.replicas,
+                     .replica = replica,
+                     .ahead = ahead};
   return std::make_unique<Loader>(sample_source(data, task.transform, job.augmentation, job.seed), training_order(data, job.seed, cut),
                                   options);
 }

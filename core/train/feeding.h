@@ -22,7 +22,9 @@
 
 namespace millrace {
 
-std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOptions& options = {}, int64_t replica = 0);
+// `ahead`: Course::ahead, where the training goes on with mini-batches of another size.
+std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOptions& options = {}, int64_t replica = 0,
+                                        int64_t ahead = 0);
 // All of `data` in order; its last micro-batch may be short.
 std::unique_ptr<Loader> evaluation_loader(const Dataset& data, const DataTransform& transform, const Plan& plan,
                                           const LoaderOptions& options = {});

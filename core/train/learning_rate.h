@@ -1,6 +1,6 @@
 // The learning rate of an update, a pure function of how far training has come.
 //
-//   const double rate = learning_rate_at(job.learning_rate, epoch, job.epochs);
+//   const double rate = learning_rate_at(job.learning_rate, epoch, total_epochs);       // course.h knows both
 //
 // `epoch` counts fractionally: updates done before this one, divided by updates per epoch. With t the part of the way
 // from the end of the warm-up to the end of training, 0 to 1:

@@ -1,6 +1,7 @@
 #include "core/train/metrics.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,9 +150,22 @@ void MetricsFile::write(const MetricsRecord& record) {
   while (!rest.empty()) {
     const ssize_t wrote = ::write(descriptor_, rest.data(), rest.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail_from_errno(path_, "append");
+    if (wrote < 0) {
+      const int reason = errno;
+      remove_end(line.size() - rest.size());
+      errno = reason;
+      fail_from_errno(path_, "append");
+    }
     rest.remove_prefix(static_cast<size_t>(wrote));
   }
+}
+
+// A disk that is full may have taken half a line, which the next one must not complete.
+void MetricsFile::remove_end(size_t bytes) {
+  struct stat facts {};
+  if (bytes == 0 || ::fstat(descriptor_, &facts) != 0) return;
+  if (::ftruncate(descriptor_, facts.st_size - static_cast<off_t>(bytes)) != 0)
+    log::warning("{}: its last line is cut short", path_.string());
 }
 
 void MetricsFile::sync() {

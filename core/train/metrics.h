@@ -68,7 +68,7 @@ class MetricsSink {
 };
 
 // Appends whole lines: what a reader, or a crash, finds is complete but for at most the last line. Each line reaches the
-// operating system before write() returns; the disk when sync() does.
+// operating system before write() returns; the disk when sync() does. A write that fails leaves no part of its line.
 class MetricsFile : public MetricsSink {
  public:
   // A new file; fails with kIo when it cannot be made. What was there is replaced.
@@ -87,6 +87,7 @@ class MetricsFile : public MetricsSink {
 
  private:
   MetricsFile(std::filesystem::path path, const std::string& content);
+  void remove_end(size_t bytes);
 
   std::filesystem::path path_;
   int descriptor_ = -1;

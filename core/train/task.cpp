@@ -1,7 +1,6 @@
 #include "core/train/task.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/error.h"
 #include "core/graph/step_map.h"
@@ -44,11 +43,6 @@ void refuse_rows_too_long(const Graph& graph, const DataSplit& data) {
 
 Cluster find_cluster(std::string_view shorthand_or_path) {
   return is_path(shorthand_or_path) ? load_cluster(std::filesystem::path(shorthand_or_path)) : parse_cluster_shorthand(shorthand_or_path);
-}
-
-int64_t TrainingTask::total_updates() const {
-  if (job.steps > 0) return job.steps;
-  return static_cast<int64_t>(std::ceil(job.epochs * static_cast<double>(updates_per_epoch())));
 }
 
 TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {

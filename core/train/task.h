@@ -32,8 +32,6 @@ struct TrainingTask {
   std::vector<std::string> notes;
 
   int64_t updates_per_epoch() const { return data.train.size() / (plan.mini_batch * job.replicas); }
-  // Of the whole training.
-  int64_t total_updates() const;
 };
 
 // A shorthand or the path of a .textproto document.

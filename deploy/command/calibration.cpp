@@ -19,11 +19,10 @@ namespace millrace {
 
 namespace {
 
-// The same training on one device, for a few updates, without an evaluation worth its time.
-TrainingTask measured_task(const TrainingTask& task, int64_t updates) {
+// The same training on one device, without an evaluation worth its time.
+TrainingTask measured_task(const TrainingTask& task) {
   TrainingTask small;
   small.job = task.job;
-  small.job.steps = updates;
   small.job.out.clear();
   small.job.checkpoint_every = 0;
   small.job.evaluate_every_epochs = 0;
@@ -64,9 +63,10 @@ std::string described(const LayerFormats& formats) {
 }  // namespace
 
 LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates) {
-  const TrainingTask small = measured_task(task, updates);
+  const TrainingTask small = measured_task(task);
   NumberRanges ranges;
-  train_alone(small, [&ranges](int64_t) { return make_measuring_device(make_reference_device(ElementType::kFloat32), ranges); });
+  train_alone(small, [&ranges](int64_t) { return make_measuring_device(make_reference_device(ElementType::kFloat32), ranges); },
+              {.stop_after = updates});
   // Of several replicas each makes its share of the error.
   const auto replicas = static_cast<double>(task.job.replicas);
   for (auto& [layer, seen] : ranges)

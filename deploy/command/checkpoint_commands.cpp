@@ -34,7 +34,7 @@ struct CheckpointFlags {
 
 // A checkpoint brought to life on one device, and the data it is asked about.
 struct Loaded {
-  Loaded(const CheckpointFlags& flags) : content(read_checkpoint(locate_checkpoint(flags.checkpoint))) {
+  Loaded(const CheckpointFlags& flags) : content(load_checkpoint(flags.checkpoint)) {
     std::string name = flags.data;
     if (name.empty()) {
       const auto found = content.facts.attributes.find("data");
@@ -187,7 +187,7 @@ int predict(const CheckpointFlags& flags) {
 
 int export_weights(const CheckpointFlags& flags) {
   if (flags.safetensors.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE");
-  const CheckpointContent content = read_checkpoint(locate_checkpoint(flags.checkpoint));
+  const CheckpointContent content = load_checkpoint(flags.checkpoint);
   save_safetensors(flags.safetensors, {content.weights, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
   fmt::print("{}: {} tensors of step {}\n", flags.safetensors, content.weights.size(), content.facts.step);
   return 0;

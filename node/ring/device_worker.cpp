@@ -27,7 +27,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
   // Everybody knows the samples' ids; pixels and labels are read where they are needed.
   const bool first = index == 0, last = index + 1 == plan().devices();
   const LoaderOptions options{.pixels = first, .labels = last, .prefetch = first ? 2 : 0};
-  loader_ = training_loader(*context.task, options, context.replica);
+  loader_ = training_loader(*context.task, options, context.replica, context.course->ahead());
   evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), options);
   const ScheduleSpec spec = schedule_spec(plan(), index, 1);
   held_.resize(static_cast<size_t>(std::max(spec.window, spec.ring_window) + 1));

@@ -10,7 +10,6 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/train/learning_rate.h"
 #include "node/ring/slice_state.h"
 
 namespace millrace {
@@ -199,11 +198,9 @@ void Rank::loss_not_finite(int64_t s) {
   }
   std::string layer = diagnosis_ ? diagnosis_->substr(7) : first_non_finite(s);
   const int64_t step = s / context_.plan().micro_batches();
-  const Job& job = context_.task->job;
-  const double epoch = static_cast<double>(step) / static_cast<double>(context_.task->updates_per_epoch());
   fail(ErrorCode::kNumeric, "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm)",
        step + 1, layer.empty() ? "" : fmt::format("; the first layer whose output is not is \"{}\"", layer),
-       learning_rate_at(job.learning_rate, epoch, job.epochs));
+       context_.course->learning_rate(step));
 }
 
 void Rank::watch_signals() {
@@ -268,10 +265,9 @@ void Rank::collect() {
 
 UpdateArguments Rank::arguments_for(int64_t mini_batch) const {
   const TrainingTask& task = *context_.task;
-  const double epoch = static_cast<double>(mini_batch) / static_cast<double>(task.updates_per_epoch());
   UpdateArguments arguments;
   arguments.optimizer = task.plan.optimizer;
-  arguments.learning_rate = rehearsing_ ? 0 : learning_rate_at(task.job.learning_rate, epoch, task.job.epochs);
+  arguments.learning_rate = rehearsing_ ? 0 : context_.course->learning_rate(mini_batch);
   arguments.step = mini_batch + 1;
   if (task.job.clip == ClipKind::kValue) arguments.value_limit = task.job.clip_limit;
   if (task.job.clip == ClipKind::kGlobalNorm) arguments.gradient_scale = scales_.at(mini_batch);

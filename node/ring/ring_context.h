@@ -6,6 +6,7 @@
 
 #include "core/device/device.h"
 #include "core/train/action_times.h"
+#include "core/train/course.h"
 #include "core/train/task.h"
 #include "node/report/trace.h"
 #include "transport/streams/transport.h"
@@ -46,6 +47,7 @@ class RankEvents {
 
 struct RingContext {
   const TrainingTask* task = nullptr;
+  const Course* course = nullptr;
   const Plan* run = nullptr;  // the task's plan as it is computed here (run_plan)
   Transport* transport = nullptr;
   DecisionBook* decisions = nullptr;

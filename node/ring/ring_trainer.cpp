@@ -80,6 +80,7 @@ RingTrainer::RingTrainer(const TrainingTask& task, Transport& transport, Agreeme
       plan_(run_plan(task.plan)),
       flows_(ring_flows(plan_, *task.graph)),
       agreement_(agreement),
+      course_(task),
       first_ring_(options_.column == nullptr || options_.column->replica() == 0) {
   if (options_.column != nullptr) column_agreement_.emplace(options_.column->transport());
   if (!options_.trace.empty()) trace_ = std::make_unique<Trace>();
@@ -135,7 +136,8 @@ void RingTrainer::choose_links(const DevicesHere& devices) {
   if (speaks() && links.worth_saying()) log::info("{}", text_of(chosen));
 }
 
-void RingTrainer::make_rank(int64_t first_mini_batch) {
+void RingTrainer::make_rank(const CheckpointContent* resumed) {
+  if (resumed != nullptr) course_ = Course(task_, resumed->facts);
   DevicesHere devices;
   together(agreement_, "opening the devices", [&] {
     const RingLayout layout = ring_layout(plan_.devices(), transport_.ranks());
@@ -147,13 +149,14 @@ void RingTrainer::make_rank(int64_t first_mini_batch) {
   together(agreement_, "building the segments", [&] {
     RingContext context;
     context.task = &task_;
+    context.course = &course_;
     context.run = &plan_;
     context.transport = &transport_;
     context.trace = trace_.get();
     context.watch = watch_.get();
     context.pace = pace_ ? &*pace_ : nullptr;
     context.replica = options_.column == nullptr ? 0 : options_.column->replica();
-    context.first_mini_batch = first_mini_batch;
+    context.first_mini_batch = resumed == nullptr ? 0 : resumed->facts.step;
     rank_ = std::make_unique<Rank>(context, flows_, hand_over, options_.signals, options_.column);
   });
 }
@@ -195,7 +198,7 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
 }
 
 void RingTrainer::open_rank(const CheckpointContent* resumed) {
-  make_rank(resumed == nullptr ? 0 : resumed->facts.step);
+  make_rank(resumed);
   together(agreement_, "loading the weights", [&] {
     if (resumed != nullptr) return rank_->restore(*resumed);
     rank_->initialize(task_.job.seed);
@@ -243,18 +246,19 @@ TrainingOutcome RingTrainer::run() {
   const CheckpointContent* const from = resumed ? &*resumed : nullptr;
   open_rank(from);
   tell_memory();
-  const bool nothing_left = from != nullptr && from->facts.step >= task_.total_updates();
+  const bool nothing_left = from != nullptr && from->facts.step >= course_.total_updates();
   if (nothing_left) rank_->evaluate_only();
 
   std::unique_ptr<Conductor> conductor;
   TrainingLead* lead = nullptr;
   if (speaks()) {
-    LeadOptions options{.sinks = options_.sinks, .fingerprint = options_.fingerprint, .log_every = options_.log_every};
+    LeadOptions options{
+        .sinks = options_.sinks, .fingerprint = options_.fingerprint, .log_every = options_.log_every, .stop_after = options_.stop_after};
     if (options_.column != nullptr)
       options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
         column->announce(mini_batch, decision);
       };
-    auto made = std::make_unique<TrainingLead>(task_, std::move(options));
+    auto made = std::make_unique<TrainingLead>(task_, course_, std::move(options));
     lead = made.get();
     conductor = std::move(made);
   } else if (transport_.rank() == 0) {
@@ -263,16 +267,16 @@ TrainingOutcome RingTrainer::run() {
   together(agreement_, "the run's folder", [&] {
     if (lead != nullptr) lead->start(from);
   });
+  TrainingOutcome outcome;
   try {
     rank_->run(conductor.get());
+    if (lead != nullptr) outcome = lead->outcome();
   } catch (const Error& error) {
     transport_.abort(error);
     if (lead == nullptr) throw;
     rank_->collect();
     throw lead->explained(error);
   }
-  TrainingOutcome outcome;
-  if (lead != nullptr) outcome = lead->outcome();
   write_trace();
   write_times();
   write_flows(lead, from == nullptr);
@@ -344,7 +348,7 @@ void RingTrainer::write_flows(const TrainingLead* lead, bool from_scratch) {
 
 TrainingForecast RingTrainer::forecast() {
   agree_on_everything();
-  make_rank(0);
+  make_rank(nullptr);
   rank_->initialize(task_.job.seed);
   rank_->rehearse();
   Rehearsal rehearsal(options_.column == nullptr ? -1 : options_.column->replica());
@@ -356,7 +360,7 @@ TrainingForecast RingTrainer::forecast() {
   }
   TrainingForecast forecast;
   forecast.updates_per_epoch = task_.updates_per_epoch();
-  forecast.total_updates = task_.total_updates();
+  forecast.total_updates = course_.total_updates();
   forecast.measured_updates = rehearsal.updates();
   forecast.seconds_per_update = rehearsal.seconds() / static_cast<double>(std::max<int64_t>(1, rehearsal.updates()));
   for (const std::string& one : agreement_.gather("memory", text_of(rank_->memory()))) forecast.memory.push_back(memory_from(one));

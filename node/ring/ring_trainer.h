@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "core/train/course.h"
 #include "node/ring/device_flows.h"
 #include "node/ring/rank.h"
 #include "node/ring/replica_column.h"
@@ -35,6 +36,7 @@ struct TrainerOptions {
   std::filesystem::path resume = {};                    // a run's folder; empty: start anew
   RankSignals signals = {};
   int64_t log_every = 0;             // updates between "step" records; 0: ten per epoch
+  int64_t stop_after = 0;            // updates, whatever the job says; 0: as it says. Learning rates are the job's
   std::filesystem::path trace = {};  // written at the end; empty: none
   std::filesystem::path times = {};  // what the actions took, written at the end; empty: not measured
   std::filesystem::path pace = {};   // such a file: no action takes less than it says; empty: as long as they take
@@ -68,7 +70,7 @@ class RingTrainer {
 
  private:
   void agree_on_everything();
-  void make_rank(int64_t first_mini_batch);
+  void make_rank(const CheckpointContent* resumed);
   void choose_links(const DevicesHere& devices);
   void open_rank(const CheckpointContent* resumed);
   std::optional<CheckpointContent> find_checkpoint();
@@ -88,6 +90,7 @@ class RingTrainer {
   Plan plan_;  // as it is computed here
   RingFlows flows_;
   Agreement& agreement_;
+  Course course_;
   bool first_ring_;
   std::optional<Agreement> column_agreement_;  // over the rings
   std::unique_ptr<Trace> trace_;

@@ -10,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
-#include "core/train/learning_rate.h"
 #include "core/train/weights_digest.h"
 
 namespace millrace {
@@ -60,22 +59,19 @@ bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
   return std::all_of(std::filesystem::directory_iterator(checkpoints), std::filesystem::directory_iterator(), is_leftover);
 }
 
-TrainingLead::TrainingLead(const TrainingTask& task, LeadOptions options) : task_(task), options_(std::move(options)) {
+TrainingLead::TrainingLead(const TrainingTask& task, const Course& course, LeadOptions options)
+    : task_(task), course_(course), options_(std::move(options)) {
   reason_ = task.job.steps > 0 ? "steps" : "epochs";
-  if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, task.updates_per_epoch() / 10);
+  if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, course.updates_per_epoch() / 10);
 }
 
 TrainingLead::~TrainingLead() = default;
 
 // 0: at the end alone, which also stands for more updates than the training has.
 int64_t TrainingLead::updates_between_evaluations() const {
-  const double updates = task_.job.evaluate_every_epochs * static_cast<double>(task_.updates_per_epoch());
-  if (updates <= 0 || updates > static_cast<double>(task_.total_updates())) return 0;
+  const double updates = task_.job.evaluate_every_epochs * static_cast<double>(course_.updates_per_epoch());
+  if (updates <= 0 || updates > static_cast<double>(course_.total_updates())) return 0;
   return std::max<int64_t>(1, std::llround(updates));
-}
-
-double TrainingLead::rate_of_last() const {
-  return learning_rate_at(task_.job.learning_rate, epoch_at(std::max<int64_t>(0, step_ - 1)), task_.job.epochs);
 }
 
 void TrainingLead::start(const CheckpointContent* resumed) {
@@ -84,15 +80,19 @@ void TrainingLead::start(const CheckpointContent* resumed) {
     first_ = updated_ = step_ = saved_step_ = resumed->facts.step;
     since_record_ = score_from(resumed->facts.attributes, kSinceRecord);
     in_epoch_ = score_from(resumed->facts.attributes, kInEpoch);
-    log::info("resumed at step {} (epoch {:.2f})", step_, epoch_at(step_));
-    if (step_ >= task_.total_updates())
-      log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", task_.total_updates());
+    log::info("resumed at step {} (epoch {:.2f})", step_, course_.epoch_at(step_));
+    const LearningRateKind kind = task_.job.learning_rate.kind;
+    if (kind == LearningRateKind::kCosine || kind == LearningRateKind::kPolynomial)
+      log::info("the learning rate goes on at {:.4g}, to reach its end with epoch {:.2f}", course_.learning_rate(step_),
+                course_.epoch_at(course_.total_updates()));
+    if (step_ >= course_.total_updates())
+      log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", course_.total_updates());
     const std::filesystem::path fingerprint = out / "fingerprint.json";
     if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
       log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before",
                    fingerprint.string());
   }
-  const bool nothing_left = resumed != nullptr && step_ >= task_.total_updates();
+  const bool nothing_left = resumed != nullptr && step_ >= course_.total_updates();
   if (nothing_left) {  // what there is, is evaluated
     last_ = step_ - 1;
     decisions_[last_] = {.last = true, .evaluate = true, .checkpoint = false};
@@ -105,7 +105,7 @@ void TrainingLead::start(const CheckpointContent* resumed) {
                                        : std::make_unique<MetricsFile>(out / "metrics.jsonl");
     write_documents();
   }
-  progress_ = std::make_unique<Progress>("training", task_.total_updates());
+  progress_ = std::make_unique<Progress>("training", course_.total_updates());
   progress_->advance(step_);
   started_ = Clock::now();
 }
@@ -120,9 +120,11 @@ void TrainingLead::write_documents() const {
 
 Error TrainingLead::explained(const Error& error) {
   try {
-    do {
+    // Where records cannot be written any more, a later checkpoint would leave a gap between them for good.
+    while (!cannot_record_) {
       if (writing_.valid()) writing_.wait();
-    } while (step());
+      if (!step()) break;
+    }
   } catch (const Error&) {  // the first error says more
   }
   if (saved_step_ < 0) return error;
@@ -138,7 +140,7 @@ std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   const int64_t step = mini_batch + 1;
   const int64_t evaluate_every = updates_between_evaluations();
   Decision decision;
-  decision.last = step >= task_.total_updates();
+  decision.last = step >= (options_.stop_after > 0 ? options_.stop_after : course_.total_updates());
   const std::chrono::duration<double> running = Clock::now() - started_;
   if (!decision.last && stop_) {
     decision.last = true;
@@ -147,7 +149,7 @@ std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
     decision.last = true;
     reason_ = "time limit";
   }
-  decision.evaluate = decision.last || (evaluate_every > 0 && step % evaluate_every == 0);
+  decision.evaluate = decision.last || (evaluate_every > 0 && (step + course_.ahead()) % evaluate_every == 0);
   const bool due = job.checkpoint_every > 0 && step % job.checkpoint_every == 0;
   // The disk is slower than the training: no more shares are collected than memory should hold.
   if (due && saves_under_way() >= kMostSavesUnderWay) return std::nullopt;
@@ -209,10 +211,10 @@ bool TrainingLead::report_score() {
   in_epoch_ += score;
   trained_samples_ += score.samples;
   progress_->advance(1, last_evaluation_.samples > 0
-                            ? fmt::format("epoch {:.1f}, test accuracy {:.2f}%", epoch_at(step_), 100 * last_evaluation_.accuracy)
-                            : fmt::format("epoch {:.1f}", epoch_at(step_)));
+                            ? fmt::format("epoch {:.1f}, test accuracy {:.2f}%", course_.epoch_at(step_), 100 * last_evaluation_.accuracy)
+                            : fmt::format("epoch {:.1f}", course_.epoch_at(step_)));
   if (step_ % options_.log_every == 0 && since_record_.samples > 0) report_step();
-  if (step_ % task_.updates_per_epoch() == 0) report_epoch();
+  if (course_.updates_into_epoch(step_) == 0) report_epoch();
   updated_at_.erase(updated_at_.begin(), updated_at_.lower_bound(mini_batch));
   stage_ = Stage::kEvaluation;
   return true;
@@ -223,7 +225,7 @@ void TrainingLead::report_step() {
   const double training = running.count() - seconds_evaluating_;
   MetricsRecord record{.event = "step",
                        .values = {{"step", step_},
-                                  {"epoch", epoch_at(step_)},
+                                  {"epoch", course_.epoch_at(step_)},
                                   {"loss", mean(since_record_.loss, since_record_.samples)},
                                   {"accuracy", mean(static_cast<double>(since_record_.correct), since_record_.samples)},
                                   {"samples", since_record_.samples},
@@ -239,7 +241,7 @@ void TrainingLead::report_epoch() {
   train_loss_ = mean(in_epoch_.loss, in_epoch_.samples);
   write({"epoch",
          {{"step", step_},
-          {"epoch", epoch_at(step_)},
+          {"epoch", course_.epoch_at(step_)},
           {"loss", train_loss_},
           {"accuracy", mean(static_cast<double>(in_epoch_.correct), in_epoch_.samples)},
           {"samples", in_epoch_.samples},
@@ -271,7 +273,7 @@ bool TrainingLead::report_evaluation() {
   if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
   MetricsRecord record{"evaluation",
                        {{"step", step_},
-                        {"epoch", epoch_at(step_)},
+                        {"epoch", course_.epoch_at(step_)},
                         {"loss", last_evaluation_.loss},
                         {"accuracy", last_evaluation_.accuracy},
                         {"samples", last_evaluation_.samples},
@@ -283,10 +285,9 @@ bool TrainingLead::report_evaluation() {
 }
 
 void TrainingLead::complete(CheckpointContent& content) const {
-  const int64_t per_epoch = task_.updates_per_epoch();
   content.facts.step = step_;
-  content.facts.epoch = step_ / per_epoch;
-  content.facts.samples_into_epoch = step_ % per_epoch * task_.plan.mini_batch * task_.job.replicas;
+  content.facts.epoch = course_.epochs_over(step_);
+  content.facts.samples_into_epoch = course_.samples_into_epoch(step_);
   content.facts.seed = task_.job.seed;
   content.facts.alignment = task_.plan.alignment;
   content.facts.optimizer = task_.plan.optimizer;
@@ -323,6 +324,7 @@ bool TrainingLead::begin_checkpoint() {
 }
 
 bool TrainingLead::end_checkpoint() {
+  if (!writing_.valid()) return false;  // it could not be written, which has been said
   if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
   const std::filesystem::path folder = writing_.get();
   saved_step_ = step_;
@@ -349,8 +351,13 @@ void TrainingLead::require_finite(const TensorMap& weights) const {
 }
 
 void TrainingLead::write(const MetricsRecord& record) {
-  for (MetricsSink* sink : options_.sinks) sink->write(record);
-  if (metrics_file_) metrics_file_->write(record);
+  try {
+    for (MetricsSink* sink : options_.sinks) sink->write(record);
+    if (metrics_file_) metrics_file_->write(record);
+  } catch (...) {
+    cannot_record_ = true;
+    throw;
+  }
 }
 
 TrainingOutcome TrainingLead::outcome() {
@@ -358,7 +365,7 @@ TrainingOutcome TrainingLead::outcome() {
   const std::chrono::duration<double> running = Clock::now() - started_;
   TrainingOutcome outcome;
   outcome.steps = step_;
-  outcome.epochs = epoch_at(step_);
+  outcome.epochs = course_.epoch_at(step_);
   outcome.train_loss = in_epoch_.samples > 0 ? mean(in_epoch_.loss, in_epoch_.samples) : train_loss_;
   outcome.test = last_evaluation_;
   outcome.seconds = running.count();
@@ -367,7 +374,7 @@ TrainingOutcome TrainingLead::outcome() {
   outcome.weights_digest = weights_digest_;
   write({"done",
          {{"step", step_},
-          {"epoch", epoch_at(step_)},
+          {"epoch", course_.epoch_at(step_)},
           {"loss", last_evaluation_.loss},
           {"accuracy", last_evaluation_.accuracy},
           {"images_per_second", outcome.images_per_second},

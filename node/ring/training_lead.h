@@ -1,6 +1,6 @@
 // Leads a training as people expect it: when to evaluate, save and stop; records in the order of the updates; the run's folder.
 //
-//   TrainingLead lead(task, {.sinks = {&lines}, .fingerprint = facts});
+//   TrainingLead lead(task, course, {.sinks = {&lines}, .fingerprint = facts});
 //   lead.start(/*resumed=*/nullptr);                       // makes the run's folder
 //   rank.run(&lead);
 //   const TrainingOutcome outcome = lead.outcome();
@@ -11,6 +11,7 @@
 // Borrows task, sinks and the stop flag's owner. On rank 0 of replica 0 alone.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -23,6 +24,7 @@
 
 #include "core/base/progress.h"
 #include "core/train/checkpoint.h"
+#include "core/train/course.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
 #include "core/train/task.h"
@@ -46,13 +48,14 @@ struct LeadOptions {
   std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
   std::map<std::string, std::string> fingerprint = {};  // what the numbers depend on: versions, ISA, kernel table
   int64_t log_every = 0;                                // updates between "step" records; 0: ten per epoch
+  int64_t stop_after = 0;                               // TrainerOptions::stop_after
   // Told every decision, for replicas that follow.
   std::function<void(int64_t mini_batch, const Decision&)> announce = {};
 };
 
 class TrainingLead final : public Conductor {
  public:
-  TrainingLead(const TrainingTask& task, LeadOptions options);
+  TrainingLead(const TrainingTask& task, const Course& course, LeadOptions options);
   ~TrainingLead() override;
 
   // `resumed`: the checkpoint that the training goes on from.
@@ -92,11 +95,11 @@ class TrainingLead final : public Conductor {
   void write(const MetricsRecord& record);
   void write_documents() const;
   int64_t updates_between_evaluations() const;
-  double epoch_at(int64_t step) const { return static_cast<double>(step) / static_cast<double>(task_.updates_per_epoch()); }
-  double rate_of_last() const;
+  double rate_of_last() const { return course_.learning_rate(std::max<int64_t>(0, step_ - 1)); }
   [[noreturn]] void not_finite(std::string_view what) const;
 
   const TrainingTask& task_;
+  Course course_;
   LeadOptions options_;
   std::unique_ptr<MetricsFile> metrics_file_;
   std::unique_ptr<Progress> progress_;
@@ -115,6 +118,7 @@ class TrainingLead final : public Conductor {
   int64_t saved_step_ = -1;
   bool stop_ = false;
   bool checkpoint_now_ = false;
+  bool cannot_record_ = false;
   std::string reason_;
   Score since_record_, in_epoch_;
   int64_t trained_samples_ = 0;

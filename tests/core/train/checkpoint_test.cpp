@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -207,6 +209,26 @@ TEST(LocateCheckpoint, TakesACheckpointARootOrARun) {
   EXPECT_EQ(locate_checkpoint(run.path() / "checkpoints"), newest);
   EXPECT_EQ(locate_checkpoint(run.path()), newest);
   EXPECT_THAT(error_of([&] { locate_checkpoint(run.path() / "nowhere"); }, ErrorCode::kNotFound), HasSubstr("no complete checkpoint"));
+}
+
+// A training keeps one checkpoint, and makes the next while the last is read.
+TEST(LoadCheckpoint, ReadsTheFolderOfATrainingThatGoesOn) {
+  const TemporaryFolder run;
+  write_checkpoint(run.path() / "checkpoints", content_at(1), 1);
+  std::atomic<int64_t> written = 1;
+  std::jthread writer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      write_checkpoint(run.path() / "checkpoints", content_at(written + 1), 1);
+      ++written;
+    }
+  });
+  int64_t newest = 0;
+  for (int reads = 0; reads < 200 || written < 20; ++reads) {
+    const CheckpointContent content = load_checkpoint(run.path());
+    EXPECT_EQ(content, content_at(content.facts.step));
+    EXPECT_GE(content.facts.step, newest);
+    newest = content.facts.step;
+  }
 }
 
 TEST(LoadWeights, ReadsCheckpointsRunsAndFiles) {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numbers>
 #include <numeric>
 
-#include "core/train/learning_rate.h"
 #include "core/train/weights_digest.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/node/ring/tiny_run.h"
@@ -20,6 +20,7 @@ namespace {
 
 using testing::AllOf;
 using testing::DoubleEq;
+using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pointwise;
@@ -111,6 +112,26 @@ TEST(Trainer, ResumesInTheMiddleOfARecordAndOfAnEpoch) {
   EXPECT_EQ(first_difference(whole.weights(), parts.weights()), "");
   EXPECT_EQ(whole.lines("step"), parts.lines("step"));
   EXPECT_EQ(whole.lines("epoch"), parts.lines("epoch"));
+}
+
+// 40 samples: an epoch is five updates of 8 or two of 20.
+TEST(Trainer, ResumesWithOtherMiniBatchesAtTheSameEpoch) {
+  TinyRun run;
+  run.job.steps = 5;
+  run.train();
+  run.job.steps = 0;
+  run.job.epochs = 3;
+  run.job.mini_batch = 20;
+  const TrainingOutcome outcome = run.resume();
+  EXPECT_EQ(outcome.steps, 9);
+  EXPECT_EQ(outcome.epochs, 3);
+  EXPECT_THAT(run.values("epoch", "epoch"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(run.values("epoch", "samples"), ElementsAre(40, 40, 40));
+  EXPECT_THAT(run.values("evaluation", "step"), ElementsAre(5, 7, 9));
+  const CheckpointFacts facts = run.checkpoint().facts;
+  EXPECT_EQ(facts.step, 9);
+  EXPECT_EQ(facts.epoch, 3);
+  EXPECT_EQ(facts.samples_into_epoch, 0);
 }
 
 TEST(Trainer, RefusesToResumeWhatDoesNotContinue) {
@@ -261,6 +282,20 @@ TEST(TrainerUpdate, TakesItsRateFromTheSchedule) {
   // Five updates an epoch: two of warm-up, from 0.
   EXPECT_THAT(run.values("step", "learning_rate"),
               Pointwise(DoubleEq(), {0.0, 0.04, 0.08, 0.08, 0.08, 0.04, 0.04, 0.04, 0.04, 0.04, 0.02, 0.02, 0.02, 0.02, 0.02}));
+}
+
+// Half a cosine over what is trained, which is less than the epochs say, or more.
+TEST(TrainerUpdate, SchedulesSpanTheSteps) {
+  for (const int64_t steps : {4, 20}) {
+    TinyRun run;
+    run.job.steps = steps;
+    run.job.learning_rate = {.kind = LearningRateKind::kCosine, .base = 0.08, .step_epochs = {}};
+    run.train();
+    std::vector<double> expected;
+    for (int64_t step = 0; step < steps; ++step)
+      expected.push_back(0.04 * (1 + std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(steps))));
+    EXPECT_THAT(run.values("step", "learning_rate"), Pointwise(DoubleNear(1e-15), expected));
+  }
 }
 
 // The same training written out by hand, action by action.
