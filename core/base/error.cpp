@@ -6,6 +6,8 @@
 #include <cctype>
 #include <numeric>
 
+#include "core/base/exit_status.h"
+
 namespace millrace {
 
 std::string_view name_of(ErrorCode code) {
@@ -24,9 +26,9 @@ std::string_view name_of(ErrorCode code) {
 }
 
 int exit_status_of(ErrorCode code) {
-  if (code == ErrorCode::kUsage) return 2;
-  if (code == ErrorCode::kInfeasible) return 3;
-  return 1;
+  if (code == ErrorCode::kUsage) return kExitUsage;
+  if (code == ErrorCode::kInfeasible) return kExitInfeasible;
+  return kExitFailed;
 }
 
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)), full_(message_) {}

@@ -1,14 +1,18 @@
-// The `millrace` command. Exit status: 0 done, 1 failed, 2 wrong usage, 3 infeasible.
+// The `millrace` command. What it ends with: core/base/exit_status.h.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <system_error>
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
+#include "core/base/exit_status.h"
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "deploy/command/command.h"
+#include "deploy/command/standard_output.h"
 #include "deploy/command/usage_error.h"
 #include "transport/mpi/mpi_session.h"
 
@@ -24,31 +28,40 @@ Start here:
   millrace eval --checkpoint runs/digits
   millrace doctor                        what this machine can do, and what would add to it
 
-Every command has --help with examples. Exit status: 0 done, 1 failed, 2 wrong usage, 3 infeasible.
+Every command has --help with examples.
+
+Exit status:
 )";
+
+std::string footer() {
+  std::string text = kFooter;
+  for (const millrace::ExitMeaning& row : millrace::kExitMeanings) text += fmt::format("  {:>3}  {}\n", row.status, row.meaning);
+  return text;
+}
+
+// Where standard error is gone as well there is nobody left to tell.
+void say(const std::string& message) { std::fputs((message + '\n').c_str(), stderr); }
 
 // Under mpirun every rank reads the same command line, and one of them says what is wrong with it.
 int report(const millrace::Error& error) {
   millrace::MpiSession::let_first_rank_speak();
-  fmt::print(stderr, "millrace: {}\n", error.what());
+  say(fmt::format("millrace: {}", error.what()));
   return millrace::exit_status_of(error.code());
 }
 
 int report(const CLI::ParseError& error, const CLI::App& app) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
   millrace::MpiSession::let_first_rank_speak();
-  fmt::print(stderr, "{}\n", millrace::usage_error_text(app, error));
-  return 2;
+  say(millrace::usage_error_text(app, error));
+  return millrace::kExitUsage;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv, millrace::OutputLoss& loss) {
   CLI::App app(
       "Millrace trains CNNs and RNNs as one deep pipeline over a ring of FPGAs and GPUs,\n"
       "plans that pipeline offline, and simulates it at cluster scale.",
       "millrace");
-  app.footer(kFooter);
+  app.footer(footer());
   app.set_version_flag("--version", std::string(millrace::kVersion));
   std::string log_level = "info";
   app.add_option("--log-level", log_level, "debug, info, warning, error, off [info]");
@@ -80,12 +93,27 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(error, app);
   } catch (const millrace::Error& error) {
+    loss.said = true;  // where it is about standard output
     return report(error);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "millrace: out of memory; use a smaller --micro-batch, or see --dry-run for what is needed\n");
-    return 1;
+    say("millrace: out of memory; use a smaller --micro-batch, or see --dry-run for what is needed");
+    return millrace::kExitFailed;
+  } catch (const std::system_error& error) {
+    loss.reason = error.code().value();
+    if (!millrace::output_was_lost()) say(fmt::format("millrace: {}", error.what()));
+    return millrace::kExitFailed;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "millrace: {}\n", error.what());
-    return 1;
+    say(fmt::format("millrace: {}", error.what()));
+    return millrace::kExitFailed;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  millrace::occupy_standard_streams();
+  signal(SIGXFSZ, SIG_IGN);  // a file that must not grow: writing fails, and says so
+  millrace::OutputLoss loss;
+  const int status = run(argc, argv, loss);
+  return millrace::status_with_output(status, loss);
 }

@@ -8,9 +8,11 @@
 #include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/folder_lock.h"
 #include "core/base/log.h"
 #include "core/graph/recurrent_memory.h"
 #include "deploy/command/calibration.h"
@@ -144,6 +146,10 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);
+  });
+  std::optional<FolderLock> lock;
+  together(agreement, "locking the run's folder", [&] {
+    if (speaks && !request.dry_run && !request.job.out.empty()) lock.emplace(request.job.out, "a training");
   });
   together(agreement, "looking for GPUs", [&] { refuse_missing_gpus(task.plan, device_options); });
   if (speaks) {

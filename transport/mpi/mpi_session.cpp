@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/check.h"
+#include "core/base/exit_status.h"
 #include "core/base/log.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/mpi_launch.h"
@@ -26,7 +27,7 @@ void check_mpi(int code, std::string_view what) {
   fail(ErrorCode::kIo, "{}: {} (MPI error {})", what, std::string_view(text.data(), static_cast<size_t>(length)), code);
 }
 
-int status_of_job(ErrorCode code) { return code == ErrorCode::kTimeout ? kStatusTimeout : exit_status_of(code); }
+int status_of_job(ErrorCode code) { return code == ErrorCode::kTimeout ? kExitTimeout : exit_status_of(code); }
 
 MpiGroup::State::State(MPI_Comm taken, Nanoseconds patience) : communicator(taken), deadline(patience) {
   check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "setting up a communicator");

@@ -30,8 +30,6 @@
 
 namespace millrace {
 
-inline constexpr int kStatusTimeout = 75;  // EX_TEMPFAIL
-
 // What mpirun exits with when a rank fails this way.
 int status_of_job(ErrorCode code);
 

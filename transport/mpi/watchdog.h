@@ -3,7 +3,7 @@
 //   const Watchdog watchdog("joining the MPI job", deadline);
 //   MPI_Init_thread(...);
 //
-// When the deadline passes first, it says so in the log and ends the process with kStatusTimeout; mpirun then ends the others. A thread of
+// When the deadline passes first, it says so in the log and ends the process with kExitTimeout; mpirun then ends the others. A thread of
 // its own, which calls no MPI. Borrows the text.
 #pragma once
 
@@ -28,7 +28,7 @@ class Watchdog {
           if (done_changed_.wait_for(lock, deadline, [this] { return done_; })) return;
           log::error("{} took longer than the deadline of {:g} s: a rank has stopped, hangs or was cut off", what,
                      std::chrono::duration<double>(deadline).count());
-          _exit(kStatusTimeout);
+          _exit(kExitTimeout);
         }) {}
   ~Watchdog() {
     {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/exit_status.h"
 #include "core/base/files.h"
 #include "core/documents/job.h"
 #include "core/graph/zoo.h"
@@ -46,6 +47,12 @@ TEST(Readme, ModelAndJobAreValid) {
   const Job job = parse_job(documents[1], "README.md");
   EXPECT_EQ(job.model, parse_model(documents[0], "README.md").name + ".textproto");
   EXPECT_EQ(job.mini_batch % job.micro_batch, 0);
+}
+
+TEST(Readme, ShowsEveryExitStatus) {
+  std::string table = "| exit status | means |\n|---|---|\n";
+  for (const ExitMeaning& row : kExitMeanings) table += fmt::format("| {} | {} |\n", row.status, row.meaning);
+  EXPECT_THAT(source("README.md"), testing::HasSubstr(table + "\n"));
 }
 
 TEST(Readme, TimelineIsDrawnFromTheRealLists) {

@@ -1,0 +1,39 @@
+// What the command ends with, in one place: --help prints this table, README.md shows it, and a test holds the two equal.
+//
+//   return kExitInterrupted;
+//   for (const ExitMeaning& row : kExitMeanings) fmt::print("{:>4}  {}\n", row.status, row.meaning);
+//
+// A shell adds 128 to the number of a signal that ends the command at once: 130 for the second Ctrl-C, 137 for kill -9.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace millrace {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitInfeasible = 3;
+inline constexpr int kExitInterrupted = 4;
+inline constexpr int kExitTimeout = 75;      // EX_TEMPFAIL
+inline constexpr int kExitRankKilled = 137;  // mpirun's own
+inline constexpr int kExitHostLost = 205;    // likewise
+
+struct ExitMeaning {
+  int status;
+  std::string_view meaning;
+};
+
+inline constexpr std::array kExitMeanings = {
+    ExitMeaning{kExitDone, "done"},
+    ExitMeaning{kExitFailed, "failed, or not all of the output could be written; a message says why"},
+    ExitMeaning{kExitUsage, "wrong usage: the words given, or the job, make no sense"},
+    ExitMeaning{kExitInfeasible, "infeasible: understood, and there is no answer"},
+    ExitMeaning{kExitInterrupted, "interrupted by a signal or --time-limit, and everything saved: --resume goes on"},
+    ExitMeaning{kExitTimeout, "under mpirun: a deadline passed, somebody stopped or was cut off; --resume goes on"},
+    ExitMeaning{kExitRankKilled, "under mpirun: a rank was killed; --resume goes on"},
+    ExitMeaning{kExitHostLost, "under mpirun: a host was lost; --resume goes on"},
+};
+
+}  // namespace millrace
