@@ -87,6 +87,21 @@ class Rules(unittest.TestCase):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
         self.assertEqual(found, ["the includes form a cycle: core/graph/a.h -> core/graph/b.h -> core/graph/a.h"])
 
+    def test_folders_form_no_circle(self):
+        apart = {
+            "fpga/one/a.h": HEADER,
+            "fpga/one/b.cpp": '#include "fpga/two/b.h"\n',
+            "fpga/two/a.cpp": '#include "fpga/one/a.h"\n',
+            "fpga/two/b.h": HEADER,
+        }
+        self.expect(apart, "folders include each other in a circle: fpga/one -> fpga/two -> fpga/one")
+
+    def test_floors_of_the_other_folders_point_downwards(self):
+        self.expect({"node/ring/a.h": HEADER, "node/report/x.cpp": '#include "node/ring/a.h"\n'}, "node/report includes node/ring")
+        self.expect({"transport/mpi/a.h": HEADER, "transport/local/x.cpp": '#include "transport/mpi/a.h"\n'}, "not on a lower floor")
+        self.expect({"partitioner/novel/x.cpp": '#include "core/base/error.h"\n', "partitioner/hybrid/y.cpp": '#include "partitioner/novel/z.h"\n',
+                     "partitioner/novel/z.h": HEADER}, "partitioner/novel has no floor")
+
     def test_includes_start_at_the_root(self):
         self.expect({"core/graph/x.cpp": '#include "graph.h"\n'}, "not written from the repository root")
 
