@@ -81,42 +81,63 @@ int64_t SampleResult::best_class(int64_t position) const {
   return best;
 }
 
+struct EvaluationSum::Figures : SequenceFigures {
+  using SequenceFigures::SequenceFigures;
+};
+
+EvaluationSum::EvaluationSum(const Graph& graph, const Dataset& data, int64_t micro_batch, const EvaluationOptions& options,
+                             SampleVisitor visit)
+    : graph_(graph),
+      visit_(std::move(visit)),
+      steps_(step_map_of(graph, graph.scores())),
+      scores_(static_cast<size_t>(graph.shape_of(graph.scores()).elements() * micro_batch)),
+      figures_(std::make_unique<Figures>(graph, data, options)) {
+  if (options.beam < 0) fail(ErrorCode::kUsage, "a beam of {} prefixes; at least 1 is needed, or 0 for the best path", options.beam);
+}
+
+EvaluationSum::~EvaluationSum() = default;
+
+void EvaluationSum::add(SegmentExecutor& segment, const Batch& loaded) {
+  if (!visit_ && !figures_->wants_scores()) return;
+  segment.read_scores(false, scores_);
+  const Shape& shape = graph_.shape_of(graph_.scores());
+  const auto each = static_cast<size_t>(loaded.labels_each), elements = static_cast<size_t>(shape.elements());
+  for (size_t i = 0; i < loaded.sample_ids.size(); ++i) {
+    const SampleResult result{.sample = loaded.sample_ids[i],
+                              .labels = loaded.labels.subspan(i * each, each),
+                              .scores = std::span<const float>(scores_).subspan(i * elements, elements),
+                              .positions = loaded.lengths.empty() ? shape.plane() : steps_.steps(loaded.lengths[i]),
+                              .positions_each = shape.plane(),
+                              .classes = shape.channels};
+    figures_->add(result);
+    if (visit_) visit_(result);
+  }
+}
+
+SequenceEvaluation EvaluationSum::finish(const Score& score) const {
+  SequenceEvaluation evaluation;
+  const auto samples = static_cast<double>(std::max<int64_t>(1, score.samples));
+  evaluation.basic.samples = score.samples;
+  evaluation.basic.loss = score.loss / samples;
+  evaluation.basic.accuracy = static_cast<double>(score.correct) / samples;
+  figures_->report(score.loss, evaluation);
+  return evaluation;
+}
+
 SequenceEvaluation evaluate_fully(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data,
                                   const DataTransform& transform, const EvaluationOptions& options, const SampleVisitor& visit) {
-  if (options.beam < 0) fail(ErrorCode::kUsage, "a beam of {} prefixes; at least 1 is needed, or 0 for the best path", options.beam);
   const auto started = std::chrono::steady_clock::now();
+  EvaluationSum sum(graph, data, plan.micro_batch, options, visit);
   const std::unique_ptr<Loader> loader = evaluation_loader(data, transform, plan);
-  const Shape& shape = graph.shape_of(graph.scores());
-  const StepMap steps = step_map_of(graph, graph.scores());
-  const auto elements = static_cast<size_t>(shape.elements());
-  std::vector<float> scores(elements * static_cast<size_t>(plan.micro_batch));
-  SequenceFigures figures(graph, data, options);
   HeldBatch held;
   Score total;
   for (int64_t s = 0; s < evaluation_micro_batches(data, plan); ++s) {
     const Batch& loaded = loader->load(s);
     held.take(loaded, {.training = false, .micro_batch = plan.micro_batch});
     segment.forward(held.view(), loaded.pixels, nullptr, &total);
-    if (!visit && !figures.wants_scores()) continue;
-    segment.read_scores(false, scores);
-    const auto each = static_cast<size_t>(loaded.labels_each);
-    for (size_t i = 0; i < loaded.sample_ids.size(); ++i) {
-      const SampleResult result{.sample = loaded.sample_ids[i],
-                                .labels = loaded.labels.subspan(i * each, each),
-                                .scores = std::span<const float>(scores).subspan(i * elements, elements),
-                                .positions = loaded.lengths.empty() ? shape.plane() : steps.steps(loaded.lengths[i]),
-                                .positions_each = shape.plane(),
-                                .classes = shape.channels};
-      figures.add(result);
-      if (visit) visit(result);
-    }
+    sum.add(segment, loaded);
   }
-  SequenceEvaluation evaluation;
-  const auto samples = static_cast<double>(std::max<int64_t>(1, total.samples));
-  evaluation.basic.samples = total.samples;
-  evaluation.basic.loss = total.loss / samples;
-  evaluation.basic.accuracy = static_cast<double>(total.correct) / samples;
-  figures.report(total.loss, evaluation);
+  SequenceEvaluation evaluation = sum.finish(total);
   evaluation.basic.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return evaluation;
 }

@@ -7,14 +7,18 @@
 // A label at every step: bits per character, the mean loss of a labelled step divided by ln 2, and the share of steps whose
 // label is the first best score (accuracy itself asks about a sample's last step). Rows of labels: character error rate, the
 // edits that lead from the best path's labels to the true ones, over the true ones; with a beam, from the best prefix found.
-// Numbers are measured over all of the data, in order.
+// Numbers are measured over all of the data, in order. node/ring/ring_evaluator.h does the same on a ring.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "core/data/loader.h"
+#include "core/graph/step_map.h"
 #include "core/train/executor.h"
 #include "core/train/task.h"
 
@@ -57,6 +61,26 @@ using SampleVisitor = std::function<void(const SampleResult&)>;
 
 struct EvaluationOptions {
   int64_t beam = 0;  // prefixes that a CTC search keeps; 0: the best path
+};
+
+// What evaluations add up, micro-batch by micro-batch in order, wherever the network's last device is.
+class EvaluationSum {
+ public:
+  EvaluationSum(const Graph& graph, const Dataset& data, int64_t micro_batch, const EvaluationOptions& options, SampleVisitor visit);
+  ~EvaluationSum();
+
+  // A micro-batch that the segment with the loss has just taken forward.
+  void add(SegmentExecutor& segment, const Batch& loaded);
+  SequenceEvaluation finish(const Score& score) const;
+
+ private:
+  struct Figures;
+
+  const Graph& graph_;
+  SampleVisitor visit_;
+  StepMap steps_;
+  std::vector<float> scores_;
+  std::unique_ptr<Figures> figures_;
 };
 
 SequenceEvaluation evaluate_fully(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data,

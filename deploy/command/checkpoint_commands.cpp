@@ -3,27 +3,39 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <variant>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/data/text.h"
 #include "core/decode/ctc.h"
 #include "core/plan/assemble.h"
+#include "core/plan/validate.h"
 #include "core/train/evaluate.h"
 #include "core/train/segment_state.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/ring_devices.h"
+#include "node/ring/ring_evaluator.h"
+#include "node/ring/together.h"
+#include "transport/local/local_wire.h"
+#include "transport/mpi/mpi_session.h"
+#include "transport/mpi/mpi_wire.h"
 
 namespace millrace {
 namespace {
 
 struct CheckpointFlags {
-  std::string checkpoint, data, cluster = "cpu", safetensors;
+  std::string checkpoint, data, cluster = "cpu", plan, safetensors;
   std::string split = "test";
   int64_t micro_batch = 32;
   int64_t count = 10;
@@ -32,79 +44,150 @@ struct CheckpointFlags {
   bool json = false;
 };
 
-// A checkpoint brought to life on one device, and the data it is asked about.
-struct Loaded {
-  Loaded(const CheckpointFlags& flags) : content(load_checkpoint(flags.checkpoint)) {
+// What a checkpoint is asked: its weights, the samples, and the ring that computes. The same on every rank.
+struct Question {
+  explicit Question(const CheckpointFlags& flags) : content(load_checkpoint(flags.checkpoint)) {
     std::string name = flags.data;
     if (name.empty()) {
       const auto found = content.facts.attributes.find("data");
       if (found == content.facts.attributes.end()) fail(ErrorCode::kUsage, "the checkpoint does not name its data; give --data");
       name = found->second;
     }
-    data = load_data(name);
+    if (flags.split != "train" && flags.split != "test")
+      fail(ErrorCode::kUsage, "--split \"{}\" is unknown{}", flags.split, suggestion(flags.split, {"test", "train"}));
+    task.data = load_data(name);
     const Model model = parse_model(content.model_text, "model.textproto");
-    cut_to(data, model);
-    if (model.input_kind == InputKind::kTokens) limit_vocabulary(data, Graph(model).classes());
-    AdaptedModel adapted = adapt(model, form_of(data.test));
+    cut_to(task.data, model);
+    if (model.input_kind == InputKind::kTokens) limit_vocabulary(task.data, Graph(model).classes());
+    AdaptedModel adapted = adapt(model, form_of(task.data.test));
+    const Dataset& test = task.data.test;
     if (!(adapted.model == model))
       fail(ErrorCode::kMismatch,
            "the checkpoint's network takes {} and tells {} classes apart, {} has {} and {} classes; choose other --data",
-           text_of(model.input), Graph(model).classes(), data.test.name, text_of(data.test.shape), data.test.classes);
-    transform = adapted.transform;
-    graph = std::make_unique<Graph>(model);
-    PlanRequest request;
-    request.cluster = find_cluster(flags.cluster);
-    if (request.cluster.devices.size() != 1)
-      fail(ErrorCode::kUsage, "--cluster {}: {} devices, but a checkpoint is asked on one; name one, such as cpu", flags.cluster,
-           request.cluster.devices.size());
-    request.mini_batch = request.micro_batch = flags.micro_batch;
-    request.optimizer.kind = OptimizerKind::kSgd;
-    plan = single_device_plan(*graph, request);
-    device = open_device(plan.cluster.devices.front().device, {.threads = flags.threads});
-    segment = std::make_unique<SegmentExecutor>(plan, *graph, 0, *device);
-    write_weights(*segment, *graph, content.weights);
+           text_of(model.input), Graph(model).classes(), test.name, text_of(test.shape), test.classes);
+    task.transform = adapted.transform;
+    task.graph = std::make_unique<Graph>(model);
+    // Whatever is asked about is what an evaluation takes.
+    if (flags.split == "train") std::swap(task.data.train, task.data.test);
+    if (flags.beam > 0 && data().label_form != LabelForm::kRow)
+      fail(ErrorCode::kUsage, "--beam has no effect: {} has no rows of labels to search for; leave it out", data().name);
+    find_plan(flags, model);
   }
 
-  const Dataset& part(const CheckpointFlags& flags) const {
-    if (flags.split == "train") return data.train;
-    if (flags.split == "test") return data.test;
-    fail(ErrorCode::kUsage, "--split \"{}\" is unknown{}", flags.split, suggestion(flags.split, {"test", "train"}));
-  }
+  const Dataset& data() const { return task.data.test; }
 
   CheckpointContent content;
-  DataSplit data;
-  DataTransform transform;
-  std::unique_ptr<Graph> graph;
-  Plan plan;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<SegmentExecutor> segment;
+  TrainingTask task;
+
+ private:
+  void find_plan(const CheckpointFlags& flags, const Model& model) {
+    if (!flags.plan.empty()) {
+      task.plan = load_plan(flags.plan);
+      if (!(task.plan.model == model))
+        fail(ErrorCode::kMismatch, "{}: a plan for model \"{}\", but the checkpoint is one of \"{}\", and they differ; plan again for it",
+             flags.plan, task.plan.model.name, model.name);
+      return;
+    }
+    Job& job = task.job;
+    job.cluster = flags.cluster;
+    job.mini_batch = job.micro_batch = std::min(flags.micro_batch, std::max<int64_t>(1, data().size()));
+    job.optimizer.kind = OptimizerKind::kSgd;  // nothing is updated: no state
+    if (std::optional<Plan> plan = plan_for_job(*task.graph, job)) {
+      task.plan = std::move(*plan);
+      return;
+    }
+    PlanRequest request;
+    request.cluster = find_cluster(flags.cluster);
+    request.mini_batch = request.micro_batch = job.micro_batch;
+    request.optimizer = job.optimizer;
+    task.plan = single_device_plan(*task.graph, request);
+  }
 };
 
-int eval(const CheckpointFlags& flags) {
-  Loaded loaded(flags);
-  const Dataset& data = loaded.part(flags);
-  if (flags.beam > 0 && data.label_form != LabelForm::kRow)
-    fail(ErrorCode::kUsage, "--beam has no effect: {} has no rows of labels to search for; leave it out", data.name);
-  const SequenceEvaluation result =
-      evaluate_fully(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform, {.beam = flags.beam});
+// What comes of it, where the last device is: the text that rank 0 says.
+struct Answer {
+  SampleVisitor visit;  // may be empty
+  std::function<std::string(const SequenceEvaluation& evaluation)> told = {};
+};
+using MakeAnswer = std::function<Answer(const Question&)>;
+
+void ask_ring(const CheckpointFlags& flags, std::unique_ptr<Wire> wire, const MakeAnswer& make_answer) {
+  const DeviceOptions device_options{.threads = flags.threads};
+  std::optional<Question> question;
+  std::exception_ptr unprepared;
+  // Before anybody talks: devices that take long to prepare, while nobody waits.
+  try {
+    question.emplace(flags);
+  } catch (const Error& error) {  // the others have it, too
+    throw SharedError(error.code(), error.what());
+  }
+  const TrainingTask& task = question->task;
+  try {
+    prepare_ring_devices(task.plan, wire->rank(), device_options);
+  } catch (const Error&) {
+    unprepared = std::current_exception();
+  }
+  Transport transport(std::move(wire));
+  Agreement agreement(transport);
+  together(agreement, "preparing the devices", [&] {
+    if (unprepared) std::rethrow_exception(unprepared);
+  });
+  if (transport.rank() == 0)
+    for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
+  const Answer answer = make_answer(*question);
+  EvaluationSum sum(*task.graph, question->data(), task.plan.micro_batch, {.beam = flags.beam}, answer.visit);
+  RingEvaluator evaluator(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, device_options); });
+  const auto started = std::chrono::steady_clock::now();
+  const Score score =
+      evaluator.run(question->content.weights, [&](SegmentExecutor& segment, const Batch& loaded) { sum.add(segment, loaded); });
+  SequenceEvaluation evaluation = sum.finish(score);
+  evaluation.basic.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const std::vector<std::string> told = agreement.gather("what was found", evaluator.has_last() ? answer.told(evaluation) : "");
+  agreement.close();
+  if (transport.rank() == 0) fmt::print("{}", told.back());
+}
+
+// Alone, or as one of mpirun's ranks.
+int ask(const CheckpointFlags& flags, const MakeAnswer& make_answer) {
+  if (!MpiSession::launched()) {
+    ask_ring(flags, make_loopback_wire(0, 1), make_answer);
+    return 0;
+  }
+  return run_with_mpi({}, [&](MpiSession& session) {
+    try {
+      ask_ring(flags, make_ring_wire(session.world()), make_answer);
+    } catch (const SharedError&) {
+      MpiSession::let_first_rank_speak();
+      throw;
+    }
+    return 0;
+  });
+}
+
+std::string text_of_evaluation(const CheckpointFlags& flags, const Question& question, const SequenceEvaluation& result) {
+  const int64_t step = question.content.facts.step;
   if (flags.json) {
-    nlohmann::ordered_json line = {{"event", "evaluation"},           {"step", loaded.content.facts.step},
+    nlohmann::ordered_json line = {{"event", "evaluation"},           {"step", step},
                                    {"loss", result.basic.loss},       {"accuracy", result.basic.accuracy},
                                    {"samples", result.basic.samples}, {"seconds", result.basic.seconds}};
     if (result.bits_per_character) line["bits_per_character"] = *result.bits_per_character;
     if (result.step_accuracy) line["step_accuracy"] = *result.step_accuracy;
     if (result.character_error_rate) line["character_error_rate"] = *result.character_error_rate;
-    fmt::print("{}\n", line.dump());
-    return 0;
+    return line.dump() + "\n";
   }
   std::string more;
   if (result.bits_per_character)
     more = fmt::format(", {:.3f} bits per character, {:.2f}% of all steps right", *result.bits_per_character, 100 * *result.step_accuracy);
   if (result.character_error_rate) more = fmt::format(", character error rate {:.2f}%", 100 * *result.character_error_rate);
-  fmt::print("{} at step {}: accuracy {:.2f}% of {} samples of {}, loss {:.4f}{} ({:.2f} s, measured)\n", loaded.graph->model().name,
-             loaded.content.facts.step, 100 * result.basic.accuracy, result.basic.samples, data.name, result.basic.loss, more,
-             result.basic.seconds);
-  return 0;
+  return fmt::format("{} at step {}: accuracy {:.2f}% of {} samples of {}, loss {:.4f}{} ({:.2f} s, measured)\n",
+                     question.task.graph->model().name, step, 100 * result.basic.accuracy, result.basic.samples, question.data().name,
+                     result.basic.loss, more, result.basic.seconds);
+}
+
+int eval(const CheckpointFlags& flags) {
+  return ask(flags, [&flags](const Question& question) {
+    return Answer{.visit = {}, .told = [&](const SequenceEvaluation& result) { return text_of_evaluation(flags, question, result); }};
+  });
 }
 
 std::string class_name(const Dataset& data, int64_t index) {
@@ -149,40 +232,55 @@ int64_t blank_of(const Graph& graph) {
   return ctc == nullptr ? 0 : ctc->blank;
 }
 
-int predict(const CheckpointFlags& flags) {
-  Loaded loaded(flags);
-  const Dataset& data = loaded.part(flags);
-  const bool rows = data.label_form == LabelForm::kRow;
-  if (flags.beam > 0 && !rows)
-    fail(ErrorCode::kUsage, "--beam has no effect: {} has no rows of labels to search for; leave it out", data.name);
-  if (!flags.json && !rows) fmt::print("{:>8}  {:<16} {:<16} {}\n", "sample", "predicted", "label", "probability");
-  int64_t shown = 0;
-  int64_t right = 0;
-  const auto show = [&](const SampleResult& result) {
-    const Saying saying = saying_of(result, data, blank_of(*loaded.graph), flags.beam);
+// The lines of `millrace predict`, sample by sample.
+class Sayings {
+ public:
+  Sayings(const CheckpointFlags& flags, const Question& question)
+      : flags_(flags), data_(question.data()), blank_(blank_of(*question.task.graph)), rows_(data_.label_form == LabelForm::kRow) {
+    if (!flags.json && !rows_) text_ = fmt::format("{:>8}  {:<16} {:<16} {}\n", "sample", "predicted", "label", "probability");
+  }
+
+  void add(const SampleResult& result) {
+    const Saying saying = saying_of(result, data_, blank_, flags_.beam);
     const bool is_right = saying.predicted == saying.label;
-    right += is_right ? 1 : 0;
-    if (flags.count > 0 && shown++ >= flags.count) return;
-    if (flags.json) {
+    right_ += is_right ? 1 : 0;
+    if (flags_.count > 0 && shown_++ >= flags_.count) return;
+    if (flags_.json) {
       nlohmann::ordered_json line = {{"sample", result.sample}};
-      if (rows || data.sequences) {
+      if (rows_ || data_.sequences) {
         line["predicted"] = saying.predicted, line["label"] = saying.label;
       } else {
         line["predicted"] = result.best_class(0), line["label"] = result.labels[0];
       }
-      if (!rows) line["probability"] = saying.probability;
-      fmt::print("{}\n", line.dump());
-    } else if (rows) {
-      fmt::print("{}  {}\n  said    {}\n  label   {}\n", data.sequences->name_of(result.sample), is_right ? "right" : "wrong",
-                 saying.predicted, saying.label);
+      if (!rows_) line["probability"] = saying.probability;
+      text_ += line.dump() + "\n";
+    } else if (rows_) {
+      text_ += fmt::format("{}  {}\n  said    {}\n  label   {}\n", data_.sequences->name_of(result.sample), is_right ? "right" : "wrong",
+                           saying.predicted, saying.label);
     } else {
-      fmt::print("{:>8}  {:<16} {:<16} {:.4f}{}\n", result.sample, saying.predicted, saying.label, saying.probability,
-                 is_right ? "" : "   wrong");
+      text_ += fmt::format("{:>8}  {:<16} {:<16} {:.4f}{}\n", result.sample, saying.predicted, saying.label, saying.probability,
+                           is_right ? "" : "   wrong");
     }
-  };
-  evaluate_fully(*loaded.segment, *loaded.graph, loaded.plan, data, loaded.transform, {}, show);
-  if (!flags.json) fmt::print("{} of {} right\n", right, data.size());
-  return 0;
+  }
+
+  std::string text() const { return flags_.json ? text_ : text_ + fmt::format("{} of {} right\n", right_, data_.size()); }
+
+ private:
+  const CheckpointFlags& flags_;
+  const Dataset& data_;
+  int64_t blank_;
+  bool rows_;
+  std::string text_;
+  int64_t shown_ = 0;
+  int64_t right_ = 0;
+};
+
+int predict(const CheckpointFlags& flags) {
+  return ask(flags, [&flags](const Question& question) {
+    const auto sayings = std::make_shared<Sayings>(flags, question);
+    return Answer{.visit = [sayings](const SampleResult& result) { sayings->add(result); },
+                  .told = [sayings](const SequenceEvaluation&) { return sayings->text(); }};
+  });
 }
 
 int export_weights(const CheckpointFlags& flags) {
@@ -205,8 +303,13 @@ void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& f
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
   not_empty(command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]"));
   command->add_option("--split", flags->split, "test or train [test]");
-  not_empty(command->add_option("--cluster", flags->cluster, "the device [cpu]"));
-  whole(command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]"), 1);
+  auto* cluster = command->add_option("--cluster", flags->cluster, "devices, as for train; alone or under mpirun [cpu]");
+  not_empty(cluster);
+  auto* micro_batch = command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]");
+  whole(micro_batch, 1);
+  not_empty(command->add_option("--plan", flags->plan, "plan.textproto of the checkpoint's model instead of both")
+                ->excludes(cluster)
+                ->excludes(micro_batch));
   whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
   whole(command->add_option("--beam", flags->beam, "prefixes that reading a CTC network's labels keeps [0: its best path]"), 0, 4096);
 }
@@ -216,7 +319,9 @@ void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& f
 void add_eval_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<CheckpointFlags>();
   CLI::App* command = app.add_subcommand("eval", "loss and accuracy of a checkpoint on a data set");
-  command->footer("\nExample:\n  millrace eval --checkpoint runs/digits\n");
+  command->footer(
+      "\nExamples:\n  millrace eval --checkpoint runs/digits\n  mpirun -n 2 millrace eval --checkpoint runs/digits --cluster cpux4\n"
+      "      on a ring of four devices, two on each rank; the same plan gives the same bits on any number of ranks\n");
   add_data_flags(command, flags);
   command->add_flag("--json", flags->json, "one JSON object on standard output");
   finish(command, flags, invocation, eval);

@@ -24,14 +24,16 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
       cursor_(schedule_spec(context.plan(), index, 0), context.first_mini_batch),
       ports_(*context.transport, context.plan(), index, context.trace),
       updates_(context.first_mini_batch) {
-  // Everybody knows the samples' ids; pixels and labels are read where they are needed.
-  const bool first = index == 0, last = index + 1 == plan().devices();
-  const LoaderOptions options{.pixels = first, .labels = last, .prefetch = first ? 2 : 0};
-  loader_ = training_loader(*context.task, options, context.replica, context.course->ahead());
-  evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), options);
+  evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), loading());
   const ScheduleSpec spec = schedule_spec(plan(), index, 1);
   held_.resize(static_cast<size_t>(std::max(spec.window, spec.ring_window) + 1));
   find_lent();
+}
+
+// Everybody knows the samples' ids; pixels and labels are read where they are needed.
+LoaderOptions Worker::loading() const {
+  const bool first = index_ == 0, last = index_ + 1 == plan().devices();
+  return {.pixels = first, .labels = last, .prefetch = first ? 2 : 0};
 }
 
 void Worker::find_lent() {
@@ -186,6 +188,8 @@ void Worker::forward(const Action& action) {
   HeldBatch& batch = held(action.index);
   std::span<const float> pixels;
   if (chunk == 0) {
+    // Whoever only evaluates needs none.
+    if (!loader_) loader_ = training_loader(*context_.task, loading(), context_.replica, context_.course->ahead());
     const Batch& loaded = loader_->load(action.index);
     batch.take(loaded, {.training = true,
                         .seed = context_.task->job.seed,
@@ -213,6 +217,7 @@ void Worker::validate(const Action& action) {
   evaluated_.take(loaded, {.training = false, .micro_batch = plan().micro_batch});
   segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version);
   if (index_ + 1 < plan().devices()) return;
+  if (context_.evaluations != nullptr) (*context_.evaluations)(segment_, loaded);
   if (++evaluation_.micro_batches < evaluation_micro_batches(context_.task->data.test, plan())) return;
   context_.events->evaluation_scored(updates_ - 1, evaluation_.score);
   evaluation_ = {};

@@ -79,6 +79,7 @@ class Worker final : public Updatable {
   };
 
   const Plan& plan() const { return context_.plan(); }
+  LoaderOptions loading() const;
   void find_lent();
   // Around every action and update: by the trace's clock, the stopwatch's and the pace's.
   Instant begin_action(const Action& action);

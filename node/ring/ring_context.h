@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 
+#include "core/data/loader.h"
 #include "core/device/device.h"
 #include "core/train/action_times.h"
 #include "core/train/course.h"
+#include "core/train/executor.h"
 #include "core/train/task.h"
 #include "node/report/trace.h"
 #include "transport/streams/transport.h"
@@ -45,16 +48,20 @@ class RankEvents {
   virtual void saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) = 0;
 };
 
+// Hears of every evaluation micro-batch where the network's last device is, in order.
+using EvaluationVisitor = std::function<void(SegmentExecutor& segment, const Batch& loaded)>;
+
 struct RingContext {
   const TrainingTask* task = nullptr;
-  const Course* course = nullptr;
-  const Plan* run = nullptr;  // the task's plan as it is computed here (run_plan)
+  const Course* course = nullptr;  // of the training; null for an evaluation alone
+  const Plan* run = nullptr;       // the task's plan as it is computed here (run_plan)
   Transport* transport = nullptr;
   DecisionBook* decisions = nullptr;
   RankEvents* events = nullptr;
-  Trace* trace = nullptr;             // null: none
-  ActionStopwatch* watch = nullptr;   // null: actions are not timed
-  const ActionTimes* pace = nullptr;  // null: actions take as long as they take; else no less than this says
+  Trace* trace = nullptr;                          // null: none
+  ActionStopwatch* watch = nullptr;                // null: actions are not timed
+  const ActionTimes* pace = nullptr;               // null: actions take as long as they take; else no less than this says
+  const EvaluationVisitor* evaluations = nullptr;  // null: nobody
   int64_t replica = 0;
   int64_t first_mini_batch = 0;
 
