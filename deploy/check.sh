@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs the tests. The last line says how many passed, failed and were
 # skipped; the exit status is 0 when none failed. Run it as often as you like; without missing packages it needs no network.
-# What takes minutes is labelled `long` (ctest -L '^long$') and waits for --long.
+# What takes minutes has a label that ends in long (ctest -L 'long$') and waits for --long.
 set -euo pipefail
 
 usage='usage: deploy/check.sh [--long]
@@ -9,7 +9,7 @@ usage='usage: deploy/check.sh [--long]
   --long   the long tests too: more inputs, more seeds, whole trainings (hours rather than minutes)
   --help   this text'
 
-without=(--label-exclude '^long$')
+without=(--label-exclude 'long$')
 for argument in "$@"; do
   case $argument in
     --long) without=() ;;

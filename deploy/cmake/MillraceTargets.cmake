@@ -1,7 +1,9 @@
 # millrace_library(NAME [BRIEF] [SEPARATE] [DEPENDS ...] [LINKS ...]): a static library millrace_NAME of every .cpp in this folder, installed
 # with its headers and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
-# millrace_test(NAME [SEPARATE] [LONG] DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
+# millrace_test(NAME [SEPARATE] [AVX2] [LONG] DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
 # ctest test by test. LONG: its suites whose names end in Long are labelled `long`, for deploy/check.sh --long.
+# A test of several labels has them joined by +, since discovered tests take one word alone.
+# AVX2: the tests run once more without AVX-512, as NAME_on_avx2, labelled `avx2` (core/cpu/instruction_set.h).
 # With MILLRACE_UNITY several .cpp of a folder are compiled at once, which takes half the time of a build from nothing; folders whose
 # files use one name for different things say SEPARATE.
 # What runs for moments (documents, pages, generated files; in tests/ everything) is compiled with less optimisation in a release,
@@ -74,8 +76,9 @@ function(millrace_library NAME)
   set_property(GLOBAL PROPERTY MILLRACE_FOLDER_OF_${target} ${folder})
 endfunction()
 
+set(MILLRACE_AVX2_ONLY ONEDNN_MAX_CPU_ISA=AVX2)  # in a test's environment
 function(millrace_test NAME)
-  cmake_parse_arguments(ARG "SEPARATE;LONG" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE;AVX2;LONG" "LABEL;TIMEOUT" "DEPENDS;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
     message(WARNING "${CMAKE_CURRENT_SOURCE_DIR} has no test sources")
@@ -91,15 +94,23 @@ function(millrace_test NAME)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  set(also "")  # in front of another label
+  if(ARG_LABEL)
+    set(also "${ARG_LABEL}+")
+  endif()
   set(filter "")
   if(ARG_LONG)
     set(filter "*Long.*:*Long/*")
     gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST TEST_FILTER ${filter}
-                         PROPERTIES TIMEOUT 3600 LABELS "${ARG_LABEL};long")
+                         PROPERTIES TIMEOUT 3600 LABELS "${also}long")
     string(PREPEND filter "-")
   endif()
   gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST TEST_FILTER "${filter}"
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABEL}")
+  if(ARG_AVX2)
+    gtest_discover_tests(test_${NAME} TEST_PREFIX "${NAME}_on_avx2." DISCOVERY_MODE PRE_TEST TEST_FILTER "${filter}"
+                         PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${also}avx2" ENVIRONMENT ${MILLRACE_AVX2_ONLY})
+  endif()
 endfunction()
 
 function(millrace_embedded_documents LIBRARY CONSTANT)

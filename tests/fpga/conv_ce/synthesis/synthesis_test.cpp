@@ -12,9 +12,16 @@ struct Part {
   std::string family;
 };
 
-class Synthesis : public testing::TestWithParam<Part> {};
+class Synthesis : public testing::TestWithParam<Part> {
+ protected:
+  void takes_what_is_modelled();
+};
+class SynthesisLong : public Synthesis {};  // half a minute and more each
 
-TEST_P(Synthesis, TakesTheSlicesAndBlocksThatAreModelled) {
+TEST_P(Synthesis, TakesTheSlicesAndBlocksThatAreModelled) { takes_what_is_modelled(); }
+TEST_P(SynthesisLong, TakesTheSlicesAndBlocksThatAreModelled) { takes_what_is_modelled(); }
+
+void Synthesis::takes_what_is_modelled() {
   if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
   const Part& part = GetParam();
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
@@ -26,11 +33,12 @@ TEST_P(Synthesis, TakesTheSlicesAndBlocksThatAreModelled) {
   EXPECT_EQ(found.use.bram18, part.engine.modelled.bram18);
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, Synthesis,
+INSTANTIATE_TEST_SUITE_P(ThreeByThree, SynthesisLong,
                          testing::Values(Part{engine_case("forward_engine", {3, 1, 1, 2, 1}, 10), "xc7"},
                                          Part{engine_case("error_back_engine", {3, 1, 2, 1, 2}, 10), "xc7"},
-                                         Part{engine_case("gradient_engine", {3, 1, 1, 1, 1}, 10), "xc7"},
-                                         Part{engine_case("forward_engine", {1, 1, 2, 2, 2}, 9), "xcup"},
+                                         Part{engine_case("gradient_engine", {3, 1, 1, 1, 1}, 10), "xc7"}));
+INSTANTIATE_TEST_SUITE_P(Small, Synthesis,
+                         testing::Values(Part{engine_case("forward_engine", {1, 1, 2, 2, 2}, 9), "xcup"},
                                          Part{engine_case("gradient_engine", {1, 1, 1, 2, 1}, 9), "xcup"}));
 
 // What follows a sum: maxima and averages forward and back, small and large memories.
