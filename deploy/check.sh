@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs the tests. The last line says how many passed, failed and were
 # skipped; the exit status is 0 when none failed. Run it as often as you like; without missing packages it needs no network.
-# What takes minutes has a label that ends in long (ctest -L 'long$') and waits for --long.
+# What takes minutes has a label that ends in long (ctest -L 'long$') and waits for --long, as do the benchmarks, which no test runs.
 set -euo pipefail
 
 usage='usage: deploy/check.sh [--long]
 
-  --long   the long tests too: more inputs, more seeds, whole trainings (hours rather than minutes)
+  --long   the long tests too: more inputs, more seeds, whole trainings; and the benchmarks are built
   --help   this text'
 
 without=(--label-exclude 'long$')
+benchmarks=OFF
 for argument in "$@"; do
   case $argument in
-    --long) without=() ;;
+    --long)
+      without=()
+      benchmarks=ON
+      ;;
     --help | -h)
       echo "$usage"
       exit 0
@@ -34,7 +38,7 @@ install_packages "${build_packages[@]}" "${test_packages[@]}"
 install_packages_if_possible "${optional_packages[@]}"
 
 step "Build (build/release)"
-cmake --preset release -DMILLRACE_TESTS=ON
+cmake --preset release -DMILLRACE_TESTS=ON -DMILLRACE_BENCHMARKS="$benchmarks"
 cmake --build --preset release --parallel "$(nproc)"
 
 step "Tests"
