@@ -44,19 +44,16 @@ inline void add_up(const Stretch& s, Count lanes, Sums& sums, Value value) {
   }
 }
 
-MILLRACE_VECTOR_CLONES
-void add_values(const Stretch& s, const float* x, Sums& sums) {
+inline void add_values(const Stretch& s, const float* x, Sums& sums) {
   with_lanes(s.lanes, [&](auto lanes) { add_up(s, lanes, sums, [=](int64_t at, size_t) { return x[at]; }); });
 }
 
-MILLRACE_VECTOR_CLONES
-void add_squared_distances(const Stretch& s, const float* x, const Lanes& mean, Sums& sums) {
+inline void add_squared_distances(const Stretch& s, const float* x, const Lanes& mean, Sums& sums) {
   with_lanes(s.lanes,
              [&](auto lanes) { add_up(s, lanes, sums, [&](int64_t at, size_t l) { return (x[at] - mean[l]) * (x[at] - mean[l]); }); });
 }
 
-MILLRACE_VECTOR_CLONES
-void add_errors(const Stretch& s, const float* x, const float* error, const Lanes& mean, Sums& errors, Sums& products) {
+inline void add_errors(const Stretch& s, const float* x, const float* error, const Lanes& mean, Sums& errors, Sums& products) {
   with_lanes(s.lanes, [&](auto lanes) {
     add_up(s, lanes, errors, [=](int64_t at, size_t) { return error[at]; });
     add_up(s, lanes, products, [&](int64_t at, size_t l) { return error[at] * (x[at] - mean[l]); });
@@ -64,9 +61,8 @@ void add_errors(const Stretch& s, const float* x, const float* error, const Lane
 }
 
 // y = (x - mean) * factor + shift
-MILLRACE_VECTOR_CLONES
-void normalise(const Stretch& s, const float* __restrict x, const Lanes& mean, const Lanes& factor, const Lanes& shift,
-               float* __restrict y) {
+inline void normalise(const Stretch& s, const float* __restrict x, const Lanes& mean, const Lanes& factor, const Lanes& shift,
+                      float* __restrict y) {
   with_lanes(s.lanes, [&](auto lanes) {
     for (int64_t position = 0; position < s.positions; ++position)
       for (int64_t l = 0; l < lanes; ++l) {
@@ -77,9 +73,8 @@ void normalise(const Stretch& s, const float* __restrict x, const Lanes& mean, c
 }
 
 // dx (+)= (error - base - (x - mean) * slope) * factor
-MILLRACE_VECTOR_CLONES
-void spread_error(const Stretch& s, const float* __restrict x, const float* __restrict error, const Lanes& mean, const Lanes& base,
-                  const Lanes& slope, const Lanes& factor, bool add, float* __restrict dx) {
+inline void spread_error(const Stretch& s, const float* __restrict x, const float* __restrict error, const Lanes& mean, const Lanes& base,
+                         const Lanes& slope, const Lanes& factor, bool add, float* __restrict dx) {
   with_lanes(s.lanes, [&](auto lanes) {
     for (int64_t position = 0; position < s.positions; ++position)
       for (int64_t l = 0; l < lanes; ++l) {
@@ -137,7 +132,7 @@ class BatchNormalisation final : public CpuKernel {
       const Lanes shifts = load(shift + run.channel, run);
       for (int64_t sample = 0; sample < samples(); ++sample) {
         const int64_t at = layout_.offset(sample, run.channel);
-        normalise(stretch(run, sample), input + at, means, factor, shifts, y + at);
+        vectorised<normalise>(stretch(run, sample), input + at, means, factor, shifts, y + at);
         clear_behind(run, sample, y + at);
         // What was just written is still in the cache.
         if (whole_blocks() && spec().activation) activate(*spec().activation, y + at, y + at, layout_.block * layout_.plane);
@@ -164,7 +159,7 @@ class BatchNormalisation final : public CpuKernel {
         Sums errors{}, products{};
         for (int64_t sample = 0; sample < samples(); ++sample) {
           const int64_t at = layout_.offset(sample, run.channel);
-          add_errors(stretch(run, sample), input + at, error + at, mean, errors, products);
+          vectorised<add_errors>(stretch(run, sample), input + at, error + at, mean, errors, products);
         }
         for (int64_t l = 0; l < run.lanes; ++l) {
           const auto lane = static_cast<size_t>(l);
@@ -179,7 +174,7 @@ class BatchNormalisation final : public CpuKernel {
       const Lanes factor = factors(run, scale, variance);
       for (int64_t sample = 0; sample < samples(); ++sample) {
         const int64_t at = layout_.offset(sample, run.channel);
-        spread_error(stretch(run, sample), input + at, error + at, mean, base, slope, factor, adds, dx + at);
+        vectorised<spread_error>(stretch(run, sample), input + at, error + at, mean, base, slope, factor, adds, dx + at);
         if (!adds) clear_behind(run, sample, dx + at);
       }
     });
@@ -257,12 +252,12 @@ class BatchNormalisation final : public CpuKernel {
   void measure(const Run& run, const float* input, float* mean, float* variance) const {
     Sums sums{};
     for (int64_t sample = 0; sample < samples(); ++sample)
-      add_values(stretch(run, sample), input + layout_.offset(sample, run.channel), sums);
+      vectorised<add_values>(stretch(run, sample), input + layout_.offset(sample, run.channel), sums);
     for (int64_t l = 0; l < run.lanes; ++l) mean[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
     const Lanes means = load(mean, run);
     sums = {};
     for (int64_t sample = 0; sample < samples(); ++sample)
-      add_squared_distances(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums);
+      vectorised<add_squared_distances>(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums);
     for (int64_t l = 0; l < run.lanes; ++l) variance[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
   }
 

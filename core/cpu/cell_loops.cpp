@@ -54,82 +54,110 @@ struct FastMath {
 
 }  // namespace
 
-MILLRACE_VECTOR_CLONES
-void lstm_forward(const LstmGates& gates, const float* __restrict c_before, float* __restrict c, float* __restrict m, int64_t count) {
+namespace loops {
+
+namespace {
+
+inline void lstm_forward(const LstmGates& gates, const float* __restrict c_before, float* __restrict c, float* __restrict m,
+                         int64_t count) {
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
   for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::forward(i[j], f[j], g[j], o[j], c_before[j], c[j], m[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void lstm_back(const LstmGates& gates, const float* __restrict c_before, const float* __restrict c, const float* __restrict dm,
-               float* __restrict dc, int64_t count) {
+inline void lstm_back(const LstmGates& gates, const float* __restrict c_before, const float* __restrict c, const float* __restrict dm,
+                      float* __restrict dc, int64_t count) {
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
   for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::back(i[j], f[j], g[j], o[j], c_before[j], c[j], dm[j], dc[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_forward_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
+inline void gru_forward_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n;
   const float* __restrict u = gates.extra;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_reset_after(n[j], r[j], z[j], u[j], h_before[j], h[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_back_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
+inline void gru_back_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n, * __restrict u = gates.extra;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_reset_after(n[j], r[j], z[j], u[j], h_before[j], dh[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_forward_gates(const GruGates& gates, const float* __restrict h_before, int64_t count) {
+inline void gru_forward_gates(const GruGates& gates, const float* __restrict h_before, int64_t count) {
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict reset = gates.extra;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_gates(r[j], z[j], h_before[j], reset[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_forward_state(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
+inline void gru_forward_state(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
   float* __restrict n = gates.n;
   const float* __restrict z = gates.z;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_state(n[j], z[j], h_before[j], h[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_back_state(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
+inline void gru_back_state(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
   float* __restrict n = gates.n, * __restrict z = gates.z;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_state(n[j], z[j], h_before[j], dh[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void gru_back_gates(const GruGates& gates, const float* __restrict h_before, const float* __restrict dreset, float* __restrict dh,
-                    int64_t count) {
+inline void gru_back_gates(const GruGates& gates, const float* __restrict h_before, const float* __restrict dreset, float* __restrict dh,
+                           int64_t count) {
   float* __restrict r = gates.r;
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_gates(r[j], h_before[j], dreset[j], dh[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void vanilla_forward(bool relu, const float* __restrict sums, float* __restrict h, int64_t count) {
+inline void vanilla_forward(bool relu, const float* __restrict sums, float* __restrict h, int64_t count) {
   if (relu)
     for (int64_t j = 0; j < count; ++j) h[j] = VanillaCell<FastMath>::forward_relu(sums[j]);
   else
     for (int64_t j = 0; j < count; ++j) h[j] = VanillaCell<FastMath>::forward_tanh(sums[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void vanilla_back(bool relu, const float* __restrict h, const float* __restrict dh, float* __restrict errors, int64_t count) {
+inline void vanilla_back(bool relu, const float* __restrict h, const float* __restrict dh, float* __restrict errors, int64_t count) {
   if (relu)
     for (int64_t j = 0; j < count; ++j) errors[j] = VanillaCell<FastMath>::back_relu(h[j], dh[j]);
   else
     for (int64_t j = 0; j < count; ++j) errors[j] = VanillaCell<FastMath>::back_tanh(h[j], dh[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void sigmoid(const float* __restrict x, float* __restrict y, int64_t count) {
+inline void sigmoid(const float* __restrict x, float* __restrict y, int64_t count) {
   for (int64_t j = 0; j < count; ++j) y[j] = FastMath::sigmoid(x[j]);
 }
 
-MILLRACE_VECTOR_CLONES
-void tanh(const float* __restrict x, float* __restrict y, int64_t count) {
+inline void tanh(const float* __restrict x, float* __restrict y, int64_t count) {
   for (int64_t j = 0; j < count; ++j) y[j] = FastMath::tanh(x[j]);
 }
+
+}  // namespace
+
+}  // namespace loops
+
+void lstm_forward(const LstmGates& gates, const float* c_before, float* c, float* m, int64_t count) {
+  vectorised<loops::lstm_forward>(gates, c_before, c, m, count);
+}
+void lstm_back(const LstmGates& gates, const float* c_before, const float* c, const float* dm, float* dc, int64_t count) {
+  vectorised<loops::lstm_back>(gates, c_before, c, dm, dc, count);
+}
+void gru_forward_reset_after(const GruGates& gates, const float* h_before, float* h, int64_t count) {
+  vectorised<loops::gru_forward_reset_after>(gates, h_before, h, count);
+}
+void gru_back_reset_after(const GruGates& gates, const float* h_before, float* dh, int64_t count) {
+  vectorised<loops::gru_back_reset_after>(gates, h_before, dh, count);
+}
+void gru_forward_gates(const GruGates& gates, const float* h_before, int64_t count) {
+  vectorised<loops::gru_forward_gates>(gates, h_before, count);
+}
+void gru_forward_state(const GruGates& gates, const float* h_before, float* h, int64_t count) {
+  vectorised<loops::gru_forward_state>(gates, h_before, h, count);
+}
+void gru_back_state(const GruGates& gates, const float* h_before, float* dh, int64_t count) {
+  vectorised<loops::gru_back_state>(gates, h_before, dh, count);
+}
+void gru_back_gates(const GruGates& gates, const float* h_before, const float* dreset, float* dh, int64_t count) {
+  vectorised<loops::gru_back_gates>(gates, h_before, dreset, dh, count);
+}
+void vanilla_forward(bool relu, const float* sums, float* h, int64_t count) { vectorised<loops::vanilla_forward>(relu, sums, h, count); }
+void vanilla_back(bool relu, const float* h, const float* dh, float* errors, int64_t count) {
+  vectorised<loops::vanilla_back>(relu, h, dh, errors, count);
+}
+void sigmoid(const float* x, float* y, int64_t count) { vectorised<loops::sigmoid>(x, y, count); }
+void tanh(const float* x, float* y, int64_t count) { vectorised<loops::tanh>(x, y, count); }
 
 }  // namespace millrace::cpu

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/cpu/engine.h"
+#include "core/cpu/instruction_set.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/tensor.h"
 #include "core/cpu/threading.h"
@@ -22,16 +23,6 @@ namespace millrace {
 namespace cpu {
 
 namespace {
-
-std::string isa_name() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41: return "sse41";
-    case dnnl::cpu_isa::avx: return "avx";
-    case dnnl::cpu_isa::avx2:
-    case dnnl::cpu_isa::avx2_vnni: return "avx2";
-    default: return "avx512_core";
-  }
-}
 
 // Picks the maker of an operation.
 struct KernelMaker {
@@ -227,7 +218,10 @@ class CpuDevice final : public Device {
 }  // namespace
 
 Engine::Engine(int threads_, KernelTable table_)
-    : threads(threads_), table(std::move(table_)), isa(isa_name()), vector_length(isa == "avx512_core" ? 16 : 8) {}
+    : threads(threads_),
+      table(std::move(table_)),
+      isa(name_of(instruction_set())),
+      vector_length(instruction_set() == InstructionSet::kAvx512 ? 16 : 8) {}
 
 std::unique_ptr<Device> make_device(int threads, KernelTable table) {
   return std::make_unique<CpuDevice>(std::make_shared<Engine>(threads, std::move(table)));

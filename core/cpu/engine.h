@@ -19,7 +19,7 @@ struct Engine {
 
   int threads;
   KernelTable table;
-  std::string isa;        // "avx512_core", "avx2", "sse41": what oneDNN may use, extensions that fp32 ignores left out
+  std::string isa;        // instruction_set() by its name
   int64_t vector_length;  // floats: the size of a block of channels
   Arena arena;
 };

@@ -24,16 +24,14 @@ inline float falloff(const Formula& f, float base) {
 }
 
 // bases[c] = k + share * sum of x^2 over the window of c. `squares` has size/2 zeros on both sides.
-MILLRACE_VECTOR_CLONES
-void find_bases(const Formula& f, const float* __restrict x, int64_t channels, float* __restrict squares, float* __restrict bases) {
+inline void find_bases(const Formula& f, const float* __restrict x, int64_t channels, float* __restrict squares, float* __restrict bases) {
   for (int64_t c = 0; c < channels; ++c) squares[c + f.size / 2] = x[c] * x[c], bases[c] = 0;
   for (int64_t shift = 0; shift < f.size; ++shift)
     for (int64_t c = 0; c < channels; ++c) bases[c] += squares[c + shift];
   for (int64_t c = 0; c < channels; ++c) bases[c] = f.k + f.share * bases[c];
 }
 
-MILLRACE_VECTOR_CLONES
-void scale_down(const Formula& f, const float* __restrict bases, int64_t channels, float* __restrict x) {
+inline void scale_down(const Formula& f, const float* __restrict bases, int64_t channels, float* __restrict x) {
   if (f.beta == 0.75f)
     for (int64_t c = 0; c < channels; ++c) x[c] *= 1.0f / (std::sqrt(bases[c]) * std::sqrt(std::sqrt(bases[c])));
   else
@@ -42,9 +40,8 @@ void scale_down(const Formula& f, const float* __restrict bases, int64_t channel
 
 // x_c appears in its own numerator, and in the base of every channel whose window holds c. `errors` becomes dx;
 // `products` has size/2 zeros on both sides.
-MILLRACE_VECTOR_CLONES
-void spread_error(const Formula& f, const float* __restrict x, const float* __restrict bases, int64_t channels, float* __restrict products,
-                  float* __restrict through_bases, float* __restrict errors) {
+inline void spread_through_bases(const Formula& f, const float* __restrict x, const float* __restrict bases, int64_t channels,
+                                 float* __restrict products, float* __restrict through_bases, float* __restrict errors) {
   for (int64_t c = 0; c < channels; ++c) {
     const float scaled = errors[c] * falloff(f, bases[c]);
     products[c + f.size / 2] = scaled * x[c] / bases[c];
@@ -74,8 +71,8 @@ class ResponseNormalisation final : public CpuKernel {
     float* const output = own(arguments.output).data();
     for_each_position([&](int64_t sample, int64_t position, const Rows& rows) {
       gather(input, sample, position, rows.x);
-      find_bases(formula_, rows.x, channels(), rows.padded, rows.bases);
-      scale_down(formula_, rows.bases, channels(), rows.x);
+      vectorised<find_bases>(formula_, rows.x, channels(), rows.padded, rows.bases);
+      vectorised<scale_down>(formula_, rows.bases, channels(), rows.x);
       scatter(rows.x, sample, position, output, false);
     });
   }
@@ -90,8 +87,8 @@ class ResponseNormalisation final : public CpuKernel {
     for_each_position([&](int64_t sample, int64_t position, const Rows& rows) {
       gather(input, sample, position, rows.x);
       gather(output_error, sample, position, rows.errors);
-      find_bases(formula_, rows.x, channels(), rows.padded, rows.bases);
-      spread_error(formula_, rows.x, rows.bases, channels(), rows.padded, rows.sums, rows.errors);
+      vectorised<find_bases>(formula_, rows.x, channels(), rows.padded, rows.bases);
+      vectorised<spread_through_bases>(formula_, rows.x, rows.bases, channels(), rows.padded, rows.sums, rows.errors);
       scatter(rows.errors, sample, position, input_error, adds);
     });
   }

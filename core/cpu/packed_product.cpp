@@ -80,10 +80,8 @@ inline void pack_panel(const PanelSource& source, float* to) {
       to[k * kVector + column] = source.from[column * source.column_stride + k * source.depth_stride];
 }
 
-MILLRACE_VECTOR_CLONES
-void pack_wide(const PanelSource& source, float* to) { pack_panel<16>(source, to); }
-MILLRACE_VECTOR_CLONES
-void pack_narrow(const PanelSource& source, float* to) { pack_panel<8>(source, to); }
+inline void pack_wide(const PanelSource& source, float* to) { pack_panel<16>(source, to); }
+inline void pack_narrow(const PanelSource& source, float* to) { pack_panel<8>(source, to); }
 
 }  // namespace
 
@@ -92,9 +90,9 @@ void PackedMatrix::pack(const float* source, int64_t column_stride, int64_t dept
     const PanelSource columns{source + panel(p).source * column_stride, column_stride, depth_stride, panel(p).width, depth_};
     float* const to = reinterpret_cast<float*>(buffer_.data()) + p * depth_ * lanes_;
     if (lanes_ == 16)
-      pack_wide(columns, to);
+      vectorised<pack_wide>(columns, to);
     else
-      pack_narrow(columns, to);
+      vectorised<pack_narrow>(columns, to);
   }
 }
 
@@ -190,8 +188,7 @@ inline void multiply_block(const Product& whole, int64_t rows, PanelRange panels
 }
 
 // Tiles that fill the registers of AVX-512: 32 of 16 lanes.
-MILLRACE_VECTOR_CLONES
-void multiply_wide(const Product& product, int64_t rows, PanelRange panels) {
+inline void multiply_wide(const Product& product, int64_t rows, PanelRange panels) {
   constexpr int64_t kMost = 8;
   int64_t row = rows / kMost * kMost;
   multiply_block<16, kMost, 3>(product, row, panels);
@@ -205,8 +202,7 @@ void multiply_wide(const Product& product, int64_t rows, PanelRange panels) {
 }
 
 // The same for 16 registers of 8 lanes.
-MILLRACE_VECTOR_CLONES
-void multiply_narrow(const Product& product, int64_t rows, PanelRange panels) {
+inline void multiply_narrow(const Product& product, int64_t rows, PanelRange panels) {
   constexpr int64_t kMost = 4;
   int64_t row = rows / kMost * kMost;
   multiply_block<8, kMost, 3>(product, row, panels);
@@ -224,9 +220,9 @@ void multiply_packed(const ConstRows& a, int64_t rows, const PackedMatrix& w, Pa
                      const float* bias) {
   const Product product{a, c, &w, into, bias, 0, w.depth()};
   if (w.lanes() == 16)
-    multiply_wide(product, rows, panels);
+    vectorised<multiply_wide>(product, rows, panels);
   else
-    multiply_narrow(product, rows, panels);
+    vectorised<multiply_narrow>(product, rows, panels);
 }
 
 }  // namespace millrace::cpu

@@ -19,11 +19,15 @@ namespace {
 // The part of each window along one axis that lies on the input; never empty, shape inference sees to that.
 struct Reach {
   int64_t begin, end;
+  int64_t counted;  // what an average divides by: the positions on the input, or those on input and padding
 };
-std::vector<Reach> reaches(int64_t input, int64_t output, int64_t kernel, int64_t stride, int64_t pad) {
+std::vector<Reach> reaches(int64_t input, int64_t output, int64_t kernel, int64_t stride, int64_t pad, bool counts_padding) {
   std::vector<Reach> reaches;
-  for (int64_t o = 0; o < output; ++o)
-    reaches.push_back({std::max<int64_t>(o * stride - pad, 0), std::min(o * stride - pad + kernel, input)});
+  for (int64_t o = 0; o < output; ++o) {
+    const int64_t first = o * stride - pad;
+    const int64_t begin = std::max<int64_t>(first, 0), end = std::min(first + kernel, input);
+    reaches.push_back({begin, end, counts_padding ? std::min(first + kernel, input + pad) - first : end - begin});
+  }
   return reaches;
 }
 
@@ -33,7 +37,6 @@ struct Plane {
   const Reach* columns;
   int64_t out_height, out_width, in_width;
   int64_t in_step, out_step;  // from one position to the next
-  float whole_window;         // average: what to divide by; 0: the part of the window on the input
 };
 
 using Lanes = std::array<float, kLanes>;
@@ -66,12 +69,9 @@ inline Lanes maximum(const Plane& p, Count lanes, const Reach& rows, const Reach
   return best;
 }
 
-inline float divisor(const Plane& p, const Reach& rows, const Reach& columns) {
-  return p.whole_window > 0 ? p.whole_window : static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
-}
+inline float divisor(const Reach& rows, const Reach& columns) { return static_cast<float>(rows.counted * columns.counted); }
 
-MILLRACE_VECTOR_CLONES
-void max_forward(const Plane& p, int64_t count, const float* __restrict input, float* __restrict output) {
+inline void max_forward(const Plane& p, int64_t count, const float* __restrict input, float* __restrict output) {
   with_lanes(count, [&](auto lanes) {
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       const Lanes best = maximum(p, lanes, rows, columns, input);
@@ -83,8 +83,7 @@ void max_forward(const Plane& p, int64_t count, const float* __restrict input, f
 // A vector in so many words: the compiler finds no vectors in a choice between two sums by itself.
 using Vector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 
-MILLRACE_VECTOR_CLONES
-void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
+inline void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
     const auto load = [&](Vector& to, const float* from) { std::memcpy(&to, from, static_cast<size_t>(lanes) * sizeof(float)); };
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
@@ -104,8 +103,7 @@ void max_backward(const Plane& p, int64_t count, const float* input, const float
   });
 }
 
-MILLRACE_VECTOR_CLONES
-void average_forward(const Plane& p, int64_t count, const float* input, float* output) {
+inline void average_forward(const Plane& p, int64_t count, const float* input, float* output) {
   with_lanes(count, [&](auto lanes) {
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       Lanes sum{};
@@ -114,17 +112,16 @@ void average_forward(const Plane& p, int64_t count, const float* input, float* o
           const float* const x = input + (r * p.in_width + c) * p.in_step;
           for (int64_t l = 0; l < lanes; ++l) sum[static_cast<size_t>(l)] += x[l];
         }
-      const float window = divisor(p, rows, columns);
+      const float window = divisor(rows, columns);
       for (int64_t l = 0; l < lanes; ++l) output[at + l] = sum[static_cast<size_t>(l)] / window;
     });
   });
 }
 
-MILLRACE_VECTOR_CLONES
-void average_backward(const Plane& p, int64_t count, const float* output_error, float* input_error) {
+inline void average_backward(const Plane& p, int64_t count, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
-      const float window = divisor(p, rows, columns);
+      const float window = divisor(rows, columns);
       for (int64_t r = rows.begin; r < rows.end; ++r)
         for (int64_t c = columns.begin; c < columns.end; ++c) {
           float* const dx = input_error + (r * p.in_width + c) * p.in_step;
@@ -139,8 +136,8 @@ class Pooling final : public CpuKernel {
   Pooling(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& pool)
       : CpuKernel(engine, spec),
         max_(pool.kind == PoolKind::kMax),
-        rows_(reaches(spec.inputs[0].height, spec.output.height, pool.kernel_h, pool.stride_h, pool.pad_h)),
-        columns_(reaches(spec.inputs[0].width, spec.output.width, pool.kernel_w, pool.stride_w, pool.pad_w)),
+        rows_(reaches(spec.inputs[0].height, spec.output.height, pool.kernel_h, pool.stride_h, pool.pad_h, pool.count_include_pad)),
+        columns_(reaches(spec.inputs[0].width, spec.output.width, pool.kernel_w, pool.stride_w, pool.pad_w, pool.count_include_pad)),
         in_(layout_of(spec.inputs[0])),
         out_(layout_of(spec.output)),
         runs_(runs_of(in_, out_)),
@@ -150,8 +147,7 @@ class Pooling final : public CpuKernel {
                .out_width = spec.output.width,
                .in_width = spec.inputs[0].width,
                .in_step = in_.block,
-               .out_step = out_.block,
-               .whole_window = pool.count_include_pad ? static_cast<float>(pool.kernel_h * pool.kernel_w) : 0.0f} {}
+               .out_step = out_.block} {}
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
@@ -161,8 +157,8 @@ class Pooling final : public CpuKernel {
     for_each_run([&](int64_t sample, const Run& run) {
       const float* const x = input + in_.offset(sample, run.channel);
       float* const y = output + out_.offset(sample, run.channel);
-      if (max_) return max_forward(plane_, run.lanes, x, y);
-      average_forward(plane_, run.lanes, x, y);
+      if (max_) return vectorised<max_forward>(plane_, run.lanes, x, y);
+      vectorised<average_forward>(plane_, run.lanes, x, y);
     });
   }
 
@@ -178,8 +174,8 @@ class Pooling final : public CpuKernel {
       const float* const dy = output_error + out_.offset(sample, run.channel);
       if (!adds)
         for (int64_t position = 0; position < in_.plane; ++position) std::fill_n(dx + position * in_.block, run.lanes, 0.0f);
-      if (max_) return max_backward(plane_, run.lanes, input + in_.offset(sample, run.channel), dy, dx);
-      average_backward(plane_, run.lanes, dy, dx);
+      if (max_) return vectorised<max_backward>(plane_, run.lanes, input + in_.offset(sample, run.channel), dy, dx);
+      vectorised<average_backward>(plane_, run.lanes, dy, dx);
     });
   }
 

@@ -8,28 +8,27 @@
 
 namespace millrace::cpu {
 
-MILLRACE_VECTOR_CLONES
-void add_to(float* __restrict to, const float* __restrict from, int64_t count) {
+namespace loops {
+
+namespace {
+
+inline void add_to(float* __restrict to, const float* __restrict from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-MILLRACE_VECTOR_CLONES
-void copy_strided(const float* __restrict from, int64_t from_step, float* __restrict to, int64_t to_step, int64_t count, bool add) {
+inline void copy_strided(const float* __restrict from, int64_t from_step, float* __restrict to, int64_t to_step, int64_t count, bool add) {
   if (add)
     for (int64_t i = 0; i < count; ++i) to[i * to_step] += from[i * from_step];
   else
     for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
 }
 
-MILLRACE_VECTOR_CLONES
-void multiply(const float* __restrict a, const float* __restrict b, float* __restrict to, int64_t count, bool add) {
+inline void multiply(const float* __restrict a, const float* __restrict b, float* __restrict to, int64_t count, bool add) {
   if (add)
     for (int64_t i = 0; i < count; ++i) to[i] += a[i] * b[i];
   else
     for (int64_t i = 0; i < count; ++i) to[i] = a[i] * b[i];
 }
-
-namespace {
 
 // Calls visit(math) with the kind known to the compiler, so that the loop around it has no branch left.
 template <typename Visit>
@@ -42,36 +41,29 @@ inline void with_known_kind(const Activation& activation, Visit visit) {
   }
 }
 
-}  // namespace
-
-MILLRACE_VECTOR_CLONES
-void activate(const Activation& activation, const float* x, float* y, int64_t count) {
+inline void activate(const Activation& activation, const float* x, float* y, int64_t count) {
   with_known_kind(activation, [=](ActivationMath<float> math) {
     for (int64_t i = 0; i < count; ++i) y[i] = math(x[i]);
   });
 }
 
-MILLRACE_VECTOR_CLONES
-void multiply_by_derivative(const Activation& activation, const float* __restrict output, float* __restrict error, int64_t count) {
+inline void multiply_by_derivative(const Activation& activation, const float* __restrict output, float* __restrict error, int64_t count) {
   with_known_kind(activation, [=](ActivationMath<float> math) {
     for (int64_t i = 0; i < count; ++i) error[i] *= math.derivative(output[i]);
   });
 }
 
-MILLRACE_VECTOR_CLONES
-void add_row(float* __restrict to, const float* __restrict row, int64_t rows, int64_t columns) {
+inline void add_row(float* __restrict to, const float* __restrict row, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[r * columns + c] += row[c];
 }
 
-MILLRACE_VECTOR_CLONES
-void add_rows(float* __restrict to, const float* __restrict from, int64_t rows, int64_t stride, int64_t columns) {
+inline void add_rows(float* __restrict to, const float* __restrict from, int64_t rows, int64_t stride, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[c] += from[r * stride + c];
 }
 
-MILLRACE_VECTOR_CLONES
-double sum_of_squares(const float* values, int64_t count) {
+inline double sum_of_squares(const float* values, int64_t count) {
   constexpr int64_t kAccumulators = 16;
   std::array<double, kAccumulators> sums{};
   int64_t i = 0;
@@ -86,8 +78,7 @@ double sum_of_squares(const float* values, int64_t count) {
   return sum;
 }
 
-MILLRACE_VECTOR_CLONES
-bool all_finite(const float* values, int64_t count) {
+inline bool all_finite(const float* values, int64_t count) {
   // An exponent of ones is infinity or NaN.
   constexpr uint32_t kExponent = 0x7f800000u;
   uint32_t worst = 0;
@@ -95,12 +86,37 @@ bool all_finite(const float* values, int64_t count) {
   return worst == 0;
 }
 
-MILLRACE_VECTOR_CLONES
-void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
-            int64_t count) {
+inline void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
+                   int64_t count) {
   const auto size = static_cast<size_t>(count);
   const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
   update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot));
+}
+
+}  // namespace
+
+}  // namespace loops
+
+void add_to(float* to, const float* from, int64_t count) { vectorised<loops::add_to>(to, from, count); }
+void copy_strided(const float* from, int64_t from_step, float* to, int64_t to_step, int64_t count, bool add) {
+  vectorised<loops::copy_strided>(from, from_step, to, to_step, count, add);
+}
+void multiply(const float* a, const float* b, float* to, int64_t count, bool add) { vectorised<loops::multiply>(a, b, to, count, add); }
+void activate(const Activation& activation, const float* x, float* y, int64_t count) {
+  vectorised<loops::activate>(activation, x, y, count);
+}
+void multiply_by_derivative(const Activation& activation, const float* output, float* error, int64_t count) {
+  vectorised<loops::multiply_by_derivative>(activation, output, error, count);
+}
+void add_row(float* to, const float* row, int64_t rows, int64_t columns) { vectorised<loops::add_row>(to, row, rows, columns); }
+void add_rows(float* to, const float* from, int64_t rows, int64_t stride, int64_t columns) {
+  vectorised<loops::add_rows>(to, from, rows, stride, columns);
+}
+double sum_of_squares(const float* values, int64_t count) { return vectorised<loops::sum_of_squares>(values, count); }
+bool all_finite(const float* values, int64_t count) { return vectorised<loops::all_finite>(values, count); }
+void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
+            int64_t count) {
+  vectorised<loops::update>(arguments, weights, gradients, first_slot, second_slot, count);
 }
 
 }  // namespace millrace::cpu

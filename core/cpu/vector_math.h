@@ -1,22 +1,44 @@
-// Loops over arrays of floats, compiled once per vector instruction set and chosen when the program starts. One thread;
-// callers divide the work. Internal to core/cpu.
+// Loops over arrays of floats, compiled once per vector instruction set; instruction_set.h says which of them run. One thread; callers
+// divide the work. Internal to core/cpu.
+//
+//   vectorised<add_values>(stretch, x, sums);     add_values(stretch, x, sums), compiled for the instructions in use
 //
 // Multiplications and additions are not contracted, so every instruction set gives the same bits.
 #pragma once
 
 #include <cstdint>
 
+#include "core/cpu/instruction_set.h"
 #include "core/device/device.h"
 
-// Sanitizers instrument the choosing itself, which runs before they are ready.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GNUC__) && !defined(__clang__)
-// What is not inlined would be compiled for the oldest of them: everything is.
-#define MILLRACE_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), gnu::flatten]]
-#else
-#define MILLRACE_VECTOR_CLONES
-#endif
-
 namespace millrace::cpu {
+
+// A function of loops in one version per instruction set. What is not inlined would be compiled for the oldest of them: everything is.
+template <auto kLoops, typename Signature = decltype(kLoops)>
+struct Versions;
+template <auto kLoops, typename Result, typename... Arguments>
+struct Versions<kLoops, Result (*)(Arguments...)> {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  [[gnu::target("arch=x86-64-v4"), gnu::flatten]] static Result avx512(Arguments... arguments) { return kLoops(arguments...); }
+  [[gnu::target("arch=x86-64-v3"), gnu::flatten]] static Result avx2(Arguments... arguments) { return kLoops(arguments...); }
+  [[gnu::flatten]] static Result oldest(Arguments... arguments) { return kLoops(arguments...); }
+
+  static Result run(Arguments... arguments) {
+    switch (loop_instruction_set()) {
+      case InstructionSet::kAvx512: return avx512(arguments...);
+      case InstructionSet::kAvx2: return avx2(arguments...);
+      default: return oldest(arguments...);
+    }
+  }
+#else
+  static Result run(Arguments... arguments) { return kLoops(arguments...); }
+#endif
+};
+
+template <auto kLoops, typename... Arguments>
+inline decltype(auto) vectorised(Arguments&&... arguments) {
+  return Versions<kLoops>::run(arguments...);
+}
 
 void add_to(float* to, const float* from, int64_t count);
 // to[i * to_step] (+)= from[i * from_step]

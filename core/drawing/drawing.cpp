@@ -77,10 +77,30 @@ std::string inline_svg(const Drawing& drawing) {
   return std::move(out).str();
 }
 
+namespace {
+
+// Lines of whole words that fit; a word that does not has a line of its own.
+std::vector<std::string> wrapped(std::string_view text, double width, double font_pixels) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word(text.substr(begin, end - begin));
+    if (lines.empty() || text_width(lines.back() + " " + word, font_pixels) > width)
+      lines.push_back(word);
+    else
+      lines.back() += " " + word;
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string standalone_svg(const Drawing& drawing, const Standalone& options) {
   const Margins& m = drawing.margins;
-  constexpr double kEdge = 12;
-  const double title_height = options.title.empty() ? kEdge : 34;
+  constexpr double kEdge = 12, kTitleFont = 14, kTitleRow = 18;
+  const std::vector<std::string> title = wrapped(options.title, options.width - 2 * kEdge, kTitleFont);
+  const double title_height = title.empty() ? kEdge : 34 + kTitleRow * static_cast<double>(title.size() - 1);
   const double plot_width = options.width - m.left - m.right - 2 * kEdge;
 
   Markup legend;
@@ -96,8 +116,8 @@ std::string standalone_svg(const Drawing& drawing, const Standalone& options) {
     x += width;
   }
   if (!drawing.legend.empty()) y += kLegendRow;
-  if (!options.note.empty()) {
-    legend.leaf("text", {{"x", kEdge}, {"y", y + 4}}, options.note);
+  for (const std::string& line : wrapped(options.note, options.width - 2 * kEdge, kLegendFont)) {
+    legend.leaf("text", {{"x", kEdge}, {"y", y + 4}}, line);
     y += kLegendRow;
   }
   const double height = y + 2;
@@ -112,7 +132,8 @@ std::string standalone_svg(const Drawing& drawing, const Standalone& options) {
                    {"aria-label", drawing.label}});
   out.raw("<style>").raw(drawing_style_sheet()).raw(options.style_sheet).raw(plot_width < 460 ? ".wide{display:none}" : "").raw("</style>");
   out.shape("rect", {{"class", "paper"}, {"width", options.width}, {"height", height}, {"rx", 8}});
-  if (!options.title.empty()) out.leaf("text", {{"class", "title"}, {"x", kEdge}, {"y", 22}}, options.title);
+  for (size_t i = 0; i < title.size(); ++i)
+    out.leaf("text", {{"class", "title"}, {"x", kEdge}, {"y", 22 + kTitleRow * static_cast<double>(i)}}, title[i]);
   out.open(
       "svg",
       {{"x", kEdge + m.left}, {"y", title_height + m.top}, {"width", plot_width}, {"height", drawing.height}, {"overflow", "visible"}});

@@ -189,14 +189,35 @@ int64_t parameter_passes(std::span<const Action> actions) {
   return passes;
 }
 
-int64_t parameter_passes_per_mini_batch(const ScheduleSpec& spec) {
-  // Far enough in, every mini-batch takes as many passes as the one before it.
+namespace {
+
+// Far enough in, every mini-batch takes as many passes as the one before it.
+int64_t counted_passes(const ScheduleSpec& spec) {
   ScheduleSpec steady = spec;
   steady.evaluate_after.clear();
   steady.mini_batches = versions_held(spec) + 3;
   const int64_t fewer = parameter_passes(actions_of(steady));
   ++steady.mini_batches;
   return parameter_passes(actions_of(steady)) - fewer;
+}
+
+}  // namespace
+
+int64_t parameter_passes_per_mini_batch(const ScheduleSpec& spec) {
+  // Away from both ends of a mini-batch each micro-batch more takes as many passes as the one before it: long mini-batches are
+  // counted on shorter ones. A window that holds a whole mini-batch shrinks with it.
+  const bool whole = spec.window >= spec.micro_batches;
+  const int64_t enough = whole ? 8 : 2 * std::max(spec.window, spec.ring_window) + 8;
+  if (spec.micro_batches <= enough + 1) return counted_passes(spec);
+  const auto shorter = [&](int64_t micro_batches) {
+    ScheduleSpec one = spec;
+    one.micro_batches = micro_batches;
+    if (whole) one.window = spec.window - spec.micro_batches + micro_batches;
+    one.ring_window = std::min(one.ring_window, micro_batches + 1);
+    return counted_passes(one);
+  };
+  const int64_t passes = shorter(enough);
+  return passes + (spec.micro_batches - enough) * (shorter(enough + 1) - passes);
 }
 
 std::vector<int64_t> default_windows(int64_t devices, Alignment alignment, int64_t micro_batches) {

@@ -15,7 +15,7 @@ namespace {
 // The part of a window that lies on the input; never empty, shape inference sees to that.
 struct Window {
   int64_t row_begin, row_end, column_begin, column_end;
-  int64_t size() const { return (row_end - row_begin) * (column_end - column_begin); }
+  int64_t counted;  // what an average divides by: the positions on the input, or those on input and padding
 };
 
 template <typename T>
@@ -37,7 +37,7 @@ class Pooling final : public ReferenceKernel<T> {
       T sum = 0;
       for (int64_t r = window.row_begin; r < window.row_end; ++r)
         for (int64_t c = window.column_begin; c < window.column_end; ++c) sum += input.at(sample, channel, r, c);
-      y += sum / divisor(window);
+      y += sum / static_cast<T>(window.counted);
     });
   }
 
@@ -52,7 +52,8 @@ class Pooling final : public ReferenceKernel<T> {
         return;
       }
       for (int64_t r = window.row_begin; r < window.row_end; ++r)
-        for (int64_t c = window.column_begin; c < window.column_end; ++c) input_error.at(sample, channel, r, c) += error / divisor(window);
+        for (int64_t c = window.column_begin; c < window.column_end; ++c)
+          input_error.at(sample, channel, r, c) += error / static_cast<T>(window.counted);
     });
   }
 
@@ -67,8 +68,12 @@ class Pooling final : public ReferenceKernel<T> {
           for (int64_t column = 0; column < out.width; ++column) {
             const int64_t top = row * operation_.stride_h - operation_.pad_h;
             const int64_t left = column * operation_.stride_w - operation_.pad_w;
-            const Window window{std::max<int64_t>(top, 0), std::min(top + operation_.kernel_h, in.height), std::max<int64_t>(left, 0),
-                                std::min(left + operation_.kernel_w, in.width)};
+            Window window{std::max<int64_t>(top, 0), std::min(top + operation_.kernel_h, in.height), std::max<int64_t>(left, 0),
+                          std::min(left + operation_.kernel_w, in.width), 0};
+            window.counted = (window.row_end - window.row_begin) * (window.column_end - window.column_begin);
+            if (operation_.count_include_pad)  // the last window of a ceil_mode may reach past the padding
+              window.counted = (std::min(top + operation_.kernel_h, in.height + operation_.pad_h) - top) *
+                               (std::min(left + operation_.kernel_w, in.width + operation_.pad_w) - left);
             visit(sample, channel, row, column, window);
           }
   }
@@ -83,10 +88,6 @@ class Pooling final : public ReferenceKernel<T> {
         if (value > largest || (std::isnan(value) && !std::isnan(largest))) best = {r, c};
       }
     return best;
-  }
-
-  T divisor(const Window& window) const {
-    return static_cast<T>(operation_.count_include_pad ? operation_.kernel_h * operation_.kernel_w : window.size());
   }
 
   Pool2d operation_;

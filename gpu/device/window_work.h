@@ -18,16 +18,19 @@ struct PoolWindow {
 
   struct Part {
     int64_t top, bottom, left, right;
+    int64_t counted;  // what an average divides by: the positions on the map, or those on map and padding
   };
   // What of a window lies on the map.
   MILLRACE_HOST_DEVICE Part part(int64_t row, int64_t column) const {
     const int64_t top = row * stride_h - pad_h, left = column * stride_w - pad_w;
     const int64_t bottom = top + kernel_h, right = left + kernel_w;
-    return {top < 0 ? 0 : top, bottom > height ? height : bottom, left < 0 ? 0 : left, right > width ? width : right};
+    Part p{top < 0 ? 0 : top, bottom > height ? height : bottom, left < 0 ? 0 : left, right > width ? width : right, 0};
+    p.counted = (p.bottom - p.top) * (p.right - p.left);
+    if (counts_padding)  // the last window of a ceil_mode may reach past the padding
+      p.counted = ((bottom > height + pad_h ? height + pad_h : bottom) - top) * ((right > width + pad_w ? width + pad_w : right) - left);
+    return p;
   }
-  MILLRACE_HOST_DEVICE float divisor(const Part& p) const {
-    return static_cast<float>(counts_padding ? kernel_h * kernel_w : (p.bottom - p.top) * (p.right - p.left));
-  }
+  MILLRACE_HOST_DEVICE float divisor(const Part& p) const { return static_cast<float>(p.counted); }
   // The first largest in row-major order; a NaN counts as larger than anything.
   MILLRACE_HOST_DEVICE int64_t first_maximum(const float* map, const Part& p) const {
     int64_t best = p.top * width + p.left;

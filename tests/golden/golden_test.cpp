@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, Golden, ::testing::ValuesIn(testing::golden_n
                          [](const auto& instance) { return instance.param; });
 
 TEST(GoldenFiles, AreAllThere) {
-  EXPECT_EQ(testing::golden_names("op_").size(), 52u);
+  EXPECT_EQ(testing::golden_names("op_").size(), 56u);
   EXPECT_EQ(testing::golden_names("network_").size(), 6u);
   EXPECT_EQ(testing::golden_names("optimizer_").size(), 7u);
 }

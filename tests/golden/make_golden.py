@@ -420,6 +420,11 @@ def operations():
     yield "flatten", chain(layer("layer", "flatten")), (3, 4, 2)
     yield "to_sequence", chain(layer("layer", "to_sequence")), (3, 4, 2)
     yield "last_step", chain(layer("layer", "last_step")), (3, 4, 1)
+    # Flags together: each alone says nothing of what they mean to each other.
+    for kernel, stride, pad, size in (((2, 2), (2, 2), (0, 0), (5, 5)), ((3, 3), (2, 2), (1, 1), (6, 8)), ((3, 2), (3, 2), (1, 0), (6, 7))):
+        both = pool("layer", "average_pool", kernel, stride, pad=pad, ceil_mode=True, count_include_pad=True)
+        yield f"average_pool_ceil_padded_{kernel[0]}x{kernel[1]}_pad{pad[0]}", chain(both), (2, *size)
+    yield "max_pool_ceil_padded", chain(pool("layer", "max_pool", (3, 3), (2, 2), pad=(1, 1), ceil_mode=True)), (2, 6, 8)
 
 
 def residual_block(name, source, channels, stride, projected):

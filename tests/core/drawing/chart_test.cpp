@@ -32,6 +32,25 @@ void expect_sound(const Drawing& drawing) {
   EXPECT_THAT(alone, HasSubstr("xmlns=\"http://www.w3.org/2000/svg\""));
 }
 
+// What is longer than the picture is wide goes on in the next line, and the picture grows.
+TEST(Standalone, LongTitlesAndNotesWrap) {
+  const Drawing drawing{.label = "empty", .height = 100};
+  const std::string words = "a title of more words than fit into one line of a picture that is three hundred pixels wide";
+  const std::string one = standalone_svg(drawing, {.width = 300, .title = "short", .note = "short"});
+  const std::string more = standalone_svg(drawing, {.width = 300, .title = words, .note = words});
+  EXPECT_EQ(well_formed(more), "");
+  EXPECT_THAT(more, Not(HasSubstr(words)));
+  const auto count = [](const std::string& text, std::string_view part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(one, "<text"), 2U);
+  EXPECT_GT(count(more, "<text"), 5U);
+  const auto height = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" height=\"") + 9)); };
+  EXPECT_GT(height(more), height(one) + 18 * 3);
+}
+
 TEST(Scale, HasRoundTicksAroundTheData) {
   const Scale scale(Axis{}, 0, 18.6);
   EXPECT_EQ(scale.least(), 0);

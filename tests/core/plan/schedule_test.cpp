@@ -237,5 +237,29 @@ TEST(ParameterPasses, FollowTheDefinition) {
   EXPECT_EQ(passes(Alignment::kStash, 4, 1), 5);
 }
 
+// Long mini-batches are counted on shorter ones; here they are counted action by action.
+TEST(ParameterPasses, OfLongMiniBatchesAreThoseOfTheActions) {
+  for (const Alignment alignment :
+       {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble, Alignment::kFpdeep, Alignment::kStash})
+    for (const int64_t n : {11, 12, 19, 29, 30, 47})
+      for (const int64_t w : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, n - 1, n, n + 1})
+        for (const int64_t ring : {int64_t{0}, w, w + 2})
+          for (const int32_t chunks : {1, 3}) {
+            if (drains(alignment) && w > n) continue;
+            ScheduleSpec spec{.alignment = alignment, .micro_batches = n, .window = w};
+            spec.ring_window = ring;
+            spec.chunks = chunks;
+            const int64_t counted = parameter_passes_per_mini_batch(spec);
+            spec.mini_batches = 6;
+            const int64_t fewer = parameter_passes(actions_of(spec));
+            ++spec.mini_batches;
+            EXPECT_EQ(counted, parameter_passes(actions_of(spec)) - fewer)
+                << name_of(alignment) << ", " << n << " micro-batches, window " << w << " of " << ring << ", " << chunks << " chunks";
+          }
+  // At once, however long.
+  EXPECT_EQ(parameter_passes_per_mini_batch({.alignment = Alignment::kFpdeep, .micro_batches = 1'000'000'000'000, .window = 7}),
+            1'000'000'000'001);
+}
+
 }  // namespace
 }  // namespace millrace

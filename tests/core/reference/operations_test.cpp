@@ -78,6 +78,18 @@ TEST(Pooling, AverageDividesByTheValuesOrByTheWindow) {
   EXPECT_THAT(padded.run().output, ElementsAre(6, 14));
 }
 
+// A window of a ceil_mode may reach past input and padding: what lies there counts for nothing.
+TEST(Pooling, WithThePaddingCountedTheLastPartialWindowDividesByWhatLiesOnInputAndPadding) {
+  Fixture corner(Pool2d{.kind = PoolKind::kAverage, .ceil_mode = true, .count_include_pad = true}, {{1, 5, 5}}, 1);
+  corner.data.inputs[0].assign(25, 1);
+  EXPECT_THAT(corner.run().output, ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1));
+  Pool2d pool{.kind = PoolKind::kAverage, .kernel_h = 1, .kernel_w = 3, .stride_h = 1, .stride_w = 3, .pad_w = 1, .ceil_mode = true};
+  pool.count_include_pad = true;
+  Fixture padded(pool, {{1, 1, 6}}, 1);
+  padded.data.inputs[0] = {3, 6, 1, 2, 3, 8};  // (0 3 6) (1 2 3) (8 0): one of padding each side, the ninth place is neither
+  EXPECT_THAT(padded.run().output, ElementsAre(3, 2, 4));
+}
+
 TEST(Pooling, CeilModeCountsTheLastPartialWindow) {
   Fixture f(Pool2d{.kind = PoolKind::kAverage, .kernel_h = 1, .stride_h = 1, .ceil_mode = true}, {{1, 1, 5}}, 1);
   f.data.inputs[0] = {1, 3, 5, 7, 9};

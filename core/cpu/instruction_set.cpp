@@ -1,0 +1,45 @@
+#include "core/cpu/instruction_set.h"
+
+#include <algorithm>
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace millrace::cpu {
+
+namespace {
+
+InstructionSet best_for_loops() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  if (__builtin_cpu_supports("x86-64-v4") != 0) return InstructionSet::kAvx512;
+  if (__builtin_cpu_supports("x86-64-v3") != 0) return InstructionSet::kAvx2;
+#endif
+  return InstructionSet::kSse41;
+}
+
+}  // namespace
+
+InstructionSet instruction_set() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41: return InstructionSet::kSse41;
+    case dnnl::cpu_isa::avx: return InstructionSet::kAvx;
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx2_vnni: return InstructionSet::kAvx2;
+    default: return InstructionSet::kAvx512;
+  }
+}
+
+const char* name_of(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kSse41: return "sse41";
+    case InstructionSet::kAvx: return "avx";
+    case InstructionSet::kAvx2: return "avx2";
+    case InstructionSet::kAvx512: break;
+  }
+  return "avx512_core";
+}
+
+InstructionSet loop_instruction_set() {
+  static const InstructionSet set = std::min(instruction_set(), best_for_loops());
+  return set;
+}
+
+}  // namespace millrace::cpu
