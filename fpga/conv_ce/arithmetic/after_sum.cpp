@@ -35,8 +35,11 @@ void for_each_window(const PoolingWindow& w, int64_t channels, Visit visit) {
       }
 }
 
+// Of the elements on the map, or of those on map and padding: the last window may reach past it.
 int32_t divisor_reciprocal(const PoolingWindow& w, const Part& part) {
-  return reciprocal_of(w.count_padding ? w.kernel_h * w.kernel_w : part.count());
+  if (!w.count_padding) return reciprocal_of(part.count());
+  return reciprocal_of((std::min(part.top + w.kernel_h, w.height + w.pad_h) - part.top) *
+                       (std::min(part.left + w.kernel_w, w.width + w.pad_w) - part.left));
 }
 
 }  // namespace

@@ -136,12 +136,27 @@ module pooling_unit #(
     {issued_1, issued_2, issued_3, issued_4} <= clear ? '0 : {issue, issued_1, issued_2, issued_3};
 
   // --- Maximum and sum at stage 3, the average at stage 4.
-  logic [COUNT_BITS-1:0] count, elements_on_map;
-  always_comb begin
-    elements_on_map = '0;
-    for (int place = 0; place < WINDOW; place++) elements_on_map = elements_on_map + COUNT_BITS'(in_map[place]);
+  // An average counts the elements on the map, or those on map and padding: the last window may reach past it. In step with
+  // window_memory's two cycles.
+  logic [15:0] margin, counted_height, counted_width;
+  assign margin = count_padding ? pad : 16'd0;
+  assign counted_height = height + margin + margin;
+  assign counted_width = width + margin + margin;
+  logic [POOL_KERNEL-1:0] row_counts, column_counts;
+  logic [WINDOW-1:0] counts;
+  for (genvar n = 0; n < POOL_KERNEL; n++) begin : g_counts
+    always_ff @(posedge clock) begin
+      row_counts[n] <= (top + margin + 16'(n)) < counted_height;
+      column_counts[n] <= (left + margin + 16'(n)) < counted_width;
+      counts[n*POOL_KERNEL+:POOL_KERNEL] <= row_counts[n] ? column_counts : '0;
+    end
   end
-  always_ff @(posedge clock) count <= count_padding ? COUNT_BITS'(WINDOW) : elements_on_map;
+  logic [COUNT_BITS-1:0] count, counted;
+  always_comb begin
+    counted = '0;
+    for (int place = 0; place < WINDOW; place++) counted = counted + COUNT_BITS'(counts[place]);
+  end
+  always_ff @(posedge clock) count <= counted;
 
   logic [BEAT_WIDTH-1:0] results;
   logic [KEPT_WIDTH-1:0] kept;
@@ -179,6 +194,8 @@ module pooling_unit #(
       always_ff @(posedge clock) results[lane*ELEMENT_BITS+:ELEMENT_BITS] <= rounded;
     end
     assign kept = '0;
+    logic unused_in_map;
+    assign unused_in_map = &{1'b0, in_map};
   end else begin : g_maximum
     for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
       logic signed [ELEMENT_BITS-1:0] best, best_3;

@@ -4,7 +4,7 @@
 // moves over y at one window per cycle, whatever its size. POOL_KERNEL 1 leaves pooling out.
 //   maximum   the first in row-major order wins
 //   average   round(sum * reciprocal * 2^-17), reciprocal = round(2^17 / elements), which are those on the map, or with
-//             `count_padding` all of the window
+//             `count_padding` those on the map or its padding
 //
 // Streams (row - group - column order):
 //   sum    LANES elements of the raw sum

@@ -73,6 +73,11 @@ module unpooling_unit #(
     assign columns_behind = (window_right > width) ? window_right - width : 16'd0;
     assign rows_on_map = 16'(POOL_KERNEL) - rows_above - rows_below;
     assign columns_on_map = 16'(POOL_KERNEL) - columns_before - columns_behind;
+    // With the padding only what the last window has behind it is left out.
+    logic [15:0] rows_counted, columns_counted;
+    assign rows_counted = !count_padding ? rows_on_map : (rows_below > pad) ? 16'(POOL_KERNEL) - (rows_below - pad) : 16'(POOL_KERNEL);
+    assign columns_counted = !count_padding ? columns_on_map
+                             : (columns_behind > pad) ? 16'(POOL_KERNEL) - (columns_behind - pad) : 16'(POOL_KERNEL);
 
     // Two steps that stand still together: the count, then the product.
     assign advance = !product_valid || line_ready;
@@ -118,7 +123,7 @@ module unpooling_unit #(
     );
     always_ff @(posedge clock)
       if (advance) begin
-        count <= count_padding ? COUNT_BITS'(WINDOW) : COUNT_BITS'(rows_on_map * columns_on_map);
+        count <= COUNT_BITS'(rows_counted * columns_counted);
         counted <= error_tdata;
       end
     for (genvar lane = 0; lane < LANES; lane++) begin : g_product
