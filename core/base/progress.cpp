@@ -60,11 +60,11 @@ Progress::~Progress() {
 void Progress::advance(int64_t amount, const std::string& note) {
   done_ += amount;
   if (mode == ProgressMode::kOff) return;
+  note_ = note;  // the last one stays
   const auto now = std::chrono::steady_clock::now();
   const auto period = in_place_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10'000);
   if (now - drawn_ < period) return;
   drawn_ = now;
-  note_ = note;
   draw(false);
 }
 

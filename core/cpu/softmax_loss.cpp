@@ -34,7 +34,7 @@ class SoftmaxLayer final : public CpuKernel {
     const std::span<float> probabilities = direct() ? std::span(output.data(), elements_) : std::span(scratch<float>(second_), elements_);
     loss_.probabilities(logits, probabilities);
     if (!direct()) scatter(second_, output, false);
-    if (arguments.score != nullptr) loss_.add_score(logits, arguments.batch->labels, *arguments.score);
+    if (arguments.score != nullptr) loss_.add_score(logits, arguments.batch->labels, arguments.batch->label_smoothing, *arguments.score);
   }
 
   void run_error_back(const ErrorBackArguments& arguments) override {
@@ -45,9 +45,10 @@ class SoftmaxLayer final : public CpuKernel {
     const MicroBatch& batch = *arguments.batch;
     if (direct()) {
       const std::span<float> errors(target.data(), elements_);
-      return loss_.error(probabilities, batch.labels, batch.error_scale, adds, errors);
+      return loss_.error(probabilities, batch.labels, batch.label_smoothing, batch.error_scale, adds, errors);
     }
-    loss_.error(probabilities, batch.labels, batch.error_scale, false, std::span(scratch<float>(second_), elements_));
+    loss_.error(probabilities, batch.labels, batch.label_smoothing, batch.error_scale, false,
+                std::span(scratch<float>(second_), elements_));
     scatter(second_, target, adds);
   }
 

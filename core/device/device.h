@@ -80,6 +80,8 @@ struct MicroBatch {
   // The time steps this call is about: part `chunk` of `chunks`. F takes them ascending, E descending.
   int32_t chunk = 0;
   int32_t chunks = 1;
+  // Softmax: a share of every label that goes to all classes alike, as in PyTorch. Evaluation leaves it at 0.
+  double label_smoothing = 0;
 };
 
 // What the loss layer found out, added up.

@@ -20,10 +20,11 @@ class OptimizerMath {
         clipped_(arguments.value_limit.has_value()),
         limit_(static_cast<T>(arguments.value_limit.value_or(0))),
         scale_(static_cast<T>(arguments.gradient_scale)),
-        decay_(arguments.decay ? static_cast<T>(arguments.optimizer.weight_decay) : T{0}),
+        decay_(arguments.decay && !decoupled(arguments) ? static_cast<T>(arguments.optimizer.weight_decay) : T{0}),
         rate_(static_cast<T>(arguments.learning_rate)),
         momentum_(static_cast<T>(arguments.optimizer.momentum)) {
-    if (kind_ != OptimizerKind::kAdam) return;
+    if (kind_ != OptimizerKind::kAdam && kind_ != OptimizerKind::kAdamW) return;
+    if (arguments.decay && decoupled(arguments)) kept_ = static_cast<T>(1 - arguments.learning_rate * arguments.optimizer.weight_decay);
     const OptimizerSettings& optimizer = arguments.optimizer;
     const double step = static_cast<double>(arguments.step);
     beta1_ = static_cast<T>(optimizer.beta1);
@@ -49,6 +50,7 @@ class OptimizerMath {
         *first = momentum_ * *first + g;
         weight -= rate_ * (g + momentum_ * *first);
         return;
+      case OptimizerKind::kAdamW: weight *= kept_; [[fallthrough]];
       case OptimizerKind::kAdam:
         *first = beta1_ * *first + rest1_ * g;
         *second = beta2_ * *second + rest2_ * g * g;
@@ -58,10 +60,13 @@ class OptimizerMath {
   }
 
  private:
+  static bool decoupled(const UpdateArguments& arguments) { return arguments.optimizer.kind == OptimizerKind::kAdamW; }
+
   OptimizerKind kind_ = OptimizerKind::kSgd;
   bool clipped_ = false;
   T limit_ = 0, scale_ = 1, decay_ = 0, rate_ = 0, momentum_ = 0;
   T beta1_ = 0, beta2_ = 0, rest1_ = 0, rest2_ = 0, epsilon_ = 0, root_correction_ = 1;
+  T kept_ = 1;  // of the weight, where decay does not join the gradient
 };
 
 }  // namespace millrace

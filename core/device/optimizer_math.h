@@ -8,6 +8,7 @@
 //   nesterov   v = m * v + g;  w -= lr * (g + m * v)
 //   adam       a = b1 * a + (1 - b1) * g;  b = b2 * b + (1 - b2) * g * g
 //              w -= lr / (1 - b1^step) * a / (sqrt(b) / sqrt(1 - b2^step) + epsilon)
+//   adamw      as adam, but the decay is not in g: w *= 1 - lr * weight_decay comes first
 // which are PyTorch's formulas. Slots start at zero. Elements are independent of each other, so any slicing of a
 // parameter gives the same bits.
 // Limits: all spans hold as many elements as `weights`, apart from slots the optimizer does not have.

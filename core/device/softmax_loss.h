@@ -3,14 +3,15 @@
 //
 //   const SoftmaxLoss<float> loss("loss", shape, batch_size);
 //   loss.probabilities(logits, out);
-//   loss.add_score(logits, labels, score);             // one label per position: [sample][position]
-//   loss.error(out, labels, error_scale, add, input_error);
+//   loss.add_score(logits, labels, smoothing, score);  // one label per position: [sample][position]
+//   loss.error(out, labels, smoothing, error_scale, add, input_error);
 //
 // The loss of a sample is the sum over its positions of log(sum exp) - logit of the label, with the largest logit
 // taken out first, so that nothing overflows; its error is (probability - one-hot) * error_scale. Positions labelled
-// kNoLabel have neither loss nor error. A sample counts when it has a label, and as correct when the first largest
-// logit of its LAST labelled position is the label's.
-// Fails with kMismatch when there are not as many labels as positions or a label is neither a class nor kNoLabel.
+// kNoLabel have neither loss nor error. With smoothing e the one-hot vector of K classes becomes (1 - e) of itself and e / K of
+// all ones, in loss and error, as PyTorch's label_smoothing has it. A sample counts when it has a label, and as correct when the first
+// largest logit of its LAST labelled position is the label's. Fails with kMismatch when there are not as many labels as positions or a
+// label is neither a class nor kNoLabel.
 #pragma once
 
 #include <cmath>
@@ -21,6 +22,7 @@
 
 #include "core/base/error.h"
 #include "core/device/device.h"
+#include "core/device/smoothed_label.h"
 
 namespace millrace {
 
@@ -41,7 +43,7 @@ class SoftmaxLoss {
     });
   }
 
-  void add_score(std::span<const T> logits, std::span<const int32_t> labels, Score& score) const {
+  void add_score(std::span<const T> logits, std::span<const int32_t> labels, double smoothing, Score& score) const {
     check(labels);
     for (int64_t sample = 0; sample < batch_; ++sample) {
       bool labelled = false;
@@ -53,7 +55,7 @@ class SoftmaxLoss {
         const int64_t guess = predicted(x);
         T sum = 0;
         for (int64_t c = 0; c < classes_; ++c) sum += std::exp(x[c * positions_] - x[guess * positions_]);
-        score.loss += static_cast<double>(std::log(sum) - (x[label * positions_] - x[guess * positions_]));
+        score.loss += static_cast<double>(std::log(sum) - SmoothedLabel<T>(smoothing, classes_).mean(x, label, guess, positions_));
         labelled = true;
         correct = guess == label;
       }
@@ -62,13 +64,15 @@ class SoftmaxLoss {
     }
   }
 
-  void error(std::span<const T> probabilities, std::span<const int32_t> labels, double error_scale, bool add, std::span<T> errors) const {
+  void error(std::span<const T> probabilities, std::span<const int32_t> labels, double smoothing, double error_scale, bool add,
+             std::span<T> errors) const {
     check(labels);
     const T scale = static_cast<T>(error_scale);
+    const SmoothedLabel<T> target(smoothing, classes_);
     for_each_position([&](int64_t sample, int64_t position, int64_t at) {
       const int64_t label = labels[static_cast<size_t>(sample * positions_ + position)];
       for (int64_t c = 0; c < classes_; ++c) {
-        const T distance = probabilities.data()[at + c * positions_] - (c == label ? T{1} : T{0});
+        const T distance = probabilities.data()[at + c * positions_] - target.of(c == label);
         const T error = label == kNoLabel ? T{0} : distance * scale;
         T& slot = errors.data()[at + c * positions_];
         slot = add ? slot + error : error;

@@ -47,6 +47,16 @@ void validate_learning_rate(const Job& job, const Path& where) {
     Path(where, "warmup_epochs").fail("{} must not be more than the {} epochs of the job", rate.warmup_epochs, job.epochs);
 }
 
+void validate_evaluation(const Job& job, const Path& where) {
+  if (job.keep_best != EvaluationMetric::kNone && job.out.empty())
+    Path(where, "keep_best").fail("asks for a checkpoint of the best, but there is no folder for it; set out");
+  if (job.early_stop.patience > 0 && job.early_stop.metric == EvaluationMetric::kNone)
+    Path(where, "early_stop").fail("has a patience of {}, but no metric; set LOSS or ACCURACY", job.early_stop.patience);
+  if (job.early_stop.patience > 0 && job.evaluate_every_epochs == 0)
+    Path(where, "early_stop")
+        .fail("has a patience of {}, but nothing is evaluated before the end; set evaluate_every_epochs", job.early_stop.patience);
+}
+
 }  // namespace
 
 void validate(const Job& job) {
@@ -67,6 +77,7 @@ void validate(const Job& job) {
     Path(where, "cuts").fail("{} given, but plan \"{}\" already says where links cut; leave one of the two out", job.cuts.size(), job.plan);
   if (job.checkpoint_every > 0 && job.out.empty())
     Path(where, "checkpoint_every").fail("{} asks for checkpoints, but there is no folder for them; set out", job.checkpoint_every);
+  validate_evaluation(job, where);
   validate_learning_rate(job, Path(where, "learning_rate"));
 }
 

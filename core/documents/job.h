@@ -28,6 +28,17 @@ struct LearningRate {
   bool operator==(const LearningRate&) const = default;
 };
 
+// What an evaluation found, of which one is to be best.
+enum class EvaluationMetric { kNone, kLoss, kAccuracy };
+
+// Training ends when so many evaluations in a row were not better than the best by more than min_delta.
+struct EarlyStop {
+  int64_t patience = 0;  // 0: never
+  EvaluationMetric metric = EvaluationMetric::kLoss;
+  double min_delta = 0;
+  bool operator==(const EarlyStop&) const = default;
+};
+
 enum class ClipKind { kNone, kValue, kGlobalNorm };
 
 struct Augmentation {
@@ -67,9 +78,12 @@ struct Job {
   std::string out;               // run folder; empty: none
   int64_t checkpoint_every = 0;  // updates; 0: only at the end
   int64_t keep_checkpoints = 3;
-  double evaluate_every_epochs = 1;     // 0: only at the end
-  std::string init_from;                // a checkpoint or .safetensors file
-  double time_limit_seconds = 0;        // 0: none
+  double evaluate_every_epochs = 1;  // 0: only at the end
+  std::string init_from;             // a checkpoint or .safetensors file
+  double time_limit_seconds = 0;     // 0: none
+  double label_smoothing = 0;        // of the softmax loss in training; never in evaluation
+  EvaluationMetric keep_best = EvaluationMetric::kNone;
+  EarlyStop early_stop;
   std::map<std::string, int64_t> pins;  // layer -> device index, for the planner
   std::map<int64_t, FixedCut> cuts;     // link -> where it cuts, for the planner
   bool operator==(const Job&) const = default;

@@ -66,6 +66,15 @@ struct Fields<Augmentation> {
   }
 };
 
+template <>
+struct Fields<EarlyStop> {
+  static void visit(auto& v) {
+    v.field("patience", &EarlyStop::patience, Presence::kRecorded, kCount);
+    v.field("metric", &EarlyStop::metric, Presence::kRecorded);
+    v.field("min_delta", &EarlyStop::min_delta, Presence::kRecorded, kNotNegative);
+  }
+};
+
 // All but the pins and cuts.
 template <>
 struct Fields<Job> {
@@ -99,6 +108,9 @@ struct Fields<Job> {
     v.field("evaluate_every_epochs", &Job::evaluate_every_epochs, Presence::kRecorded, kNotNegative);
     v.field("init_from", &Job::init_from, Presence::kDefaulted, Words::kFree);
     v.field("time_limit_seconds", &Job::time_limit_seconds, Presence::kRecorded, kNotNegative);
+    v.field("label_smoothing", &Job::label_smoothing, Presence::kDefaulted, kFraction);
+    v.field("keep_best", &Job::keep_best, Presence::kDefaulted);
+    v.field("early_stop", &Job::early_stop, Presence::kDefaulted);
   }
 };
 

@@ -56,15 +56,15 @@ Alignment alignment_from(std::string_view name);  // fails with kUsage
 // Drained alignments finish a mini-batch everywhere before any of the next begins; they agree bitwise.
 bool drains(Alignment alignment);
 
-enum class OptimizerKind { kSgd, kMomentum, kNesterov, kAdam };
+enum class OptimizerKind { kSgd, kMomentum, kNesterov, kAdam, kAdamW };
 std::string_view name_of(OptimizerKind kind);
 OptimizerKind optimizer_from(std::string_view name);  // fails with kUsage
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::kMomentum;
   double momentum = 0.9;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double weight_decay = 0;  // added to the gradient
-  // State tensors per parameter: 0 (sgd), 1 (momentum, nesterov), 2 (adam).
+  double weight_decay = 0;  // added to the gradient; adamw: taken off the weight itself
+  // State tensors per parameter: 0 (sgd), 1 (momentum, nesterov), 2 (adam, adamw).
   int slots() const;
   bool operator==(const OptimizerSettings&) const = default;
 };

@@ -70,12 +70,14 @@ std::string_view name_of(OptimizerKind kind) {
     case OptimizerKind::kMomentum: return "momentum";
     case OptimizerKind::kNesterov: return "nesterov";
     case OptimizerKind::kAdam: return "adam";
+    case OptimizerKind::kAdamW: return "adamw";
   }
   return "unknown";
 }
 
 OptimizerKind optimizer_from(std::string_view name) {
-  constexpr std::array kAll = {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam};
+  constexpr std::array kAll = {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam,
+                               OptimizerKind::kAdamW};
   return named(name, kAll, "optimizer", ErrorCode::kUsage);
 }
 
@@ -84,7 +86,8 @@ int OptimizerSettings::slots() const {
     case OptimizerKind::kSgd: return 0;
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov: return 1;
-    case OptimizerKind::kAdam: return 2;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW: return 2;
   }
   return 0;
 }

@@ -20,12 +20,13 @@ class SoftmaxLayer final : public ReferenceKernel<T> {
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {
     const auto& logits = own<T>(arguments.inputs[0]);
     loss_.probabilities(logits.values(), output.values());
-    if (arguments.score != nullptr) loss_.add_score(logits.values(), arguments.batch->labels, *arguments.score);
+    if (arguments.score != nullptr)
+      loss_.add_score(logits.values(), arguments.batch->labels, arguments.batch->label_smoothing, *arguments.score);
   }
 
   void add_input_error(const ErrorBackArguments& arguments, size_t, ReferenceTensor<T>& input_error) override {
-    loss_.error(own<T>(arguments.output).values(), arguments.batch->labels, arguments.batch->error_scale, /*add=*/true,
-                input_error.values());
+    loss_.error(own<T>(arguments.output).values(), arguments.batch->labels, arguments.batch->label_smoothing, arguments.batch->error_scale,
+                /*add=*/true, input_error.values());
   }
 
  private:

@@ -52,7 +52,8 @@ void HeldBatch::take(const Batch& loaded, const FeedFacts& facts) {
            .labels = labels_,
            .error_scale = facts.error_scale,
            .lengths = lengths_,
-           .fresh = fresh_};
+           .fresh = fresh_,
+           .label_smoothing = facts.label_smoothing};
 }
 
 MicroBatch HeldBatch::part(int32_t chunk, int32_t chunks) const {

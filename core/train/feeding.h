@@ -35,6 +35,7 @@ struct FeedFacts {
   bool training = true;
   uint64_t seed = 0;
   double error_scale = 1;
+  double label_smoothing = 0;
   int64_t micro_batch = 1;  // samples; a short batch is filled up with samples of no steps that have no label
 };
 

@@ -27,7 +27,7 @@
 // | peak_memory_bytes | int    | MEASURED: the largest resident memory of this process so far                            |
 // | path              | text   | the checkpoint's folder, relative to the run's                                          |
 // | weights_digest    | text   | core/train/weights_digest.h: equal when the weights are bitwise equal                   |
-// | reason            | text   | why the run ended: "epochs", "steps", "time limit", "signal"                            |
+// | reason            | text   | why the run ended: "epochs", "steps", "time limit", "signal", "early stop"              |
 // | parameters        | int    | trained parameters of the model                                                         |
 // All but the three MEASURED ones are the same in every repetition of the same run. A number that is not finite is
 // null. Doubles are written so that reading them back gives the same bits.

@@ -308,7 +308,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   training.add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
   whole(training.add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
   whole(training.add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
-  training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
 
   const Section ring{*command, "The ring"};

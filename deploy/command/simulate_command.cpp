@@ -216,7 +216,7 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   option(kPlanning, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
   whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
   whole(option(kPlanning, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
-  option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [sgd on FPGAs, else momentum]");
+  option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   whole(option(kPlanning, "--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
   real(option(kPlanning, "--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
   real(option(kPlanning, "--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"),

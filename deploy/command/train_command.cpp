@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/train/evaluation_judge.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/ring_links.h"
@@ -41,6 +42,9 @@ struct TrainFlags {
   std::string job_file, resume;
   std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, warmup, final_rate, clip_norm, clip_value, evaluate_every;
+  std::optional<double> label_smoothing, stop_delta;
+  std::optional<int64_t> early_stop;
+  std::optional<std::string> keep_best, stop_metric;
   std::vector<double> step_epochs;
   std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
@@ -112,6 +116,12 @@ void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
   if (flags.final_rate && schedule != LearningRateKind::kCosine && schedule != LearningRateKind::kPolynomial)
     idle("--lr-final", "only --lr-schedule cosine and polynomial fall to a last rate; add one of them");
   if (flags.dry_run && !flags.times.empty()) idle("--times-out", "--dry-run trains nothing; leave one of the two out");
+  if (job.early_stop.patience == 0) {
+    constexpr std::string_view kNoPatience = "nothing stops early; add --early-stop with a number of evaluations";
+    if (flags.stop_metric) idle("--early-stop-metric", kNoPatience);
+    if (flags.stop_delta) idle("--early-stop-delta", kNoPatience);
+  }
+  if (flags.keep_best && job.out.empty()) idle("--keep-best", "without --out no checkpoint is written; add it");
   if (flags.keep && job.out.empty()) idle("--keep", "without --out no checkpoint is written; add it");
 }
 
@@ -153,6 +163,11 @@ Job job_of(const TrainFlags& flags) {
   if (flags.optimizer) job.optimizer.kind = optimizer_from(*flags.optimizer);
   take(flags.momentum, job.optimizer.momentum);
   take(flags.weight_decay, job.optimizer.weight_decay);
+  take(flags.label_smoothing, job.label_smoothing);
+  if (flags.keep_best) job.keep_best = evaluation_metric_from(*flags.keep_best, "--keep-best");
+  take(flags.early_stop, job.early_stop.patience);
+  if (flags.stop_metric) job.early_stop.metric = evaluation_metric_from(*flags.stop_metric, "--early-stop-metric");
+  take(flags.stop_delta, job.early_stop.min_delta);
   take(flags.learning_rate, job.learning_rate.base);
   if (flags.schedule) job.learning_rate.kind = schedule_from(*flags.schedule);
   take(flags.warmup, job.learning_rate.warmup_epochs);
@@ -229,7 +244,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   whole(command->add_option("--seed", flags->seed, "of weights, order, augmentation and dropout [1]")->group(how), 0, UINT64_MAX);
   whole(command->add_option("--threads", flags->threads, "per rank [1]")->group(how), 1);
   const std::string optimizing = "Optimizer";
-  command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam [momentum]")->group(optimizing);
+  command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [momentum]")->group(optimizing);
   real(command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.01]")->group(optimizing), Least::kZero);
   command->add_option("--lr-schedule", flags->schedule, "constant, step, cosine, polynomial [constant]")->group(optimizing);
   real(command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing), Least::kAboveZero);
@@ -237,6 +252,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   real(command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing), Least::kZero);
   real(command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing), Least::kZero);
   real(command->add_option("--weight-decay", flags->weight_decay, "[0]")->group(optimizing), Least::kZero);
+  real(command->add_option("--label-smoothing", flags->label_smoothing, "share of labels that all classes get, in training alone [0]")
+           ->group(optimizing),
+       Least::kZero);
   real(command->add_option("--clip-norm", flags->clip_norm, "limit of the gradients' global norm")->group(optimizing), Least::kAboveZero);
   real(command->add_option("--clip-value", flags->clip_value, "limit of every gradient's size")->group(optimizing), Least::kAboveZero);
   whole(command->add_option("--crop", flags->crop, "augment: random crop after padding by so many pixels")->group(optimizing), 0);
@@ -251,6 +269,12 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   whole(command->add_option("--keep", flags->keep, "newest checkpoints to keep [3]")->group(run), 1);
   real(command->add_option("--evaluate-every", flags->evaluate_every, "epochs between evaluations; 0: only at the end [1]")->group(run),
        Least::kZero);
+  not_empty(
+      command->add_option("--keep-best", flags->keep_best, "loss or accuracy: keep the best evaluation's checkpoint in best/")->group(run));
+  whole(command->add_option("--early-stop", flags->early_stop, "end after so many evaluations without a better one [0: never]")->group(run),
+        0);
+  command->add_option("--early-stop-metric", flags->stop_metric, "loss or accuracy [loss]")->group(run);
+  real(command->add_option("--early-stop-delta", flags->stop_delta, "better by more than this [0]")->group(run), Least::kZero);
   not_empty(command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run));
   not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
   not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));

@@ -12,6 +12,7 @@
 
 #include "core/device/activation_math.h"
 #include "core/device/optimizer_element.h"
+#include "core/device/smoothed_label.h"
 #include "gpu/device/dropout_draw.h"
 #include "gpu/device/message_work.h"
 #include "gpu/device/narrow_float.h"
@@ -198,6 +199,7 @@ struct SoftmaxPositions {
   const int32_t* labels = nullptr;
   PositionScore* scores = nullptr;
   int64_t classes = 1, positions = 1;
+  SmoothedLabel<float> target = {};
   int64_t elements = 0;  // samples x positions
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
@@ -215,7 +217,7 @@ struct SoftmaxPositions {
     const int64_t label = labels[i];
     PositionScore score;
     if (label >= 0) {
-      score.loss = static_cast<double>(std::log(sum) - (x[label * positions] - largest));
+      score.loss = static_cast<double>(std::log(sum) - target.mean(x, label, guess, positions));
       score.labelled = 1;
       score.correct = guess == label ? 1 : 0;
     }
@@ -228,6 +230,7 @@ struct SoftmaxError {
   float* input_error = nullptr;
   int64_t classes = 1, positions = 1;
   float scale = 1;
+  SmoothedLabel<float> target = {};
   bool adds = false;
   int64_t elements = 0;  // of the input
 
@@ -235,7 +238,7 @@ struct SoftmaxError {
     const int64_t sample = i / (classes * positions);
     const int64_t c = i / positions % classes;
     const int64_t label = labels[sample * positions + i % positions];
-    const float error = label < 0 ? 0.0f : (probabilities[i] - (c == label ? 1.0f : 0.0f)) * scale;
+    const float error = label < 0 ? 0.0f : (probabilities[i] - target.of(c == label)) * scale;
     input_error[i] = adds ? input_error[i] + error : error;
   }
 };

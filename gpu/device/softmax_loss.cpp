@@ -28,6 +28,7 @@ class SoftmaxKernel final : public GpuKernel {
                                    .scores = scored ? scores_.as<PositionScore>() : nullptr,
                                    .classes = spec().output.channels,
                                    .positions = positions(),
+                                   .target = SmoothedLabel<float>(smoothing_of(arguments), spec().output.channels),
                                    .elements = places()},
                   {&logits.buffer(), labels_.buffer()}, {&output.buffer(), scored ? &scores_ : nullptr});
     if (!scored) return;
@@ -60,12 +61,15 @@ class SoftmaxKernel final : public GpuKernel {
                                .classes = spec().output.channels,
                                .positions = positions(),
                                .scale = static_cast<float>(arguments.batch->error_scale),
+                               .target = SmoothedLabel<float>(smoothing_of(arguments), spec().output.channels),
                                .adds = arguments.adds[0] != 0,
                                .elements = output_elements()},
                   {&output.buffer(), labels_.buffer()}, {&input_error.buffer()});
   }
 
  private:
+  // Scores are asked for with a batch, probabilities alone without.
+  static double smoothing_of(const auto& arguments) { return arguments.batch == nullptr ? 0 : arguments.batch->label_smoothing; }
   int64_t positions() const { return spec().output.plane(); }
   int64_t places() const { return samples() * positions(); }
   const int32_t* write_labels(const MicroBatch& batch) {

@@ -194,6 +194,7 @@ void Worker::forward(const Action& action) {
     batch.take(loaded, {.training = true,
                         .seed = context_.task->job.seed,
                         .error_scale = 1.0 / static_cast<double>(plan().mini_batch * context_.task->job.replicas),
+                        .label_smoothing = context_.task->job.label_smoothing,
                         .micro_batch = plan().micro_batch});
     pixels = loaded.pixels;
   }

@@ -100,6 +100,9 @@ void RingTrainer::refuse_what_does_not_fit() const {
          "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "
          "known; use --clip-value, or an alignment that drains (flush, 1f1b, zero-bubble)",
          name_of(plan_.alignment));
+  if (job.label_smoothing > 0 && !std::holds_alternative<SoftmaxCrossEntropy>(task_.graph->node(task_.graph->loss()).layer.operation))
+    fail(ErrorCode::kUsage, "--label-smoothing has no effect: the loss of model \"{}\" is not softmax_cross_entropy; leave it out",
+         plan_.model.name);
   if (plan_.time_chunks > 1) {
     int64_t steps = 1;
     for (const Node& node : task_.graph->nodes())

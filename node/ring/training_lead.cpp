@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/train/best_checkpoint.h"
 #include "core/train/weights_digest.h"
 
 namespace millrace {
@@ -36,6 +37,7 @@ constexpr int64_t kMostSavesUnderWay = 4;
 // does. The sum is written so that reading it back gives the same bits.
 constexpr const char* kSinceRecord = "score_since_record";
 constexpr const char* kInEpoch = "score_in_epoch";
+constexpr const char* kEarlyStop = "early_stop";
 
 std::string text_of(const Score& score) { return fmt::format("{} {} {}", score.loss, score.correct, score.samples); }
 
@@ -60,7 +62,7 @@ bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
 }
 
 TrainingLead::TrainingLead(const TrainingTask& task, const Course& course, LeadOptions options)
-    : task_(task), course_(course), options_(std::move(options)) {
+    : task_(task), course_(course), options_(std::move(options)), judge_(task.job) {
   reason_ = task.job.steps > 0 ? "steps" : "epochs";
   if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, course.updates_per_epoch() / 10);
 }
@@ -81,6 +83,7 @@ void TrainingLead::start(const CheckpointContent* resumed) {
     since_record_ = score_from(resumed->facts.attributes, kSinceRecord);
     in_epoch_ = score_from(resumed->facts.attributes, kInEpoch);
     log::info("resumed at step {} (epoch {:.2f})", step_, course_.epoch_at(step_));
+    recall_evaluations(*resumed);
     const LearningRateKind kind = task_.job.learning_rate.kind;
     if (kind == LearningRateKind::kCosine || kind == LearningRateKind::kPolynomial)
       log::info("the learning rate goes on at {:.4g}, to reach its end with epoch {:.2f}", course_.learning_rate(step_),
@@ -135,7 +138,43 @@ int64_t TrainingLead::saves_under_way() const {
   return std::ranges::count_if(decisions_, [](const auto& entry) { return entry.second.checkpoint; });
 }
 
+void TrainingLead::recall_evaluations(const CheckpointContent& resumed) {
+  if (const auto found = resumed.facts.attributes.find(kEarlyStop); found != resumed.facts.attributes.end()) judge_.restore(found->second);
+  if (judge_.gives_up()) {
+    stop_from_ = judge_.gave_up_at() - 1 + updates_until_judged();
+    if (step_ > stop_from_) {
+      log::info("the run had ended by early stop; its patience begins anew");
+      judge_.begin_anew();
+      stop_from_ = -1;
+    }
+  }
+  if (task_.job.keep_best == EvaluationMetric::kNone) return;
+  if (const auto value = best_kept(std::filesystem::path(task_.job.out) / "best", task_.job.keep_best)) judge_.set_kept(*value);
+}
+
+// From an evaluation's update to the first mini-batch whose decision can wait for what it says, without anything standing still:
+// device 0 begins that one after the update. In alignments that do not drain others are under way by then. A fact of the plan, so
+// that training ends at the same update however fast anything is.
+int64_t TrainingLead::updates_until_judged() const {
+  const int64_t n = task_.plan.micro_batches();
+  return drains(task_.plan.alignment) ? 1 : 1 + (n + task_.plan.windows.front() - 2) / n;
+}
+
+bool TrainingLead::awaits_judgement(int64_t mini_batch) const {
+  return !unjudged_.empty() && *unjudged_.begin() + updates_until_judged() <= mini_batch;
+}
+
+void TrainingLead::judge(int64_t mini_batch) {
+  judge_.hear(step_, last_evaluation_);
+  unjudged_.erase(mini_batch);
+  if (judge_.kept_is_best()) best_ = mini_batch;
+  if (!judge_.gives_up() || stop_from_ >= 0) return;
+  stop_from_ = mini_batch + updates_until_judged();
+  if (last_ < 0) log::info("{}: training ends with step {}", judge_.reason(), stop_from_ + 1);
+}
+
 std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
+  if (awaits_judgement(mini_batch)) return std::nullopt;
   const Job& job = task_.job;
   const int64_t step = mini_batch + 1;
   const int64_t evaluate_every = updates_between_evaluations();
@@ -148,13 +187,20 @@ std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   } else if (!decision.last && job.time_limit_seconds > 0 && running.count() >= job.time_limit_seconds) {
     decision.last = true;
     reason_ = "time limit";
+  } else if (!decision.last && stop_from_ >= 0 && mini_batch >= stop_from_) {
+    decision.last = true;
+    reason_ = "early stop";
   }
   decision.evaluate = decision.last || (evaluate_every > 0 && (step + course_.ahead()) % evaluate_every == 0);
   const bool due = job.checkpoint_every > 0 && step % job.checkpoint_every == 0;
   // The disk is slower than the training: no more shares are collected than memory should hold.
-  if (due && saves_under_way() >= kMostSavesUnderWay) return std::nullopt;
-  decision.checkpoint = decision.last || (!job.out.empty() && (due || checkpoint_now_));
-  checkpoint_now_ = checkpoint_now_ && !decision.checkpoint;
+  const bool perhaps_best = decision.evaluate && job.keep_best != EvaluationMetric::kNone;
+  if ((due || perhaps_best) && saves_under_way() >= kMostSavesUnderWay) return std::nullopt;
+  const bool wanted = decision.last || (!job.out.empty() && (due || checkpoint_now_));
+  decision.checkpoint = wanted || perhaps_best;
+  checkpoint_now_ = checkpoint_now_ && !wanted;
+  if (perhaps_best && !wanted) only_if_best_.insert(mini_batch);
+  if (decision.evaluate && job.early_stop.patience > 0) unjudged_.insert(mini_batch);
   if (decision.last) last_ = mini_batch;
   decisions_[mini_batch] = decision;
   if (options_.announce) options_.announce(mini_batch, decision);
@@ -271,6 +317,7 @@ bool TrainingLead::report_evaluation() {
   ++evaluations_made_;
   evaluation_seconds_.erase(mini_batch);
   if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
+  judge(mini_batch);
   MetricsRecord record{"evaluation",
                        {{"step", step_},
                         {"epoch", course_.epoch_at(step_)},
@@ -294,6 +341,7 @@ void TrainingLead::complete(CheckpointContent& content) const {
   content.facts.model_digest = task_.plan.model_digest;
   content.facts.plan_digest = digest_of(text_of(task_.plan));
   content.facts.attributes = {{"data", task_.job.data}, {kSinceRecord, text_of(since_record_)}, {kInEpoch, text_of(in_epoch_)}};
+  if (const std::string text = judge_.text(); !text.empty()) content.facts.attributes[kEarlyStop] = text;
   content.model_text = text_of(task_.plan.model);
 }
 
@@ -308,6 +356,13 @@ bool TrainingLead::begin_checkpoint() {
   if (found == contents_.end()) return false;
   auto content = std::make_shared<CheckpointContent>(std::move(found->second));
   contents_.erase(found);
+  const bool is_best = best_ == mini_batch && task_.job.keep_best != EvaluationMetric::kNone;
+  const bool wanted = only_if_best_.erase(mini_batch) == 0;
+  if (!wanted && !is_best) {
+    decisions_.erase(mini_batch);
+    stage_ = Stage::kScore;
+    return true;
+  }
   require_finite(content->weights);
   complete(*content);
   if (mini_batch == last_) weights_digest_ = weights_digest(content->weights);
@@ -316,9 +371,17 @@ bool TrainingLead::begin_checkpoint() {
     stage_ = Stage::kScore;
     return true;
   }
-  const std::filesystem::path root = std::filesystem::path(task_.job.out) / "checkpoints";
-  writing_ =
-      std::async(std::launch::async, [content, root, keep = task_.job.keep_checkpoints] { return write_checkpoint(root, *content, keep); });
+  const std::filesystem::path out = task_.job.out;
+  const Job& job = task_.job;
+  writing_ = std::async(std::launch::async,
+                        [content, out, wanted, is_best, metric = job.keep_best, value = judge_.kept(), keep = job.keep_checkpoints] {
+                          std::filesystem::path made;
+                          if (wanted) made = write_checkpoint(out / "checkpoints", *content, keep);
+                          if (!is_best) return made;
+                          mark_best(*content, metric, *value);
+                          const std::filesystem::path best = keep_best_checkpoint(out / "best", *content);
+                          return wanted ? made : best;
+                        });
   stage_ = Stage::kWriting;
   return true;
 }
@@ -327,8 +390,9 @@ bool TrainingLead::end_checkpoint() {
   if (!writing_.valid()) return false;  // it could not be written, which has been said
   if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
   const std::filesystem::path folder = writing_.get();
-  saved_step_ = step_;
-  write({"checkpoint", {{"step", step_}, {"path", "checkpoints/" + folder.filename().string()}}});
+  const std::string kind = folder.parent_path().filename().string();  // "checkpoints", or "best" where that alone was written
+  if (kind == "checkpoints") saved_step_ = step_;
+  write({"checkpoint", {{"step", step_}, {"path", kind + "/" + folder.filename().string()}}});
   if (metrics_file_) metrics_file_->sync();
   decisions_.erase(step_ - 1);
   stage_ = Stage::kScore;

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "core/train/checkpoint.h"
 #include "core/train/course.h"
 #include "core/train/evaluate.h"
+#include "core/train/evaluation_judge.h"
 #include "core/train/metrics.h"
 #include "core/train/task.h"
 #include "node/ring/conductor.h"
@@ -39,7 +41,7 @@ struct TrainingOutcome {
   Evaluation test;
   double seconds = 0;            // measured, evaluation included
   double images_per_second = 0;  // measured, training alone
-  std::string reason;            // "epochs", "steps", "time limit", "signal"
+  std::string reason;            // "epochs", "steps", "time limit", "signal", "early stop"
   std::string weights_digest;
   std::vector<std::string> reports;  // TrainerOptions::report, by rank
 };
@@ -88,6 +90,10 @@ class TrainingLead final : public Conductor {
   void report_step();
   void report_epoch();
   bool report_evaluation();
+  void recall_evaluations(const CheckpointContent& resumed);
+  void judge(int64_t mini_batch);
+  bool awaits_judgement(int64_t mini_batch) const;
+  int64_t updates_until_judged() const;
   bool begin_checkpoint();
   bool end_checkpoint();
   void complete(CheckpointContent& content) const;
@@ -128,6 +134,11 @@ class TrainingLead final : public Conductor {
   double recorded_seconds_ = 0;
   Evaluation last_evaluation_;
   int64_t evaluations_made_ = 0;
+  EvaluationJudge judge_;
+  std::set<int64_t> unjudged_;      // mini-batches that will be evaluated; early stopping alone
+  std::set<int64_t> only_if_best_;  // those whose share of a checkpoint is gathered in case they are the best
+  int64_t best_ = -1;               // the mini-batch of the newest best evaluation
+  int64_t stop_from_ = -1;          // the mini-batch that is the last by early stopping
   std::string weights_digest_;
   Clock::time_point started_ = Clock::now();
 };

@@ -378,7 +378,8 @@ inline MicroBatch micro_batch_of(const OperationCase& c, const CaseData& data) {
           .labels = data.labels,
           .error_scale = 0.25,
           .lengths = data.lengths,
-          .fresh = data.fresh};
+          .fresh = data.fresh,
+          .label_smoothing = std::holds_alternative<SoftmaxCrossEntropy>(c.spec.operation) && c.seed % 2 == 1 ? 0.1 : 0};
 }
 
 }  // namespace millrace::testing

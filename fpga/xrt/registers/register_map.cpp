@@ -163,7 +163,7 @@ UpdateBlock block_of(const UpdateRun& update, int gradient_bits, size_t gradient
 }
 
 UpdateRun update_of(const UpdateBlock& block) {
-  if (block.optimizer > static_cast<uint32_t>(OptimizerKind::kAdam))
+  if (block.optimizer > static_cast<uint32_t>(OptimizerKind::kAdamW))
     fail(ErrorCode::kMalformed, "the update's optimizer is number {}, which does not exist", block.optimizer);
   if (block.format_bits < 0 || block.format_bits > kMostFractionBits)
     fail(ErrorCode::kMalformed, "the update's weights have {} fraction bits; there are 0 to {}", block.format_bits, kMostFractionBits);

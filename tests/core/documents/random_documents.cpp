@@ -138,7 +138,7 @@ LinkEntry random_link(Draw& draw) {
 }
 
 OptimizerSettings random_optimizer(Draw& draw) {
-  return {draw.one_of<OptimizerKind>(4), draw.fraction(), draw.fraction(), draw.fraction(), draw.positive(), draw.not_negative()};
+  return {draw.one_of<OptimizerKind>(5), draw.fraction(), draw.fraction(), draw.fraction(), draw.positive(), draw.not_negative()};
 }
 
 Shard random_shard(Draw& draw, int64_t devices) {
@@ -287,6 +287,9 @@ Job random_job(std::mt19937_64& random) {
   job.evaluate_every_epochs = draw.not_negative();
   job.init_from = draw.free_text();
   job.time_limit_seconds = draw.not_negative();
+  job.label_smoothing = draw.fraction();
+  job.keep_best = draw.one_of<EvaluationMetric>(3);
+  job.early_stop = {draw.integer(0, kMostCount), draw.one_of<EvaluationMetric>(3), draw.not_negative()};
   for (int64_t i = draw.below(4); i > 0; --i) job.pins[draw.name()] = draw.integer(0, 65535);
   for (int64_t i = draw.below(4); i > 0; --i)
     job.cuts[draw.integer(0, 65534)] = {draw.name(), draw.integer(0, kMostDimension), draw.integer(0, kMostDimension)};

@@ -54,6 +54,7 @@ TEST(Vocabulary, DocumentsUseTheWordsOfTheCode) {
   EXPECT_EQ(names_in(*documents::Flow::Direction_descriptor()), (Names{"FORWARD", "BACKWARD"}));
   EXPECT_EQ(names_in(*documents::LearningRate::Kind_descriptor()), (Names{"CONSTANT", "STEP", "COSINE", "POLYNOMIAL"}));
   EXPECT_EQ(names_in(*documents::Job::Clip_descriptor()), (Names{"NONE", "VALUE", "GLOBAL_NORM"}));
+  EXPECT_EQ(names_in(*documents::EarlyStop::Metric_descriptor()), (Names{"NONE", "LOSS", "ACCURACY"}));
   EXPECT_EQ(names_in(*documents::Model::InputKind_descriptor()), (Names{"IMAGE", "TOKENS", "FEATURES"}));
   EXPECT_EQ(names_in(*documents::Layer::Initializer_descriptor()),
             (Names{"HE_NORMAL", "HE_UNIFORM", "XAVIER_NORMAL", "XAVIER_UNIFORM", "TORCH_UNIFORM", "ZERO"}));
@@ -61,10 +62,10 @@ TEST(Vocabulary, DocumentsUseTheWordsOfTheCode) {
 
 TEST(Vocabulary, NamesAreFoundAgain) {
   for (const char* name : {"fpdeep", "flush", "1f1b", "stash", "zero-bubble"}) EXPECT_EQ(name_of(alignment_from(name)), name);
-  for (const char* name : {"sgd", "momentum", "nesterov", "adam"}) EXPECT_EQ(name_of(optimizer_from(name)), name);
+  for (const char* name : {"sgd", "momentum", "nesterov", "adam", "adamw"}) EXPECT_EQ(name_of(optimizer_from(name)), name);
   for (const char* name : {"float64", "float32", "float16", "bfloat16", "fixed16"}) EXPECT_EQ(name_of(element_type_from(name)), name);
   expect_error(ErrorCode::kUsage, "alignment \"flsh\" does not exist; did you mean \"flush\"?", [] { alignment_from("flsh"); });
-  expect_error(ErrorCode::kUsage, "optimizer \"lbfgs\" does not exist; known: sgd, momentum, nesterov, adam",
+  expect_error(ErrorCode::kUsage, "optimizer \"lbfgs\" does not exist; known: sgd, momentum, nesterov, adam, adamw",
                [] { optimizer_from("lbfgs"); });
   expect_error(ErrorCode::kMalformed, "element type \"\" does not exist", [] { element_type_from(""); });
 }
@@ -78,6 +79,7 @@ TEST(Vocabulary, WhatTheWordsImply) {
   EXPECT_EQ((OptimizerSettings{.kind = OptimizerKind::kSgd}.slots()), 0);
   EXPECT_EQ((OptimizerSettings{.kind = OptimizerKind::kNesterov}.slots()), 1);
   EXPECT_EQ((OptimizerSettings{.kind = OptimizerKind::kAdam}.slots()), 2);
+  EXPECT_EQ((OptimizerSettings{.kind = OptimizerKind::kAdamW}.slots()), 2);
   EXPECT_EQ(bits_of(ElementType::kFloat64), 64);
   EXPECT_EQ(bits_of(ElementType::kFixed16), 16);
 }

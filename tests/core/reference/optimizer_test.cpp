@@ -76,6 +76,23 @@ TEST_F(Optimizer, Adam) {
                    });
 }
 
+// As torch.optim.AdamW writes it: the weight loses lr * decay of itself, then Adam's step on the gradient alone.
+TEST_F(Optimizer, AdamWTakesDecayOffTheWeight) {
+  const OptimizerSettings settings{.kind = OptimizerKind::kAdamW, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
+  const auto step = [](double decay) {
+    return [decay](double& w, double g, double& m, double& v, int t) {
+      w = w * (1 - 0.01 * decay);
+      m = 0.8 * m + 0.2 * g;
+      v = 0.95 * v + 0.05 * g * g;
+      const double m_hat = m / (1 - std::pow(0.8, t));
+      const double denominator = std::sqrt(v) / std::sqrt(1 - std::pow(0.95, t)) + 1e-3;
+      w = w - 0.01 * m_hat / denominator;
+    };
+  };
+  expect_agreement({.optimizer = settings, .learning_rate = 0.01}, step(0.3));
+  expect_agreement({.optimizer = settings, .learning_rate = 0.01, .decay = false}, step(0));
+}
+
 TEST_F(Optimizer, WeightDecayJoinsTheGradient) {
   const OptimizerSettings settings{.kind = OptimizerKind::kMomentum, .momentum = 0.9, .weight_decay = 0.3};
   expect_agreement({.optimizer = settings, .learning_rate = 0.05}, [](double& w, double g, double& v, double&, int) {
@@ -104,7 +121,8 @@ TEST(OptimizerMath, SlicesHaveTheSameBits) {
     const std::vector<double> values = draw.values(37);
     return std::vector<float>(values.begin(), values.end());
   };
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam}) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
     const UpdateArguments arguments{.optimizer = {.kind = kind, .weight_decay = 0.01}, .learning_rate = 0.1, .step = 3};
     std::vector<float> whole_weights = floats(), a = floats(), b(37, 0.25F);
     std::vector<float> sliced_weights = whole_weights, sliced_a = a, sliced_b = b;

@@ -113,7 +113,8 @@ inline std::string updates_match(Device& device, double tolerance) {
   CaseDraw draw(5, "updates");
   constexpr int64_t kElements = 70'001;  // more than one piece of a norm
   const Shape shape{kElements, 1, 1};
-  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam}) {
+  for (const auto kind :
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
     const std::vector<double> weights = draw.values(kElements), gradients = draw.values(kElements), slots = draw.values(kElements);
     UpdateArguments arguments;
     arguments.optimizer.kind = kind;

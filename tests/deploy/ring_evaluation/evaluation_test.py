@@ -1,6 +1,6 @@
 """eval and predict on rings: the same bits for the same plan on any number of ranks, and those of the trainer's own evaluation.
 
-    python3 ring_evaluation_test.py MPIRUN MILLRACE
+    python3 evaluation_test.py MPIRUN MILLRACE
 """
 
 import json
