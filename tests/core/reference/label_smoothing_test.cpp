@@ -12,7 +12,7 @@ namespace {
 constexpr double kSmoothing = 0.1;
 const std::vector<double> kLogits = {1.5, -0.25, 0.75, 2.0, 0.5, -1.0, 0.0, 0.125, -2.0, 3.0, 0.25, 1.0};  // 3 samples, 4 classes
 const std::vector<int32_t> kLabels = {2, kNoLabel, 1};
-const Shape kShape{4, 1, 1};
+const Shape kFourClasses{4, 1, 1};
 
 double defined_loss(const std::vector<double>& logits) {
   double loss = 0;
@@ -29,7 +29,7 @@ double defined_loss(const std::vector<double>& logits) {
 }
 
 TEST(LabelSmoothing, IsTheDefinition) {
-  const SoftmaxLoss<double> loss("loss", kShape, 3);
+  const SoftmaxLoss<double> loss("loss", kFourClasses, 3);
   Score score;
   loss.add_score(kLogits, kLabels, kSmoothing, score);
   EXPECT_NEAR(score.loss, defined_loss(kLogits), 1e-14);
