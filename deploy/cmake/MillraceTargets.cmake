@@ -8,6 +8,8 @@
 # files use one name for different things say SEPARATE.
 # What runs for moments (documents, pages, generated files; in tests/ everything) is compiled with less optimisation in a release,
 # which takes two thirds of the time: a library says BRIEF.
+# millrace_embedded_modules(LIBRARY FUNCTION): the SystemVerilog sources of this folder's `modules`, by name, as what
+# const std::vector<RtlModule>& millrace::FUNCTION() returns (fpga/common/rtl/rtl_modules.h): a program can write a design anywhere.
 # millrace_embedded_documents(LIBRARY CONSTANT): the .textproto files of this folder, one after the other, as the C string
 # millrace::CONSTANT inside the library.
 include(GNUInstallDirs)
@@ -125,4 +127,31 @@ function(millrace_embedded_documents LIBRARY CONSTANT)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${CONSTANT}.cpp @ONLY
        CONTENT "namespace millrace {\nextern const char* const @CONSTANT@;\nconst char* const @CONSTANT@ = R\"documents(@text@)documents\";\n}  // namespace millrace\n")
   target_sources(millrace_${LIBRARY} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${CONSTANT}.cpp)
+endfunction()
+
+function(millrace_embedded_modules LIBRARY FUNCTION)
+  file(GLOB modules CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/modules/*.sv)
+  list(SORT modules)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modules})
+  set(entries "")
+  foreach(module ${modules})
+    get_filename_component(name ${module} NAME)
+    file(READ ${module} text)
+    string(APPEND entries "    {\"${name}\", R\"sv(${text})sv\"},\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${FUNCTION}.cpp @ONLY CONTENT "#include \"fpga/common/rtl/rtl_modules.h\"
+
+namespace millrace {
+
+extern const std::vector<RtlModule>& @FUNCTION@();
+
+const std::vector<RtlModule>& @FUNCTION@() {
+  static const std::vector<RtlModule> modules = {
+@entries@  };
+  return modules;
+}
+
+}  // namespace millrace
+")
+  target_sources(millrace_${LIBRARY} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${FUNCTION}.cpp)
 endfunction()

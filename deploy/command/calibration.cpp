@@ -11,7 +11,7 @@
 #include "core/plan/assemble.h"
 #include "core/reference/reference_device.h"
 #include "fpga/calibration/format_choice.h"
-#include "fpga/calibration/formats_file.h"
+#include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/emulated/arithmetic_report.h"
 #include "node/ring/ring_trainer.h"
 

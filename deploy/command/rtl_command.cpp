@@ -19,7 +19,7 @@
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
-#include "fpga/calibration/formats_file.h"
+#include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 
@@ -117,7 +117,7 @@ LayerFormats wanted_formats(const Flags& flags, const Plan& plan) {
 
 // Says what the board lacks, and gives it back.
 std::string warn_of_size(const DeviceDesign& design, const Plan& plan) {
-  const std::string lack = what_does_not_fit(design, plan);
+  const std::string lack = what_does_not_fit(hardware_use(design), plan);
   const WeightsOnChip off_chip = weights_planned_off_chip(design);
   if (!lack.empty())
     log::warning(
@@ -141,10 +141,10 @@ int tell_resources(const Flags& flags) {
   const DeviceDesign design = device_design(plan, graph, flags.device, nullptr);
   warn_of_size(design, plan);
   if (flags.json)
-    fmt::print("{}", resources_json(design, plan));
+    fmt::print("{}", resources_json(hardware_use(design), plan));
   else
     fmt::print("{}: device {} of {} ({})\n{}", design.module_name(), design.index, plan.devices(), design.board,
-               resources_table(design, plan));
+               resources_table(hardware_use(design), plan));
   return 0;
 }
 
@@ -160,7 +160,7 @@ int write_rtl(const Flags& flags) {
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags), formats);
   const std::string lacks = warn_of_size(design, plan);
   DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed, .lacks = lacks});
-  const std::string resources = resources_json(design, plan);
+  const std::string resources = resources_json(hardware_use(design), plan);
   write_atomically(std::filesystem::path(flags.out) / "resources.json", std::string_view(resources));
   files.names.push_back("resources.json");
   files.bytes += static_cast<int64_t>(resources.size());
@@ -193,7 +193,7 @@ int write_rtl(const Flags& flags) {
     fmt::print("  {:<20} {}, {} tiles of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
                shard.channels_text(), shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel, shard.planned_multipliers,
                shard.engine.tiles() * shard.engine.taps());
-  fmt::print("{}", resources_table(design, plan));
+  fmt::print("{}", resources_table(hardware_use(design), plan));
   fmt::print("  formats: {} (README.md has them by layer)\n", formats.empty() ? "the engine's own" : "the run's, calibrated");
   fmt::print("  weights in 16 bits: {} of {} out of range, {:.2f} steps off on average (root mean square)\n",
              design.weights_quantised.saturated, design.weights_quantised.rounded, design.weights_quantised.root_mean_square_error());

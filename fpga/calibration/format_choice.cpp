@@ -5,7 +5,7 @@
 #include <numeric>
 #include <variant>
 
-#include "fpga/calibration/formats_file.h"
+#include "fpga/conv_ce/arithmetic/formats_file.h"
 
 namespace millrace {
 

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "fpga/conv_ce/divided_up.h"
+#include "fpga/common/arithmetic/divided_up.h"
 
 namespace millrace {
 
 namespace {
-
-__extension__ using Wide = __int128;
 
 constexpr double kMostCycles = 4e18;  // stays an int64_t
 
@@ -25,11 +22,6 @@ EngineSize engine_for(const PhaseWork& phase, double cycles_per_sample) {
 
 int64_t cycles_per_unit(const PhaseWork& phase, const EngineSize& engine) {
   return engine.tiles > 0 ? divided_up(phase.work, engine.tiles) : 0;
-}
-
-int64_t picoseconds_of(int64_t cycles, int64_t clock_hz) {
-  const Wide picoseconds = (static_cast<Wide>(cycles) * 1'000'000'000'000 + clock_hz - 1) / clock_hz;
-  return static_cast<int64_t>(std::min<Wide>(picoseconds, std::numeric_limits<int64_t>::max()));
 }
 
 int64_t channels_side_by_side(int64_t tiles, int64_t within) {

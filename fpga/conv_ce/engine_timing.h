@@ -2,7 +2,7 @@
 //
 //   const EngineSize engine = engine_for({.units = 55, .work = 15840}, period_seconds * clock_hz);
 //   engine.tiles * kernel_h * kernel_w;                                         // multipliers
-//   picoseconds_of(cycles_per_unit(phase, engine), clock_hz);                   // of one row
+//   picoseconds_of(cycles_per_unit(phase, engine), clock_hz);                   // of one row (fpga/common/cost/clock_time.h)
 //
 // A unit (row, step, sample) has a budget of floor(cycles of a sample / units) cycles; the engine has the fewest tiles that
 // stay within it, at least one. Where the budget is below one cycle no engine keeps up; the size is then that of an engine
@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "fpga/conv_ce/shard_geometry.h"
+#include "fpga/common/cost/shard_geometry.h"
 
 namespace millrace {
 
@@ -24,9 +24,6 @@ struct EngineSize {
 EngineSize engine_for(const PhaseWork& phase, double cycles_per_sample);
 // What that engine takes for a unit, which may be less than its budget.
 int64_t cycles_per_unit(const PhaseWork& phase, const EngineSize& engine);
-
-// Rounded up to a whole picosecond.
-int64_t picoseconds_of(int64_t cycles, int64_t clock_hz);
 
 // How an engine's tiles lie side by side: as square as they can, `within` channels of the layer at a time, the rest of the
 // tiles along the other channels. Sizes what is as wide as the engine: accumulators, ports.

@@ -20,8 +20,8 @@
 
 #include <cstdint>
 
-#include "fpga/conv_ce/buffer.h"
-#include "fpga/conv_ce/shard_geometry.h"
+#include "fpga/common/cost/buffer.h"
+#include "fpga/common/cost/shard_geometry.h"
 #include "fpga/conv_ce/special_function.h"
 
 namespace millrace {

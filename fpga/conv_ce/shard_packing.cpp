@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fpga/conv_ce/divided_up.h"
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/engine_timing.h"
 
 namespace millrace {
@@ -17,16 +17,6 @@ MemoryShape shaped(double bits, int64_t width, int64_t banks) {
 }
 
 }  // namespace
-
-void PackedBlocks::add(const MemoryShape& memory, const BlockInventory& board) {
-  const double brams = static_cast<double>(bram18_blocks(memory)) / 2;
-  const auto ultra = static_cast<double>(uram_blocks(memory));
-  if (board.urams > 0 && ultra * board.bram36 < brams * board.urams) {
-    urams += ultra;
-  } else {
-    bram36 += brams;
-  }
-}
 
 PackedShard packed_shard(const ShardGeometry& shard, const ShardBuffers& buffers, const BufferSettings& settings,
                          const BlockInventory& board) {

@@ -10,25 +10,12 @@
 //   LPRAM, LGB   a weight stays in its tile for a row, so the engine's tiles are reloaded in as many cycles as a row is
 //                wide: words of ceil(tiles / width) kernels, for tiles step through their kernels together
 //   the rest     one bank, sixteen channels wide
-// A memory goes to the kind of block, BRAM or UltraRAM, of which it takes the smaller share of the board's.
 #pragma once
 
-#include "fpga/conv_ce/bram_packing.h"
+#include "fpga/common/cost/packed_blocks.h"
 #include "fpga/conv_ce/shard_buffers.h"
 
 namespace millrace {
-
-struct BlockInventory {
-  double bram36 = 0;
-  double urams = 0;
-};
-
-struct PackedBlocks {
-  double bram36 = 0;
-  double urams = 0;
-
-  void add(const MemoryShape& memory, const BlockInventory& board);
-};
 
 struct PackedShard {
   PackedBlocks fixed;

@@ -23,7 +23,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
-#include "fpga/conv_ce/buffer.h"
+#include "fpga/common/cost/buffer.h"
 
 namespace millrace {
 

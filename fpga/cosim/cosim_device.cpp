@@ -77,7 +77,8 @@ std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& g
 
 void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options) {
   for (int64_t i = 0; i < plan.devices(); ++i)
-    for (const PlannedEngine& engine : engines_of(plan, graph, (first + i) % plan.devices())) build_engine(engine.hardware, options);
+    for (const PlannedEngine& engine : engines_of(plan, graph, (first + i) % plan.devices()))
+      build_library(library_of(engine.hardware), options);
 }
 
 }  // namespace millrace

@@ -19,8 +19,6 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
-#include "fpga/conv_ce/rtl/rtl_modules.h"
-#include "fpga/cosim/harness_sources.h"
 
 extern char** environ;
 
@@ -76,27 +74,6 @@ std::string version_of(const std::string& verilator, const std::filesystem::path
   return line;
 }
 
-std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHardware& hardware) {
-  const EngineParallelism& e = hardware.engine;
-  const EngineMemories& m = hardware.memories;
-  return {{"KERNEL", e.kernel},
-          {"STRIDE", e.stride},
-          {"INPUT_LANES", e.input_lanes},
-          {"OUTPUT_LANES", e.output_lanes},
-          {"KERNELS_PER_WORD", e.kernels_per_word},
-          {"ROW_BANKS_LOG2", m.row_banks},
-          {"COLUMN_BANKS_LOG2", m.column_banks},
-          {"LINE_ADDRESS_BITS", m.line_address},
-          {"ERROR_ROW_BANKS_LOG2", m.error_row_banks},
-          {"ERROR_COLUMN_BANKS_LOG2", m.error_column_banks},
-          {"ERROR_LINE_ADDRESS_BITS", m.error_line_address},
-          {"GRADIENT_ERROR_ROW_BANKS_LOG2", m.gradient_error_row_banks},
-          {"GRADIENT_ERROR_ADDRESS_BITS", m.gradient_error_address},
-          {"COLUMN_ADDRESS_BITS", m.column_address},
-          {"PARAMETER_ADDRESS_BITS", m.parameter_address},
-          {"GROUP_ADDRESS_BITS", m.group_address}};
-}
-
 // A file that one process at a time has locked; the lock goes with the process.
 class Lock {
  public:
@@ -117,22 +94,26 @@ class Lock {
   int file_;
 };
 
-std::vector<std::string> command_for(const std::string& verilator, const EngineHardware& hardware, const std::filesystem::path& folder) {
-  const EngineParallelism& e = hardware.engine;
+std::vector<std::string> command_for(const std::string& verilator, const EngineLibrary& library, const std::filesystem::path& folder) {
   std::vector<std::string> words = {verilator, "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast"};
-  for (const char* word : {"--noassert", "-Wno-fatal", "--top-module", "engine_harness", "--prefix", "Vengine_harness", "--Mdir"})
-    words.emplace_back(word);
+  for (const std::string& word : {std::string("--noassert"), std::string("-Wno-fatal"), std::string("--top-module"), library.top,
+                                  std::string("--prefix"), "V" + library.top, std::string("--Mdir")})
+    words.push_back(word);
   words.push_back((folder / "objects").string());
-  for (const auto& [name, value] : parameters_of(hardware)) words.push_back(fmt::format("-G{}={}", name, value));
-  words.insert(words.end(), {"-CFLAGS", fmt::format("-fPIC -std=c++20 -I'{}' -DMILLRACE_ENGINE_INPUT_LANES={} "
-                                                    "-DMILLRACE_ENGINE_OUTPUT_LANES={} -DMILLRACE_ENGINE_WORD={}",
-                                                    folder.string(), e.input_lanes, e.output_lanes, e.kernels_per_word * e.taps())});
+  for (const auto& [name, value] : library.parameters) words.push_back(fmt::format("-G{}={}", name, value));
+  std::string flags = fmt::format("-fPIC -std=c++20 -I'{}'", folder.string());
+  for (const auto& [name, value] : library.defines) flags += fmt::format(" -D{}={}", name, value);
+  words.insert(words.end(), {"-CFLAGS", flags});
   words.insert(words.end(), {"-LDFLAGS", "-shared"});
   const std::string compiler_cache = on_path("ccache").empty() ? "" : " OBJCACHE=ccache";
   words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + compiler_cache, "-o", "engine.so"});
-  words.push_back((folder / kHarnessFolder / "engine_harness.sv").string());
-  for (const RtlModule& module : rtl_modules()) words.push_back((folder / "rtl" / module.file).string());
-  words.push_back((folder / kHarnessFolder / "engine_library.cpp").string());
+  const auto add_harness = [&](std::string_view ending) {
+    for (const HarnessSource& source : library.harness)
+      if (source.file.ends_with(ending)) words.push_back((folder / kHarnessFolder / source.file).string());
+  };
+  add_harness(".sv");
+  for (const RtlModule& module : library.modules) words.push_back((folder / "rtl" / module.file).string());
+  add_harness(".cpp");
   return words;
 }
 
@@ -145,10 +126,6 @@ std::string last_lines(const std::string& text, size_t most) {
 
 }  // namespace
 
-std::string text_of(const EngineParallelism& engine) {
-  return fmt::format("{0}x{0}, stride {1}, {2} x {3} tiles", engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes);
-}
-
 std::filesystem::path default_engine_cache() {
   const auto set = [](const char* name) -> const char* {
     const char* value = std::getenv(name);
@@ -160,7 +137,7 @@ std::filesystem::path default_engine_cache() {
   return std::filesystem::temp_directory_path() / fmt::format("millrace-cosim-{}", ::getuid());
 }
 
-BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOptions& options) {
+BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions& options) {
   const std::string verilator = on_path("verilator");
   if (verilator.empty())
     fail(ErrorCode::kUnavailable,
@@ -171,27 +148,27 @@ BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOption
   BuiltEngine built;
   built.simulator = version_of(verilator, cache);
   std::string content = built.simulator;
-  for (const auto& [name, value] : parameters_of(hardware)) content += fmt::format("\n{} {}", name, value);
-  for (const RtlModule& module : rtl_modules()) content += module.text;
-  for (const HarnessSource& source : harness_sources()) content += source.text;
+  for (const auto& [name, value] : library.parameters) content += fmt::format("\n{} {}", name, value);
+  for (const RtlModule& module : library.modules) content += module.text;
+  for (const HarnessSource& source : library.harness) content += source.text;
   const std::filesystem::path folder = cache / digest_of(std::string_view(content));
   built.engine_file = folder / "engine.so";
 
   const Lock lock(folder.string() + ".lock");
   if (std::filesystem::exists(built.engine_file)) return built;
-  log::info("building the simulation of an engine ({}) with {}", text_of(hardware.engine), built.simulator);
+  log::info("building the simulation of an engine ({}) with {}", library.name, built.simulator);
   const auto begin = std::chrono::steady_clock::now();
   std::filesystem::remove_all(folder);  // what a build before left unfinished
   make_folders(folder / "rtl");
   make_folders(folder / kHarnessFolder);
-  for (const RtlModule& module : rtl_modules()) write_atomically(folder / "rtl" / module.file, module.text);
-  for (const HarnessSource& source : harness_sources()) write_atomically(folder / kHarnessFolder / source.file, source.text);
+  for (const RtlModule& module : library.modules) write_atomically(folder / "rtl" / module.file, module.text);
+  for (const HarnessSource& source : library.harness) write_atomically(folder / kHarnessFolder / source.file, source.text);
   const std::filesystem::path report = folder / "verilator.log";
-  const int status = run(command_for(verilator, hardware, folder), report);
+  const int status = run(command_for(verilator, library, folder), report);
   const std::filesystem::path made = folder / "objects" / "engine.so";
   if (status != 0 || !std::filesystem::exists(made))
-    fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator,
-         text_of(hardware.engine), status, report.string(), last_lines(read_text(report), 5));
+    fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator, library.name,
+         status, report.string(), last_lines(read_text(report), 5));
   std::filesystem::rename(made, built.engine_file);
   std::filesystem::remove_all(folder / "objects");
   built.build_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,7 +1,7 @@
 // Builds the generated engines of a shard into a shared library with Verilator and the machine's C++ compiler, once: the
 // library lies in a cache under the digest of everything that goes into it, and is found there the next time.
 //
-//   const BuiltEngine built = build_engine({engine, engine_memories(engine, shape)}, {});
+//   const BuiltEngine built = build_library(library_of({engine, engine_memories(engine, shape)}), {});
 //   void* handle = dlopen(built.engine_file.c_str(), RTLD_NOW | RTLD_LOCAL);       // engine_library.h says what it offers
 //
 // Takes ten seconds to minutes, by the multipliers; log lines say what is built and how long it took. Several processes
@@ -9,16 +9,26 @@
 // Fails with kUnavailable where Verilator is missing, naming the package, or where the build fails, naming the log.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "fpga/conv_ce/rtl/engine_parameters.h"
+#include "fpga/common/rtl/rtl_modules.h"
+#include "fpga/cosim/harness_sources.h"
 
 namespace millrace {
 
-struct EngineHardware {
-  EngineParallelism engine;
-  EngineMemories memories;
+// Whatever engine: its modules, the harness around them and the glue that makes a library of both.
+struct EngineLibrary {
+  std::string name;                                              // in messages: "3x3, stride 1, 2 x 2 tiles"
+  std::string top;                                               // of the harness
+  std::vector<std::pair<std::string_view, int64_t>> parameters;  // of the top
+  std::vector<std::pair<std::string_view, int64_t>> defines;     // of the glue
+  std::vector<RtlModule> modules;
+  std::vector<HarnessSource> harness;  // .sv and .cpp are compiled, .h included
 };
 
 struct EngineBuildOptions {
@@ -34,9 +44,6 @@ struct BuiltEngine {
 // $MILLRACE_COSIM_CACHE, or a folder millrace/cosim in $XDG_CACHE_HOME, in ~/.cache or among the temporary files.
 std::filesystem::path default_engine_cache();
 
-BuiltEngine build_engine(const EngineHardware& hardware, const EngineBuildOptions& options);
-
-// "3x3, stride 1, 2 x 2 tiles"
-std::string text_of(const EngineParallelism& engine);
+BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions& options);
 
 }  // namespace millrace

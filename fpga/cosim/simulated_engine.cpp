@@ -76,7 +76,7 @@ std::vector<int16_t> maps_of(const BeatOrder& order, std::span<const int16_t> be
 class SimulatedEngine::Implementation {
  public:
   Implementation(const EngineHardware& hardware, ErrorBlocks blocks, const EngineBuildOptions& options)
-      : hardware_(hardware), blocks_(blocks), library_(build_engine(hardware, options).engine_file), engine_(library_.open()) {
+      : hardware_(hardware), blocks_(blocks), library_(build_library(library_of(hardware), options).engine_file), engine_(library_.open()) {
     words_.resize((size_t{1} << hardware.memories.parameter_address) * word_elements());  // --x-initial fast: zeros at first
   }
   ~Implementation() { library_.close(engine_); }

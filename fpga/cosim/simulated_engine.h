@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/phases/phase_model.h"
-#include "fpga/cosim/engine_builder.h"
+#include "fpga/cosim/convolution_library.h"
 
 namespace millrace {
 

@@ -19,7 +19,7 @@
 
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/phases/phase_model.h"
-#include "fpga/cosim/engine_builder.h"
+#include "fpga/cosim/convolution_library.h"
 #include "fpga/cosim/simulated_engine.h"
 
 namespace millrace {

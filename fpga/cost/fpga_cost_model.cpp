@@ -9,11 +9,13 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "fpga/common/cost/clock_time.h"
+#include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/engine_timing.h"
-#include "fpga/conv_ce/fabric_costs.h"
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
 #include "fpga/cost/fpga_resources.h"
+#include "fpga/cost/layer_geometry.h"
 
 namespace millrace {
 

@@ -16,7 +16,7 @@
 // missing bram_bits. Not part of any capacity, but told by cost_of: "bram36" and "uram" (the same memory packed into
 // blocks, weights apart as "parameter_bram36"/"parameter_uram"), "lutram_lut", and "dram_bytes_per_second" that weights off
 // chip take at this period. FPDeep does not limit the last; compare it with inventory().
-// LUTs and flip-flops: fpga/conv_ce/fabric_costs.h. The board's interconnection modules come off its capacity.
+// LUTs and flip-flops: fpga/common/cost/fabric_costs.h. The board's interconnection modules come off its capacity.
 // Pure once made; thread safe; demand_of allocates nothing. period_seconds of 0, or a lifetime below 0, fail with kUsage.
 #pragma once
 

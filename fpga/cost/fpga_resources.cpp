@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "fpga/conv_ce/bram_packing.h"
-#include "fpga/conv_ce/fabric_costs.h"
+#include "fpga/common/cost/bram_packing.h"
+#include "fpga/common/cost/fabric_costs.h"
 
 namespace millrace {
 

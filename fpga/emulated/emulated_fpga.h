@@ -21,7 +21,7 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "fpga/conv_ce/arithmetic/arithmetic_counters.h"
+#include "fpga/common/arithmetic/arithmetic_counters.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 
 namespace millrace {

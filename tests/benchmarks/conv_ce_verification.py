@@ -188,7 +188,7 @@ def main():
     three = [row for table in tables if table["kernel"] == 3 and table["stride"] == 1 for row in table["layers"]]
     steady = [row["percent_of_peak"] for row in three if not row["below_peak_because"]]
     exact_sets = sum(one["exact"] for one in bits)
-    modules = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((SOURCE / "fpga/conv_ce/rtl/modules").glob("*.sv"))))
+    modules = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((SOURCE / "fpga").glob("*/rtl/modules/*.sv"), key=lambda path: path.name)))
     summary = {
         "sets": len(bits), "sets_exact": exact_sets, "cases": sum(one["geometries"] for one in bits if one["exact"]),
         "cycle_configurations": CYCLE_GEOMETRIES * len(cycles), "rows": sum(one["rows"] for one in cycles),

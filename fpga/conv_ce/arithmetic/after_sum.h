@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
+#include "fpga/common/arithmetic/fixed_point.h"
 
 namespace millrace {
 

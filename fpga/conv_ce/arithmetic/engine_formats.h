@@ -15,7 +15,7 @@
 #include <map>
 #include <string>
 
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
+#include "fpga/common/arithmetic/fixed_point.h"
 
 namespace millrace {
 

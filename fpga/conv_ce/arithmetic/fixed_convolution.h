@@ -15,9 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "fpga/conv_ce/arithmetic/arithmetic_counters.h"
+#include "fpga/common/arithmetic/arithmetic_counters.h"
+#include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
 
 namespace millrace {
 

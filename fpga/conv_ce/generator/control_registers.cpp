@@ -5,7 +5,7 @@
 #include <array>
 #include <bit>
 
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
 

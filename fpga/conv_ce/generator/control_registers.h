@@ -1,5 +1,5 @@
 // The host's side of a generated device, filled from the register map that host code, metadata and emulation share
-// (fpga/xrt/registers/register_map.h): its SystemVerilog, and the list that people read.
+// (fpga/conv_ce/registers/register_map.h): its SystemVerilog, and the list that people read.
 //
 //   write(folder / "rtl" / "control_registers.sv", control_registers_sv());
 //   write(folder / "registers.txt", registers_text());
@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "fpga/conv_ce/generator/text_template.h"
+#include "fpga/common/generator/text_template.h"
 
 namespace millrace {
 

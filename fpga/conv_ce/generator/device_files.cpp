@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <span>
-#include <type_traits>
-
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "fpga/calibration/formats_file.h"
+#include "fpga/common/generator/kernel_packaging.h"
+#include "fpga/common/generator/memory_images.h"
+#include "fpga/common/generator/text_template.h"
+#include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/control_registers.h"
-#include "fpga/conv_ce/generator/device_packaging.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/device_top.h"
-#include "fpga/conv_ce/generator/text_template.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/rtl_modules.h"
@@ -20,19 +18,6 @@
 namespace millrace {
 
 namespace {
-
-// Words of `per_word` elements, one per line, the first element in the lowest bits.
-template <typename Element>
-std::string hex_words(std::span<const Element> elements, int64_t per_word) {
-  std::string text;
-  const auto count = static_cast<size_t>(per_word);
-  for (size_t word = 0; word + count <= elements.size(); word += count) {
-    for (size_t i = count; i-- > 0;)
-      text += fmt::format("{:0{}x}", static_cast<std::make_unsigned_t<Element>>(elements[word + i]), sizeof(Element) * 2);
-    text += '\n';
-  }
-  return text;
-}
 
 // All ones where an element means something: lanes beyond the last channel carry anything.
 std::vector<int16_t> meaningful(const BeatOrder& order, int64_t samples) {
@@ -85,24 +70,25 @@ std::vector<int16_t> filled_lanes(std::vector<int16_t> channels, int64_t lanes) 
   return channels;
 }
 
-template <typename Element>
-std::string hex_memory(std::vector<Element> elements, int64_t first_byte) {
-  constexpr int64_t kPerWord = 8 / sizeof(Element);
-  elements.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(elements.size()), kPerWord)));
-  return fmt::format("@{:x}\n{}", first_byte / 8, hex_words<Element>(elements, kPerWord));
-}
-
-// Place and value of each, 32 bits.
-std::string register_writes(const xrt::PhaseRegisters& registers) {
-  std::string text;
-  for (const xrt::RegisterWrite& write : xrt::writes_of(registers)) text += fmt::format("{:08x}{:08x}\n", write.offset, write.value);
-  return text;
-}
-
 LayerFormats formats_of(const DeviceDesign& design) {
   LayerFormats formats;
   for (const ShardDesign& shard : design.shards) formats[shard.layer] = shard.formats;
   return formats;
+}
+
+// What goes forward through the ring comes from upstream, and goes downstream.
+PackagedKernel packaged(const DeviceDesign& design) {
+  PackagedKernel kernel{.kernel = xrt::kKernelName,
+                        .instance = xrt::kInstanceName,
+                        .module = design.module_name(),
+                        .board = design.board,
+                        .stream_bits = design.lanes * kElementBits,
+                        .arguments = xrt::kernel_arguments()};
+  for (const std::string& name : input_streams(design))
+    kernel.inputs.push_back({.name = name, .upstream = name == "s_activation" || name == "s_partial"});
+  for (const std::string& name : output_streams(design))
+    kernel.outputs.push_back({.name = name, .upstream = name != "m_activation" && name != "m_partial"});
+  return kernel;
 }
 
 constexpr std::string_view kMakefile = R"make(# Checks and simulations of $MODULE$; both simulators run the same testbench.
@@ -281,14 +267,15 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   }
   write("vectors/memory.hex", hex_memory(outside_parameters(design), memory_places(design).parameters));
   const OutsideGradients outside = outside_gradients(design, vectors);
-  write("vectors/start.hex", register_writes(test_run(design, vectors.samples)));
+  write("vectors/start.hex", register_writes(xrt::writes_of(test_run(design, vectors.samples))));
   write("vectors/memory_gradients.hex", hex_memory(outside.values, 0));
   write("vectors/memory_gradients.hex.mask", hex_memory(outside.mask, 0));
   write("testbench.sv", device_testbench(design, vectors));
   write("Makefile", filled(kMakefile, {{"MODULE", design.module_name()}}));
-  write("kernel.xml", kernel_xml(design));
-  write("package.tcl", package_tcl(design));
-  write("connectivity.cfg", connectivity(design));
+  const PackagedKernel kernel = packaged(design);
+  write("kernel.xml", kernel_xml(kernel));
+  write("package.tcl", package_tcl(kernel));
+  write("connectivity.cfg", connectivity(kernel));
   write("registers.txt", registers_text());
   write("formats.txt", text_of(formats_of(design)));
   write("README.md", readme(design, rows, options.test_samples, options.lacks));

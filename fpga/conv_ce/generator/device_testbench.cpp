@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "fpga/common/generator/testbench_modules.h"
+#include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_testbench_template.h"
 #include "fpga/conv_ce/generator/device_top.h"
-#include "fpga/conv_ce/generator/text_template.h"
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
 
@@ -103,6 +104,7 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
   const int64_t limit = 100'000 + moved + 20 * (beats + work * vectors.rows * vectors.samples);
   TemplateValues values = register_values();
   values.merge(TemplateValues{{"MODULE", design.module_name()},
+                              {"MODULES", std::string(kTestbenchModules)},
                               {"SAMPLES", std::to_string(vectors.samples)},
                               {"ROWS", std::to_string(vectors.rows)},
                               {"STREAMS", streams},

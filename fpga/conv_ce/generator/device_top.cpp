@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_header_template.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
-#include "fpga/conv_ce/generator/text_template.h"
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
 

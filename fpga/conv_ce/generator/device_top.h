@@ -12,7 +12,7 @@
 //   s_input_error    of the channels that the next devices hold, where the group goes on there
 //   m_raw_error      of the raw sum, for the devices before in the group
 //   m_input_error    of s_activation's channels, unless nobody needs them
-//   s_axi_control    control_registers.sv, where fpga/xrt/registers/register_map.h has them
+//   s_axi_control    control_registers.sv, where fpga/conv_ce/registers/register_map.h has them
 //   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
 // Where a layer is divided by outputs, partial sums and errors of the raw sum are those of all outputs up to the device's, row by
 // row; m_activation is the whole input.
@@ -22,7 +22,7 @@
 #include <string>
 
 #include "fpga/conv_ce/generator/device_vectors.h"
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
 

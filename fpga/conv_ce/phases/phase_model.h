@@ -7,6 +7,7 @@
 //
 // Pure functions of their arguments: fixed_convolution.h's arithmetic sample by sample, after_sum.h's for the bias, and for
 // the update optimizer_math.h's in single precision, rounded stochastically to 16 bits (counters: stream, step, element).
+// FP counts sums in the first counters and what the bias makes of them in the second; the other phases count in the first.
 // Sizes are checked where the arithmetic checks them.
 #pragma once
 
@@ -15,8 +16,8 @@
 #include <vector>
 
 #include "core/device/device.h"
+#include "fpga/common/arithmetic/fixed_point.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
 
 namespace millrace {
 
@@ -28,12 +29,6 @@ struct PhaseShape {
 
   size_t input_elements() const { return convolution.input_elements() * static_cast<size_t>(samples); }
   size_t output_elements() const { return convolution.output_elements() * static_cast<size_t>(samples); }
-};
-
-// FP counts sums in `first` and what the bias makes of them in `second`; the other phases count in `first`.
-struct PhaseCounters {
-  ArithmeticCounters first;
-  ArithmeticCounters second;
 };
 
 struct ForwardData {

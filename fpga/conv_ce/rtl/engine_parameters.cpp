@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "fpga/conv_ce/divided_up.h"
+#include "fpga/common/arithmetic/divided_up.h"
 
 namespace millrace {
 

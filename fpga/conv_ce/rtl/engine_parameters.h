@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
-#include "fpga/conv_ce/divided_up.h"
 
 namespace millrace {
 

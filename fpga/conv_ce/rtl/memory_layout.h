@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
-#include "fpga/conv_ce/divided_up.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
 namespace millrace {

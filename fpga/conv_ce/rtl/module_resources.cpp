@@ -1,7 +1,7 @@
 #include "fpga/conv_ce/rtl/module_resources.h"
 
-#include "fpga/conv_ce/arithmetic/fixed_point.h"
-#include "fpga/conv_ce/bram_packing.h"
+#include "fpga/common/arithmetic/fixed_point.h"
+#include "fpga/common/cost/bram_packing.h"
 
 namespace millrace {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace::xrt {
 

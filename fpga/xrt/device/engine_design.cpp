@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace::xrt {
 

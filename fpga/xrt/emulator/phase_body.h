@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fpga/conv_ce/registers/register_map.h"
 #include "fpga/xrt/emulator/device_memory.h"
-#include "fpga/xrt/registers/register_map.h"
 
 namespace millrace::xrt {
 

@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-#include "fpga/xrt/registers/register_map.h"
+#include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace::xrt {
 

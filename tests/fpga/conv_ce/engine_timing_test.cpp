@@ -44,14 +44,6 @@ TEST(EngineTiming, EndlessPeriodsAndHugeLayersStayInRange) {
   EXPECT_EQ(engine_for({1, huge}, 1).tiles, huge);
 }
 
-TEST(EngineTiming, PicosecondsAreRoundedUpExactly) {
-  EXPECT_EQ(picoseconds_of(0, 200'000'000), 0);
-  EXPECT_EQ(picoseconds_of(7, 200'000'000), 35'000);
-  EXPECT_EQ(picoseconds_of(3, 333'333'333), 9'001);  // 9000.000009
-  EXPECT_EQ(picoseconds_of(int64_t{1} << 50, 200'000'000), (int64_t{1} << 50) * 5'000);
-  EXPECT_EQ(picoseconds_of(int64_t{1} << 50, 3), std::numeric_limits<int64_t>::max());
-}
-
 TEST(EngineTiming, TilesLieInARectangleThatHoldsThem) {
   for (const int64_t within : {1, 3, 16, 1000}) {
     int64_t before = 0;

@@ -7,9 +7,10 @@
 
 #include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
-#include "fpga/conv_ce/bram_packing.h"
+#include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/engine_timing.h"
 #include "fpga/conv_ce/shard_packing.h"
+#include "fpga/cost/layer_geometry.h"
 
 namespace millrace {
 
@@ -119,16 +120,6 @@ TEST(ShardPacking, BlocksHoldTheBitsAndWasteLittleOfLargeMemories) {
     EXPECT_GE(packed.parameters.bram36 * kBram36Bits, buffers.parameter_bits) << node.layer.name;
     EXPECT_EQ(packed.fixed.urams, 0);
   }
-}
-
-TEST(ShardPacking, UltraRamTakesWhatItHoldsCheaply) {
-  PackedBlocks blocks;
-  blocks.add({72, 4096, 8}, {2016, 960});  // 8 of 960 against 64 of 2,016
-  EXPECT_EQ(blocks.urams, 8);
-  EXPECT_EQ(blocks.bram36, 0);
-  blocks.add({36, 512, 8}, {2016, 960});  // 8 of 960 against 4 of 2,016
-  EXPECT_EQ(blocks.urams, 8);
-  EXPECT_EQ(blocks.bram36, 4);
 }
 
 }  // namespace millrace

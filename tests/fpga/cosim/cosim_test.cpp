@@ -140,7 +140,7 @@ TEST_F(Cosim, SaysWhichLibraryIsBroken) {
   const ConvolutionShape shape{.inputs = 2, .outputs = 4, .height = 6, .width = 6, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
   const EngineParallelism engine{.input_lanes = 1, .output_lanes = 1, .kernels_per_word = 1};
   const EngineHardware hardware{engine, engine_memories(engine, shape)};
-  const BuiltEngine built = build_engine(hardware, kCache);
+  const BuiltEngine built = build_library(library_of(hardware), kCache);
   testing_support::TemporaryFolder folder;
   const auto copy = folder.path() / built.engine_file.parent_path().filename();
   std::filesystem::create_directories(copy);
@@ -152,7 +152,7 @@ TEST_F(Cosim, SaysWhichLibraryIsBroken) {
 TEST(CosimWithoutVerilator, NamesThePackage) {
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", "/nowhere", 1);
-  expect_error(ErrorCode::kUnavailable, "apt-get install verilator", [] { build_engine({}, {.cache = MILLRACE_COSIM_TEST_CACHE}); });
+  expect_error(ErrorCode::kUnavailable, "apt-get install verilator", [] { build_library({}, {.cache = MILLRACE_COSIM_TEST_CACHE}); });
   ::setenv("PATH", path.c_str(), 1);
 }
 

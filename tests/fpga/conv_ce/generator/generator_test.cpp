@@ -8,7 +8,7 @@
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
-#include "fpga/calibration/formats_file.h"
+#include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "tests/core/documents/expect_error.h"
@@ -145,7 +145,7 @@ TEST_F(Generator, ItsTestbenchFindsAWrongWeight) {
 // By module as synthesis sees them, summed by layer and device; what the plan reckons with beside it.
 TEST_F(Generator, ReportsWhatTheDeviceTakes) {
   const DeviceDesign design = device_design(plan_, graph_, 1, some_weights);
-  const auto report = nlohmann::json::parse(resources_json(design, plan_));
+  const auto report = nlohmann::json::parse(resources_json(hardware_use(design), plan_));
   ASSERT_EQ(report["layers"].size(), design.shards.size());
   double dsp = 0, bram36 = 0;
   for (size_t i = 0; i < design.shards.size(); ++i) {
@@ -167,7 +167,7 @@ TEST_F(Generator, ReportsWhatTheDeviceTakes) {
   }
   EXPECT_EQ(report["generated"]["dsp"], dsp);
   EXPECT_EQ(report["generated"]["bram36"], bram36);
-  const std::string table = resources_table(design, plan_);
+  const std::string table = resources_table(hardware_use(design), plan_);
   for (const char* module : {"forward_engine (FP)", "gradient_engine (PG)", "deep_fifo (Act-RAM)", "the plan reckons with", "the device"})
     EXPECT_NE(table.find(module), std::string::npos) << module;
 }
@@ -183,8 +183,9 @@ TEST_F(Generator, SaysWhichWeightsThePlanHasOffChip) {
   EXPECT_EQ(found.layers, "fc");
   EXPECT_EQ(found.off_chip_bytes, 2'500'000);
   EXPECT_EQ(found.bram36, 0) << "few enough for LUTs";
-  EXPECT_EQ(nlohmann::json::parse(resources_json(design, plan))["weights_planned_off_chip"]["planned_bytes"], 2'500'000);
-  EXPECT_NE(resources_table(design, plan).find("the plan keeps the weights of fc in the board's own memory (2.5 MB)"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(resources_json(hardware_use(design), plan))["weights_planned_off_chip"]["planned_bytes"], 2'500'000);
+  EXPECT_NE(resources_table(hardware_use(design), plan).find("the plan keeps the weights of fc in the board's own memory (2.5 MB)"),
+            std::string::npos);
   write_device(design, folder_.path() / "large", {.lacks = "2000 BRAM36 of 1470"});
   const std::string readme = read_text(folder_.path() / "large" / "README.md");
   EXPECT_NE(readme.find("For simulation alone: it takes more than vc709 has, 2000 BRAM36 of 1470"), std::string::npos) << readme;

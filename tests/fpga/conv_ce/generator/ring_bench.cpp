@@ -8,8 +8,8 @@
 
 #include "core/base/files.h"
 #include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/registers/register_map.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
-#include "fpga/xrt/registers/register_map.h"
 #include "tests/fpga/conv_ce/generator/cut_plans.h"
 
 namespace millrace {

@@ -1,0 +1,54 @@
+// What generated hardware takes beside what its plan reckons with and what the board has, whatever its engine.
+//
+//   std::vector<ModuleUse> modules = {memory_use("conv1", "deep_fifo (Act-RAM)", 64, 10, 1)};
+//   write_atomically(folder / "resources.json", resources_json({.board = "vc709", .layers = {"conv1"}, .modules = modules}, plan));
+//   if (const std::string lacks = what_does_not_fit(use, plan); !lacks.empty()) ...
+//
+// LUTs and flip-flops are projected from the planner's constants and are a rough guide. Nothing generated uses UltraRAM.
+// Pure functions of their arguments.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+
+namespace millrace {
+
+struct ModuleUse {
+  std::string layer;
+  std::string module;  // "forward_engine", "deep_fifo (Act-RAM)", ...
+  double dsp = 0;
+  double bram18 = 0;  // halves of a BRAM36
+  double luts = 0;
+  double flip_flops = 0;
+};
+
+ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use);
+// One memory, or several alike, of 2^address_bits words of `width` bits.
+ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks);
+
+// A plan may keep weights in the board's own memory; what is generated has all of them on the chip.
+struct WeightsOnChip {
+  std::string layers;          // "fc1, fc2": whose weights the plan keeps off chip; empty: none
+  int64_t off_chip_bytes = 0;  // as the plan has it, with gradients and the optimizer's state
+  double bram36 = 0;           // what the same layers' weights and gradients take as they are generated
+};
+
+// One device's modules, by the plan's index of it; `layers` in the order of its shards.
+struct HardwareUse {
+  int64_t index = 0;
+  std::string board;
+  std::vector<std::string> layers = {};
+  std::vector<ModuleUse> modules = {};
+  WeightsOnChip off_chip = {};
+};
+
+// All modules, sums by layer and of the device, the plan's amounts by layer.
+std::string resources_json(const HardwareUse& device, const Plan& plan);
+std::string resources_table(const HardwareUse& device, const Plan& plan);
+// "11522 BRAM36 of 1470": all that the board lacks, as far as the plan knows the board; empty: nothing.
+std::string what_does_not_fit(const HardwareUse& device, const Plan& plan);
+
+}  // namespace millrace
