@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "core/base/terminal.h"
 
@@ -88,7 +89,8 @@ void Progress::draw(bool last) {
   std::string line = fmt::format("{}: {}/{} ({:.0f}%), {}", what_, done_, total_, 100 * fraction, time);
   if (!note_.empty()) line += ", " + note_;
   // A log keeps the whole line; a terminal that cannot erase keeps it on one.
-  fmt::print(stderr, "{}\n", terminal_abilities().terminal ? fit_columns(line, status_columns()) : line);
+  // Standard error may be a disk that is full: no reason to end what is under way.
+  std::fputs(((terminal_abilities().terminal ? fit_columns(line, status_columns()) : line) + "\n").c_str(), stderr);
 }
 
 }  // namespace millrace

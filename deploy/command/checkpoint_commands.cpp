@@ -132,8 +132,10 @@ void ask_ring(const CheckpointFlags& flags, std::unique_ptr<Wire> wire, const Ma
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);
   });
-  if (transport.rank() == 0)
+  if (transport.rank() == 0) {
+    warn_of_threads(flags.threads);
     for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
+  }
   const Answer answer = make_answer(*question);
   EvaluationSum sum(*task.graph, question->data(), task.plan.micro_batch, {.beam = flags.beam}, answer.visit);
   RingEvaluator evaluator(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, device_options); });

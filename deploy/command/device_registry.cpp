@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/cpu/cpu_device.h"
 #include "core/reference/reference_device.h"
 #include "fpga/cosim/cosim_device.h"
@@ -150,6 +152,13 @@ const DeviceKind& kind_of(std::string_view name) {
 }
 
 }  // namespace
+
+void warn_of_threads(int64_t threads) {
+  const int64_t processors = std::thread::hardware_concurrency();  // those that this process may use; 0: nobody knows
+  if (processors > 0 && threads > processors)
+    log::warning("--threads {}: this process may use {} processor{}, and more threads than that wait for each other", threads, processors,
+                 processors == 1 ? "" : "s");
+}
 
 bool can_compute_on(std::string_view kind) {
   return std::ranges::any_of(device_kinds(), [kind](const DeviceKind& known) { return known.name == kind; });

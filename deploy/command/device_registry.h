@@ -29,6 +29,8 @@ struct DeviceOptions {
   std::string gpu_algorithms = {};  // a file of measured convolution algorithms, made where it is not there; empty: not measured
 };
 
+// More threads than processors only wait for each other, which is said.
+void warn_of_threads(int64_t threads);
 // Whether this build can compute on a device of this kind.
 bool can_compute_on(std::string_view kind);
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);

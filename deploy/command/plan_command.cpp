@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "deploy/command/catalogue_registry.h"
@@ -18,6 +19,7 @@
 #include "deploy/command/command_words.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/job_paths.h"
 #include "deploy/command/plan_output.h"
 #include "deploy/command/profile_plan.h"
 #include "deploy/command/resource_output.h"
@@ -143,7 +145,8 @@ ReportContext report_context(const PlanFlags& flags, const std::vector<std::stri
 
 int plan_model(const PlanFlags& flags) {
   Job job;
-  if (!flags.job_file.empty()) job = load_job(flags.job_file);
+  if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
+  require_writable("--out", flags.out);
   const std::string model_name = !flags.model.empty() ? flags.model : flags.job_file.empty() ? "" : job.model;
   const std::string cluster_name = !flags.cluster.empty() ? flags.cluster : flags.job_file.empty() ? "" : job.cluster;
   if (model_name.empty() || cluster_name.empty())

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/progress.h"
+#include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
@@ -37,6 +38,8 @@ struct ProfileFlags {
 
 int profile_model(const ProfileFlags& flags) {
   const Graph graph(find_model(flags.model));
+  require_writable("--out", flags.out);
+  warn_of_threads(flags.threads);
   const std::unique_ptr<Device> device = open_device("cpu", {.threads = flags.threads, .kernel_table = flags.kernel_table});
   std::unique_ptr<Progress> progress;
   int64_t done = 0;

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "core/train/action_times.h"
@@ -185,8 +186,12 @@ int run(const SimulateFlags& flags) {
   const auto show_result = [&](const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
     show(flags, plan, graph, result, ranks);
   };
-  if (under_mpirun()) return simulate_on_ranks([&] { return plan_of(flags); }, options, show_result);
-  const Plan plan = plan_of(flags);
+  const auto plan_here = [&] {
+    require_writable("--trace", flags.trace);
+    return plan_of(flags);
+  };
+  if (under_mpirun()) return simulate_on_ranks(plan_here, options, show_result);
+  const Plan plan = plan_here();
   const Graph graph(plan.model);
   show_result(plan, graph, simulate(plan, graph, options(plan, graph)), 1);
   return 0;

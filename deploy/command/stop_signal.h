@@ -3,15 +3,18 @@
 //   const TrainingSignals& signals = listen_to_signals();
 //   options.signals = {.stop = &signals.stop, ...};
 //
-// | SIGINT, SIGTERM, SIGUSR2 | stop at the next update, with a checkpoint; the second SIGINT or SIGTERM ends the process at once |
-// | SIGTERM                  | says besides what each device is at and what the rank waits for                                 |
-// | SIGUSR1                  | make a checkpoint at the next update and go on                                                  |
-// mpirun passes SIGUSR1 and SIGUSR2 on to all ranks; at SIGINT and SIGTERM it ends the job by itself within a second.
+// | SIGINT, SIGTERM, SIGHUP, SIGUSR2 | stop at the next update, with a checkpoint; the second SIGINT or SIGTERM ends the process at once  |
+// | SIGTERM                          | says besides what each device is at and what the rank waits for, and writes the last words at once |
+// | SIGHUP                           | is left alone where it is ignored already: that is what nohup is for                               |
+// | SIGUSR1                          | make a checkpoint at the next update and go on                                                     |
+// mpirun passes SIGUSR1 and SIGUSR2 on to all ranks. At SIGINT, SIGTERM and SIGHUP it ends the job by itself: ranks get a SIGTERM and
+// have a second, which may be less than an update takes; what the last words are for.
 //
 // The flags live as long as the process. Call it from the main thread, which the system prefers for signals.
 #pragma once
 
 #include <atomic>
+#include <string_view>
 
 namespace millrace {
 
@@ -23,5 +26,8 @@ struct TrainingSignals {
 };
 
 TrainingSignals& listen_to_signals();
+
+// One line that SIGTERM writes to standard error from its handler, whatever the training is at; none until it is called.
+void set_last_words(std::string_view line);
 
 }  // namespace millrace

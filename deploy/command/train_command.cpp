@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include "core/train/evaluation_judge.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/job_paths.h"
 #include "deploy/command/ring_links.h"
 #include "deploy/command/train_run.h"
 
@@ -135,11 +138,19 @@ Job resumed_job(const std::string& folder) {
   return job;
 }
 
+// Each is a place on the way, so their order says nothing; but the same one twice may be a slip for two others.
+std::vector<double> ascending(std::vector<double> epochs) {
+  std::ranges::sort(epochs);
+  const auto twice = std::ranges::adjacent_find(epochs);
+  if (twice != epochs.end()) fail(ErrorCode::kUsage, "--lr-steps: epoch {:g} is given twice; the rate drops once at each", *twice);
+  return epochs;
+}
+
 Job job_of(const TrainFlags& flags) {
   refuse_contradictions(flags);
   Job job;
   if (!flags.resume.empty()) job = resumed_job(flags.resume);
-  if (!flags.job_file.empty()) job = load_job(flags.job_file);
+  if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
   take(flags.model, job.model);
   take(flags.data, job.data);
   take(flags.cluster, job.cluster);
@@ -173,7 +184,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.warmup, job.learning_rate.warmup_epochs);
   take(flags.final_rate, job.learning_rate.final_rate);
   if (!flags.step_epochs.empty()) {
-    job.learning_rate.step_epochs = flags.step_epochs;
+    job.learning_rate.step_epochs = ascending(flags.step_epochs);
     if (!flags.schedule) job.learning_rate.kind = LearningRateKind::kStep;
   }
   if (flags.clip_norm) job.clip = ClipKind::kGlobalNorm, job.clip_limit = *flags.clip_norm;
@@ -215,7 +226,7 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("train", "train a model on data; save, evaluate, resume");
   command->footer(kTrainExamples);
   const std::string what = "What to train";
-  not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from; flags override it")->group(what));
+  not_empty(command->add_option("--job", flags->job_file, "job.textproto to start from, files beside it; flags override it")->group(what));
   not_empty(command->add_option("--model", flags->model, "zoo name (millrace models) or PATH.textproto [digits-cnn]")->group(what));
   not_empty(
       command
@@ -247,7 +258,10 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   command->add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [momentum]")->group(optimizing);
   real(command->add_option("--learning-rate,--lr", flags->learning_rate, "[0.01]")->group(optimizing), Least::kZero);
   command->add_option("--lr-schedule", flags->schedule, "constant, step, cosine, polynomial [constant]")->group(optimizing);
-  real(command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10")->group(optimizing), Least::kAboveZero);
+  real(command->add_option("--lr-steps", flags->step_epochs, "epochs at which the rate drops by 10, in any order: 30,60")
+           ->delimiter(',')
+           ->group(optimizing),
+       Least::kAboveZero);
   real(command->add_option("--lr-final", flags->final_rate, "end of cosine and polynomial [0]")->group(optimizing), Least::kZero);
   real(command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing), Least::kZero);
   real(command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing), Least::kZero);

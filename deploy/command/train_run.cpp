@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/exit_status.h"
 #include "core/base/files.h"
 #include "core/base/folder_lock.h"
 #include "core/base/log.h"
@@ -115,8 +116,23 @@ void print_outcome(const TrainingTask& task, const TrainingOutcome& outcome) {
   if (!task.job.out.empty()) fmt::print("run folder: {}\n", task.job.out);
 }
 
-// The ring as `wire` joins it, with a column of replicas or none.
-void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
+// mpirun leaves a second between its SIGTERM and the end: time to name what is there, hardly to make more.
+void name_newest_checkpoint(const std::string& out, const std::filesystem::path& newest) {
+  set_last_words(newest.empty() ? fmt::format("millrace: SIGTERM: {} has no checkpoint yet, and there may be no time for one", out)
+                                : fmt::format("millrace: SIGTERM: the newest checkpoint is {}, and there may be no time for another; "
+                                              "millrace train --resume {} goes on from it",
+                                              newest.string(), out));
+}
+
+int status_of(const TrainingOutcome& outcome, const std::string& out) {
+  if (!outcome.interrupted) return kExitDone;
+  if (!out.empty()) return kExitInterrupted;
+  log::error("interrupted before the end, and without --out nothing is saved");
+  return kExitFailed;
+}
+
+// The ring as `wire` joins it, with a column of replicas or none. Returns the exit status: that of the rank that speaks says how it ended.
+int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
   const TransportSettings settings{
       .deadline = std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds)),
       .checksums = request.checksums};
@@ -154,6 +170,7 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   together(agreement, "looking for GPUs", [&] { refuse_missing_gpus(task.plan, device_options); });
   if (speaks) {
     for (const std::string& note : task.notes) log::info("{}", note);
+    warn_of_threads(request.job.threads);
     for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
   }
 
@@ -190,6 +207,10 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   if (!request.dry_run) {
     TrainingSignals& signals = listen_to_signals();
     options.signals = {.stop = &signals.stop, .checkpoint = &signals.checkpoint, .describe = &signals.describe, .any = &signals.any};
+    if (speaks && MpiSession::launched() && !request.job.out.empty()) {
+      name_newest_checkpoint(request.job.out, {});
+      options.saved = [out = request.job.out](const std::filesystem::path& folder) { name_newest_checkpoint(out, folder); };
+    }
   }
   std::unique_ptr<Transport> column_transport;
   std::unique_ptr<ReplicaColumn> column;
@@ -202,19 +223,21 @@ void train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniq
   RingTrainer trainer(task, transport, agreement, open, options);
   if (request.dry_run) {
     const TrainingForecast forecast = trainer.forecast();
-    if (!speaks) return;
+    if (!speaks) return kExitDone;
     if (request.json)
       fmt::print("{}", forecast_json(task, forecast));
     else
       print_forecast(task, forecast, first_device);
-    return;
+    return kExitDone;
   }
   const TrainingOutcome outcome = trainer.run();
-  if (!speaks) return;
+  if (!speaks) return kExitDone;
   const std::string arithmetic = fixed_point.finish(outcome.reports);
-  if (request.json) return;
-  print_outcome(task, outcome);
-  if (!arithmetic.empty()) fmt::print("{}\n", arithmetic);
+  if (!request.json) {
+    print_outcome(task, outcome);
+    if (!arithmetic.empty()) fmt::print("{}\n", arithmetic);
+  }
+  return status_of(outcome, task.job.out);
 }
 
 int train_as_rank(const TrainRequest& request, MpiSession& session) {
@@ -232,17 +255,15 @@ int train_as_rank(const TrainRequest& request, MpiSession& session) {
                       std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas));
     const int64_t ring = session.ranks() / replicas;
     if (replicas == 1) {
-      train_on(request, make_ring_wire(session.world()), nullptr);
-    } else {
-      const MpiGroup mine = session.split(session.rank() / ring, session.rank());
-      const MpiGroup column = session.split(session.rank() % ring, session.rank());
-      train_on(request, make_ring_wire(mine), make_ring_wire(column));
+      return train_on(request, make_ring_wire(session.world()), nullptr);
     }
+    const MpiGroup mine = session.split(session.rank() / ring, session.rank());
+    const MpiGroup column = session.split(session.rank() % ring, session.rank());
+    return train_on(request, make_ring_wire(mine), make_ring_wire(column));
   } catch (const SharedError&) {
     MpiSession::let_first_rank_speak();
     throw;
   }
-  return 0;
 }
 
 }  // namespace
@@ -257,8 +278,7 @@ int run_training(const TrainRequest& request) {
   if (request.job.replicas != 1)
     fail(ErrorCode::kUsage, "--replicas {} needs a rank for every ring: mpirun -n {} millrace train ...", request.job.replicas,
          request.job.replicas);
-  train_on(request, make_loopback_wire(0, 1), nullptr);
-  return 0;
+  return train_on(request, make_loopback_wire(0, 1), nullptr);
 }
 
 }  // namespace millrace

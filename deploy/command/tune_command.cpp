@@ -8,9 +8,11 @@
 
 #include "core/base/error.h"
 #include "core/base/progress.h"
+#include "core/base/writable.h"
 #include "core/cpu/tune.h"
 #include "core/graph/zoo.h"
 #include "deploy/command/command.h"
+#include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
 
 namespace millrace {
@@ -35,6 +37,8 @@ struct TuneFlags {
 int tune_model(const TuneFlags& flags) {
   const Graph graph(find_model(flags.model));
   if (graph.macs().conv == 0) fail(ErrorCode::kUsage, "{} has no convolutions, so there is nothing to tune", flags.model);
+  require_writable("--out", flags.out);
+  warn_of_threads(flags.threads);
   KernelTable table = std::filesystem::exists(flags.out) ? KernelTable::load(flags.out) : KernelTable();
   const size_t before = table.size();
   for (const int64_t micro_batch : flags.micro_batches) {
@@ -60,7 +64,7 @@ void add_tune_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("tune", "measure which convolution algorithm serves each layer on this machine");
   command->footer(kTuneExamples);
   not_empty(command->add_option("--model", flags->model, "zoo name or PATH.textproto")->required());
-  whole(command->add_option("--micro-batch", flags->micro_batches, "one or several [32]"), 1);
+  whole(command->add_option("--micro-batch", flags->micro_batches, "one or several: 8,32 [32]")->delimiter(','), 1);
   whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
   not_empty(command->add_option("--out", flags->out, "table to write; entries of an existing one are kept [kernel_table.csv]"));
   command->callback([flags, &invocation] { invocation.run = [flags] { return tune_model(*flags); }; });

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "core/base/files.h"
 #include "core/train/segment_state.h"
 #include "node/ring/together.h"
 #include "transport/streams/ring_layout.h"

@@ -7,9 +7,11 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/writable.h"
 #include "core/graph/graph.h"
 #include "core/train/segment_state.h"
 #include "node/ring/flow_report.h"
+#include "node/ring/plan_changes.h"
 #include "node/ring/slice_state.h"
 #include "transport/local/local_wire.h"
 #include "transport/streams/ring_layout.h"
@@ -184,10 +186,9 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
            transport_.rank(), folder);
     content = read_checkpoint(folder);
     const CheckpointFacts& facts = content->facts;
-    if (facts.plan_digest != digest_of(millrace::text_of(task_.plan))) {
-      if (speaks())
-        log::warning("the checkpoint was written under another plan: training continues from its weights, not bitwise as before");
-    }
+    const std::string changes = text_of_changes(facts, options_.resume / "plan.textproto", task_.plan);
+    if (!changes.empty() && speaks())
+      log::warning("{}: training goes on from the checkpoint's weights, not bitwise as it would have", changes);
     if (facts.seed != task_.job.seed)
       fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
            facts.seed, task_.job.seed);
@@ -235,12 +236,8 @@ TrainingOutcome RingTrainer::run() {
   together(agreement_, "the run's folder", [&] {
     if (!speaks()) return;
     // The trace is written at the end, which is too late to hear that there is no place for it.
-    const std::filesystem::path place = options_.trace.parent_path();
-    if (!place.empty() && !std::filesystem::is_directory(place))
-      fail(ErrorCode::kNotFound, "--trace {}: there is no folder {}; make it first", options_.trace.string(), place.string());
-    const std::filesystem::path times_place = options_.times.parent_path();
-    if (!times_place.empty() && !std::filesystem::is_directory(times_place))
-      fail(ErrorCode::kNotFound, "--times-out {}: there is no folder {}; make it first", options_.times.string(), times_place.string());
+    require_writable("--trace", options_.trace);
+    require_writable("--times-out", options_.times);
     if (out.empty() || !options_.resume.empty()) return;
     if (std::filesystem::exists(out / "job.textproto") || std::filesystem::exists(out / "checkpoints"))
       fail(ErrorCode::kUsage, "{} already holds a run; choose another --out, or continue it with --resume {}", out.string(), out.string());
@@ -255,8 +252,11 @@ TrainingOutcome RingTrainer::run() {
   std::unique_ptr<Conductor> conductor;
   TrainingLead* lead = nullptr;
   if (speaks()) {
-    LeadOptions options{
-        .sinks = options_.sinks, .fingerprint = options_.fingerprint, .log_every = options_.log_every, .stop_after = options_.stop_after};
+    LeadOptions options{.sinks = options_.sinks,
+                        .fingerprint = options_.fingerprint,
+                        .log_every = options_.log_every,
+                        .stop_after = options_.stop_after,
+                        .saved = options_.saved};
     if (options_.column != nullptr)
       options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
         column->announce(mini_batch, decision);

@@ -90,6 +90,7 @@ void TrainingLead::start(const CheckpointContent* resumed) {
                 course_.epoch_at(course_.total_updates()));
     if (step_ >= course_.total_updates())
       log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", course_.total_updates());
+    if (options_.saved) options_.saved(out / "checkpoints" / checkpoint_name(step_));
     const std::filesystem::path fingerprint = out / "fingerprint.json";
     if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
       log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before",
@@ -182,10 +183,10 @@ std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
   decision.last = step >= (options_.stop_after > 0 ? options_.stop_after : course_.total_updates());
   const std::chrono::duration<double> running = Clock::now() - started_;
   if (!decision.last && stop_) {
-    decision.last = true;
+    decision.last = interrupted_ = true;
     reason_ = "signal";
   } else if (!decision.last && job.time_limit_seconds > 0 && running.count() >= job.time_limit_seconds) {
-    decision.last = true;
+    decision.last = interrupted_ = true;
     reason_ = "time limit";
   } else if (!decision.last && stop_from_ >= 0 && mini_batch >= stop_from_) {
     decision.last = true;
@@ -391,7 +392,10 @@ bool TrainingLead::end_checkpoint() {
   if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
   const std::filesystem::path folder = writing_.get();
   const std::string kind = folder.parent_path().filename().string();  // "checkpoints", or "best" where that alone was written
-  if (kind == "checkpoints") saved_step_ = step_;
+  if (kind == "checkpoints") {
+    saved_step_ = step_;
+    if (options_.saved) options_.saved(folder);
+  }
   write({"checkpoint", {{"step", step_}, {"path", kind + "/" + folder.filename().string()}}});
   if (metrics_file_) metrics_file_->sync();
   decisions_.erase(step_ - 1);
@@ -435,6 +439,7 @@ TrainingOutcome TrainingLead::outcome() {
   outcome.seconds = running.count();
   outcome.images_per_second = static_cast<double>(trained_samples_) / std::max(running.count() - seconds_evaluating_, 1e-9);
   outcome.reason = reason_;
+  outcome.interrupted = interrupted_;
   outcome.weights_digest = weights_digest_;
   write({"done",
          {{"step", step_},

@@ -42,15 +42,17 @@ struct TrainingOutcome {
   double seconds = 0;            // measured, evaluation included
   double images_per_second = 0;  // measured, training alone
   std::string reason;            // "epochs", "steps", "time limit", "signal", "early stop"
+  bool interrupted = false;      // by the time limit or a signal: there was more to train
   std::string weights_digest;
   std::vector<std::string> reports;  // TrainerOptions::report, by rank
 };
 
 struct LeadOptions {
-  std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
-  std::map<std::string, std::string> fingerprint = {};  // what the numbers depend on: versions, ISA, kernel table
-  int64_t log_every = 0;                                // updates between "step" records; 0: ten per epoch
-  int64_t stop_after = 0;                               // TrainerOptions::stop_after
+  std::vector<MetricsSink*> sinks = {};                                 // besides the run's metrics.jsonl
+  std::map<std::string, std::string> fingerprint = {};                  // what the numbers depend on: versions, ISA, kernel table
+  int64_t log_every = 0;                                                // updates between "step" records; 0: ten per epoch
+  int64_t stop_after = 0;                                               // TrainerOptions::stop_after
+  std::function<void(const std::filesystem::path& folder)> saved = {};  // TrainerOptions::saved
   // Told every decision, for replicas that follow.
   std::function<void(int64_t mini_batch, const Decision&)> announce = {};
 };
@@ -125,6 +127,7 @@ class TrainingLead final : public Conductor {
   bool stop_ = false;
   bool checkpoint_now_ = false;
   bool cannot_record_ = false;
+  bool interrupted_ = false;
   std::string reason_;
   Score since_record_, in_epoch_;
   int64_t trained_samples_ = 0;

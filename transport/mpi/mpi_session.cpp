@@ -118,7 +118,7 @@ int run_with_mpi(const MpiSettings& settings, const std::function<int(MpiSession
   MpiSession session(settings);
   try {
     const int status = body(session);
-    if (status != 0) session.abort(status);
+    if (status != kExitDone && status != kExitInterrupted) session.abort(status);
     return status;
   } catch (const Error& error) {
     log::error("{}", error.what());

@@ -12,6 +12,7 @@
 // with status_of_job: mpirun then exits with it.
 //   75   a deadline passed: somebody stopped, hangs or was cut off; starting again from the last checkpoint may help
 //   1, 2, 3   as the command alone: failed, wrong usage, infeasible
+//   4         likewise: interrupted, with everything saved
 //   137       a rank was killed (128 + SIGKILL), said by mpirun itself about a second later
 //   205       a host crashed or was cut off: mpirun lost its daemon there, with launch_arguments after about five seconds
 // MPI is initialised for one thread that calls it (MPI_THREAD_FUNNELED). What runs well here is set before, as far as a
@@ -82,7 +83,8 @@ class MpiSession {
   std::shared_ptr<MpiGroup::State> world_;
 };
 
-// Session, body, and what becomes of an Error; returns the body's status. When that is not 0, mpirun exits with it, too.
+// Session, body, and what becomes of an Error; returns the body's status. When that is not 0, mpirun exits with it, too: at once, or
+// for kExitInterrupted, which all ranks have agreed on, when all have left in order.
 int run_with_mpi(const MpiSettings& settings, const std::function<int(MpiSession&)>& body);
 
 }  // namespace millrace

@@ -7,7 +7,7 @@ from ring_job import require, run
 from run_folder import checkpoints_of, require_same_folder, weights_digest_of
 
 FIRST, LAST = 20, 30
-OTHER_PLAN = "written under another plan: training continues from its weights"
+OTHER_PLAN = "training goes on from the checkpoint's weights, not bitwise"
 
 
 def train(tools, ranks, out, steps, *more):

@@ -7,6 +7,7 @@ import time
 from ring_job import RingJob, require, run
 from run_folder import checkpoints_of
 
+INTERRUPTED = 4  # the exit status: everything is saved
 LONG = 1000000  # updates: more than any test waits for
 
 
@@ -16,7 +17,7 @@ def training(out, *more):
 
 
 def require_stopped_with_checkpoint(job, folder, reason):
-    job.finish(within=150)
+    job.finish(within=150, status=INTERRUPTED)
     done = job.last_record("done")
     require(done["reason"] == reason, f"ended by {done['reason']}, expected {reason}")
     require(max(checkpoints_of(folder)) == done["step"], f"stopped at step {done['step']}, checkpoints {sorted(checkpoints_of(folder))}")
@@ -87,6 +88,20 @@ def terminated_rank(tools):
         require([line for line in job.said if "rank 1]" in line and "device" in line], f"rank 1 did not say what it was at:\n{job.output()}")
 
 
+def terminated_job(tools):
+    """SIGTERM to mpirun, which then leaves a second: the newest checkpoint is named, and it is whole."""
+    folder = tools.scratch / "run"
+    with RingJob(tools, 2, training(folder, "--checkpoint-every", "5")) as job:
+        job.wait_for(lambda record: record["event"] == "checkpoint", "a checkpoint")
+        job.process.send_signal(signal.SIGTERM)
+        end = job.end(within=60)
+        require(end.status not in (0, None), f"status {end.status}: it was not trained to its end\n{job.output()}")
+        named = [line for line in job.said if "SIGTERM: the newest checkpoint is " in line]
+        require(len(named) == 1, f"the newest checkpoint was named {len(named)} times\n{job.output()}")
+        print(f"status {end.status}; {named[0]}", flush=True)
+    run(tools, 2, ["train", "--resume", str(folder), "--steps", str(max(checkpoints_of(folder)) + 2), "--json"]).require_said("resumed at", times=1)
+
+
 def time_limit(tools):
     """The end comes with a checkpoint, a little after the limit."""
     folder = tools.scratch / "run"
@@ -97,7 +112,7 @@ def time_limit(tools):
 
 
 def signals_are_heard(tools):
-    for case in (checkpoint_now, interrupted_rank, asked_what_it_waits_for, terminated_rank, time_limit):
+    for case in (checkpoint_now, interrupted_rank, asked_what_it_waits_for, terminated_rank, terminated_job, time_limit):
         print(f"{case.__name__}: {case.__doc__}", flush=True)
         folder = tools.scratch / case.__name__
         folder.mkdir()
