@@ -1,7 +1,9 @@
 // `millrace study`: rings of one device by how many there are, and a paper's figures beside this program's.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
+#include "core/base/error.h"
 #include "deploy/command/command.h"
 #include "deploy/command/command_words.h"
 #include "deploy/command/flag_checks.h"
@@ -30,6 +32,10 @@ Examples:
       the points shared out over ranks; the same result as alone
   millrace study --paper fpdeep
       every figure of FPDeep's text beside this program's, with where its constants come from
+  millrace study --paper bb-lstm --out studies/bb-lstm
+      BB-LSTM's figures and curves: large LSTMs on one small board by loading blocks of weights while others are used
+  millrace study --engine sbe --model lrcn-lstm-256 --device zc706 --limit bram36=300 --target 25000
+      every way to build that engine for the model's recurrent layers on the board: the fastest, the smallest, those that nothing beats
 )";
 
 // Words of a list: "hybrid,layer".
@@ -55,8 +61,16 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   list(option(kWhat, "--strategy", flags->strategies, "hybrid, layer, model, data, or a list of them with commas [hybrid]"));
   list(option(kWhat, "--topology", flags->topologies, "1d, or 1d,2d: also what a two-dimensional interconnect would cost [1d]"));
   list(option(kWhat, "--layers", flags->layers, "with 2d: consecutive layers that are compared [all]"));
-  not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep"));
+  not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep, bb-lstm"));
+  not_empty(option(kWhat, "--engine", flags->engine, "an engine of recurrent layers on one board instead, built in every way: sbe"));
   not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
+
+  constexpr const char* kEngine = "With --engine";
+  list(
+      option(kEngine, "--limit", flags->limits,
+             "RESOURCE=AMOUNT instead of the board's: dsp, lut, lutram_lut, bram36, uram, bytes_per_second, bus_bits; seconds of a batch"));
+  real(option(kEngine, "--target", flags->target, "steps a second, at least"), Least::kAboveZero);
+  whole(option(kEngine, "--streams", flags->streams, "sequences side by side, at most [4]"), 1, 64);
 
   constexpr const char* kTraining = "How it will train";
   list(option(kTraining, "--alignment", flags->alignments, "fpdeep, flush, 1f1b, stash, zero-bubble, or a list of them [fpdeep]"));
@@ -94,8 +108,13 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
     for (const CLI::Option* given : command->parse_order()) flags->given.push_back(given->get_name());
     invocation.json = flags->json;
     invocation.run = [flags] {
-      return with_study_team(
-          [&](const StudyTeam& team) { return flags->paper.empty() ? run_study_sweep(*flags, team) : run_study_paper(*flags, team); });
+      return with_study_team([&](const StudyTeam& team) {
+        for (const char* name : {"--limit", "--target", "--streams"})
+          if (flags->engine.empty() && std::ranges::find(flags->given, name) != flags->given.end())
+            fail(ErrorCode::kUsage, "{} says how an engine is built, and has no effect without --engine", name);
+        if (!flags->engine.empty()) return team.rank == 0 ? run_study_engine(*flags) : 0;
+        return flags->paper.empty() ? run_study_sweep(*flags, team) : run_study_paper(*flags, team);
+      });
     };
   });
 }

@@ -1,4 +1,4 @@
-// Internal to deploy/command: what `millrace study` was asked for, and its two ways of answering.
+// Internal to deploy/command: what `millrace study` was asked for, and its ways of answering.
 //
 //   return flags.paper.empty() ? run_study_sweep(flags, team) : run_study_paper(flags, team);
 //
@@ -20,11 +20,12 @@
 namespace millrace {
 
 struct StudyFlags {
-  std::string model, device, count = "5:100:5", optimizer, out, paper, command;
-  std::vector<std::string> strategies, alignments, topologies, layers, catalogues, given;
+  std::string model, device, count = "5:100:5", optimizer, out, paper, engine, command;
+  std::vector<std::string> strategies, alignments, topologies, layers, catalogues, limits, given;
   std::vector<double> link_gbps, link_gbps_both;
   std::vector<int64_t> bits;
-  std::optional<int64_t> mini_batch, micro_batch, images;
+  std::optional<int64_t> mini_batch, micro_batch, images, streams;
+  std::optional<double> target;
   double epoch_images = kImageNetImages;
   int threads = 0;
   FailureFlags failures;
@@ -36,6 +37,8 @@ struct StudyFlags {
 
 int run_study_sweep(const StudyFlags& flags, const StudyTeam& team);
 int run_study_paper(const StudyFlags& flags, const StudyTeam& team);
+int run_study_bb_lstm(const StudyFlags& flags);  // --paper bb-lstm
+int run_study_engine(const StudyFlags& flags);
 
 // Alone, or as one of mpirun's ranks: `run` gets the team.
 int with_study_team(const std::function<int(const StudyTeam&)>& run);

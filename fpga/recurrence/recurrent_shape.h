@@ -1,0 +1,28 @@
+// A recurrent layer as hardware sees it: one direction's matrix of gates, a row per gate and hidden unit, a column per input and per
+// hidden unit.
+//
+//   const RecurrentShape lstm{.inputs = 1792, .hidden = 256, .gates = 4};
+//   lstm.rows();                              // 1,024
+//   lstm.row_of(/*unit=*/2, /*gate=*/1);      // 9: the gates of a unit lie side by side
+//
+// Rows are interlaced by unit, so that all gates of a unit leave an array of multipliers together. Columns of x come first, those of
+// h last: the products with the next step's x hide the way from the last product to h.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+struct RecurrentShape {
+  int64_t inputs = 0;
+  int64_t hidden = 0;
+  int64_t gates = 4;  // of a unit: LSTM 4, GRU 3, vanilla 1
+  bool operator==(const RecurrentShape&) const = default;
+
+  int64_t rows() const { return gates * hidden; }
+  int64_t columns() const { return inputs + hidden; }
+  int64_t weights() const { return rows() * columns(); }  // and products of a step; biases apart
+  int64_t row_of(int64_t unit, int64_t gate) const { return unit * gates + gate; }
+};
+
+}  // namespace millrace

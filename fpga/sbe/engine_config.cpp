@@ -1,0 +1,24 @@
+#include "fpga/sbe/engine_config.h"
+
+#include "core/base/error.h"
+
+namespace millrace {
+
+void check(const SbeConfig& config) {
+  const RecurrentShape& shape = config.shape;
+  if (shape.inputs < 0 || shape.hidden < 1 || shape.gates < 1)
+    fail(ErrorCode::kUsage, "a recurrent layer of {} inputs, {} hidden units and {} gates", shape.inputs, shape.hidden, shape.gates);
+  if (config.row_lanes < 1 || config.row_lanes % shape.gates != 0 || config.row_lanes > shape.rows())
+    fail(ErrorCode::kUsage, "{} lanes: a multiple of the {} gates, at most the {} rows", config.row_lanes, shape.gates, shape.rows());
+  if (config.columns < 1) fail(ErrorCode::kUsage, "{} columns a cycle; at least 1", config.columns);
+  if (config.tail_units < 1) fail(ErrorCode::kUsage, "{} tail units; at least 1", config.tail_units);
+  if (config.latency < 0) fail(ErrorCode::kUsage, "a latency of {} cycles", config.latency);
+  if (config.slots < 2) fail(ErrorCode::kUsage, "{} slots: one is used while another is loaded, so at least 2", config.slots);
+  if (config.words_per_cycle < 1) fail(ErrorCode::kUsage, "{} words a cycle from the memory outside; at least 1", config.words_per_cycle);
+  if (config.streams < 1 || config.steps < 1)
+    fail(ErrorCode::kUsage, "a batch of {} streams and {} steps; at least 1 of each", config.streams, config.steps);
+  if (config.pinned != Pinned::kAll && config.block_chunks < 1)
+    fail(ErrorCode::kUsage, "blocks of {} chunks; at least 1", config.block_chunks);
+}
+
+}  // namespace millrace
