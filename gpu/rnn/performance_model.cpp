@@ -57,6 +57,7 @@ Gpu titan_v() {
           .multiply_add_latency = 4,
           .l2_bytes_per_cycle = 64,
           .l2_latency = 50,
+          .shared_bytes_per_cycle = 128,
           .shuffle = 7,
           .warp_slowdown = 1.6,
           .reuse_slowdown = 1.33,

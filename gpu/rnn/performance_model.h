@@ -31,21 +31,22 @@ struct Layer {
 
 struct Gpu {
   int multiprocessors;
-  int registers;                // of one multiprocessor, 32 bits each
-  int weight_registers;         // of one thread, the most that can hold weights
-  int other_registers;          // of one thread, what everything else takes
-  int threads;                  // of one block, at most
-  double multiply_add_latency;  // cycles
-  double l2_bytes_per_cycle;    // of one multiprocessor
-  double l2_latency;            // in multiply-adds, one way
-  double shuffle;               // one exchange within a warp, in multiply-adds
-  double warp_slowdown;         // of the products, each time the warps per scheduler double
-  double reuse_slowdown;        // of the products, each time the outputs per thread double
-  double products_saturate;     // warps x outputs per thread beyond which the multipliers are busy ...
-  double saturated_slowdown;    // ... and the slowdown there
-  double reduction_slowdown;    // of the reduction, for each warp x output
-  double reductions_saturate;   // warps x outputs beyond which the shuffle units are busy ...
-  double saturated_reductions;  // ... where the slowdown is that of so many
+  int registers;                  // of one multiprocessor, 32 bits each
+  int weight_registers;           // of one thread, the most that can hold weights
+  int other_registers;            // of one thread, what everything else takes
+  int threads;                    // of one block, at most
+  double multiply_add_latency;    // cycles
+  double l2_bytes_per_cycle;      // of one multiprocessor
+  double l2_latency;              // in multiply-adds, one way
+  double shared_bytes_per_cycle;  // of one multiprocessor: 32 banks of four bytes on all of them
+  double shuffle;                 // one exchange within a warp, in multiply-adds
+  double warp_slowdown;           // of the products, each time the warps per scheduler double
+  double reuse_slowdown;          // of the products, each time the outputs per thread double
+  double products_saturate;       // warps x outputs per thread beyond which the multipliers are busy ...
+  double saturated_slowdown;      // ... and the slowdown there
+  double reduction_slowdown;      // of the reduction, for each warp x output
+  double reductions_saturate;     // warps x outputs beyond which the shuffle units are busy ...
+  double saturated_reductions;    // ... where the slowdown is that of so many
 };
 
 // Published constants of the paper's GPU.

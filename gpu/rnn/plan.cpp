@@ -56,7 +56,11 @@ double cost_of_phase(const Layout& layout, const Problem& problem, int phase, co
   const int groups = layout.threads / shape.group / layout.slices;
   const Mapping mapping{std::max(1, rows * groups / 4), height, groups, shape.group * layout.slices};
   const Cost cost = cost_of({Cell::kLstm, columns, height}, mapping, one);
-  return gather + cost.products + cost.reduction;
+  // Weights beyond the registers come through shared memory in every step, whose banks bring so many bytes per cycle and no more.
+  const int width = phase == 0 ? shape.columns : second_columns(shape.backward, false, shape.columns);
+  const int beyond = spilled_columns(FmaTile{rows, width, shape.group, height}, layout.slices, columns);
+  const double reloads = 4.0 * beyond * rows * layout.threads / (gpu.multiply_add_latency * gpu.shared_bytes_per_cycle);
+  return gather + cost.products + cost.reduction + reloads;
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ struct alignas(16) Four {
   unsigned word[4];
 };
 
+// To shared memory, at a multiple of 16 bytes.
+MILLRACE_DEVICE void store_four(unsigned char* to, const Four& four) { *reinterpret_cast<Four*>(to) = four; }
+
 MILLRACE_DEVICE unsigned load_relaxed(const unsigned* from) {
   unsigned value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
@@ -82,9 +85,18 @@ MILLRACE_DEVICE unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
-MILLRACE_DEVICE void pause() {}  // polling costs the waiting warp alone
+// Between polls in vain, the n-th of which it is: who waits for long leaves the L2 cache to those who do not.
+MILLRACE_DEVICE void pause(unsigned polls) {
+  if (polls > 2) __nanosleep(32);
+}
 
 MILLRACE_DEVICE float exponential(float x) { return __expf(x); }
+// To the last bit but one; of infinity zero.
+MILLRACE_DEVICE float reciprocal(float x) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+}
 
 // sums += a * b: 16 rows by 8 columns, 16 products each, spread over a warp as fragments (mapping.h says which element is
 // whose). Formats::kHalf or kBFloat16 by overload.

@@ -34,6 +34,10 @@ struct alignas(16) Four {
 using AnyWord = unsigned __attribute__((may_alias));
 using AnyHalfWord = unsigned short __attribute__((may_alias));
 
+inline void store_four(unsigned char* to, const Four& four) {
+  for (int i = 0; i < 4; ++i) reinterpret_cast<AnyWord*>(to)[i] = four.word[i];
+}
+
 inline unsigned load_relaxed(const unsigned* from) { return __atomic_load_n(static_cast<const AnyWord*>(from), __ATOMIC_RELAXED); }
 inline unsigned short load_relaxed(const unsigned short* from) {
   return __atomic_load_n(static_cast<const AnyHalfWord*>(from), __ATOMIC_RELAXED);
@@ -62,8 +66,9 @@ inline unsigned short load_constant(const unsigned short* from) { return *static
 inline unsigned load_pair(const unsigned short* from) { return *reinterpret_cast<const AnyWord*>(from); }
 
 inline unsigned long long nanoseconds() { return emulator::nanoseconds(); }
-inline void pause() { emulator::pause(); }
+inline void pause(unsigned) { emulator::pause(); }
 inline float exponential(float x) { return std::exp(x); }
+inline float reciprocal(float x) { return 1 / x; }
 
 template <class Scalar>
 inline void multiply_16x8x16(float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2], Scalar) {

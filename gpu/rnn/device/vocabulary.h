@@ -35,12 +35,12 @@ MILLRACE_DEVICE int lane_index() { return thread_index() % kWarp; }
 MILLRACE_DEVICE int warp_index() { return thread_index() / kWarp; }
 
 // Neither overflows: the exponential of the other sign goes to zero or to infinity, whose inverse is zero.
-MILLRACE_DEVICE float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+MILLRACE_DEVICE float sigmoid(float x) { return reciprocal(1.0F + exponential(-x)); }
 MILLRACE_DEVICE float hyperbolic_tangent(float x) {
   // Near zero the quotient cancels; the series' next term is below a rounding error there.
   const float square = x * x;
   if (square < 0.0025F) return x * (1.0F + square * (-1.0F / 3 + square * (2.0F / 15 - square * (17.0F / 315))));
-  return 1.0F - 2.0F / (1.0F + exponential(2.0F * x));
+  return 1.0F - 2.0F * reciprocal(1.0F + exponential(2.0F * x));
 }
 
 }  // namespace millrace::rnn::device

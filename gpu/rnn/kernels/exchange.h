@@ -4,8 +4,9 @@
 // nothing but itself.
 //
 //   publish<BFloat16>(sequence + at, h);                                     // by the thread that computed it
+//   const Turns turns = turns_of(columns / kElements<BFloat16>);            // once: no step divides
 //   Waiting waiting(parameters.hung, parameters.patience, step);
-//   gather<BFloat16>(rows, count, stride, columns, store, waiting);          // by all threads of a block together
+//   gather<false, 4>(from, rows, stride, columns, turns, aligned, place, waiting);      // by all threads of a block together
 //   if (!waiting.ended_well) ...                                             // another block never came
 //
 // Waiting ends after the patience of the parameters, or at once when some other thread has given up: the step is left in
@@ -40,8 +41,8 @@ class Waiting {
   // To be called after every poll in vain; false when it is time to give up.
   MILLRACE_DEVICE bool again() {
     if (patience_ == 0) return false;
-    device::pause();
-    if (++polls_ % 64 != 0) return true;
+    device::pause(++polls_);
+    if (polls_ % 64 != 0) return true;
     const unsigned long long now = device::nanoseconds();
     if (polls_ == 64) since_ = now;
     if (device::load_relaxed(hung_) == 0 && now - since_ < patience_) return true;
@@ -78,10 +79,29 @@ MILLRACE_DEVICE bool all_written(const device::Four& four) {
   return written;
 }
 
-// Brings `rows` rows of `columns` elements each to store(row, column, element), the threads of the block taking turns.
-// `aligned`: rows begin at, and hold a multiple of, 16 bytes.
-template <class Scalar, class Store>
-MILLRACE_DEVICE void gather(const Scalar* from, int rows, int stride, int columns, bool aligned, Store store, Waiting& waiting) {
+// How a block's threads take turns at the chunks of rows, one after the other: where a thread begins and how far it goes from one
+// chunk of its own to the next, so that counting on takes additions alone.
+struct Turns {
+  int chunks;  // of a row
+  int first_row;
+  int first_chunk;
+  int rows;        // on ...
+  int and_chunks;  // ... fewer than a row has
+};
+MILLRACE_DEVICE Turns turns_of(int chunks) {
+  const int thread = device::thread_index();
+  const int threads = device::thread_count();
+  const int in_a_row = greatest(1, chunks);
+  return {chunks, thread / in_a_row, thread % in_a_row, threads / in_a_row, threads % in_a_row};
+}
+
+// Brings `rows` rows of `columns` elements each to place.one(row, column, element), or place.four(row, column, words) by 16 bytes, the
+// threads of the block taking turns. `turns`: of the 16-byte chunks of a row. `aligned`: rows begin at, and hold a multiple of,
+// 16 bytes. kOneRow: never more than one, which saves the registers that count rows.
+// kInFlight: accesses of a thread that wait for their answers together.
+template <bool kOneRow, int kInFlight, class Scalar, class Place>
+MILLRACE_DEVICE void gather(const Scalar* from, int rows, int stride, int columns, const Turns& turns, bool aligned, Place place,
+                            Waiting& waiting) {
   const int thread = device::thread_index();
   const int threads = device::thread_count();
   if (!aligned) {
@@ -89,29 +109,42 @@ MILLRACE_DEVICE void gather(const Scalar* from, int rows, int stride, int column
       const Scalar* const at = from + static_cast<long long>(i / columns) * stride + i % columns;
       Scalar value = load_published(at);
       while (is_unwritten(value) && waiting.again()) value = load_published(at);
-      store(i / columns, i % columns, value);
+      place.one(i / columns, i % columns, value);
     }
     return;
   }
-  constexpr int kInFlight = 4;  // accesses that wait for their answers together
-  const int chunks = columns / kElements<Scalar>;
-  for (int first = thread; first < rows * chunks; first += threads * kInFlight) {
-    device::Four values[kInFlight];
-    const Scalar* at[kInFlight];
+  if (kOneRow && rows < 1) return;
+  int row = kOneRow ? 0 : turns.first_row;
+  int chunk = kOneRow ? thread : turns.first_chunk;
+  const auto is_there = [&](int of_row, int of_chunk) { return kOneRow ? of_chunk < turns.chunks : of_row < rows; };
+  while (is_there(row, chunk)) {
+    device::Registers<device::Four, kInFlight> values;
+    device::Registers<int, kInFlight> rows_of;
+    device::Registers<int, kInFlight> chunks_of;
+    const auto load = [&](int k) {
+      return device::load_relaxed(reinterpret_cast<const device::Four*>(from + rows_of[k] * stride + chunks_of[k] * kElements<Scalar>));
+    };
     MILLRACE_UNROLL
     for (int k = 0; k < kInFlight; ++k) {
-      const int i = least(first + k * threads, rows * chunks - 1);
-      at[k] = from + static_cast<long long>(i / chunks) * stride + i % chunks * kElements<Scalar>;
-      values[k] = device::load_relaxed(reinterpret_cast<const device::Four*>(at[k]));
+      rows_of[k] = row;
+      chunks_of[k] = chunk;
+      if (is_there(row, chunk)) values[k] = load(k);
+      if (kOneRow) {
+        chunk += threads;
+        continue;
+      }
+      row += turns.rows;
+      chunk += turns.and_chunks;
+      if (chunk >= turns.chunks) {
+        chunk -= turns.chunks;
+        ++row;
+      }
     }
     MILLRACE_UNROLL
     for (int k = 0; k < kInFlight; ++k) {
-      const int i = first + k * threads;
-      if (i >= rows * chunks) continue;
-      while (!all_written<Scalar>(values[k]) && waiting.again())
-        values[k] = device::load_relaxed(reinterpret_cast<const device::Four*>(at[k]));
-      MILLRACE_UNROLL
-      for (int e = 0; e < kElements<Scalar>; ++e) store(i / chunks, i % chunks * kElements<Scalar> + e, element_of(values[k], e, Scalar{}));
+      if (!is_there(rows_of[k], chunks_of[k])) continue;
+      while (!all_written<Scalar>(values[k]) && waiting.again()) values[k] = load(k);
+      place.four(rows_of[k], chunks_of[k] * kElements<Scalar>, values[k]);
     }
   }
 }

@@ -54,7 +54,7 @@ struct GruOneExchange {
     for (int i = thread; i < kHeight * kWidth; i += threads) reset_states[i] = 0;
     device::block_barrier();
     const auto state_at = [&](int sample, int unit) -> float& {
-      return reinterpret_cast<float*>(shared + plan.states)[sample * state_stride(Product::tile(), p.slices, p.hidden) + unit];
+      return reinterpret_cast<float*>(shared + plan.states)[sample * plan.stride + unit];
     };
     if (side.first_state != nullptr)
       for (int i = thread; i < samples * p.hidden; i += threads)

@@ -18,11 +18,27 @@ namespace millrace::rnn {
 
 struct NoProduct {};
 
+// Where gather() puts states: a product's part of shared memory.
+template <class Product>
+struct Placing {
+  unsigned char* shared;
+  const SharedPlan& plan;
+  MILLRACE_DEVICE void one(int row, int column, typename Product::Scalar value) const {
+    *reinterpret_cast<typename Product::Scalar*>(shared + Product::place_of_state(plan, row, column)) = value;
+  }
+  MILLRACE_DEVICE void four(int row, int column, const device::Four& values) const {
+    device::store_four(shared + Product::place_of_state(plan, row, column), values);
+  }
+};
+
 template <class Cell, class First, class Second = NoProduct>
 struct Persistent {
   using Scalar = typename Cell::Scalar;
   static constexpr int kHeight = First::kHeight;
   static constexpr bool kTwoPhases = Cell::kPhases == 2;
+
+  // All that 256 threads ask for of 1,024 units at once, and no more registers than that: of two phases' the weights leave fewer.
+  static constexpr int kInFlight = kHeight > 1 ? (kTwoPhases ? 2 : 4) : Cell::kForward ? 2 : greatest(2, Cell::kGates);
 
   struct Plans {
     SharedPlan plan[2];
@@ -53,6 +69,8 @@ struct Persistent {
     const int first_unit = place.unit_tile * p.tile_width;
     const int units = least(p.tile_width, p.hidden - first_unit);
     auto* const hung = reinterpret_cast<unsigned*>(shared + plans.hung);
+    const Turns turns[2] = {turns_of(Cell::columns(0, p.hidden) / kElements<Scalar>),
+                            turns_of(Cell::columns(Cell::kPhases - 1, p.hidden) / kElements<Scalar>)};
     if (device::thread_index() == 0) *hung = 0;
 
     First first;
@@ -72,15 +90,16 @@ struct Persistent {
         const bool owns = index < kHeight && unit < units && at.sample < p.batch;
         Cell cell{};
         if (owns) cell.prefetch(at);
-        if (!phase<0>(p, side, step, base, shared, plans.plan[0], hung, first)) return;
+        if (!phase<0>(p, side, step, base, shared, again<First>(p, plans, 0), turns[0], hung, first)) return;
         if (owns)
-          cell.template finish<0>(
-              at, [&](int gate) { return First::sum_at(shared, plans.plan[0], p.slices, index, row_of_unit(Cell::gates(0), unit, gate)); });
+          cell.template finish<0>(at, [&](int gate) {
+            return First::sum_at(shared, again<First>(p, plans, 0), p.slices, index, row_of_unit(Cell::gates(0), unit, gate));
+          });
         if constexpr (kTwoPhases) {
-          if (!phase<1>(p, side, step, base, shared, plans.plan[1], hung, second)) return;
+          if (!phase<1>(p, side, step, base, shared, again<Second>(p, plans, 1), turns[1], hung, second)) return;
           if (owns)
             cell.template finish<1>(at, [&](int gate) {
-              return Second::sum_at(shared, plans.plan[1], p.slices, index, row_of_unit(Cell::gates(1), unit, gate));
+              return Second::sum_at(shared, again<Second>(p, plans, 1), p.slices, index, row_of_unit(Cell::gates(1), unit, gate));
             });
         }
       }
@@ -88,6 +107,14 @@ struct Persistent {
   }
 
  private:
+  // A phase's plan, made anew where it is wanted: two numbers stay in registers from step to step, not six.
+  template <class Product>
+  MILLRACE_DEVICE static SharedPlan again(const Parameters& p, const Plans& plans, int which) {
+    const SharedPlan& kept = plans.plan[which];
+    return Product::plan_with(device::computed_here(kept.rows), device::computed_here(kept.beyond), Cell::columns(which, p.hidden),
+                              device::thread_count(), p.slices, kept.states);
+  }
+
   MILLRACE_DEVICE static Resident<Scalar> resident(const Parameters& p, const Side& side, int phase, int first_unit, int units) {
     const int columns = Cell::columns(phase, p.hidden);
     const Scalar* const matrix = Cell::matrix(side, phase, p.hidden);
@@ -98,21 +125,19 @@ struct Persistent {
   // Gathers and multiplies; false when another block never came.
   template <int kPhase, class Product>
   MILLRACE_DEVICE static bool phase(const Parameters& p, const Side& side, int step, int base, unsigned char* shared,
-                                    const SharedPlan& plan, unsigned* hung, const Product& product) {
+                                    const SharedPlan& plan, const Turns& turns, unsigned* hung, const Product& product) {
     const Source<Scalar> source = Cell::source(p, side, kPhase, step);
     const int columns = Cell::columns(kPhase, p.hidden);
     const int rows = greatest(0, least(kHeight, p.batch - base));
-    const auto store = [&](int row, int column, Scalar value) {
-      Product::place_state(shared, plan, columns, p.slices, row, column, value);
-    };
+    const Placing<Product> place{shared, plan};
     if (source.rows == nullptr) {
-      for (int i = device::thread_index(); i < rows * columns; i += device::thread_count()) store(i / columns, i % columns, Scalar{});
+      for (int i = device::thread_index(); i < rows * columns; i += device::thread_count()) place.one(i / columns, i % columns, Scalar{});
     } else {
       const Scalar* const from = source.rows + static_cast<long long>(base) * source.stride;
       const bool aligned = columns % kElements<Scalar> == 0 && source.stride % kElements<Scalar> == 0 &&
                            reinterpret_cast<unsigned long long>(from) % 16 == 0;
       Waiting waiting(p.hung, source.complete ? 0 : p.patience, step);  // what is complete is not waited for
-      gather(from, rows, source.stride, columns, aligned, store, waiting);
+      gather<kHeight == 1, kInFlight>(from, rows, source.stride, columns, turns, aligned, place, waiting);
       if (!waiting.ended_well) device::raise_in_block(hung);
     }
     device::block_barrier();

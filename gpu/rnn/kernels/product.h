@@ -2,7 +2,7 @@
 //
 //   FmaProduct<4, 32, 32, 1> product;              // rows, columns, threads of a group, samples
 //   product.load(resident, shared);                // once: weights into registers, the rest into shared memory
-//   ... states gathered into shared memory by product.place_state(...), a block barrier ...
+//   ... states gathered into shared memory at product.place_of_state(...), a block barrier ...
 //   product.multiply(shared, ...);                 // sums[slice][sample][row] in shared memory; then a block barrier
 //
 // Resident says which weights are the block's. Members are registers: a product lives as long as the kernel.
@@ -59,6 +59,10 @@ struct SharedPlan {
   int sums;
   int spilled;
   int bytes;
+  // So that no step divides:
+  int stride;  // of a sample's states, in words
+  int rows;    // of the block, which is how far a sample's sums lie apart
+  int beyond;  // columns of a thread in shared memory
 };
 
 // Sums `kCount` values over the lanes of a group, each lane keeping a part: every exchange halves what a lane still holds
@@ -109,17 +113,25 @@ struct FmaProduct {
   static constexpr int kHeight = kSamples;
 
   static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
+    return plan_with(rows_per_block(tile(), slices, threads), spilled_columns(tile(), slices, columns), columns, threads, slices, from);
+  }
+  // The same from the two numbers that divisions bring.
+  static constexpr MILLRACE_HOST_DEVICE SharedPlan plan_with(int rows, int beyond, int, int threads, int slices, int from) {
     SharedPlan plan{};
+    plan.rows = rows;
+    plan.beyond = beyond;
+    plan.stride = (kColumns + beyond) * kGroup * slices;
     plan.states = from;
-    plan.sums = plan.states + kSamples * state_stride(tile(), slices, columns) * 4;
-    plan.spilled = plan.sums + rounded_up(slices * kSamples * rows_per_block(tile(), slices, threads) * 4, 16);
-    plan.bytes = plan.spilled + spilled_columns(tile(), slices, columns) * kRows * threads * 4;
+    plan.sums = plan.states + kSamples * plan.stride * 4;
+    plan.spilled = plan.sums + rounded_up(slices * kSamples * rows * 4, 16);
+    plan.bytes = plan.spilled + beyond * kRows * threads * 4;
     return plan;
   }
 
   MILLRACE_DEVICE void load(const Resident<float>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
     const int thread = device::thread_index();
     const int threads = device::thread_count();
+    row_group_ = thread / kGroup / slices;
     device::Registers<Resident<float>::Row, kRows> rows;
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; ++r) rows[r] = resident.row(row_of(tile(), slices, thread, r));
@@ -136,22 +148,25 @@ struct FmaProduct {
         spilled[spilled_word(tile(), threads, thread, r, j)] = weight_at(resident, rows[r], column_of(tile(), slices, thread, j));
     }
     auto* const states = reinterpret_cast<float*>(shared + plan.states);
-    for (int i = thread; i < kSamples * state_stride(tile(), slices, resident.columns); i += threads) states[i] = 0;
+    for (int i = thread; i < kSamples * plan.stride; i += threads) states[i] = 0;
   }
 
-  MILLRACE_DEVICE static void place_state(unsigned char* shared, const SharedPlan& plan, int columns, int slices, int sample, int column,
-                                          float value) {
-    reinterpret_cast<float*>(shared + plan.states)[sample * state_stride(tile(), slices, columns) + column] = value;
+  // In bytes; every fourth column of every sample begins at a multiple of 16.
+  MILLRACE_DEVICE static int place_of_state(const SharedPlan& plan, int sample, int column) {
+    return plan.states + (sample * plan.stride + column) * 4;
   }
 
-  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
+  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int, int slices) const {
     struct alignas(16) Vector {
       float at[kVector];
     };
     const int thread = device::thread_index();
     const int threads = device::thread_count();
     const auto* const states = reinterpret_cast<const Vector*>(shared + plan.states);
-    const int stride = state_stride(tile(), slices, columns) / kVector;
+    const int stride = plan.stride / kVector;
+    const int slice = thread / kGroup - row_group_ * slices;
+    const int own = slice * kGroup + thread % kGroup;  // column_of() without its division, in vectors
+    const int turn = slices * kGroup;
     device::Registers<float, kRows * kSamples> sums;
     MILLRACE_UNROLL
     for (int i = 0; i < kRows * kSamples; ++i) sums[i] = 0;
@@ -159,7 +174,7 @@ struct FmaProduct {
     for (int j = 0; j < kColumns; j += kVector) {
       MILLRACE_UNROLL
       for (int n = 0; n < kSamples; ++n) {
-        const Vector state = states[n * stride + column_of(tile(), slices, thread, j) / kVector];
+        const Vector state = states[n * stride + j / kVector * turn + own];
         MILLRACE_UNROLL
         for (int r = 0; r < kRows; ++r) {
           MILLRACE_UNROLL
@@ -169,14 +184,13 @@ struct FmaProduct {
       if (j % (4 * kVector) == 3 * kVector || kSamples > 2) device::keep_order();
     }
     const auto* const spilled = reinterpret_cast<const Vector*>(shared + plan.spilled);
-    const int beyond = spilled_columns(tile(), slices, columns);
-    for (int j = kColumns; j < kColumns + beyond; j += kVector) {
+    for (int j = kColumns; j < kColumns + plan.beyond; j += kVector) {
       device::Registers<Vector, kRows> weights;
       MILLRACE_UNROLL
       for (int r = 0; r < kRows; ++r) weights[r] = spilled[spilled_word(tile(), threads, thread, r, j) / kVector];
       MILLRACE_UNROLL
       for (int n = 0; n < kSamples; ++n) {
-        const Vector state = states[n * stride + column_of(tile(), slices, thread, j) / kVector];
+        const Vector state = states[n * stride + j / kVector * turn + own];
         MILLRACE_UNROLL
         for (int r = 0; r < kRows; ++r) {
           MILLRACE_UNROLL
@@ -190,23 +204,21 @@ struct FmaProduct {
     auto* const out = reinterpret_cast<float*>(shared + plan.sums);
     constexpr int kLeft = values_left<kRows * kSamples, kGroup / 2>();
     if (!mine) return;
-    const int rows = rows_per_block(tile(), slices, threads);
-    const int slice = thread / kGroup % slices;
     MILLRACE_UNROLL
     for (int i = 0; i < kLeft; ++i) {
       const int index = first + i;
-      out[(slice * kSamples + index % kSamples) * rows + row_of(tile(), slices, thread, index / kSamples)] = sums[i];
+      out[(slice * kSamples + index % kSamples) * plan.rows + row_group_ * kRows + index / kSamples] = sums[i];
     }
   }
 
   // The sum of a row for a sample.
   MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
-    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kSamples,
-                         rows_per_block(tile(), slices, device::thread_count()), sample, row);
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kSamples, plan.rows, sample, row);
   }
 
  private:
   device::Registers<device::Registers<float, kColumns>, kRows> weights_;
+  int row_group_;  // of those that share rows: the one number of a thread's place that a division brings
 };
 
 template <class ShortScalar, int kRows, int kDepth, int kGroupsOfSamples>
@@ -216,16 +228,22 @@ struct MatrixProduct {
   static constexpr int kHeight = kGroupsOfSamples * device::kFragmentSamples;
 
   static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
+    return plan_with(rows_per_block(tile(), slices, threads), 0, columns, threads, slices, from);
+  }
+  static constexpr MILLRACE_HOST_DEVICE SharedPlan plan_with(int rows, int, int columns, int, int slices, int from) {
     SharedPlan plan{};
+    plan.rows = rows;
+    plan.stride = matrix_state_stride(columns);
     plan.states = from;
-    plan.sums = plan.states + rounded_up(kHeight * matrix_state_stride(columns) * 4, 16);
-    plan.spilled = plan.sums + rounded_up(slices * kHeight * rows_per_block(tile(), slices, threads) * 4, 16);
+    plan.sums = plan.states + rounded_up(kHeight * plan.stride * 4, 16);
+    plan.spilled = plan.sums + rounded_up(slices * kHeight * rows * 4, 16);
     plan.bytes = plan.spilled;
     return plan;
   }
 
   MILLRACE_DEVICE void load(const Resident<Scalar>& resident, unsigned char* shared, const SharedPlan& plan, int slices) {
     const int thread = device::thread_index();
+    row_group_ = device::warp_index() / slices;
     // A lane's elements of a fragment lie in two rows.
     device::Registers<device::Registers<typename Resident<Scalar>::Row, 2>, kRows> rows;
     MILLRACE_UNROLL
@@ -246,20 +264,19 @@ struct MatrixProduct {
       }
     }
     auto* const states = reinterpret_cast<unsigned*>(shared + plan.states);
-    for (int i = thread; i < kHeight * matrix_state_stride(resident.columns); i += device::thread_count()) states[i] = 0;
+    for (int i = thread; i < kHeight * plan.stride; i += device::thread_count()) states[i] = 0;
   }
 
-  MILLRACE_DEVICE static void place_state(unsigned char* shared, const SharedPlan& plan, int columns, int, int sample, int column,
-                                          Scalar value) {
-    reinterpret_cast<Scalar*>(shared + plan.states)[sample * 2 * matrix_state_stride(columns) + column] = value;
+  // In bytes; every eighth column of every sample begins at a multiple of 16.
+  MILLRACE_DEVICE static int place_of_state(const SharedPlan& plan, int sample, int column) {
+    return plan.states + sample * plan.stride * 4 + column * 2;
   }
 
   MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
-    const int thread = device::thread_index();
     const int lane = device::lane_index();
     const unsigned char* const states = shared + plan.states;
-    const int stride = matrix_state_stride(columns);
-    const int slice = device::warp_index() % slices;
+    const int stride = plan.stride;
+    const int slice = device::warp_index() - row_group_ * slices;
     const device::Place place = device::place_in_right(lane, 0);
     device::Registers<device::Registers<float[4], kGroupsOfSamples>, kRows> sums;
     MILLRACE_UNROLL
@@ -285,10 +302,10 @@ struct MatrixProduct {
       if (d % 4 == 3) device::keep_order();
     }
     auto* const out = reinterpret_cast<float*>(shared + plan.sums);
-    const int rows = rows_per_block(tile(), slices, device::thread_count());
+    const int rows = plan.rows;
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const int first_row = row_of(tile(), slices, thread - lane, r, 0);
+      const int first_row = (row_group_ * kRows + r) * device::kFragmentRows;
       MILLRACE_UNROLL
       for (int n = 0; n < kGroupsOfSamples; ++n) {
         MILLRACE_UNROLL
@@ -301,8 +318,7 @@ struct MatrixProduct {
   }
 
   MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
-    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kHeight,
-                         rows_per_block(tile(), slices, device::thread_count()), sample, row);
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kHeight, plan.rows, sample, row);
   }
 
  private:
@@ -311,6 +327,7 @@ struct MatrixProduct {
   }
 
   device::Registers<device::Registers<unsigned[4], kDepth>, kRows> weights_;
+  int row_group_;  // of those that share rows: the one number of a thread's place that a division brings
 };
 
 }  // namespace millrace::rnn

@@ -90,7 +90,7 @@ void flags() {
       const auto block = static_cast<std::size_t>(device::block_index());
       const auto lane = static_cast<std::size_t>(device::thread_index());
       if (block > 0)
-        while (device::load_acquire(&flag[block - 1]) == 0) device::pause();
+        while (device::load_acquire(&flag[block - 1]) == 0) device::pause(1);
       data[block * 32 + lane] = block > 0 ? data[block * 32 - 1 - lane] + 1 : 1;
       device::block_barrier();
       if (lane == 0) device::store_release(&flag[block], 1);

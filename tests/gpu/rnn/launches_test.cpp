@@ -112,6 +112,25 @@ void launches() {
   std::printf("remembering pairs instead: %d of %d refused\n", before.refused, before.launches);
 }
 
+// Until a clock decides, weights in registers come before weights in shared memory.
+void registers_first() {
+  const auto beyond = [](const Layout& layout, int columns) {
+    const KernelShape& s = layout.kernel.shape;
+    return spilled_columns(FmaTile{s.rows, s.columns, s.group, s.samples}, layout.slices, columns);
+  };
+  for (const RealGpu& gpu : kGpus)
+    for (const bool backward : {false, true}) {
+      const int columns = backward ? 4096 : 1024;
+      const std::vector<Layout> ranked =
+          ranked_layouts(table_with_entries(), gpu.limits, {Recurrence::kLstm, backward, Precision::kFloat, 1024, 1, 1}, titan_v());
+      if (ranked.empty()) continue;
+      const bool possible = std::any_of(ranked.begin(), ranked.end(), [&](const Layout& layout) { return beyond(layout, columns) == 0; });
+      std::printf("%s, LSTM of 1024 units%s: %s, %d columns in shared memory\n", gpu.name, backward ? ", backward" : "",
+                  name_of(ranked.front()).c_str(), beyond(ranked.front(), columns));
+      expect(!possible || beyond(ranked.front(), columns) == 0, std::string(gpu.name) + ": weights in shared memory first");
+    }
+}
+
 void reservations() {
   SharedReservations reserved;
   const int kernel = 0;
@@ -137,6 +156,7 @@ void reservations() {
 int main() {
   using namespace millrace::rnn;
   reservations();
+  registers_first();
   launches();
   return report("launches");
 }

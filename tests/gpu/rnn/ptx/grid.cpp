@@ -129,12 +129,14 @@ class RunningGrid {
     for (unsigned long long n = 0; n < quantum; ++n) {
       const Instruction& i = code[thread.pc];
       ++statistics_.instructions;
+      if (&thread == threads_.data()) count(i);
       if (i.guard >= 0 && (r[i.guard] != 0) == i.guard_negated) {
         ++thread.pc;
         continue;
       }
       switch (i.kind) {
         case Kind::kAlu:
+          statistics_.divisions += i.part == Part::kIntegerDivision ? 1 : 0;
           i.run(r, i);
           ++thread.pc;
           break;
@@ -168,6 +170,19 @@ class RunningGrid {
       }
     }
     return true;
+  }
+
+  void count(const Instruction& i) {
+    Chain& chain = statistics_.chain[barriers_of_first_ % 2];
+    ++chain.instructions;
+    chain.integer_divisions += i.part == Part::kIntegerDivision ? 1 : 0;
+    chain.exact_divisions += i.part == Part::kExactDivision ? 1 : 0;
+    chain.products += i.part == Part::kProduct || i.kind == Kind::kMatrix ? 1 : 0;
+    const bool access = i.kind == Kind::kLoad || i.kind == Kind::kStore;
+    chain.shared += access && i.space == Space::kShared ? 1 : 0;
+    chain.global += access && i.space == Space::kGlobal ? 1 : 0;
+    chain.exchanges += i.kind == Kind::kShuffle ? 1 : 0;
+    barriers_of_first_ += i.kind == Kind::kBarrier ? 1 : 0;
   }
 
   // --- Meeting.
@@ -289,7 +304,8 @@ class RunningGrid {
     const bool strong = i.space == Space::kGlobal && (i.order == Order::kRelaxed || i.order == Order::kAcquire);
     if (strong) {
       ++statistics_.strong_loads;
-      different_.insert((base << 16U) ^ static_cast<Word>(thread.block * launch_.threads + thread.index));
+      different_.insert((base << 16U) ^ static_cast<Word>(i.count) << 60U ^
+                        static_cast<Word>(thread.block * launch_.threads + thread.index));
     }
     for (int e = 0; e < i.count; ++e) {
       if (strong && e > 0 && is(Schedule::kRandom)) show_relaxed_of_any();  // the elements need not be of one moment
@@ -430,6 +446,7 @@ class RunningGrid {
   std::unordered_set<Word> written_;  // words of global memory
   std::unordered_set<Word> different_;
   std::size_t turns_ = 0;
+  unsigned barriers_of_first_ = 1;  // the first one ends the load of the weights
   int current_ = 0;
   Statistics statistics_;
 };

@@ -38,10 +38,18 @@ struct Launch {
   unsigned long long most_instructions = 40'000'000'000ULL;
 };
 
+// What the first thread of the first block, which owns a unit, has done: from an even number of barriers to an odd one (finishing its unit,
+// gathering) and from an odd one to an even one (multiplying, summing).
+struct Chain {
+  long long instructions = 0, integer_divisions = 0, exact_divisions = 0, products = 0, shared = 0, global = 0, exchanges = 0;
+};
+
 struct Statistics {
+  Chain chain[2];
   unsigned long long instructions = 0;
+  unsigned long long divisions = 0;        // of whole numbers
   unsigned long long strong_loads = 0;     // of global memory, relaxed and acquire: one per instruction
-  unsigned long long different_loads = 0;  // of those, by thread and address: without polls in vain
+  unsigned long long different_loads = 0;  // of those, by thread, address and width: without polls in vain
 };
 
 // Whether bytes at an address may be accessed.

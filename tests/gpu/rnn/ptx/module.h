@@ -31,6 +31,9 @@ enum class Space : unsigned char { kParameter, kGlobal, kShared, kLocal };
 // Of an access: weak ones order nothing and may be seen late; of strong ones acquire and release order others.
 enum class Order : unsigned char { kWeak, kConstant, kVolatile, kRelaxed, kAcquire, kRelease };
 
+// What an instruction is to a step's chain.
+enum class Part : unsigned char { kOther, kIntegerDivision, kExactDivision, kProduct };
+
 struct Instruction {
   Kind kind = Kind::kAlu;
   bool guard_negated = false;
@@ -40,10 +43,11 @@ struct Instruction {
   unsigned char count = 1;  // elements
   bool is_signed = false;   // elements are extended with their sign
   bool brain = false;       // a matrix product of bfloat16
-  int guard = -1;           // slot of a predicate; none
-  int target = -1;          // of a branch
-  int mode = 0;             // what a handler wants beyond its type
-  long long offset = 0;     // of an address
+  Part part = Part::kOther;
+  int guard = -1;        // slot of a predicate; none
+  int target = -1;       // of a branch
+  int mode = 0;          // what a handler wants beyond its type
+  long long offset = 0;  // of an address
   void (*run)(Word* r, const Instruction& i) = nullptr;
   std::array<int, 14> at{};  // slots: results first
   int line = 0;              // of the text, for messages

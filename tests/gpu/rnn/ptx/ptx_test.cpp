@@ -3,6 +3,8 @@
 //
 //   ptx_test OBJECT...                     some layouts of every kernel, on every architecture in turn
 //   ptx_test --long FILE OBJECT...         many more; a line of JSON per layout into FILE
+//   ptx_test --chain FILE OBJECT...        what a step of LSTM 1024 x 1 costs its owner's thread, by part
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -178,6 +180,87 @@ void around(const Architectures& architectures) {
   }
 }
 
+// What a step costs beyond its products: every 16 bytes of state are asked for once by every block, and nothing is divided. From runs
+// of two lengths, so that what comes before the steps drops out.
+void design_counts(const Architectures& architectures) {
+  int counted_layouts = 0;
+  auto architecture = architectures.begin();
+  for (const ShippedKernel& shipped : shipped_table()) {
+    Kernel kernel = shipped.kernel;
+    kernel.entry = &shipped;
+    const KernelShape& s = kernel.shape;
+    if (++architecture == architectures.end()) architecture = architectures.begin();
+    if (s.width > 0) continue;  // one exchange: reads partial sums instead
+    constexpr int kHidden = 40, kBatch = 3, kFew = 2, kMany = 4;
+    const std::optional<Layout> layout = layout_of(kernel, 256, 2, kH200, {s.recurrence, s.backward, s.precision, kHidden, kBatch, 1});
+    if (!layout) continue;
+    Statistics found[2];
+    for (const int steps : {kFew, kMany}) {
+      const RnnShape shape{.recurrence = s.recurrence,
+                           .inputs = 1,
+                           .hidden = kHidden,
+                           .batch = kBatch,
+                           .steps = steps,
+                           .precision = s.precision,
+                           .training = s.backward};
+      PtxMachine machine(architecture->second.all(), kH200);
+      LayerCase(shape, 3).run(machine, [&](RnnLayer& l) { l.use_layout(s.backward, layout); });
+      found[steps == kMany ? 1 : 0] = machine.statistics();
+    }
+    const std::string name = architecture->first + ", " + name_of(*layout);
+    expect(found[1].divisions == found[0].divisions,
+           name + ": " + std::to_string(found[1].divisions - found[0].divisions) + " divisions in the steps");
+    ++counted_layouts;
+    if (s.recurrence == Recurrence::kCanonicalGru) continue;  // two gathers of different widths
+    // Every block of a sample tile gathers all columns of its samples; a GRU's owners read their own state beside.
+    const int columns = s.backward ? gates_of(s.recurrence) * kHidden : kHidden;
+    const long long own = s.recurrence == Recurrence::kGru ? kHidden * kBatch : 0;
+    const long long loads = (kMany - kFew) * (1LL * layout->unit_tiles * kBatch * columns * bytes_of(s.precision) / 16 + own);
+    const auto counted = static_cast<long long>(found[1].different_loads - found[0].different_loads);
+    expect(counted == loads, name + ": " + std::to_string(counted) + " loads, and the design has " + std::to_string(loads));
+  }
+  std::printf("%d layouts: loads as designed, no divisions in the steps\n", counted_layouts);
+}
+
+// What an owner's thread does in a step of LSTM 1024 x 1, by part, as lines of JSON: PTX executed, without polls in vain.
+void chains(const Architectures& architectures, std::ostream& json) {
+  const char* between = "";
+  json << "{\n  \"what\": \"PTX instructions that the thread of an LSTM's unit executes per step, hidden 1024, batch 1, nothing waited "
+          "for\",\n"
+       << "  \"steps\": [\n";
+  for (const auto& [target, architecture] : architectures)
+    for (const KernelShape& shape : {KernelShape{Recurrence::kLstm, false, Precision::kFloat, false, 4, 32, 32, 1},
+                                     KernelShape{Recurrence::kLstm, false, Precision::kBFloat16, true, 2, 8, 1, 1}}) {
+      PtxMachine machine(architecture.all(), kH200);
+      const auto kernel =
+          std::find_if(machine.kernels().begin(), machine.kernels().end(), [&](const Kernel& one) { return one.shape == shape; });
+      const std::optional<Layout> layout =
+          layout_of(*kernel, 256, shape.matrix_units ? 8 : 1, kH200, {shape.recurrence, false, shape.precision, 1024, 1, 1});
+      if (!layout) throw PtxError("no layout of " + name_of(shape));
+      Chain found[2][2];
+      for (const int many : {0, 1}) {
+        RnnLayer layer(machine, {.inputs = 1, .hidden = 1024, .batch = 1, .steps = many != 0 ? 4 : 2, .precision = shape.precision},
+                       Runner());
+        layer.use_layout(false, layout);
+        layer.set_patience(0);
+        layer.prepare_recurrence(false);
+        layer.run_recurrence(false);
+        for (const int part : {0, 1}) found[many][part] = machine.statistics().chain[part];
+      }
+      for (const int part : {0, 1}) {
+        const auto per_step = [&](long long Chain::*of) { return (found[1][part].*of - found[0][part].*of) / 2; };
+        json << between << "    {\"architecture\": \"" << target << "\", \"layout\": \"" << name_of(*layout) << "\", \"part\": \""
+             << (part == 0 ? "finish a unit and gather" : "multiply and sum") << "\", \"instructions\": " << per_step(&Chain::instructions)
+             << ", \"integer_divisions\": " << per_step(&Chain::integer_divisions)
+             << ", \"exact_divisions\": " << per_step(&Chain::exact_divisions) << ", \"products\": " << per_step(&Chain::products)
+             << ", \"shared_accesses\": " << per_step(&Chain::shared) << ", \"global_accesses\": " << per_step(&Chain::global)
+             << ", \"exchanges\": " << per_step(&Chain::exchanges) << "}" << std::flush;
+        between = ",\n";
+      }
+    }
+  json << "\n  ]\n}\n";
+}
+
 // --- Planted faults.
 
 // Replaces the n-th `what` inside the entry whose name holds `kernel`; false when there are not so many.
@@ -323,12 +406,17 @@ int main(int count, char** arguments) {
   using namespace millrace::rnn;
   using namespace millrace::rnn::ptx;
   const bool all = count > 2 && std::strcmp(arguments[1], "--long") == 0;
-  const std::vector<std::string> objects(arguments + (all ? 3 : 1), arguments + count);
+  const bool counts = count > 2 && std::strcmp(arguments[1], "--chain") == 0;
+  const std::vector<std::string> objects(arguments + (all || counts ? 3 : 1), arguments + count);
   const auto began = std::chrono::steady_clock::now();
   try {
     const Architectures architectures = read(objects);
     if (architectures.empty()) return skip("no CUDA compiler: there is no PTX to run");
-    if (all) {
+    if (counts) {
+      std::ofstream json(arguments[2]);
+      chains(architectures, json);
+      expect(static_cast<bool>(json), std::string(arguments[2]) + " is written");
+    } else if (all) {
       std::ofstream json(arguments[2]);
       json << "{\n  \"what\": \"every shipped kernel's PTX under three schedules against double precision\",\n  \"architectures\": "
            << architectures.size() << ",\n  \"cases\": [\n";
@@ -338,6 +426,7 @@ int main(int count, char** arguments) {
     } else {
       layouts(architectures, 1, nullptr);
       around(architectures);
+      design_counts(architectures);
       faults(architectures, false);
     }
   } catch (const std::exception& error) {

@@ -226,6 +226,8 @@ void not_predicate(Word* r, const Instruction& i) { r[i.at[0]] = r[i.at[1]] != 0
 void mov_predicate(Word* r, const Instruction& i) { r[i.at[0]] = static_cast<S32>(r[i.at[1]]) != 0 ? 1 : 0; }
 void mov_all(Word* r, const Instruction& i) { r[i.at[0]] = r[i.at[1]]; }
 
+void wait_a_while(Word*, const Instruction&) {}
+
 void bfi(Word* r, const Instruction& i) {  // the first's lowest bits into the second
   const U32 from = get<U32>(r, i.at[1]), into = get<U32>(r, i.at[2]);
   const U32 at = get<U32>(r, i.at[3]) & 0xFFU, width = std::min(get<U32>(r, i.at[4]) & 0xFFU, 32U);
@@ -351,6 +353,7 @@ Table all() {
   t["xor.pred"] = xor_predicates;
   t["not.pred"] = not_predicate;
   t["mov.pred"] = mov_predicate;
+  t["nanosleep.u32"] = wait_a_while;
   t["bfi.b32"] = bfi;
   t["shf.l.wrap.b32"] = shf_left_wrap;
   t["cvta.to.global.u64"] = mov_all;
@@ -489,6 +492,10 @@ bool decode(const std::string& opcode, Instruction& i) {
     for (const std::string& part : parts) plain += (plain.empty() ? "" : ".") + part;
     const auto found = table.find(plain);
     if (found == table.end()) return false;
+    const bool of_floats = parts.back()[0] == 'f';
+    if ((parts[0] == "div" || parts[0] == "rem") && !of_floats) i.part = Part::kIntegerDivision;
+    if ((parts[0] == "div" || parts[0] == "rcp") && of_floats && plain.find(".rn.") != std::string::npos) i.part = Part::kExactDivision;
+    if (parts[0] == "fma") i.part = Part::kProduct;
     i.run = found->second;
   }
   return true;
