@@ -49,6 +49,8 @@ class CutSearch {
   // D-1 ascending positions, preferring light links; nothing when no cuts keep the periods.
   std::optional<std::vector<int64_t>> cuts_at(const Periods& periods, const Storage& storage = {}) const;
   bool feasible(const Periods& periods, const Storage& storage = {}) const;
+  // Where each device may end, behind devices that all keep the periods; fewer entries than devices when there are no cuts.
+  std::vector<PositionSet> ends_at(const Periods& periods, const Storage& storage = {}) const { return prefixes(periods, storage); }
 
   // When infeasible: how far a prefix can get, device by device (the furthest end of device d; -1 when none).
   std::vector<int64_t> furthest(const Periods& periods, const Storage& storage = {}) const;

@@ -62,6 +62,16 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
   return rules;
 }
 
+HomeTraffic home_traffic_of(const PlanTask& task, int64_t micro_batch) {
+  const ScheduleSpec spec{.alignment = task.options.alignment,
+                          .micro_batches = task.options.mini_batch / micro_batch,
+                          .window = windows_of(task, micro_batch).front()};
+  return {.allowed = task.options.balance != Balance::kNever,
+          .bits_per_element = static_cast<double>(bits_of(task.options.arithmetic.wire)),
+          .passes_per_sample = static_cast<double>(parameter_passes_per_mini_batch(spec)) / static_cast<double>(task.options.mini_batch),
+          .gradients_per_sample = 1.0 / static_cast<double>(micro_batch)};
+}
+
 }  // namespace
 
 RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
@@ -72,13 +82,9 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
       segments_(chain_, task, lifetimes_, micro_batch, windows_of(task, micro_batch)),
       cut_loads_(chain_, bits_of(task.options.arithmetic.wire)),
       links_(links_of(task.cluster)),
-      search_(segments_, cut_loads_, links_, rules_of(task, chain_)) {
-  const int64_t micro_batches = task.options.mini_batch / micro_batch;
-  const ScheduleSpec spec{
-      .alignment = task.options.alignment, .micro_batches = micro_batches, .window = windows_of(task, micro_batch).front()};
-  passes_per_sample_ = static_cast<double>(parameter_passes_per_mini_batch(spec)) / static_cast<double>(task.options.mini_batch);
-  gradients_per_sample_ = 1.0 / static_cast<double>(micro_batch);
-}
+      search_(segments_, cut_loads_, links_, rules_of(task, chain_)),
+      traffic_(home_traffic_of(task, micro_batch)),
+      joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty) {}
 
 std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage) const {
   const auto feasible = [&](double period) { return search_.feasible({period, period}, storage); };
@@ -148,14 +154,8 @@ HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double pe
 
 double RingSolver::link_period(const std::vector<int64_t>& cuts, const Homes& homes) const {
   double period = 0;
-  const double bits = static_cast<double>(bits_of(task_->options.arithmetic.wire));
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    LinkBits load = cut_loads_.at(cuts[i]);
-    const double moved = static_cast<double>(homes.over_link[i]) * bits;
-    load.forward += static_cast<int64_t>(std::ceil(moved * passes_per_sample_));
-    load.backward += static_cast<int64_t>(std::ceil(moved * gradients_per_sample_));
-    period = std::max(period, seconds_on(links_[i], load));
-  }
+  for (size_t i = 0; i < cuts.size(); ++i)
+    period = std::max(period, seconds_on(links_[i], traffic_.with(cut_loads_.at(cuts[i]), homes.over_link[i])));
   return period;
 }
 
@@ -180,25 +180,157 @@ std::optional<Homes> RingSolver::best_homes(const HomeProblem& problem, const st
   return place_homes(problem, high);
 }
 
-std::optional<RingSolution> RingSolver::solution_at(const Periods& periods, const Storage& storage) const {
-  std::optional<std::vector<int64_t>> cuts = search_.cuts_at(periods, storage);
-  if (!cuts) return std::nullopt;
-  std::optional<Homes> homes = best_homes(home_problem(*cuts, periods.compute), *cuts, periods.link);
+std::optional<RingSolution> RingSolver::solution_of(std::vector<int64_t> cuts, const Periods& periods) const {
+  std::optional<Homes> homes = best_homes(home_problem(cuts, periods.compute), cuts, periods.link);
   if (!homes) return std::nullopt;
   RingSolution solution;
   solution.feasible = true;
   solution.compute_period = periods.compute;
-  solution.period = std::max(periods.compute, link_period(*cuts, *homes));
-  solution.cuts = std::move(*cuts);
+  solution.period = std::max(periods.compute, link_period(cuts, *homes));
+  solution.cuts = std::move(cuts);
   solution.homes = std::move(*homes);
   return solution;
 }
 
+std::optional<RingSolution> RingSolver::solution_at(const Periods& periods, const Storage& storage) const {
+  std::optional<std::vector<int64_t>> cuts = search_.cuts_at(periods, storage);
+  if (!cuts) return std::nullopt;
+  return solution_of(std::move(*cuts), periods);
+}
+
+// The least period of cuts and homes together, from both sides.
+class RingSolver::JointBisection {
+ public:
+  // Periods up to `impossible` are shown to be too short; `best` is what is known to work, if anything.
+  JointBisection(const RingSolver& solver, double impossible, RingSolution best)
+      : solver_(&solver), impossible_(impossible), best_(std::move(best)) {}
+
+  void run(double start, Effort effort) {
+    if (!best_.feasible) find_any(start);
+    if (!best_.feasible || effort == Effort::kQuick) return;
+    for (const auto& [cells, tolerance] : kLevels) {
+      every_place_ = true;
+      descend(cells, tolerance);
+      raise(cells, tolerance);
+      if (every_place_) {  // more cells would tell no more
+        descend(cells, kExact);
+        raise(cells, kExact);
+        break;
+      }
+      if (best_.period <= impossible_ * (1 + kCloseEnough) || work_ > kMostWork) break;
+    }
+    if (joint_) speed_up_devices();
+  }
+
+  const RingSolution& best() const { return best_; }
+  double impossible() const { return impossible_; }
+  bool decided() const { return decided_; }                         // where nothing was found: shown that there is nothing
+  const std::vector<int64_t>& nearest() const { return nearest_; }  // cuts that came close then
+
+ private:
+  struct Level {
+    int64_t cells;
+    double tolerance;
+  };
+  // Places looked at per link, and how finely the period is bisected with them.
+  static constexpr Level kLevels[] = {{24, 1e-3}, {96, 1e-6}, {384, 1e-6}};
+  static constexpr double kExact = 1e-9;
+  static constexpr double kCloseEnough = 1e-4;      // that more cells are not worth their time
+  static constexpr int64_t kMostWork = 40'000'000;  // stretches weighed: some seconds
+
+  JointAnswer::Verdict at(const Periods& periods, int64_t cells) {
+    JointAnswer answer = solver_->joint_.at(periods, cells);
+    work_ += answer.work;
+    every_place_ = every_place_ && answer.every_place;
+    if (answer.verdict != JointAnswer::Verdict::kFound) {
+      nearest_ = std::move(answer.cuts);
+      return answer.verdict;
+    }
+    std::optional<RingSolution> found = solver_->solution_of(std::move(answer.cuts), periods);
+    if (!found) return JointAnswer::Verdict::kUndecided;
+    const bool kept = found->period <= std::max(periods.compute, periods.link) * (1 + 1e-12);
+    if (!best_.feasible || found->period < best_.period ||
+        (kept && found->period == best_.period && found->compute_period < best_.compute_period)) {
+      best_ = std::move(*found);
+      joint_ = true;
+      cells_ = cells;
+    }
+    return kept ? JointAnswer::Verdict::kFound : JointAnswer::Verdict::kUndecided;
+  }
+
+  void find_any(double start) {
+    for (const double slower : {1.0, 1.03, 1.2, 2.0, 8.0, 64.0}) {
+      if (at({start * slower, start * slower}, kLevels[0].cells) == JointAnswer::Verdict::kFound) return;
+      if (best_.feasible) return;
+    }
+    const Periods endless{kLongestPeriod, kLongestPeriod};
+    for (const int64_t cells : {24, 96, 384, 1536}) {
+      const JointAnswer::Verdict verdict = at(endless, cells);
+      decided_ = verdict == JointAnswer::Verdict::kImpossible;
+      if (best_.feasible || decided_) return;
+    }
+    for (const double slower : {1.03, 1.2, 2.0, 8.0, 64.0})
+      for (const int64_t cells : {384, 1536})
+        if (at({start * slower, start * slower}, cells); best_.feasible) return;
+  }
+
+  void descend(int64_t cells, double tolerance) {
+    double low = impossible_;
+    while (best_.period - low > tolerance * best_.period && work_ <= kMostWork) {
+      const double middle = best_.period > 4 * low ? 2 * std::max(low, best_.period / 1024) : low + (best_.period - low) / 2;
+      const double before = best_.period;
+      const JointAnswer::Verdict verdict = at({middle, middle}, cells);
+      if (verdict == JointAnswer::Verdict::kImpossible) impossible_ = std::max(impossible_, middle);
+      if (verdict != JointAnswer::Verdict::kFound || best_.period >= before) low = middle;
+    }
+  }
+
+  // The longest period that is shown to be too short.
+  void raise(int64_t cells, double tolerance) {
+    double open = best_.period;
+    while (open - impossible_ > tolerance * open && work_ <= kMostWork) {
+      const double middle = open > 4 * impossible_ ? open / 2 : impossible_ + (open - impossible_) / 2;
+      if (at({middle, middle}, cells) == JointAnswer::Verdict::kImpossible) {
+        impossible_ = middle;
+      } else {
+        open = middle;
+      }
+      open = std::min(open, best_.period);
+    }
+  }
+
+  // Where links set the pace, devices are balanced all the same.
+  void speed_up_devices() {
+    const double link = best_.period;
+    double low = 0;
+    double high = best_.compute_period;
+    if (at({high * (1 - 1e-6), link}, cells_) != JointAnswer::Verdict::kFound) return;
+    while (high - low > 1e-3 * high && work_ <= kMostWork) {
+      const double middle = low + (high - low) / 2;
+      (at({middle, link}, cells_) == JointAnswer::Verdict::kFound ? high : low) = middle;
+    }
+  }
+
+  const RingSolver* solver_;
+  double impossible_;
+  RingSolution best_;
+  std::vector<int64_t> nearest_;
+  bool joint_ = false;
+  bool decided_ = false;
+  bool every_place_ = true;  // of all probes of a level
+  int64_t cells_ = 0;
+  int64_t work_ = 0;
+};
+
+// Where parameters count that can live elsewhere than with their user.
+Storage RingSolver::anywhere() const {
+  const bool never = task_->options.balance == Balance::kNever;
+  return {.parameters = never, .spared_off_chip = never};
+}
+
 RingSolution RingSolver::solve(Effort effort) const {
   const bool never = task_->options.balance == Balance::kNever;
-  const Storage at_home{.parameters = true};
-  const Storage anywhere{.parameters = never};
-  const std::optional<Bracket> bracket = least_period(anywhere);
+  const std::optional<Bracket> bracket = least_period(anywhere());
   RingSolution best;
   if (!bracket) {
     best.shortage = shortage();
@@ -210,68 +342,47 @@ RingSolution RingSolver::solve(Effort effort) const {
   };
   const double period = bracket->feasible;
   const auto settled = [&] { return best.feasible && (effort == Effort::kQuick || best.period <= period * (1 + 1e-9)); };
-  const double compute = least_compute_period(period, anywhere);
+  const double compute = least_compute_period(period, anywhere());
   // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.
   if (!never && task_->options.balance == Balance::kAuto) {
     const Storage light{.parameters = true, .share = task_->options.balance_target};
     consider({compute, period}, light);
     if (!settled()) consider({period, period}, light);
   }
-  if (!settled()) consider({compute, period}, anywhere);
+  if (!settled()) consider({compute, period}, anywhere());
+  double impossible = bracket->infeasible;
   if (!settled()) {
-    const std::optional<Bracket> home_bracket = least_period(at_home);
-    if (home_bracket) consider({least_compute_period(home_bracket->feasible, at_home), home_bracket->feasible}, at_home);
-    // Between the two: cuts that overfill a memory by no more than a share, for the homes to even out.
-    for (const double share : {1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0}) {
-      const Storage some_away{.parameters = true, .share = share};
-      const std::optional<Bracket> between = least_period(some_away);
-      if (between && (!best.feasible || between->feasible < best.period)) consider({between->feasible, between->feasible}, some_away);
-    }
-    const double limit = best.feasible ? best.period : 16 * period;
-    constexpr int kTries = 12;
-    for (int i = 1; i <= kTries; ++i) {
-      const double slower = period * std::pow(limit / period, static_cast<double>(i) / (kTries + 1));
-      if (best.feasible && best.period <= slower) break;
-      consider({slower, slower}, anywhere);
+    JointBisection bisection(*this, impossible, std::move(best));
+    bisection.run(period, effort);
+    best = bisection.best();
+    impossible = bisection.impossible();
+    if (!best.feasible) {
+      best.shortage = shortage_together(bisection.nearest(), kLongestPeriod);
+      if (!bisection.decided()) best.shortage.kind = Shortage::Kind::kNotDecided;
+      return best;
     }
   }
-  if (best.feasible && !settled() && overfills_chips(best)) {
-    for (const double share : {1.0, 1.1, 1.35, 2.0, 4.0}) {
-      const Storage spared{.parameters = true, .share = share, .spared_off_chip = true};
-      const std::optional<Bracket> found = least_period(spared);
-      if (found && found->feasible < best.period) consider({found->feasible, found->feasible}, spared);
-    }
-  }
-  if (!best.feasible) {
-    const std::optional<std::vector<int64_t>> cuts = search_.cuts_at({compute, period}, anywhere);
-    best.shortage.kind = Shortage::Kind::kTogetherTooSmall;
-    if (cuts) {
-      const HomeShortage missing = shortage_of_homes(home_problem(*cuts, compute), 1);
-      const CostModel& model = segments_.model(missing.device);
-      best.shortage.device = missing.device;
-      best.shortage.resource = model.capacities()[model.parameter_memory()].name;
-      best.shortage.missing = missing.storage;
-    }
-    return best;
-  }
-  best.lower_bound = bracket->infeasible;
+  best.lower_bound = impossible;
   return best;
 }
 
-// Some device keeps weights off chip, in a stretch that its memory could not hold.
-bool RingSolver::overfills_chips(const RingSolution& solution) const {
-  for (int64_t d = 0; d < segments_.devices(); ++d) {
-    const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
-    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : solution.cuts[static_cast<size_t>(d)];
-    if (to > segments_.off_chip_from(d) && !segments_.fits(d, from, to, solution.compute_period, {.parameters = true})) return true;
-  }
-  return false;
+// What the cuts that come closest lack.
+Shortage RingSolver::shortage_together(const std::vector<int64_t>& cuts, double period) const {
+  Shortage shortage;
+  shortage.kind = Shortage::Kind::kTogetherTooSmall;
+  if (static_cast<int64_t>(cuts.size()) + 1 != segments_.devices()) return shortage;
+  const HomeShortage missing = shortage_of_homes(home_problem(cuts, period), 1);
+  const CostModel& model = segments_.model(missing.device);
+  shortage.device = missing.device;
+  shortage.resource = model.capacities()[model.parameter_memory()].name;
+  shortage.missing = missing.storage;
+  return shortage;
 }
 
 // No period at all is long enough: find the device where every prefix ends, and what it lacks for one unit more.
 Shortage RingSolver::shortage() const {
   Shortage shortage;
-  const Storage storage{.parameters = task_->options.balance == Balance::kNever};
+  const Storage storage = anywhere();
   if (chain_.end() < segments_.devices() && !task_->options.allow_empty) {
     shortage.kind = Shortage::Kind::kTooManyDevices;
     shortage.missing = static_cast<double>(segments_.devices() - chain_.end());

@@ -8,10 +8,9 @@
 //   1. the least period T for which cuts exist when parameters may live anywhere (cut_search.h): the lower bound
 //   2. with links held to T, the least period of the devices, so that a plan limited by a link is still balanced
 //   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
-// When 3 fails, cuts and homes have to be found together: the least period with every parameter at home (exact again),
-// with memories overfilled by several shares, and periods between are tried; the gap to the bound is part of the answer.
-// Where no better plan is left than one whose last devices keep convolutions off chip that their memory would not hold, as many are
-// given to them as pays.
+// When 3 fails, cuts and homes are searched together (joint_search.h), by bisection over the period: exact where a model's places are
+// few, elsewhere between a period that works and one that is shown not to. The distance is the gap, a part of the answer. A ring is
+// called infeasible when no period at all works, which is shown the same way.
 // Borrows the task. Immutable, thread safe.
 #pragma once
 
@@ -24,6 +23,7 @@
 #include "core/plan/cuts.h"
 #include "partitioner/hybrid/cut_loads.h"
 #include "partitioner/hybrid/cut_search.h"
+#include "partitioner/hybrid/joint_search.h"
 #include "partitioner/hybrid/parameter_homes.h"
 #include "partitioner/hybrid/segment_load.h"
 #include "partitioner/planning/planning.h"
@@ -32,7 +32,7 @@ namespace millrace {
 
 // What stands in the way of any plan.
 struct Shortage {
-  enum class Kind { kNone, kTooManyDevices, kOneDeviceTooSmall, kTogetherTooSmall, kOrders } kind = Kind::kNone;
+  enum class Kind { kNone, kTooManyDevices, kOneDeviceTooSmall, kTogetherTooSmall, kOrders, kNotDecided } kind = Kind::kNone;
   int64_t device = -1;
   std::string layer;
   std::string resource;
@@ -80,8 +80,11 @@ class RingSolver {
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
-  bool overfills_chips(const RingSolution& solution) const;
+  std::optional<RingSolution> solution_of(std::vector<int64_t> cuts, const Periods& periods) const;
+  class JointBisection;
+  Storage anywhere() const;
   Shortage shortage() const;
+  Shortage shortage_together(const std::vector<int64_t>& cuts, double period) const;
 
   const PlanTask* task_;
   int64_t micro_batch_;
@@ -91,8 +94,8 @@ class RingSolver {
   CutLoads cut_loads_;
   std::vector<Link> links_;
   CutSearch search_;
-  double passes_per_sample_ = 1;     // of parameters stored elsewhere
-  double gradients_per_sample_ = 1;  // and of their gradients
+  HomeTraffic traffic_;
+  JointSearch joint_;
 };
 
 }  // namespace millrace

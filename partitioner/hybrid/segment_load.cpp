@@ -77,9 +77,11 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
   return false;
 }
 
-ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const {
+ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
   const BlockList blocks = chain_->blocks(group, from, to);
-  return demand_of(device, question(device, group, to, period, blocks));
+  ShardQuestion asked = question(device, group, to, period, blocks);
+  asked.off_chip = off_chip;
+  return demand_of(device, asked);
 }
 
 ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
@@ -111,7 +113,7 @@ ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, doubl
   ShardDemand sum;
   if (from >= to) return sum;
   for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
-    add(sum, shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period));
+    add(sum, shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, false));
   return sum;
 }
 
@@ -150,7 +152,7 @@ int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period
     const int64_t end = chain_->end_of(g);
     const auto with = [&](int64_t to) {
       ShardDemand more = sum;
-      add(more, shard(device, g, position, to, period));
+      add(more, shard(device, g, position, to, period, false));
       return more;
     };
     const ShardDemand whole = with(end);
@@ -179,7 +181,7 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
     const int64_t begin = chain_->begin_of(g);
     const auto with = [&](int64_t from) {
       ShardDemand more = sum;
-      add(more, shard(device, g, from, position, period));
+      add(more, shard(device, g, from, position, period, false));
       return more;
     };
     const ShardDemand whole = with(begin);

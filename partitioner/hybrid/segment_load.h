@@ -57,6 +57,9 @@ class SegmentLoads {
   bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
   int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
   int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}) const;
+  // Units [from, to) of one group, with its weights kept off chip or not.
+  ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const;
+  bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
   // Sums over a stretch.
   ShardDemand demand(int64_t device, int64_t from, int64_t to, double period) const;
   // The resource that a stretch overruns the most, relative to its capacity.
@@ -74,8 +77,6 @@ class SegmentLoads {
 
  private:
   double lifetime(int64_t group, double latency, double period) const;
-  ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period) const;
-  bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const;

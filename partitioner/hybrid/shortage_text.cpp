@@ -94,9 +94,17 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
                                       amount_text(shortage.resource, shortage.missing), shortage.layer);
       break;
     case Shortage::Kind::kTogetherTooSmall:
-      reason.text = fmt::format("{} lacks {} for parameters and activations, and no device upstream has room",
-                                device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing));
+      reason.text =
+          shortage.device < 0
+              ? "no cuts leave room for all parameters"
+              : fmt::format("{} lacks {} for parameters and activations, and no device upstream has room, wherever the ring is cut",
+                            device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing));
       break;
+    case Shortage::Kind::kNotDecided:
+      reason.text =
+          "no cuts were found that leave room for all parameters, though none of what was tried shows that there are none; leave devices "
+          "empty, or give cuts by hand";
+      return reason;
   }
   // A part that is too large for one such device is too large for any number of them.
   if (!shortage.one_part) reason.smallest_count = smallest_count(task);

@@ -125,7 +125,7 @@ TEST(CutSearch, FindsThePeriodThatTryingEveryCutFinds) {
   for (int i = 0; i < 1500; ++i) {
     Instance instance(random);
     instance.task.options.balance = Balance::kNever;  // parameters count where they are used
-    instance.storage = {.parameters = true};
+    instance.storage = {.parameters = true, .spared_off_chip = true};
     const RingSolution solution = RingSolver(instance.task, 1).solve();
     // Every cut, the slowest of whose parts is a candidate.
     double best = std::numeric_limits<double>::infinity();

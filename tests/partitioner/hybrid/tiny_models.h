@@ -88,9 +88,12 @@ class DrawnCostModel final : public CostModel {
     bool dedicated = false;
     double engines = 10;  // of dedicated devices: tiles of one pair a millisecond
     bool dense_off_chip = false;
+    double dense_weight_bytes = 1;  // of a pair
+    std::string memory_name = "memory_bytes";
   };
   explicit DrawnCostModel(const Settings& settings)
-      : settings_(settings), capacities_{{"memory_bytes", settings.memory}, {"engines", settings.dedicated ? settings.engines : 1e30}} {}
+      : settings_(settings),
+        capacities_{{settings.memory_name, settings.memory}, {"engines", settings.dedicated ? settings.engines : 1e30}} {}
 
   std::string device() const override { return "drawn"; }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
@@ -117,7 +120,8 @@ class DrawnCostModel final : public CostModel {
       demand.seconds = work;
     }
     demand.amounts[0] = 2 * static_cast<double>(inputs.size());
-    demand.parameters = pairs;
+    const bool dense = std::holds_alternative<Dense>(question.node->layer.operation);
+    demand.parameters = question.off_chip || keeps_off_chip(*question.node) ? 0 : pairs * (dense ? settings_.dense_weight_bytes : 1);
     return demand;
   }
 
@@ -126,7 +130,7 @@ class DrawnCostModel final : public CostModel {
     ShardCost cost;
     const double seconds = settings_.dedicated ? question.period_seconds : demand.seconds;
     cost.phases = {{Phase::kForward, "drawn", static_cast<int64_t>(demand.amounts[1]), static_cast<int64_t>(std::ceil(seconds * 1e12))}};
-    cost.resources = {{"memory_bytes", demand.amounts[0]}, {"parameter_memory_bytes", demand.parameters}};
+    cost.resources = {{settings_.memory_name, demand.amounts[0]}, {"parameter_" + settings_.memory_name, demand.parameters}};
     cost.seconds_per_sample = seconds;
     return cost;
   }
