@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "core/base/error.h"
@@ -16,6 +17,8 @@ namespace {
 
 // The share of a sample that fully connected layers and the loss hold on to it (FPDeep, fitted).
 constexpr double kFullyConnectedDelay = 0.4;
+// By how much a plan has to be faster for devices to stay without work.
+constexpr double kWorthEmptyDevices = 1e-6;
 
 bool streams_rows(const PlanTask& task) {
   return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
@@ -104,6 +107,38 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   return sizes;
 }
 
+// One way to see the task, and the best plan of it. The solver refers to the task beside it.
+struct Attempt {
+  Attempt(PlanTask the_task, int64_t micro_batch) : task(std::move(the_task)), solver(task, micro_batch) {}
+  PlanTask task;
+  RingSolver solver;
+  RingSolution solution;
+};
+
+// Every device has work, unless leaving some without is faster, or the only way: one device more never makes a ring slower.
+std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
+  auto busy = std::make_unique<Attempt>(task, micro_batch);
+  busy->solution = busy->solver.solve();
+  const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
+  if (task.options.allow_empty || ordered || task.models.size() < 2) return busy;
+  PlanTask relaxed = task;
+  relaxed.options.allow_empty = true;
+  auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
+  if (!busy->solution.feasible) {
+    idle->solution = idle->solver.solve();
+    return idle->solution.feasible ? std::move(idle) : std::move(busy);
+  }
+  const double worth = busy->solution.period / (1 + kWorthEmptyDevices);
+  if (idle->solver.rules_out(worth)) {
+    busy->solution.lower_bound = std::min(busy->solution.lower_bound, worth);
+    return busy;
+  }
+  idle->solution = idle->solver.solve();
+  if (idle->solution.feasible && idle->solution.period < worth) return idle;
+  busy->solution.lower_bound = std::min(busy->solution.lower_bound, idle->solution.lower_bound);
+  return busy;
+}
+
 }  // namespace
 
 std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
@@ -131,8 +166,9 @@ Outcome plan_ring(const PlanTask& task) {
   Outcome outcome;
   Shortage shortage;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
-    const RingSolver solver(task, micro_batch);
-    const RingSolution solution = solver.solve();
+    const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
+    const RingSolver& solver = attempt->solver;
+    const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
       if (shortage.kind == Shortage::Kind::kNone) shortage = solution.shortage;
       continue;

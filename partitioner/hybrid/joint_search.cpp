@@ -38,6 +38,7 @@ LinkBits HomeTraffic::with(LinkBits load, int64_t elements) const {
 struct JointSearch::Walk {
   Periods periods;
   bool over_cells = false;
+  bool sums = false;                     // labels hold the excess and the parameters before the place
   std::vector<std::vector<Cell>> cells;  // before every device, and after the last
   std::vector<Labels> labels;            // the same
   // Whole layers, per kind of device, with weights on chip and off.
@@ -56,6 +57,7 @@ JointSearch::JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std
   std::map<std::string, size_t> memories;
   std::vector<double> least;
   std::map<size_t, bool> seen;
+  bool alike = true;
   weights_of_group_.assign(static_cast<size_t>(chain.groups()), 0);
   for (int64_t d = 0; d < segments.devices(); ++d) {
     const CostModel& model = segments.model(d);
@@ -70,6 +72,10 @@ JointSearch::JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std
     if (!seen.try_emplace(segments.kind_of(d), true).second) continue;
     for (int64_t g = 0; g < chain.groups(); ++g) {
       const ShardDemand demand = segments.shard(d, g, chain.begin_of(g), chain.end_of(g), 1, false);
+      // A layer of weights that some device neither stores nor keeps off chip.
+      const bool divisible = std::holds_alternative<Conv2d>(chain.head_of(g).layer.operation) ||
+                             std::holds_alternative<Dense>(chain.head_of(g).layer.operation);
+      if (divisible && demand.parameters <= 0 && !model.keeps_off_chip(chain.head_of(g))) alike = false;
       if (demand.parameters <= 0) continue;
       int64_t elements = 0;
       const int64_t node = graph.groups()[static_cast<size_t>(g)].head;
@@ -84,6 +90,25 @@ JointSearch::JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std
     if (least[memory] != unit_[memory]) uniform_ = false;
   for (double& unit : unit_)
     if (unit == 0) unit = 1;
+  int64_t before = 0;
+  for (const int64_t weights : weights_of_group_) {
+    weights_before_.push_back(before);
+    before += weights;
+  }
+  weights_before_.push_back(before);
+  adds_up_ = uniform_ && unit_.size() == 1 && alike;
+}
+
+double JointSearch::storage_before(int64_t position) const {
+  const Chain& chain = segments_->chain();
+  const int64_t group = position == chain.end() ? chain.groups() : chain.group_at(position);
+  int64_t weights = weights_before_[static_cast<size_t>(group)];
+  if (group < chain.groups() && position > chain.begin_of(group)) {
+    const double part =
+        static_cast<double>(position - chain.begin_of(group)) / static_cast<double>(chain.end_of(group) - chain.begin_of(group));
+    weights += std::llround(part * static_cast<double>(weights_of_group_[static_cast<size_t>(group)]));
+  }
+  return static_cast<double>(weights) * unit_.front();
 }
 
 bool JointSearch::is_boundary(int64_t position) const {
@@ -158,7 +183,8 @@ std::vector<JointSearch::Cell> JointSearch::cells_of(int64_t link, const Positio
     const LinkBits at_last = cuts_->at(last);
     const LinkBits least{std::min(at_first.forward, at_last.forward), std::min(at_first.backward, at_last.backward)};
     const double spare_first = spare(link, at_first, period);
-    result.push_back({first, last, group, spare_first, first == last ? spare_first : spare(link, least, period)});
+    result.push_back({first, last, group, spare_first, first == last ? spare_first : spare(link, least, period), storage_before(first),
+                      storage_before(last)});
   };
   for (const Progression& run : runs) {
     const int64_t group = group_of(run.begin);
@@ -194,7 +220,7 @@ std::vector<JointSearch::Cell> JointSearch::cells_of(int64_t link, const Positio
   return result;
 }
 
-void JointSearch::extend(int64_t device, int64_t start, int64_t end, const ShardDemand& demand, Walk& walk) const {
+void JointSearch::extend(int64_t device, int64_t start, int64_t end, const ShardDemand& demand, bool off_chip, Walk& walk) const {
   const auto d = static_cast<size_t>(device);
   const CostModel& model = segments_->model(device);
   const size_t memory = memory_of_[d];
@@ -209,9 +235,16 @@ void JointSearch::extend(int64_t device, int64_t start, int64_t end, const Shard
   const size_t kinds = unit_.size();
   for (size_t l = 0; l < after.size(); ++l) {
     Label label{after[l].excess, static_cast<int32_t>(end), static_cast<int32_t>(l)};
-    label.excess[memory] += demand.parameters - room;
-    if (label.excess[memory] < kNothing * unit) label.excess[memory] = 0;
-    if (elements_of(label.excess) > spare + kNothing) continue;
+    if (walk.sums) {
+      const Cell& to = walk.cells[d + 1][static_cast<size_t>(end)];
+      if (off_chip) label.excess[memory] -= to.before_last - from.before_first;
+      label.excess[memory] = std::max(label.excess[memory] - room, from.before_first);
+      if ((label.excess[memory] - from.before_last) / unit > spare + kNothing) continue;
+    } else {
+      label.excess[memory] += demand.parameters - room;
+      if (label.excess[memory] < kNothing * unit) label.excess[memory] = 0;
+      if (elements_of(label.excess) > spare + kNothing) continue;
+    }
     const auto covers = [&](const Label& a, const Label& b) {
       for (size_t k = 0; k < kinds; ++k)
         if (a.excess[k] > b.excess[k]) return false;
@@ -269,7 +302,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
         // Nothing, or, between overlapping cells, next to nothing.
         const bool possible = walk.over_cells ? starts[start].first < to.last || (allow_empty_ && starts[start].first <= to.last)
                                               : allow_empty_ && to.first == from && is_boundary(from);
-        if (possible) extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), {}, walk);
+        if (possible) extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), {}, to.last > off_chip_after, walk);
         continue;
       }
       const bool off_chip = to.first > off_chip_after;
@@ -295,7 +328,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
         too_long[mode] = true;
         continue;
       }
-      extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), demand, walk);
+      extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), demand, off_chip, walk);
     }
   }
 }
@@ -310,16 +343,19 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   Walk walk;
   walk.periods = periods;
   walk.cells.resize(static_cast<size_t>(devices + 1));
-  walk.cells.front() = {{0, 0, 0, kMostElements, kMostElements}};
-  walk.cells.back() = {{chain.end(), chain.end(), chain.groups(), 0, 0}};
+  const double all = adds_up_ ? storage_before(chain.end()) : 0;
+  walk.cells.front() = {{0, 0, 0, kMostElements, kMostElements, 0, 0}};
+  walk.cells.back() = {{chain.end(), chain.end(), chain.groups(), 0, 0, all, all}};
   for (int64_t d = 1; d < devices; ++d) {
-    bool all = true;
-    walk.cells[static_cast<size_t>(d)] = cells_of(d - 1, places[static_cast<size_t>(d - 1)], periods.link, cells, all);
-    answer.every_place = answer.every_place && all;
+    bool every_place = true;
+    walk.cells[static_cast<size_t>(d)] = cells_of(d - 1, places[static_cast<size_t>(d - 1)], periods.link, cells, every_place);
+    answer.every_place = answer.every_place && every_place;
   }
   const auto least_excess = [&]() -> const Label* {
     walk.labels.assign(static_cast<size_t>(devices + 1), {});
-    walk.labels.back() = {{Label{}}};
+    Label at_end;
+    if (walk.sums) at_end.excess[0] = all;
+    walk.labels.back() = {{at_end}};
     for (int64_t d = devices - 1; d >= 0; --d) pass_device(d, walk);
     const std::vector<Label>& left = walk.labels.front().front();
     const auto least = std::min_element(left.begin(), left.end(),
@@ -336,6 +372,7 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   }
   if (answer.verdict == JointAnswer::Verdict::kImpossible && !(answer.every_place && !walk.forgot)) {
     walk.over_cells = true;
+    walk.sums = adds_up_;
     if (nothing_left(least_excess())) answer.verdict = JointAnswer::Verdict::kUndecided;
   }
   answer.work = walk.work;

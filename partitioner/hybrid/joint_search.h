@@ -12,7 +12,8 @@
 // Places are too many to keep them all: about `cells` are looked at per link. Where they are all there are, the answer is exact.
 // Elsewhere the walk is done twice: over the places themselves, which finds cuts that are right, and over the cells between
 // them, each stretch taken as long as any two places of its cells surely make it, which shows that there are none. Neither holding,
-// the answer is "undecided", and more cells tell more.
+// the answer is "undecided", and more cells tell more. Over cells the walk keeps, where it can, excess and the parameters before the
+// place in one sum: what a stretch holds of its own drops out of that, so that not knowing where in a cell it ends costs nothing.
 // Weights whose storage per element differs within one kind of memory are counted by the largest: what is impossible stays so, what
 // is found has to be checked (place_homes).
 // Borrows all it is made of. Immutable, thread safe. Time O(devices * cells^2), counted in `work`.
@@ -65,9 +66,11 @@ class JointSearch {
   struct Cell {
     int64_t first = 0;
     int64_t last = 0;
-    int64_t group = 0;       // that holds `first`; the number of groups at the chain's end
-    double spare_first = 0;  // elements that may come on top, at `first`
-    double spare_most = 0;   // and at most, anywhere in the cell
+    int64_t group = 0;        // that holds `first`; the number of groups at the chain's end
+    double spare_first = 0;   // elements that may come on top, at `first`
+    double spare_most = 0;    // and at most, anywhere in the cell
+    double before_first = 0;  // storage of the parameters upstream of `first`
+    double before_last = 0;
   };
   struct Label {
     Excess excess{};
@@ -80,7 +83,8 @@ class JointSearch {
   std::vector<Cell> cells_of(int64_t link, const PositionSet& places, double period, int64_t cells, bool& every_place) const;
   double spare(int64_t link, LinkBits load, double period) const;
   void pass_device(int64_t device, Walk& walk) const;
-  void extend(int64_t device, int64_t start, int64_t end, const ShardDemand& demand, Walk& walk) const;
+  void extend(int64_t device, int64_t start, int64_t end, const ShardDemand& demand, bool off_chip, Walk& walk) const;
+  double storage_before(int64_t position) const;
   bool is_boundary(int64_t position) const;
   double elements_of(const Excess& excess) const;
 
@@ -91,9 +95,11 @@ class JointSearch {
   HomeTraffic traffic_;
   bool allow_empty_;
   bool uniform_ = true;
+  bool adds_up_ = true;            // a stretch on chip stores what lies between its ends, on whatever device
   std::vector<size_t> memory_of_;  // per device: its kind of memory
   std::vector<double> unit_;       // per kind of memory: storage of an element, the most
   std::vector<int64_t> weights_of_group_;
+  std::vector<int64_t> weights_before_;  // the group
 };
 
 }  // namespace millrace

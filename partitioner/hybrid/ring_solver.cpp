@@ -235,8 +235,8 @@ class RingSolver::JointBisection {
   // Places looked at per link, and how finely the period is bisected with them.
   static constexpr Level kLevels[] = {{24, 1e-3}, {96, 1e-6}, {384, 1e-6}};
   static constexpr double kExact = 1e-9;
-  static constexpr double kCloseEnough = 1e-4;      // that more cells are not worth their time
-  static constexpr int64_t kMostWork = 40'000'000;  // stretches weighed: some seconds
+  static constexpr double kCloseEnough = 1e-4;     // that more cells are not worth their time
+  static constexpr int64_t kMostWork = 8'000'000;  // stretches weighed: a second or two
 
   JointAnswer::Verdict at(const Periods& periods, int64_t cells) {
     JointAnswer answer = solver_->joint_.at(periods, cells);
@@ -326,6 +326,16 @@ class RingSolver::JointBisection {
 Storage RingSolver::anywhere() const {
   const bool never = task_->options.balance == Balance::kNever;
   return {.parameters = never, .spared_off_chip = never};
+}
+
+bool RingSolver::rules_out(double period) const {
+  const Periods periods{period, period};
+  if (!search_.feasible(periods, anywhere())) return true;
+  for (const int64_t cells : {24, 96}) {
+    const JointAnswer::Verdict verdict = joint_.at(periods, cells).verdict;
+    if (verdict != JointAnswer::Verdict::kUndecided) return verdict == JointAnswer::Verdict::kImpossible;
+  }
+  return false;
 }
 
 RingSolution RingSolver::solve(Effort effort) const {

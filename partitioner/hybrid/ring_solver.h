@@ -63,6 +63,8 @@ class RingSolver {
   RingSolver& operator=(const RingSolver&) = delete;
 
   RingSolution solve(Effort effort = Effort::kThorough) const;
+  // Shows, without solving it all, that no cuts and homes keep the period. False proves nothing.
+  bool rules_out(double period) const;
 
   const Chain& chain() const { return chain_; }
   const SegmentLoads& segments() const { return segments_; }

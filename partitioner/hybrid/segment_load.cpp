@@ -20,16 +20,36 @@ void add(ShardDemand& sum, const ShardDemand& part) {
   sum.parameters += part.parameters;
 }
 
+// Samples that micro-batches add to what a device holds whose rows stream. An update lets the errors of a micro-batch wait while its
+// samples go forward: all but the one under way. A device that takes turns holds back as many micro-batches as its window lets it, and what
+// it sends comes all at once.
+std::vector<double> waiting_samples(const PlanTask& task, int64_t micro_batch, const std::vector<int64_t>& windows) {
+  const auto samples = static_cast<double>(micro_batch);
+  std::vector<double> waiting(task.models.size(), samples - 1);
+  int64_t held_back = 0;  // by devices downstream
+  for (size_t d = task.models.size(); d-- > 0;) {
+    if (!task.models[d]->dedicated_engines()) held_back = std::max(held_back, windows[d]);
+    waiting[d] += samples * static_cast<double>(held_back);
+  }
+  bool turns_upstream = false;
+  for (size_t d = 0; d < task.models.size(); ++d) {
+    if (turns_upstream && waiting[d] < 2 * samples - 1) waiting[d] += samples;
+    turns_upstream = turns_upstream || !task.models[d]->dedicated_engines();
+  }
+  return waiting;
+}
+
 }  // namespace
 
 SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch,
                            std::vector<int64_t> windows)
     : chain_(&chain), task_(&task), lifetimes_(std::move(lifetimes)), micro_batch_(micro_batch), windows_(std::move(windows)) {
+  waiting_ = waiting_samples(task, micro_batch_, windows_);
   latency_seconds_.assign(task.models.size(), 0);
   for (size_t d = task.models.size(); !task.options.fpdeep_lifetimes && d-- > 1;)
     latency_seconds_[d - 1] = latency_seconds_[d] + 2e-6 * task.cluster.links[d - 1].latency_us;
   const double longest = latency_seconds_.empty() ? 0 : latency_seconds_.front();
-  std::map<std::tuple<const CostModel*, int64_t, double>, size_t> known;
+  std::map<std::tuple<const CostModel*, int64_t, double, double>, size_t> known;
   for (size_t d = 0; d < task.models.size(); ++d) {
     // Where rows stream, the window follows from the period and costs nothing.
     const bool streams = task.models[d]->dedicated_engines();
@@ -37,7 +57,8 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     const double step = longest / kLatencySteps;
     searched_latency_.push_back(step > 0 ? step * std::ceil(latency_seconds_[d] / step) : 0);
     const int64_t window = streams ? 0 : windows_[d];
-    kinds_.push_back(known.try_emplace({task.models[d], window, searched_latency_[d]}, known.size()).first->second);
+    kinds_.push_back(
+        known.try_emplace({task.models[d], window, searched_latency_[d], streams ? waiting_[d] : 0}, known.size()).first->second);
     int64_t group = chain.groups();
     while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
     off_chip_from_.push_back(group < chain.groups() ? chain.begin_of(group) : chain.end());
@@ -52,7 +73,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   if (question.owner) question.after = chain_->after_of(group);
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
-  question.lifetime = lifetime(group, searched_latency_[static_cast<size_t>(device)], period);
+  question.lifetime = lifetime(device, group, searched_latency_[static_cast<size_t>(device)], period);
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();
   question.arithmetic = task_->options.arithmetic;
@@ -62,12 +83,13 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
 ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period,
                                            const BlockList& blocks) const {
   ShardQuestion exact = question(device, group, to, period, blocks);
-  exact.lifetime = lifetime(group, latency_seconds_[static_cast<size_t>(device)], ring_period);
+  exact.lifetime = lifetime(device, group, latency_seconds_[static_cast<size_t>(device)], ring_period);
   return exact;
 }
 
-double SegmentLoads::lifetime(int64_t group, double latency, double period) const {
-  return lifetimes_[static_cast<size_t>(group)] + (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
+double SegmentLoads::lifetime(int64_t device, int64_t group, double latency, double period) const {
+  return lifetimes_[static_cast<size_t>(group)] + waiting_[static_cast<size_t>(device)] +
+         (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
 }
 
 bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {

@@ -11,6 +11,8 @@
 // them, when they may be stored elsewhere. A stretch that ends among the layers at the network's end that the device keeps off chip
 // (an FPGA's dense layers) keeps all its weights there. FPDeep gives it no more convolutions than would fit on chip all the same; with
 // `spared_off_chip` it may have them, and longer stretches can demand less: those with and without such a layer are told apart (`Ends`).
+// Where samples come in micro-batches, rows wait for whole ones: of devices whose rows stream, activations live longer by the samples that
+// a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way.
 // Borrows the task's graph and cost models. Immutable, thread safe.
 #pragma once
 
@@ -76,7 +78,7 @@ class SegmentLoads {
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 
  private:
-  double lifetime(int64_t group, double latency, double period) const;
+  double lifetime(int64_t device, int64_t group, double latency, double period) const;
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const;
@@ -86,6 +88,7 @@ class SegmentLoads {
   std::vector<double> lifetimes_;         // per group
   std::vector<double> latency_seconds_;   // per device, to the ring's end and back; 0 where the formulas leave it out
   std::vector<double> searched_latency_;  // the same in a few steps, upwards: devices of a step answer alike
+  std::vector<double> waiting_;           // per device, samples: what micro-batches add to every lifetime
   int64_t micro_batch_;
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device

@@ -26,10 +26,13 @@ std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
 
 bool feasible(const PlanTask& task) {
   const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
-  return RingSolver(task, micro_batch).solve(Effort::kQuick).feasible;
+  if (RingSolver(task, micro_batch).solve(Effort::kQuick).feasible) return true;
+  PlanTask relaxed = task;
+  relaxed.options.allow_empty = true;
+  return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
 }
 
-// Doubles until it works, then halves the distance: rings between two that work are taken to work.
+// Doubles until it works, then halves the distance: the answer is a ring that has been planned, and the one before it, which does not work.
 int64_t smallest_count(const PlanTask& task) {
   auto low = static_cast<int64_t>(task.models.size());
   if (!resized(task, low)) return 0;

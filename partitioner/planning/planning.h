@@ -41,7 +41,7 @@ struct PlanOptions {
   Arithmetic arithmetic;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
-  bool allow_empty = false;             // devices may be left without work
+  bool allow_empty = false;             // devices may be left without work even where that is no faster
   bool fc_barrier = false;              // a fully connected layer needs the whole map before any error exists
   bool fpdeep_lifetimes = false;        // activations held as long as FPDeep's formulas say: see hybrid/lifetimes.h
   std::map<std::string, int64_t> pins;  // layer -> device index
