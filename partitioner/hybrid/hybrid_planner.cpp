@@ -128,13 +128,15 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
     idle->solution = idle->solver.solve();
     return idle->solution.feasible ? std::move(idle) : std::move(busy);
   }
-  const double worth = busy->solution.period / (1 + kWorthEmptyDevices);
-  if (idle->solver.rules_out(worth)) {
-    busy->solution.lower_bound = std::min(busy->solution.lower_bound, worth);
+  // As close as the bisections come, else as close as matters.
+  for (const double closer : {1e-9, kWorthEmptyDevices}) {
+    const double shorter = busy->solution.period / (1 + closer);
+    if (!idle->solver.rules_out(shorter)) continue;
+    busy->solution.lower_bound = std::min(busy->solution.lower_bound, shorter);
     return busy;
   }
   idle->solution = idle->solver.solve();
-  if (idle->solution.feasible && idle->solution.period < worth) return idle;
+  if (idle->solution.feasible && idle->solution.period < busy->solution.period / (1 + kWorthEmptyDevices)) return idle;
   busy->solution.lower_bound = std::min(busy->solution.lower_bound, idle->solution.lower_bound);
   return busy;
 }
