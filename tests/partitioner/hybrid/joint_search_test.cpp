@@ -129,7 +129,8 @@ class TinyRing {
   }
   // Also where no device's memory is fuller than a share, and every parameter stays with its user.
   bool exists_at_home(double period, double share) const {
-    return search({period, period}, share, [](double) {}, false);
+    return search(
+        {period, period}, share, [](double) {}, false);
   }
 
   // The least period of any cuts and homes, where devices take turns; infinite when there are none.
