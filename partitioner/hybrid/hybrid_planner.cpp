@@ -19,6 +19,8 @@ namespace {
 constexpr double kFullyConnectedDelay = 0.4;
 // By how much a plan has to be faster for devices to stay without work.
 constexpr double kWorthEmptyDevices = 1e-6;
+// Longer rings that work are not planned a second time, which takes seconds.
+constexpr size_t kLongRing = 200;
 
 bool streams_rows(const PlanTask& task) {
   return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
@@ -115,12 +117,13 @@ struct Attempt {
   RingSolution solution;
 };
 
-// Every device has work, unless leaving some without is faster, or the only way: one device more never makes a ring slower.
+// Every device has work, unless leaving some without is faster, or the only way.
 std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch) {
   auto busy = std::make_unique<Attempt>(task, micro_batch);
   busy->solution = busy->solver.solve();
   const bool ordered = !task.options.pins.empty() || !task.options.cuts.empty();
   if (task.options.allow_empty || ordered || task.models.size() < 2) return busy;
+  if (busy->solution.feasible && task.models.size() > kLongRing) return busy;
   PlanTask relaxed = task;
   relaxed.options.allow_empty = true;
   auto idle = std::make_unique<Attempt>(std::move(relaxed), micro_batch);
