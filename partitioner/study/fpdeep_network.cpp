@@ -129,7 +129,20 @@ class NetworkStudy {
     PlanTask real = free_task(*boards_.bits_32, kBoards);
     real.options.arithmetic = {};
     const Outcome outcome = make_plan(real);
-    put("on_chip_32", outcome.feasible ? 1 : 0, outcome.reason.text);
+    if (!outcome.feasible) return put("on_chip_32", 0, outcome.reason.text);
+    // A plan that leaves convolutions to the last boards' off-chip memory is none on chip.
+    const Shard* off_chip = nullptr;
+    double bits = 0;
+    for (const Shard& shard : outcome.plan->shards)
+      for (const NamedAmount& amount : shard.resources) {
+        if (amount.name != "dram_bytes" || shard.unit != StreamingUnit::kRow || amount.amount <= 0) continue;
+        if (off_chip == nullptr) off_chip = &shard;
+        bits += 8 * amount.amount;
+      }
+    if (off_chip == nullptr) return put("on_chip_32", 1);
+    put("on_chip_32", 0,
+        fmt::format("{:.1f} Mb of on-chip memory would hold the convolutions that device {} and those after it keep off chip, from {} on",
+                    bits / 1e6, off_chip->device, off_chip->layer));
   }
 
   void sweep() {
