@@ -100,13 +100,13 @@ TEST(Studies, TellHowFarTheyAre) {
 TEST(Studies, SayWhatDoesNotFit) {
   const Vc709Rings rings("vgg19");
   StudyTask task = rings.task(150);
-  task.counts = {5, 15};
+  task.counts = {2, 15};
   const Study study = run_study(task);
   EXPECT_FALSE(study.points[0].feasible);
   EXPECT_THAT(study.points[0].reason, HasSubstr("Mb of on-chip memory"));
   EXPECT_TRUE(study.points[1].feasible);
   EXPECT_EQ(study.linear_up_to, 15);
-  task.counts = {4, 5};
+  task.counts = {1, 2};
   EXPECT_EQ(run_study(task).linear_up_to, 0);
 }
 
