@@ -14,7 +14,7 @@ build_packages=(cmake ninja-build g++ ccache mold libprotobuf-dev protobuf-compi
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3)
 # Tests that need one of these are skipped without it.
 optional_packages=(dataset-fashion-mnist bible-kjv bible-kjv-text asterisk-core-sounds-en-wav asterisk-core-sounds-en libkissfft-dev
-  clang-format-14 chromium verilator iverilog yosys libxrt-dev libxrt1)
+  libjpeg62-turbo-dev libpng-dev python3-numpy python3-pil libonnx-dev libonnx-testdata libhdf5-dev clang-format-14 chromium verilator iverilog yosys libxrt-dev libxrt1)
 
 missing_packages() {
   local package

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/data/picture_files.h"
 
 namespace millrace {
 
@@ -18,14 +19,19 @@ std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span
     MILLRACE_CHECK(begin + elements <= stored->size(), "{}: {} bytes do not hold sample {}", data.name, stored->size(), sample);
     return std::span(*stored).subspan(begin, elements);
   }
-  draw_image(std::get<SyntheticImages>(data.images), sample, scratch);
+  if (const auto* files = std::get_if<std::shared_ptr<const PictureFiles>>(&data.images))
+    (*files)->read(sample, scratch.first(elements));
+  else
+    draw_image(std::get<SyntheticImages>(data.images), sample, scratch);
   return scratch.first(elements);
 }
 
 Normalisation measure_normalisation(const Dataset& data) {
-  constexpr int64_t kGeneratedSamples = 256;
+  constexpr int64_t kReadSamples = 256;
   const bool stored = std::holds_alternative<std::vector<uint8_t>>(data.images);
-  const int64_t samples = stored ? data.size() : std::min(data.size(), kGeneratedSamples);
+  const bool files = std::holds_alternative<std::shared_ptr<const PictureFiles>>(data.images);
+  const int64_t samples = stored ? data.size() : std::min(data.size(), kReadSamples);
+  const int64_t apart = files && samples > 0 ? data.size() / samples : 1;  // files lie in the order of their classes
   const auto plane = static_cast<size_t>(data.shape.plane());
   const auto channels = static_cast<size_t>(data.shape.channels);
 
@@ -33,7 +39,7 @@ Normalisation measure_normalisation(const Dataset& data) {
   std::vector<uint64_t> sums(channels), squares(channels);
   std::vector<uint8_t> scratch(static_cast<size_t>(data.shape.elements()));
   for (int64_t sample = 0; sample < samples; ++sample) {
-    const std::span<const uint8_t> pixels = image_of(data, sample, scratch);
+    const std::span<const uint8_t> pixels = image_of(data, sample * apart, scratch);
     for (size_t channel = 0; channel < channels; ++channel) {
       uint64_t sum = 0, square = 0;
       for (const uint8_t pixel : pixels.subspan(channel * plane, plane)) {

@@ -29,6 +29,8 @@
 
 namespace millrace {
 
+class PictureFiles;  // core/data/picture_files.h
+
 // Per channel, of pixels in 0..1. A network sees (pixel - mean) / stddev.
 struct Normalisation {
   std::vector<double> mean;
@@ -41,16 +43,18 @@ struct Dataset {
   InputKind kind = InputKind::kImage;
   Shape shape;  // sequences: {features, steps of the longest sample of either part, 1}
   int64_t classes = 0;
-  std::vector<std::string> class_names;                        // one per class, or none at all
-  std::variant<std::vector<uint8_t>, SyntheticImages> images;  // stored: [sample][channel][row][column]
-  std::vector<int32_t> labels;                                 // 0..classes-1, one per image; none for sequences
-  Normalisation normalisation;                                 // of the training part, for both parts; images only
-  std::shared_ptr<const Sequences> sequences;                  // null for images
+  std::vector<std::string> class_names;  // one per class, or none at all
+  // Stored, [sample][channel][row][column]; drawn; or read from files when they are asked for.
+  std::variant<std::vector<uint8_t>, SyntheticImages, std::shared_ptr<const PictureFiles>> images;
+  std::vector<int32_t> labels;                 // 0..classes-1, one per image; none for sequences
+  Normalisation normalisation;                 // of the training part, for both parts; images only
+  std::shared_ptr<const Sequences> sequences;  // null for images
   LabelForm label_form = LabelForm::kOne;
   int64_t labels_each = 1;      // of a sample: 1, as many as steps, or those of the longest row
   int64_t vocabulary = 0;       // tokens: ids are below it
   bool lengths_differ = false;  // samples end at different steps
   bool flows = false;           // a sample begins where the one before it ends
+  int64_t readers = 1;          // threads that a loader reads samples with
   std::string source;
   std::string licence;
   std::vector<std::string> notes = {};  // what was left out, and why
@@ -70,6 +74,8 @@ struct DataSplit {
 //                                         many (at most 10,000) to test on; seed 1 unless given
 //   idx:FOLDER                            MNIST's format and file names, plain or .gz; classes: the largest label + 1
 //   cifar10:FOLDER, cifar100:FOLDER       CIFAR's binary version
+//   pictures:FOLDER,size=CxHxW[,...]      JPEG and PNG files, a folder per class: core/data/picture_files.h
+//   arrays:FILE.npz or FOLDER[,...]       NumPy's arrays of images or of steps of features: core/data/arrays.h
 //   text                                  the characters of Genesis and Exodus 1 to 20, which come with Millrace
 //   text:FILE, text:kjv                   of a UTF-8 file, plain or .gz; of the whole King James Bible, from the Debian packages
 //                                         bible-kjv and bible-kjv-text
@@ -85,7 +91,8 @@ DataSplit load_data(std::string_view what);
 // bytes) when they had to be drawn.
 std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch);
 
-// Mean and standard deviation per channel, exact over all stored pixels; over the first 256 samples of generated ones.
+// Mean and standard deviation per channel, exact over all stored pixels; over the first 256 samples of generated ones, and over 256
+// of those read from files, evenly apart.
 // A channel that never varies gets a deviation of 1.
 Normalisation measure_normalisation(const Dataset& data);
 

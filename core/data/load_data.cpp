@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/arrays.h"
 #include "core/data/builtin.h"
 #include "core/data/cifar.h"
 #include "core/data/data_name.h"
 #include "core/data/dataset.h"
 #include "core/data/generated.h"
 #include "core/data/idx.h"
+#include "core/data/picture_files.h"
 #include "core/data/speech.h"
 #include "core/data/text.h"
 
@@ -127,13 +129,16 @@ DataSplit load_data(std::string_view what) {
   if (kind == "speech") return named(speech_data(arguments, has_arguments, what), kind);
   if (kind == "adding") return named(adding_data(arguments, what), kind);
   if (kind == "ctc") return named(ctc_data(arguments, what), kind);
+  if (kind == "pictures") return named(load_pictures(arguments, what), kind);
+  if (kind == "arrays") return named(load_arrays(arguments, what), kind);
 
   const bool stands_alone = kind == "digits" || kind == "fashion-mnist";
   const bool names_folder = kind == "idx" || kind == "cifar10" || kind == "cifar100";
   if (!stands_alone && !names_folder && kind != "synthetic")
     fail(ErrorCode::kUsage, "data \"{}\" is not known{}", what,
          suggestion(kind, {"digits", "fashion-mnist", "text", "text:FILE", "text:kjv", "speech", "adding:STEPS", "ctc:CLASSES:LABELS",
-                           "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER"}));
+                           "synthetic:CxHxW:CLASSES:SAMPLES", "idx:FOLDER", "cifar10:FOLDER", "cifar100:FOLDER", "pictures:FOLDER",
+                           "arrays:FILE"}));
   if (stands_alone && has_arguments) fail(ErrorCode::kUsage, "data \"{}\": {} takes nothing behind a colon", what, kind);
   if (names_folder && arguments.empty()) fail(ErrorCode::kUsage, "data \"{}\": name the folder, as in {}:FOLDER", what, kind);
 

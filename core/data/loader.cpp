@@ -1,6 +1,7 @@
 #include "core/data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -35,83 +36,117 @@ Loader::Loader(SampleReader reader, int64_t elements, std::span<const int32_t> l
     : Loader(labelled_source(std::move(reader), elements, labels, batches), batches, options) {}
 
 Loader::Loader(SampleSource source, const BatchSampler& batches, const LoaderOptions& options)
-    : source_(std::move(source)),
-      batches_(batches),
+    : batches_(batches),
       options_(options),
-      end_(batches.is_training() ? std::numeric_limits<int64_t>::max() : batches.micro_batches_per_epoch()),
-      slots_(static_cast<size_t>(options.prefetch) + 1) {
-  MILLRACE_CHECK(options.prefetch >= 0, "prefetch {}", options.prefetch);
+      end_(batches.is_training() ? std::numeric_limits<int64_t>::max() : batches.micro_batches_per_epoch()) {
+  MILLRACE_CHECK(options.prefetch >= 0 && options.threads >= 1, "prefetch {} by {} threads", options.prefetch, options.threads);
+  // Labels alone are read faster than threads are woken.
+  const int64_t threads = options.prefetch == 0 || !options.pixels ? std::min<int64_t>(options.prefetch, 1) : options.threads;
+  if (threads > options.prefetch) options_.prefetch = threads;
+  slots_.resize(static_cast<size_t>(options_.prefetch) + 1);
+  sources_.assign(static_cast<size_t>(std::max<int64_t>(threads, 1)), source);
   const auto samples = static_cast<size_t>(batches.micro_batch());
   for (Slot& slot : slots_) {
     slot.sample_ids.reserve(samples);
     slot.fresh.reserve(samples);
     slot.lengths.reserve(samples);
-    slot.labels.reserve(samples * static_cast<size_t>(source_.labels_each));
-    if (options.pixels) slot.pixels.resize(samples * static_cast<size_t>(source_.elements));
+    slot.labels.reserve(samples * static_cast<size_t>(source.labels_each));
+    if (options.pixels) slot.pixels.resize(samples * static_cast<size_t>(source.elements));
   }
-  if (options.prefetch > 0) thread_ = std::thread([this] { prepare_ahead(); });
+  for (int64_t t = 0; t < threads; ++t) threads_.emplace_back([this, t] { prepare_ahead(sources_[static_cast<size_t>(t)]); });
 }
 
 Loader::~Loader() {
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wanted_.notify_one();
-  thread_.join();
+  wanted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 const Batch& Loader::load(int64_t s) {
   MILLRACE_CHECK(0 <= s && s < end_, "micro-batch {} of {}", s, end_);
-  if (!thread_.joinable()) {
-    prepare(slots_.front(), s);
+  if (options_.waited == nullptr) return load_prepared(s);
+  const auto began = std::chrono::steady_clock::now();
+  const Batch& batch = load_prepared(s);
+  *options_.waited += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began).count();
+  return batch;
+}
+
+const Batch& Loader::load_prepared(int64_t s) {
+  if (threads_.empty()) {
+    begin(slots_.front(), s);
+    prepare(sources_.front(), slots_.front());
     return slots_.front().batch;
   }
 
   std::unique_lock lock(mutex_);
   const bool under_way = held_ >= 0 && (s == held_ + 1 || (held_ <= s && s < next_));
-  held_ = s;
-  if (!under_way) {
-    next_ = s;
-    failure_ = nullptr;
-    ++restarts_;
+  if (under_way) {
+    // What lies behind is given up, so that its slots can be filled anew.
+    for (; held_ < s; ++held_)
+      if (held_ < next_) {
+        prepared_.wait(lock, [&] { return slot_of(held_).state != SlotState::kTaken; });
+        slot_of(held_).state = SlotState::kEmpty;
+      }
+    if (failed_ && s >= next_) start_over(lock, s);  // one that was passed over
+  } else {
+    start_over(lock, s);
   }
-  wanted_.notify_one();
-  prepared_.wait(lock, [&] { return next_ > s || failure_ != nullptr; });
-  if (next_ > s) return slot_of(s).batch;
-  held_ = -1;
-  std::rethrow_exception(std::exchange(failure_, nullptr));
+  wanted_.notify_all();
+  Slot& slot = slot_of(s);
+  prepared_.wait(lock, [&] { return next_ > s && (slot.state == SlotState::kReady || slot.state == SlotState::kFailed); });
+  if (slot.state == SlotState::kReady) return slot.batch;
+  const std::exception_ptr failure = slot.failure;
+  start_over(lock, -1);
+  std::rethrow_exception(failure);
 }
 
-void Loader::prepare(Slot& slot, int64_t s) {
+// Waits until no thread prepares anything, and begins at `s`; -1: at whatever is asked for next.
+void Loader::start_over(std::unique_lock<std::mutex>& lock, int64_t s) {
+  held_ = -1;
+  prepared_.wait(lock, [this] { return busy_ == 0; });
+  for (Slot& slot : slots_) {
+    slot.state = SlotState::kEmpty;
+    slot.failure = nullptr;
+  }
+  failed_ = false;
+  held_ = next_ = s;
+}
+
+// Which samples: quickly done, and in order.
+void Loader::begin(Slot& slot, int64_t s) {
   batches_.sample_ids(s, slot.sample_ids);
   slot.fresh.assign(slot.sample_ids.size(), batches_.starts_anew(s) ? 1 : 0);
   slot.batch = {.index = s,
                 .epoch = batches_.epoch_of(s),
                 .sample_ids = slot.sample_ids,
                 .labels = {},
-                .labels_each = source_.labels_each,
+                .labels_each = sources_.front().labels_each,
                 .lengths = {},
                 .fresh = slot.fresh,
                 .pixels = {}};
-  if (source_.steps) {
+}
+
+void Loader::prepare(SampleSource& source, Slot& slot) const {
+  if (source.steps) {
     slot.lengths.clear();
-    for (const int64_t sample : slot.sample_ids) slot.lengths.push_back(source_.steps(sample));
+    for (const int64_t sample : slot.sample_ids) slot.lengths.push_back(source.steps(sample));
     slot.batch.lengths = slot.lengths;
   }
   if (options_.labels) {
-    const auto each = static_cast<size_t>(source_.labels_each);
+    const auto each = static_cast<size_t>(source.labels_each);
     slot.labels.resize(slot.sample_ids.size() * each);
     for (size_t i = 0; i < slot.sample_ids.size(); ++i)
-      source_.read_labels(slot.sample_ids[i], std::span(slot.labels).subspan(i * each, each));
+      source.read_labels(slot.sample_ids[i], std::span(slot.labels).subspan(i * each, each));
     slot.batch.labels = slot.labels;
   }
   if (options_.pixels) {
     std::span<float> rest(slot.pixels);
-    const auto elements = static_cast<size_t>(source_.elements);
+    const auto elements = static_cast<size_t>(source.elements);
     for (const int64_t sample : slot.sample_ids) {
-      source_.read(slot.batch.epoch, sample, rest.first(elements));
+      source.read(slot.batch.epoch, sample, rest.first(elements));
       rest = rest.subspan(elements);
     }
     std::fill(rest.begin(), rest.end(), 0.0F);
@@ -119,30 +154,30 @@ void Loader::prepare(Slot& slot, int64_t s) {
   }
 }
 
-bool Loader::may_prepare() const { return held_ >= 0 && failure_ == nullptr && next_ < end_ && next_ <= held_ + options_.prefetch; }
+bool Loader::may_prepare() const { return held_ >= 0 && !failed_ && next_ < end_ && next_ <= held_ + options_.prefetch; }
 
-void Loader::prepare_ahead() {
+void Loader::prepare_ahead(SampleSource& source) {
   std::unique_lock lock(mutex_);
   for (;;) {
     wanted_.wait(lock, [this] { return stop_ || may_prepare(); });
     if (stop_) return;
-    const int64_t s = next_;
-    const int64_t restarts = restarts_;
-    std::exception_ptr failure;
-    lock.unlock();
+    Slot& slot = slot_of(next_);
+    ++busy_;
+    slot.state = SlotState::kTaken;
     try {
-      prepare(slot_of(s), s);
+      begin(slot, next_++);
+      lock.unlock();
+      prepare(source, slot);
+      lock.lock();
+      slot.state = SlotState::kReady;
     } catch (...) {
-      failure = std::current_exception();
+      if (!lock.owns_lock()) lock.lock();
+      slot.failure = std::current_exception();
+      slot.state = SlotState::kFailed;
+      failed_ = true;
     }
-    lock.lock();
-    if (restarts != restarts_) continue;
-    if (failure == nullptr) {
-      ++next_;
-    } else {
-      failure_ = failure;
-    }
-    prepared_.notify_one();
+    --busy_;
+    prepared_.notify_all();
   }
 }
 

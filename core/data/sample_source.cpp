@@ -33,6 +33,20 @@ void lay_out(std::span<const float> values, int64_t steps, const Shape& output, 
           values[static_cast<size_t>(step * features + feature)];
 }
 
+// Images of floats, as they are.
+SampleSource float_image_source(const Dataset& data, const DataTransform& transform) {
+  if (transform.output != data.shape)
+    fail(ErrorCode::kMismatch,
+         "{}: images of floats are taken as they are, and the network wants {} instead of {}; bring them to that shape, or save them as "
+         "bytes (uint8), which are padded and enlarged",
+         data.name, text_of(transform.output), text_of(data.shape));
+  const Sequences& samples = *data.sequences;
+  return {.elements = data.shape.elements(),
+          .labels_each = 1,
+          .read = [&samples](int64_t, int64_t sample, std::span<float> pixels) { samples.read(sample, pixels); },
+          .read_labels = [&samples](int64_t sample, std::span<int32_t> labels) { samples.read_labels(sample, labels); }};
+}
+
 SampleSource sequence_source(const Dataset& data, const DataTransform& transform) {
   const Sequences& sequences = *data.sequences;
   const Shape output = transform.output;
@@ -59,6 +73,7 @@ SampleSource sample_source(const Dataset& data, const DataTransform& transform, 
   if (!data.sequences) return image_source(data, transform, augmentation, seed);
   if (augmentation != Augmentation{})
     fail(ErrorCode::kUsage, "{}: random crops and flips are for images; leave the augmentation out", data.name);
+  if (data.kind == InputKind::kImage) return float_image_source(data, transform);
   return sequence_source(data, transform);
 }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "core/base/error.h"
+#include "core/graph/model_readers.h"
 #include "core/graph/zoo_families.h"
 
 namespace millrace {
@@ -30,6 +31,11 @@ const ZooEntry& entry(std::string_view name) {
   return *found;
 }
 
+std::vector<std::pair<std::string, ModelReader>>& readers() {
+  static std::vector<std::pair<std::string, ModelReader>> all;
+  return all;
+}
+
 }  // namespace
 
 std::vector<std::string> zoo_names() {
@@ -46,7 +52,11 @@ Model zoo_model(std::string_view name) {
 
 std::string zoo_summary(std::string_view name) { return entry(name).summary; }
 
+void add_model_reader(std::string ending, ModelReader read) { readers().emplace_back(std::move(ending), std::move(read)); }
+
 Model find_model(std::string_view name_or_path) {
+  for (const auto& [ending, read] : readers())
+    if (name_or_path.ends_with(ending)) return read(std::filesystem::path(name_or_path));
   const bool is_path = name_or_path.ends_with(".textproto") || name_or_path.find('/') != std::string_view::npos;
   return is_path ? load_model(std::filesystem::path(name_or_path)) : zoo_model(name_or_path);
 }

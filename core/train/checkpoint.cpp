@@ -20,6 +20,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/train/weights_digest.h"
+#include "core/train/weights_readers.h"
 
 namespace millrace {
 namespace {
@@ -212,6 +213,11 @@ auto of_newest(const fs::path& path, Read read) {
   }
 }
 
+std::vector<std::pair<std::string, WeightsReader>>& weights_readers() {
+  static std::vector<std::pair<std::string, WeightsReader>> all;
+  return all;
+}
+
 }  // namespace
 
 std::string slot_name(const std::string& parameter, int slot) { return fmt::format("{}#slot{}", parameter, slot); }
@@ -291,8 +297,12 @@ CheckpointContent load_checkpoint(const fs::path& path) {
   return of_newest(path, [](const fs::path& folder) { return read_checkpoint(folder); });
 }
 
+void add_weights_reader(std::string ending, WeightsReader read) { weights_readers().emplace_back(std::move(ending), std::move(read)); }
+
 TensorMap load_weights(const fs::path& path) {
   if (!fs::exists(path)) fail(ErrorCode::kNotFound, "{}: no such file or folder to take weights from", path.string());
+  for (const auto& [ending, read] : weights_readers())
+    if (path.string().ends_with(ending) && !fs::is_directory(path)) return read(path);
   if (!fs::is_directory(path)) return load_safetensors(path).tensors;
   return of_newest(path, [](const fs::path& folder) { return read_weights(folder, read_manifest(folder)); });
 }

@@ -22,13 +22,18 @@ std::unique_ptr<Loader> training_loader(const TrainingTask& task, const LoaderOp
                      .replicas = job.replicas,
                      .replica = replica,
                      .ahead = ahead};
+  LoaderOptions all = options;
+  all.threads = data.readers;
+  if (options.pixels) all.waited = task.data_wait;
   return std::make_unique<Loader>(sample_source(data, task.transform, job.augmentation, job.seed), training_order(data, job.seed, cut),
-                                  options);
+                                  all);
 }
 
 std::unique_ptr<Loader> evaluation_loader(const Dataset& data, const DataTransform& transform, const Plan& plan,
                                           const LoaderOptions& options) {
-  return std::make_unique<Loader>(sample_source(data, transform), evaluation_sampler(data, plan), options);
+  LoaderOptions all = options;
+  all.threads = data.readers;
+  return std::make_unique<Loader>(sample_source(data, transform), evaluation_sampler(data, plan), all);
 }
 
 int64_t evaluation_micro_batches(const Dataset& data, const Plan& plan) { return evaluation_sampler(data, plan).micro_batches_per_epoch(); }

@@ -43,6 +43,7 @@ constexpr std::array kFields = {
     Field{"images_per_second", FieldType::kNumber},
     Field{"seconds", FieldType::kNumber},
     Field{"peak_memory_bytes", FieldType::kInteger},
+    Field{"data_wait_seconds", FieldType::kNumber},
     Field{"path", FieldType::kText},
     Field{"weights_digest", FieldType::kText},
     Field{"reason", FieldType::kText},

@@ -25,11 +25,12 @@
 // | images_per_second | number | MEASURED by the wall clock since the last such event; sequences, where samples are that |
 // | seconds           | number | MEASURED by the wall clock: what this event took; "done": the whole process             |
 // | peak_memory_bytes | int    | MEASURED: the largest resident memory of this process so far                            |
+// | data_wait_seconds | number | "done", MEASURED: how long the first device waited for samples                          |
 // | path              | text   | the checkpoint's folder, relative to the run's                                          |
 // | weights_digest    | text   | core/train/weights_digest.h: equal when the weights are bitwise equal                   |
 // | reason            | text   | why the run ended: "epochs", "steps", "time limit", "signal", "early stop"              |
 // | parameters        | int    | trained parameters of the model                                                         |
-// All but the three MEASURED ones are the same in every repetition of the same run. A number that is not finite is
+// All but the MEASURED ones are the same in every repetition of the same run. A number that is not finite is
 // null. Doubles are written so that reading them back gives the same bits.
 // Writing a record against this schema is a mistake of the program (check.h). Not thread safe.
 #pragma once

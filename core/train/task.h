@@ -8,6 +8,7 @@
 // is made on the spot.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ struct TrainingTask {
   Plan plan;
   std::unique_ptr<Graph> graph;  // of plan.model
   std::vector<std::string> notes;
+  // Nanoseconds that this process's first device has waited for samples to train on.
+  std::shared_ptr<std::atomic<int64_t>> data_wait = std::make_shared<std::atomic<int64_t>>(0);
 
   int64_t updates_per_epoch() const { return data.train.size() / (plan.mini_batch * job.replicas); }
 };

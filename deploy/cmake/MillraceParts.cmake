@@ -170,6 +170,16 @@ if(NOT MILLRACE_WITH_HDF5 STREQUAL OFF)
 endif()
 millrace_optional(HDF5 MILLRACE_WITH_HDF5 HDF5_FOUND "${HDF5_VERSION}" "weights read from Keras" libhdf5-dev)
 
+# --- Pictures.
+if(NOT MILLRACE_WITH_JPEG STREQUAL OFF)
+  find_package(JPEG QUIET)
+endif()
+millrace_optional(JPEG MILLRACE_WITH_JPEG JPEG_FOUND "${JPEG_VERSION}" "pictures read from JPEG" libjpeg62-turbo-dev)
+if(NOT MILLRACE_WITH_PNG STREQUAL OFF)
+  find_package(PNG QUIET)
+endif()
+millrace_optional(PNG MILLRACE_WITH_PNG PNG_FOUND "${PNG_VERSION_STRING}" "pictures read from PNG" libpng-dev)
+
 # --- Sound.
 if(NOT MILLRACE_WITH_KISSFFT STREQUAL OFF)
   find_package(kissfft CONFIG QUIET COMPONENTS SHARED)

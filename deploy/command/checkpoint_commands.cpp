@@ -17,13 +17,16 @@
 #include "core/base/log.h"
 #include "core/data/text.h"
 #include "core/decode/ctc.h"
+#include "core/exchange/onnx_export.h"
 #include "core/plan/assemble.h"
 #include "core/plan/validate.h"
 #include "core/train/evaluate.h"
 #include "core/train/segment_state.h"
+#include "core/train/torch_names.h"
 #include "deploy/command/command.h"
 #include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/predict_files.h"
 #include "deploy/command/ring_devices.h"
 #include "node/ring/ring_evaluator.h"
 #include "node/ring/together.h"
@@ -35,13 +38,14 @@ namespace millrace {
 namespace {
 
 struct CheckpointFlags {
-  std::string checkpoint, data, cluster = "cpu", plan, safetensors;
+  std::string checkpoint, data, cluster = "cpu", plan, safetensors, onnx;
   std::string split = "test";
   int64_t micro_batch = 32;
   int64_t count = 10;
   int64_t beam = 0;
   int threads = 1;
   bool json = false;
+  FilePredictionFlags of_files;  // predict alone
 };
 
 // What a checkpoint is asked: its weights, the samples, and the ring that computes. The same on every rank.
@@ -277,7 +281,24 @@ class Sayings {
   int64_t right_ = 0;
 };
 
+int predict_files_with(const CheckpointFlags& flags) {
+  if (!flags.data.empty()) fail(ErrorCode::kUsage, "--data and --files both say what to ask about; leave one out");
+  if (!flags.plan.empty() || MpiSession::launched())
+    fail(ErrorCode::kUsage, "files are asked about on one device; leave out {}", flags.plan.empty() ? "mpirun" : "--plan");
+  FilePredictionFlags of_files = flags.of_files;
+  of_files.checkpoint = flags.checkpoint;
+  of_files.cluster = flags.cluster;
+  of_files.micro_batch = flags.micro_batch;
+  of_files.threads = flags.threads;
+  of_files.json = flags.json;
+  if (of_files.json && of_files.csv) fail(ErrorCode::kUsage, "--json and --csv: choose one");
+  return predict_files(of_files);
+}
+
 int predict(const CheckpointFlags& flags) {
+  if (!flags.of_files.files.empty()) return predict_files_with(flags);
+  if (flags.of_files.csv || flags.of_files.top != 1 || flags.of_files.damaged_is_fatal)
+    fail(ErrorCode::kUsage, "--csv, --top and --damaged-fails have no effect without --files; leave them out");
   return ask(flags, [&flags](const Question& question) {
     const auto sayings = std::make_shared<Sayings>(flags, question);
     return Answer{.visit = [sayings](const SampleResult& result) { sayings->add(result); },
@@ -286,9 +307,16 @@ int predict(const CheckpointFlags& flags) {
 }
 
 int export_weights(const CheckpointFlags& flags) {
-  if (flags.safetensors.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE");
+  if (flags.safetensors.empty() && flags.onnx.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE or --onnx FILE");
   const CheckpointContent content = load_checkpoint(flags.checkpoint);
-  save_safetensors(flags.safetensors, {content.weights, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
+  const Model model = parse_model(content.model_text, "model.textproto");
+  if (!flags.onnx.empty()) {
+    export_onnx(Graph(model), content.weights, flags.onnx);
+    fmt::print("{}: {} layers of step {}\n", flags.onnx, model.layers.size(), content.facts.step);
+  }
+  if (flags.safetensors.empty()) return 0;
+  const TensorMap named = with_torch_names(model, content.weights);
+  save_safetensors(flags.safetensors, {named, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
   fmt::print("{}: {} tensors of step {}\n", flags.safetensors, content.weights.size(), content.facts.step);
   return 0;
 }
@@ -332,8 +360,15 @@ void add_eval_command(CLI::App& app, Invocation& invocation) {
 void add_predict_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<CheckpointFlags>();
   CLI::App* command = app.add_subcommand("predict", "what a checkpoint says about single samples");
-  command->footer("\nExample:\n  millrace predict --checkpoint runs/digits --count 5\n");
+  command->footer(
+      "\nExamples:\n  millrace predict --checkpoint runs/digits --count 5\n"
+      "  millrace predict --checkpoint runs/flowers --files rose.jpg holiday/ --top 3\n");
   add_data_flags(command, flags);
+  command->add_option("--files", flags->of_files.files, "pictures, folders of pictures, and .npy files of samples, instead of --data");
+  whole(command->add_option("--top", flags->of_files.top, "of --files: so many classes, the likeliest first [1]"), 1, 1000);
+  command->add_flag("--csv", flags->of_files.csv, "of --files: comma-separated lines");
+  command->add_flag("--damaged-fails", flags->of_files.damaged_is_fatal,
+                    "of --files: end at the first damaged file [it is named and left out]");
   whole(command->add_option("--count", flags->count, "samples to show; 0: all [10]"), 0);
   command->add_flag("--json", flags->json, "one JSON object per sample on standard output");
   finish(command, flags, invocation, predict);
@@ -345,6 +380,7 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   command->footer("\nExample:\n  millrace export --checkpoint runs/digits --safetensors digits.safetensors\n");
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
   not_empty(command->add_option("--safetensors", flags->safetensors, "file to write; PyTorch's names and order"));
+  not_empty(command->add_option("--onnx", flags->onnx, "file to write: the network and its weights, opset 13"));
   finish(command, flags, invocation, export_weights);
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "deploy/command/command.h"
+#include "deploy/command/model_readers.h"
 #include "deploy/command/standard_output.h"
 #include "deploy/command/usage_error.h"
 #include "transport/mpi/mpi_session.h"
@@ -80,6 +81,8 @@ int run(int argc, char** argv, millrace::OutputLoss& loss) {
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);
   millrace::add_export_command(app, invocation);
+  millrace::add_import_command(app, invocation);
+  millrace::know_foreign_models();
   millrace::add_tune_command(app, invocation);
   millrace::add_profile_command(app, invocation);
   millrace::add_rtl_command(app, invocation);

@@ -10,6 +10,7 @@
 #include "core/base/writable.h"
 #include "core/graph/graph.h"
 #include "core/train/segment_state.h"
+#include "core/train/torch_names.h"
 #include "node/ring/flow_report.h"
 #include "node/ring/plan_changes.h"
 #include "node/ring/slice_state.h"
@@ -207,26 +208,15 @@ void RingTrainer::open_rank(const CheckpointContent* resumed) {
     if (resumed != nullptr) return rank_->restore(*resumed);
     rank_->initialize(task_.job.seed);
     if (task_.job.init_from.empty()) return;
-    TensorMap weights = load_weights(task_.job.init_from);
-    std::string kept;
-    TensorMap taken;
-    for (const Node& node : task_.graph->nodes())
-      for (const ParameterSpec& parameter : node.parameters) {
-        const std::string name = stored_name(node, parameter);
-        const auto found = weights.find(name);
-        if (found == weights.end() || found->second.dimensions != parameter.dimensions)
-          kept += (kept.empty() ? "" : ", ") + name;
-        else
-          taken.insert(weights.extract(found));
-      }
-    if (taken.empty())
+    const WeightsFit fit = fit_weights(*task_.graph, load_weights(task_.job.init_from));
+    if (fit.taken.empty())
       fail(ErrorCode::kMismatch,
            "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",
            task_.job.init_from, plan_.model.name);
-    rank_->take_weights(taken);
+    rank_->take_weights(fit.taken);
     if (!speaks()) return;
-    log::info("{} tensors start from {}", taken.size(), task_.job.init_from);
-    if (!kept.empty()) log::warning("not in it, or of another shape, so drawn from the seed: {}", kept);
+    log::info("{} tensors start from {}", fit.taken.size(), task_.job.init_from);
+    for (const std::string& note : fit.notes()) log::warning("{}: {}", task_.job.init_from, note);
   });
 }
 

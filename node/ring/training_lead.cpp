@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/train/best_checkpoint.h"
+#include "core/train/data_facts.h"
 #include "core/train/weights_digest.h"
 
 namespace millrace {
@@ -343,6 +344,7 @@ void TrainingLead::complete(CheckpointContent& content) const {
   content.facts.plan_digest = digest_of(text_of(task_.plan));
   content.facts.attributes = {{"data", task_.job.data}, {kSinceRecord, text_of(since_record_)}, {kInEpoch, text_of(in_epoch_)}};
   if (const std::string text = judge_.text(); !text.empty()) content.facts.attributes[kEarlyStop] = text;
+  content.facts.attributes.merge(facts_of(task_.data.train));
   content.model_text = text_of(task_.plan.model);
 }
 
@@ -448,6 +450,7 @@ TrainingOutcome TrainingLead::outcome() {
           {"accuracy", last_evaluation_.accuracy},
           {"images_per_second", outcome.images_per_second},
           {"seconds", outcome.seconds},
+          {"data_wait_seconds", static_cast<double>(task_.data_wait->load()) * 1e-9},
           {"peak_memory_bytes", peak_memory_bytes()},
           {"parameters", task_.graph->parameter_count()},
           {"weights_digest", outcome.weights_digest},

@@ -33,6 +33,7 @@ FLOORS = {
         {"device"},
         {"reference", "cpu", "data"},
         {"train"},
+        {"exchange"},
     ],
     "transport": [{"checksum"}, {"streams"}, {"local", "shaping", "collectives", "nccl"}, {"mpi"}],
     "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"planner"}, {"study"}],

@@ -62,13 +62,14 @@ TEST(Loader, DoesNotDependOnThePrefetchDepth) {
   // In order, repeated, skipping, backwards, and over the end of an epoch.
   const std::vector<int64_t> requests = {0, 1, 2, 3, 3, 5, 6, 20, 21, 7, 8, 11, 12, 13, 0, 40, 41, 42, 43, 44};
   std::vector<Copy> expected;
-  for (const int64_t depth : {0, 1, 2, 7}) {
-    Loader loader(source.data.train, source.transform, source.batches, {.prefetch = depth});
-    std::vector<Copy> seen;
-    for (const int64_t s : requests) seen.push_back(copy_of(loader.load(s)));
-    if (depth == 0) expected = seen;
-    EXPECT_EQ(seen, expected) << "depth " << depth;
-  }
+  for (const int64_t depth : {0, 1, 2, 7})
+    for (const int64_t threads : {1, 3}) {
+      Loader loader(source.data.train, source.transform, source.batches, {.prefetch = depth, .threads = threads});
+      std::vector<Copy> seen;
+      for (const int64_t s : requests) seen.push_back(copy_of(loader.load(s)));
+      if (expected.empty()) expected = seen;
+      EXPECT_EQ(seen, expected) << "depth " << depth << ", " << threads << " threads";
+    }
 }
 
 TEST(Loader, PixelsOnOneRankAndLabelsOnAnotherAgree) {
@@ -132,17 +133,18 @@ TEST(Loader, PreparesAheadButNoFurtherThanItsDepth) {
 }
 
 TEST(Loader, HandsAnExceptionToWhoAsksForThatBatch) {
-  for (const int64_t depth : {0, 1, 4}) {
+  for (const auto& [depth, threads] : {std::pair<int64_t, int64_t>{0, 1}, {1, 1}, {4, 1}, {4, 3}, {6, 6}}) {
     const std::vector<int32_t> labels(20);
     std::atomic<bool> damaged = true;
     const auto reader = [&](int64_t, int64_t sample, std::span<float> pixels) {
       if (sample == 7 && damaged) throw std::runtime_error("sample 7 is damaged");
       pixels[0] = static_cast<float>(sample);
     };
-    Loader loader(reader, 1, labels, BatchSampler::evaluation(20, {.micro_batch = 2}), {.prefetch = depth});
+    Loader loader(reader, 1, labels, BatchSampler::evaluation(20, {.micro_batch = 2}), {.prefetch = depth, .threads = threads});
     for (int64_t s = 0; s < 3; ++s) EXPECT_EQ(loader.load(s).pixels[0], static_cast<float>(2 * s));
     EXPECT_THROW(loader.load(3), std::runtime_error) << "depth " << depth;
     EXPECT_THROW(loader.load(3), std::runtime_error) << "asking again tries again";
+    EXPECT_EQ(loader.load(2).pixels[0], 4.0F);
     EXPECT_EQ(loader.load(4).pixels[0], 8.0F) << "the ones behind it can still be had";
     damaged = false;
     EXPECT_EQ(loader.load(2).pixels[0], 4.0F);

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ring_job import require
 
-MEASURED = ("images_per_second", "seconds", "peak_memory_bytes")
+MEASURED = ("images_per_second", "seconds", "data_wait_seconds", "peak_memory_bytes")
 
 
 def checkpoints_of(run):

@@ -1,0 +1,133 @@
+#include "core/data/resize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/check.h"
+
+namespace millrace {
+namespace {
+
+uint8_t byte_of(float value) { return static_cast<uint8_t>(std::clamp(static_cast<int>(value + 0.5F), 0, 255)); }
+
+}  // namespace
+
+PictureBox crop_of(const Shape& picture, const Shape& shape, PictureFit fit, int64_t shorter) {
+  const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+  if (fit == PictureFit::kStretch) return {0, 0, height, width};
+  const auto rows = static_cast<double>(shape.height), columns = static_cast<double>(shape.width);
+  // Pixels of the picture for one of the output.
+  const double scale = shorter > 0 ? std::min(height, width) / static_cast<double>(shorter) : std::min(height / rows, width / columns);
+  const double box_height = std::min(height, rows * scale), box_width = std::min(width, columns * scale);
+  const double top = (height - box_height) / 2, left = (width - box_width) / 2;
+  return {top, left, top + box_height, left + box_width};
+}
+
+void PictureResizer::Axis::lay(int64_t input, int64_t output, double begin, double end) {
+  const double scale = (end - begin) / static_cast<double>(output);
+  const double widened = std::max(scale, 1.0);
+  windows.resize(static_cast<size_t>(output));
+  weights.clear();
+  for (int64_t i = 0; i < output; ++i) {
+    const double centre = begin + (static_cast<double>(i) + 0.5) * scale;
+    Window& window = windows[static_cast<size_t>(i)];
+    window.first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(centre - widened + 0.5)));
+    const int64_t behind = std::min(input, static_cast<int64_t>(std::floor(centre + widened + 0.5)));
+    window.first = std::min(window.first, input - 1);
+    window.count = std::max<int64_t>(1, behind - window.first);
+    window.first_weight = static_cast<int64_t>(weights.size());
+    double sum = 0;
+    for (int64_t k = 0; k < window.count; ++k) {
+      const double distance = std::abs((static_cast<double>(window.first + k) - centre + 0.5) / widened);
+      const double weight = std::max(0.0, 1 - distance);
+      weights.push_back(static_cast<float>(weight));
+      sum += weight;
+    }
+    const auto of_window = std::span(weights).subspan(static_cast<size_t>(window.first_weight));
+    if (sum > 0)
+      for (float& weight : of_window) weight = static_cast<float>(weight / sum);
+    else
+      of_window[0] = 1;
+  }
+}
+
+void PictureResizer::begin(const Shape& picture, const Shape& output, const PictureBox& box) {
+  MILLRACE_CHECK((picture.channels == 1 || picture.channels == 3) && (output.channels == 1 || output.channels == 3),
+                 "{} does not become {}", text_of(picture), text_of(output));
+  picture_ = picture;
+  output_ = output;
+  rows_.lay(picture.height, output.height, box.top, box.bottom);
+  columns_.lay(picture.width, output.width, box.left, box.right);
+  first_column_ = columns_.windows.front().first;
+  end_column_ = first_column_;
+  for (Window& window : columns_.windows) end_column_ = std::max(end_column_, window.first + window.count);
+  for (Window& window : columns_.windows) window.first -= first_column_;
+  next_ = 0;
+  // How many output rows one input row may belong to.
+  size_t together = 1;
+  for (size_t i = 0, j = 0; j < rows_.windows.size(); ++j) {
+    while (rows_.windows[i].first + rows_.windows[i].count <= rows_.windows[j].first) ++i;
+    together = std::max(together, j - i + 1);
+  }
+  const auto wide = static_cast<size_t>((end_column_ - first_column_) * picture.channels);
+  if (sums_.size() < together) sums_.resize(together);
+  for (std::vector<float>& sums : sums_) sums.resize(wide);
+  line_.resize(wide);
+  result_.assign(static_cast<size_t>(picture.channels * output.plane()), 0);
+}
+
+void PictureResizer::row(int64_t index, std::span<const uint8_t> pixels) {
+  const std::vector<Window>& windows = rows_.windows;
+  const auto ends = static_cast<int64_t>(windows.size());
+  if (next_ >= ends || index < windows[static_cast<size_t>(next_)].first) return;
+  const uint8_t* const from = pixels.data() + first_column_ * picture_.channels;
+  const size_t wide = line_.size();
+  float* const line = line_.data();
+  for (size_t i = 0; i < wide; ++i) line[i] = from[i];
+  for (int64_t r = next_; r < ends && windows[static_cast<size_t>(r)].first <= index; ++r) {
+    const Window& window = windows[static_cast<size_t>(r)];
+    const float weight = rows_.weights[static_cast<size_t>(window.first_weight + index - window.first)];
+    float* const sums = sums_[static_cast<size_t>(r) % sums_.size()].data();
+    if (index == window.first) {
+      for (size_t i = 0; i < wide; ++i) sums[i] = weight * line[i];
+    } else {
+      for (size_t i = 0; i < wide; ++i) sums[i] += weight * line[i];
+    }
+  }
+  for (; next_ < ends && windows[static_cast<size_t>(next_)].first + windows[static_cast<size_t>(next_)].count == index + 1; ++next_)
+    emit(next_, sums_[static_cast<size_t>(next_) % sums_.size()]);
+}
+
+void PictureResizer::emit(int64_t output_row, const std::vector<float>& sums) {
+  const int64_t channels = picture_.channels;
+  for (int64_t x = 0; x < output_.width; ++x) {
+    const Window& window = columns_.windows[static_cast<size_t>(x)];
+    const float* const weights = columns_.weights.data() + window.first_weight;
+    const float* const from = sums.data() + window.first * channels;
+    float value[3] = {0, 0, 0};
+    if (channels == 3) {
+      for (int64_t k = 0; k < window.count; ++k)
+        for (int64_t c = 0; c < 3; ++c) value[c] += weights[k] * from[3 * k + c];
+    } else {
+      for (int64_t k = 0; k < window.count; ++k) value[0] += weights[k] * from[k];
+    }
+    for (int64_t c = 0; c < channels; ++c)
+      result_[static_cast<size_t>(c * output_.plane() + output_row * output_.width + x)] = byte_of(value[c]);
+  }
+}
+
+void PictureResizer::finish(std::span<uint8_t> pixels) const {
+  const auto plane = static_cast<size_t>(output_.plane());
+  MILLRACE_CHECK(next_ == output_.height && pixels.size() == plane * static_cast<size_t>(output_.channels), "{} of {} rows for {} bytes",
+                 next_, output_.height, pixels.size());
+  if (picture_.channels == output_.channels) {
+    std::ranges::copy(result_, pixels.begin());
+  } else if (picture_.channels == 1) {
+    for (size_t c = 0; c < 3; ++c) std::ranges::copy(result_, pixels.subspan(c * plane).begin());
+  } else {  // the luma of Rec. 601, in 16 bits of fraction
+    for (size_t i = 0; i < plane; ++i)
+      pixels[i] = static_cast<uint8_t>((19595U * result_[i] + 38470U * result_[plane + i] + 7471U * result_[2 * plane + i] + 32768U) >> 16);
+  }
+}
+
+}  // namespace millrace
