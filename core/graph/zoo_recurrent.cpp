@@ -122,10 +122,7 @@ Model lrcn_lstm(const std::string& name, int64_t hidden) {
 std::vector<ZooEntry> recurrent_family() {
   std::vector<ZooEntry> entries{
       {"char-rnn", "three LSTM layers of 128 over 100 characters, as GRNN measures it; embedded, not one-hot", char_rnn},
-      {.name = "char-rnn-stateful",
-       .summary = "char-rnn whose layers keep their state from mini-batch to mini-batch, for running text",
-       .build = stateful_char_rnn,
-       .listed = false},
+      {"char-rnn-stateful", "char-rnn whose layers keep their state from mini-batch to mini-batch, for running text", stateful_char_rnn},
       {"text-classifier", "two LSTM layers of 256 over 20 words, as GRNN measures it; 10,000 words, four classes", text_classifier},
       {"deepspeech2-lstm", "Deep Speech 2 in FARNN's size, 7 x 1024; plain ReLU, directions side by side instead of added",
        deepspeech2_lstm},

@@ -316,7 +316,8 @@ int export_weights(const CheckpointFlags& flags) {
   }
   if (flags.safetensors.empty()) return 0;
   const TensorMap named = with_torch_names(model, content.weights);
-  save_safetensors(flags.safetensors, {named, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}}});
+  save_safetensors(flags.safetensors,
+                   {named, {{"format", "pt"}, {"step", std::to_string(content.facts.step)}, {"model", content.model_text}}});
   fmt::print("{}: {} tensors of step {}\n", flags.safetensors, content.weights.size(), content.facts.step);
   return 0;
 }

@@ -1,4 +1,5 @@
-// Everything that can be typed after a command, read from its CLI::App: what completion.h turns into scripts.
+// Everything that can be typed after a command, read from its CLI::App: what completion.h turns into scripts. What the names of the
+// app cannot say, such as which models there are, command_words.cpp knows by the option's name.
 //
 //   for (const CommandWords& command : words_of(app)) fmt::print("{}: {} options\n", command.path, command.options.size());
 //
@@ -17,6 +18,7 @@ namespace millrace {
 enum class ValueKind {
   kNone,  // a flag
   kAnyOf,
+  kAnyOfOrFile,
   kFile,
   kFolder,
   kFree,  // a number or a text that nothing can guess
@@ -24,7 +26,7 @@ enum class ValueKind {
 
 struct ValueWords {
   ValueKind kind = ValueKind::kNone;
-  std::vector<std::string> choices;  // of kAnyOf
+  std::vector<std::string> choices;  // of kAnyOf and kAnyOfOrFile
 };
 
 struct OptionWords {

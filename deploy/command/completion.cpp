@@ -36,6 +36,7 @@ std::string function_name(std::string_view text) {
 std::string bash_value(const ValueWords& value) {
   switch (value.kind) {
     case ValueKind::kAnyOf: return fmt::format("-W {}", in_quotes(joined(value.choices)));
+    case ValueKind::kAnyOfOrFile: return fmt::format("-W {} -f", in_quotes(joined(value.choices)));
     case ValueKind::kFolder: return "-d";
     case ValueKind::kFile: return "-f";
     case ValueKind::kFree: return "-W ''";
@@ -67,7 +68,7 @@ std::string bash_script(const std::string& program, const std::vector<CommandWor
       if (value.kind == ValueKind::kAnyOf)
         offered.insert(offered.end(), value.choices.begin(), value.choices.end());
       else if (value.kind != ValueKind::kFree)
-        positional = " " + bash_value(value);
+        positional += " " + bash_value(value);
     }
     words += fmt::format("      {}) from=(-W {}{}) ;;\n", in_quotes(command.path), in_quotes(joined(offered)), positional);
   }
@@ -105,6 +106,7 @@ std::string zsh_escaped(std::string text) {
 std::string zsh_value(const ValueWords& value) {
   switch (value.kind) {
     case ValueKind::kAnyOf: return fmt::format(":choice:({})", zsh_escaped(joined(value.choices)));
+    case ValueKind::kAnyOfOrFile: return fmt::format(":choice or file:{{compadd {}; _files}}", joined(value.choices));
     case ValueKind::kFolder: return ":folder:_files -/";
     case ValueKind::kFile: return ":file:_files";
     case ValueKind::kFree: return ":value: ";
@@ -167,6 +169,7 @@ fi
 std::string fish_value(const ValueWords& value) {
   switch (value.kind) {
     case ValueKind::kAnyOf: return fmt::format(" -x -a {}", in_quotes(joined(value.choices)));
+    case ValueKind::kAnyOfOrFile: return fmt::format(" -r -F -a {}", in_quotes(joined(value.choices)));
     case ValueKind::kFolder: return " -x -a '(__fish_complete_directories)'";
     case ValueKind::kFile: return " -r -F";
     case ValueKind::kFree: return " -x";
@@ -189,10 +192,12 @@ std::string fish_script(const std::string& program, const std::vector<CommandWor
     const std::string start = fmt::format("complete -c {} -n {}", program, in_quotes(here));
 
     bool files = false;
-    for (const ValueWords& value : command.positionals) files = files || value.kind == ValueKind::kFile || value.kind == ValueKind::kFolder;
+    for (const ValueWords& value : command.positionals)
+      files = files || value.kind == ValueKind::kFile || value.kind == ValueKind::kFolder || value.kind == ValueKind::kAnyOfOrFile;
     if (!files) script += start + " -f\n";
     for (const ValueWords& value : command.positionals)
-      if (value.kind == ValueKind::kAnyOf) script += fmt::format("{} -a {}\n", start, in_quotes(joined(value.choices)));
+      if (value.kind == ValueKind::kAnyOf || value.kind == ValueKind::kAnyOfOrFile)
+        script += fmt::format("{} -a {}\n", start, in_quotes(joined(value.choices)));
     for (const NamedHelp& subcommand : command.subcommands)
       script += fmt::format("{} -a {} -d {}\n", start, in_quotes(subcommand.name), in_quotes(subcommand.help));
     for (const OptionWords& option : command.options) {

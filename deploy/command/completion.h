@@ -4,9 +4,8 @@
 //   std::fputs(completion_script(app, Shell::kBash).c_str(), stdout);      // source <(millrace completion bash)
 //
 // Completed are subcommands at any depth, the options of the subcommand at hand (and of its parents where the app falls
-// through), and values: the choices of CLI::IsMember, folders for CLI::ExistingDirectory, nothing for numbers, files
-// otherwise. Hidden options (empty group) stay hidden.
-// Limits: choices that only a custom validator knows are not seen.
+// through), and values: models, devices, alignments and the like by their names (command_words.h), the choices of CLI::IsMember,
+// folders for CLI::ExistingDirectory, nothing for numbers, files otherwise. Hidden options (empty group) stay hidden.
 #pragma once
 
 #include <string>

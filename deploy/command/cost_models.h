@@ -8,6 +8,7 @@
 // A kind of device is added by one explicit entry in cost_models.cpp.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/device/cost_model.h"
 #include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
+#include "core/documents/plan.h"
 
 namespace millrace {
 
@@ -31,5 +33,9 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
 // spelling of their short names. A file says its own links; those of a shorthand have the smaller link_gbps of their two
 // neighbours in each direction. Fails with kUsage on unknown devices, suggesting the nearest.
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue);
+
+// A plan with what its engines take. That of a run on one device has no times, for nothing had to be cut: it is planned here, as it was
+// run, by the shipped catalogue. Any other comes as it is.
+Plan load_timed_plan(const std::filesystem::path& path);
 
 }  // namespace millrace

@@ -177,6 +177,7 @@ int plan_model(const PlanFlags& flags) {
     fmt::print("\nwhat limits it, and what would lift it\n");
     for (const std::string& sentence : explanation) fmt::print("  - {}\n", sentence);
   }
+  if (const std::string advice = advice_to_leave_devices_empty(task, outcome); !advice.empty()) log::info("{}", advice);
   if (!outcome.plan) {
     const std::string_view wants = !flags.out.empty() ? "--out" : !flags.report.empty() ? "--report" : flags.resources ? "--resources" : "";
     if (!wants.empty())
@@ -199,7 +200,7 @@ int plan_model(const PlanFlags& flags) {
 
 // An outcome as if it had just been planned.
 struct LoadedPlan {
-  explicit LoadedPlan(const std::string& path) : plan(load_plan(path)), graph(plan.model), summary(summarize(plan, graph)) {}
+  explicit LoadedPlan(const std::string& path) : plan(load_timed_plan(path)), graph(plan.model), summary(summarize(plan, graph)) {}
   Plan plan;
   Graph graph;
   PlanSummary summary;
@@ -294,6 +295,27 @@ void add_profile_options(const Section& group, PlanFlags& flags) {
 }
 
 }  // namespace
+
+Plan load_timed_plan(const std::filesystem::path& path) {
+  Plan plan = load_plan(path);
+  const bool timed = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) { return !shard.phases.empty(); });
+  if (timed || plan.devices() != 1) return plan;
+  const Graph graph(plan.model);
+  const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic);
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = plan.cluster;
+  task.models = models.of_devices;
+  task.options.alignment = plan.alignment;
+  task.options.mini_batch = plan.mini_batch;
+  task.options.micro_batch = plan.micro_batch;
+  task.options.optimizer = plan.optimizer;
+  task.options.arithmetic = plan.arithmetic;
+  Outcome outcome = make_plan(task);
+  if (!outcome.plan)
+    fail(ErrorCode::kInfeasible, "{}: it carries no engine times, and none can be modelled: {}", path.string(), outcome.reason.text);
+  return std::move(*outcome.plan);
+}
 
 void add_plan_command(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<PlanFlags>();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/base/error.h"
@@ -35,7 +36,51 @@ struct Flags {
   std::vector<std::string> given;  // names of the options on the command line
 };
 
-WeightSource weight_source(const Flags& flags) {
+// What tells two models apart: layers of other names, operations or inputs. Whether a layer's parameters stay as they are does not: a
+// trained batch norm is frozen for hardware. Empty: nothing does.
+std::string difference(const Model& ours, const Model& theirs) {
+  const auto find = [](const Model& model, const std::string& name) -> const Layer* {
+    const auto found = std::ranges::find(model.layers, name, &Layer::name);
+    return found == model.layers.end() ? nullptr : &*found;
+  };
+  for (const Layer& layer : ours.layers) {
+    const Layer* const other = find(theirs, layer.name);
+    if (other == nullptr) return fmt::format("there is no layer \"{}\" in it", layer.name);
+    if (other->operation != layer.operation || other->inputs != layer.inputs) return fmt::format("its layer \"{}\" is another", layer.name);
+  }
+  for (const Layer& layer : theirs.layers)
+    if (find(ours, layer.name) == nullptr) return fmt::format("it has a layer \"{}\" more", layer.name);
+  return "";
+}
+
+// The document of the model that weights are of; empty where a file does not say, as those that others wrote.
+std::string model_of_weights(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return read_checkpoint(locate_checkpoint(path)).model_text;
+  const SafetensorsFile file = load_safetensors(path);
+  const auto found = file.metadata.find("model");
+  return found == file.metadata.end() ? "" : found->second;
+}
+
+// Shapes may coincide by chance, so the weights' model is asked, or where a file does not say it, for the same tensors and no others.
+void require_weights_of(const Graph& graph, const std::string& file, const TensorMap& tensors) {
+  const Model& model = graph.model();
+  constexpr const char* kWhatToDo = "give weights of the plan's model, or plan the model of the weights";
+  if (const std::string text = model_of_weights(file); !text.empty()) {
+    const Model theirs = parse_model(text, file);
+    if (const std::string other = difference(model, theirs); !other.empty())
+      fail(ErrorCode::kMismatch, "{}: these are weights of model \"{}\", not of the plan's \"{}\": {}; {}", file, theirs.name, model.name,
+           other, kWhatToDo);
+    return;
+  }
+  std::set<std::string> known;
+  for (const Node& node : graph.nodes())
+    for (const ParameterSpec& parameter : node.parameters) known.insert(fmt::format("{}.{}", node.layer.name, parameter.tensor));
+  for (const auto& [name, tensor] : tensors)
+    if (!known.contains(name))
+      fail(ErrorCode::kMismatch, "{}: it holds \"{}\", which the plan's model \"{}\" does not have; {}", file, name, model.name, kWhatToDo);
+}
+
+WeightSource weight_source(const Flags& flags, const Graph& graph) {
   if (flags.weights.empty())
     return [seed = flags.seed](const Node& node, const ParameterSpec& parameter) {
       std::vector<double> values(static_cast<size_t>(parameter.elements()));
@@ -43,10 +88,14 @@ WeightSource weight_source(const Flags& flags) {
       return values;
     };
   auto tensors = std::make_shared<TensorMap>(load_weights(flags.weights));
+  require_weights_of(graph, flags.weights, *tensors);
   return [tensors, file = flags.weights](const Node& node, const ParameterSpec& parameter) {
     const std::string name = fmt::format("{}.{}", node.layer.name, parameter.tensor);
     const auto found = tensors->find(name);
     if (found == tensors->end()) fail(ErrorCode::kNotFound, "{} holds no tensor {}; are these weights of the plan's model?", file, name);
+    if (found->second.dimensions != parameter.dimensions)
+      fail(ErrorCode::kMismatch, "{}: {} is [{}], and the plan's model has it as [{}]; give weights of that model", file, name,
+           fmt::join(found->second.dimensions, ", "), fmt::join(parameter.dimensions, ", "));
     std::vector<double> values(static_cast<size_t>(parameter.elements()));
     copy_values(found->second, std::span<double>(values), name);
     return values;
@@ -148,6 +197,17 @@ int tell_resources(const Flags& flags) {
   return 0;
 }
 
+// Files of two devices in one folder would be taken for one design.
+void require_own_folder(const std::filesystem::path& folder, const std::string& module) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "rtl", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("millrace_device_") && name != module + ".sv")
+      fail(ErrorCode::kUsage, "--out {}: the folder holds {}, another device's; choose another folder, or remove this one first",
+           folder.string(), entry.path().stem().string());
+  }
+}
+
 int write_rtl(const Flags& flags) {
   if (flags.plan.empty()) fail(ErrorCode::kUsage, "--plan is missing: a file that `millrace plan --out` wrote");
   if (flags.resources) return tell_resources(flags);
@@ -157,7 +217,8 @@ int write_rtl(const Flags& flags) {
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   const LayerFormats formats = wanted_formats(flags, plan);
-  const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags), formats);
+  const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags, graph), formats);
+  require_own_folder(flags.out, design.module_name());
   const std::string lacks = warn_of_size(design, plan);
   DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed, .lacks = lacks});
   const std::string resources = resources_json(hardware_use(design), plan);

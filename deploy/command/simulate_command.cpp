@@ -102,7 +102,7 @@ Plan loaded_plan(const SimulateFlags& flags) {
     for (const char* idle : {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--mini-batch", "--micro-batch",
                              "--optimizer", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect with --plan, which says it already; leave one of the two out", name);
-  return load_plan(flags.plan);
+  return flags.times.empty() ? load_timed_plan(flags.plan) : load_plan(flags.plan);
 }
 
 // Where devices take turns there is neither FIFO nor Act-RAM, and nothing streams.

@@ -151,6 +151,25 @@ std::string segment_text(const DeviceFigures& device) {
 
 }  // namespace
 
+std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome) {
+  constexpr double kWorthSaying = 1.1;
+  const std::vector<DeviceEntry>& devices = task.cluster.devices;
+  const bool several =
+      std::any_of(devices.begin(), devices.end(), [&](const DeviceEntry& d) { return d.device != devices.front().device; });
+  const bool tried = task.options.allow_empty || !task.options.pins.empty() || !task.options.cuts.empty();
+  if (!several || tried || !outcome.feasible || outcome.solve_seconds >= kLongestWhatIf) return "";
+  PlanTask freer = task;
+  freer.options.allow_empty = true;
+  const Outcome other = plan_ring(freer);
+  if (!other.feasible || other.summary.images_per_second < kWorthSaying * outcome.summary.images_per_second) return "";
+  std::string idle;
+  for (const DeviceFigures& device : other.summary.devices)
+    if (device.shards.empty()) idle += fmt::format("{}{} ({})", idle.empty() ? "" : ", ", device.index, device.device);
+  if (idle.empty()) return "";
+  return fmt::format("--allow-empty would give {}, with nothing to do for device {}",
+                     change_text(outcome.summary.images_per_second, other.summary.images_per_second), idle);
+}
+
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, summary)};

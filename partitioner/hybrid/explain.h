@@ -15,6 +15,10 @@ namespace millrace {
 
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome);
 
+// That the ring is much faster where some device does nothing, and which: said of devices of several kinds, planned within a second, since
+// that is where a slow one holds up the others. Empty where it is not so.
+std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome);
+
 // How two plans of one model differ: rate, limits, who moved where. The first is the one compared against.
 std::vector<std::string> compare(const Plan& before, const PlanSummary& was, const Plan& after, const PlanSummary& is);
 

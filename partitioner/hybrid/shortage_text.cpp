@@ -67,6 +67,9 @@ std::string amount_text(std::string_view resource, double amount) {
   return fmt::format("{:.4g} of {}", amount, resource);
 }
 
+// Whichever command asked: the others take the plan that this one writes.
+constexpr const char* kLeaveEmpty = "plan it with `millrace plan --allow-empty`, which may leave devices without work";
+
 Reason reason_of(const PlanTask& task, const Shortage& shortage) {
   Reason reason;
   reason.device = shortage.device;
@@ -77,17 +80,19 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
   switch (shortage.kind) {
     case Shortage::Kind::kNone: reason.text = "no micro-batch divides the mini-batch into enough pieces for the ring"; return reason;
     case Shortage::Kind::kTooManyDevices:
-      reason.text =
-          fmt::format("{} has {} parts to share out, {} fewer than there are devices; use a smaller ring, or let devices stay empty", model,
-                      devices - static_cast<int64_t>(shortage.missing), static_cast<int64_t>(shortage.missing));
+      reason.text = fmt::format("{} has {} parts to share out, {} fewer than there are devices; use a smaller ring, or {}", model,
+                                devices - static_cast<int64_t>(shortage.missing), static_cast<int64_t>(shortage.missing), kLeaveEmpty);
       return reason;
     case Shortage::Kind::kOrders:
       reason.text = task.options.pins.empty() && task.options.cuts.empty()
                         ? fmt::format(
                               "no cuts give each of {} devices a part: some layers stay whole, others are cut at multiples of the "
-                              "devices' channel granularity only; use a smaller ring, or let devices stay empty",
-                              devices)
-                        : "the pins and cuts given leave some device without work, or with more than it can hold; drop or move one";
+                              "devices' channel granularity only; use a smaller ring, or {}",
+                              devices, kLeaveEmpty)
+                        : fmt::format(
+                              "the pins and cuts given leave some device without work, or with more than it can hold; drop or move "
+                              "one, or {}",
+                              kLeaveEmpty);
       return reason;
     case Shortage::Kind::kOneDeviceTooSmall:
       reason.text = shortage.one_part

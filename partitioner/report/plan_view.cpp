@@ -154,6 +154,22 @@ std::string PlanView::device_text(size_t device) const {
   return name.empty() ? fmt::format("device {}", device) : fmt::format("device {} ({})", device, name);
 }
 
+std::string PlanView::arithmetic_text() const {
+  std::vector<std::pair<ElementType, std::string>> kinds;  // each with its devices
+  for (const DeviceFigures& device : summary.devices) {
+    const ElementType type = device.dsp_capacity > 0 ? plan.arithmetic.wire : plan.arithmetic.compute;
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == type; });
+    if (known == kinds.end())
+      kinds.emplace_back(type, device.device);
+    else if ((", " + known->second + ",").find(", " + device.device + ",") == std::string::npos)
+      known->second += ", " + device.device;
+  }
+  if (kinds.size() == 1) return std::string(name_of(kinds.front().first));
+  std::string text;
+  for (const auto& [type, devices] : kinds) text += fmt::format("{}{} on {}", text.empty() ? "" : " and ", name_of(type), devices);
+  return text;
+}
+
 std::string PlanView::cluster_text() const {
   if (!plan.cluster.name.empty()) return plan.cluster.name;
   std::string text;

@@ -49,6 +49,8 @@ class PlanView {
 
   // "device 3 (vc709-3)"
   std::string device_text(size_t device) const;
+  // "fixed16", or of a ring of several kinds "fixed16 on vc709, float32 on h200": boards compute in what travels.
+  std::string arithmetic_text() const;
   std::string cluster_text() const;  // "vc709x15", from the devices where the cluster has no name
   // Of the budget of the device's kind; 0 when it has none.
   double budget(size_t device, std::string_view amount) const;

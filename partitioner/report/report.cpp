@@ -10,10 +10,10 @@ namespace millrace {
 std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context) {
   const PlanView view(plan, graph, summary, context);
   const size_t devices = summary.devices.size();
-  Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
-            fmt::format("A {} plan for {} {}: {} alignment, mini-batches of {} in micro-batches of {}, {} arithmetic.", plan.strategy,
-                        devices, devices == 1 ? "device" : "devices", name_of(plan.alignment), plan.mini_batch, plan.micro_batch,
-                        name_of(plan.arithmetic.compute)));
+  Page page(
+      fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
+      fmt::format("A {} plan for {} {}: {} alignment, mini-batches of {} in micro-batches of {}, arithmetic in {}.", plan.strategy, devices,
+                  devices == 1 ? "device" : "devices", name_of(plan.alignment), plan.mini_batch, plan.micro_batch, view.arithmetic_text()));
   add_key_figures(page, view);
   add_verdict(page, view);
   add_ring(page, view);

@@ -140,7 +140,7 @@ void add_origin(Page& page, const PlanView& view) {
                      fmt::format("{}, mini-batch {}, micro-batch {}", name_of(plan.alignment), plan.mini_batch, plan.micro_batch));
   facts.emplace_back("Optimizer", fmt::format("{} ({} state {} per parameter)", name_of(plan.optimizer.kind), plan.optimizer.slots(),
                                               plan.optimizer.slots() == 1 ? "tensor" : "tensors"));
-  facts.emplace_back("Arithmetic", fmt::format("{}, {} on links", name_of(plan.arithmetic.compute), name_of(plan.arithmetic.wire)));
+  facts.emplace_back("Arithmetic", fmt::format("{}, {} on links", view.arithmetic_text(), name_of(plan.arithmetic.wire)));
   const Graph::Macs macs = view.graph.macs();
   facts.emplace_back("Network", fmt::format("{} parameters, {} forward per image (counted)", separated(view.graph.parameter_count()),
                                             quantity(static_cast<double>(macs.conv + macs.dense + macs.rnn), "MACs")));

@@ -69,6 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ZooCounts,
 INSTANTIATE_TEST_SUITE_P(
     RecurrentZoo, ZooCounts,
     testing::Values(Count{"char-rnn", {1, 100, 1}, 429'184, 0, 1'638'400, 128, 39'321'600, 100},
+                    Count{"char-rnn-stateful", {1, 100, 1}, 429'184, 0, 1'638'400, 128, 39'321'600, 100},
                     Count{"text-classifier", {1, 20, 1}, 3'613'700, 0, 1'024, 4, 20'971'520},
                     Count{"deepspeech2-lstm", {1, 1152, 161}, 170'585'341, 6'259'562'496, 34'209'792, 29, 97'995'718'656, 576},
                     Count{"deepspeech2-gru", {1, 1152, 161}, 197'322'493, 6'259'562'496, 42'762'240, 29, 113'387'765'760, 576},
@@ -123,7 +124,7 @@ TEST(Zoo, ResidualNetworksSkipEveryFewLayers) {
 
 TEST(Zoo, EveryModelIsCountedAboveAndSaysWhatItIs) {
   const std::vector<std::string> names = zoo_names();
-  EXPECT_EQ(names.size(), 30U);
+  EXPECT_EQ(names.size(), 31U);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   for (const std::string& name : names) {
     EXPECT_FALSE(zoo_summary(name).empty());
