@@ -272,7 +272,7 @@ class BatchNormalisation final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_batch_norm(const SharedEngine& engine, const KernelSpec& spec, const BatchNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const BatchNorm& operation) {
   return std::make_unique<BatchNormalisation>(engine, spec, operation);
 }
 

@@ -127,14 +127,10 @@ class PackedWeight {
 };
 
 std::optional<std::pair<dnnl::algorithm, float>> onednn_activation(const Activation& activation) {
-  switch (activation.kind) {
-    case ActivationKind::kRelu: return {{algorithm::eltwise_relu, 0.0f}};
-    case ActivationKind::kLeakyRelu: return {{algorithm::eltwise_relu, static_cast<float>(activation.slope)}};
-    // The exponential behind these is oneDNN's own; ours keeps padding and evaluation in one place.
-    case ActivationKind::kSigmoid:
-    case ActivationKind::kTanh: break;
-  }
-  return std::nullopt;
+  // The exponential behind the curved ones is oneDNN's own; ours keeps padding and evaluation in one place.
+  const std::optional<double> slope = activation.slope_below_zero();
+  if (!slope) return std::nullopt;
+  return {{algorithm::eltwise_relu, static_cast<float>(*slope)}};
 }
 
 dnnl::primitive_attr attributes(bool sum, const std::optional<Activation>& activation) {
@@ -386,7 +382,7 @@ class Convolution final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
   // The taps share one form of the weight among all passes, so the choice is the layer's.
   const Phase deciding = spec.trained ? Phase::kParameterGradient : Phase::kForward;
   if (engine->table.choice({operation, spec.inputs[0], deciding, spec.micro_batch, engine->isa}) == ConvAlgorithm::kTaps)

@@ -6,7 +6,6 @@
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/base/check.h"
@@ -17,36 +16,14 @@
 #include "core/cpu/tensor.h"
 #include "core/cpu/threading.h"
 #include "core/cpu/vector_math.h"
+#include "core/device/dispatch.h"
+#include "core/device/kernel_checks.h"
 
 namespace millrace {
 
 namespace cpu {
 
 namespace {
-
-// Picks the maker of an operation.
-struct KernelMaker {
-  const SharedEngine& engine;
-  const KernelSpec& spec;
-
-  std::unique_ptr<Kernel> operator()(const Conv2d& o) const { return make_convolution(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Dense& o) const { return make_dense(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Pool2d& o) const { return make_pooling(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const GlobalPool& o) const { return make_global_pooling(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Activation& o) const { return make_activation(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const BatchNorm& o) const { return make_batch_norm(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const LocalResponseNorm& o) const { return make_local_response_norm(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Dropout& o) const { return make_dropout(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Add&) const { return make_add(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const Concat&) const { return make_concat(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const Flatten&) const { return make_flatten(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(engine, spec); }
-  std::unique_ptr<Kernel> operator()(const Recurrent& o) const { return make_recurrent(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Embedding& o) const { return make_embedding(engine, spec, o); }
-  std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return make_ctc_loss(engine, spec, o); }
-};
 
 class CpuDevice final : public Device {
  public:
@@ -61,14 +38,8 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     const ComputeScope scope(threads());
-    MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
-                   spec.micro_batch);
-    if (spec.finish && std::holds_alternative<Recurrent>(spec.operation))
-      return make_recurrent(engine_, spec, std::get<Recurrent>(spec.operation));
-    if (spec.finish) return make_finish(engine_, spec);
-    const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
-    MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
-    return std::visit(KernelMaker{engine_, spec}, spec.operation);
+    return dispatch(
+        spec, [&] { return make_finish(engine_, spec); }, [&](const auto& operation) { return make_kernel_for(engine_, spec, operation); });
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return std::make_unique<CpuTensor>(spec, engine_->vector_length); }
 
@@ -110,10 +81,7 @@ class CpuDevice final : public Device {
     const ComputeScope scope(threads());
     const CpuTensor& source = own(&from);
     CpuTensor& target = own(&to);
-    check_range(from, channels);
-    check_range(to, {to_begin, to_begin + channels.size()});
-    MILLRACE_CHECK(from.batch() == to.batch() && from.shape().plane() == to.shape().plane(), "copy from {} x {} to {} x {}", from.batch(),
-                   text_of(from.shape()), to.batch(), text_of(to.shape()));
+    check_copy(from, channels, to, to_begin);
     cpu::copy_channels(threads(), source.layout(), source.data(), channels, target.layout(), target.data(), to_begin, add);
   }
 
@@ -158,16 +126,6 @@ class CpuDevice final : public Device {
 
  private:
   int threads() const { return engine_->threads; }
-
-  static void check_range(const Tensor& tensor, ChannelRange channels) {
-    MILLRACE_CHECK(0 <= channels.begin && channels.begin <= channels.end && channels.end <= tensor.shape().channels,
-                   "channels {} of a {} tensor", text_of(channels), text_of(tensor.shape()));
-  }
-  static void check_host(const Tensor& tensor, ChannelRange channels, size_t size) {
-    check_range(tensor, channels);
-    MILLRACE_CHECK(static_cast<int64_t>(size) == channels.size() * tensor.shape().plane() * tensor.batch(),
-                   "{} host values for channels {} of {} x {}", size, text_of(channels), tensor.batch(), text_of(tensor.shape()));
-  }
 
   void write_from(Tensor& tensor, ChannelRange channels, std::span<const float> host) const {
     const ComputeScope scope(threads());

@@ -65,7 +65,7 @@ class CtcLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_ctc_loss(const SharedEngine& engine, const KernelSpec& spec, const CtcLoss& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const CtcLoss& operation) {
   return std::make_unique<CtcLayer>(engine, spec, operation);
 }
 

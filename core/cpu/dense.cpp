@@ -67,7 +67,7 @@ class DenseLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dense(const SharedEngine& engine, const KernelSpec& spec, const Dense&) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Dense&) {
   return std::make_unique<DenseLayer>(engine, spec);
 }
 

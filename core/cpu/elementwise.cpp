@@ -171,10 +171,10 @@ class Finish final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_activation(const SharedEngine& engine, const KernelSpec& spec, const Activation& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Activation& operation) {
   return std::make_unique<ActivationLayer>(engine, spec, operation);
 }
-std::unique_ptr<Kernel> make_dropout(const SharedEngine& engine, const KernelSpec& spec, const Dropout& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Dropout& operation) {
   return std::make_unique<DropoutLayer>(engine, spec, operation);
 }
 std::unique_ptr<Kernel> make_finish(const SharedEngine& engine, const KernelSpec& spec) { return std::make_unique<Finish>(engine, spec); }

@@ -71,7 +71,7 @@ class EmbeddingLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const SharedEngine& engine, const KernelSpec& spec, const Embedding& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Embedding& operation) {
   return std::make_unique<EmbeddingLayer>(engine, spec, operation);
 }
 

@@ -66,9 +66,6 @@ class CpuKernel : public Kernel {
   virtual void run_gradient(const GradientArguments& arguments) { (void)arguments; }
 
  private:
-  void check_inputs(std::span<const Tensor* const> inputs) const;
-  void check_like_output(const Tensor* tensor) const;
-
   std::shared_ptr<Engine> engine_;
   KernelSpec spec_;
 };

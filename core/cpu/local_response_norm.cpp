@@ -134,7 +134,7 @@ class ResponseNormalisation final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_local_response_norm(const SharedEngine& engine, const KernelSpec& spec, const LocalResponseNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const LocalResponseNorm& operation) {
   return std::make_unique<ResponseNormalisation>(engine, spec, operation);
 }
 

@@ -195,14 +195,14 @@ class Pooling final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pooling(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& operation) {
   return std::make_unique<Pooling>(engine, spec, operation);
 }
 
 // One window as large as the input.
-std::unique_ptr<Kernel> make_global_pooling(const SharedEngine& engine, const KernelSpec& spec, const GlobalPool& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const GlobalPool& operation) {
   const Shape& in = spec.inputs[0];
-  return make_pooling(engine, spec, Pool2d{.kind = operation.kind, .kernel_h = in.height, .kernel_w = in.width});
+  return make_kernel_for(engine, spec, Pool2d{.kind = operation.kind, .kernel_h = in.height, .kernel_w = in.width});
 }
 
 }  // namespace millrace::cpu

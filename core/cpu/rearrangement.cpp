@@ -171,17 +171,19 @@ class LastStepLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add(const SharedEngine& engine, const KernelSpec& spec) { return std::make_unique<AddLayer>(engine, spec); }
-std::unique_ptr<Kernel> make_concat(const SharedEngine& engine, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Add&) {
+  return std::make_unique<AddLayer>(engine, spec);
+}
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Concat&) {
   return std::make_unique<ConcatLayer>(engine, spec);
 }
-std::unique_ptr<Kernel> make_flatten(const SharedEngine& engine, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Flatten&) {
   return std::make_unique<FlattenLayer>(engine, spec);
 }
-std::unique_ptr<Kernel> make_to_sequence(const SharedEngine& engine, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const ToSequence&) {
   return std::make_unique<ToSequenceLayer>(engine, spec);
 }
-std::unique_ptr<Kernel> make_last_step(const SharedEngine& engine, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const LastStep&) {
   return std::make_unique<LastStepLayer>(engine, spec);
 }
 

@@ -262,7 +262,7 @@ class RecurrentLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_recurrent(const SharedEngine& engine, const KernelSpec& spec, const Recurrent& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Recurrent& operation) {
   return std::make_unique<RecurrentLayer>(engine, spec, operation);
 }
 

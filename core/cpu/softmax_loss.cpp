@@ -73,7 +73,7 @@ class SoftmaxLayer final : public CpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_loss(const SharedEngine& engine, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const SoftmaxCrossEntropy&) {
   return std::make_unique<SoftmaxLayer>(engine, spec);
 }
 

@@ -33,12 +33,11 @@ inline void multiply(const float* __restrict a, const float* __restrict b, float
 // Calls visit(math) with the kind known to the compiler, so that the loop around it has no branch left.
 template <typename Visit>
 inline void with_known_kind(const Activation& activation, Visit visit) {
-  switch (activation.kind) {
-    case ActivationKind::kRelu: return visit(ActivationMath<float>({ActivationKind::kRelu, activation.slope}));
-    case ActivationKind::kLeakyRelu: return visit(ActivationMath<float>({ActivationKind::kLeakyRelu, activation.slope}));
-    case ActivationKind::kSigmoid: return visit(ActivationMath<float>({ActivationKind::kSigmoid, activation.slope}));
-    case ActivationKind::kTanh: return visit(ActivationMath<float>({ActivationKind::kTanh, activation.slope}));
-  }
+  const auto visit_if = [&]<size_t kAt>(std::integral_constant<size_t, kAt>) {
+    if (activation.kind == kActivationKinds[kAt]) visit(ActivationMath<float>(Activation{kActivationKinds[kAt], activation.slope}));
+  };
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) { (visit_if(std::integral_constant<size_t, kAt>()), ...); }
+  (std::make_index_sequence<kActivationKinds.size()>());
 }
 
 inline void activate(const Activation& activation, const float* x, float* y, int64_t count) {

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "core/base/host_device.h"
-#include "core/documents/model.h"
+#include "core/operation/activation.h"
 
 namespace millrace {
 

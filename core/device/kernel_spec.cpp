@@ -6,23 +6,6 @@
 #include "core/plan/flows.h"
 
 namespace millrace {
-namespace {
-
-Operation block_operation(const Node& node, const Block& block) {
-  Operation operation = node.layer.operation;
-  if (auto* conv = std::get_if<Conv2d>(&operation)) {
-    const int64_t inputs_per_group = node.input_shapes[0].channels / conv->groups;
-    if (conv->groups > 1) conv->groups = block.inputs.size() / inputs_per_group;
-    conv->out_channels = block.outputs.size();
-  }
-  if (auto* dense = std::get_if<Dense>(&operation)) dense->out_features = block.outputs.size();
-  return operation;
-}
-
-bool divides(const Operation& operation) { return std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation); }
-
-}  // namespace
-
 bool runs_kernel(const Step& step) {
   return step.kind == StepKind::kCompute || step.kind == StepKind::kFinish || step.kind == StepKind::kApply;
 }
@@ -43,11 +26,11 @@ KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentPro
   if (step.activation >= 0) spec.activation = std::get<Activation>(graph.node(step.activation).layer.operation);
   switch (step.kind) {
     case StepKind::kCompute: {
-      spec.operation = block_operation(node, step.block);
+      spec.operation = block_of(node.layer.operation, node.input_shapes[0].channels, step.block.inputs.size(), step.block.outputs.size());
       Shape input = value(step.inputs[0]).shape;
       input.channels = step.block.inputs.size();
       spec.inputs = {input};
-      if (divides(node.layer.operation)) spec.output.channels = step.block.outputs.size();
+      if (node.divides) spec.output.channels = step.block.outputs.size();
       // Adding into part of a sum goes through a tensor of its own: sub-tensors with offsets are slow on some devices.
       spec.adds_to_output = step.adds && step.block.outputs == value(step.output).channels;
       spec.input_error_needed = node.input_error_needed;
@@ -75,7 +58,7 @@ std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& 
     const ParameterSpec& parameter = node.parameters[p];
     const bool weight = p == 0;
     // A divided layer's weight belongs to its compute steps, the rest to whoever finishes the sum.
-    if (node.computes && divides(node.layer.operation)) {
+    if (node.divides) {
       if (step.kind == StepKind::kFinish && weight) continue;
       if (step.kind == StepKind::kCompute && !weight && !step.bias) continue;
     }
@@ -84,7 +67,7 @@ std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& 
     slice.tensor = parameter.tensor;
     slice.dimensions = parameter.dimensions;
     slice.trained = parameter.trained;
-    slice.divided = weight && step.kind == StepKind::kCompute && divides(node.layer.operation);
+    slice.divided = weight && step.kind == StepKind::kCompute && node.divides;
     slice.block = step.block;
     slice.elements = slice.divided ? weight_elements(graph, step.node, step.block) : parameter.elements();
     (parameter.trained ? trained : state).push_back(std::move(slice));

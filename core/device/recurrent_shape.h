@@ -26,11 +26,9 @@ struct RecurrentShape {
         steps(spec.inputs[0].height),
         inputs(spec.inputs[0].channels),
         hidden(operation.hidden),
-        features(projects ? operation.projection : operation.hidden),
-        directions(operation.bidirectional ? 2 : 1),
-        gates(cell == CellKind::kLstm  ? 4
-              : cell == CellKind::kGru ? 3
-                                       : 1),
+        features(operation.features()),
+        directions(operation.directions()),
+        gates(gates_of(cell)),
         record(cell == CellKind::kGru ? 4 : gates),
         truncation(operation.truncation),
         mini_batch(spec.micro_batch * spec.micro_batches),

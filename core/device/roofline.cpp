@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <variant>
 
 #include "core/base/error.h"
 #include "core/device/shard_extent.h"
@@ -69,8 +68,8 @@ class RooflineCostModel final : public CostModel {
   Seconds seconds_of(const ShardQuestion& question, const ShardExtent& extent) const {
     const Node& node = *question.node;
     const double batch = static_cast<double>(question.micro_batch);
-    Seconds result = std::holds_alternative<Embedding>(node.layer.operation) ? seconds_of_look_up(node, extent)
-                                                                             : seconds_of_products(node, extent, batch);
+    const bool looks_up = role_of(node.layer.operation) == Role::kLookUp;
+    Seconds result = looks_up ? seconds_of_look_up(node, extent) : seconds_of_products(node, extent, batch);
     if (extent.steps > 0) add_steps(node, extent, batch, result);
     const double launch = roofline_.launch_seconds / batch;
     result.forward += launch;
@@ -86,7 +85,7 @@ class RooflineCostModel final : public CostModel {
   }
 
   Seconds seconds_of_products(const Node& node, const ShardExtent& extent, double batch) const {
-    const bool convolves = std::holds_alternative<Conv2d>(node.layer.operation);
+    const bool convolves = role_of(node.layer.operation) == Role::kConvolution;
     const PhaseEfficiency& efficiency = convolves ? roofline_.convolution : roofline_.dense;
     const double weights = extent.weights / batch;  // read once per micro-batch
     const double elements = extent.inputs + extent.outputs;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
 
 #include "core/base/check.h"
 
@@ -36,8 +35,7 @@ Shares shares_of(const Node& node, std::span<const Block> blocks) {
   if (!node.computes || blocks.empty()) return {};
   const double input_channels = static_cast<double>(node.input_shapes[0].channels);
   const double output_channels = static_cast<double>(node.output.channels);
-  const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
-  const bool grouped = conv != nullptr && conv->groups > 1;
+  const bool grouped = traits_of(node.layer.operation).channel_groups > 1;
   Shares shares{0, 0, 0};
   ChannelRange inputs;
   for (const Block& block : blocks) {
@@ -92,7 +90,7 @@ ShardExtent shard_extent_of(const ShardQuestion& question) {
   MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
   const Node& node = *question.node;
   const Shares shares = shares_of(node, question.blocks);
-  if (std::holds_alternative<Recurrent>(node.layer.operation)) return extent_of_recurrent(node, shares, question.owner);
+  if (role_of(node.layer.operation) == Role::kRecurrence) return extent_of_recurrent(node, shares, question.owner);
   ShardExtent extent;
   extent.inputs = static_cast<double>(node.work.input_elements) * shares.inputs;
   extent.outputs = static_cast<double>(node.work.output_elements) * shares.outputs;

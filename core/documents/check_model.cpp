@@ -14,23 +14,6 @@ void Fields<Shape>::check(const Shape& shape, const Path& where) {
     where.fail("{} has more than the {} elements a sample may have", text_of(shape), kMostElements);
 }
 
-void Fields<Conv2d>::check(const Conv2d& conv, const Path& where) {
-  if (conv.out_channels % conv.groups != 0)
-    Path(where, "groups").fail("{} must divide out_channels, which is {}", conv.groups, conv.out_channels);
-}
-
-void Fields<Pool2d>::check(const Pool2d& pool, const Path& where) {
-  if (pool.count_include_pad && pool.kind == PoolKind::kMax)
-    Path(where, "count_include_pad").fail("true has no effect here; only average_pool divides by the window");
-}
-
-void Fields<Recurrent>::check(const Recurrent& cell, const Path& where) {
-  if (cell.projection > 0 && cell.cell != CellKind::kLstm)
-    Path(where, "projection").fail("{} makes no sense here; only lstm has one", cell.projection);
-  if (cell.reset_after && cell.cell != CellKind::kGru)
-    Path(where, "reset_after").fail("true makes no sense here; only gru has a reset gate");
-}
-
 void Fields<Layer>::check(const Layer& layer, const Path& where) {
   if (layer.name == kInputName) Path(where, "name").fail("\"{}\" means the network's input; rename the layer", layer.name);
   if (layer.inputs.empty()) Path(where, "inputs").fail("\"{}\" reads nothing; name the layers it reads", layer.name);

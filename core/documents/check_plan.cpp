@@ -43,6 +43,7 @@ void check_indices(const Plan& plan, const Path& where) {
     check_index(plan.flows[i].link, plan.links.size(), "links", Path(here, "link"));
     check_index(plan.flows[i].producer_shard, plan.shards.size(), "shards", Path(here, "producer_shard"));
     check_index(plan.flows[i].consumer_shard, plan.shards.size(), "shards", Path(here, "consumer_shard"));
+    check_index(plan.flows[i].home, plan.homes.size(), "homes", Path(here, "home"));
   }
 }
 

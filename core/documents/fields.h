@@ -25,12 +25,6 @@
 
 namespace millrace::text {
 
-enum class Presence {
-  kRequired,   // must be given; always written
-  kRecorded,   // may be left out; always written
-  kDefaulted,  // may be left out; written when it is not the struct's default
-};
-
 // Specialised for every struct that is a message.
 template <typename T>
 struct Fields;

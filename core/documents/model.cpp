@@ -1,5 +1,8 @@
 #include "core/documents/model.h"
 
+#include <algorithm>
+
+#include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/documents/model_fields.h"
 #include "model.pb.h"
@@ -7,90 +10,27 @@
 namespace millrace {
 namespace {
 
-// One of each kind, as an empty message reads.
-const std::vector<Operation>& prototypes() {
-  static const std::vector<Operation> all = {
-      Conv2d{},
-      Dense{},
-      Pool2d{.kind = PoolKind::kMax},
-      Pool2d{.kind = PoolKind::kAverage},
-      GlobalPool{.kind = PoolKind::kMax},
-      GlobalPool{.kind = PoolKind::kAverage},
-      Activation{.kind = ActivationKind::kRelu},
-      Activation{.kind = ActivationKind::kLeakyRelu},
-      Activation{.kind = ActivationKind::kSigmoid},
-      Activation{.kind = ActivationKind::kTanh},
-      BatchNorm{},
-      LocalResponseNorm{},
-      Dropout{},
-      Add{},
-      Concat{},
-      Flatten{},
-      SoftmaxCrossEntropy{},
-      Recurrent{.cell = CellKind::kLstm},
-      Recurrent{.cell = CellKind::kGru},
-      Recurrent{.cell = CellKind::kVanillaRelu},
-      Recurrent{.cell = CellKind::kVanillaTanh},
-      Embedding{},
-      ToSequence{},
-      LastStep{},
-      CtcLoss{},
-  };
-  return all;
-}
-
-struct OperationName {
-  std::string_view operator()(const Conv2d&) const { return "conv2d"; }
-  std::string_view operator()(const Dense&) const { return "dense"; }
-  std::string_view operator()(const Pool2d& pool) const { return pool.kind == PoolKind::kMax ? "max_pool" : "average_pool"; }
-  std::string_view operator()(const GlobalPool& pool) const {
-    return pool.kind == PoolKind::kMax ? "global_max_pool" : "global_average_pool";
-  }
-  std::string_view operator()(const Activation& activation) const {
-    switch (activation.kind) {
-      case ActivationKind::kRelu: return "relu";
-      case ActivationKind::kLeakyRelu: return "leaky_relu";
-      case ActivationKind::kSigmoid: return "sigmoid";
-      case ActivationKind::kTanh: return "tanh";
-    }
-    return "unknown";
-  }
-  std::string_view operator()(const BatchNorm&) const { return "batch_norm"; }
-  std::string_view operator()(const LocalResponseNorm&) const { return "local_response_norm"; }
-  std::string_view operator()(const Dropout&) const { return "dropout"; }
-  std::string_view operator()(const Add&) const { return "add"; }
-  std::string_view operator()(const Concat&) const { return "concat"; }
-  std::string_view operator()(const Flatten&) const { return "flatten"; }
-  std::string_view operator()(const SoftmaxCrossEntropy&) const { return "softmax_cross_entropy"; }
-  std::string_view operator()(const Recurrent& cell) const {
-    switch (cell.cell) {
-      case CellKind::kLstm: return "lstm";
-      case CellKind::kGru: return "gru";
-      case CellKind::kVanillaRelu: return "rnn_relu";
-      case CellKind::kVanillaTanh: return "rnn_tanh";
-    }
-    return "unknown";
-  }
-  std::string_view operator()(const Embedding&) const { return "embedding"; }
-  std::string_view operator()(const ToSequence&) const { return "to_sequence"; }
-  std::string_view operator()(const LastStep&) const { return "last_step"; }
-  std::string_view operator()(const CtcLoss&) const { return "ctc_loss"; }
-};
-
 std::string_view input_before(const Model& model, size_t layer) {
   return layer == 0 ? kInputName : std::string_view(model.layers[layer - 1].name);
 }
 
 bool has_fields(const Operation& operation) {
-  const auto* activation = std::get_if<Activation>(&operation);
-  return activation == nullptr || activation->kind == ActivationKind::kLeakyRelu;
+  return std::visit(
+      []<typename T>(const T& o) {
+        if constexpr (requires { o.has_fields(); }) return o.has_fields();
+        return true;
+      },
+      operation);
+}
+
+// The operation called so, as its empty message reads. Every field of the oneof has one: tests/core/operation holds them together.
+const Operation& operation_called(std::string_view name) {
+  const auto found = std::ranges::find(catalogue(), name, [](const Operation& operation) { return name_of(operation); });
+  MILLRACE_CHECK(found != catalogue().end(), "the model document has an operation {}, and the catalogue has none", name);
+  return *found;
 }
 
 }  // namespace
-
-std::string text_of(const Shape& shape) { return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width); }
-
-std::string_view name_of(const Operation& operation) { return std::visit(OperationName(), operation); }
 
 namespace text {
 
@@ -99,8 +39,7 @@ void Codec<Layer>::read(const Message& message, Layer& layer, const Path& where)
   Fields<Layer>::visit(reader);
   const FieldDescriptor* field = chosen(message, "operation");
   if (field == nullptr) where.fail("layer \"{}\" has no operation; add one, for example relu {{}}", layer.name);
-  for (const Operation& prototype : prototypes())
-    if (name_of(prototype) == field->name()) layer.operation = prototype;
+  layer.operation = operation_called(field->name());
   if (!has_fields(layer.operation)) return;
   const Message& inner = get_message(message, *field, kSingle);
   const Path inside(where, field->name());

@@ -134,10 +134,11 @@ struct Flow {
   int64_t link = 0;
   Direction direction = Direction::kForward;
   Stream stream = Stream::kActivation;
-  std::string tensor;                 // a layer's name; "conv1:sum" for its raw partial sums; "conv1" and user for parameters
+  std::string tensor;                 // a layer's name; "conv1:sum" for its raw partial sums; "conv1.weight" for parameters
   ChannelRange channels;              // of the tensor; for parameters: the slice of the shard's vector
   int64_t producer_shard = -1;        // who made it; -1: the network's input
   int64_t consumer_shard = -1;        // the furthest shard that uses it
+  int64_t home = -1;                  // parameter, gradient: of which home, as an index into Plan::homes
   int64_t elements_per_sample = 0;    // activation, partial, error
   int64_t elements_per_pass = 0;      // parameter, gradient
   int64_t passes_per_mini_batch = 0;  // parameter, gradient: in steady state

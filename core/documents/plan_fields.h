@@ -118,6 +118,7 @@ template <>
 struct Fields<Flow> {
   static void visit(auto& v) {
     constexpr Integers kShardOrNone{-1, static_cast<int64_t>(kMostEntries)};
+    constexpr Integers kHomeOrNone = kShardOrNone;
     v.field("link", &Flow::link, Presence::kRequired, kDevice);
     v.field("direction", &Flow::direction, Presence::kRequired);
     v.field("stream", &Flow::stream, Presence::kRequired);
@@ -125,6 +126,7 @@ struct Fields<Flow> {
     v.field("channels", &Flow::channels, Presence::kRequired);
     v.field("producer_shard", &Flow::producer_shard, Presence::kRecorded, kShardOrNone);
     v.field("consumer_shard", &Flow::consumer_shard, Presence::kRecorded, kShardOrNone);
+    v.field("home", &Flow::home, Presence::kDefaulted, kHomeOrNone);
     v.field("elements_per_sample", &Flow::elements_per_sample, Presence::kDefaulted, kCount);
     v.field("elements_per_pass", &Flow::elements_per_pass, Presence::kDefaulted, kCount);
     v.field("passes_per_mini_batch", &Flow::passes_per_mini_batch, Presence::kDefaulted, kCount);

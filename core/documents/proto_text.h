@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/documents/rules.h"
+#include "core/base/field_rules.h"
 
 namespace millrace::text {
 

@@ -62,7 +62,16 @@ Alignment alignment_from(std::string_view name) {
   return named(name, kAll, "alignment", ErrorCode::kUsage);
 }
 
-bool drains(Alignment alignment) { return alignment != Alignment::kFpdeep && alignment != Alignment::kStash; }
+bool drains(Alignment alignment) {
+  switch (alignment) {
+    case Alignment::kFlush:
+    case Alignment::kOneForwardOneBackward:
+    case Alignment::kZeroBubble: return true;
+    case Alignment::kFpdeep:
+    case Alignment::kStash: break;
+  }
+  return false;
+}
 
 std::string_view name_of(OptimizerKind kind) {
   switch (kind) {

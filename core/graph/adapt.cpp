@@ -134,15 +134,10 @@ std::string what_fits(const Model& model) {
                      grey, kMostPadding);
 }
 
-bool keeps_channels(const Operation& operation) {
-  return std::holds_alternative<Activation>(operation) || std::holds_alternative<Dropout>(operation) ||
-         std::holds_alternative<GlobalPool>(operation) || std::holds_alternative<LastStep>(operation);
-}
-
 // The dense layer that makes the scores; fails when there is none to replace.
 int64_t head_of(const Graph& graph, int64_t classes) {
   int64_t index = graph.scores();
-  while (index != kNetworkInput && keeps_channels(graph.node(index).layer.operation)) index = graph.node(index).inputs[0];
+  while (index != kNetworkInput && traits_of(graph.node(index).layer.operation).keeps_channels) index = graph.node(index).inputs[0];
   if (index == kNetworkInput || !std::holds_alternative<Dense>(graph.node(index).layer.operation))
     fail(ErrorCode::kMismatch,
          "model \"{}\" scores {} classes ({} from layer \"{}\"), but the data has {}, and no dense layer feeds the scores that could be "

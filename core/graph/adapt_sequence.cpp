@@ -68,9 +68,7 @@ std::string loss_obstacle(const Graph& graph, const DataForm& data) {
 // Layers that mix what lies behind a short sample's end into its scores.
 std::string length_obstacle(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
-    const bool takes_all =
-        std::holds_alternative<GlobalPool>(node.layer.operation) || std::holds_alternative<Flatten>(node.layer.operation);
-    if (takes_all && node.input_shapes[0].height > 1)
+    if (traits_of(node.layer.operation).rows == Rows::kAll && node.input_shapes[0].height > 1)
       return fmt::format("layer \"{}\" takes all rows of every sample, but samples end at different steps; use last_step instead",
                          node.layer.name);
   }

@@ -5,21 +5,12 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/graph/counting.h"
 #include "core/graph/order.h"
+#include "core/operation/counting.h"
 
 namespace millrace {
 
 namespace {
-
-bool is_compute(const Operation& operation) {
-  return std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation) ||
-         std::holds_alternative<Recurrent>(operation) || std::holds_alternative<Embedding>(operation);
-}
-
-bool is_loss(const Operation& operation) {
-  return std::holds_alternative<SoftmaxCrossEntropy>(operation) || std::holds_alternative<CtcLoss>(operation);
-}
 
 // What the layer is by itself: shapes, parameters, work. Who uses it comes later.
 Node make_node(const Layer& layer, std::vector<int64_t> inputs, std::vector<Shape> input_shapes) {
@@ -30,15 +21,17 @@ Node make_node(const Layer& layer, std::vector<int64_t> inputs, std::vector<Shap
   node.input_shapes = std::move(input_shapes);
   node.parameters = parameters_of(layer.operation, node.input_shapes);
   node.work = work_of(layer.operation, node.input_shapes, node.output);
-  node.computes = is_compute(layer.operation);
+  node.computes = computes(role_of(layer.operation));
+  node.divides = divides(layer.operation);
   node.trained = !layer.frozen && node.work.parameters > 0;
   return node;
 }
 
 void check_place(const Node& node) {
-  if (std::holds_alternative<Embedding>(node.layer.operation) && node.inputs[0] != kNetworkInput)
-    fail(ErrorCode::kMismatch, "layer \"{}\" (embedding) reads \"{}\", but token ids come from the network's input only", node.layer.name,
-         node.layer.inputs[0]);
+  const Traits traits = traits_of(node.layer.operation);
+  if (traits.reads_tokens && node.inputs[0] != kNetworkInput)
+    fail(ErrorCode::kMismatch, "layer \"{}\" ({}) reads \"{}\", but token ids come from the network's input only", node.layer.name,
+         std::string_view(traits.name), node.layer.inputs[0]);
 }
 
 }  // namespace
@@ -76,7 +69,7 @@ void Graph::find_end() {
   const int64_t count = static_cast<int64_t>(nodes_.size());
   for (int64_t index = 0; index < count; ++index) {
     const Node& current = node(index);
-    if (!is_loss(current.layer.operation)) continue;
+    if (role_of(current.layer.operation) != Role::kLoss) continue;
     if (!current.consumers.empty())
       fail(ErrorCode::kMalformed, "layer \"{}\" ({}) is read by \"{}\", but nothing follows a loss; read \"{}\" instead",
            current.layer.name, millrace::name_of(current.layer.operation), name_of(current.consumers[0]), name_of(current.inputs[0]));
@@ -148,10 +141,8 @@ int64_t Graph::parameter_count() const {
 Graph::Macs Graph::macs() const {
   Macs macs;
   for (const Node& node : nodes_) {
-    const Operation& operation = node.layer.operation;
-    int64_t& kind = std::holds_alternative<Conv2d>(operation)  ? macs.conv
-                    : std::holds_alternative<Dense>(operation) ? macs.dense
-                                                               : macs.rnn;
+    const Role role = role_of(node.layer.operation);
+    int64_t& kind = role == Role::kConvolution ? macs.conv : role == Role::kProduct ? macs.dense : macs.rnn;
     kind = saturating_sum(kind, node.work.forward_macs);
   }
   return macs;

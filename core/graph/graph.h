@@ -25,24 +25,6 @@ namespace millrace {
 
 inline constexpr int64_t kNetworkInput = -1;  // the node index of the network's input
 
-struct ParameterSpec {
-  std::string tensor;  // "weight", "bias", "running_mean", ...
-  std::vector<int64_t> dimensions;
-  bool trained = true;  // running statistics are not
-  int64_t elements() const;
-};
-
-// Multiply-accumulates and elements for ONE sample. EB of a layer fed by the network's input counts as if computed;
-// who skips it says so in its plan.
-struct Work {
-  int64_t forward_macs = 0;
-  int64_t error_back_macs = 0;
-  int64_t parameter_gradient_macs = 0;
-  int64_t parameters = 0;  // trained ones
-  int64_t input_elements = 0;
-  int64_t output_elements = 0;
-};
-
 struct Node {
   Layer layer;
   std::vector<int64_t> inputs;     // node indices; kNetworkInput for the network's input
@@ -51,7 +33,8 @@ struct Node {
   Shape output;
   std::vector<ParameterSpec> parameters;
   Work work;
-  bool computes = false;            // conv2d, dense, recurrent, embedding: heads a group, can be divided
+  bool computes = false;            // heads a group (core/operation/traits.h)
+  bool divides = false;             // by input and output channels
   int64_t group = 0;                // which of Graph::groups() the layer belongs to
   bool trained = false;             // has trained parameters and is not frozen
   bool error_needed = false;        // somebody upstream (or the layer's own input side) must learn the error of its output
@@ -106,10 +89,5 @@ class Graph {
   std::vector<LayerGroup> groups_;
   int64_t loss_ = -1;
 };
-
-// Output shape and parameters of one operation, alone. `where` names the layer in messages.
-Shape infer_shape(const Operation& operation, std::span<const Shape> inputs, std::string_view where);
-std::vector<ParameterSpec> parameters_of(const Operation& operation, std::span<const Shape> inputs);
-Work work_of(const Operation& operation, std::span<const Shape> inputs, const Shape& output);
 
 }  // namespace millrace

@@ -68,7 +68,7 @@ int64_t RecurrentMemory::largest_batch(int64_t budget_bytes) const {
 RecurrentMemory recurrent_memory(const Graph& graph) {
   RecurrentMemory memory;
   for (const Node& node : graph.nodes()) {
-    if (!std::holds_alternative<Recurrent>(node.layer.operation)) continue;
+    if (role_of(node.layer.operation) != Role::kRecurrence) continue;
     RecurrentLayerMemory layer{.layer = node.layer.name, .features = node.output.channels, .steps = node.output.height};
     for (const ParameterSpec& parameter : node.parameters) {
       layer.weights += parameter.elements();

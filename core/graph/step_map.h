@@ -17,15 +17,8 @@
 
 namespace millrace {
 
-// One sliding window along the rows.
-struct StepWindow {
-  int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;
-  bool rounds_up = false;  // a last, partial window counts
-  bool operator==(const StepWindow&) const = default;
-};
-
 struct StepMap {
-  std::vector<StepWindow> windows;                     // in the order the data passes them
+  std::vector<SlidingWindow> windows;                  // in the order the data passes them
   int64_t full = std::numeric_limits<int32_t>::max();  // rows of a sample that fills the input
   bool single = false;                                 // the rows have ended in one
 

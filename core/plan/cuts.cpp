@@ -6,9 +6,7 @@ namespace millrace {
 
 LayerExtent extent_of(const Graph& graph, int64_t group) {
   const Node& node = graph.node(graph.groups()[static_cast<size_t>(group)].head);
-  LayerExtent extent{node.input_shapes[0].channels, sum_shape(node).channels, 1};
-  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) extent.conv_groups = conv->groups;
-  return extent;
+  return {node.input_shapes[0].channels, sum_shape(node).channels, traits_of(node.layer.operation).channel_groups};
 }
 
 CutPlace end_of(const LayerExtent& extent, Split split) {

@@ -5,20 +5,29 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/plan/home_routes.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
 
-std::string sum_name(std::string_view layer) { return std::string(layer) + ":sum"; }
+namespace {
+
+constexpr std::string_view kSum = ":sum";  // no layer's name has a colon
+
+}  // namespace
+
+std::string sum_name(std::string_view layer) { return std::string(layer).append(kSum); }
+
+FlowTensor tensor_of(const Graph& graph, const Flow& flow) {
+  if (flow.tensor == kInputName) return {};
+  const std::string_view name = flow.tensor;
+  if (!name.ends_with(kSum)) return {graph.index_of(name), false};
+  return {graph.index_of(name.substr(0, name.size() - kSum.size())), true};
+}
 
 Shape sum_shape(const Node& node) {
   Shape shape = node.output;
-  if (const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation)) {
-    int64_t gates = 1;
-    if (recurrent->cell == CellKind::kLstm) gates = 4;
-    if (recurrent->cell == CellKind::kGru) gates = 3;
-    shape.channels = gates * recurrent->hidden * (recurrent->bidirectional ? 2 : 1);
-  }
+  shape.channels = sum_channels_of(node.layer.operation, node.output);
   return shape;
 }
 
@@ -32,15 +41,16 @@ Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
   return Split::kOutputChannels;
 }
 
-int64_t weight_elements(const Graph& graph, int64_t node, const Block& block) {
-  const Operation& operation = graph.node(node).layer.operation;
-  if (const auto* conv = std::get_if<Conv2d>(&operation)) {
-    // Inside a grouped convolution a block covers whole conv groups, so its inputs per output stay the same.
-    const int64_t inputs = conv->groups == 1 ? block.inputs.size() : graph.node(node).input_shapes[0].channels / conv->groups;
-    return block.outputs.size() * inputs * conv->kernel_h * conv->kernel_w;
-  }
-  if (std::holds_alternative<Dense>(operation)) return block.outputs.size() * block.inputs.size();
-  return graph.node(node).parameters.empty() ? 0 : graph.node(node).parameters.front().elements();
+int64_t weight_elements(const Graph& graph, int64_t index, const Block& block) {
+  const Node& node = graph.node(index);
+  if (node.parameters.empty()) return 0;
+  const ParameterSpec& weight = node.parameters.front();
+  if (!node.divides) return weight.elements();
+  // Of each pair of channels. Inside a grouped convolution a block covers whole groups, so its inputs per output stay the same.
+  const int64_t inputs_per_output = weight.dimensions[1];
+  const int64_t taps = weight.elements() / (weight.dimensions[0] * inputs_per_output);
+  const bool grouped = traits_of(node.layer.operation).channel_groups > 1;
+  return block.outputs.size() * (grouped ? inputs_per_output : block.inputs.size()) * taps;
 }
 
 namespace {
@@ -49,8 +59,8 @@ namespace {
 class LinkFlows {
  public:
   LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph), passes_(passes_of_users(plan)) {
-    for (const ParameterHome& home : plan.homes)
-      if (home.home != home.user) away_.push_back(&home);
+    for (size_t h = 0; h < plan.homes.size(); ++h)
+      if (plan.homes[h].home != plan.homes[h].user) away_.push_back(h);
   }
 
   void append(int64_t link, std::vector<Flow>& flows) const {
@@ -118,8 +128,8 @@ class LinkFlows {
   }
 
   void append_parameters(int64_t link, int64_t up, Direction direction, std::vector<Flow>& flows) const {
-    for (const ParameterHome* slice : away_) {
-      const ParameterHome& home = *slice;
+    for (const size_t slice : away_) {
+      const ParameterHome& home = plan_.homes[slice];
       const int64_t low = std::min(home.home, home.user);
       const int64_t high = std::max(home.home, home.user);
       if (low > up || high <= up) continue;
@@ -129,7 +139,8 @@ class LinkFlows {
       flow.link = link;
       flow.direction = direction;
       flow.stream = towards_user ? Stream::kParameter : Stream::kGradient;
-      flow.tensor = home.layer + "." + home.tensor;
+      flow.tensor = parameter_name(home);
+      flow.home = static_cast<int64_t>(slice);
       flow.channels = {home.offset, home.offset + home.count};
       const int64_t user = placement_.shard_on(graph_.node(graph_.index_of(home.layer)).group, home.user);
       flow.producer_shard = towards_user ? -1 : user;
@@ -154,7 +165,7 @@ class LinkFlows {
   const Graph& graph_;
   Placement placement_;
   std::map<int64_t, int64_t> passes_;
-  std::vector<const ParameterHome*> away_;  // slices that are not stored where they are used
+  std::vector<size_t> away_;  // homes of slices that are not stored where they are used
 };
 
 }  // namespace
@@ -164,17 +175,6 @@ std::vector<Flow> flows_of(const Plan& plan, const Graph& graph) {
   std::vector<Flow> flows;
   for (size_t link = 0; link < plan.links.size(); ++link) builder.append(static_cast<int64_t>(link), flows);
   return flows;
-}
-
-LinkLoad load_of(const Plan& plan, int64_t link, Direction direction) {
-  LinkLoad load;
-  for (const Flow& flow : plan.flows) {
-    if (flow.link != link || flow.direction != direction) continue;
-    const int64_t elements = flow.elements_per_sample * plan.mini_batch + flow.elements_per_pass * flow.passes_per_mini_batch;
-    load.elements_per_mini_batch += elements;
-    load.bits_per_mini_batch += elements * bits_of(flow.wire);
-  }
-  return load;
 }
 
 }  // namespace millrace

@@ -8,7 +8,7 @@
 //   partial, forward      the raw sum of a group that spans the link: the output channels that members up to d touch
 //   error, backward       the same channels of the same tensors, where their error is needed; contributions of several
 //                         consumers are summed on the way, in descending consumer order, so each crosses once
-//   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user
+//   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user, and name the home
 // Order: by link, then forward before backward, then by tensor in linear order, parameters last.
 // Complexity: O(links x live tensors).
 #pragma once
@@ -28,19 +28,17 @@ Split split_of(const Plan& plan, const Graph& graph, const Group& group);
 
 // "conv1:sum": the raw sum of a group before bias and what follows.
 std::string sum_name(std::string_view layer);
+// The tensor of a flow that carries neither parameters nor gradients: a node's output, or its raw sum.
+struct FlowTensor {
+  int64_t node = kNetworkInput;
+  bool sum = false;
+};
+FlowTensor tensor_of(const Graph& graph, const Flow& flow);
 
 std::vector<Flow> flows_of(const Plan& plan, const Graph& graph);
 
 // The shape of a layer's raw sum: its output, except that a recurrent layer sums the products of all its gates.
 Shape sum_shape(const Node& node);
-
-// What crosses one link in one direction during a mini-batch in steady state, from Plan::flows: an exact integer, where
-// parameters per image would not be.
-struct LinkLoad {
-  int64_t elements_per_mini_batch = 0;
-  int64_t bits_per_mini_batch = 0;
-};
-LinkLoad load_of(const Plan& plan, int64_t link, Direction direction);
 
 // Elements of a shard's parameter vector and of one of its blocks, for the layer's weight.
 int64_t weight_elements(const Graph& graph, int64_t node, const Block& block);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/plan/retention.h"
 
 namespace millrace {
 namespace {
@@ -67,8 +68,7 @@ void append_drained(const ScheduleSpec& spec, int64_t mini_batch, ActionList& li
     return;
   }
   const int64_t window = std::min(spec.window, n);
-  // zero-bubble: G waits behind this many later E's, which keeps F to G within ring_window micro-batches.
-  const int64_t lag = spec.alignment == Alignment::kZeroBubble ? std::max<int64_t>(0, std::min(spec.ring_window, n) - window) : 0;
+  const int64_t lag = gradient_lag(spec);
   for (int64_t i = 0; i < window; ++i) list.forward(first + i);
   for (int64_t i = 0; i < n; ++i) {
     list.error_back(first + i);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/check.h"
+#include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -67,8 +68,7 @@ class Compiler {
     const auto before = [](const Flow& flow, int64_t other) { return flow.link < other; };
     auto flow = std::lower_bound(plan_.flows.begin(), plan_.flows.end(), link, before);
     for (; flow != plan_.flows.end() && flow->link == link; ++flow) {
-      const bool parameters = flow->stream == Stream::kParameter || flow->stream == Stream::kGradient;
-      if (!parameters && flow->direction == direction && flow->tensor == tensor) return flow - plan_.flows.begin();
+      if (!carries_parameters(*flow) && flow->direction == direction && flow->tensor == tensor) return flow - plan_.flows.begin();
     }
     return -1;
   }
@@ -212,9 +212,9 @@ class Compiler {
     step.kind = StepKind::kApply;
     step.node = node;
     for (const int64_t input : graph_.node(node).inputs) step.inputs.push_back(value_of(input));
-    const Operation& operation = graph_.node(node).layer.operation;
-    const bool fusable = std::holds_alternative<BatchNorm>(operation) || std::holds_alternative<Add>(operation);
-    step.output = fusable ? fused_output(step) : add_value(node, false, {0, graph_.shape_of(node).channels});
+    step.output = traits_of(graph_.node(node).layer.operation).fuses_activation
+                      ? fused_output(step)
+                      : add_value(node, false, {0, graph_.shape_of(node).channels});
     program_.steps.push_back(std::move(step));
   }
 

@@ -5,20 +5,17 @@
 namespace millrace {
 namespace {
 
-bool one_element_after_the_other(const Operation& operation) {
-  return std::holds_alternative<Activation>(operation) || std::holds_alternative<Dropout>(operation) ||
-         std::holds_alternative<Add>(operation);
-}
-
 // Can be done part by part, if its inputs are there part by part. An activation that is fused behind runs with the whole.
 bool divisible(const Step& step, const Graph& graph) {
   if (step.kind != StepKind::kApply && step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) return true;
   const Node& node = graph.node(step.node);
-  const Operation& operation = node.layer.operation;
   if (step.activation >= 0) return false;
-  if (const auto* recurrent = std::get_if<Recurrent>(&operation)) return !recurrent->bidirectional;
-  if (std::holds_alternative<Embedding>(operation)) return true;
-  return one_element_after_the_other(operation) && node.output.width == 1 && node.output.height > 1;
+  switch (traits_of(node.layer.operation).chunks) {
+    case TimeChunks::kNone: return false;
+    case TimeChunks::kAlways: return true;
+    case TimeChunks::kOfSequences: break;
+  }
+  return node.output.width == 1 && node.output.height > 1;
 }
 
 }  // namespace

@@ -63,8 +63,7 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
   const Node& node = graph.node(head);
   const int64_t inputs = node.input_shapes[0].channels;
   const int64_t outputs = sum_shape(node).channels;
-  int64_t conv_groups = 1;
-  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) conv_groups = conv->groups;
+  const int64_t conv_groups = traits_of(node.layer.operation).channel_groups;
   std::vector<Block> blocks;
   int64_t area = 0;
   int64_t furthest_input = 0;
@@ -105,7 +104,7 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
                   text_of(blocks[j].inputs), text_of(blocks[j].outputs));
   const int64_t expected = inputs / conv_groups * outputs;
   if (area != expected) malformed("layer \"{}\": its shards cover {} of {} input-output channel pairs", group.layer, area, expected);
-  if (std::holds_alternative<Recurrent>(node.layer.operation) && group.shards.size() > 1)
+  if (role_of(node.layer.operation) == Role::kRecurrence && group.shards.size() > 1)
     malformed("layer \"{}\": a recurrent layer stays whole on one device, the plan gives it {} shards", group.layer, group.shards.size());
 }
 

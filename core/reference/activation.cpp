@@ -32,11 +32,11 @@ class ActivationLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_activation(const KernelSpec& spec, const Activation& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Activation& operation) {
   return std::make_unique<ActivationLayer<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_activation<float>(const KernelSpec&, const Activation&);
-template std::unique_ptr<Kernel> make_activation<double>(const KernelSpec&, const Activation&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Activation&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Activation&);
 
 }  // namespace millrace::reference

@@ -146,11 +146,11 @@ class BatchNormalisation final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec, const BatchNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const BatchNorm& operation) {
   return std::make_unique<BatchNormalisation<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_batch_norm<float>(const KernelSpec&, const BatchNorm&);
-template std::unique_ptr<Kernel> make_batch_norm<double>(const KernelSpec&, const BatchNorm&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const BatchNorm&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const BatchNorm&);
 
 }  // namespace millrace::reference

@@ -87,19 +87,19 @@ class Convolution final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_convolution(const KernelSpec& spec, const Conv2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Conv2d& operation) {
   return std::make_unique<Convolution<T>>(spec, operation);
 }
 
 // The same product at every position: a convolution with a kernel of one element.
 template <typename T>
-std::unique_ptr<Kernel> make_dense(const KernelSpec& spec, const Dense& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Dense& operation) {
   return std::make_unique<Convolution<T>>(spec, Conv2d{.out_channels = operation.out_features});
 }
 
-template std::unique_ptr<Kernel> make_convolution<float>(const KernelSpec&, const Conv2d&);
-template std::unique_ptr<Kernel> make_convolution<double>(const KernelSpec&, const Conv2d&);
-template std::unique_ptr<Kernel> make_dense<float>(const KernelSpec&, const Dense&);
-template std::unique_ptr<Kernel> make_dense<double>(const KernelSpec&, const Dense&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Conv2d&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Conv2d&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Dense&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Dense&);
 
 }  // namespace millrace::reference

@@ -44,11 +44,11 @@ class CtcLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_ctc_loss(const KernelSpec& spec, const CtcLoss& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const CtcLoss& operation) {
   return std::make_unique<CtcLayer<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_ctc_loss<float>(const KernelSpec&, const CtcLoss&);
-template std::unique_ptr<Kernel> make_ctc_loss<double>(const KernelSpec&, const CtcLoss&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const CtcLoss&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const CtcLoss&);
 
 }  // namespace millrace::reference

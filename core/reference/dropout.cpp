@@ -43,11 +43,11 @@ class DropoutLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_dropout(const KernelSpec& spec, const Dropout& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Dropout& operation) {
   return std::make_unique<DropoutLayer<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_dropout<float>(const KernelSpec&, const Dropout&);
-template std::unique_ptr<Kernel> make_dropout<double>(const KernelSpec&, const Dropout&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Dropout&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Dropout&);
 
 }  // namespace millrace::reference

@@ -48,11 +48,11 @@ class EmbeddingLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec, const Embedding& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Embedding& operation) {
   return std::make_unique<EmbeddingLayer<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_embedding<float>(const KernelSpec&, const Embedding&);
-template std::unique_ptr<Kernel> make_embedding<double>(const KernelSpec&, const Embedding&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Embedding&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Embedding&);
 
 }  // namespace millrace::reference

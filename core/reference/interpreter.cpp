@@ -87,12 +87,8 @@ class Interpreter::Machine {
   bool is_last(int64_t device, size_t group) const {
     return context_.placement.last_device_of_group(static_cast<int64_t>(group)) == device;
   }
-  // Recurrent and embedding layers are never divided: they run as any whole layer does.
-  bool computes(size_t group) const {
-    const Node& head = context_.graph.node(context_.graph.groups()[group].head);
-    return head.computes && !std::holds_alternative<Recurrent>(head.layer.operation) &&
-           !std::holds_alternative<Embedding>(head.layer.operation);
-  }
+  // What cannot be divided runs as any whole layer does.
+  bool computes(size_t group) const { return context_.graph.node(context_.graph.groups()[group].head).divides; }
 
   void forward(int64_t device, const Action& action) {
     auto& memories = devices_[static_cast<size_t>(device)].memories;

@@ -272,7 +272,7 @@ void LayerRunner::apply_back(int64_t node, Memory& memory, const Action& action)
   const Graph& graph = context_.graph;
   const Node& layer = graph.node(node);
   // A layer of steps makes the errors of its sums in E, for G.
-  const bool recurrent = std::holds_alternative<Recurrent>(layer.layer.operation);
+  const bool recurrent = role_of(layer.layer.operation) == Role::kRecurrence;
   if (!layer.input_error_needed && !(recurrent && layer.trained)) return;
   Kernel& kernel = layer_kernel(StepKind::kApply, node);
   const MicroBatch batch = memory.micro_batch(action.index);

@@ -1,3 +1,5 @@
+// Reads the plan's flows by itself, name by name, without what core/plan makes of them for the others: an oracle that shared it would
+// share its mistakes.
 #include "core/reference/interpreter_messages.h"
 
 namespace millrace::interpreting {

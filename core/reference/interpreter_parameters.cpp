@@ -37,8 +37,7 @@ Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t eleme
 }
 
 bool ParameterStore::divided(int64_t node, std::string_view tensor) const {
-  const Operation& operation = context_.graph.node(node).layer.operation;
-  return tensor == "weight" && (std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation));
+  return tensor == "weight" && context_.graph.node(node).divides;
 }
 
 std::vector<int64_t> ParameterStore::users_of(int64_t node, std::string_view tensor) const {

@@ -67,11 +67,11 @@ class ResponseNormalisation final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_local_response_norm(const KernelSpec& spec, const LocalResponseNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const LocalResponseNorm& operation) {
   return std::make_unique<ResponseNormalisation<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_local_response_norm<float>(const KernelSpec&, const LocalResponseNorm&);
-template std::unique_ptr<Kernel> make_local_response_norm<double>(const KernelSpec&, const LocalResponseNorm&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const LocalResponseNorm&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const LocalResponseNorm&);
 
 }  // namespace millrace::reference

@@ -96,20 +96,20 @@ class Pooling final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_pooling(const KernelSpec& spec, const Pool2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Pool2d& operation) {
   return std::make_unique<Pooling<T>>(spec, operation);
 }
 
 // One window as large as the input.
 template <typename T>
-std::unique_ptr<Kernel> make_global_pooling(const KernelSpec& spec, const GlobalPool& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const GlobalPool& operation) {
   const Shape& in = spec.inputs[0];
   return std::make_unique<Pooling<T>>(spec, Pool2d{.kind = operation.kind, .kernel_h = in.height, .kernel_w = in.width});
 }
 
-template std::unique_ptr<Kernel> make_pooling<float>(const KernelSpec&, const Pool2d&);
-template std::unique_ptr<Kernel> make_pooling<double>(const KernelSpec&, const Pool2d&);
-template std::unique_ptr<Kernel> make_global_pooling<float>(const KernelSpec&, const GlobalPool&);
-template std::unique_ptr<Kernel> make_global_pooling<double>(const KernelSpec&, const GlobalPool&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Pool2d&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Pool2d&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const GlobalPool&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const GlobalPool&);
 
 }  // namespace millrace::reference

@@ -60,13 +60,13 @@ int64_t index_in(const Shape& shape, int64_t channel, int64_t row, int64_t colum
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_add(const KernelSpec& spec, const Add&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Add&) {
   return make_rearrangement<T>(
       spec, [shape = spec.output](size_t, int64_t channel, int64_t row, int64_t column) { return index_in(shape, channel, row, column); });
 }
 
 template <typename T>
-std::unique_ptr<Kernel> make_concat(const KernelSpec& spec, const Concat&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Concat&) {
   std::vector<int64_t> first_channel;
   int64_t next = 0;
   for (const Shape& input : spec.inputs) {
@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> make_concat(const KernelSpec& spec, const Concat&) {
 
 // {C, H, W} -> {C*H*W, 1, 1}: canonical order stays as it is.
 template <typename T>
-std::unique_ptr<Kernel> make_flatten(const KernelSpec& spec, const Flatten&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Flatten&) {
   return make_rearrangement<T>(spec, [shape = spec.inputs[0]](size_t, int64_t channel, int64_t row, int64_t column) {
     return index_in(shape, channel, row, column);
   });
@@ -88,7 +88,7 @@ std::unique_ptr<Kernel> make_flatten(const KernelSpec& spec, const Flatten&) {
 
 // {C, T, W} -> {C*W, T, 1}: feature c * W + w of step t.
 template <typename T>
-std::unique_ptr<Kernel> make_to_sequence(const KernelSpec& spec, const ToSequence&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const ToSequence&) {
   return make_rearrangement<T>(spec, [in = spec.inputs[0], out = spec.output](size_t, int64_t channel, int64_t row, int64_t column) {
     return index_in(out, channel * in.width + column, row, 0);
   });
@@ -126,19 +126,19 @@ class LastStepLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_last_step(const KernelSpec& spec, const LastStep&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const LastStep&) {
   return std::make_unique<LastStepLayer<T>>(spec);
 }
 
-template std::unique_ptr<Kernel> make_add<float>(const KernelSpec&, const Add&);
-template std::unique_ptr<Kernel> make_add<double>(const KernelSpec&, const Add&);
-template std::unique_ptr<Kernel> make_concat<float>(const KernelSpec&, const Concat&);
-template std::unique_ptr<Kernel> make_concat<double>(const KernelSpec&, const Concat&);
-template std::unique_ptr<Kernel> make_flatten<float>(const KernelSpec&, const Flatten&);
-template std::unique_ptr<Kernel> make_flatten<double>(const KernelSpec&, const Flatten&);
-template std::unique_ptr<Kernel> make_to_sequence<float>(const KernelSpec&, const ToSequence&);
-template std::unique_ptr<Kernel> make_to_sequence<double>(const KernelSpec&, const ToSequence&);
-template std::unique_ptr<Kernel> make_last_step<float>(const KernelSpec&, const LastStep&);
-template std::unique_ptr<Kernel> make_last_step<double>(const KernelSpec&, const LastStep&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Add&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Add&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Concat&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Concat&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Flatten&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Flatten&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const ToSequence&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const ToSequence&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const LastStep&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const LastStep&);
 
 }  // namespace millrace::reference

@@ -297,11 +297,11 @@ class RecurrentLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec, const Recurrent& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Recurrent& operation) {
   return std::make_unique<RecurrentLayer<T>>(spec, operation);
 }
 
-template std::unique_ptr<Kernel> make_recurrent<float>(const KernelSpec&, const Recurrent&);
-template std::unique_ptr<Kernel> make_recurrent<double>(const KernelSpec&, const Recurrent&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const Recurrent&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const Recurrent&);
 
 }  // namespace millrace::reference

@@ -53,9 +53,9 @@ std::unique_ptr<Tensor> ReferenceKernel<T>::make_keep() {
 
 template <typename T>
 void ReferenceKernel<T>::forward(const ForwardArguments& arguments) {
-  check_inputs(arguments.inputs);
+  check_inputs(spec_, arguments.inputs);
   auto& output = own<T>(arguments.output);
-  check_like_output(output);
+  check_like_output(spec_, &output);
   deliver(output, spec_.adds_to_output, [&](ReferenceTensor<T>& result) { add_output(arguments, result); });
   if (spec_.activation) {
     const ActivationMath<T> activation(*spec_.activation);
@@ -65,30 +65,27 @@ void ReferenceKernel<T>::forward(const ForwardArguments& arguments) {
 
 template <typename T>
 void ReferenceKernel<T>::error_back(const ErrorBackArguments& arguments) {
-  check_inputs(arguments.inputs);
+  check_inputs(spec_, arguments.inputs);
   if (spec_.activation) {
     const ActivationMath<T> activation(*spec_.activation);
     const auto& output = own<T>(arguments.output);
     auto& error = own<T>(arguments.output_error);
-    check_like_output(output);
-    check_like_output(error);
+    check_like_output(spec_, &output);
+    check_like_output(spec_, &error);
     for (int64_t i = 0; i < error.elements(); ++i) error[i] *= activation.derivative(output[i]);
   }
+  check_input_errors(spec_, arguments);
   before_input_errors(arguments);
   for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
     if (arguments.input_errors[input] == nullptr) continue;
     auto& input_error = own<T>(arguments.input_errors[input]);
-    MILLRACE_CHECK(input_error.shape() == spec_.inputs[input], "{}: error of input {} is {}, expected {}", spec_.layer, input,
-                   text_of(input_error.shape()), text_of(spec_.inputs[input]));
-    MILLRACE_CHECK(arguments.adds.size() == arguments.input_errors.size(), "{}: {} add flags for {} input errors", spec_.layer,
-                   arguments.adds.size(), arguments.input_errors.size());
     deliver(input_error, arguments.adds[input] != 0, [&](ReferenceTensor<T>& error) { add_input_error(arguments, input, error); });
   }
 }
 
 template <typename T>
 void ReferenceKernel<T>::parameter_gradient(const GradientArguments& arguments) {
-  check_inputs(arguments.inputs);
+  check_inputs(spec_, arguments.inputs);
   std::vector<std::unique_ptr<Tensor>> gradients = make_parameters();
   std::vector<Tensor*> pointers;
   for (const auto& gradient : gradients) pointers.push_back(gradient.get());
@@ -106,21 +103,6 @@ void ReferenceKernel<T>::parameter_gradient(const GradientArguments& arguments) 
                    text_of(gradient.shape()));
     for (int64_t i = 0; i < target.elements(); ++i) target[i] = arguments.adds ? target[i] + gradient[i] : gradient[i];
   }
-}
-
-template <typename T>
-void ReferenceKernel<T>::check_inputs(std::span<const Tensor* const> inputs) const {
-  MILLRACE_CHECK(inputs.size() == spec_.inputs.size(), "{}: {} inputs, expected {}", spec_.layer, inputs.size(), spec_.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    MILLRACE_CHECK(inputs[i]->shape() == spec_.inputs[i] && inputs[i]->batch() == spec_.micro_batch,
-                   "{}: input {} is {} x {}, expected {} x {}", spec_.layer, i, inputs[i]->batch(), text_of(inputs[i]->shape()),
-                   spec_.micro_batch, text_of(spec_.inputs[i]));
-}
-
-template <typename T>
-void ReferenceKernel<T>::check_like_output(const Tensor& tensor) const {
-  MILLRACE_CHECK(tensor.shape() == spec_.output && tensor.batch() == spec_.micro_batch, "{}: output is {} x {}, expected {} x {}",
-                 spec_.layer, tensor.batch(), text_of(tensor.shape()), spec_.micro_batch, text_of(spec_.output));
 }
 
 template class ReferenceKernel<float>;

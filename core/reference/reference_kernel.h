@@ -54,9 +54,6 @@ class ReferenceKernel : public Kernel {
   virtual void add_gradients(const GradientArguments& arguments) { (void)arguments; }
 
  private:
-  void check_inputs(std::span<const Tensor* const> inputs) const;
-  void check_like_output(const Tensor& tensor) const;
-
   KernelSpec spec_;
 };
 

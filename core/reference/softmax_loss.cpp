@@ -36,11 +36,11 @@ class SoftmaxLayer final : public ReferenceKernel<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Kernel> make_softmax_loss(const KernelSpec& spec, const SoftmaxCrossEntropy&) {
+std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const SoftmaxCrossEntropy&) {
   return std::make_unique<SoftmaxLayer<T>>(spec);
 }
 
-template std::unique_ptr<Kernel> make_softmax_loss<float>(const KernelSpec&, const SoftmaxCrossEntropy&);
-template std::unique_ptr<Kernel> make_softmax_loss<double>(const KernelSpec&, const SoftmaxCrossEntropy&);
+template std::unique_ptr<Kernel> make_kernel_for<float>(const KernelSpec&, const SoftmaxCrossEntropy&);
+template std::unique_ptr<Kernel> make_kernel_for<double>(const KernelSpec&, const SoftmaxCrossEntropy&);
 
 }  // namespace millrace::reference

@@ -6,7 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/device/sequence.h"
-#include "core/plan/schedule.h"
+#include "core/plan/retention.h"
 #include "core/plan/time_streams.h"
 #include "core/train/segment_parts.h"
 
@@ -57,10 +57,8 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
   for (const Step& step : program_.steps) make_run(step, versions_held(spec));
   find_lent();
   find_streams();
-  // zero-bubble delays G behind later E's: their errors wait with it.
-  const int64_t lag = plan.alignment == Alignment::kZeroBubble ? std::max<int64_t>(0, spec.ring_window - spec.window) : 0;
-  slots_.resize(static_cast<size_t>(spec.window + lag));
-  errors_.resize(static_cast<size_t>(lag + 1));
+  slots_.resize(static_cast<size_t>(micro_batches_held(spec)));
+  errors_.resize(static_cast<size_t>(errors_held(spec)));
 }
 
 void SegmentExecutor::make_run(const Step& step, int64_t versions) {
@@ -83,8 +81,7 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     version.pointers = raw<const Tensor>(version.parameters);
     if (version.parameters.empty()) break;
   }
-  const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation);
-  run.carries = recurrent != nullptr && recurrent->stateful;
+  run.carries = traits_of(node.layer.operation).keeps_state;
   const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
   if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
     fail(ErrorCode::kUnavailable,

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <variant>
 
 #include "core/base/check.h"
 #include "core/train/normal_quantile.h"
@@ -36,10 +35,7 @@ void InitialValues::choose(const Layer& layer, const ParameterSpec& parameter, c
   };
   const auto in = static_cast<double>(fans.in);
   const auto both = static_cast<double>(fans.in + fans.out);
-  if (std::holds_alternative<BatchNorm>(layer.operation)) {
-    const bool starts_at_one = parameter.tensor == "weight" || parameter.tensor == "running_var";
-    return set(Distribution::kConstant, starts_at_one ? 1.0 : 0.0);
-  }
+  if (parameter.start != Start::kByInitializer) return set(Distribution::kConstant, parameter.start == Start::kOne ? 1.0 : 0.0);
   const bool torch = layer.initializer == Initializer::kTorchUniform;
   if (parameter.tensor.starts_with("bias") && !torch) return set(Distribution::kConstant, 0);
   switch (layer.initializer) {
@@ -48,10 +44,8 @@ void InitialValues::choose(const Layer& layer, const ParameterSpec& parameter, c
     case Initializer::kXavierNormal: return set(Distribution::kNormal, std::sqrt(2.0 / both));
     case Initializer::kXavierUniform: return set(Distribution::kUniform, std::sqrt(6.0 / both));
     case Initializer::kTorchUniform:
-      if (std::holds_alternative<Embedding>(layer.operation)) return set(Distribution::kNormal, 1);
-      if (const auto* cell = std::get_if<Recurrent>(&layer.operation))
-        return set(Distribution::kUniform, 1.0 / std::sqrt(static_cast<double>(cell->hidden)));
-      return set(Distribution::kUniform, 1.0 / std::sqrt(in));
+      return set(parameter.torch.normal ? Distribution::kNormal : Distribution::kUniform,
+                 parameter.torch.scale > 0 ? parameter.torch.scale : 1.0 / std::sqrt(in));
     case Initializer::kZero: return set(Distribution::kConstant, 0);
   }
   MILLRACE_CHECK(false, "{}: initializer {} is unknown", layer.name, static_cast<int>(layer.initializer));

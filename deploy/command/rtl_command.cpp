@@ -23,6 +23,7 @@
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/generator/parameter_homes.h"
 
 namespace millrace {
 namespace {
@@ -179,6 +180,15 @@ std::string warn_of_size(const DeviceDesign& design, const Plan& plan) {
   return lack;
 }
 
+// Says where a plan that balances parameters and the hardware part, and gives it back.
+std::string warn_of_homes(const Plan& plan, int64_t device) {
+  const ParameterHomes homes = parameter_homes(plan, device);
+  if (!homes.any()) return "";
+  const std::string text = text_of(homes, device);
+  log::warning("{}", text);
+  return text;
+}
+
 // What the device would take, without writing it; weights change nothing there.
 int tell_resources(const Flags& flags) {
   for (const std::string& name : flags.given)
@@ -189,6 +199,7 @@ int tell_resources(const Flags& flags) {
   require_fpga(plan, flags.device);
   const DeviceDesign design = device_design(plan, graph, flags.device, nullptr);
   warn_of_size(design, plan);
+  warn_of_homes(plan, flags.device);
   if (flags.json)
     fmt::print("{}", resources_json(hardware_use(design), plan));
   else
@@ -220,7 +231,8 @@ int write_rtl(const Flags& flags) {
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags, graph), formats);
   require_own_folder(flags.out, design.module_name());
   const std::string lacks = warn_of_size(design, plan);
-  DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed, .lacks = lacks});
+  const std::string homes = warn_of_homes(plan, flags.device);
+  DeviceFiles files = write_device(design, flags.out, {.test_rows = flags.test_rows, .seed = flags.seed, .homes = homes, .lacks = lacks});
   const std::string resources = resources_json(hardware_use(design), plan);
   write_atomically(std::filesystem::path(flags.out) / "resources.json", std::string_view(resources));
   files.names.push_back("resources.json");
@@ -245,6 +257,8 @@ int write_rtl(const Flags& flags) {
                                            {"formats", formats.empty() ? "engine" : "calibrated"},
                                            {"weights_saturated", design.weights_quantised.saturated},
                                            {"shards", shards},
+                                           {"parameters_stored_elsewhere", parameter_homes(plan, flags.device).stored_elsewhere},
+                                           {"parameters_stored_for_others", parameter_homes(plan, flags.device).stored_for_others},
                                            {"resources", nlohmann::ordered_json::parse(resources)}};
     fmt::print("{}\n", result.dump(2));
     return 0;

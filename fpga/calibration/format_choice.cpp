@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <variant>
 
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 
@@ -14,10 +13,6 @@ namespace {
 constexpr int kAccumulatorRoom = 31;  // bits beside the sign
 // Finer makes no sense: single precision, from which numbers come, has 24.
 constexpr int kFinest = 24;
-
-bool multiplies(const Node& node) {
-  return std::holds_alternative<Conv2d>(node.layer.operation) || std::holds_alternative<Dense>(node.layer.operation);
-}
 
 // What numbers between two layers that multiply have in common.
 struct Shared {
@@ -41,7 +36,7 @@ class Choice {
     std::iota(parent_.begin(), parent_.end(), size_t{0});
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
       const Node& node = graph.nodes()[i];
-      if (multiplies(node) || is_loss(node)) continue;
+      if (node.divides || is_loss(node)) continue;
       for (const int64_t input : node.inputs) parent_[root(place(input))] = root(i + 1);
     }
     shared_.resize(parent_.size());
@@ -58,7 +53,7 @@ class Choice {
       if (is_loss(node)) continue;
       const Shared& out = shared_[root(i + 1)];
       const Shared& in = node.inputs.empty() ? out : shared_[root(place(node.inputs[0]))];
-      const int weight = multiplies(node) ? (multiplier++)->weight_bits : own_.weight.fraction_bits;
+      const int weight = node.divides ? (multiplier++)->weight_bits : own_.weight.fraction_bits;
       all[node.layer.name] = {.activation = {in.activation_bits},
                               .weight = {weight},
                               .sum = {out.activation_bits},
@@ -69,7 +64,7 @@ class Choice {
   }
 
  private:
-  static bool is_loss(const Node& node) { return std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation); }
+  static bool is_loss(const Node& node) { return role_of(node.layer.operation) == Role::kLoss; }
   static size_t place(int64_t node) { return static_cast<size_t>(node + 1); }  // the network's input is at 0
   size_t root(size_t at) const {
     while (parent_[at] != at) at = parent_[at];
@@ -87,9 +82,9 @@ class Choice {
     }
     if (is_loss(node)) return;
     Shared& out = shared_[root(index + 1)];
-    out.activation = std::max({out.activation, seen.output, seen.sum, multiplies(node) ? seen.bias : 0});
+    out.activation = std::max({out.activation, seen.output, seen.sum, node.divides ? seen.bias : 0});
     out.error = std::max(out.error, seen.output_error);
-    if (multiplies(node)) multipliers_.push_back({&node, root(place(node.inputs[0])), root(index + 1), seen, 0});
+    if (node.divides) multipliers_.push_back({&node, root(place(node.inputs[0])), root(index + 1), seen, 0});
   }
 
   static int finest_for(double largest, FixedFormat otherwise) {

@@ -13,8 +13,7 @@ class MeasuringKernel final : public Kernel {
  public:
   MeasuringKernel(const KernelSpec& spec, Device& device, LayerRanges& ranges)
       : device_(device), ranges_(ranges), kernel_(device.make_kernel(spec)) {
-    const bool multiplies = std::holds_alternative<Conv2d>(spec.operation) || std::holds_alternative<Dense>(spec.operation);
-    if (!multiplies || spec.finish || !spec.activation) return;
+    if (!divides(spec.operation) || spec.finish || !spec.activation) return;
     KernelSpec bare = spec;
     bare.activation.reset();
     bare_ = device.make_kernel(bare);

@@ -11,7 +11,7 @@ namespace {
 void convolution(ShardGeometry& shard, const Conv2d& conv, std::span<const Block> blocks) {
   set_channels(shard, blocks, conv.groups > 1 ? shard.layer_inputs / conv.groups : 0);
   shard.tile = conv.kernel_h * conv.kernel_w;
-  shard.reach = conv.dilation_h * (conv.kernel_h - 1) + 1;
+  shard.reach = conv.rows().reach();
   shard.weights = shard.kernels * shard.tile;
   shard.forward = {shard.output.height, shard.kernels * shard.output.width};
   shard.error_back = shard.forward;
@@ -39,18 +39,24 @@ void embedding(ShardGeometry& shard, const Embedding& table, std::span<const Blo
   shard.forward = shard.error_back = {shard.output.height, 0};
 }
 
+struct ByOperation {
+  ShardGeometry& shard;
+  std::span<const Block> blocks;
+
+  void operator()(const Conv2d& conv) const { convolution(shard, conv, blocks); }
+  void operator()(const Dense& layer) const { dense(shard, layer, blocks); }
+  void operator()(const Embedding& table) const { embedding(shard, table, blocks); }
+  void operator()(const Recurrent&) const {}  // another engine's
+  // What does not compute is there for what follows it.
+  template <typename Other>
+  requires(!computes(Other::kRole)) void operator()(const Other&) const {}
+};
+
 }  // namespace
 
 ShardGeometry convolution_geometry(const Node& node, std::span<const Block> blocks, bool owner) {
   ShardGeometry shard = geometry_without_engine(node);
-  const Operation& operation = node.layer.operation;
-  if (const auto* conv = std::get_if<Conv2d>(&operation)) {
-    convolution(shard, *conv, blocks);
-  } else if (const auto* layer = std::get_if<Dense>(&operation)) {
-    dense(shard, *layer, blocks);
-  } else if (const auto* table = std::get_if<Embedding>(&operation)) {
-    embedding(shard, *table, blocks);
-  }
+  std::visit(ByOperation{shard, blocks}, node.layer.operation);
   if (!owner) shard.vectors = 0;
   return shard;
 }

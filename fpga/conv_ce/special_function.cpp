@@ -4,6 +4,8 @@
 #include <bit>
 #include <variant>
 
+#include "core/base/check.h"
+
 namespace millrace {
 
 namespace {
@@ -20,13 +22,6 @@ constexpr double kRearrangementLogic = 1;
 
 int64_t bits_to_choose_from(int64_t choices) { return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(choices - 1))); }
 
-// Whether the layer keeps the next one with weights from seeing what went into it.
-bool hides_its_input(const Operation& operation) {
-  if (const auto* pool = std::get_if<Pool2d>(&operation)) return pool->kind == PoolKind::kAverage;
-  if (const auto* pool = std::get_if<GlobalPool>(&operation)) return pool->kind == PoolKind::kAverage;
-  return std::holds_alternative<Add>(operation) || std::holds_alternative<BatchNorm>(operation);
-}
-
 class SpecialFunctions {
  public:
   SpecialFunctions(double lifetime, int64_t element_bits, int copies) : lifetime_(lifetime), element_bits_(element_bits), copies_(copies) {}
@@ -39,9 +34,10 @@ class SpecialFunctions {
   const SpecialFunctionUse& use() const { return use_; }
 
   void operator()(const Activation& activation) {
-    const bool relu = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kLeakyRelu;
+    const bool relu = activation.slope_below_zero().has_value();
     use_.lane_logic += relu ? kReluLogic : kSigmoidLogic;
-    if (next_ != nullptr && hides_its_input(next_->layer.operation)) keep(node_->output, relu ? 1 : element_bits_);
+    // Back, it needs the sign of what it was given, or its output: from what the next layer keeps, or from a copy of its own.
+    if (next_ != nullptr && traits_of(next_->layer.operation).hides_input) keep(node_->output, relu ? 1 : element_bits_);
   }
   void operator()(const BatchNorm&) {
     use_.lane_logic += kBatchNormLogic;
@@ -71,9 +67,15 @@ class SpecialFunctions {
   void operator()(const Dropout&) { use_.lane_logic += kDropoutLogic; }
   void operator()(const Add&) { join(); }
   void operator()(const Concat&) { join(); }
-  template <typename Other>  // rearrangements and losses
-  void operator()(const Other&) {
+  template <typename Other>
+  requires(Other::kRole == Role::kRearrangement || Other::kRole == Role::kLoss) void operator()(const Other&) {
     use_.lane_logic += kRearrangementLogic;
+  }
+
+  // Never behind a sum: it heads a group of its own.
+  template <typename Other>
+  requires(computes(Other::kRole)) void operator()(const Other&) {
+    MILLRACE_CHECK(false, "layer \"{}\" ({}) heads a group", node_->layer.name, name_of(node_->layer.operation));
   }
 
  private:

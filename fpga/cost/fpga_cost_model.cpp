@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/base/check.h"
@@ -91,7 +90,8 @@ class FpgaCostModel final : public CostModel {
   double watts(double macs_per_second) const override { return board_.watts_idle + board_.watts_per_gops * 2e-9 * macs_per_second; }
 
   bool keeps_off_chip(const Node& head) const override {
-    return std::holds_alternative<Dense>(head.layer.operation) || std::holds_alternative<Embedding>(head.layer.operation);
+    const Role role = role_of(head.layer.operation);
+    return role == Role::kProduct || role == Role::kLookUp;
   }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {

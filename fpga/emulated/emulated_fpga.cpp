@@ -34,17 +34,15 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   }
 
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
-    const Operation& operation = spec.operation;
-    if (std::holds_alternative<Recurrent>(operation) || std::holds_alternative<Embedding>(operation) ||
-        std::holds_alternative<CtcLoss>(operation))
+    const Role role = role_of(spec.operation);
+    if (role == Role::kRecurrence || role == Role::kLookUp || std::holds_alternative<CtcLoss>(spec.operation))
       fail(ErrorCode::kUnavailable, "{}: the emulated FPGA does convolutional networks; train this one on cpu", spec.layer);
     LayerArithmetic& counters = counters_[spec.layer];
     const std::optional<ConvolutionShape> shape = spec.finish ? std::nullopt : emulated::convolution_shape_of(spec);
-    const bool is_loss = std::holds_alternative<SoftmaxCrossEntropy>(operation);
     if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_, book_);
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     // A loss has an output of its own making, which is not an activation; its error is.
-    return emulated::make_host_kernel(spec, *host_, counters, fixed_ && !is_loss, book_);
+    return emulated::make_host_kernel(spec, *host_, counters, fixed_ && role != Role::kLoss, book_);
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
     return std::make_unique<EmulatedTensor>(host_->make_tensor(spec));

@@ -25,13 +25,12 @@ ShardGeometry stationary_geometry(const Node& node, std::span<const Block> block
   set_channels(shard, blocks, 0);
   const int64_t steps = shard.output.height;
   const int64_t all_weights = node.work.forward_macs / steps;
-  const int64_t directions = cell.bidirectional ? 2 : 1;
   shard.place = WeightPlace::kStationary;
   shard.unit = StreamingUnit::kStep;
   if (owner) {
     shard.kernels += all_weights - shard.layer_inputs * shard.layer_outputs;
     shard.vectors = node.work.parameters - all_weights;
-    shard.state = directions * (kept_per_hidden_unit(cell.cell) * cell.hidden + cell.projection);
+    shard.state = cell.directions() * (kept_per_hidden_unit(cell.cell) * cell.hidden + cell.projection);
   }
   shard.weights = shard.kernels;
   shard.forward = shard.error_back = {steps, shard.kernels};

@@ -143,7 +143,7 @@ class BatchNormKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_batch_norm(const SharedContext& context, const KernelSpec& spec, const BatchNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const BatchNorm& operation) {
   return std::make_unique<BatchNormKernel>(context, spec, operation);
 }
 

@@ -124,7 +124,7 @@ class ConvolutionKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convolution(const SharedContext& context, const KernelSpec& spec, const Conv2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Conv2d& operation) {
   return std::make_unique<ConvolutionKernel>(context, spec, operation);
 }
 

@@ -66,7 +66,7 @@ class CtcKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_ctc_loss(const SharedContext& context, const KernelSpec& spec, const CtcLoss& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const CtcLoss& operation) {
   return std::make_unique<CtcKernel>(context, spec, operation);
 }
 

@@ -138,7 +138,7 @@ class FinishKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dense(const SharedContext& context, const KernelSpec& spec, const Dense&) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Dense&) {
   return std::make_unique<DenseKernel>(context, spec);
 }
 std::unique_ptr<Kernel> make_finish(const SharedContext& context, const KernelSpec& spec) {

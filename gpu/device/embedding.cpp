@@ -104,7 +104,7 @@ class EmbeddingKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const SharedContext& context, const KernelSpec& spec, const Embedding& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Embedding& operation) {
   return std::make_unique<EmbeddingKernel>(context, spec, operation);
 }
 

@@ -8,6 +8,8 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/device/dispatch.h"
+#include "core/device/kernel_checks.h"
 #include "core/device/optimizer_math.h"
 #include "gpu/device/gpu_messages.h"
 #include "gpu/device/operations.h"
@@ -19,30 +21,6 @@ namespace gpu {
 namespace {
 
 constexpr int64_t kNormPiece = int64_t{1} << 16;  // elements that one block of threads adds up
-
-// Picks the maker of an operation.
-struct KernelMaker {
-  const SharedContext& context;
-  const KernelSpec& spec;
-
-  std::unique_ptr<Kernel> operator()(const Conv2d& o) const { return make_convolution(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Dense& o) const { return make_dense(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Pool2d& o) const { return make_pooling(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const GlobalPool& o) const { return make_global_pooling(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Activation& o) const { return make_activation(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const BatchNorm& o) const { return make_batch_norm(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const LocalResponseNorm& o) const { return make_local_response_norm(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Dropout& o) const { return make_dropout(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Add&) const { return make_add(context, spec); }
-  std::unique_ptr<Kernel> operator()(const Concat&) const { return make_concat(context, spec); }
-  std::unique_ptr<Kernel> operator()(const Flatten&) const { return make_flatten(context, spec); }
-  std::unique_ptr<Kernel> operator()(const ToSequence&) const { return make_to_sequence(context, spec); }
-  std::unique_ptr<Kernel> operator()(const LastStep&) const { return make_last_step(context, spec); }
-  std::unique_ptr<Kernel> operator()(const SoftmaxCrossEntropy&) const { return make_softmax_loss(context, spec); }
-  std::unique_ptr<Kernel> operator()(const Recurrent& o) const { return make_recurrent(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const Embedding& o) const { return make_embedding(context, spec, o); }
-  std::unique_ptr<Kernel> operator()(const CtcLoss& o) const { return make_ctc_loss(context, spec, o); }
-};
 
 class GpuDevice final : public Device, public GpuMessages {
  public:
@@ -56,14 +34,9 @@ class GpuDevice final : public Device, public GpuMessages {
   ElementType compute_type() const override { return ElementType::kFloat32; }
 
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
-    MILLRACE_CHECK(!spec.inputs.empty() && spec.micro_batch > 0, "{}: {} inputs, micro-batch {}", spec.layer, spec.inputs.size(),
-                   spec.micro_batch);
-    if (spec.finish && !std::holds_alternative<Recurrent>(spec.operation)) return make_finish(context_, spec);
-    if (!std::holds_alternative<Recurrent>(spec.operation)) {
-      const Shape expected = infer_shape(spec.operation, spec.inputs, spec.layer);
-      MILLRACE_CHECK(expected == spec.output, "{}: output {}, expected {}", spec.layer, text_of(spec.output), text_of(expected));
-    }
-    return std::visit(KernelMaker{context_, spec}, spec.operation);
+    return dispatch(
+        spec, [&] { return make_finish(context_, spec); },
+        [&](const auto& operation) { return make_kernel_for(context_, spec, operation); });
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override {
     return translated(
@@ -99,11 +72,8 @@ class GpuDevice final : public Device, public GpuMessages {
     });
   }
   void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
-    check_range(from, channels);
-    check_range(to, {to_begin, to_begin + channels.size()});
+    check_copy(from, channels, to, to_begin);
     const int64_t plane = from.shape().plane();
-    MILLRACE_CHECK(from.batch() == to.batch() && plane == to.shape().plane(), "copy from {} x {} to {} x {}", from.batch(),
-                   text_of(from.shape()), to.batch(), text_of(to.shape()));
     translated([&] {
       const int64_t elements = channels.size() * plane;
       context_->run(StridedCopy{.from = own(&from).data() + channels.begin * plane,
@@ -180,10 +150,6 @@ class GpuDevice final : public Device, public GpuMessages {
     });
   }
 
-  static void check_range(const Tensor& tensor, ChannelRange channels) {
-    MILLRACE_CHECK(0 <= channels.begin && channels.begin <= channels.end && channels.end <= tensor.shape().channels,
-                   "channels {} of a {} tensor", text_of(channels), text_of(tensor.shape()));
-  }
   static size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
 
   // Where those channels of all samples lie.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/device/kernel_checks.h"
 #include "core/device/sequence.h"
 
 namespace millrace::gpu {
@@ -32,8 +33,8 @@ PartOfTime GpuKernel::part_of(const MicroBatch& batch) const {
 
 void GpuKernel::forward(const ForwardArguments& arguments) {
   translated([&] {
-    check_inputs(arguments.inputs);
-    check_like_output(arguments.output);
+    check_inputs(spec_, arguments.inputs);
+    check_like_output(spec_, arguments.output);
     run_forward(arguments);
     if (spec_.activation) {
       const GpuTensor& output = own(arguments.output);
@@ -49,10 +50,10 @@ void GpuKernel::forward(const ForwardArguments& arguments) {
 
 void GpuKernel::error_back(const ErrorBackArguments& arguments) {
   translated([&] {
-    check_inputs(arguments.inputs);
+    check_inputs(spec_, arguments.inputs);
     if (spec_.activation) {
-      check_like_output(arguments.output);
-      check_like_output(arguments.output_error);
+      check_like_output(spec_, arguments.output);
+      check_like_output(spec_, arguments.output_error);
       const GpuTensor& output = own(arguments.output);
       const GpuTensor& error = own(arguments.output_error);
       context_->run(MultiplyByDerivative{.output = output.data(),
@@ -61,13 +62,7 @@ void GpuKernel::error_back(const ErrorBackArguments& arguments) {
                                          .elements = output_elements()},
                     {&output.buffer()}, {&error.buffer()});
     }
-    for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
-      if (arguments.input_errors[input] == nullptr) continue;
-      MILLRACE_CHECK(arguments.adds.size() == arguments.input_errors.size(), "{}: {} add flags for {} input errors", spec_.layer,
-                     arguments.adds.size(), arguments.input_errors.size());
-      MILLRACE_CHECK(arguments.input_errors[input]->shape() == spec_.inputs[input], "{}: error of input {} is {}, expected {}", spec_.layer,
-                     input, text_of(arguments.input_errors[input]->shape()), text_of(spec_.inputs[input]));
-    }
+    check_input_errors(spec_, arguments);
     run_error_back(arguments);
     context_->end_of_calculation();
   });
@@ -75,25 +70,10 @@ void GpuKernel::error_back(const ErrorBackArguments& arguments) {
 
 void GpuKernel::parameter_gradient(const GradientArguments& arguments) {
   translated([&] {
-    check_inputs(arguments.inputs);
+    check_inputs(spec_, arguments.inputs);
     run_gradient(arguments);
     context_->end_of_calculation();
   });
-}
-
-void GpuKernel::check_inputs(std::span<const Tensor* const> inputs) const {
-  MILLRACE_CHECK(inputs.size() == spec_.inputs.size(), "{}: {} inputs, expected {}", spec_.layer, inputs.size(), spec_.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    MILLRACE_CHECK(inputs[i]->shape() == spec_.inputs[i] && inputs[i]->batch() == spec_.micro_batch,
-                   "{}: input {} is {} x {}, expected {} x {}", spec_.layer, i, inputs[i]->batch(), text_of(inputs[i]->shape()),
-                   spec_.micro_batch, text_of(spec_.inputs[i]));
-}
-
-void GpuKernel::check_like_output(const Tensor* tensor) const {
-  MILLRACE_CHECK(tensor != nullptr && tensor->shape() == spec_.output && tensor->batch() == spec_.micro_batch,
-                 "{}: output is {}, expected {} x {}", spec_.layer,
-                 tensor == nullptr ? "missing" : fmt::format("{} x {}", tensor->batch(), text_of(tensor->shape())), spec_.micro_batch,
-                 text_of(spec_.output));
 }
 
 void GpuKernel::add_bias(const GpuTensor& bias, const GpuTensor& values) const {

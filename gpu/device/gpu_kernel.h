@@ -57,8 +57,6 @@ class GpuKernel : public Kernel {
   void sum_channels(const GpuTensor& error, const GpuTensor& gradient, bool adds) const;
 
  private:
-  void check_inputs(std::span<const Tensor* const> inputs) const;
-  void check_like_output(const Tensor* tensor) const;
   std::vector<std::unique_ptr<Tensor>> tensors_of(const std::vector<Shape>& shapes, std::string_view what) const;
 
   SharedContext context_;

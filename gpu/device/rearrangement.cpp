@@ -120,13 +120,13 @@ class LastStepKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Add&) {
   const int64_t elements = spec.output.elements();
   return std::make_unique<MoveKernel>(
       context, spec, std::vector<Placement>(spec.inputs.size(), samples_at(spec.micro_batch, elements, elements, 0)), true);
 }
 
-std::unique_ptr<Kernel> make_concat(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Concat&) {
   std::vector<Placement> placements;
   int64_t offset = 0;
   for (const Shape& input : spec.inputs) {
@@ -137,13 +137,13 @@ std::unique_ptr<Kernel> make_concat(const SharedContext& context, const KernelSp
 }
 
 // Canonical order stays as it is.
-std::unique_ptr<Kernel> make_flatten(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Flatten&) {
   const int64_t elements = spec.output.elements();
   return std::make_unique<MoveKernel>(context, spec, std::vector<Placement>{samples_at(spec.micro_batch, elements, elements, 0)}, false);
 }
 
 // {C, T, W} -> {C*W, T, 1}: feature c * W + w of step t.
-std::unique_ptr<Kernel> make_to_sequence(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const ToSequence&) {
   const Shape& in = spec.inputs[0];
   const Placement placement{.extent = {spec.micro_batch, in.channels, in.height, in.width},
                             .input_stride = {in.elements(), in.plane(), in.width, 1},
@@ -151,7 +151,7 @@ std::unique_ptr<Kernel> make_to_sequence(const SharedContext& context, const Ker
   return std::make_unique<MoveKernel>(context, spec, std::vector<Placement>{placement}, false);
 }
 
-std::unique_ptr<Kernel> make_last_step(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const LastStep&) {
   return std::make_unique<LastStepKernel>(context, spec);
 }
 

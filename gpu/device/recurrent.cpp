@@ -421,7 +421,7 @@ class RecurrentKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_recurrent(const SharedContext& context, const KernelSpec& spec, const Recurrent& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Recurrent& operation) {
   return std::make_unique<RecurrentKernel>(context, spec, operation);
 }
 

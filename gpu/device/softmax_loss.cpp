@@ -84,7 +84,7 @@ class SoftmaxKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_loss(const SharedContext& context, const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const SoftmaxCrossEntropy&) {
   return std::make_unique<SoftmaxKernel>(context, spec);
 }
 

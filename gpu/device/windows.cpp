@@ -171,21 +171,21 @@ class DropoutKernel final : public GpuKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pooling(const SharedContext& context, const KernelSpec& spec, const Pool2d& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Pool2d& operation) {
   return std::make_unique<PoolingKernel>(context, spec, operation);
 }
 // One window as large as the input.
-std::unique_ptr<Kernel> make_global_pooling(const SharedContext& context, const KernelSpec& spec, const GlobalPool& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const GlobalPool& operation) {
   const Shape& in = spec.inputs[0];
   return std::make_unique<PoolingKernel>(context, spec, Pool2d{.kind = operation.kind, .kernel_h = in.height, .kernel_w = in.width});
 }
-std::unique_ptr<Kernel> make_local_response_norm(const SharedContext& context, const KernelSpec& spec, const LocalResponseNorm& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const LocalResponseNorm& operation) {
   return std::make_unique<ResponseKernel>(context, spec, operation);
 }
-std::unique_ptr<Kernel> make_activation(const SharedContext& context, const KernelSpec& spec, const Activation& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Activation& operation) {
   return std::make_unique<ActivationKernel>(context, spec, operation);
 }
-std::unique_ptr<Kernel> make_dropout(const SharedContext& context, const KernelSpec& spec, const Dropout& operation) {
+std::unique_ptr<Kernel> make_kernel_for(const SharedContext& context, const KernelSpec& spec, const Dropout& operation) {
   return std::make_unique<DropoutKernel>(context, spec, operation);
 }
 

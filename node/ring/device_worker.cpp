@@ -5,7 +5,8 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/plan/schedule.h"
+#include "core/plan/home_routes.h"
+#include "core/plan/retention.h"
 #include "node/ring/wire_format.h"
 
 namespace millrace {
@@ -26,7 +27,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
       updates_(context.first_mini_batch) {
   evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), loading());
   const ScheduleSpec spec = schedule_spec(plan(), index, 1);
-  held_.resize(static_cast<size_t>(std::max(spec.window, spec.ring_window) + 1));
+  held_.resize(static_cast<size_t>(micro_batches_held(spec)));
   find_lent();
 }
 
@@ -45,7 +46,7 @@ void Worker::find_lent() {
     lent_places_.push_back(begin + parameter.offset);
     lent_elements_ += parameter.elements;
   }
-  const std::vector<SliceRoute> routes = routes_of(plan());
+  const std::vector<HomeRoute> routes = home_routes(plan());
   for (size_t h = 0; h < plan().homes.size(); ++h) {
     const ParameterHome& home = plan().homes[h];
     const auto begin = begins.find({home.layer, home.tensor});
@@ -55,7 +56,7 @@ void Worker::find_lent() {
       slices_.push_back(std::make_unique<HomeSlice>(plan(), h, *device_));
       piece.local = slices_.back().get();
     } else {
-      const auto route = std::ranges::find(routes, h, &SliceRoute::home);
+      const auto route = std::ranges::find(routes, h, &HomeRoute::home);
       piece.parameters = route->parameters.back();
       piece.gradients = route->gradients.front();
     }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
+#include "core/plan/flow_load.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
@@ -15,7 +16,7 @@ std::vector<int64_t> planned_elements(const Plan& plan, int64_t mini_batches, in
     if (flow.stream == Stream::kGradient) {
       planned.push_back(flow.elements_per_pass * plan.micro_batches() * mini_batches);
     } else if (flow.stream == Stream::kParameter) {
-      const int64_t user = plan.shards[static_cast<size_t>(flow.consumer_shard)].device;
+      const int64_t user = user_of(flow, plan);
       const auto [found, fresh] = passes.try_emplace(user, evaluation_micro_batches);
       if (fresh) found->second += parameter_passes(actions_of(schedule_spec(plan, user, mini_batches)));
       planned.push_back(flow.elements_per_pass * found->second);

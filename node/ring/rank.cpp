@@ -57,7 +57,7 @@ Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_d
   const RingLayout& layout = transport.layout();
   const int64_t begin = layout.first_device(transport.rank()), end = layout.end_device(transport.rank());
   const auto here = [&](int64_t device) { return begin <= device && device < end; };
-  const std::vector<SliceRoute> routes = routes_of(context_.plan());
+  const std::vector<HomeRoute> routes = home_routes(context_.plan());
   shares_ = context_.plan().devices() + static_cast<int64_t>(routes.size());
   for (int64_t d = begin; d < end; ++d) {
     workers_.push_back(std::make_unique<Worker>(context_, d, open_device(d)));

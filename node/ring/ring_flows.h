@@ -4,10 +4,9 @@
 //   const RingFlows flows = ring_flows(plan, graph);
 //   transport.open(flows.table);
 //   flows.saves[link]                                    // from device link + 1 to link
-//   for (const SliceRoute& route : routes_of(plan)) ...  // the way of remotely stored parameters, link by link
 //
-// Flow f of the table is the plan's flow f; where time streams, its messages are chunks. Credits suffice for the windows: a device that may
-// run w micro-batches ahead of the next one never waits for a credit that this one owes it. Plain values.
+// Flow f of the table is the plan's flow f; where time streams, its messages are chunks. Credits are those of
+// core/plan/credits.h, and the ways of remotely stored parameters those of core/plan/home_routes.h. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +25,6 @@ struct RingFlows {
   std::vector<int64_t> saves;  // by link
 };
 RingFlows ring_flows(const Plan& plan, const Graph& graph);
-
-// Of a home whose user is another device.
-struct SliceRoute {
-  size_t home = 0;                  // index into Plan::homes
-  std::vector<int64_t> parameters;  // flows from home to user, in the order they are passed
-  std::vector<int64_t> gradients;   // flows from user to home
-};
-std::vector<SliceRoute> routes_of(const Plan& plan);
 
 // The plan as computed here. FIXED16 travels in fp32, as many elements: exactly, but for 32-bit gradients, rounded as updates round them.
 Plan run_plan(Plan plan);

@@ -109,14 +109,14 @@ void RingTrainer::refuse_what_does_not_fit() const {
   if (plan_.time_chunks > 1) {
     int64_t steps = 1;
     for (const Node& node : task_.graph->nodes())
-      if (std::holds_alternative<Recurrent>(node.layer.operation)) steps = std::max(steps, node.output.height);
+      if (role_of(node.layer.operation) == Role::kRecurrence) steps = std::max(steps, node.output.height);
     if (plan_.time_chunks > steps)
       fail(ErrorCode::kUsage, "--time-chunks {}: the longest sequence that model \"{}\" takes has {} steps; choose at most so many",
            plan_.time_chunks, plan_.model.name, steps);
   }
   if (job.replicas > 1)
     for (const Layer& layer : plan_.model.layers)
-      if (const auto* recurrent = std::get_if<Recurrent>(&layer.operation); recurrent != nullptr && recurrent->stateful)
+      if (traits_of(layer.operation).keeps_state)
         fail(ErrorCode::kUsage, "layer \"{}\" is stateful: what it carries belongs to one ring, so it trains with --replicas 1",
              layer.name);
 }

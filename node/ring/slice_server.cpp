@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-SliceServer::SliceServer(const RingContext& context, const SliceRoute& route, Device& device)
+SliceServer::SliceServer(const RingContext& context, const HomeRoute& route, Device& device)
     : context_(context),
       slice_(context.plan(), route.home, device),
       device_(device),

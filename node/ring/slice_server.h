@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/plan/home_routes.h"
 #include "core/plan/schedule_cursor.h"
 #include "node/ring/home_slice.h"
 #include "node/ring/ring_context.h"
@@ -25,7 +26,7 @@ namespace millrace {
 
 class SliceServer final : public Updatable {
  public:
-  SliceServer(const RingContext& context, const SliceRoute& route, Device& device);
+  SliceServer(const RingContext& context, const HomeRoute& route, Device& device);
 
   HomeSlice& slice() { return slice_; }
   const HomeSlice& slice() const { return slice_; }

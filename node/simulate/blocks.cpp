@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -31,9 +32,11 @@ Costs costs_of(const Plan& plan, const Graph& graph, bool fc_barrier) {
     }
   }
   for (const Flow& flow : plan.flows) {
-    const bool parameters = flow.stream == Stream::kParameter || flow.stream == Stream::kGradient;
-    int64_t messages = parameters || !streams ? 1 : rows.of(node_of_tensor(graph, flow.tensor));
-    if (parameters) messages = chunks_of(flow.elements_per_pass, plan);
+    int64_t messages = 1;
+    if (carries_parameters(flow))
+      messages = chunks_of(flow.elements_per_pass, plan);
+    else if (streams)
+      messages = rows.of(tensor_of(graph, flow).node);
     const Link& link = plan.links[static_cast<size_t>(flow.link)];
     weights[static_cast<size_t>(link.from)] += messages;
     weights[static_cast<size_t>(link.to)] += messages;

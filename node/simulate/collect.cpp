@@ -53,7 +53,7 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     const FlowState& state = network.flows[static_cast<size_t>(stream.flow)];
     const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
     const Link& link = plan.links[static_cast<size_t>(flow.link)];
-    const int64_t elements = carries_parameters(flow) ? flow.elements_per_pass : flow.elements_per_sample;
+    const int64_t elements = elements_at_once(flow);
     const int64_t largest = elements / state.per_sample + (elements % state.per_sample > 0 ? 1 : 0);
     device_of(flow.direction == Direction::kForward ? link.to : link.from).fifo_peak_bits +=
         stream.peak_waiting * largest * bits_of(flow.wire);
@@ -157,8 +157,7 @@ void find_link_loads(const Plan& plan, SimulationResult& result) {
     if (flow.stream == Stream::kGradient) {
       elements = static_cast<double>(flow.elements_per_pass) * static_cast<double>(plan.micro_batches());
     } else if (flow.stream == Stream::kParameter) {
-      const int64_t user = plan.shards[static_cast<size_t>(std::max<int64_t>(0, flow.consumer_shard))].device;
-      elements = static_cast<double>(flow.elements_per_pass) * passes_of(user);
+      elements = static_cast<double>(flow.elements_per_pass) * passes_of(user_of(flow, plan));
     } else {
       elements = static_cast<double>(moved.elements / result.samples) * batch;
     }
@@ -194,9 +193,7 @@ SimulationResult collect(Engine& engine, const Network& network, const Plan& pla
     const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
     MILLRACE_CHECK(state.sent % state.per_sample == 0, "flow {} ends amid a sample", state.plan_flow);
     const int64_t wholes = state.sent / state.per_sample;
-    int64_t elements = wholes * flow.elements_per_sample;
-    if (carries_parameters(flow)) elements = wholes * flow.elements_per_pass;
-    if (!carries_parameters(flow) && network.messages_per_micro_batch) elements *= plan.micro_batch;
+    const int64_t elements = wholes * (network.messages_per_micro_batch ? elements_of_message(flow, plan) : elements_at_once(flow));
     result.flows.push_back({state.plan_flow, state.sent, elements});
     SimulatedLink& link = result.links[static_cast<size_t>(flow.link)];
     (flow.direction == Direction::kForward ? link.forward_bits : link.backward_bits) +=

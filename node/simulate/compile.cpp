@@ -97,9 +97,8 @@ class NetworkCompiler {
     state.latency = link.latency_picoseconds;
     const auto local = static_cast<int32_t>(network_.flows.size());
     network_.flow_index[static_cast<size_t>(index)] = local;
-    int64_t elements = flow.elements_per_sample;
+    int64_t elements = elements_at_once(flow);
     if (carries_parameters(flow)) {
-      elements = flow.elements_per_pass;
       state.per_sample = chunks_of(elements, plan_);
     } else {
       state.per_sample = context_->messages_of(flow);
@@ -114,7 +113,7 @@ class NetworkCompiler {
       state.bits = smaller * bits;
       state.services = {service_of(state.bits + bits, speed), service_of(state.bits, speed)};
       const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
-      const Wide part = std::max<int64_t>(1, flow_load(flow, plan_));
+      const Wide part = std::max<int64_t>(1, bits_per_mini_batch(flow, plan_));
       for (size_t i = 0; i < state.services.size(); ++i)
         state.in_turn[i] = static_cast<int64_t>(std::min<Wide>(kNoLimit, (state.services[i].picoseconds + 1) * whole / part));
     }

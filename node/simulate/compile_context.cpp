@@ -40,17 +40,6 @@ const PhaseEngine* engine_of(const Shard& shard, Phase phase) {
   return nullptr;
 }
 
-int64_t flow_load(const Flow& flow, const Plan& plan) {
-  return (flow.elements_per_sample * plan.mini_batch + flow.elements_per_pass * flow.passes_per_mini_batch) * bits_of(flow.wire);
-}
-
-std::vector<int64_t> lane_loads(const Plan& plan) {
-  std::vector<int64_t> loads(2 * plan.links.size());
-  for (const Flow& flow : plan.flows)
-    loads[2 * static_cast<size_t>(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += flow_load(flow, plan);
-  return loads;
-}
-
 int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load) {
   const Link& own = plan.links[static_cast<size_t>(link)];
   const bool forward = direction == Direction::kForward;
@@ -128,13 +117,6 @@ int32_t CompileContext::schedule_index(int64_t device) {
   return place->second;
 }
 
-int64_t node_of_tensor(const Graph& graph, const std::string& tensor) {
-  if (tensor == kInputName) return kNetworkInput;
-  const size_t colon = tensor.rfind(":sum");
-  const bool sum = colon != std::string::npos && colon + 4 == tensor.size() && graph.find(tensor) < 0;
-  return graph.index_of(sum ? tensor.substr(0, colon) : tensor);
-}
-
 int64_t CompileContext::rank_of(int64_t device) const {
   const RingLayout layout = ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices());
   int64_t rank = 0;
@@ -142,7 +124,7 @@ int64_t CompileContext::rank_of(int64_t device) const {
   return rank;
 }
 
-int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(node_of_tensor(graph, flow.tensor)) : 1; }
+int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(tensor_of(graph, flow).node) : 1; }
 
 int32_t CompileContext::stream_of_flow(int64_t flow) const {
   const int32_t local = local_flow(flow);

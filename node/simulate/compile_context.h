@@ -7,6 +7,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/plan/flow_load.h"
 #include "core/plan/segment_program.h"
 #include "node/simulate/network_builder.h"
 #include "node/simulate/row_needs.h"
@@ -27,16 +28,6 @@ PlanPace pace_of(const Plan& plan, const Graph& graph);
 
 // Bits per second of one direction, with its part of a budget for both.
 int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load);
-// Bits per mini-batch.
-int64_t flow_load(const Flow& flow, const Plan& plan);
-// By 2 * link, one more for backward: bits per mini-batch.
-std::vector<int64_t> lane_loads(const Plan& plan);
-
-inline bool carries_parameters(const Flow& flow) { return flow.stream == Stream::kParameter || flow.stream == Stream::kGradient; }
-
-// The node whose rows a tensor's flow carries.
-int64_t node_of_tensor(const Graph& graph, const std::string& tensor);
-
 int64_t units_of_plan(const Node& node, StreamingUnit unit, Phase phase);
 // Of the rows of its input alone, where the plan says so.
 int64_t act_ram_bits_of_plan(const Shard& shard);

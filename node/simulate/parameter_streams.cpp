@@ -1,9 +1,7 @@
 // Parameters stored away from the device that uses them: passes from home to user, gradients back, updates at home.
 #include <algorithm>
-#include <map>
-#include <tuple>
 
-#include "core/base/check.h"
+#include "core/plan/home_routes.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -16,46 +14,33 @@ constexpr double kShareOfPeriod = 0.75;
 
 class HomeCompiler {
  public:
-  explicit HomeCompiler(CompileContext& context) : context_(context) {
-    for (size_t f = 0; f < context.plan.flows.size(); ++f) {
-      const Flow& flow = context.plan.flows[f];
-      if (flow.stream == Stream::kParameter) chains_[key(flow, flow.consumer_shard)].passes[flow.link] = static_cast<int64_t>(f);
-      if (flow.stream == Stream::kGradient) chains_[key(flow, flow.producer_shard)].gradients[flow.link] = static_cast<int64_t>(f);
-    }
-  }
+  explicit HomeCompiler(CompileContext& context) : context_(context) {}
 
-  void compile(const ParameterHome& home) {
+  void compile(const HomeRoute& route) {
+    const ParameterHome& home = context_.plan.homes[route.home];
     const int64_t low = std::min(home.home, home.user);
     const int64_t high = std::max(home.home, home.user);
     if (high < context_.network.first_device || low >= context_.network.end_device) return;
     const int64_t shard = context_.shard_of(home);
-    const auto found = chains_.find({home.layer + "." + home.tensor, home.offset, home.offset + home.count, shard});
-    MILLRACE_CHECK(found != chains_.end(), "no flow carries {}.{} from device {} to {}", home.layer, home.tensor, home.home, home.user);
-    const Chain& chain = found->second;
     const int32_t chunks = chunks_of(home.count, context_.plan);
     const auto passes = static_cast<int64_t>(context_.schedule_of(home.user).pass_version.size());
     for (int64_t device = low + 1; device < high; ++device) {
       if (!context_.here(device)) continue;
-      relay(device, chain.passes, home.home < home.user, chunks, passes);
-      relay(device, chain.gradients, home.user < home.home, chunks, context_.micro_batches);
+      relay(device, route.parameters, home.home < home.user, chunks, passes);
+      relay(device, route.gradients, home.user < home.home, chunks, context_.micro_batches);
     }
-    if (context_.here(home.home)) serve(home, chain, chunks, passes);
-    if (context_.here(home.user)) use(home, chain, shard, chunks);
+    if (context_.here(home.home)) serve(home, route, chunks, passes);
+    if (context_.here(home.user)) use(home, route, shard, chunks);
   }
 
  private:
-  struct Chain {
-    std::map<int64_t, int64_t> passes, gradients;  // by link: flow
-  };
-  using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;
-  static Key key(const Flow& flow, int64_t shard) { return {flow.tensor, flow.channels.begin, flow.channels.end, shard}; }
-
   // The link on which something leaves `device` towards one side.
   static int64_t link_ahead(int64_t device, bool downstream) { return downstream ? device : device - 1; }
+  int64_t across(const std::vector<int64_t>& way, int64_t link) const { return flow_across(context_.plan, way, link); }
 
-  void relay(int64_t device, const std::map<int64_t, int64_t>& flows, bool downstream, int32_t chunks, int64_t cycles) {
-    const int32_t arriving = context_.stream_of_flow(flows.at(link_ahead(device, !downstream)));
-    const int32_t station = add_leaving(context_, device, flows.at(link_ahead(device, downstream)), chunks, cycles);
+  void relay(int64_t device, const std::vector<int64_t>& way, bool downstream, int32_t chunks, int64_t cycles) {
+    const int32_t arriving = context_.stream_of_flow(across(way, link_ahead(device, !downstream)));
+    const int32_t station = add_leaving(context_, device, across(way, link_ahead(device, downstream)), chunks, cycles);
     context_.builder.read(station, chunk_input(arriving, chunks, context_.fifo(arriving)));
   }
 
@@ -79,7 +64,7 @@ class HomeCompiler {
     station.duration = std::max(service, static_cast<int64_t>(even / station.units));
   }
 
-  void serve(const ParameterHome& home, const Chain& chain, int32_t chunks, int64_t passes) {
+  void serve(const ParameterHome& home, const HomeRoute& route, int32_t chunks, int64_t passes) {
     const DeviceSchedule& schedule = context_.schedule_of(home.user);
     const bool downstream = home.home < home.user;
     Station update;
@@ -90,14 +75,14 @@ class HomeCompiler {
     const int32_t updates = context_.builder.stream(1);
     const int32_t updating = context_.builder.station(update, updates);
     Input gradients;
-    gradients.stream = context_.stream_of_flow(chain.gradients.at(link_ahead(home.home, downstream)));
+    gradients.stream = context_.stream_of_flow(across(route.gradients, link_ahead(home.home, downstream)));
     if (!schedule.gradients_before.empty()) {
       gradients.schedule = context_.builder.schedule(schedule.gradients_before);
       gradients.factor = chunks;
       gradients.whole = true;
       context_.builder.read(updating, gradients);
     }
-    const int32_t leaving = add_leaving(context_, home.home, chain.passes.at(link_ahead(home.home, downstream)), chunks, passes);
+    const int32_t leaving = add_leaving(context_, home.home, across(route.parameters, link_ahead(home.home, downstream)), chunks, passes);
     Station& pass = context_.network.stations[static_cast<size_t>(leaving)];
     pass.kind = StationKind::kPass;
     pace(pass);
@@ -109,9 +94,9 @@ class HomeCompiler {
     context_.builder.read(leaving, version);
   }
 
-  void use(const ParameterHome& home, const Chain& chain, int64_t shard, int32_t chunks) {
+  void use(const ParameterHome& home, const HomeRoute& route, int64_t shard, int32_t chunks) {
     const bool from_upstream = home.home < home.user;
-    const int32_t arriving = context_.stream_of_flow(chain.passes.at(link_ahead(home.user, !from_upstream)));
+    const int32_t arriving = context_.stream_of_flow(across(route.parameters, link_ahead(home.user, !from_upstream)));
     const DeviceSchedule& schedule = context_.schedule_of(home.user);
     const bool turns = context_.pace.turns[static_cast<size_t>(home.user)];
     const auto local = static_cast<size_t>(home.user - context_.network.first_device);
@@ -129,7 +114,7 @@ class HomeCompiler {
     const auto count = context_.gradient_counts.find({home.user, turns ? -1 : shard});
     if (count == context_.gradient_counts.end()) return;
     const int32_t leaving =
-        add_leaving(context_, home.user, chain.gradients.at(link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
+        add_leaving(context_, home.user, across(route.gradients, link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
     Station& station = context_.network.stations[static_cast<size_t>(leaving)];
     station.kind = StationKind::kReturn;
     pace(station);
@@ -158,7 +143,6 @@ class HomeCompiler {
   }
 
   CompileContext& context_;
-  std::map<Key, Chain> chains_;
 };
 
 }  // namespace
@@ -170,8 +154,7 @@ int32_t chunks_of(int64_t elements, const Plan& plan) {
 
 void compile_homes(CompileContext& context) {
   HomeCompiler compiler(context);
-  for (const ParameterHome& home : context.plan.homes)
-    if (home.home != home.user) compiler.compile(home);
+  for (const HomeRoute& route : home_routes(context.plan)) compiler.compile(route);
 }
 
 }  // namespace millrace::simulation

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/credits.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -92,7 +93,7 @@ class TurningDevice {
     input.whole = true;
     input.slack = input.per_cycle;
     // As many messages lie unread as the trainer has room for.
-    if (!context_.pace.streams) input.slack = messages_ahead(flow) - 1;
+    if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, context_.plan.flows[static_cast<size_t>(flow)]) - 1;
     input.base = error ? -1 : 0;
     context_.builder.read(station_, input);
   }
@@ -111,14 +112,6 @@ class TurningDevice {
     context_.network.flows[static_cast<size_t>(local)].taker = station_;
     Turns& turns = context_.network.turns.back();
     (stream == forward_out_ ? turns.forward_flows : turns.error_flows).push_back(local);
-  }
-
-  // Credits of a flow: one message on its way while the other is worked on, or as many as the windows differ by.
-  int64_t messages_ahead(int64_t index) const {
-    const Flow& flow = context_.plan.flows[static_cast<size_t>(index)];
-    const auto link = static_cast<size_t>(flow.link);
-    const int64_t ahead = flow.direction == Direction::kForward ? context_.plan.windows[link] - context_.plan.windows[link + 1] : 0;
-    return std::max<int64_t>(2, ahead);
   }
 
   CompileContext& context_;

@@ -13,10 +13,6 @@ constexpr int64_t kFewInputChannels = 16;
 
 bool reads_the_image(const Node& node) { return node.inputs.front() == kNetworkInput; }
 
-bool can_be_divided(const Node& node) {
-  return std::holds_alternative<Conv2d>(node.layer.operation) || std::holds_alternative<Dense>(node.layer.operation);
-}
-
 }  // namespace
 
 Chain::Chain(const Graph& graph) : graph_(&graph) {
@@ -28,7 +24,7 @@ Chain::Chain(const Graph& graph) : graph_(&graph) {
     for (const int64_t node : group.after) part.after.push_back(&graph.node(node));
     part.extent = millrace::extent_of(graph, static_cast<int64_t>(g));
     part.begin = begin;
-    if (can_be_divided(*part.head)) {
+    if (part.head->divides) {
       if (part.extent.conv_groups > 1) {
         part.split = Split::kOutputChannels;
         part.units = part.extent.conv_groups;

@@ -15,43 +15,40 @@ struct Lag {
   double back = 0;     // of its input's error behind its output's
 };
 
-struct RowWindow {
-  int64_t reach = 1, stride = 1, padding = 0;
-};
-
 // Rows of error come evenly; of the rows that wait for the same one each takes its time after the one before.
-double stride_lag(const RowWindow& window, int64_t input_rows, int64_t output_rows) {
+double stride_lag(const SlidingWindow& window, int64_t input_rows, int64_t output_rows) {
   const double each = 1 / static_cast<double>(input_rows);
   double end = 0;
   double lag = 0;
   for (int64_t row = 0; row < input_rows; ++row) {
-    const int64_t errors = std::clamp<int64_t>((row + window.padding) / window.stride + 1, 1, output_rows);
+    const int64_t errors = std::clamp<int64_t>(window.begun_outputs(row), 1, output_rows);
     end = std::max(end + each, static_cast<double>(errors) / static_cast<double>(output_rows));
     lag = std::max(lag, end - static_cast<double>(row + 1) * each);
   }
   return lag;
 }
 
-Lag lag_of_window(const Node& node, const RowWindow& window, bool instant_unpooling) {
+Lag lag_of_window(const Node& node, SlidingWindow window, bool instant_unpooling) {
+  window.pad = std::min(window.pad, window.reach() - 1);
   const int64_t rows = std::max<int64_t>(node.input_shapes[0].height, 1);
   const double all = static_cast<double>(rows);
-  const double forward = static_cast<double>(std::max<int64_t>(window.reach - 1 - window.padding, 0)) / all;
-  const bool pools = std::holds_alternative<Pool2d>(node.layer.operation);
-  const double padding = pools ? 0 : static_cast<double>(window.padding) / all;
+  const double forward = static_cast<double>(std::max<int64_t>(window.reach() - 1 - window.pad, 0)) / all;
+  const bool pools = role_of(node.layer.operation) == Role::kPooling;
+  const double padding = pools ? 0 : static_cast<double>(window.pad) / all;
   if (instant_unpooling) return {forward, padding, padding};
   return {forward, padding, stride_lag(window, rows, std::max<int64_t>(node.output.height, 1))};
 }
 
 Lag lag_of(const Node& node, bool instant_unpooling) {
-  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation)) {
-    const int64_t reach = (conv->kernel_h - 1) * conv->dilation_h + 1;
-    return lag_of_window(node, {reach, conv->stride_h, std::min(conv->pad_h, reach - 1)}, instant_unpooling);
-  }
-  if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation))
-    return lag_of_window(node, {pool->kernel_h, pool->stride_h, pool->pad_h}, instant_unpooling);
-  if (const auto* recurrent = std::get_if<Recurrent>(&node.layer.operation)) {
-    const double step = recurrent->bidirectional ? 1 : 1 / static_cast<double>(std::max<int64_t>(node.input_shapes[0].height, 1));
-    return {step, step, step};
+  const Traits traits = traits_of(node.layer.operation);
+  const double all = static_cast<double>(std::max<int64_t>(node.input_shapes[0].height, 1));
+  switch (traits.rows) {
+    case Rows::kWindow: return lag_of_window(node, *traits.row_window, instant_unpooling);
+    case Rows::kEarlier: return {1 / all, 1 / all, 1 / all};
+    case Rows::kEvery: return {1, 1, 1};
+    case Rows::kOwn:
+    case Rows::kAll:
+    case Rows::kLast: break;
   }
   return {};
 }
@@ -76,7 +73,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
   std::vector<double> dense_from(count, 0);
   for (size_t i = count; i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    turns[i] = std::holds_alternative<Recurrent>(node.layer.operation);
+    turns[i] = role_of(node.layer.operation) == Role::kRecurrence;
     error[i] = made[i];
     for (const int64_t consumer : node.consumers) {
       const auto c = static_cast<size_t>(consumer);
@@ -85,7 +82,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
       turns[i] = turns[i] || turns[c];
     }
     error_back[i] = error[i] + lags[i].back;
-    if (std::holds_alternative<Dense>(node.layer.operation)) dense_from[i] += kPeriodsOfDense;
+    if (role_of(node.layer.operation) == Role::kProduct) dense_from[i] += kPeriodsOfDense;
   }
   std::vector<double> lifetimes;
   for (const LayerGroup& group : graph.groups()) {

@@ -108,8 +108,7 @@ ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int
 
 ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
   ShardDemand demand = model(device).demand_of(question);
-  const Operation& operation = question.node->layer.operation;
-  if (std::holds_alternative<Conv2d>(operation) || std::holds_alternative<Dense>(operation)) return demand;
+  if (question.node->divides) return demand;
   demand.amounts[model(device).parameter_memory()] += demand.parameters;
   demand.parameters = 0;
   return demand;

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/cuts.h"
+#include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -191,11 +192,9 @@ class Summarizer {
     const auto batch = static_cast<double>(plan_.mini_batch);
     for (const Flow& flow : plan_.flows) {
       LinkFigures& link = summary_.links[static_cast<size_t>(flow.link)];
-      const double passes = static_cast<double>(flow.elements_per_pass) * static_cast<double>(flow.passes_per_mini_batch);
-      const auto element = static_cast<double>(bits_of(flow.wire));
-      const double bits = element * (static_cast<double>(flow.elements_per_sample) + passes / batch);
+      const double bits = bits_per_sample(flow, plan_);
       (flow.direction == Direction::kForward ? link.forward_bits_per_image : link.backward_bits_per_image) += bits;
-      link.parameter_bits_per_image += element * passes / batch;
+      if (carries_parameters(flow)) link.parameter_bits_per_image += bits;
     }
     for (size_t i = 0; i < plan_.links.size(); ++i) {
       const Link& link = plan_.links[i];

@@ -9,6 +9,7 @@
 
 #include "core/drawing/arcs.h"
 #include "core/drawing/quantity.h"
+#include "core/plan/flow_load.h"
 #include "partitioner/report/sections.h"
 
 namespace millrace {
@@ -27,12 +28,10 @@ struct LinkParts {
 
 std::vector<LinkParts> parts_of_links(const PlanView& view) {
   std::vector<LinkParts> links(view.plan.links.size());
-  const auto batch = static_cast<double>(std::max<int64_t>(1, view.plan.mini_batch));
   for (const Flow& flow : view.plan.flows) {
     const auto stream = std::find(kStreams.begin(), kStreams.end(), flow.stream);
     if (stream == kStreams.end() || flow.link < 0 || flow.link >= static_cast<int64_t>(links.size())) continue;
-    const double passes = static_cast<double>(flow.elements_per_pass) * static_cast<double>(flow.passes_per_mini_batch) / batch;
-    const double bits = static_cast<double>(bits_of(flow.wire)) * (static_cast<double>(flow.elements_per_sample) + passes);
+    const double bits = bits_per_sample(flow, view.plan);
     links[static_cast<size_t>(flow.link)]
         .bits[flow.direction == Direction::kForward ? 0 : 1][static_cast<size_t>(stream - kStreams.begin())] += bits;
   }

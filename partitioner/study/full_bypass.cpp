@@ -23,7 +23,7 @@ double full_bypass_bits(const Plan& plan, const Graph& graph) {
     const auto link = static_cast<size_t>(flow.link);
     int64_t elements = flow.elements_per_sample;
     if (flow.stream != Stream::kPartial && bypassed[link].contains(flow.tensor))
-      elements = graph.shape_of(flow.tensor == kInputName ? kNetworkInput : graph.index_of(flow.tensor)).elements();
+      elements = graph.shape_of(tensor_of(graph, flow).node).elements();
     bits[link] += static_cast<double>(elements * bits_of(flow.wire));
   }
   return bits.empty() ? 0 : *std::max_element(bits.begin(), bits.end());

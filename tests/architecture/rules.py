@@ -27,6 +27,7 @@ MAY_INCLUDE = {
 FLOORS = {
     "core": [
         {"base"},
+        {"operation"},
         {"documents", "drawing", "decode"},
         {"graph"},
         {"plan"},

@@ -70,7 +70,8 @@ class CaseDraw {
 namespace detail {
 
 inline Activation random_activation(CaseDraw& draw) {
-  return {.kind = static_cast<ActivationKind>(draw.between(0, 3)), .slope = draw.one_in(2) ? 0.01 : 0.25};
+  return {.kind = kActivationKinds[static_cast<size_t>(draw.between(0, std::ssize(kActivationKinds) - 1))],
+          .slope = draw.one_in(2) ? 0.01 : 0.25};
 }
 
 // The operation and the shapes of its inputs; compute kernels may add to their output and have a bias.

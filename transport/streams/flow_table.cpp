@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/plan/flow_load.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
 #include "transport/streams/settings.h"
@@ -21,8 +22,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 46;
 constexpr int64_t kMostCredits = 1 << 20;
 
 size_t message_bytes(const Plan& plan, const Flow& flow) {
-  const int64_t per_message = flow.elements_per_pass > 0 ? flow.elements_per_pass : flow.elements_per_sample;
-  const int64_t times = flow.elements_per_pass > 0 ? 1 : plan.micro_batch;
+  const int64_t per_message = elements_at_once(flow);
+  const int64_t times = carries_parameters(flow) ? 1 : plan.micro_batch;
   const int64_t bytes_each = (bits_of(flow.wire) + 7) / 8;
   if (per_message <= 0 || times <= 0 || per_message > kMostBytes / bytes_each / times)
     fail(ErrorCode::kMalformed, "flow of {} over link {}: {} elements per message times {} samples is no size of a message", flow.tensor,

@@ -117,7 +117,7 @@ clean:
 )make";
 
 // What stands in the way of a board, as far as is known here.
-std::string on_a_board(const DeviceDesign& design, const std::string& lacks) {
+std::string on_a_board(const DeviceDesign& design, const std::string& lacks, const std::string& homes) {
   const WeightsOnChip off_chip = weights_planned_off_chip(design);
   std::string text;
   if (!lacks.empty())
@@ -129,10 +129,11 @@ std::string on_a_board(const DeviceDesign& design, const std::string& lacks) {
         "on\n"
         "the chip, {:.1f} BRAM36. What the plan says of memory on the chip is not what is generated here.\n",
         off_chip.layers, static_cast<double>(off_chip.off_chip_bytes) / 1e6, off_chip.bram36);
+  if (!homes.empty()) text += fmt::format("Beware: {}.\n", homes);
   return text.empty() ? text : text + "\n";
 }
 
-std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples, const std::string& lacks) {
+std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOptions& options) {
   std::string shards =
       "| shard | layer | its part | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
       "|\n|---|---|---|---|---|---|---|\n";
@@ -183,9 +184,9 @@ std::string readme(const DeviceDesign& design, int64_t rows, int64_t samples, co
       "their places are those that the host's code looks for.\n\n"
       "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
-      design.module_name(), design.index, design.board, design.model, shards, design.lanes, samples, rows, numbers,
+      design.module_name(), design.index, design.board, design.model, shards, design.lanes, options.test_samples, rows, numbers,
       all_elements(loaded_regions(design)), all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName,
-      on_a_board(design, lacks));
+      on_a_board(design, options.lacks, options.homes));
 }
 
 }  // namespace
@@ -278,7 +279,7 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
   write("connectivity.cfg", connectivity(kernel));
   write("registers.txt", registers_text());
   write("formats.txt", text_of(formats_of(design)));
-  write("README.md", readme(design, rows, options.test_samples, options.lacks));
+  write("README.md", readme(design, rows, options));
   return written;
 }
 

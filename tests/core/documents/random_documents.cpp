@@ -96,7 +96,7 @@ Operation random_operation(Draw& draw) {
     case 3: return GlobalPool{draw.one_of<PoolKind>(2)};
     case 4: {
       Activation activation;
-      activation.kind = draw.one_of<ActivationKind>(4);
+      activation.kind = draw.one_of<ActivationKind>(std::ssize(kActivationKinds));
       if (activation.kind == ActivationKind::kLeakyRelu) activation.slope = draw.finite();
       return activation;
     }
@@ -157,7 +157,7 @@ Shard random_shard(Draw& draw, int64_t devices) {
   return shard;
 }
 
-Flow random_flow(Draw& draw, int64_t links, int64_t shards) {
+Flow random_flow(Draw& draw, int64_t links, int64_t shards, int64_t homes) {
   Flow flow;
   flow.link = draw.below(links);
   flow.direction = draw.one_of<Direction>(2);
@@ -166,6 +166,7 @@ Flow random_flow(Draw& draw, int64_t links, int64_t shards) {
   flow.channels = random_range(draw, 0, kMostCount);
   flow.producer_shard = draw.below(shards + 1) - 1;
   flow.consumer_shard = draw.below(shards + 1) - 1;
+  flow.home = draw.below(homes + 1) - 1;
   flow.elements_per_sample = draw.below(1 << 20);
   flow.elements_per_pass = draw.below(1 << 20);
   flow.passes_per_mini_batch = draw.below(100);
@@ -242,7 +243,8 @@ Plan random_plan(std::mt19937_64& random) {
     return ParameterHome{draw.name(),         draw.name(),        draw.integer(0, kMostCount), draw.integer(1, kMostCount),
                          draw.below(devices), draw.below(devices)};
   });
-  if (devices > 1) plan.flows = draw.list(0, 6, [&] { return random_flow(draw, devices - 1, shards); });
+  const std::ptrdiff_t homes = std::ssize(plan.homes);
+  if (devices > 1) plan.flows = draw.list(0, 6, [&] { return random_flow(draw, devices - 1, shards, homes); });
   plan.lower_bound_seconds_per_image = draw.not_negative();
   plan.optimality_gap = draw.not_negative();
   const auto amount = [&] { return NamedAmount{draw.name(), draw.not_negative()}; };

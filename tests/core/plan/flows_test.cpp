@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/graph/zoo.h"
+#include "core/plan/flow_load.h"
 #include "core/plan/validate.h"
 #include "tests/core/plan/small_plans.h"
 

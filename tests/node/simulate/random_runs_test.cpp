@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/plan/flow_load.h"
 #include "node/simulate/simulate.h"
 #include "tests/core/random_plans.h"
 

@@ -1,4 +1,4 @@
-#include "core/documents/rules.h"
+#include "core/base/field_rules.h"
 
 #include <algorithm>
 #include <cmath>

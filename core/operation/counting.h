@@ -3,7 +3,7 @@
 //   const int64_t macs = saturating_product({out_channels, height, width, in_channels, kernel_h, kernel_w});
 //   if (macs > kMostMacs) fail(...);
 //
-// Factors and terms are never negative. Internal to core/graph; what users see is the refusal.
+// Factors and terms are never negative. What users see is the refusal.
 #pragma once
 
 #include <cstdint>

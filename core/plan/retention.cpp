@@ -1,0 +1,31 @@
+#include "core/plan/retention.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+// Of the micro-batches that run ahead. A drained mini-batch has no more of them than it has, and under flush all of them do.
+int64_t window_in_use(const ScheduleSpec& spec) {
+  switch (spec.alignment) {
+    case Alignment::kFlush: return spec.micro_batches;
+    case Alignment::kOneForwardOneBackward:
+    case Alignment::kZeroBubble: return std::min(spec.window, spec.micro_batches);
+    case Alignment::kFpdeep:
+    case Alignment::kStash: break;
+  }
+  return spec.window;
+}
+
+}  // namespace
+
+int64_t gradient_lag(const ScheduleSpec& spec) {
+  if (spec.alignment != Alignment::kZeroBubble) return 0;
+  return std::max<int64_t>(0, std::min(spec.ring_window, spec.micro_batches) - window_in_use(spec));
+}
+
+int64_t micro_batches_held(const ScheduleSpec& spec) { return window_in_use(spec) + gradient_lag(spec); }
+
+int64_t errors_held(const ScheduleSpec& spec) { return gradient_lag(spec) + 1; }
+
+}  // namespace millrace

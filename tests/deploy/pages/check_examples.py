@@ -1,0 +1,76 @@
+"""The examples of .github/CONTRIBUTING.md, applied to a copy of the sources and compiled as it says.
+
+    check_examples.py SOURCE_DIR GENERATED_DIR COMPILER
+
+An example is a block of changes (diff) followed by a block that begins with "compile" and names sources. A change is a file, and lines
+to find there; those with - go, those with + come. Without the change the compiler must complain about some of those sources, or the
+example would show nothing: tests/core/operation/forgotten.py holds that. Sources are read, not translated.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE, GENERATED, COMPILER = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+EXAMPLE = re.compile(r"^### (.+?)$(?:(?!^### ).)*?^```diff\n(.*?)^```\n\n```\ncompile (.*?)\n```", re.MULTILINE | re.DOTALL)
+
+
+def changes(text):
+    """(file, lines before, lines after) of every change; a new file has nothing before."""
+    found = []
+    for part in re.split(r"^--- ", text, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        name, lines = lines[0], lines[1:]
+        if name == "/dev/null":
+            name, lines = lines[0].removeprefix("+++ "), lines[1:]
+        before = [line[1:] for line in lines if line[:1] in " -"]
+        after = [line[1:] for line in lines if line[:1] in " +"]
+        found.append((name.split("/", 1)[1], before, after))
+    return found
+
+
+def apply(text, copy):
+    for name, before, after in changes(text):
+        path = copy / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not before:
+            path.write_text("\n".join(after) + "\n", encoding="utf-8")
+            continue
+        if not path.exists():
+            path.write_text((SOURCE / name).read_text(encoding="utf-8"), encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
+        old, new = "\n".join(before) + "\n", "\n".join(after) + "\n"
+        if content.count(old) != 1:
+            return f"{name}: these lines are there {content.count(old)} times, not once:\n{old}"
+        path.write_text(content.replace(old, new), encoding="utf-8")
+    return ""
+
+
+def main():
+    page = (SOURCE / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
+    examples = EXAMPLE.findall(page)
+    failures = [] if len(examples) == page.count("```diff") else [f"{page.count('```diff')} examples, {len(examples)} of them understood"]
+    compiled = 0
+    for heading, text, sources in examples:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder)
+            problem = apply(text, copy)
+            if problem:
+                failures.append(f"{heading}: {problem}")
+                continue
+            for name in sources.split():
+                path = copy / name if (copy / name).exists() else SOURCE / name
+                done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", f"-I{copy}",
+                                       f"-I{SOURCE}", f"-I{GENERATED}", str(path)], capture_output=True, text=True, check=False)
+                compiled += 1
+                if done.returncode != 0:
+                    failures.append(f"{heading}: {name} does not compile:\n{done.stderr[:1500]}")
+    print(f"{len(examples)} examples, {compiled} sources compiled")
+    print("\n".join(failures))
+    return 1 if failures or not examples else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
