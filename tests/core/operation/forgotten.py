@@ -49,7 +49,7 @@ CASES = [
      operation(STATED.format(role="kConvolution").replace("kDivides = false", "kDivides = true")), ["operation/operation.cpp"], "what its blocks are"),
     ("an operation without kernels or hardware", OPERATION, operation(STATED.format(role="kNormalisation")),
      ["reference_device.cpp", "cpu_device.cpp", "gpu_device.cpp", "special_function.cpp"], "Forgotten"),
-    ("an operation that computes, without geometry", OPERATION, operation(STATED.format(role="kConvolution")), ["shard_geometry.cpp"],
+    ("an operation that computes, without geometry", OPERATION, operation(STATED.format(role="kConvolution")), ["convolution_geometry.cpp"],
      "Forgotten"),
     ("an operation that leaves a trait out", "core/operation/embedding.h",
      lambda text: text.replace("Traits traits() const;", "Traits traits() const { return {.name = \"embedding\", .rows = Rows::kOwn}; }"),
