@@ -115,11 +115,16 @@ TEST(Credits, SufficeForTheWindows) {
 
 TEST(FlowTensors, AreOutputsAndRawSums) {
   const Graph graph(small_model());
-  const FlowTensor sum = tensor_of(graph, {.tensor = sum_name("b")});
-  EXPECT_EQ(sum.node, graph.index_of("b"));
-  EXPECT_TRUE(sum.sum);
-  EXPECT_EQ(tensor_of(graph, {.tensor = "a.pool"}).node, graph.index_of("a.pool"));
-  EXPECT_EQ(tensor_of(graph, {.tensor = std::string(kInputName)}).node, kNetworkInput);
+  const auto of = [&](std::string name) {
+    Flow flow;
+    flow.tensor = std::move(name);
+    return tensor_of(graph, flow);
+  };
+  EXPECT_EQ(of(sum_name("b")).node, graph.index_of("b"));
+  EXPECT_TRUE(of(sum_name("b")).sum);
+  EXPECT_EQ(of("a.pool").node, graph.index_of("a.pool"));
+  EXPECT_FALSE(of("a.pool").sum);
+  EXPECT_EQ(of(std::string(kInputName)).node, kNetworkInput);
 }
 
 }  // namespace
