@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "core/plan/credits.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
@@ -74,16 +76,10 @@ TEST(HomeRoutes, AreFoundInPlansOfVersion1) {
   std::string text = text_of(plan);
   ASSERT_NE(text.find("version: 2"), std::string::npos);
   text.replace(text.find("version: 2"), 10, "version: 1");
-  size_t forgotten = 0;
-  for (Plan old = plan; Flow & flow : old.flows) {
-    const std::string named = "home: " + std::to_string(flow.home) + " ";
-    const size_t at = flow.home < 0 ? std::string::npos : text.find(" " + named + "}");
-    if (at == std::string::npos) continue;
-    text.erase(at + 1, named.size());
-    ++forgotten;
-  }
-  EXPECT_GT(forgotten, 0U);
-  const Plan read = parse_plan(text, "old");
+  // Homes themselves have a home too, and a user behind it; of flows it is the last field.
+  const std::string without = std::regex_replace(text, std::regex("home: [0-9]+(\\s*\\})"), "$1");
+  ASSERT_NE(without, text);
+  const Plan read = parse_plan(without, "old");
   EXPECT_EQ(read.flows, plan.flows);
   EXPECT_NO_THROW(validate(read, graph, "old"));
 }
