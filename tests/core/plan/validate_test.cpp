@@ -283,10 +283,10 @@ TEST_F(PlanFile, CutShortAnywhereIsRefusedByName) {
 }
 
 TEST_F(PlanFile, OfANewerVersionSaysSo) {
-  const std::string version = "version: 1";
+  const std::string version = "version: 2";
   ASSERT_EQ(text_.find(version), 0u);
-  overwrite("version: 2" + text_.substr(version.size()));
-  expect_error(ErrorCode::kMalformed, path_.string() + ": written by a newer Millrace (version 2", [&] { load_plan(path_); });
+  overwrite("version: 3" + text_.substr(version.size()));
+  expect_error(ErrorCode::kMalformed, path_.string() + ": written by a newer Millrace (version 3", [&] { load_plan(path_); });
 }
 
 TEST_F(PlanFile, ThatIsNotThereIsNamed) {
