@@ -67,7 +67,7 @@ double least_batch_with_traffic() {
     if ((weights + batch * vector) / 16 <= weights * batch / 1024) return batch;
 }
 
-class Rows {
+class RowList {
  public:
   // Held against the paper's number.
   void compared(BbLstmRow row) {
@@ -84,7 +84,7 @@ class Rows {
   std::vector<BbLstmRow> rows;
 };
 
-void add_memory(Rows& rows) {
+void add_memory(RowList& rows) {
   rows.compared({"weights_512", "Sec 1", "weights of an LSTM of 512 on 512", "Mb", 33.6, "", bits_of_weights(512, 512, true) / kMega, "",
                  0.005, "", "", "Mb of 10^6 bits, with biases or without"});
   rows.compared({"weights_1024", "Sec 1", "weights of an LSTM of 1024 on 1024", "Mb", 134.3, "", bits_of_weights(1024, 1024, true) / kMega,
@@ -100,7 +100,7 @@ void add_memory(Rows& rows) {
                  "of bits, not of blocks: see the memory's table"});
 }
 
-void add_batches(Rows& rows) {
+void add_batches(RowList& rows) {
   rows.compared(
       {"least_batch_256", "Eq 1, Sec 6.3.1", "smallest batch that hides loading, bus of 256 bits", "", 64, "", 1024.0 / 16, "", 0, ""});
   rows.compared({"least_batch_512", "Sec 6.2", "the same, bus of 512 bits", "", 32, "", 1024.0 / 32, "", 0, ""});
@@ -110,7 +110,7 @@ void add_batches(Rows& rows) {
             kReported);
 }
 
-void add_curves(Rows& rows) {
+void add_curves(RowList& rows) {
   rows.told({"fig13_full", "Fig 13", "P / Npe at Nb = 1, 2, 4, 8", "", 1, "Pm", paper_products_per_cycle(paper(8, 64)) / 1024, "", 0, "",
              "", "by its equations"},
             paper_products_per_cycle(paper(1, 64)) == 1024 && paper_products_per_cycle(paper(8, 64)) == 1024 ? kHolds : kNotReproduced);
@@ -128,7 +128,7 @@ void add_curves(Rows& rows) {
                  "the latency of 25 cycles is fitted to it; nothing at Nb = 4, whose last block has x in front"});
 }
 
-void add_boards(Rows& rows) {
+void add_boards(RowList& rows) {
   const double gops = kGopsPerDsp * kSlices;
   const double low = 2e-9 * kClock * 1024 * share(engine(16, 64)), high = 2e-9 * kClock * paper_products_per_cycle(paper(16, 64));
   rows.told({"gops_per_watt", "Abstract, Sec 6.4", "GOPS per watt, ZC706", "GOPS/W", kGopsPerWatt, "", kNone,
@@ -183,7 +183,7 @@ CurvePoint point(double x, double equations, const SbeConfig& config) {
 }  // namespace
 
 std::vector<BbLstmRow> bb_lstm_rows() {
-  Rows rows;
+  RowList rows;
   add_memory(rows);
   add_batches(rows);
   add_curves(rows);
