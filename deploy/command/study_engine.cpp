@@ -34,8 +34,6 @@ struct LayerStudy {
   Exploration found;
 };
 
-int64_t gates_of(CellKind cell) { return cell == CellKind::kLstm ? 4 : cell == CellKind::kGru ? 3 : 1; }
-
 // What the engine computes of a layer, one direction; fails naming what it cannot.
 RecurrentShape shape_of(const Node& node) {
   const auto& cell = std::get<Recurrent>(node.layer.operation);
