@@ -75,7 +75,7 @@ TEST(JobDocument, ErrorsNameFieldAndValue) {
   expect_malformed_job("threads: 0", "threads: 0 must be positive");
   expect_malformed_job("optimizer { momentum: 1 }", "optimizer.momentum: 1 must be below 1");
   expect_malformed_job("optimizer { epsilon: 0 }", "optimizer.epsilon: 0 must be positive");
-  expect_malformed_job("optimizer { kind: ADAMW }", "did you mean \"ADAM\"?");
+  expect_malformed_job("optimizer { kind: ADAMX }", "did you mean \"ADAM\"?");
   expect_malformed_job("learning_rate { step_epochs: [1, 3, 3] }", "learning_rate.step_epochs[2]: 3 must be above the 3 before it");
   expect_malformed_job("learning_rate { step_epochs: [1, inf] }", "learning_rate.step_epochs[1]: inf must be a finite number");
   expect_malformed_job("pins { layer: \"a\" }", "pins[0]: device is missing");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -93,9 +94,12 @@ TEST(Initialize, ZeroAndBiases) {
 TEST(Initialize, BatchNormStartsAsTheIdentity) {
   for (const auto initializer : {Initializer::kHeNormal, Initializer::kTorchUniform, Initializer::kZero}) {
     const Layer layer = layer_of(initializer, BatchNorm{}, "bn1");
-    for (const auto& [tensor, expected] :
-         {std::pair("weight", 1.0), std::pair("bias", 0.0), std::pair("running_mean", 0.0), std::pair("running_var", 1.0)})
-      EXPECT_EQ(InitialValues(layer, {.tensor = tensor, .dimensions = {8}}, {1, 1}, 3).at(5), expected) << tensor;
+    const std::map<std::string, double> expected = {{"weight", 1}, {"bias", 0}, {"running_mean", 0}, {"running_var", 1}};
+    std::map<std::string, double> started;
+    const std::vector<Shape> inputs = {{8, 1, 1}};
+    for (const ParameterSpec& parameter : parameters_of(layer.operation, inputs))
+      started[parameter.tensor] = InitialValues(layer, parameter, {1, 1}, 3).at(5);
+    EXPECT_EQ(started, expected);
   }
 }
 
@@ -110,10 +114,13 @@ TEST(Initialize, EveryWeightGoesByItsOwnFans) {
 TEST(Initialize, RecurrentCellsAndEmbeddingsFollowPyTorch) {
   const Layer lstm = layer_of(Initializer::kTorchUniform, Recurrent{.hidden = 100}, "lstm");
   std::vector<double> values(20000);
-  InitialValues(lstm, {.tensor = "weight_ih", .dimensions = {400, 50}}, {50, 400}, 1).fill(std::span<double>(values));
+  const ParameterSpec weight_ih = parameters_of(lstm.operation, std::vector<Shape>{{50, 1, 1}}).front();
+  EXPECT_EQ(weight_ih.tensor, "weight_ih");
+  InitialValues(lstm, weight_ih, {50, 400}, 1).fill(std::span<double>(values));
   EXPECT_NEAR(moment(values, 2), 0.01 / 3, 0.0001);
   const Layer embedding = layer_of(Initializer::kTorchUniform, Embedding{.vocabulary = 200, .dimension = 100}, "embedding");
-  InitialValues(embedding, {.tensor = "weight", .dimensions = {200, 100}}, {100, 200}, 1).fill(std::span<double>(values));
+  const ParameterSpec rows = parameters_of(embedding.operation, std::vector<Shape>{{1, 1, 1}}).front();
+  InitialValues(embedding, rows, {100, 200}, 1).fill(std::span<double>(values));
   EXPECT_NEAR(moment(values, 2), 1, 0.05);
 }
 
