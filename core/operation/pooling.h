@@ -22,7 +22,7 @@ struct Pool2d {
   int64_t stride_h = 2, stride_w = 2;
   int64_t pad_h = 0, pad_w = 0;
   bool ceil_mode = false;          // the last, partial window counts
-  bool count_include_pad = false;  // average only: divide by the whole window
+  bool count_include_pad = false;  // average only: divide by what of the window lies in input and padding
   bool operator==(const Pool2d&) const = default;
 
   static constexpr Role kRole = Role::kPooling;
