@@ -43,7 +43,9 @@ TEST_F(FpdeepTable5, HybridUsesMostMultipliersAndModelParallelismTheFewest) {
     if (!layer.feasible) continue;
     EXPECT_GT(hybrid, layer.summary.flop_utilisation) << boards;
     // Whole layers fit on 8 boards only where memory puts them, which costs a little more than model parallelism loses.
-    if (boards > 8) EXPECT_GT(layer.summary.flop_utilisation, model) << boards;
+    if (boards > 8) {
+      EXPECT_GT(layer.summary.flop_utilisation, model) << boards;
+    }
     // The paper has layer before data parallelism. Its text gives data parallelism no loss but the reduction, which
     // these links make short: the model disagrees with the paper's ranks here.
     EXPECT_LT(layer.summary.flop_utilisation, data) << boards;
