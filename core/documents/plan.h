@@ -56,6 +56,14 @@ Alignment alignment_from(std::string_view name);  // fails with kUsage
 // Drained alignments finish a mini-batch everywhere before any of the next begins; they agree bitwise.
 bool drains(Alignment alignment);
 
+// Inference plans hold forward passes alone.
+enum class Purpose { kTraining, kInference };
+
+// What a prediction counts: as the paper, which has updates and weights off chip for nothing, or all of it.
+enum class Accounting { kFpdeep, kFull };
+std::string_view name_of(Accounting accounting);    // "fpdeep", "full"
+Accounting accounting_from(std::string_view name);  // fails with kUsage
+
 enum class OptimizerKind { kSgd, kMomentum, kNesterov, kAdam, kAdamW };
 std::string_view name_of(OptimizerKind kind);
 OptimizerKind optimizer_from(std::string_view name);  // fails with kUsage
@@ -64,6 +72,8 @@ struct OptimizerSettings {
   double momentum = 0.9;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weight_decay = 0;  // added to the gradient; adamw: taken off the weight itself
+  // average = average_decay * average + (1 - average_decay) * weight, after each update; 0: no average is kept.
+  double average_decay = 0;
   // State tensors per parameter: 0 (sgd), 1 (momentum, nesterov), 2 (adam, adamw).
   int slots() const;
   bool operator==(const OptimizerSettings&) const = default;
@@ -193,9 +203,11 @@ struct Plan {
   OptimizerSettings optimizer;
   Arithmetic arithmetic;
   Alignment alignment = Alignment::kFlush;
-  int64_t mini_batch = 1;        // samples between two updates
-  int64_t micro_batch = 1;       // samples per action and message
-  int64_t time_chunks = 1;       // parts in time that a micro-batch of sequences is taken in: F3.0 F3.1 ...
+  int64_t mini_batch = 1;   // samples between two updates
+  int64_t micro_batch = 1;  // samples per action and message
+  int64_t time_chunks = 1;  // parts in time that a micro-batch of sequences is taken in: F3.0 F3.1 ...
+  Purpose purpose = Purpose::kTraining;
+  Accounting accounting = Accounting::kFpdeep;
   std::vector<int64_t> windows;  // per device, in micro-batches
   std::vector<Link> links;
   std::vector<Shard> shards;  // by device, then by layer

@@ -17,6 +17,7 @@ struct Fields<OptimizerSettings> {
     v.field("beta2", &OptimizerSettings::beta2, Presence::kRecorded, kFraction);
     v.field("epsilon", &OptimizerSettings::epsilon, Presence::kRecorded, kPositive);
     v.field("weight_decay", &OptimizerSettings::weight_decay, Presence::kRecorded, kNotNegative);
+    v.field("average_decay", &OptimizerSettings::average_decay, Presence::kDefaulted, kFraction);
   }
 };
 
@@ -166,6 +167,8 @@ struct Fields<Plan> {
     v.field("mini_batch", &Plan::mini_batch, Presence::kRequired, kBatch);
     v.field("micro_batch", &Plan::micro_batch, Presence::kRequired, kBatch);
     v.field("time_chunks", &Plan::time_chunks, Presence::kDefaulted, Integers{1, 1 << 20});
+    v.field("purpose", &Plan::purpose, Presence::kDefaulted);
+    v.field("accounting", &Plan::accounting, Presence::kDefaulted);
     v.list("windows", &Plan::windows, kPositiveCount);
     v.list("links", &Plan::links);
     v.list("shards", &Plan::shards);

@@ -73,6 +73,13 @@ bool drains(Alignment alignment) {
   return false;
 }
 
+std::string_view name_of(Accounting accounting) { return accounting == Accounting::kFull ? "full" : "fpdeep"; }
+
+Accounting accounting_from(std::string_view name) {
+  constexpr std::array kAll = {Accounting::kFull, Accounting::kFpdeep};
+  return named(name, kAll, "accounting", ErrorCode::kUsage);
+}
+
 std::string_view name_of(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd: return "sgd";

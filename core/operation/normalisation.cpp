@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/field_rules.h"
 
 namespace millrace {
 
@@ -29,6 +30,10 @@ std::vector<ParameterSpec> BatchNorm::parameters(std::span<const Shape> inputs) 
           {"bias", per_channel, true, Start::kZero},
           {"running_mean", per_channel, false, Start::kZero},
           {"running_var", per_channel, false, Start::kOne}};
+}
+
+void BatchNorm::check(const text::Path& where) const {
+  if (statistics == Statistics::kRunning) text::Path(where, "statistics").fail("RUNNING is known to no device yet; use EXACT");
 }
 
 Traits LocalResponseNorm::traits() const {

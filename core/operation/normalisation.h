@@ -15,9 +15,16 @@
 
 namespace millrace {
 
+// What a batch norm's training normalises by.
+enum class Statistics {
+  kExact,    // mean and variance of the micro-batch
+  kRunning,  // the running ones of the last update
+};
+
 struct BatchNorm {
   double epsilon = 1e-5;
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * batch
+  Statistics statistics = Statistics::kExact;
   bool operator==(const BatchNorm&) const = default;
 
   static constexpr Role kRole = Role::kNormalisation;
@@ -30,7 +37,9 @@ struct BatchNorm {
   static void fields(auto& v) {
     v.field("epsilon", &BatchNorm::epsilon, text::Presence::kDefaulted, text::kPositive);
     v.field("momentum", &BatchNorm::momentum, text::Presence::kDefaulted, text::kShare);
+    v.field("statistics", &BatchNorm::statistics, text::Presence::kDefaulted);
   }
+  void check(const text::Path& where) const;
 };
 
 struct LocalResponseNorm {  // across channels: x / (k + alpha / size * sum of squares)^beta

@@ -83,6 +83,10 @@ void Recurrent::check(const text::Path& where) const {
   if (projection > 0 && cell != CellKind::kLstm)
     text::Path(where, "projection").fail("{} makes no sense here; only lstm has one", projection);
   if (reset_after && cell != CellKind::kGru) text::Path(where, "reset_after").fail("true makes no sense here; only gru has a reset gate");
+  if (gate_activation != GateActivation::kSigmoid)
+    text::Path(where, "gate_activation").fail("HARD_SIGMOID is known to no device yet; use SIGMOID");
+  if (gate_slope != Recurrent{}.gate_slope)
+    text::Path(where, "gate_slope").fail("{} makes no sense here; only gates of HARD_SIGMOID have a slope", gate_slope);
 }
 
 }  // namespace millrace

@@ -16,6 +16,8 @@
 namespace millrace {
 
 enum class CellKind { kLstm, kGru, kVanillaRelu, kVanillaTanh };
+// What bounds the gates of LSTM and GRU.
+enum class GateActivation { kSigmoid, kHardSigmoid };
 // Products of input and state that a step needs for each hidden unit.
 int64_t gates_of(CellKind cell);
 
@@ -27,6 +29,8 @@ struct Recurrent {
   bool reset_after = false;    // GRU only: the reset gate after the recurrent product, as cuDNN computes it
   bool stateful = false;       // h is kept between mini-batches
   int64_t truncation = 0;      // no error passes a step whose index is a multiple of it; 0: errors go back to the first step
+  GateActivation gate_activation = GateActivation::kSigmoid;
+  double gate_slope = 0.2;  // of the hard sigmoid: slope * x + 0.5, held to [0, 1]
   bool operator==(const Recurrent&) const = default;
 
   static constexpr Role kRole = Role::kRecurrence;
@@ -50,6 +54,8 @@ struct Recurrent {
     v.field("reset_after", &Recurrent::reset_after, kDefaulted);
     v.field("stateful", &Recurrent::stateful, kDefaulted);
     v.field("truncation", &Recurrent::truncation, kDefaulted, text::kOptionalSize);
+    v.field("gate_activation", &Recurrent::gate_activation, kDefaulted);
+    v.field("gate_slope", &Recurrent::gate_slope, kDefaulted, text::kPositive);
   }
   void check(const text::Path& where) const;
 };

@@ -228,6 +228,7 @@ Plan random_plan(std::mt19937_64& random) {
   plan.micro_batch = 1 + draw.below(64);
   plan.mini_batch = plan.micro_batch * (1 + draw.below(64));
   plan.time_chunks = 1 + draw.below(16);
+  plan.accounting = draw.one_of<Accounting>(2);
   const int64_t devices = plan.devices();
   for (int64_t d = 0; d < devices; ++d) plan.windows.push_back(draw.integer(1, kMostCount));
   for (int64_t d = 0; d + 1 < devices; ++d)
