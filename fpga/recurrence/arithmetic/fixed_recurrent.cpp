@@ -1,0 +1,143 @@
+#include "fpga/recurrence/arithmetic/fixed_recurrent.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace millrace {
+
+namespace {
+
+int32_t bias_of(double value, const CellFormats& formats, ArithmeticCounters& counters) {
+  const double scaled = std::ldexp(value, formats.accumulator()), nearest = std::nearbyint(scaled);
+  const double most = std::numeric_limits<int32_t>::max();
+  if (!(std::fabs(nearest) <= most)) ++counters.saturated;
+  return std::isnan(nearest) ? 0 : static_cast<int32_t>(std::fmin(std::fmax(nearest, -most - 1), most));
+}
+
+int64_t product(const int16_t* weights, const int16_t* values, int64_t count) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += int32_t{weights[i]} * int32_t{values[i]};
+  return sum;
+}
+
+}  // namespace
+
+FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const RealParameters& parameters, const CellFormats& formats,
+                               const GateForms& forms, ArithmeticCounters& counters) {
+  check(formats, cell.cell);
+  if (cell.cell == CellKind::kGru && !cell.reset_after)
+    fail(ErrorCode::kUnavailable, "a gru whose reset comes before the product walks its state twice a step; boards have reset_after alone");
+  FixedRecurrent made{.cell = cell.cell,
+                      .inputs = inputs,
+                      .hidden = cell.hidden,
+                      .projection = cell.projection,
+                      .formats = formats,
+                      .forms = forms,
+                      .input_weight = {},
+                      .hidden_weight = {},
+                      .bias = {},
+                      .hidden_bias = {},
+                      .projection_weight = {}};
+  const int64_t gates = made.gates(), features = made.features();
+  const auto rows = static_cast<size_t>(made.rows());
+  const auto expect = [](std::span<const float> values, size_t count) {
+    MILLRACE_CHECK(values.size() == count, "{} values, expected {}", values.size(), count);
+  };
+  expect(parameters.input_weight, rows * static_cast<size_t>(inputs));
+  expect(parameters.hidden_weight, rows * static_cast<size_t>(features));
+  expect(parameters.input_bias, rows);
+  expect(parameters.hidden_bias, rows);
+  expect(parameters.projection, static_cast<size_t>(cell.projection * cell.hidden));
+  for (int64_t unit = 0; unit < cell.hidden; ++unit)
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      const auto row = static_cast<size_t>(gate * cell.hidden + unit);
+      const auto take = [&](std::span<const float> from, int64_t columns, int fraction, std::vector<int16_t>& to) {
+        for (const float value : from.subspan(row * static_cast<size_t>(columns), static_cast<size_t>(columns)))
+          to.push_back(quantized(value, {fraction}, counters));
+      };
+      take(parameters.input_weight, inputs, formats.weight, made.input_weight);
+      take(parameters.hidden_weight, features, formats.hidden_weight(), made.hidden_weight);
+      const bool apart = cell.cell == CellKind::kGru && gate == 2;
+      const double of_state = parameters.hidden_bias[row];
+      made.bias.push_back(bias_of(parameters.input_bias[row] + (apart ? 0 : of_state), formats, counters));
+      if (apart) made.hidden_bias.push_back(bias_of(of_state, formats, counters));
+    }
+  for (const float value : parameters.projection) made.projection_weight.push_back(quantized(value, {formats.projection}, counters));
+  return made;
+}
+
+RecurrentState zero_state(const FixedRecurrent& layer, int64_t streams) {
+  return {std::vector<int16_t>(static_cast<size_t>(streams * layer.features())),
+          std::vector<int32_t>(layer.cell == CellKind::kLstm ? static_cast<size_t>(streams * layer.hidden) : 0)};
+}
+
+int64_t RecurrentRun::valid_steps(int64_t stream) const {
+  return lengths.empty() ? steps : std::clamp<int64_t>(lengths[static_cast<size_t>(stream)] - first_step, 0, steps);
+}
+
+int16_t unit_step(const FixedRecurrent& layer, std::span<const int64_t> sums, int64_t hidden_sum, int32_t* cell, int16_t hidden,
+                  RecurrentCounters& counters) {
+  const int shift = layer.formats.sum_shift(layer.cell);
+  const auto z = [&](int64_t exact) { return cell_sum(exact, shift, counters.sums); };
+  switch (layer.cell) {
+    case CellKind::kLstm: {
+      CellFormats formats = layer.formats;
+      if (layer.projection > 0) formats.hidden = kGateFraction;  // what is projected has as many as there are
+      const LstmStep now = lstm_step({z(sums[0]), z(sums[1]), z(sums[2]), z(sums[3])}, *cell, formats, layer.forms, counters);
+      *cell = now.cell;
+      return now.output;
+    }
+    case CellKind::kGru:
+      return gru_step({.reset = z(sums[0]), .update = z(sums[1]), .input = z(sums[2]), .hidden = z(hidden_sum)}, hidden, layer.formats,
+                      layer.forms, counters);
+    case CellKind::kVanillaRelu:
+    case CellKind::kVanillaTanh: return vanilla_step(layer.cell, z(sums[0]), layer.formats, layer.forms, counters);
+  }
+  return 0;
+}
+
+std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
+                                    RecurrentCounters& counters) {
+  const int64_t features = layer.features(), gates = layer.gates();
+  MILLRACE_CHECK(x.size() == static_cast<size_t>(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
+  std::vector<int16_t> output(static_cast<size_t>(run.streams * run.steps * features));
+  std::vector<int16_t> units(static_cast<size_t>(layer.hidden));
+  std::vector<int64_t> sums(static_cast<size_t>(gates));
+  for (int64_t stream = 0; stream < run.streams; ++stream) {
+    int16_t* h = state.hidden.data() + stream * features;
+    for (int64_t step = 0; step < run.valid_steps(stream); ++step) {
+      const int64_t vector = stream * run.steps + step;
+      for (int64_t unit = 0; unit < layer.hidden; ++unit) {
+        int64_t hidden_sum = 0;
+        for (int64_t gate = 0; gate < gates; ++gate) {
+          const int64_t row = unit * gates + gate;
+          int64_t& sum = sums[static_cast<size_t>(gate)];
+          sum = layer.bias[static_cast<size_t>(row)] +
+                product(&layer.input_weight[0] + row * layer.inputs, x.data() + vector * layer.inputs, layer.inputs);
+          const int64_t of_state = product(&layer.hidden_weight[0] + row * features, h, features);
+          const bool apart = layer.cell == CellKind::kGru && gate == 2;
+          (apart ? hidden_sum : sum) += of_state + (apart ? layer.hidden_bias[static_cast<size_t>(unit)] : 0);
+        }
+        int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * layer.hidden + unit)];
+        const int16_t before = layer.projection > 0 ? int16_t{0} : h[unit];
+        units[static_cast<size_t>(unit)] = unit_step(layer, sums, hidden_sum, cell, before, counters);
+      }
+      if (layer.projection > 0) {
+        const int shift = layer.formats.projection + kGateFraction - layer.formats.hidden;
+        for (int64_t feature = 0; feature < features; ++feature)
+          h[feature] =
+              cell_sum(product(&layer.projection_weight[0] + feature * layer.hidden, units.data(), layer.hidden), shift, counters.outputs);
+      } else {
+        std::ranges::copy(units, h);
+      }
+      std::copy_n(h, features, output.data() + vector * features);
+    }
+  }
+  return output;
+}
+
+}  // namespace millrace
