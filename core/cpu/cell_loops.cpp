@@ -1,6 +1,7 @@
 #include "core/cpu/cell_loops.h"
 
 #include <bit>
+#include <type_traits>
 
 #include "core/cpu/vector_math.h"
 #include "core/device/cell_math.h"
@@ -58,32 +59,53 @@ namespace loops {
 
 namespace {
 
+using Soft = SigmoidGate<FastMath>;
+using Hard = HardGate<float>;
+
+template <typename Gate>
+inline Gate gate_of(const auto& gates) {
+  if constexpr (std::is_same_v<Gate, Hard>)
+    return {gates.hard_slope};
+  else
+    return {};
+}
+
+template <typename Gate>
 inline void lstm_forward(const LstmGates& gates, const float* __restrict c_before, float* __restrict c, float* __restrict m,
                          int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
-  for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::forward(i[j], f[j], g[j], o[j], c_before[j], c[j], m[j]);
+  for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::forward(gate, i[j], f[j], g[j], o[j], c_before[j], c[j], m[j]);
 }
 
+template <typename Gate>
 inline void lstm_back(const LstmGates& gates, const float* __restrict c_before, const float* __restrict c, const float* __restrict dm,
                       float* __restrict dc, int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict i = gates.i, * __restrict f = gates.f, * __restrict g = gates.g, * __restrict o = gates.o;
-  for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::back(i[j], f[j], g[j], o[j], c_before[j], c[j], dm[j], dc[j]);
+  for (int64_t j = 0; j < count; ++j) LstmCell<FastMath>::back(gate, i[j], f[j], g[j], o[j], c_before[j], c[j], dm[j], dc[j]);
 }
 
+template <typename Gate>
 inline void gru_forward_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n;
   const float* __restrict u = gates.extra;
-  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_reset_after(n[j], r[j], z[j], u[j], h_before[j], h[j]);
+  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_reset_after(gate, n[j], r[j], z[j], u[j], h_before[j], h[j]);
 }
 
+template <typename Gate>
 inline void gru_back_reset_after(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict n = gates.n, * __restrict u = gates.extra;
-  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_reset_after(n[j], r[j], z[j], u[j], h_before[j], dh[j]);
+  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_reset_after(gate, n[j], r[j], z[j], u[j], h_before[j], dh[j]);
 }
 
+template <typename Gate>
 inline void gru_forward_gates(const GruGates& gates, const float* __restrict h_before, int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r, * __restrict z = gates.z, * __restrict reset = gates.extra;
-  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_gates(r[j], z[j], h_before[j], reset[j]);
+  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_gates(gate, r[j], z[j], h_before[j], reset[j]);
 }
 
 inline void gru_forward_state(const GruGates& gates, const float* __restrict h_before, float* __restrict h, int64_t count) {
@@ -92,15 +114,19 @@ inline void gru_forward_state(const GruGates& gates, const float* __restrict h_b
   for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::forward_state(n[j], z[j], h_before[j], h[j]);
 }
 
+template <typename Gate>
 inline void gru_back_state(const GruGates& gates, const float* __restrict h_before, float* __restrict dh, int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict n = gates.n, * __restrict z = gates.z;
-  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_state(n[j], z[j], h_before[j], dh[j]);
+  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_state(gate, n[j], z[j], h_before[j], dh[j]);
 }
 
+template <typename Gate>
 inline void gru_back_gates(const GruGates& gates, const float* __restrict h_before, const float* __restrict dreset, float* __restrict dh,
                            int64_t count) {
+  const Gate gate = gate_of<Gate>(gates);
   float* __restrict r = gates.r;
-  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_gates(r[j], h_before[j], dreset[j], dh[j]);
+  for (int64_t j = 0; j < count; ++j) GruCell<FastMath>::back_gates(gate, r[j], h_before[j], dreset[j], dh[j]);
 }
 
 inline void vanilla_forward(bool relu, const float* __restrict sums, float* __restrict h, int64_t count) {
@@ -130,28 +156,35 @@ inline void tanh(const float* __restrict x, float* __restrict y, int64_t count) 
 }  // namespace loops
 
 void lstm_forward(const LstmGates& gates, const float* c_before, float* c, float* m, int64_t count) {
-  vectorised<loops::lstm_forward>(gates, c_before, c, m, count);
+  if (gates.hard_slope > 0) return vectorised<loops::lstm_forward<loops::Hard>>(gates, c_before, c, m, count);
+  vectorised<loops::lstm_forward<loops::Soft>>(gates, c_before, c, m, count);
 }
 void lstm_back(const LstmGates& gates, const float* c_before, const float* c, const float* dm, float* dc, int64_t count) {
-  vectorised<loops::lstm_back>(gates, c_before, c, dm, dc, count);
+  if (gates.hard_slope > 0) return vectorised<loops::lstm_back<loops::Hard>>(gates, c_before, c, dm, dc, count);
+  vectorised<loops::lstm_back<loops::Soft>>(gates, c_before, c, dm, dc, count);
 }
 void gru_forward_reset_after(const GruGates& gates, const float* h_before, float* h, int64_t count) {
-  vectorised<loops::gru_forward_reset_after>(gates, h_before, h, count);
+  if (gates.hard_slope > 0) return vectorised<loops::gru_forward_reset_after<loops::Hard>>(gates, h_before, h, count);
+  vectorised<loops::gru_forward_reset_after<loops::Soft>>(gates, h_before, h, count);
 }
 void gru_back_reset_after(const GruGates& gates, const float* h_before, float* dh, int64_t count) {
-  vectorised<loops::gru_back_reset_after>(gates, h_before, dh, count);
+  if (gates.hard_slope > 0) return vectorised<loops::gru_back_reset_after<loops::Hard>>(gates, h_before, dh, count);
+  vectorised<loops::gru_back_reset_after<loops::Soft>>(gates, h_before, dh, count);
 }
 void gru_forward_gates(const GruGates& gates, const float* h_before, int64_t count) {
-  vectorised<loops::gru_forward_gates>(gates, h_before, count);
+  if (gates.hard_slope > 0) return vectorised<loops::gru_forward_gates<loops::Hard>>(gates, h_before, count);
+  vectorised<loops::gru_forward_gates<loops::Soft>>(gates, h_before, count);
 }
 void gru_forward_state(const GruGates& gates, const float* h_before, float* h, int64_t count) {
   vectorised<loops::gru_forward_state>(gates, h_before, h, count);
 }
 void gru_back_state(const GruGates& gates, const float* h_before, float* dh, int64_t count) {
-  vectorised<loops::gru_back_state>(gates, h_before, dh, count);
+  if (gates.hard_slope > 0) return vectorised<loops::gru_back_state<loops::Hard>>(gates, h_before, dh, count);
+  vectorised<loops::gru_back_state<loops::Soft>>(gates, h_before, dh, count);
 }
 void gru_back_gates(const GruGates& gates, const float* h_before, const float* dreset, float* dh, int64_t count) {
-  vectorised<loops::gru_back_gates>(gates, h_before, dreset, dh, count);
+  if (gates.hard_slope > 0) return vectorised<loops::gru_back_gates<loops::Hard>>(gates, h_before, dreset, dh, count);
+  vectorised<loops::gru_back_gates<loops::Soft>>(gates, h_before, dreset, dh, count);
 }
 void vanilla_forward(bool relu, const float* sums, float* h, int64_t count) { vectorised<loops::vanilla_forward>(relu, sums, h, count); }
 void vanilla_back(bool relu, const float* h, const float* dh, float* errors, int64_t count) {

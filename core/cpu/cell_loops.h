@@ -14,6 +14,7 @@ namespace millrace::cpu {
 // Where the gates of the first unit are; they become activations going forward, errors of their sums going back.
 struct LstmGates {
   float *i, *f, *g, *o;
+  float hard_slope;  // of a hard sigmoid; 0: sigmoid
 };
 void lstm_forward(const LstmGates& gates, const float* c_before, float* c, float* m, int64_t count);
 // dc: of c in, of c_before out.
@@ -21,7 +22,8 @@ void lstm_back(const LstmGates& gates, const float* c_before, const float* c, co
 
 struct GruGates {
   float *r, *z, *n;
-  float* extra;  // reset after: u = U h' + b; reset before: r h'
+  float* extra;      // reset after: u = U h' + b; reset before: r h'
+  float hard_slope;  // as above
 };
 void gru_forward_reset_after(const GruGates& gates, const float* h_before, float* h, int64_t count);
 void gru_back_reset_after(const GruGates& gates, const float* h_before, float* dh, int64_t count);

@@ -127,8 +127,9 @@ struct StepLoop::Part {
     for (int64_t g = 0; g < s.record; ++g) std::fill_n(gate(t, n, g), count, 0.0f);
   }
 
-  LstmGates lstm_gates(int64_t t, int64_t n) const { return {gate(t, n, 0), gate(t, n, 1), gate(t, n, 2), gate(t, n, 3)}; }
-  GruGates gru_gates(int64_t t, int64_t n) const { return {gate(t, n, 0), gate(t, n, 1), gate(t, n, 2), gate(t, n, 3)}; }
+  float hard_slope() const { return s.hard_gates ? static_cast<float>(s.gate_slope) : 0.0f; }
+  LstmGates lstm_gates(int64_t t, int64_t n) const { return {gate(t, n, 0), gate(t, n, 1), gate(t, n, 2), gate(t, n, 3), hard_slope()}; }
+  GruGates gru_gates(int64_t t, int64_t n) const { return {gate(t, n, 0), gate(t, n, 1), gate(t, n, 2), gate(t, n, 3), hard_slope()}; }
 
   template <typename Visit>
   void for_each_valid(int64_t t, Visit visit) const {

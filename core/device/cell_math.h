@@ -2,12 +2,14 @@
 // every device that computes on the host. Gates come as sums and become activations; going back they become the errors
 // of those sums.
 //
-//   LstmCell<ExactMath<double>>::forward(i, f, g, o, c_before, c, m);     // h = m, or its projection
-//   LstmCell<ExactMath<double>>::back(i, f, g, o, c_before, c, dm, dc);   // dc: of c in, of c_before out
+//   const SigmoidGate<ExactMath<double>> gate;                                  // or HardGate<double>{0.2}
+//   LstmCell<ExactMath<double>>::forward(gate, i, f, g, o, c_before, c, m);     // h = m, or its projection
+//   LstmCell<ExactMath<double>>::back(gate, i, f, g, o, c_before, c, dm, dc);   // dc: of c in, of c_before out
 //
-// Math gives sigmoid and tanh, which must neither overflow nor give NaN for any finite sum.
-// lstm        i, f, o sigmoid, g tanh; c = f c' + i g; m = o tanh(c)
-// gru         r, z sigmoid; h = (1 - z) n + z h'
+// Math gives sigmoid and tanh, which must neither overflow nor give NaN for any finite sum. A gate function bounds a sum to [0, 1], and
+// knows its derivative from what came out.
+// lstm        i, f, o gates, g tanh; c = f c' + i g; m = o tanh(c)
+// gru         r, z gates; h = (1 - z) n + z h'
 //   reset before  n = tanh(W x + U (r h'))      canonical
 //   reset after   n = tanh(W x + r (U h' + b))  cuDNN's, PyTorch's
 // vanilla     h = relu or tanh of the sum
@@ -25,27 +27,48 @@ struct ExactMath {
 };
 
 template <typename Math>
+struct SigmoidGate {
+  using T = typename Math::Value;
+  T bound(T sum) const { return Math::sigmoid(sum); }
+  T back(T error, T y) const { return error * y * (T{1} - y); }
+};
+
+// slope * sum + 0.5, held to [0, 1]; at the corners the derivative is 0. A NaN is on neither side of the bounds and stays.
+template <typename T>
+struct HardGate {
+  T slope;
+  T bound(T sum) const {
+    const T line = slope * sum + T{0.5};
+    const T above = line < T{0} ? T{0} : line;
+    return above > T{1} ? T{1} : above;
+  }
+  T back(T error, T y) const { return y <= T{0} || y >= T{1} ? T{0} : error * slope; }
+};
+
+template <typename Math>
 struct LstmCell {
   using T = typename Math::Value;
 
-  static void forward(T& i, T& f, T& g, T& o, T c_before, T& c, T& m) {
-    i = Math::sigmoid(i);
-    f = Math::sigmoid(f);
+  template <typename Gate>
+  static void forward(const Gate& gate, T& i, T& f, T& g, T& o, T c_before, T& c, T& m) {
+    i = gate.bound(i);
+    f = gate.bound(f);
     g = Math::tanh(g);
-    o = Math::sigmoid(o);
+    o = gate.bound(o);
     c = f * c_before + i * g;
     m = o * Math::tanh(c);
   }
 
-  static void back(T& i, T& f, T& g, T& o, T c_before, T c, T dm, T& dc) {
+  template <typename Gate>
+  static void back(const Gate& gate, T& i, T& f, T& g, T& o, T c_before, T c, T dm, T& dc) {
     const T bounded = Math::tanh(c);
     const T through = dc + dm * o * (T{1} - bounded * bounded);
     const T di = through * g, df = through * c_before, dg = through * i;
     dc = through * f;
-    i = di * i * (T{1} - i);
-    f = df * f * (T{1} - f);
+    i = gate.back(di, i);
+    f = gate.back(df, f);
     g = dg * (T{1} - g * g);
-    o = dm * bounded * o * (T{1} - o);
+    o = gate.back(dm * bounded, o);
   }
 };
 
@@ -54,17 +77,19 @@ struct GruCell {
   using T = typename Math::Value;
 
   // The state's own product u = U h' + b takes part in n after the reset. Back, u becomes its error.
-  static void forward_reset_after(T& n, T& r, T& z, T u, T h_before, T& h) {
-    r = Math::sigmoid(r);
-    z = Math::sigmoid(z);
+  template <typename Gate>
+  static void forward_reset_after(const Gate& gate, T& n, T& r, T& z, T u, T h_before, T& h) {
+    r = gate.bound(r);
+    z = gate.bound(z);
     n = Math::tanh(n + r * u);
     h = (T{1} - z) * n + z * h_before;
   }
   // dh: of h in, what reaches h_before without a product out.
-  static void back_reset_after(T& n, T& r, T& z, T& u, T h_before, T& dh) {
+  template <typename Gate>
+  static void back_reset_after(const Gate& gate, T& n, T& r, T& z, T& u, T h_before, T& dh) {
     const T dn = dh * (T{1} - z) * (T{1} - n * n);
-    const T dz = dh * (h_before - n) * z * (T{1} - z);
-    const T dr = dn * u * r * (T{1} - r);
+    const T dz = gate.back(dh * (h_before - n), z);
+    const T dr = gate.back(dn * u, r);
     dh = dh * z;
     u = dn * r;
     n = dn;
@@ -73,26 +98,29 @@ struct GruCell {
   }
 
   // In two halves, with the product U (r h') between them.
-  static void forward_gates(T& r, T& z, T h_before, T& reset) {
-    r = Math::sigmoid(r);
-    z = Math::sigmoid(z);
+  template <typename Gate>
+  static void forward_gates(const Gate& gate, T& r, T& z, T h_before, T& reset) {
+    r = gate.bound(r);
+    z = gate.bound(z);
     reset = r * h_before;
   }
   static void forward_state(T& n, T z, T h_before, T& h) {
     n = Math::tanh(n);
     h = (T{1} - z) * n + z * h_before;
   }
-  static void back_state(T& n, T& z, T h_before, T& dh) {
+  template <typename Gate>
+  static void back_state(const Gate& gate, T& n, T& z, T h_before, T& dh) {
     const T dn = dh * (T{1} - z) * (T{1} - n * n);
-    const T dz = dh * (h_before - n) * z * (T{1} - z);
+    const T dz = gate.back(dh * (h_before - n), z);
     dh = dh * z;
     n = dn;
     z = dz;
   }
   // `dreset`: of r h', which the product has brought.
-  static void back_gates(T& r, T h_before, T dreset, T& dh) {
+  template <typename Gate>
+  static void back_gates(const Gate& gate, T& r, T h_before, T dreset, T& dh) {
     dh += dreset * r;
-    r = dreset * h_before * r * (T{1} - r);
+    r = gate.back(dreset * h_before, r);
   }
 };
 

@@ -19,6 +19,8 @@ struct RecurrentShape {
   RecurrentShape(const KernelSpec& spec, const Recurrent& operation)
       : cell(operation.cell),
         reset_after(operation.reset_after),
+        hard_gates(operation.gate_activation == GateActivation::kHardSigmoid),
+        gate_slope(operation.gate_slope),
         projects(operation.projection > 0),
         multiplies_input(!spec.finish),
         stateful(operation.stateful),
@@ -75,6 +77,8 @@ struct RecurrentShape {
 
   CellKind cell;
   bool reset_after;
+  bool hard_gates;  // hard sigmoids of this slope
+  double gate_slope;
   bool projects;
   bool multiplies_input;
   bool stateful;

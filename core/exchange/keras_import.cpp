@@ -162,7 +162,7 @@ Imported convert(const json& document, const std::string& version, const KerasWe
   refuse_version(version);
   const Architecture architecture = architecture_of(document);
   NetworkWriter net(architecture.name, std::move(source));
-  KerasContext context{net, weights};
+  KerasContext context{net, weights, version.starts_with("2.") ? 2 : 3};
   std::map<std::string, KerasValue> values;
   std::map<std::string, int64_t> of_class;
   const json& layers = *architecture.layers;

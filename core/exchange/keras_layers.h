@@ -56,6 +56,7 @@ class KerasLayer {
 struct KerasContext {
   NetworkWriter& net;
   const KerasWeights& weights;
+  int version;  // 2 or 3, of the Keras that wrote the file
   bool dropout_said = false;
 };
 

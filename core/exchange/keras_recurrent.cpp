@@ -25,7 +25,8 @@ CellFacts facts_of(const KerasLayer& cell) {
   }
   if (activation != "tanh") cell.refuse("activation \"{}\", only tanh is computed inside it", activation);
   const std::string gate = cell.word("recurrent_activation", "sigmoid");
-  if (gate != "sigmoid") cell.refuse("recurrent_activation \"{}\", only sigmoid is computed inside it", gate);
+  if (gate != "sigmoid" && gate != "hard_sigmoid")
+    cell.refuse("recurrent_activation \"{}\", only sigmoid and hard_sigmoid are computed inside it", gate);
   if (type == "LSTM") return {CellKind::kLstm, 4, {0, 1, 2, 3}, "transposed"};  // i f c o, as ours
   return {CellKind::kGru, 3, {1, 0, 2}, "transposed; gates z r h to r z n"};
 }
@@ -91,8 +92,11 @@ KerasValue convert_keras_recurrent(const KerasLayer& layer, const KerasLayer& ce
     context.dropout_said = true;
   }
   const bool reset_after = cell.class_name() == "GRU" && cell.flag("reset_after", false);
-  const Recurrent operation{
-      .cell = facts.cell, .hidden = cell.whole("units", 0), .bidirectional = bidirectional, .reset_after = reset_after};
+  Recurrent operation{.cell = facts.cell, .hidden = cell.whole("units", 0), .bidirectional = bidirectional, .reset_after = reset_after};
+  if (gates_of(facts.cell) > 1 && cell.word("recurrent_activation", "sigmoid") == "hard_sigmoid") {
+    operation.gate_activation = GateActivation::kHardSigmoid;
+    operation.gate_slope = context.version == 2 ? 0.2 : 1.0 / 6;  // Keras changed it
+  }
   const NetworkValue y = context.net.add(layer.name(), operation, {x.value});
   const size_t each = bias ? 3 : 2;
   const std::vector<KerasTensor> tensors = keras_tensors(layer, bidirectional ? 2 * each : each, context);

@@ -321,6 +321,18 @@ class Writer {
       AttributeProto* const words = attribute(made, "activations", AttributeProto::STRINGS);
       for (int64_t d = 0; d < directions; ++d) words->add_strings(cell.cell == CellKind::kVanillaRelu ? "Relu" : "Tanh");
     }
+    if (cell.gate_activation == GateActivation::kHardSigmoid) {
+      AttributeProto* const words = attribute(made, "activations", AttributeProto::STRINGS);
+      AttributeProto *const slopes = attribute(made, "activation_alpha", AttributeProto::FLOATS), *const middles =
+                                                                                                      attribute(made, "activation_beta",
+                                                                                                                AttributeProto::FLOATS);
+      for (int64_t d = 0; d < directions; ++d) {
+        words->add_strings("HardSigmoid");
+        for (int64_t i = 0; i < (cell.cell == CellKind::kLstm ? 2 : 1); ++i) words->add_strings("Tanh");
+        slopes->add_floats(static_cast<float>(cell.gate_slope));
+        middles->add_floats(0.5F);
+      }
+    }
     if (!cell.bidirectional)
       return {node("Squeeze", name + ":squeeze", {made->output(0), constant(name + ".axes", {1})})->output(0), Form::kSteps};
     const std::string together = transpose(name, made->output(0), {0, 2, 1, 3});

@@ -189,6 +189,11 @@ std::vector<int64_t> OnnxNode::wholes(const char* name) {
   return found == nullptr ? std::vector<int64_t>{} : std::vector<int64_t>(found->ints().begin(), found->ints().end());
 }
 
+std::vector<float> OnnxNode::numbers(const char* name) {
+  const AttributeProto* const found = take(name, AttributeProto::FLOATS);
+  return found == nullptr ? std::vector<float>{} : std::vector<float>(found->floats().begin(), found->floats().end());
+}
+
 std::vector<std::string> OnnxNode::words(const char* name) {
   const AttributeProto* const found = take(name, AttributeProto::STRINGS);
   return found == nullptr ? std::vector<std::string>{} : std::vector<std::string>(found->strings().begin(), found->strings().end());

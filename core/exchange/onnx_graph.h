@@ -61,6 +61,7 @@ class OnnxNode {
   float number(const char* name, float otherwise);
   std::string word(const char* name, const std::string& otherwise);
   std::vector<int64_t> wholes(const char* name);
+  std::vector<float> numbers(const char* name);
   std::vector<std::string> words(const char* name);
   const onnx::TensorProto* tensor(const char* name);
   // An attribute that changes nothing here.

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "core/exchange/onnx_graph.h"
 
@@ -30,22 +32,50 @@ void expect_zeros(const OnnxNode& node, const OnnxGraph& graph, int index, std::
     node.refuse("{} other than zeros (input {})", what, index);
 }
 
-// The activations are those that the cell always has; RNN's is tanh or relu.
-CellKind cell_of(OnnxNode& node, int directions) {
+// A number as short as it was written: 0.2, not what fp32 makes of it.
+double shortest(float value) { return std::stod(fmt::format("{}", value)); }
+
+// What the file says of the gates' hard sigmoids. A list has a number for each activation that takes one, as ONNX's text has it, or for
+// each activation.
+double hard_number(OnnxNode& node, const char* name, float otherwise, size_t directions, size_t activations) {
+  const std::vector<float> values = node.numbers(name);
+  const size_t step = values.size() == directions * activations ? activations : 1;
+  if (step == 1 && values.size() > directions) node.refuse("{} of {} numbers for {} hard sigmoids", name, values.size(), directions);
+  const auto of = [&](size_t d) { return d * step < values.size() ? values[d * step] : otherwise; };
+  if (directions == 2 && of(0) != of(1)) node.refuse("{} {} and {}: both directions have one", name, of(0), of(1));
+  return shortest(of(0));
+}
+
+// The activations are those that the cell always has, or a hard sigmoid for its gates; RNN's is tanh or relu.
+void set_cell(OnnxNode& node, int directions, Recurrent& cell) {
   std::vector<std::string> words = node.words("activations");
   for (std::string& word : words)
     std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (node.has("activation_alpha") || node.has("activation_beta")) node.refuse("activation_alpha and activation_beta");
   const std::vector<std::string>& usual = facts_of(node.type()).activations;
-  std::vector<std::string> expected, relu;
+  std::vector<std::string> expected, relu, hard;
   for (int d = 0; d < directions; ++d) {
     expected.insert(expected.end(), usual.begin(), usual.end());
     relu.emplace_back("relu");
+    hard.insert(hard.end(), usual.begin(), usual.end());
+    hard[static_cast<size_t>(d) * usual.size()] = "hardsigmoid";
   }
-  if (node.type() == "RNN" && words == relu) return CellKind::kVanillaRelu;
-  if (!words.empty() && words != expected)
-    node.refuse("activations {}, only {} are computed", fmt::join(words, ", "), fmt::join(expected, ", "));
-  return node.type() == "LSTM" ? CellKind::kLstm : node.type() == "GRU" ? CellKind::kGru : CellKind::kVanillaTanh;
+  const bool gated = node.type() != "RNN";
+  cell.cell = node.type() == "LSTM" ? CellKind::kLstm : node.type() == "GRU" ? CellKind::kGru : CellKind::kVanillaTanh;
+  if (!gated && words == relu) {
+    cell.cell = CellKind::kVanillaRelu;
+  } else if (gated && words == hard) {
+    const auto each = static_cast<size_t>(directions);
+    cell.gate_activation = GateActivation::kHardSigmoid;
+    cell.gate_slope = hard_number(node, "activation_alpha", 0.2F, each, usual.size());
+    const double middle = hard_number(node, "activation_beta", 0.5F, each, usual.size());
+    if (middle != 0.5) node.refuse("activation_beta {}: hard sigmoids are 0.5 at 0 here", middle);
+    if (!(cell.gate_slope > 0) || !std::isfinite(cell.gate_slope)) node.refuse("activation_alpha {}", cell.gate_slope);
+  } else if (!words.empty() && words != expected) {
+    node.refuse("activations {}, only {}{} are computed", fmt::join(words, ", "), fmt::join(expected, ", "),
+                gated ? fmt::format(" and {}", fmt::join(hard, ", ")) : "");
+  }
+  if (cell.gate_activation == GateActivation::kSigmoid && (node.has("activation_alpha") || node.has("activation_beta")))
+    node.refuse("activation_alpha and activation_beta");
 }
 
 void set_weights(const OnnxNode& node, OnnxGraph& graph, const std::string& layer, int directions, int64_t hidden, int64_t features) {
@@ -92,7 +122,8 @@ void convert_recurrent(OnnxNode& node, OnnxGraph& graph) {
   const std::string wanted = samples_first ? "NHC" : "HNC";
   if (x.axes != wanted)
     node.refuse("its input has axes {}, {} were expected", x.axes, samples_first ? "samples, steps, features" : "steps, samples, features");
-  Recurrent cell{.cell = cell_of(node, directions), .hidden = node.whole("hidden_size", 0), .bidirectional = directions == 2};
+  Recurrent cell{.hidden = node.whole("hidden_size", 0), .bidirectional = directions == 2};
+  set_cell(node, directions, cell);
   if (node.has("clip")) node.refuse("clip");
   if (node.whole("input_forget", 0) != 0) node.refuse("input_forget, which couples two gates");
   cell.reset_after = node.type() == "GRU" && node.whole("linear_before_reset", 0) != 0;

@@ -56,6 +56,10 @@ Shape Recurrent::output_shape(const ShapeRules& rules) const {
   if (projection >= hidden)
     fail(ErrorCode::kMalformed, "{}: projection is {}; it must be below the {} hidden units", who, projection, hidden);
   if (reset_after && cell != CellKind::kGru) fail(ErrorCode::kMalformed, "{}: reset_after is set, but only gru has a reset gate", who);
+  if (gate_activation != GateActivation::kSigmoid && gates_of(cell) == 1)
+    fail(ErrorCode::kMalformed, "{}: gate_activation is a hard sigmoid, but only lstm and gru have gates", who);
+  if (!(gate_slope > 0) || !std::isfinite(gate_slope))
+    fail(ErrorCode::kMalformed, "{}: gate_slope is {}; it must be above 0", who, gate_slope);
   if (stateful && bidirectional)
     fail(ErrorCode::kMalformed, "{}: stateful and bidirectional exclude each other: the second direction starts at the end", who);
   return {features() * directions(), input.height, 1};
@@ -83,9 +87,10 @@ void Recurrent::check(const text::Path& where) const {
   if (projection > 0 && cell != CellKind::kLstm)
     text::Path(where, "projection").fail("{} makes no sense here; only lstm has one", projection);
   if (reset_after && cell != CellKind::kGru) text::Path(where, "reset_after").fail("true makes no sense here; only gru has a reset gate");
-  if (gate_activation != GateActivation::kSigmoid)
-    text::Path(where, "gate_activation").fail("HARD_SIGMOID is known to no device yet; use SIGMOID");
-  if (gate_slope != Recurrent{}.gate_slope)
+  const bool hard = gate_activation != GateActivation::kSigmoid;
+  if (hard && gates_of(cell) == 1)
+    text::Path(where, "gate_activation").fail("HARD_SIGMOID makes no sense here; only lstm and gru have gates");
+  if (!hard && gate_slope != Recurrent{}.gate_slope)
     text::Path(where, "gate_slope").fail("{} makes no sense here; only gates of HARD_SIGMOID have a slope", gate_slope);
 }
 

@@ -188,6 +188,11 @@ class RecurrentLayer final : public ReferenceKernel<T> {
   }
 
   void advance(const ForwardArguments& arguments, int64_t d, const Row& before, Row now) const {
+    if (s_.hard_gates) return advance(HardGate<T>{static_cast<T>(s_.gate_slope)}, arguments, d, before, now);
+    advance(SigmoidGate<ExactMath<T>>{}, arguments, d, before, now);
+  }
+  template <typename Gate>
+  void advance(const Gate& bound, const ForwardArguments& arguments, int64_t d, const Row& before, Row now) const {
     const int64_t H = s_.hidden;
     const T* const weight = values(arguments.parameters[s_.hidden_weight(d)]);
     const T* const bias = values(arguments.parameters[s_.hidden_bias(d)]);
@@ -198,7 +203,7 @@ class RecurrentLayer final : public ReferenceKernel<T> {
         add(bias, 4 * H, now.gates);
         T* const m = s_.projects ? now.m : now.h;
         for (int64_t j = 0; j < H; ++j)
-          LstmCell<ExactMath<T>>::forward(gate(0)[j], gate(1)[j], gate(2)[j], gate(3)[j], before.c[j], now.c[j], m[j]);
+          LstmCell<ExactMath<T>>::forward(bound, gate(0)[j], gate(1)[j], gate(2)[j], gate(3)[j], before.c[j], now.c[j], m[j]);
         if (s_.projects) add_product(values(arguments.parameters[s_.projection(d)]), s_.features, H, now.m, now.h);
         return;
       }
@@ -210,10 +215,10 @@ class RecurrentLayer final : public ReferenceKernel<T> {
           add_product(weight + 2 * H * H, H, H, before.h, extra);
           add(bias + 2 * H, H, extra);
           for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::forward_reset_after(candidate[j], r[j], z[j], extra[j], before.h[j], now.h[j]);
+            GruCell<ExactMath<T>>::forward_reset_after(bound, candidate[j], r[j], z[j], extra[j], before.h[j], now.h[j]);
           return;
         }
-        for (int64_t j = 0; j < H; ++j) GruCell<ExactMath<T>>::forward_gates(r[j], z[j], before.h[j], extra[j]);
+        for (int64_t j = 0; j < H; ++j) GruCell<ExactMath<T>>::forward_gates(bound, r[j], z[j], before.h[j], extra[j]);
         add_product(weight + 2 * H * H, H, H, extra, candidate);
         add(bias + 2 * H, H, candidate);
         for (int64_t j = 0; j < H; ++j) GruCell<ExactMath<T>>::forward_state(candidate[j], z[j], before.h[j], now.h[j]);
@@ -231,6 +236,12 @@ class RecurrentLayer final : public ReferenceKernel<T> {
 
   // dh and dc: of this step in, of the one before out.
   void go_back(const ErrorBackArguments& arguments, int64_t d, const Row& before, Row now, std::vector<T>& dh, std::vector<T>& dc) const {
+    if (s_.hard_gates) return go_back(HardGate<T>{static_cast<T>(s_.gate_slope)}, arguments, d, before, now, dh, dc);
+    go_back(SigmoidGate<ExactMath<T>>{}, arguments, d, before, now, dh, dc);
+  }
+  template <typename Gate>
+  void go_back(const Gate& bound, const ErrorBackArguments& arguments, int64_t d, const Row& before, Row now, std::vector<T>& dh,
+               std::vector<T>& dc) const {
     const int64_t H = s_.hidden;
     const T* const weight = values(arguments.parameters[s_.hidden_weight(d)]);
     const auto error = [&](int64_t index) { return now.errors + index * H; };
@@ -243,7 +254,7 @@ class RecurrentLayer final : public ReferenceKernel<T> {
           add_transposed_product(values(arguments.parameters[s_.projection(d)]), s_.features, H, now.dh, dm.data());
         }
         for (int64_t j = 0; j < H; ++j)
-          LstmCell<ExactMath<T>>::back(error(0)[j], error(1)[j], error(2)[j], error(3)[j], before.c[j], now.c[j],
+          LstmCell<ExactMath<T>>::back(bound, error(0)[j], error(1)[j], error(2)[j], error(3)[j], before.c[j], now.c[j],
                                        dm[static_cast<size_t>(j)], dc[static_cast<size_t>(j)]);
         std::ranges::fill(dh, T{0});
         add_transposed_product(weight, 4 * H, s_.features, now.errors, dh.data());
@@ -253,14 +264,15 @@ class RecurrentLayer final : public ReferenceKernel<T> {
         T *const r = error(0), *const z = error(1), *const candidate = error(2), *const extra = error(3);
         if (s_.reset_after) {
           for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::back_reset_after(candidate[j], r[j], z[j], extra[j], before.h[j], dh[static_cast<size_t>(j)]);
+            GruCell<ExactMath<T>>::back_reset_after(bound, candidate[j], r[j], z[j], extra[j], before.h[j], dh[static_cast<size_t>(j)]);
           add_transposed_product(weight + 2 * H * H, H, H, extra, dh.data());
         } else {
           std::vector<T> dreset(static_cast<size_t>(H));
-          for (int64_t j = 0; j < H; ++j) GruCell<ExactMath<T>>::back_state(candidate[j], z[j], before.h[j], dh[static_cast<size_t>(j)]);
+          for (int64_t j = 0; j < H; ++j)
+            GruCell<ExactMath<T>>::back_state(bound, candidate[j], z[j], before.h[j], dh[static_cast<size_t>(j)]);
           add_transposed_product(weight + 2 * H * H, H, H, candidate, dreset.data());
           for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::back_gates(r[j], before.h[j], dreset[static_cast<size_t>(j)], dh[static_cast<size_t>(j)]);
+            GruCell<ExactMath<T>>::back_gates(bound, r[j], before.h[j], dreset[static_cast<size_t>(j)], dh[static_cast<size_t>(j)]);
         }
         add_transposed_product(weight, 2 * H, H, now.errors, dh.data());
         return;

@@ -37,6 +37,7 @@ void refuse_what_does_not_run(const KernelSpec& spec, const RecurrentShape& s) {
     fail(ErrorCode::kUnavailable, "layer \"{}\": {} {} does not run on GPUs; {}, or give its part of the ring to a processor (cpu)",
          spec.layer, name_of(spec.operation), what, otherwise);
   };
+  if (s.hard_gates) refuse("with gate_activation HARD_SIGMOID", "train it with SIGMOID");
   if (s.truncation > 0 && s.directions > 1) refuse("of both directions with truncation", "leave the truncation out");
   if (s.steps * s.samples * std::max(s.inputs, s.gates * s.hidden) > std::numeric_limits<int>::max())
     refuse(fmt::format("of {} samples of {} steps", s.samples, s.steps), "take fewer samples at a time or shorter sequences");

@@ -33,6 +33,7 @@ struct CaseLimits {
   int64_t most_extent = 6;  // rows and columns
   int64_t most_batch = 3;
   uint64_t seed = 1;
+  bool hard_gates = true;  // cells with hard sigmoids too
 };
 
 struct OperationCase {
@@ -145,6 +146,10 @@ inline Recurrent random_cell(CaseDraw& draw, const CaseLimits& limits) {
   cell.reset_after = cell.cell == CellKind::kGru && draw.one_in(2);
   cell.bidirectional = draw.one_in(3);
   cell.stateful = !cell.bidirectional && draw.one_in(3);
+  if (limits.hard_gates && gates_of(cell.cell) > 1 && draw.one_in(3)) {
+    cell.gate_activation = GateActivation::kHardSigmoid;
+    cell.gate_slope = draw.one_in(2) ? 0.2 : 1.0 / 6;
+  }
   return cell;
 }
 

@@ -152,6 +152,8 @@ const std::vector<Recurrent>& streaming_cells() {
       {.cell = CellKind::kGru, .hidden = 37, .reset_after = true, .stateful = true},
       {.cell = CellKind::kVanillaRelu, .hidden = 37},
       {.cell = CellKind::kVanillaTanh, .hidden = 37, .truncation = 3},
+      {.cell = CellKind::kLstm, .hidden = 37, .gate_activation = GateActivation::kHardSigmoid},
+      {.cell = CellKind::kGru, .hidden = 37, .gate_activation = GateActivation::kHardSigmoid, .gate_slope = 1.0 / 6},
   };
   return cells;
 }

@@ -130,6 +130,10 @@ TEST(ModelDocument, ErrorsOfValueNameFieldAndValue) {
   expect_malformed_model("layers { name: \"a\" gru { hidden: 4 projection: 2 } }",
                          "layers[0].gru.projection: 2 makes no sense here; only lstm has one");
   expect_malformed_model("layers { name: \"a\" lstm { hidden: 4 reset_after: true } }", "layers[0].lstm.reset_after");
+  expect_malformed_model("layers { name: \"a\" rnn_tanh { hidden: 4 gate_activation: HARD_SIGMOID } }",
+                         "layers[0].rnn_tanh.gate_activation: HARD_SIGMOID makes no sense here; only lstm and gru have gates");
+  expect_malformed_model("layers { name: \"a\" lstm { hidden: 4 gate_slope: 0.3 } }",
+                         "layers[0].lstm.gate_slope: 0.3 makes no sense here; only gates of HARD_SIGMOID have a slope");
   expect_malformed_model("layers { name: \"a\" inputs: \"b c\" add {} }", "layers[0].inputs[0]: \"b c\"");
 }
 

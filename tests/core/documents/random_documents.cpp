@@ -116,6 +116,7 @@ Operation random_operation(Draw& draw) {
       cell.bidirectional = draw.coin();
       cell.stateful = draw.coin();
       cell.truncation = draw.integer(0, 64);
+      if (gates_of(cell.cell) > 1 && draw.coin()) cell.gate_activation = GateActivation::kHardSigmoid, cell.gate_slope = draw.positive();
       return cell;
     }
     case 13: return Embedding{size(draw), size(draw)};

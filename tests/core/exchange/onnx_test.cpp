@@ -51,7 +51,7 @@ TEST(OnnxRecurrence, AgreesWithLoopsOverTheDefinitions) {
     expect_close(run_imported(imported, doubles_of(x), x.dimensions), doubles_of(expected.at("y")));
     ++seen;
   }
-  EXPECT_EQ(seen, 22);
+  EXPECT_EQ(seen, 26);
 }
 
 // A model's weights, all of them random, in fp32.
@@ -128,6 +128,8 @@ TEST(OnnxExport, ComesBackWithTheSameBitsAndScores) {
            layers { name: "norm" batch_norm {} }
            layers { name: "gru1" gru { hidden: 5 reset_after: true } }
            layers { name: "gru2" gru { hidden: 3 } }
+           layers { name: "hard1" lstm { hidden: 4 bidirectional: true gate_activation: HARD_SIGMOID gate_slope: 0.25 } }
+           layers { name: "hard2" gru { hidden: 5 gate_activation: HARD_SIGMOID } }
            layers { name: "relu" rnn_relu { hidden: 7 } }
            layers { name: "tanh" rnn_tanh { hidden: 6 } }
            layers { name: "last" last_step {} }
@@ -263,6 +265,36 @@ TEST(OnnxImport, RefusesByNameWhatHasNoCounterpart) {
       entry->set_key("location");
       entry->set_value(place);
     });
+  const auto lists = [&](NodeProto& node, std::initializer_list<const char*> activations, std::initializer_list<float> alphas,
+                         std::initializer_list<float> betas) {
+    node.set_op_type("LSTM");
+    auto* const words = attribute(node, "activations");
+    words->set_type(onnx::AttributeProto::STRINGS);
+    for (const char* const word : activations) words->add_strings(word);
+    for (const auto& [name, numbers] : {std::pair{"activation_alpha", alphas}, {"activation_beta", betas}}) {
+      auto* const list = attribute(node, name);
+      list->set_type(onnx::AttributeProto::FLOATS);
+      for (const float number : numbers) list->add_floats(number);
+    }
+  };
+  const auto refuse_lists = [&](const char* part, std::initializer_list<const char*> activations, std::initializer_list<float> alphas,
+                                std::initializer_list<float> betas, bool both = false) {
+    expect_refusal(ErrorCode::kUsage, part, [&](ModelProto&, GraphProto& graph, NodeProto& node) {
+      auto* const shape = graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+      shape->mutable_dim()->RemoveLast();  // steps, samples, features
+      lists(node, activations, alphas, betas);
+      if (!both) return;
+      auto* const direction = attribute(node, "direction");
+      direction->set_type(onnx::AttributeProto::STRING);
+      direction->set_s("bidirectional");
+    });
+  };
+  refuse_lists("activation_beta 0.4", {"HardSigmoid", "Tanh", "Tanh"}, {0.2F}, {0.4F});
+  refuse_lists("activation_alpha 0", {"HardSigmoid", "Tanh", "Tanh"}, {0.0F}, {0.5F});
+  refuse_lists("activation_alpha of 2 numbers", {"HardSigmoid", "Tanh", "Tanh"}, {0.2F, 0.3F}, {});
+  refuse_lists("activation_alpha and activation_beta", {"Sigmoid", "Tanh", "Tanh"}, {0.2F}, {0.5F});
+  refuse_lists("activations hardsigmoid, hardsigmoid, tanh", {"HardSigmoid", "HardSigmoid", "Tanh"}, {}, {});
+  refuse_lists("both directions have one", {"HardSigmoid", "Tanh", "Tanh", "HardSigmoid", "Tanh", "Tanh"}, {0.2F, 0.3F}, {}, true);
   expect_refusal(ErrorCode::kMalformed, "is made by no node", [](ModelProto&, GraphProto&, NodeProto& node) { node.set_input(0, "z"); });
   const std::string rubbish = "no ONNX at all, but long enough to be parsed as something";
   EXPECT_THROW(import_onnx(std::as_bytes(std::span(rubbish)), "net.onnx"), Error);

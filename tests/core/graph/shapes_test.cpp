@@ -142,6 +142,9 @@ TEST(ShapeErrors, FieldsOutOfRangeAreNamedWithTheirValue) {
   malformed({"projection is 4", "only lstm"}, Recurrent{.cell = CellKind::kGru, .hidden = 8, .projection = 4}, {4, 8, 1});
   malformed({"projection is 8", "8 hidden"}, Recurrent{.hidden = 8, .projection = 8}, {4, 8, 1});
   malformed({"reset_after", "only gru"}, Recurrent{.hidden = 8, .reset_after = true}, {4, 8, 1});
+  malformed({"gate_activation", "only lstm and gru"},
+            Recurrent{.cell = CellKind::kVanillaTanh, .hidden = 8, .gate_activation = GateActivation::kHardSigmoid}, {4, 8, 1});
+  malformed({"gate_slope is 0"}, Recurrent{.hidden = 8, .gate_activation = GateActivation::kHardSigmoid, .gate_slope = 0}, {4, 8, 1});
   malformed({"truncation is -1"}, Recurrent{.hidden = 8, .truncation = -1}, {4, 8, 1});
   malformed({"vocabulary is 16777217", "16777216"}, Embedding{.vocabulary = (1 << 24) + 1, .dimension = 2}, {1, 8, 1});
   malformed({"stateful and bidirectional"}, Recurrent{.hidden = 8, .bidirectional = true, .stateful = true}, {4, 8, 1});

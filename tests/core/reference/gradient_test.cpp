@@ -123,6 +123,8 @@ TEST(OperationCases, CoverTheOptions) {
       seen["state taken up"] += cell->stateful;
       seen["gru with reset after"] += cell->reset_after;
       seen["gru with reset before"] += cell->cell == CellKind::kGru && !cell->reset_after;
+      seen["hard gates of lstm"] += cell->cell == CellKind::kLstm && cell->gate_activation == GateActivation::kHardSigmoid;
+      seen["hard gates of gru"] += cell->cell == CellKind::kGru && cell->gate_activation == GateActivation::kHardSigmoid;
       seen["recurrent without its input product"] += c.spec.finish;
       seen["recurrent with short samples"] += c.short_samples && c.spec.inputs[0].height > 1;
     }
@@ -132,7 +134,7 @@ TEST(OperationCases, CoverTheOptions) {
       seen["average over partial padded windows"] += pool->kind == PoolKind::kAverage && pool->ceil_mode && pool->pad_h > 0;
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 3) << what;
-  EXPECT_EQ(seen.size(), 20u);
+  EXPECT_EQ(seen.size(), 22u);
 }
 
 }  // namespace

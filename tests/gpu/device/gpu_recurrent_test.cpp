@@ -77,6 +77,11 @@ TEST(GpuRecurrent, LayersThatDoNotRunAreRefusedByName) {
                "layer \"memory\": lstm of both directions with truncation does not run on GPUs; leave the truncation out, or give its part "
                "of the ring to a processor (cpu)",
                [&] { gpu.device->make_kernel(c.spec); });
+  c.spec.operation = Recurrent{.hidden = 4, .gate_activation = GateActivation::kHardSigmoid};
+  c.spec.output = {4, 5, 1};
+  expect_error(ErrorCode::kUnavailable,
+               "layer \"memory\": lstm with gate_activation HARD_SIGMOID does not run on GPUs; train it with SIGMOID",
+               [&] { gpu.device->make_kernel(c.spec); });
 }
 
 TEST(GpuRecurrent, ATokenBeyondTheVocabularyIsRefusedBeforeTheGpuSeesIt) {

@@ -22,7 +22,7 @@ def sigmoid(x):
     return 1 / (1 + numpy.exp(-x))
 
 
-def one_direction(kind, x, w, r, b, before=True, activation=numpy.tanh):
+def one_direction(kind, x, w, r, b, before=True, activation=numpy.tanh, gate=sigmoid):
     """All states of one direction, [steps, samples, units], gates in ONNX's order, in double precision."""
     gates = GATES[kind]
     wb, rb = b[: gates * UNITS], b[gates * UNITS :]
@@ -33,11 +33,11 @@ def one_direction(kind, x, w, r, b, before=True, activation=numpy.tanh):
     for step in x:
         inner = lambda gate, state: step @ part(w, gate).T + state @ part(r, gate).T + part(wb, gate) + part(rb, gate)
         if kind == "LSTM":  # i o f c
-            i, o, f, g = sigmoid(inner(0, h)), sigmoid(inner(1, h)), sigmoid(inner(2, h)), numpy.tanh(inner(3, h))
+            i, o, f, g = gate(inner(0, h)), gate(inner(1, h)), gate(inner(2, h)), numpy.tanh(inner(3, h))
             c = f * c + i * g
             h = o * numpy.tanh(c)
         elif kind == "GRU":  # z r h
-            z, reset = sigmoid(inner(0, h)), sigmoid(inner(1, h))
+            z, reset = gate(inner(0, h)), gate(inner(1, h))
             if before:
                 n = numpy.tanh(inner(2, reset * h))
             else:
@@ -49,7 +49,7 @@ def one_direction(kind, x, w, r, b, before=True, activation=numpy.tanh):
     return numpy.stack(states)
 
 
-def make(name, kind, directions, layout, seed, before=True, relu=False, last=False):
+def make(name, kind, directions, layout, seed, before=True, relu=False, last=False, hard=None, listed=False):
     draw = numpy.random.default_rng(seed)
     rows = GATES[kind] * UNITS
     w = draw.normal(0, 0.6, (directions, rows, FEATURES)).astype(numpy.float32)
@@ -58,9 +58,10 @@ def make(name, kind, directions, layout, seed, before=True, relu=False, last=Fal
     x = draw.normal(0, 1, (STEPS, SAMPLES, FEATURES)).astype(numpy.float32)
     wide = [value.astype(numpy.float64) for value in (w, r, b, x)]
     activation = (lambda value: numpy.maximum(value, 0)) if relu else numpy.tanh
-    states = [one_direction(kind, wide[3], wide[0][0], wide[1][0], wide[2][0], before, activation)]
+    gate = sigmoid if hard is None else lambda value: numpy.clip(hard * value + 0.5, 0, 1)
+    states = [one_direction(kind, wide[3], wide[0][0], wide[1][0], wide[2][0], before, activation, gate)]
     if directions == 2:
-        backward = one_direction(kind, wide[3][::-1], wide[0][1], wide[1][1], wide[2][1], before, activation)
+        backward = one_direction(kind, wide[3][::-1], wide[0][1], wide[1][1], wide[2][1], before, activation, gate)
         states.append(backward[::-1])
     y = numpy.concatenate(states, axis=-1)  # [steps, samples, directions * units]
 
@@ -71,6 +72,15 @@ def make(name, kind, directions, layout, seed, before=True, relu=False, last=Fal
         attributes["linear_before_reset"] = 0 if before else 1
     if relu:
         attributes["activations"] = ["Relu"] * directions
+    if hard is not None:
+        words = ["HardSigmoid"] + ["Tanh"] * (2 if kind == "LSTM" else 1)
+        attributes["activations"] = words * directions
+        if listed:  # a number for each activation
+            attributes["activation_alpha"] = [hard] + [0.0] * (len(words) - 1)
+            attributes["activation_beta"] = [0.5] + [0.0] * (len(words) - 1)
+        elif hard != 0.2:
+            attributes["activation_alpha"] = [hard] * directions
+            attributes["activation_beta"] = [0.5] * directions
     nodes = [helper.make_node(kind, ["x", "W", "R", "B"], ["", "last"] if last else ["all"], name="cell", **attributes)]
     constants = [numpy_helper.from_array(value, label) for value, label in ((w, "W"), (r, "R"), (b, "B"))]
     if last:
@@ -112,6 +122,10 @@ def main():
                 make(f"{label}_{directions}_{'samples' if layout else 'steps'}", directions=directions, layout=layout, seed=seed, **options)
     for layout in (0, 1):
         make(f"lstm_last_{'samples' if layout else 'steps'}", "LSTM", 1, layout, 100 + layout, last=True)
+    make("lstm_hard_1_steps", "LSTM", 1, 0, 110, hard=0.2)
+    make("lstm_hard_2_samples", "LSTM", 2, 1, 111, hard=1 / 6)
+    make("gru_hard_before_2_steps", "GRU", 2, 0, 112, hard=0.7)
+    make("gru_hard_after_1_samples", "GRU", 1, 1, 113, before=False, hard=0.4, listed=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     /usr/bin/python3 make_keras.py
 
-Fourteen networks in four layouts each: NAME.2.h5 (Keras 2, model and weights), NAME.json with NAME.weights.h5 (Keras 2, apart), NAME.3.h5 (what Keras 3
-writes as .h5) and NAME.keras (Keras 3's zip). NAME.npz holds x, and y in front of a final softmax. Layouts follow files that Keras itself wrote; the
+Sixteen networks in four layouts each: NAME.2.h5 (Keras 2, model and weights), NAME.json with NAME.weights.h5 (Keras 2, apart), NAME.3.h5 (what Keras 3
+writes as .h5) and NAME.keras (Keras 3's zip). NAME.npz holds x, y in front of a final softmax, and where Keras 3 computes something else, y_keras_3. Layouts follow files that Keras itself wrote; the
 arithmetic is Keras's definition of each layer in plain loops and double precision, and knows nothing of who reads the files. Weights are random, biases
 not zero, sequences have five steps and more, and no two extents are equal, so that a wrong order shows.
 """
@@ -27,6 +27,18 @@ def random(*shape, scale=0.5):
 
 def sigmoid(x):
     return 1 / (1 + numpy.exp(-x))
+
+
+SLOPES = {2: 0.2, 3: 1 / 6}  # of hard_sigmoid, by version
+
+
+def gate_of(activation, version):
+    if activation == "sigmoid":
+        return sigmoid
+    return lambda x: numpy.minimum(numpy.maximum(SLOPES[version] * x + 0.5, 0), 1)
+
+
+VERSION = 2  # whose arithmetic is computed
 
 
 ACTIVATIONS = {"linear": lambda x: x, "relu": lambda x: numpy.maximum(x, 0), "tanh": numpy.tanh, "sigmoid": sigmoid,
@@ -115,7 +127,7 @@ def norm(name, channels, axis, scale=True, center=True, epsilon=1e-3):
     return Layer("BatchNormalization", name, weights, call, axis=axis, momentum=0.99, epsilon=epsilon, center=center, scale=scale)
 
 
-def recurrent_steps(kind, x, kernel, recurrent, bias, reset_after, activation):
+def recurrent_steps(kind, x, kernel, recurrent, bias, reset_after, activation, gate):
     """[samples, steps, units]; gates LSTM i f c o, GRU z r h."""
     units = recurrent.shape[0]
     kernel, recurrent, bias = kernel.astype(float), recurrent.astype(float), bias.astype(float)
@@ -125,17 +137,17 @@ def recurrent_steps(kind, x, kernel, recurrent, bias, reset_after, activation):
         step = x[:, t]
         if kind == "LSTM":
             z = step @ kernel + h @ recurrent + bias
-            i, f, g, o = sigmoid(part(z, 0)), sigmoid(part(z, 1)), numpy.tanh(part(z, 2)), sigmoid(part(z, 3))
+            i, f, g, o = gate(part(z, 0)), gate(part(z, 1)), numpy.tanh(part(z, 2)), gate(part(z, 3))
             c = f * c + i * g
             h = o * numpy.tanh(c)
         elif kind == "GRU":
             inner = step @ kernel + (bias[0] if reset_after else bias)
             if reset_after:
                 outer = h @ recurrent + bias[1]
-                z, r = sigmoid(part(inner, 0) + part(outer, 0)), sigmoid(part(inner, 1) + part(outer, 1))
+                z, r = gate(part(inner, 0) + part(outer, 0)), gate(part(inner, 1) + part(outer, 1))
                 n = numpy.tanh(part(inner, 2) + r * part(outer, 2))
             else:
-                z, r = (sigmoid(part(inner, g) + h @ part(recurrent, g)) for g in (0, 1))
+                z, r = (gate(part(inner, g) + h @ part(recurrent, g)) for g in (0, 1))
                 n = numpy.tanh(part(inner, 2) + (r * h) @ part(recurrent, 2))
             h = z * h + (1 - z) * n
         else:
@@ -148,19 +160,19 @@ GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 CELLS = {"LSTM": "lstm_cell", "GRU": "gru_cell", "SimpleRNN": "simple_rnn_cell"}
 
 
-def recurrent(name, kind, inputs, units, sequences=False, reset_after=False, activation="tanh"):
+def recurrent(name, kind, inputs, units, sequences=False, reset_after=False, activation="tanh", gate="sigmoid", scale=0.5):
     rows = GATES[kind] * units
-    kernel, matrix = random(inputs, rows), random(units, rows)
+    kernel, matrix = random(inputs, rows, scale=scale), random(units, rows, scale=scale)
     bias = random(2, rows) if reset_after else random(rows)
 
     def call(x):
-        states = recurrent_steps(kind, x, kernel, matrix, bias, reset_after, activation)
+        states = recurrent_steps(kind, x, kernel, matrix, bias, reset_after, activation, gate_of(gate, VERSION))
         return states if sequences else states[:, -1]
 
     config = {"return_sequences": sequences, "return_state": False, "go_backwards": False, "stateful": False, "unroll": False, "units": units,
               "activation": activation, "use_bias": True, "dropout": 0.0, "recurrent_dropout": 0.0}
     if kind != "SimpleRNN":
-        config["recurrent_activation"] = "sigmoid"
+        config["recurrent_activation"] = gate
     if kind == "LSTM":
         config["unit_forget_bias"] = True
     if kind == "GRU":
@@ -222,6 +234,10 @@ def networks():
     yield "leaky", x_of((3, 5)), [dense("a", 5, 7), simple("LeakyReLU", "l", lambda x: numpy.where(x > 0, x, 0.3 * x), alpha=0.3), simple("Dropout", "d",
                                   lambda x: x, rate=0.25), norm("n", 7, [1], scale=False), norm("m", 7, [1], center=False), dense("b", 7, 4, "sigmoid"),
                                   simple("Activation", "t", numpy.tanh, activation="tanh")]
+    # Sums beyond both corners of the gates, which 0.5 would hardly reach.
+    hard = {"gate": "hard_sigmoid", "scale": 1.5}
+    yield "hard_lstm", x_of(steps), [recurrent("a", "LSTM", 3, 5, True, **hard), bidirectional("b", lambda n: recurrent(n, "LSTM", 5, 4, True, **hard)), dense("c", 8, 5)]
+    yield "hard_gru", x_of(steps), [recurrent("a", "GRU", 3, 4, True, **hard), recurrent("b", "GRU", 4, 5, reset_after=True, **hard), dense("c", 5, 2)]
 
 
 # --- The layouts.
@@ -321,7 +337,9 @@ def in_memory(fill):
     return buffer.getvalue()
 
 
-def write(name, x, layers):
+def computed(x, layers, version):
+    global VERSION
+    VERSION = version
     y = x.astype(float)
     if isinstance(layers, list):
         for layer in layers:
@@ -331,7 +349,12 @@ def write(name, x, layers):
         for label, (layer, inputs) in layers.items():
             values[label] = layer.call(*[values[one] for one in inputs])
         y = values[list(layers)[-1]]
-    numpy.savez(HERE / f"{name}.npz", x=x, y=numpy.ascontiguousarray(y))
+    return numpy.ascontiguousarray(y)
+
+
+def write(name, x, layers):
+    y, y_keras_3 = computed(x, layers, 2), computed(x, layers, 3)
+    numpy.savez(HERE / f"{name}.npz", x=x, y=y, **({} if numpy.array_equal(y, y_keras_3) else {"y_keras_3": y_keras_3}))
 
     def keras_2(file):
         file.attrs["keras_version"] = numpy.bytes_("2.2.4-tf")
