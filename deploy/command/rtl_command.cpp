@@ -20,6 +20,7 @@
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/rtl_check.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
@@ -33,7 +34,7 @@ struct Flags {
   int64_t device = 0;
   int64_t test_rows = 0;
   uint64_t seed = 1;
-  bool resources = false, json = false;
+  bool resources = false, check = false, json = false;
   std::vector<std::string> given;  // names of the options on the command line
 };
 
@@ -128,6 +129,13 @@ std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device
   return engine ? std::optional(fmt::format("{}, planned with the engine \"{}\"", name, *engine)) : std::nullopt;
 }
 
+void require_fixed_point(const Plan& plan) {
+  if (plan.arithmetic.wire != ElementType::kFixed16)
+    fail(ErrorCode::kMismatch,
+         "the plan's elements are {}, and hardware is generated for 16 bits in fixed point alone; plan with --bits 16",
+         name_of(plan.arithmetic.wire));
+}
+
 void require_fpga(const Plan& plan, int64_t device) {
   if (device < 0 || device >= plan.devices()) return;  // device_design says so
   if (const auto kind = kind_that_is_no_fpga(plan, device)) {
@@ -138,10 +146,7 @@ void require_fpga(const Plan& plan, int64_t device) {
          boards.empty() ? std::string("the plan has none: plan for boards, such as --cluster vc709x2 (millrace devices lists them)")
                         : fmt::format("the plan's FPGAs are: --device {}", fmt::join(boards, ", ")));
   }
-  if (plan.arithmetic.wire != ElementType::kFixed16)
-    fail(ErrorCode::kMismatch,
-         "the plan's elements are {}, and hardware is generated for 16 bits in fixed point alone; plan with --bits 16",
-         name_of(plan.arithmetic.wire));
+  require_fixed_point(plan);
 }
 
 // Of the run that the weights are from: a run's folder, its checkpoints or one of them; empty where it was not calibrated.
@@ -189,11 +194,26 @@ std::string warn_of_homes(const Plan& plan, int64_t device) {
   return text;
 }
 
+// `flag` is one of those that only tell something.
+void allow_with(const Flags& flags, const std::string& flag, const std::set<std::string>& others) {
+  for (const std::string& name : flags.given)
+    if (name != flag && !others.contains(name))
+      fail(ErrorCode::kUsage, "{} has no effect with {}, which writes nothing; leave one of the two out", name, flag);
+}
+
+// All devices of the plan, and the pace of what is generated.
+int check_plan(const Flags& flags) {
+  allow_with(flags, "--check", {"--plan", "--json"});
+  const Plan plan = load_plan(flags.plan);
+  require_fixed_point(plan);
+  std::vector<std::optional<std::string>> kinds;
+  for (int64_t device = 0; device < plan.devices(); ++device) kinds.push_back(kind_that_is_no_fpga(plan, device));
+  return tell_check(plan, Graph(plan.model), kinds, flags.json);
+}
+
 // What the device would take, without writing it; weights change nothing there.
 int tell_resources(const Flags& flags) {
-  for (const std::string& name : flags.given)
-    if (name != "--plan" && name != "--device" && name != "--resources" && name != "--json")
-      fail(ErrorCode::kUsage, "{} has no effect with --resources, which writes nothing; leave one of the two out", name);
+  allow_with(flags, "--resources", {"--plan", "--device", "--json"});
   const Plan plan = load_plan(flags.plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
@@ -221,6 +241,7 @@ void require_own_folder(const std::filesystem::path& folder, const std::string& 
 
 int write_rtl(const Flags& flags) {
   if (flags.plan.empty()) fail(ErrorCode::kUsage, "--plan is missing: a file that `millrace plan --out` wrote");
+  if (flags.check) return check_plan(flags);
   if (flags.resources) return tell_resources(flags);
   if (flags.out.empty())
     fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files (or --resources, for what they take alone)");
@@ -287,7 +308,8 @@ void add_rtl_command(CLI::App& app, Invocation& invocation) {
       "  millrace rtl --plan plan.textproto --device 0 --out rtl/device_0\n"
       "  make -C rtl/device_0 lint verilator\n"
       "  millrace rtl --plan plan.textproto --device 0 --weights runs/digits --test-rows 8 --out rtl/device_0\n"
-      "  millrace rtl --plan plan.textproto --device 1 --resources\n");
+      "  millrace rtl --plan plan.textproto --device 1 --resources\n"
+      "  millrace rtl --plan plan.textproto --check\n");
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto"));
   whole(command->add_option("--device", flags->device, "which device of the ring [0]"), 0);
   not_empty(command->add_option("--out", flags->out, "the folder for the device's files"));
@@ -296,6 +318,9 @@ void add_rtl_command(CLI::App& app, Invocation& invocation) {
   whole(command->add_option("--test-rows", flags->test_rows, "rows of the testbench's maps [as few as every layer needs]"), 1);
   whole(command->add_option("--seed", flags->seed, "of fresh weights and of the testbench's stimuli [1]"), 0, UINT64_MAX);
   command->add_flag("--resources", flags->resources, "tell what the device takes, by layer and module, and write nothing");
+  command->add_flag(
+      "--check", flags->check,
+      "tell of every device whether it is generated, and of what is built its multipliers, pace and resources beside the plan's");
   command->add_flag("--json", flags->json, "JSON on standard output");
   command->callback([command, flags, &invocation] {
     for (const CLI::Option* option : command->parse_order()) flags->given.push_back(option->get_name());

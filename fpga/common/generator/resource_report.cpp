@@ -22,29 +22,15 @@ double amount_of(const Shard& shard, std::string_view name) {
   return 0;
 }
 
-struct Planned {
-  double dsp, bram36, luts, flip_flops, urams;
-};
-
-Planned planned_of(const Plan& plan, int64_t device, const std::string& layer) {
-  const Shard* shard = planned_shard(plan, device, layer);
-  if (shard == nullptr) return {};
-  const auto amount = [shard](std::string_view name) { return amount_of(*shard, name); };
+BoardAmounts planned_of(const Shard& shard) {
+  const auto amount = [&shard](std::string_view name) { return amount_of(shard, name); };
   return {amount("dsp"), amount("bram36") + amount("parameter_bram36"), amount("lut"), amount("ff"),
           amount("uram") + amount("parameter_uram")};
 }
 
-// What the board has, as far as the plan knows it; zeros: it does not.
-Planned capacity_of(const Plan& plan, const std::string& board) {
-  for (const DeviceBudget& budget : plan.budgets) {
-    if (budget.device != board) continue;
-    const auto amount = [&budget](std::string_view name) {
-      const auto found = std::ranges::find(budget.amounts, name, &NamedAmount::name);
-      return found == budget.amounts.end() ? 0 : found->amount;
-    };
-    return {amount("dsp_device"), amount("bram36"), amount("lut"), amount("ff"), amount("uram")};
-  }
-  return {};
+BoardAmounts planned_of(const Plan& plan, int64_t device, const std::string& layer) {
+  const Shard* shard = planned_shard(plan, device, layer);
+  return shard == nullptr ? BoardAmounts{} : planned_of(*shard);
 }
 
 std::vector<ModuleUse> sums_by_layer(const HardwareUse& device) {
@@ -59,6 +45,38 @@ std::vector<ModuleUse> sums_by_layer(const HardwareUse& device) {
 }
 
 }  // namespace
+
+BoardAmounts planned_amounts(const Plan& plan, int64_t device) {
+  BoardAmounts sum;
+  for (const Shard& shard : plan.shards) {
+    if (shard.device != device) continue;
+    const BoardAmounts own = planned_of(shard);
+    sum.dsp += own.dsp;
+    sum.bram36 += own.bram36;
+    sum.luts += own.luts;
+    sum.flip_flops += own.flip_flops;
+    sum.urams += own.urams;
+  }
+  return sum;
+}
+
+BoardAmounts board_capacity(const Plan& plan, const std::string& board) {
+  for (const DeviceBudget& budget : plan.budgets) {
+    if (budget.device != board) continue;
+    const auto amount = [&budget](std::string_view name) {
+      const auto found = std::ranges::find(budget.amounts, name, &NamedAmount::name);
+      return found == budget.amounts.end() ? 0 : found->amount;
+    };
+    return {amount("dsp_device"), amount("bram36"), amount("lut"), amount("ff"), amount("uram")};
+  }
+  return {};
+}
+
+BoardAmounts built_amounts(const HardwareUse& device) {
+  ModuleUse total;
+  for (const ModuleUse& use : device.modules) total += use;
+  return {total.dsp, total.bram18 / 2, total.luts, total.flip_flops, 0};
+}
 
 ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use) {
   sum.dsp += use.dsp;
@@ -79,7 +97,7 @@ ModuleUse memory_use(const std::string& layer, const std::string& module, int64_
 }
 
 std::string what_does_not_fit(const HardwareUse& device, const Plan& plan) {
-  const Planned capacity = capacity_of(plan, device.board);
+  const BoardAmounts capacity = board_capacity(plan, device.board);
   ModuleUse total;
   for (const ModuleUse& use : device.modules) total += use;
   std::string text;
@@ -109,7 +127,7 @@ std::string resources_json(const HardwareUse& device, const Plan& plan) {
       module.update(line(use));
       modules.push_back(std::move(module));
     }
-    const Planned planned = planned_of(plan, device.index, sum.layer);
+    const BoardAmounts planned = planned_of(plan, device.index, sum.layer);
     layers.push_back(
         {{"layer", sum.layer},
          {"generated", line(sum)},
@@ -117,7 +135,7 @@ std::string resources_json(const HardwareUse& device, const Plan& plan) {
           {{"dsp", planned.dsp}, {"bram36", planned.bram36}, {"uram", planned.urams}, {"lut", planned.luts}, {"ff", planned.flip_flops}}},
          {"modules", modules}});
   }
-  const Planned capacity = capacity_of(plan, device.board);
+  const BoardAmounts capacity = board_capacity(plan, device.board);
   const WeightsOnChip& off_chip = device.off_chip;
   const json report = {
       {"device", device.index},
@@ -145,11 +163,11 @@ std::string resources_table(const HardwareUse& device, const Plan& plan) {
     text += line(sum.layer, sum.dsp, sum.bram18 / 2, 0, sum.luts, sum.flip_flops);
     for (const ModuleUse& use : device.modules)
       if (use.layer == sum.layer) text += line("  " + use.module, use.dsp, use.bram18 / 2, 0, use.luts, use.flip_flops);
-    const Planned planned = planned_of(plan, device.index, sum.layer);
+    const BoardAmounts planned = planned_of(plan, device.index, sum.layer);
     text += line("  the plan reckons with", planned.dsp, planned.bram36, planned.urams, planned.luts, planned.flip_flops);
   }
   text += line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
-  if (const Planned capacity = capacity_of(plan, device.board); capacity.dsp > 0)
+  if (const BoardAmounts capacity = board_capacity(plan, device.board); capacity.dsp > 0)
     text += line(fmt::format("of {}", device.board), capacity.dsp, capacity.bram36, capacity.urams, capacity.luts, capacity.flip_flops);
   if (const WeightsOnChip& off_chip = device.off_chip; !off_chip.layers.empty())
     text += fmt::format(

@@ -36,6 +36,15 @@ struct WeightsOnChip {
   double bram36 = 0;           // what the same layers' weights and gradients take as they are generated
 };
 
+// What a device takes or has.
+struct BoardAmounts {
+  double dsp = 0, bram36 = 0, luts = 0, flip_flops = 0, urams = 0;
+};
+// Of all shards of a device, as the plan reckons with them.
+BoardAmounts planned_amounts(const Plan& plan, int64_t device);
+// Of a board, as far as the plan knows it; zeros: it does not.
+BoardAmounts board_capacity(const Plan& plan, const std::string& board);
+
 // One device's modules, by the plan's index of it; `layers` in the order of its shards.
 struct HardwareUse {
   int64_t index = 0;
@@ -45,6 +54,7 @@ struct HardwareUse {
   WeightsOnChip off_chip = {};
 };
 
+BoardAmounts built_amounts(const HardwareUse& device);
 // All modules, sums by layer and of the device, the plan's amounts by layer.
 std::string resources_json(const HardwareUse& device, const Plan& plan);
 std::string resources_table(const HardwareUse& device, const Plan& plan);

@@ -1,0 +1,149 @@
+#include "deploy/command/rtl_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "fpga/conv_ce/generator/device_check.h"
+
+namespace millrace {
+
+namespace {
+
+struct Row {
+  DeviceCheck check;
+  bool counts = true;  // is a board that computes something
+};
+
+std::vector<Row> rows_of(const Plan& plan, const Graph& graph, const std::vector<std::optional<std::string>>& other_kinds) {
+  std::vector<Row> rows;
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    const auto place = static_cast<size_t>(device);
+    const auto without = [&](const std::string& reason) {
+      Row& row = rows.emplace_back();
+      row.counts = false;
+      row.check.index = device;
+      row.check.board = plan.cluster.devices[place].device;
+      row.check.reason = reason;
+    };
+    if (other_kinds[place])
+      without("it is " + *other_kinds[place]);
+    else if (std::ranges::none_of(plan.shards, [device](const Shard& shard) { return shard.device == device; }))
+      without("it computes nothing in this plan");
+    else
+      rows.push_back({check_device(plan, graph, device), true});
+  }
+  return rows;
+}
+
+std::optional<double> pace_of(const std::vector<Row>& rows) {
+  std::vector<DeviceCheck> boards;
+  for (const Row& row : rows)
+    if (row.counts) boards.push_back(row.check);
+  return pace_ratio(boards);
+}
+
+nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
+  using json = nlohmann::ordered_json;
+  const auto multipliers = [](const PhaseMultipliers& counts) {
+    return json{{"fp", counts.forward}, {"eb", counts.error_back}, {"pg", counts.gradient}};
+  };
+  const auto amounts = [](const BoardAmounts& has) {
+    return json{{"dsp", has.dsp}, {"bram36", has.bram36}, {"uram", has.urams}, {"lut", has.luts}};
+  };
+  json devices = json::array();
+  for (const Row& row : rows) {
+    const DeviceCheck& check = row.check;
+    json device = {{"index", check.index},
+                   {"device", check.board},
+                   {"generated", check.generated},
+                   {"reason", check.reason},
+                   {"planned_multipliers", multipliers(check.planned)},
+                   {"built_multipliers", multipliers(check.built)},
+                   {"planned_seconds", check.planned_seconds},
+                   {"built_seconds", check.built_seconds},
+                   {"slowest", check.slowest}};
+    device.update(amounts(check.built_amounts));
+    device.update(json{{"fits", check.fits()},
+                       {"lacks", check.lacks},
+                       {"planned", amounts(check.planned_amounts)},
+                       {"capacity", amounts(check.capacity)},
+                       {"weights_off_chip",
+                        {{"layers", check.off_chip.layers},
+                         {"planned_bytes", check.off_chip.off_chip_bytes},
+                         {"generated_bram36", check.off_chip.bram36}}}});
+    devices.push_back(std::move(device));
+  }
+  json all = {{"devices", devices},
+              {"pace_ratio", nullptr},
+              {"origin", "planned: the plan's cost model; built: modelled as generated; lut: projected"}};
+  if (const std::optional<double> pace = pace_of(rows)) all["pace_ratio"] = *pace;
+  return all;
+}
+
+std::string counts_text(const PhaseMultipliers& counts) {
+  return fmt::format("{} {} {}", counts.forward, counts.error_back, counts.gradient);
+}
+
+// Planned, built, there.
+std::string amounts_text(double planned, double built, double capacity) {
+  return fmt::format("{:.0f} {:.0f} {:.0f}", planned, built, capacity);
+}
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10} {:>10}  {:<28} {:>16} {:>16} {:>22}\n", "device", "board", "planned FP EB PG",
+             "built FP EB PG", "planned ms", "built ms", "slowest", "DSP", "BRAM36", "LUT");
+  for (const Row& row : rows) {
+    const DeviceCheck& check = row.check;
+    if (!check.generated) {
+      fmt::print("{:>6} {:<7} {:>18} {:>18} not generated: {}\n", check.index, check.board, row.counts ? counts_text(check.planned) : "-",
+                 "-", check.reason);
+      continue;
+    }
+    const BoardAmounts &planned = check.planned_amounts, &built = check.built_amounts, &there = check.capacity;
+    fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10.3f} {:>10.3f}  {:<28} {:>16} {:>16} {:>22}{}\n", check.index, check.board,
+               counts_text(check.planned), counts_text(check.built), 1e3 * check.planned_seconds, 1e3 * check.built_seconds, check.slowest,
+               amounts_text(planned.dsp, built.dsp, there.dsp), amounts_text(planned.bram36, built.bram36, there.bram36),
+               amounts_text(planned.luts, built.luts, there.luts), check.lacks.empty() ? "" : "  too large");
+  }
+  fmt::print("multipliers by phase; DSP, BRAM36 and LUT: planned, built, of the board (modelled; LUT projected); no URAM is generated\n");
+  for (const Row& row : rows)
+    if (!row.check.off_chip.layers.empty())
+      fmt::print("device {}: the plan keeps {:.1f} MB of weights and gradients off the chip ({}); built, they are on it: {:.0f} BRAM36\n",
+                 row.check.index, static_cast<double>(row.check.off_chip.off_chip_bytes) / 1e6, row.check.off_chip.layers,
+                 row.check.off_chip.bram36);
+}
+
+void print_pace(const std::vector<Row>& rows) {
+  const auto boards = std::ranges::count_if(rows, &Row::counts);
+  const auto generated = std::ranges::count_if(rows, [](const Row& row) { return row.check.generated; });
+  const auto fitting = std::ranges::count_if(rows, [](const Row& row) { return row.check.fits(); });
+  if (boards == 0) {
+    fmt::print("the plan has no boards\n");
+    return;
+  }
+  fmt::print("{} of {} boards generated, {} of them within their resources; ", generated, boards, fitting);
+  const std::optional<double> pace = pace_of(rows);
+  if (pace)
+    fmt::print("pace_ratio {:.3f}: the built ring's pace over the planned one\n", *pace);
+  else
+    fmt::print("no pace_ratio while one is missing\n");
+}
+
+}  // namespace
+
+int tell_check(const Plan& plan, const Graph& graph, const std::vector<std::optional<std::string>>& other_kinds, bool json) {
+  const std::vector<Row> rows = rows_of(plan, graph, other_kinds);
+  if (json) {
+    fmt::print("{}\n", json_of(rows).dump(2));
+  } else {
+    print_table(rows);
+    print_pace(rows);
+  }
+  const bool all = std::ranges::all_of(rows, [](const Row& row) { return row.check.generated || !row.counts; });
+  return all ? 0 : exit_status_of(ErrorCode::kInfeasible);
+}
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#include "fpga/conv_ce/generator/device_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/device_resources.h"
+
+namespace millrace {
+
+namespace {
+
+int64_t& of_phase(PhaseMultipliers& multipliers, Phase phase) {
+  switch (phase) {
+    case Phase::kForward: return multipliers.forward;
+    case Phase::kErrorBack: return multipliers.error_back;
+    case Phase::kParameterGradient: break;
+  }
+  return multipliers.gradient;
+}
+
+double clock_of(const Plan& plan, const std::string& board) {
+  for (const DeviceBudget& budget : plan.budgets) {
+    if (budget.device != board) continue;
+    const auto found = std::ranges::find(budget.amounts, "clock_hz", &NamedAmount::name);
+    if (found != budget.amounts.end() && found->amount > 0) return found->amount;
+  }
+  fail(ErrorCode::kMismatch, "the plan does not say the clock of {}, so what is built has no pace; plan again, for boards", board);
+}
+
+void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
+  for (const Shard& shard : plan.shards) {
+    if (shard.device != check.index) continue;
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    for (const PhaseEngine& engine : shard.phases) {
+      of_phase(check.planned, engine.phase) += engine.multipliers;
+      check.planned_seconds = std::max(check.planned_seconds, planned_seconds(node, shard.unit, engine));
+    }
+  }
+}
+
+void add_built(const DeviceDesign& design, const Plan& plan, DeviceCheck& check) {
+  for (const ShardDesign& shard : design.shards) {
+    const int64_t multipliers = shard.engine.tiles() * shard.engine.taps();
+    check.built.forward += multipliers;
+    check.built.gradient += multipliers;
+    if (shard.error_back) check.built.error_back += multipliers;
+  }
+  const StageCycles slowest = slowest_stage(device_cycles(design));
+  check.built_seconds = static_cast<double>(slowest.cycles) / clock_of(plan, design.board);
+  check.slowest = fmt::format("{} of {}", slowest.stage, slowest.layer);
+  const HardwareUse use = hardware_use(design);
+  check.built_amounts = built_amounts(use);
+  check.lacks = what_does_not_fit(use, plan);
+  check.off_chip = use.off_chip;
+}
+
+}  // namespace
+
+double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine) {
+  const int64_t rows = engine.phase == Phase::kErrorBack ? node.input_shapes[0].height : node.output.height;
+  return 1e-12 * static_cast<double>(engine.picoseconds_per_unit) * static_cast<double>(unit == StreamingUnit::kSample ? 1 : rows);
+}
+
+DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
+  DeviceCheck check;
+  check.index = device;
+  check.board = plan.cluster.devices[static_cast<size_t>(device)].device;
+  add_planned(plan, graph, check);
+  check.planned_amounts = planned_amounts(plan, device);
+  check.capacity = board_capacity(plan, check.board);
+  try {
+    add_built(device_design(plan, graph, device, nullptr), plan, check);
+    check.generated = true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    check.reason = error.message();
+  }
+  return check;
+}
+
+std::optional<double> pace_ratio(const std::vector<DeviceCheck>& devices) {
+  double planned = 0, built = 0;
+  for (const DeviceCheck& device : devices) {
+    if (!device.generated) return std::nullopt;
+    planned = std::max(planned, device.planned_seconds);
+    built = std::max(built, device.built_seconds);
+  }
+  return built > 0 ? std::optional(planned / built) : std::nullopt;
+}
+
+}  // namespace millrace

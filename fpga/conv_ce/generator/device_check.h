@@ -1,0 +1,57 @@
+// Whether a device of a plan is generated, and whether what is generated keeps the plan's pace: multipliers, seconds, resources.
+//
+//   const DeviceCheck check = check_device(plan, graph, /*device=*/3);
+//   if (!check.generated) fmt::print("{}\n", check.reason);                 // "layer drop6: it is neither ..."
+//   fmt::print("{} of {} s\n", check.planned_seconds, check.built_seconds);
+//
+// Planned figures are those of the plan's engines; built ones of the design, its seconds by its own cycle model (device_cycles.h) at the
+// clock that the plan has for the board. Of a device that is not generated, what is built is zero.
+// Weights change nothing here and are not needed. Pure functions of their arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/common/generator/resource_report.h"
+
+namespace millrace {
+
+// Multipliers by phase.
+struct PhaseMultipliers {
+  int64_t forward = 0;
+  int64_t error_back = 0;
+  int64_t gradient = 0;
+
+  int64_t all() const { return forward + error_back + gradient; }
+  bool operator==(const PhaseMultipliers&) const = default;
+};
+
+struct DeviceCheck {
+  int64_t index = 0;
+  std::string board;
+  bool generated = false;
+  std::string reason;  // why not
+  PhaseMultipliers planned, built;
+  double planned_seconds = 0;  // per image, of the slowest engine
+  double built_seconds = 0;    // per image, of the slowest stage
+  std::string slowest;         // that stage: "FP of conv2_2"
+  BoardAmounts planned_amounts, built_amounts, capacity;
+  std::string lacks;  // what_does_not_fit(); empty: it fits, or nobody knows
+  WeightsOnChip off_chip;
+
+  bool fits() const { return generated && lacks.empty(); }
+};
+
+// Per image, of one engine of a plan.
+double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine);
+DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device);
+
+// The built ring's pace as a share of the planned one: the planned seconds of the slowest device over the built seconds of the slowest.
+// Nothing where there is no device, or one of them is not generated.
+std::optional<double> pace_ratio(const std::vector<DeviceCheck>& devices);
+
+}  // namespace millrace

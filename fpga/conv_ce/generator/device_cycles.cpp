@@ -1,0 +1,60 @@
+#include "fpga/conv_ce/generator/device_cycles.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
+
+namespace millrace {
+
+namespace {
+
+// What one sample more costs, of samples that follow each other.
+template <typename Cycles>
+int64_t steady(Cycles cycles, const ShardDesign& shard) {
+  return cycles(shard.engine, shard.shape, 3) - cycles(shard.engine, shard.shape, 2);
+}
+
+void add_engines(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  stages.push_back({shard.layer, "FP", steady(forward_cycles, shard)});
+  if (shard.error_back) stages.push_back({shard.layer, "EB", steady(error_back_cycles, shard)});
+  stages.push_back({shard.layer, "PG", steady(gradient_cycles, shard)});
+}
+
+// Of the group's last device. Rows of windows that begin outside the map cost as much as any.
+void add_after_sum(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  if (!shard.pooled) return;
+  const PoolingWindow& window = shard.window;
+  const int64_t groups = shard.groups(shard.layer_outputs);
+  stages.push_back({shard.layer, "pooling", groups * std::max(window.width * window.height, window.out_width * window.out_height)});
+  stages.push_back({shard.layer, "un-pooling",
+                    groups * std::max({window.width * window.height, window.out_width * window.out_height,
+                                       unpooling_steps(window).columns * unpooling_steps(window).rows})});
+}
+
+void add_streams(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  const int64_t plane = shard.shape.height * shard.shape.width;
+  const int64_t out_plane = shard.shape.out_height() * shard.shape.out_width();
+  stages.push_back({shard.layer, "activations", shard.groups(shard.arriving()) * plane});
+  const int64_t sums = shard.outputs_divided ? shard.outputs.end : shard.layer_outputs;
+  stages.push_back({shard.layer, "sums", shard.groups(sums) * out_plane});
+}
+
+}  // namespace
+
+std::vector<StageCycles> device_cycles(const DeviceDesign& design) {
+  std::vector<StageCycles> stages;
+  for (const ShardDesign& shard : design.shards) {
+    add_engines(shard, stages);
+    if (shard.owner) add_after_sum(shard, stages);
+    add_streams(shard, stages);
+  }
+  return stages;
+}
+
+StageCycles slowest_stage(const std::vector<StageCycles>& stages) {
+  MILLRACE_CHECK(!stages.empty(), "a device without stages");
+  return *std::ranges::max_element(stages, {}, &StageCycles::cycles);
+}
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+// How many cycles a generated device takes for a sample in the steady state: its own cycle model, module by module.
+//
+//   const StageCycles slowest = slowest_stage(device_cycles(design));
+//   fmt::print("{} of {}: {} cycles\n", slowest.stage, slowest.layer, slowest.cycles);
+//
+// All modules run side by side and are joined by streams, so a device takes as long for a sample as its slowest module: an engine
+// (cycle_model.h), what follows a sum and its way back, or a stream at one beat per cycle.
+// Samples follow each other without a gap; the memory outside and the links are not part of it.
+// A pure function of the design.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fpga/conv_ce/generator/device_design.h"
+
+namespace millrace {
+
+struct StageCycles {
+  std::string layer;
+  std::string stage;  // "FP", "EB", "PG", "pooling", "un-pooling"; "activations" and "sums": streams
+  int64_t cycles = 0;
+};
+
+// In the order of the shards.
+std::vector<StageCycles> device_cycles(const DeviceDesign& design);
+// The first of the slowest; `stages` is not empty.
+StageCycles slowest_stage(const std::vector<StageCycles>& stages);
+
+}  // namespace millrace
