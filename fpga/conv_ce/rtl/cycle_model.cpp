@@ -14,6 +14,11 @@ constexpr int64_t kCaptureCycles = 6;
 // From a word of the row sorter's memory that is read to its beat.
 constexpr int64_t kSorterReadCycles = 2;
 
+// Likewise of the adapter.
+constexpr int64_t kAdapterReadCycles = 2;
+// Slots of channels in it.
+constexpr int64_t kAdapterSlots = 4;
+
 // Sweeps whose results wait to be sent, in EB.
 constexpr int64_t kErrorSlots = 4;
 
@@ -197,6 +202,68 @@ int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_
       row += rows;
     }
   return left.back() + kSorterReadCycles;
+}
+
+int64_t adapter_row_cycles(const BeatOrder& in, int64_t out_lanes) {
+  return std::max(in.groups(), divided_up(in.channels, out_lanes)) * in.width;
+}
+
+namespace {
+
+// adapter_walk.sv, a group of channels at a time.
+class AdapterWalk {
+ public:
+  AdapterWalk(const BeatOrder& order, int64_t lanes, int64_t slot_channels) : order_(order), lanes_(lanes), slot_channels_(slot_channels) {}
+
+  int64_t slot() const { return slot_; }
+  int64_t block() const { return block_; }
+  int64_t channel() const { return channel_; }
+  int64_t next_channel() const { return std::min(channel_ + lanes_, order_.channels); }
+  int64_t pixels() const { return rows() * order_.width; }
+  int64_t samples() const { return samples_; }
+
+  void advance() {
+    const int64_t last = next_channel();
+    const bool ends = last == order_.channels;
+    slot_ = first_slot_ + (ends ? divided_up(last, slot_channels_) : last / slot_channels_);
+    channel_ = ends ? 0 : last;
+    if (!ends) return;
+    first_slot_ = slot_;
+    ++block_;
+    row_ += rows();
+    if (row_ < order_.height) return;
+    row_ = 0;
+    ++samples_;
+  }
+
+ private:
+  int64_t rows() const { return std::min(row_ == 0 ? order_.first_block_rows : order_.block_rows, order_.height - row_); }
+
+  BeatOrder order_;
+  int64_t lanes_, slot_channels_;
+  int64_t slot_ = 0, first_slot_ = 0, block_ = 0, channel_ = 0, row_ = 0, samples_ = 0;
+};
+
+}  // namespace
+
+int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
+  const int64_t slot_channels = rows_of_banks(memory.banks);
+  AdapterWalk writer(in, in.lanes, slot_channels), reader(in, out_lanes, slot_channels);
+  int64_t written = 0, read = 0;     // when the last group was in, and out
+  std::vector<int64_t> freed = {0};  // when each slot was the reader's first
+  while (reader.samples() < samples) {
+    if (reader.block() != writer.block() || reader.next_channel() <= writer.channel()) {
+      read = std::max(read, written) + reader.pixels();
+      reader.advance();
+      freed.resize(static_cast<size_t>(reader.slot()) + 1, read);
+      continue;
+    }
+    // A beat may reach into the slot behind its own.
+    const int64_t wanted = std::max<int64_t>(writer.slot() + 2 - kAdapterSlots, 0);
+    written = std::max(written, freed.at(static_cast<size_t>(wanted))) + writer.pixels();
+    writer.advance();
+  }
+  return read + kAdapterReadCycles;
 }
 
 double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape) {

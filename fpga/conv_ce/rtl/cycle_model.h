@@ -40,6 +40,11 @@ int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups);
 int64_t sorter_row_cycles(const BeatOrder& order);
 int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_t samples);
 
+// The adapter between streams of unequal width: a beat per cycle in and out, so a row takes as long as the narrower stream's; of `samples`
+// samples, from the first beat in to the last one out, to the cycle. `in`: the stream that comes.
+int64_t adapter_row_cycles(const BeatOrder& in, int64_t out_lanes);
+int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples);
+
 // Products with padding count: the engine does them.
 inline double peak_macs_per_cycle(const EngineParallelism& engine) { return static_cast<double>(engine.tiles() * engine.taps()); }
 // FP in the steady state; channels that do not exist are not counted.

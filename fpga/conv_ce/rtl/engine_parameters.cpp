@@ -46,6 +46,10 @@ SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows) {
   return {.row_banks = address_bits(2 * block_rows), .address = line_address_bits(groups, width, 1)};
 }
 
+AdapterMemory adapter_memory(int64_t in_lanes, int64_t out_lanes, int64_t pixels) {
+  return {.banks = address_bits(std::max(in_lanes, out_lanes)), .address = address_bits(pixels)};
+}
+
 ErrorBackSteps error_back_steps(const ConvolutionShape& shape) {
   const auto steps = [](int64_t size, int64_t pad, int64_t stride) { return (size - 1 + pad) / stride - pad / stride + 1; };
   ErrorBackSteps found;

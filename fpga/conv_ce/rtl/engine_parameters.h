@@ -55,6 +55,14 @@ struct SorterMemory {
 };
 SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows);
 
+// Of lane_adapter.sv, between streams of so many lanes; of a block of so many pixels.
+struct AdapterMemory {
+  int banks = 1;    // channels of a slot: 2^banks
+  int address = 1;  // pixels
+  bool operator==(const AdapterMemory&) const = default;
+};
+AdapterMemory adapter_memory(int64_t in_lanes, int64_t out_lanes, int64_t pixels);
+
 // So many that the kernels of a sweep over `out_width` columns come in while the sweep before runs.
 int64_t kernels_per_word(int64_t tiles, int64_t out_width);
 
