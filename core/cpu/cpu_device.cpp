@@ -97,9 +97,10 @@ class CpuDevice final : public Device {
     const float* const g = own(&gradient).data();
     float* const first = slot(0);
     float* const second = slot(1);
+    float* const average = slot(arguments.optimizer.average_slot());
     parallel_chunks(threads(), weights.stored(), [&](int64_t begin, int64_t size) {
-      cpu::update(arguments, w + begin, g + begin, first == nullptr ? nullptr : first + begin, second == nullptr ? nullptr : second + begin,
-                  size);
+      const auto from = [begin](float* values) { return values == nullptr ? nullptr : values + begin; };
+      cpu::update(arguments, w + begin, g + begin, from(first), from(second), from(average), size);
     });
   }
 

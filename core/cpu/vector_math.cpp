@@ -86,10 +86,10 @@ inline bool all_finite(const float* values, int64_t count) {
 }
 
 inline void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
-                   int64_t count) {
+                   float* average, int64_t count) {
   const auto size = static_cast<size_t>(count);
   const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
-  update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot));
+  update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot), slot(average));
 }
 
 }  // namespace
@@ -113,9 +113,9 @@ void add_rows(float* to, const float* from, int64_t rows, int64_t stride, int64_
 }
 double sum_of_squares(const float* values, int64_t count) { return vectorised<loops::sum_of_squares>(values, count); }
 bool all_finite(const float* values, int64_t count) { return vectorised<loops::all_finite>(values, count); }
-void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
+void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot, float* average,
             int64_t count) {
-  vectorised<loops::update>(arguments, weights, gradients, first_slot, second_slot, count);
+  vectorised<loops::update>(arguments, weights, gradients, first_slot, second_slot, average, count);
 }
 
 }  // namespace millrace::cpu

@@ -60,6 +60,7 @@ void add_rows(float* to, const float* from, int64_t rows, int64_t stride, int64_
 double sum_of_squares(const float* values, int64_t count);
 bool all_finite(const float* values, int64_t count);
 
-void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot, int64_t count);
+void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot, float* average,
+            int64_t count);
 
 }  // namespace millrace::cpu

@@ -22,7 +22,8 @@ class OptimizerMath {
         scale_(static_cast<T>(arguments.gradient_scale)),
         decay_(arguments.decay && !decoupled(arguments) ? static_cast<T>(arguments.optimizer.weight_decay) : T{0}),
         rate_(static_cast<T>(arguments.learning_rate)),
-        momentum_(static_cast<T>(arguments.optimizer.momentum)) {
+        momentum_(static_cast<T>(arguments.optimizer.momentum)),
+        average_decay_(static_cast<T>(arguments.optimizer.average_decay)) {
     if (kind_ != OptimizerKind::kAdam && kind_ != OptimizerKind::kAdamW) return;
     if (arguments.decay && decoupled(arguments)) kept_ = static_cast<T>(1 - arguments.learning_rate * arguments.optimizer.weight_decay);
     const OptimizerSettings& optimizer = arguments.optimizer;
@@ -37,7 +38,16 @@ class OptimizerMath {
   }
 
   // Slots that the optimizer does not have may be null.
-  MILLRACE_HOST_DEVICE void operator()(T& weight, T gradient, T* first, T* second) const {
+  MILLRACE_HOST_DEVICE void operator()(T& weight, T gradient, T* first, T* second, T* average = nullptr) const {
+    const T before = weight;
+    step(weight, gradient, first, second);
+    if (average != nullptr) *average = average_decay_ * (*average + (before - weight));
+  }
+
+ private:
+  static bool decoupled(const UpdateArguments& arguments) { return arguments.optimizer.kind == OptimizerKind::kAdamW; }
+
+  MILLRACE_HOST_DEVICE void step(T& weight, T gradient, T* first, T* second) const {
     const T clipped = !clipped_ ? gradient : gradient < -limit_ ? -limit_ : limit_ < gradient ? limit_ : gradient;
     const T g = clipped * scale_ + decay_ * weight;
     switch (kind_) {
@@ -59,13 +69,11 @@ class OptimizerMath {
     }
   }
 
- private:
-  static bool decoupled(const UpdateArguments& arguments) { return arguments.optimizer.kind == OptimizerKind::kAdamW; }
-
   OptimizerKind kind_ = OptimizerKind::kSgd;
   bool clipped_ = false;
   T limit_ = 0, scale_ = 1, decay_ = 0, rate_ = 0, momentum_ = 0;
   T beta1_ = 0, beta2_ = 0, rest1_ = 0, rest2_ = 0, epsilon_ = 0, root_correction_ = 1;
+  T average_decay_ = 0;
   T kept_ = 1;  // of the weight, where decay does not join the gradient
 };
 

@@ -92,8 +92,6 @@ void Fields<Plan>::check(const Plan& plan, const Path& where) {
   check_indices(plan, where);
   check_loads(plan, where);
   if (plan.purpose != Purpose::kTraining) Path(where, "purpose").fail("INFERENCE is not carried out yet; use TRAINING");
-  if (plan.optimizer.average_decay != 0)
-    Path(where, "optimizer.average_decay").fail("{} is not carried out yet; leave it out", plan.optimizer.average_decay);
 }
 
 }  // namespace millrace::text

@@ -74,8 +74,12 @@ struct OptimizerSettings {
   double weight_decay = 0;  // added to the gradient; adamw: taken off the weight itself
   // average = average_decay * average + (1 - average_decay) * weight, after each update; 0: no average is kept.
   double average_decay = 0;
-  // State tensors per parameter: 0 (sgd), 1 (momentum, nesterov), 2 (adam, adamw).
-  int slots() const;
+  // Tensors per parameter that the kind itself needs: 0 (sgd), 1 (momentum, nesterov), 2 (adam, adamw).
+  int kind_slots() const;
+  bool averages() const { return average_decay > 0; }
+  // Of the kind and, behind them, the average's.
+  size_t average_slot() const { return static_cast<size_t>(kind_slots()); }
+  int slots() const { return kind_slots() + (averages() ? 1 : 0); }
   bool operator==(const OptimizerSettings&) const = default;
 };
 

@@ -97,7 +97,7 @@ OptimizerKind optimizer_from(std::string_view name) {
   return named(name, kAll, "optimizer", ErrorCode::kUsage);
 }
 
-int OptimizerSettings::slots() const {
+int OptimizerSettings::kind_slots() const {
   switch (kind) {
     case OptimizerKind::kSgd: return 0;
     case OptimizerKind::kMomentum:

@@ -53,7 +53,8 @@ class ReferenceDevice final : public Device {
 
   void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
     const auto slot = [&](size_t index) { return index < slots.size() ? own<T>(slots[index]).values() : std::span<T>{}; };
-    update_elements<T>(arguments, own<T>(&parameter).values(), own<T>(&gradient).values(), slot(0), slot(1));
+    update_elements<T>(arguments, own<T>(&parameter).values(), own<T>(&gradient).values(), slot(0), slot(1),
+                       slot(arguments.optimizer.average_slot()));
   }
 
   double squared_norm(const Tensor& tensor) override {

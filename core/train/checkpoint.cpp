@@ -213,6 +213,26 @@ auto of_newest(const fs::path& path, Read read) {
   }
 }
 
+// Its slot holds average - weight (core/device/optimizer_math.h).
+TensorMap averages_of(TensorMap weights, const TensorMap& slots, const OptimizerSettings& optimizer) {
+  if (!optimizer.averages()) return weights;
+  for (auto& [name, tensor] : weights) {
+    const auto slot = slots.find(slot_name(name, optimizer, optimizer.kind_slots()));
+    if (slot == slots.end()) continue;  // statistics, and what is frozen
+    std::vector<double> values(static_cast<size_t>(tensor.elements())), offsets(values.size());
+    copy_values(tensor, std::span<double>(values), name);
+    copy_values(slot->second, std::span<double>(offsets), slot->first);
+    for (size_t i = 0; i < values.size(); ++i) values[i] += offsets[i];
+    if (tensor.type == StoredType::kF64) {
+      tensor = host_tensor(tensor.dimensions, std::span<const double>(values));
+    } else {
+      const std::vector<float> narrow(values.begin(), values.end());
+      tensor = host_tensor(tensor.dimensions, std::span<const float>(narrow));
+    }
+  }
+  return weights;
+}
+
 std::vector<std::pair<std::string, WeightsReader>>& weights_readers() {
   static std::vector<std::pair<std::string, WeightsReader>> all;
   return all;
@@ -220,7 +240,9 @@ std::vector<std::pair<std::string, WeightsReader>>& weights_readers() {
 
 }  // namespace
 
-std::string slot_name(const std::string& parameter, int slot) { return fmt::format("{}#slot{}", parameter, slot); }
+std::string slot_name(const std::string& parameter, const OptimizerSettings& optimizer, int slot) {
+  return slot < optimizer.kind_slots() ? fmt::format("{}#slot{}", parameter, slot) : parameter + "#average";
+}
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
 fs::path write_checkpoint(const fs::path& root, const CheckpointContent& content, int64_t keep_last) {
@@ -293,8 +315,11 @@ fs::path locate_checkpoint(const fs::path& path) {
        path.string());
 }
 
-CheckpointContent load_checkpoint(const fs::path& path) {
-  return of_newest(path, [](const fs::path& folder) { return read_checkpoint(folder); });
+CheckpointContent load_checkpoint(const fs::path& path, WhichWeights which) {
+  CheckpointContent content = of_newest(path, [](const fs::path& folder) { return read_checkpoint(folder); });
+  if (which == WhichWeights::kAverage)
+    content.weights = averages_of(std::move(content.weights), content.optimizer, content.facts.optimizer);
+  return content;
 }
 
 void add_weights_reader(std::string ending, WeightsReader read) { weights_readers().emplace_back(std::move(ending), std::move(read)); }
@@ -304,7 +329,12 @@ TensorMap load_weights(const fs::path& path) {
   for (const auto& [ending, read] : weights_readers())
     if (path.string().ends_with(ending) && !fs::is_directory(path)) return read(path);
   if (!fs::is_directory(path)) return load_safetensors(path).tensors;
-  return of_newest(path, [](const fs::path& folder) { return read_weights(folder, read_manifest(folder)); });
+  return of_newest(path, [](const fs::path& folder) {
+    const CheckpointManifest manifest = read_manifest(folder);
+    TensorMap weights = read_weights(folder, manifest);
+    if (!manifest.facts.optimizer.averages()) return weights;
+    return averages_of(std::move(weights), read_tensors(folder, manifest, kOptimizerName), manifest.facts.optimizer);
+  });
 }
 
 }  // namespace millrace

@@ -9,7 +9,7 @@
 //   manifest.json                  where the training stood; every file's size and digest (checkpoint_manifest.h)
 //   model.textproto                the model, so that eval, predict and export need nothing else
 //   weights.safetensors            parameters and statistics, named as PyTorch names them: "conv1.weight", "bn1.running_mean"
-//   optimizer.safetensors          its slots, "conv1.weight#slot0"; of stateful layers "lstm.hidden#carried"
+//   optimizer.safetensors          its slots, "conv1.weight#slot0", "conv1.weight#average"; of stateful layers "lstm.hidden#carried"
 //   previous_weights.safetensors   in alignments that do not drain: the weights before the last update
 // It is written as step-N.partial, flushed to the disk file by file, then renamed. Nothing with another name than
 // step-N is ever read. The bytes depend on the content alone: equal trainings leave equal folders.
@@ -35,8 +35,8 @@ struct CheckpointContent {
   bool operator==(const CheckpointContent&) const = default;
 };
 
-// "conv1.weight#slot0"
-std::string slot_name(const std::string& parameter, int slot);
+// "conv1.weight#slot0"; "conv1.weight#average" for the one of the average.
+std::string slot_name(const std::string& parameter, const OptimizerSettings& optimizer, int slot);
 // "step-00001234"
 std::string checkpoint_name(int64_t step);
 
@@ -57,9 +57,11 @@ std::optional<std::filesystem::path> newest_complete_checkpoint(const std::files
 // Fails with kNotFound.
 std::filesystem::path locate_checkpoint(const std::filesystem::path& path);
 
+// Where a training kept the average of its weights, that is what it made; the last weights are what it goes on from.
+enum class WhichWeights { kAverage, kLast };
 // locate_checkpoint and read_checkpoint, also of a run that is being trained: when the one found is removed meanwhile, a newer one.
-CheckpointContent load_checkpoint(const std::filesystem::path& path);
-// Weights and statistics alone, for --init-from: a .safetensors file, or what locate_checkpoint takes.
+CheckpointContent load_checkpoint(const std::filesystem::path& path, WhichWeights which = WhichWeights::kAverage);
+// Weights (averages where there are some) and statistics alone, for --init-from: a .safetensors file, or what locate_checkpoint takes.
 TensorMap load_weights(const std::filesystem::path& path);
 
 }  // namespace millrace

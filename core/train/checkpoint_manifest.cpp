@@ -53,6 +53,7 @@ OptimizerSettings optimizer_settings_from(const nlohmann::json& value, const std
   settings.beta2 = fields.number("beta2");
   settings.epsilon = fields.number("epsilon");
   settings.weight_decay = fields.number("weight_decay");
+  if (fields.has("average_decay")) settings.average_decay = fields.number("average_decay");
   fields.no_others();
   return settings;
 }
@@ -108,6 +109,8 @@ std::string text_of(const CheckpointManifest& manifest) {
   const OptimizerSettings& optimizer = facts.optimizer;
   document["optimizer"] = {{"kind", name_of(optimizer.kind)}, {"momentum", optimizer.momentum}, {"beta1", optimizer.beta1},
                            {"beta2", optimizer.beta2},        {"epsilon", optimizer.epsilon},   {"weight_decay", optimizer.weight_decay}};
+  // Left out where there is none, as in checkpoints of before.
+  if (optimizer.averages()) document["optimizer"]["average_decay"] = optimizer.average_decay;
   document["model_digest"] = facts.model_digest;
   document["plan_digest"] = facts.plan_digest;
   document["weights_digest"] = manifest.weights_digest;

@@ -140,6 +140,10 @@ class SegmentExecutor {
   bool read_parameter(std::string_view layer, std::string_view tensor, std::span<double> full);
   bool write_slot(std::string_view layer, std::string_view tensor, int slot, std::span<const double> full);
   bool read_slot(std::string_view layer, std::string_view tensor, int slot, std::span<double> full);
+  // Until use_own_weights(), this version's kernels see the averages of weights that the optimizer keeps in its last slot.
+  void use_averages(int64_t version);
+  void use_own_weights();
+  bool uses_averages() const { return !own_weights_.empty(); }
   // Gradients as summed so far (tests, traces).
   bool read_gradient(std::string_view layer, std::string_view tensor, std::span<double> full);
   // Of the last E with this s; false when the value is fused away or has no error.
@@ -179,6 +183,9 @@ class SegmentExecutor {
   std::vector<const Tensor*> inputs_of(size_t step, const Slot& slot) const;
   void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score, int64_t version);
   void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version);
+  // visit(weights, average): of every trained tensor that is not lent.
+  template <typename Visit>
+  void for_each_averaged(int64_t version, Visit visit);
   template <typename Visit>
   bool for_each_slice(std::string_view layer, std::string_view tensor, Visit visit);
   template <typename Select>
@@ -200,6 +207,8 @@ class SegmentExecutor {
     size_t position = 0;  // among the step's trained parameters
   };
   std::vector<LentPlace> lent_places_;
+  std::vector<std::vector<double>> own_weights_;  // of the version whose averages are in use, in the order of runs
+  int64_t averaged_version_ = 0;
   int64_t gradients_summed_ = 0;
   int64_t newest_version_ = 0;
 };

@@ -120,6 +120,41 @@ bool SegmentExecutor::read_gradient(std::string_view layer, std::string_view ten
   return read_slices(layer, tensor, full, kGradient);
 }
 
+template <typename Visit>
+void SegmentExecutor::for_each_averaged(int64_t version, Visit visit) {
+  for (StepRun& run : runs_) {
+    if (!run.trained || run.lent) continue;
+    StepRun::Version& own = run.version(version);
+    for (size_t p = 0; p < run.optimizer.size(); ++p) visit(*own.parameters[p], *run.optimizer[p].back());
+    own.kernel->parameters_changed(own.pointers);
+  }
+}
+
+void SegmentExecutor::use_averages(int64_t version) {
+  if (uses_averages() && averaged_version_ == version) return;
+  use_own_weights();
+  averaged_version_ = version;
+  std::vector<double> sums, offsets;
+  for_each_averaged(version, [&](Tensor& weights, const Tensor& average) {
+    sums.resize(static_cast<size_t>(weights.elements()));
+    offsets.resize(sums.size());
+    device_.read(weights, whole(weights), std::span<double>(sums));
+    own_weights_.push_back(sums);
+    device_.read(average, whole(average), std::span<double>(offsets));
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += offsets[i];
+    device_.write(weights, whole(weights), std::span<const double>(sums));
+  });
+}
+
+void SegmentExecutor::use_own_weights() {
+  if (!uses_averages()) return;
+  size_t next = 0;
+  for_each_averaged(averaged_version_, [&](Tensor& weights, const Tensor&) {
+    device_.write(weights, whole(weights), std::span<const double>(own_weights_[next++]));
+  });
+  own_weights_.clear();
+}
+
 template <typename T>
 void SegmentExecutor::write_lent_values(size_t index, std::span<const T> values) {
   StepRun::Version& version = runs_[lent_places_[index].step].versions.front();

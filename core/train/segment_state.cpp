@@ -47,6 +47,14 @@ std::vector<double> checked_values(const TensorMap& tensors, const std::string& 
   return values;
 }
 
+std::vector<double> slot_values(const TensorMap& slots, const std::string& name, const ParameterSpec& parameter,
+                                const OptimizerSettings& optimizer, int slot) {
+  const std::string stored = slot_name(name, optimizer, slot);
+  // A training that begins to keep an average begins with its weights.
+  if (slot == optimizer.kind_slots() && !slots.contains(stored)) return std::vector<double>(static_cast<size_t>(parameter.elements()));
+  return checked_values(slots, stored, parameter);
+}
+
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type) {
   TensorMap tensors;
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
@@ -64,7 +72,7 @@ TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const Opt
     for (int slot = 0; slot < optimizer.slots(); ++slot) {
       std::vector<double> values(static_cast<size_t>(parameter.elements()));
       if (segment.read_slot(node.layer.name, parameter.tensor, slot, values))
-        tensors[slot_name(stored_name(node, parameter), slot)] = host_tensor_of(parameter.dimensions, values, type);
+        tensors[slot_name(stored_name(node, parameter), optimizer, slot)] = host_tensor_of(parameter.dimensions, values, type);
     }
   });
   for (const CarriedState& state : segment.carried_states()) {
@@ -86,7 +94,7 @@ void write_optimizer(SegmentExecutor& segment, const Graph& graph, const Optimiz
     if (!parameter.trained || !node.trained) return;
     for (int slot = 0; slot < optimizer.slots(); ++slot)
       segment.write_slot(node.layer.name, parameter.tensor, slot,
-                         checked_values(slots, slot_name(stored_name(node, parameter), slot), parameter));
+                         slot_values(slots, stored_name(node, parameter), parameter, optimizer, slot));
   });
   // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
   for (const CarriedState& state : segment.carried_states()) {

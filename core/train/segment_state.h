@@ -19,6 +19,9 @@ std::string carried_name(const CarriedState& state);                        // "
 int64_t elements_of(const CarriedState& state);
 // Fails with kMismatch naming the tensor when it is missing or of another shape.
 std::vector<double> checked_values(const TensorMap& tensors, const std::string& name, const ParameterSpec& parameter);
+// The same of an optimizer's slot; zeros for an average that nobody kept so far.
+std::vector<double> slot_values(const TensorMap& slots, const std::string& name, const ParameterSpec& parameter,
+                                const OptimizerSettings& optimizer, int slot);
 
 // Every parameter, statistic and (optionally) optimizer slot of the segment under its checkpoint name.
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type);

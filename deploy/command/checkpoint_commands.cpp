@@ -45,12 +45,19 @@ struct CheckpointFlags {
   int64_t beam = 0;
   int threads = 1;
   bool json = false;
+  bool last_weights = false;
   FilePredictionFlags of_files;  // predict alone
 };
 
+WhichWeights which_weights(const CheckpointFlags& flags) { return flags.last_weights ? WhichWeights::kLast : WhichWeights::kAverage; }
+
+void add_weights_flag(CLI::App* command, CheckpointFlags& flags) {
+  command->add_flag("--last-weights", flags.last_weights, "of a training with --ema: the weights themselves instead of their average");
+}
+
 // What a checkpoint is asked: its weights, the samples, and the ring that computes. The same on every rank.
 struct Question {
-  explicit Question(const CheckpointFlags& flags) : content(load_checkpoint(flags.checkpoint)) {
+  explicit Question(const CheckpointFlags& flags) : content(load_checkpoint(flags.checkpoint, which_weights(flags))) {
     std::string name = flags.data;
     if (name.empty()) {
       const auto found = content.facts.attributes.find("data");
@@ -291,6 +298,7 @@ int predict_files_with(const CheckpointFlags& flags) {
   of_files.micro_batch = flags.micro_batch;
   of_files.threads = flags.threads;
   of_files.json = flags.json;
+  of_files.last_weights = flags.last_weights;
   if (of_files.json && of_files.csv) fail(ErrorCode::kUsage, "--json and --csv: choose one");
   return predict_files(of_files);
 }
@@ -308,7 +316,7 @@ int predict(const CheckpointFlags& flags) {
 
 int export_weights(const CheckpointFlags& flags) {
   if (flags.safetensors.empty() && flags.onnx.empty()) fail(ErrorCode::kUsage, "say where to: --safetensors FILE or --onnx FILE");
-  const CheckpointContent content = load_checkpoint(flags.checkpoint);
+  const CheckpointContent content = load_checkpoint(flags.checkpoint, which_weights(flags));
   const Model model = parse_model(content.model_text, "model.textproto");
   if (!flags.onnx.empty()) {
     export_onnx(Graph(model), content.weights, flags.onnx);
@@ -333,6 +341,7 @@ void finish(CLI::App* command, const std::shared_ptr<CheckpointFlags>& flags, In
 void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& flags) {
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
   not_empty(command->add_option("--data", flags->data, "as for train [what the checkpoint was trained on]"));
+  add_weights_flag(command, *flags);
   command->add_option("--split", flags->split, "test or train [test]");
   auto* cluster = command->add_option("--cluster", flags->cluster, "devices, as for train; alone or under mpirun [cpu]");
   not_empty(cluster);
@@ -380,6 +389,7 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("export", "a checkpoint's weights for other programs");
   command->footer("\nExample:\n  millrace export --checkpoint runs/digits --safetensors digits.safetensors\n");
   not_empty(command->add_option("--checkpoint", flags->checkpoint, "a checkpoint, or a run's folder for its newest")->required());
+  add_weights_flag(command, *flags);
   not_empty(command->add_option("--safetensors", flags->safetensors, "file to write; PyTorch's names and order"));
   not_empty(command->add_option("--onnx", flags->onnx, "file to write: the network and its weights, opset 13"));
   finish(command, flags, invocation, export_weights);

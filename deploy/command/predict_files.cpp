@@ -73,7 +73,9 @@ std::vector<fs::path> files_of(const std::vector<std::string>& given) {
 class Asked {
  public:
   explicit Asked(const FilePredictionFlags& flags)
-      : flags_(flags), content_(load_checkpoint(flags.checkpoint)), facts_(data_facts(content_.facts.attributes)) {
+      : flags_(flags),
+        content_(load_checkpoint(flags.checkpoint, flags.last_weights ? WhichWeights::kLast : WhichWeights::kAverage)),
+        facts_(data_facts(content_.facts.attributes)) {
     const Model model = parse_model(content_.model_text, "model.textproto");
     graph_ = std::make_unique<Graph>(model);
     if (model.input_kind == InputKind::kTokens)

@@ -20,6 +20,7 @@ struct FilePredictionFlags {
   int64_t micro_batch = 32;
   int threads = 1;
   bool damaged_is_fatal = false;
+  bool last_weights = false;
   bool json = false, csv = false;
 };
 

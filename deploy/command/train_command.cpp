@@ -44,7 +44,8 @@ Examples:
 struct TrainFlags {
   std::string job_file, resume;
   std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
-  std::optional<double> epochs, learning_rate, momentum, weight_decay, warmup, final_rate, clip_norm, clip_value, evaluate_every;
+  std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
+      evaluate_every;
   std::optional<double> label_smoothing, stop_delta;
   std::optional<int64_t> early_stop;
   std::optional<std::string> keep_best, stop_metric;
@@ -103,7 +104,8 @@ void refuse_contradictions(const TrainFlags& flags) {
                                                        {flags.time_chunks.has_value(), "--time-chunks"},
                                                        {flags.optimizer.has_value(), "--optimizer"},
                                                        {flags.momentum.has_value(), "--momentum"},
-                                                       {flags.weight_decay.has_value(), "--weight-decay"}};
+                                                       {flags.weight_decay.has_value(), "--weight-decay"},
+                                                       {flags.average_decay.has_value(), "--ema"}};
   for (const auto& [given, name] : planned)
     exclusive(flags.plan.has_value(), "--plan", given, name, "the plan already says it; leave one of the two out");
 }
@@ -174,6 +176,7 @@ Job job_of(const TrainFlags& flags) {
   if (flags.optimizer) job.optimizer.kind = optimizer_from(*flags.optimizer);
   take(flags.momentum, job.optimizer.momentum);
   take(flags.weight_decay, job.optimizer.weight_decay);
+  take(flags.average_decay, job.optimizer.average_decay);
   take(flags.label_smoothing, job.label_smoothing);
   if (flags.keep_best) job.keep_best = evaluation_metric_from(*flags.keep_best, "--keep-best");
   take(flags.early_stop, job.early_stop.patience);
@@ -267,6 +270,9 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   real(command->add_option("--warmup", flags->warmup, "epochs of linear warm-up [0]")->group(optimizing), Least::kZero);
   real(command->add_option("--momentum", flags->momentum, "[0.9]")->group(optimizing), Least::kZero);
   real(command->add_option("--weight-decay", flags->weight_decay, "[0]")->group(optimizing), Least::kZero);
+  real(command->add_option("--ema", flags->average_decay, "decay of the weights' average, which evaluations use: 0.999 [0: none]")
+           ->group(optimizing),
+       Least::kZero);
   real(command->add_option("--label-smoothing", flags->label_smoothing, "share of labels that all classes get, in training alone [0]")
            ->group(optimizing),
        Least::kZero);

@@ -83,10 +83,17 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
         gradients = floats_of(gradient);
         source.values = gradients;
       }
-      engine_->update({arguments, role->format, role->stream}, &parameter, weights, source, slot(0), slot(1),
+      // The board makes the update; the average stays with the host.
+      UpdateArguments of_engine = arguments;
+      of_engine.optimizer.average_decay = 0;
+      const std::vector<float> before = arguments.optimizer.averages() ? weights : std::vector<float>{};
+      engine_->update({of_engine, role->format, role->stream}, &parameter, weights, source, slot(0), slot(1),
                       counters_[role->layer].updates);
+      const auto decay = static_cast<float>(arguments.optimizer.average_decay);
+      const std::span<float> average = slot(arguments.optimizer.average_slot());
+      for (size_t i = 0; i < before.size(); ++i) average[i] = decay * (average[i] + (before[i] - weights[i]));
     } else {
-      update_elements<float>(arguments, weights, floats_of(gradient), slot(0), slot(1));
+      update_elements<float>(arguments, weights, floats_of(gradient), slot(0), slot(1), slot(arguments.optimizer.average_slot()));
     }
     for (size_t i = 0; i < slots.size(); ++i) host_->write(*host_of(slots[i]), whole(*slots[i]), std::span<const float>(state[i]));
     host_->write(*host_of(&parameter), whole(parameter), std::span<const float>(weights));

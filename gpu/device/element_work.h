@@ -125,12 +125,13 @@ struct UpdateElements {
   const float* gradients = nullptr;
   float* first_slot = nullptr;
   float* second_slot = nullptr;
+  float* average = nullptr;
   OptimizerMath<float> optimizer;
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     optimizer(weights[i], gradients[i], first_slot == nullptr ? nullptr : first_slot + i,
-              second_slot == nullptr ? nullptr : second_slot + i);
+              second_slot == nullptr ? nullptr : second_slot + i, average == nullptr ? nullptr : average + i);
   }
 };
 

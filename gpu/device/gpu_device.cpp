@@ -95,16 +95,17 @@ class GpuDevice final : public Device, public GpuMessages {
     const auto slot = [&](size_t i) { return i < slots.size() ? &own(slots[i]) : nullptr; };
     const GpuTensor* first = slot(0);
     const GpuTensor* second = slot(1);
+    const GpuTensor* average = arguments.optimizer.averages() ? slot(arguments.optimizer.average_slot()) : nullptr;
+    const auto buffer_of = [](const GpuTensor* tensor) { return tensor == nullptr ? nullptr : &tensor->buffer(); };
     translated([&] {
-      context_->run(
-          UpdateElements{.weights = own(&parameter).data(),
-                         .gradients = own(&gradient).data(),
-                         .first_slot = first == nullptr ? nullptr : first->data(),
-                         .second_slot = second == nullptr ? nullptr : second->data(),
-                         .optimizer = OptimizerMath<float>(arguments),
-                         .elements = parameter.elements()},
-          {&own(&gradient).buffer()},
-          {&own(&parameter).buffer(), first == nullptr ? nullptr : &first->buffer(), second == nullptr ? nullptr : &second->buffer()});
+      context_->run(UpdateElements{.weights = own(&parameter).data(),
+                                   .gradients = own(&gradient).data(),
+                                   .first_slot = first == nullptr ? nullptr : first->data(),
+                                   .second_slot = second == nullptr ? nullptr : second->data(),
+                                   .average = average == nullptr ? nullptr : average->data(),
+                                   .optimizer = OptimizerMath<float>(arguments),
+                                   .elements = parameter.elements()},
+                    {&own(&gradient).buffer()}, {&own(&parameter).buffer(), buffer_of(first), buffer_of(second), buffer_of(average)});
       context_->end_of_calculation();
     });
   }

@@ -136,13 +136,16 @@ void Worker::perform() {
   const Instant begin = begin_action(action);
   if (takes_pass_.value_or(false) && !pieces_.empty()) {
     if (device_->compute_type() == ElementType::kFloat64)
-      fetch_lent(action.version, wide_);
+      fetch_lent(action, wide_);
     else
-      fetch_lent(action.version, narrow_);
+      fetch_lent(action, narrow_);
     ++passes_taken_;
   }
   takes_pass_.reset();
+  const bool averages = action.kind == ActionKind::kValidate && plan().optimizer.averages();
+  if (!averages) segment_.use_own_weights();
   if (current_weights_) use_current_weights(action.version);
+  if (averages) segment_.use_averages(action.version);
   switch (action.kind) {
     case ActionKind::kForward: forward(action); break;
     case ActionKind::kErrorBack:
@@ -215,25 +218,30 @@ void Worker::count(int64_t s, const Score& score) {
 }
 
 void Worker::validate(const Action& action) {
+  const int64_t in_all = evaluation_micro_batches(context_.task->data.test, plan());
   const Batch& loaded = evaluation_loader_->load(action.index);
   evaluated_.take(loaded, {.training = false, .micro_batch = plan().micro_batch});
   segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version);
+  if (action.index + 1 == in_all) segment_.use_own_weights();
   if (index_ + 1 < plan().devices()) return;
   if (context_.evaluations != nullptr) (*context_.evaluations)(segment_, loaded);
-  if (++evaluation_.micro_batches < evaluation_micro_batches(context_.task->data.test, plan())) return;
+  if (++evaluation_.micro_batches < in_all) return;
   context_.events->evaluation_scored(updates_ - 1, evaluation_.score);
   evaluation_ = {};
 }
 
 template <typename Number>
-void Worker::fetch_lent(int64_t version, std::vector<Number>& vector) {
+void Worker::fetch_lent(const Action& action, std::vector<Number>& vector) {
   vector.resize(static_cast<size_t>(lent_elements_));
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];
     const auto values = std::span<Number>(vector).subspan(static_cast<size_t>(piece.place), static_cast<size_t>(home.count));
     if (piece.local != nullptr) {
-      piece.local->read(version, values);
+      if (action.kind == ActionKind::kValidate)
+        piece.local->read_average(action.version, values);
+      else
+        piece.local->read(action.version, values);
       continue;
     }
     const ElementType wire = plan().flows[static_cast<size_t>(piece.parameters)].wire;
@@ -313,6 +321,7 @@ void Worker::update(const UpdateArguments& arguments) {
   ports_.begin({action.index, action.chunk}, true);
   const Instant begin = begin_action(action);
   MILLRACE_CHECK(action.kind == ActionKind::kUpdate && context_.decisions->knows(action.index), "an update before {}", text_of(action));
+  segment_.use_own_weights();
   if (current_weights_) use_current_weights(action.version);
   const Decision& decision = context_.decisions->on(action.index);
   SaveWriter writer(device_->compute_type());

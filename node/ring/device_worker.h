@@ -86,7 +86,7 @@ class Worker final : public Updatable {
   void end_action(const Action& action, Instant begin);
   void look_for(const Action& action, std::vector<Interest>& missing);
   template <typename Number>
-  void fetch_lent(int64_t version, std::vector<Number>& vector);
+  void fetch_lent(const Action& action, std::vector<Number>& vector);
   template <typename Number>
   void return_gradients(int64_t s, std::vector<Number>& vector);
   template <typename Number>

@@ -96,7 +96,7 @@ void Worker::save_optimizer(SaveWriter& writer) {
         if (!segment_.read_slot(node.layer.name, slice.tensor, slot, full)) continue;
         part.resize(static_cast<size_t>(slice.elements));
         extract_slice(slice, full, part);
-        writer.slice(SaveKind::kOptimizer, slot_name(stored_name(node, *parameter), slot), slice, part);
+        writer.slice(SaveKind::kOptimizer, slot_name(stored_name(node, *parameter), plan().optimizer, slot), slice, part);
       }
     }
   for (const CarriedState& state : segment_.carried_states()) {

@@ -49,6 +49,15 @@ class HomeSlice final : public Updatable {
     device_.read(version_of(version), whole(version_of(version)), values);
   }
   void read_slot(int slot, std::span<double> values) const;
+  // As read(), with the average of the weights where the optimizer keeps one.
+  template <typename Number>
+  void read_average(int64_t version, std::span<Number> values) const {
+    read(version, values);
+    if (!plan_.optimizer.averages()) return;
+    std::vector<Number> offsets(values.size());
+    device_.read(*slots_.back(), whole(*slots_.back()), std::span<Number>(offsets));
+    for (size_t i = 0; i < values.size(); ++i) values[i] += offsets[i];
+  }
 
   template <typename Number>
   void add_gradient(std::span<const Number> values) {

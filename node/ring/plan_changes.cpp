@@ -38,6 +38,7 @@ std::string text_of_changes(const CheckpointFacts& facts, const std::filesystem:
   changes.compare("optimizer", name_of(facts.optimizer.kind), name_of(now.optimizer.kind));
   changes.compare("momentum", facts.optimizer.momentum, now.optimizer.momentum);
   changes.compare("weight decay", facts.optimizer.weight_decay, now.optimizer.weight_decay);
+  changes.compare("average decay", facts.optimizer.average_decay, now.optimizer.average_decay);
   changes.compare("alignment", name_of(facts.alignment), name_of(now.alignment));
   const std::optional<Plan> before = plan_of(facts, plan_of_run);
   if (before) {

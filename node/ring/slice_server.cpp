@@ -21,7 +21,10 @@ bool SliceServer::find_pass() {
   while (!due_version_) {
     const Action* action = user_.next();
     if (action == nullptr) return false;
-    if (passes_.takes_pass(*action)) due_version_ = action->version;
+    if (passes_.takes_pass(*action)) {
+      due_version_ = action->version;
+      due_average_ = action->kind == ActionKind::kValidate;
+    }
     user_.pop();
   }
   return true;
@@ -30,7 +33,10 @@ bool SliceServer::find_pass() {
 template <typename Number>
 void SliceServer::send_as(ElementType wire, std::span<std::byte> payload, std::vector<Number>& numbers) {
   numbers.resize(static_cast<size_t>(slice_.where().count));
-  slice_.read(*due_version_, std::span<Number>(numbers));
+  if (due_average_)
+    slice_.read_average(*due_version_, std::span<Number>(numbers));
+  else
+    slice_.read(*due_version_, std::span<Number>(numbers));
   pack(wire, std::span<const Number>(numbers), payload);
 }
 

@@ -65,6 +65,7 @@ class SliceServer final : public Updatable {
   ScheduleCursor user_;
   PassCounter passes_;
   std::optional<int64_t> due_version_;  // of the next pass
+  bool due_average_ = false;            // it is for an evaluation
   int64_t passes_sent_ = 0;
   int64_t gradients_taken_;
   std::vector<float> narrow_;

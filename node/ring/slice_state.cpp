@@ -51,7 +51,8 @@ void restore_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, const
   };
   slice.set(part(content.weights, place.name));
   slice.set_newest(content.facts.step);
-  for (int slot = 0; slot < plan.optimizer.slots(); ++slot) slice.set_slot(slot, part(content.optimizer, slot_name(place.name, slot)));
+  for (int slot = 0; slot < plan.optimizer.slots(); ++slot)
+    slice.set_slot(slot, part_of(slice, plan, graph, slot_values(content.optimizer, place.name, place.parameter, plan.optimizer, slot)));
   if (!drains(plan.alignment) && content.previous_weights.contains(place.name))
     slice.set_previous(part(content.previous_weights, place.name));
 }
@@ -68,7 +69,7 @@ void save_slice_optimizer(const HomeSlice& slice, const Plan& plan, const Graph&
   std::vector<double> values(static_cast<size_t>(slice.where().count));
   for (int slot = 0; slot < plan.optimizer.slots(); ++slot) {
     slice.read_slot(slot, values);
-    writer.piece(SaveKind::kOptimizer, slot_name(place.name, slot), place.parameter.dimensions, slice.home(), values);
+    writer.piece(SaveKind::kOptimizer, slot_name(place.name, plan.optimizer, slot), place.parameter.dimensions, slice.home(), values);
   }
 }
 

@@ -139,7 +139,8 @@ LinkEntry random_link(Draw& draw) {
 }
 
 OptimizerSettings random_optimizer(Draw& draw) {
-  return {draw.one_of<OptimizerKind>(5), draw.fraction(), draw.fraction(), draw.fraction(), draw.positive(), draw.not_negative()};
+  return {draw.one_of<OptimizerKind>(5), draw.fraction(), draw.fraction(), draw.fraction(), draw.positive(),
+          draw.not_negative(),           draw.fraction()};
 }
 
 Shard random_shard(Draw& draw, int64_t devices) {

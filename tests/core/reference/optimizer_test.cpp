@@ -114,6 +114,44 @@ TEST_F(Optimizer, ClipsThenScalesThenDecays) {
       });
 }
 
+// The slot holds how far the average is from the weight, so the average itself starts as the weight.
+TEST_F(Optimizer, KeepsTheAverageOfWeights) {
+  constexpr double kDecay = 0.7;
+  for (const OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+    OptimizerSettings settings{.kind = kind, .weight_decay = 0.02};
+    const auto trained = [&](double decay) {
+      settings.average_decay = decay;
+      const auto device = make_reference_device(ElementType::kFloat64);
+      CaseDraw draw(7, "average");
+      const Shape shape{kElements, 1, 1};
+      const auto weight = testing::tensor_with(*device, shape, 1, draw.values(kElements));
+      std::vector<std::unique_ptr<Tensor>> slots;
+      for (int i = 0; i < settings.slots(); ++i) {
+        slots.push_back(device->make_tensor({.shape = shape}));
+        device->zero(*slots.back());
+      }
+      std::vector<std::vector<double>> weights{values_of(*device, *weight)};
+      for (int t = 1; t <= kSteps; ++t) {
+        const auto gradient = testing::tensor_with(*device, shape, 1, draw.values(kElements));
+        device->update({.optimizer = settings, .learning_rate = 0.03, .step = t}, *weight, *gradient, testing::pointers(slots));
+        weights.push_back(values_of(*device, *weight));
+      }
+      std::vector<double> average = weights.back();
+      const std::vector<double> offset = decay > 0 ? values_of(*device, *slots.back()) : std::vector<double>(kElements);
+      for (size_t i = 0; i < average.size(); ++i) average[i] += offset[i];
+      return std::pair(weights, average);
+    };
+    const auto [weights, average] = trained(kDecay);
+    EXPECT_EQ(trained(0).first, weights) << name_of(kind) << ": an average changes no weight";
+    for (size_t i = 0; i < average.size(); ++i) {
+      double expected = weights.front()[i];
+      for (size_t t = 1; t < weights.size(); ++t) expected = kDecay * expected + (1 - kDecay) * weights[t][i];
+      EXPECT_NEAR(average[i], expected, 1e-13) << name_of(kind) << ", element " << i;
+    }
+  }
+}
+
 // Homes hold slices of a parameter: a slice must see the very same arithmetic.
 TEST(OptimizerMath, SlicesHaveTheSameBits) {
   CaseDraw draw(6, "slices");

@@ -26,7 +26,7 @@ inline CheckpointContent content_at(int64_t step, int64_t elements = 100) {
                    .plan_digest = "4567",
                    .attributes = {{"data", "digits"}}};
   content.weights = {{"conv1.weight", ramp(elements, step)}, {"conv1.bias", ramp(3, step + 1)}, {"bn1.running_mean", ramp(3, step + 2)}};
-  content.optimizer = {{slot_name("conv1.weight", 0), ramp(elements, -step)}, {slot_name("conv1.weight", 1), ramp(elements, 2 * step)}};
+  content.optimizer = {{"conv1.weight#slot0", ramp(elements, -step)}, {"conv1.weight#slot1", ramp(elements, 2 * step)}};
   content.previous_weights = {{"conv1.weight", ramp(elements, step - 1)}};
   content.model_text = "name: \"tiny\"\n";
   return content;

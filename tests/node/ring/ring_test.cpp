@@ -107,5 +107,38 @@ TEST(Ring, TrainsBitByBitLikeTheInterpreterOnAnyNumberOfRanks) {
   EXPECT_GT(spread, 5) << "no parameters were spread: the test has lost its point";
 }
 
+// Slices on other devices keep their part of the average and send it out for evaluations.
+TEST(Ring, EvaluatesAveragesAlikeWhereverParametersLive) {
+  int64_t spread = 0;
+  for (uint64_t seed = 0; seed < 15; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomPlans random(100 + seed);
+    const Graph graph(random.model());
+    const int64_t devices = random.between(2, 4);
+    PlanRequest request = random.request(devices, kEveryAlignment[seed % 5], 4);
+    request.optimizer.average_decay = 0.75;
+    const std::vector<Shard> shards = random.shards(graph, devices);
+    const RingRun at_users(graph, assemble_plan(graph, request, shards));
+    const RingResult alone = at_users.retrain(1);
+    ASSERT_THAT(alone.errors, Each(""));
+    spread_parameters(random, graph, request, shards);
+    spread += static_cast<int64_t>(request.remote_homes.size());
+    const RingRun apart(graph, assemble_plan(graph, request, shards));
+    for (const int64_t ranks : {int64_t{1}, devices}) {
+      const RingResult result = apart.retrain(ranks);
+      ASSERT_THAT(result.errors, Each(""));
+      EXPECT_EQ(result.outcome.test.loss, alone.outcome.test.loss) << ranks << " ranks";
+      EXPECT_EQ(apart.checkpoint().weights, at_users.checkpoint().weights);
+      EXPECT_EQ(apart.checkpoint().optimizer, at_users.checkpoint().optimizer);
+    }
+    request.optimizer.average_decay = 0;
+    const RingRun without(graph, assemble_plan(graph, request, shards));
+    const RingResult plain = without.retrain(devices);
+    EXPECT_EQ(without.checkpoint().weights, at_users.checkpoint().weights);
+    EXPECT_NE(plain.outcome.test.loss, alone.outcome.test.loss);
+  }
+  EXPECT_GT(spread, 5) << "no parameters were spread: the test has lost its point";
+}
+
 }  // namespace
 }  // namespace millrace
