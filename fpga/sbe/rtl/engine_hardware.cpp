@@ -1,0 +1,173 @@
+#include "fpga/sbe/rtl/engine_hardware.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/sbe/phases/blocked_forward.h"
+
+namespace millrace {
+
+namespace {
+
+int64_t widest(const SbeConfig& config) { return std::max(config.columns, config.tail_units); }
+int64_t last_rows(const SbeConfig& config) { return rows_of_group(config, config.groups() - 1); }
+int64_t pinned_chunks(const SbeConfig& config) {
+  return config.pinned == Pinned::kNone     ? 0
+         : config.pinned == Pinned::kHidden ? config.hidden_chunks()
+                                            : config.input_chunks() + config.hidden_chunks();
+}
+int64_t streamed_chunks(const SbeConfig& config) { return config.pinned == Pinned::kAll ? 0 : config.block_chunks; }
+int64_t input_slot(const SbeConfig& config) {
+  return config.vectors() * (config.pinned == Pinned::kAll ? config.input_chunks() : config.block_chunks);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardware& h) {
+  const int64_t gates = gates_of(h.cell);
+  return {{"CELL", h.cell == CellKind::kLstm          ? 0
+                   : h.cell == CellKind::kGru         ? 1
+                   : h.cell == CellKind::kVanillaRelu ? 2
+                                                      : 3},
+          {"GATES", gates},
+          {"BIASES", h.cell == CellKind::kGru ? gates + 1 : gates},
+          {"SIGMOID", static_cast<int64_t>(h.forms.sigmoid)},
+          {"TANH", static_cast<int64_t>(h.forms.tanh)},
+          {"LANES", h.lanes},
+          {"COLUMNS", h.columns},
+          {"UNITS", h.units},
+          {"BEAT_WORDS", h.beat_words},
+          {"SLOTS", h.slots},
+          {"STREAMS", h.streams},
+          {"WEIGHT_DEPTH", h.weight_depth},
+          {"INPUT_DEPTH", h.input_depth},
+          {"STATE_DEPTH", h.state_depth},
+          {"KEPT_DEPTH", h.kept_depth},
+          {"BIAS_DEPTH", h.bias_depth},
+          {"STORE_DEPTH", h.store_depth},
+          {"STORE_BLOCK", h.store_depth > kDistributedDepth ? 1 : 0},
+          {"OUTPUT_DEPTH", h.output_depth}};
+}
+
+void check_buildable(const SbeConfig& config) {
+  check(config);
+  const auto divides = [](int64_t divisor, int64_t amount, const char* what, const char* of) {
+    if (amount % divisor != 0)
+      fail(ErrorCode::kUnavailable, "{} {} do not divide {} of {}: no engine is generated for them; choose a divisor", divisor, what, of,
+           amount);
+  };
+  if (widest(config) % std::min(config.columns, config.tail_units) != 0 || (config.columns & (config.columns - 1)) != 0)
+    fail(ErrorCode::kUnavailable, "{} columns and {} tail units: columns are a power of two, and one divides the other", config.columns,
+         config.tail_units);
+  divides(config.tail_units, config.units_per_group(), "tail units", "a group's units");
+  divides(widest(config), config.shape.hidden, "columns or tail units", "the hidden units");
+  if (config.words_per_cycle < 4 || config.words_per_cycle > 32 || (config.words_per_cycle & (config.words_per_cycle - 1)) != 0)
+    fail(ErrorCode::kUnavailable, "{} words a beat: a bus has 64, 128, 256 or 512 bits", config.words_per_cycle);
+  divides(config.words_per_cycle, config.multipliers(), "words a beat", "the weights of a cycle");
+  divides(config.words_per_cycle, last_rows(config) * config.columns, "words a beat", "the last group's weights of a cycle");
+  if (config.inputs_share_bus) fail(ErrorCode::kUnavailable, "inputs on the memory's bus: engines take x and give h as streams");
+  const int64_t deepest =
+      std::max({config.groups() * (config.slots * streamed_chunks(config) + pinned_chunks(config)), 2 * input_slot(config),
+                config.vectors() * config.groups(), 2 * config.vectors() * config.shape.hidden});
+  if (deepest > 65535) fail(ErrorCode::kUnavailable, "a memory of {} words: engines count them in sixteen bits", deepest);
+}
+
+SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms& forms) {
+  check_buildable(config);
+  return {.cell = cell,
+          .forms = forms,
+          .lanes = config.row_lanes,
+          .columns = config.columns,
+          .units = config.tail_units,
+          .beat_words = config.words_per_cycle,
+          .slots = config.slots,
+          .streams = config.streams,
+          .weight_depth = config.groups() * (config.slots * streamed_chunks(config) + pinned_chunks(config)),
+          .input_depth = std::max<int64_t>(1, 2 * input_slot(config)),
+          .state_depth = config.streams * config.shape.hidden / widest(config),
+          .kept_depth = config.streams * config.shape.hidden / config.tail_units,
+          .bias_depth = config.shape.hidden / config.tail_units,
+          .store_depth = config.vectors() * config.groups(),
+          .output_depth = 2 * config.vectors() * config.shape.hidden / config.tail_units};
+}
+
+SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, const WeightImage& image, int64_t address) {
+  check_buildable(config);
+  check(config, layer);
+  MILLRACE_CHECK(address % (2 * kPageWords) == 0, "an image at {}", address);
+  const std::vector<ColumnBlock> blocks = blocks_of(config);
+  const std::vector<BlockJob> jobs = jobs_of(config);
+  const int64_t vectors = config.vectors(), groups = config.groups(), beat = config.words_per_cycle;
+  SbeSettings s;
+  s.streams = config.streams;
+  s.steps = config.steps;
+  s.groups = groups;
+  s.block_chunks = streamed_chunks(config);
+  int64_t last_input = 0;
+  for (const ColumnBlock& block : blocks)
+    if (block.hidden == 0) {
+      ++s.input_jobs;
+      last_input = block.chunks;
+    }
+  s.input_last_chunks = last_input;
+  s.walk_pinned = config.pinned != Pinned::kNone;
+  const auto all = static_cast<int64_t>(blocks.size());
+  s.walk_parts = s.walk_pinned ? 1 : all - s.input_jobs;
+  s.walk_last_chunks = s.walk_pinned ? pinned_chunks(config) : blocks.back().chunks;
+  s.lead = config.pinned == Pinned::kAll ? config.input_chunks()
+           : config.pinned == Pinned::kHidden
+               ? 0
+               : blocks[static_cast<size_t>(s.input_jobs)].chunks - blocks[static_cast<size_t>(s.input_jobs)].hidden;
+  s.resident = jobs.back().vectors == vectors && static_cast<int64_t>(jobs.size()) == s.input_jobs + 1;
+  s.units = config.shape.hidden;
+  s.state_units = config.streams * s.units;
+  s.group_words = config.units_per_group() / config.tail_units;
+  s.last_group_words = last_rows(config) / config.shape.gates / config.tail_units;
+  s.stream_words = s.units / config.tail_units;
+  s.stream_places = s.units / widest(config);
+  s.slot_words = groups * s.block_chunks;
+  s.pinned_place = config.slots * s.slot_words;
+  s.input_slot_words = input_slot(config);
+  s.input_store_distance = std::min<int64_t>(3, vectors * groups);
+  s.walk_store_distance = std::min<int64_t>(3, (s.resident ? vectors : config.streams) * groups);
+  s.input_job_words = vectors * s.block_chunks;
+  s.input_last_words = vectors * last_input;
+  s.input_walk_words = vectors * s.lead;
+  s.stream_blocks = all;
+  s.stream_input_blocks = s.input_jobs;
+  s.stream_walks = s.resident ? 1 : config.steps;
+  s.stream_last_chunks = blocks.empty() ? 0 : blocks.back().chunks;
+  s.group_beats = config.multipliers() / beat;
+  s.last_group_beats = last_rows(config) * config.columns / beat;
+  const int64_t chunk_beats = (groups - 1) * s.group_beats + s.last_group_beats;
+  s.block_beats = s.block_chunks * chunk_beats;
+  s.last_block_beats = s.stream_last_chunks * chunk_beats;
+  s.pinned_beats = pinned_chunks(config) * chunk_beats;
+  s.address = address;
+  s.stride = image.blocks.size() > 1 ? 2 * image.blocks[1].first : 0;
+  s.pinned_address = address + 2 * image.pinned.first;
+  s.sum_shift = layer.formats.sum_shift(layer.cell);
+  s.hidden_shift = kGateFraction - layer.formats.hidden;
+  return s;
+}
+
+std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int16_t> x) {
+  std::vector<int16_t> chunks;
+  const auto add = [&](int64_t first, int64_t count) {
+    for (int64_t vector = 0; vector < config.vectors(); ++vector)
+      for (int64_t at = first * config.columns; at < (first + count) * config.columns; ++at) {
+        const int64_t row = vector % config.streams * config.steps + vector / config.streams;
+        chunks.push_back(at < layer.inputs ? x[static_cast<size_t>(row * layer.inputs + at)] : int16_t{0});
+      }
+  };
+  if (config.pinned == Pinned::kAll) add(0, config.input_chunks());
+  int64_t first = 0;
+  for (const ColumnBlock& block : blocks_of(config)) {
+    add(first, block.chunks - block.hidden);
+    first += block.chunks;
+  }
+  return chunks;
+}
+
+}  // namespace millrace

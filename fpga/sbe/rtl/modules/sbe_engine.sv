@@ -1,0 +1,264 @@
+// BB-LSTM's engine for one direction of a recurrent layer: a matrix of gates streamed in blocks of columns, each of which meets all
+// vectors of a batch before it is replaced (fpga/sbe/engine_config.h; fpga/sbe/phases computes the same in C++).
+// `start` begins `batches` batches; x comes as chunks in the order of the jobs, h leaves in words of UNITS units, step by step and
+// stream by stream, zeros behind a stream's last step. Settings stand still while `busy`. Biases and lengths are written before.
+// CELL: 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh. LANES is a multiple of GATES, a chunk of a group
+// fills whole beats, UNITS divides a group's units, and of COLUMNS and UNITS one divides the other.
+module sbe_engine #(
+    parameter int CELL = 0,
+    parameter int GATES = 4,
+    parameter int BIASES = 4,        // of a unit: its gates, and one more of gru
+    parameter int SIGMOID = 0,
+    parameter int TANH = 0,
+    parameter TABLE = "sigmoid_table.hex",
+    parameter int LANES = 8,
+    parameter int COLUMNS = 1,
+    parameter int UNITS = 1,
+    parameter int BEAT_WORDS = 4,
+    parameter int SLOTS = 2,
+    parameter int STREAMS = 4,
+    parameter int WEIGHT_DEPTH = 512,
+    parameter int INPUT_DEPTH = 512,
+    parameter int STATE_DEPTH = 64,
+    parameter int KEPT_DEPTH = 64,
+    parameter int BIAS_DEPTH = 64,
+    parameter int STORE_DEPTH = 64,
+    parameter int STORE_BLOCK = 0,
+    parameter int OUTPUT_DEPTH = 64,
+    parameter int OUTSTANDING = 8
+) (
+    input  logic clock,
+    input  logic reset_n,
+    input  logic start,
+    output logic busy,
+    output logic faults,
+
+    input logic [15:0] batches,
+    input logic [15:0] streams,
+    input logic [15:0] steps,
+    input logic [15:0] groups,
+    input logic [15:0] input_jobs,
+    input logic [15:0] block_chunks,
+    input logic [15:0] input_last_chunks,
+    input logic [15:0] walk_parts,
+    input logic [15:0] walk_last_chunks,
+    input logic [15:0] lead,
+    input logic        resident,
+    input logic        walk_pinned,
+    input logic        loads_pinned,
+    input logic        stateful,
+    input logic [15:0] units,
+    input logic [31:0] state_units,
+    input logic [15:0] group_words,
+    input logic [15:0] last_group_words,
+    input logic [15:0] stream_words,
+    input logic [15:0] stream_places,
+    input logic [15:0] slot_words,
+    input logic [15:0] pinned_place,
+    input logic [15:0] input_slot_words,
+    input logic [ 1:0] input_store_distance,
+    input logic [ 1:0] walk_store_distance,
+    input logic [31:0] input_job_words,
+    input logic [31:0] input_last_words,
+    input logic [31:0] input_walk_words,
+    input logic [15:0] stream_blocks,
+    input logic [15:0] stream_input_blocks,
+    input logic [15:0] stream_walks,
+    input logic [15:0] stream_last_chunks,
+    input logic [15:0] group_beats,
+    input logic [15:0] last_group_beats,
+    input logic [31:0] block_beats,
+    input logic [31:0] last_block_beats,
+    input logic [31:0] pinned_beats,
+    input logic [63:0] address,
+    input logic [63:0] stride,
+    input logic [63:0] pinned_address,
+    input logic [ 4:0] sum_shift,
+    input logic [ 3:0] hidden_shift,
+
+    input logic                       bias_write,
+    input logic [               15:0] bias_address,
+    input logic [UNITS*BIASES*32-1:0] bias_data,
+    input logic                       length_write,
+    input logic [               15:0] length_stream,
+    input logic [               15:0] length,
+
+    output logic                     m_axi_arvalid,
+    input  logic                     m_axi_arready,
+    output logic [             63:0] m_axi_araddr,
+    output logic [              7:0] m_axi_arlen,
+    input  logic                     m_axi_rvalid,
+    output logic                     m_axi_rready,
+    input  logic [BEAT_WORDS*16-1:0] m_axi_rdata,
+    input  logic [              1:0] m_axi_rresp,
+    input  logic                     m_axi_rlast,
+
+    input  logic                  x_tvalid,
+    output logic                  x_tready,
+    input  logic [COLUMNS*16-1:0] x_tdata,
+    output logic                  h_tvalid,
+    input  logic                  h_tready,
+    output logic [  UNITS*16-1:0] h_tdata
+);
+  localparam int BANKS = LANES * COLUMNS / BEAT_WORDS;
+  localparam int GROUP_UNITS = LANES / GATES;
+  localparam int SIDES = (GATES == 3) ? GROUP_UNITS : 0;
+  localparam int STORE_WIDTH = (LANES + SIDES) * 32;
+
+  logic restart;
+  assign restart = start;
+
+  // --- Weights, ahead of the walk.
+  logic [15:0] released, loaded, slot_bank, slot_write_place;
+  logic pinned_loaded, slot_write;
+  logic [BEAT_WORDS*16-1:0] slot_beat;
+  weight_streamer #(
+      .BEAT_BITS(BEAT_WORDS * 16),
+      .SLOTS(SLOTS),
+      .OUTSTANDING(OUTSTANDING)
+  ) streamer (
+      .clock, .reset_n, .restart, .batches, .blocks(stream_blocks), .input_blocks(stream_input_blocks), .walks(stream_walks),
+      .block_chunks, .last_chunks(stream_last_chunks), .loads_pinned, .pinned_chunks(walk_last_chunks), .address, .stride, .pinned_address,
+      .groups, .group_beats, .last_group_beats, .block_beats, .last_block_beats, .pinned_beats, .slot_words, .pinned_place, .released,
+      .loaded, .pinned_loaded, .faults, .m_axi_arvalid, .m_axi_arready, .m_axi_araddr, .m_axi_arlen, .m_axi_rvalid, .m_axi_rready,
+      .m_axi_rdata, .m_axi_rresp, .m_axi_rlast, .write(slot_write), .write_bank(slot_bank), .write_place(slot_write_place),
+      .write_beat(slot_beat)
+  );
+  logic pinned_is_there;
+  always_ff @(posedge clock) begin
+    if (!reset_n) pinned_is_there <= 1'b0;
+    else if (start) pinned_is_there <= pinned_is_there && !loads_pinned;
+    else if (pinned_loaded) pinned_is_there <= 1'b1;
+  end
+
+  // --- Inputs, ahead of the walk.
+  logic [15:0] inputs_used, inputs_loaded, input_write_place;
+  logic input_write;
+  input_loader loader (
+      .clock, .reset_n, .restart, .batches, .input_jobs, .job_words(input_job_words), .last_words(input_last_words),
+      .walk_words(input_walk_words), .slot_words(input_slot_words), .used(inputs_used), .loaded(inputs_loaded), .in_valid(x_tvalid),
+      .in_ready(x_tready), .write(input_write), .write_place(input_write_place)
+  );
+
+  // --- The order.
+  logic issue, takes_state, takes_zeros, state_half, first, fresh, turns, stores, leaves, tail_valid, tail_zero, running, output_leaves;
+  logic [15:0] weight_place, input_place, state_place, state_chunk, store_place, tail_words, tail_first, tail_kept;
+  logic [31:0] done_units;
+  logic drained;
+  recurrence_sequencer #(
+      .SLOTS(SLOTS),
+      .STREAMS(STREAMS),
+      .COLUMNS(COLUMNS),
+      .OUTPUT_DEPTH(OUTPUT_DEPTH)
+  ) sequencer (
+      .clock, .reset_n, .start, .batches, .streams, .steps, .groups, .input_jobs, .block_chunks, .input_last_chunks, .walk_parts,
+      .walk_last_chunks, .lead, .resident, .walk_pinned, .stateful, .units, .state_units, .group_words, .last_group_words, .stream_words,
+      .stream_places, .slot_words, .pinned_place, .input_slot_words, .input_store_distance, .walk_store_distance, .length_write,
+      .length_stream, .length, .loaded, .pinned_loaded(pinned_is_there), .released, .inputs_loaded, .inputs_used, .done_units,
+      .output_leaves, .running, .drained, .issue, .weight_place, .takes_state, .takes_zeros, .input_place, .state_half, .state_place,
+      .state_chunk, .first, .fresh, .turns, .stores, .leaves, .store_place, .tail_words, .tail_first, .tail_kept, .tail_valid, .tail_zero
+  );
+
+  // --- What goes along with a chunk until its sums are there, four cycles later.
+  localparam int STAGES = 4;
+  localparam int NOTE_BITS = 16 * 5 + 3;
+  logic [STAGES:1] stores_at, leaves_at;
+  logic first_1, fresh_1, turns_1, issue_1;
+  logic [NOTE_BITS-1:0] note[1:STAGES];
+  integer i;
+  always_ff @(posedge clock) begin
+    {issue_1, first_1, fresh_1, turns_1} <= {issue && reset_n, first, fresh, turns};
+    stores_at <= reset_n ? {stores_at[STAGES-1:1], issue && stores} : '0;
+    leaves_at <= reset_n ? {leaves_at[STAGES-1:1], issue && leaves} : '0;
+    note[1] <= {store_place, tail_words, tail_first, tail_kept, state_place, !state_half, tail_valid, tail_zero};
+    for (i = 2; i <= STAGES; i++) note[i] <= note[i-1];
+  end
+  logic [15:0] note_store, note_words, note_first, note_kept, note_state;
+  logic note_half, note_valid, note_zero;
+  assign {note_store, note_words, note_first, note_kept, note_state, note_half, note_valid, note_zero} = note[STAGES];
+
+  // --- The memories that are read, and the products.
+  logic [BANKS*BEAT_WORDS*16-1:0] weights;
+  weight_slots #(
+      .BANKS(BANKS),
+      .BEAT_BITS(BEAT_WORDS * 16),
+      .DEPTH(WEIGHT_DEPTH)
+  ) slots (
+      .clock, .write(slot_write), .write_bank(slot_bank), .write_place(slot_write_place), .write_beat(slot_beat),
+      .read_place(weight_place), .read_word(weights)
+  );
+  logic state_write, state_write_half, emits;
+  logic [15:0] state_write_word, state_write_place;
+  logic [UNITS*16-1:0] hidden;
+  logic [COLUMNS*16-1:0] vector;
+  vector_memory #(
+      .COLUMNS(COLUMNS),
+      .UNITS(UNITS),
+      .INPUT_DEPTH(INPUT_DEPTH),
+      .STATE_DEPTH(STATE_DEPTH)
+  ) vectors (
+      .clock, .input_write, .input_write_place, .input_chunk(x_tdata), .input_place, .state_write, .state_write_half, .state_write_place,
+      .state_write_word, .state_units(hidden), .state_half, .state_place, .state_chunk, .takes_state, .takes_zeros, .chunk(vector)
+  );
+  logic [STORE_WIDTH-1:0] stored, kept_sums;
+  logic [LANES*32-1:0] sums;
+  logic [GROUP_UNITS*32-1:0] sides, stored_sides;
+  if (SIDES != 0) begin : g_sides
+    assign stored_sides = stored[STORE_WIDTH-1-:GROUP_UNITS*32];
+    assign kept_sums = {sides, sums};
+  end else begin : g_no_sides
+    assign stored_sides = '0;
+    assign kept_sums = sums;
+  end
+  column_array #(
+      .LANES(LANES),
+      .COLUMNS(COLUMNS),
+      .GATES(GATES)
+  ) multipliers (
+      .clock, .weights, .vector, .active(issue_1), .first(first_1), .fresh(fresh_1), .turns(turns_1), .stored_sums(stored[LANES*32-1:0]),
+      .stored_sides, .sums, .sides
+  );
+  partial_store #(
+      .WIDTH(STORE_WIDTH),
+      .DEPTH(STORE_DEPTH),
+      .BLOCK(STORE_BLOCK)
+  ) store (
+      .clock, .write(stores_at[STAGES]), .write_place(note_store), .write_word(kept_sums), .read_place(note[2][NOTE_BITS-1-:16]),
+      .read_word(stored)
+  );
+
+  // --- From sums to states.
+  recurrence_tail #(
+      .CELL(CELL),
+      .GATES(GATES),
+      .BIASES(BIASES),
+      .SIGMOID(SIGMOID),
+      .TANH(TANH),
+      .TABLE(TABLE),
+      .LANES(LANES),
+      .UNITS(UNITS),
+      .BIAS_DEPTH(BIAS_DEPTH),
+      .KEPT_DEPTH(KEPT_DEPTH)
+  ) tail (
+      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .take(leaves_at[STAGES]), .take_sums(sums),
+      .take_sides(sides), .take_beats(note_words), .take_first(note_first), .take_kept(note_kept), .take_hidden(note_state),
+      .take_half(note_half), .take_valid(note_valid), .take_zero(note_zero), .hidden_write(state_write), .hidden_word(state_write_word),
+      .hidden_place(state_write_place), .hidden_half(state_write_half), .emits, .hidden
+  );
+  always_ff @(posedge clock) begin
+    if (!reset_n || start) done_units <= '0;
+    else if (emits) done_units <= done_units + 32'(UNITS);
+  end
+  logic output_ready;
+  deep_fifo #(
+      .WIDTH(UNITS * 16),
+      .DEPTH(OUTPUT_DEPTH)
+  ) outputs (
+      .clock, .clear(!reset_n), .in_tvalid(emits), .in_tready(output_ready), .in_tdata(hidden), .out_tvalid(h_tvalid),
+      .out_tready(h_tready), .out_tdata(h_tdata)
+  );
+  assign output_leaves = h_tvalid && h_tready;
+  assign busy = running || !drained;
+  logic unused;
+  assign unused = &{1'b0, output_ready};
+endmodule
