@@ -3,6 +3,8 @@
 //   return kExitInterrupted;
 //   for (const ExitMeaning& row : kExitMeanings) fmt::print("{:>4}  {}\n", row.status, row.meaning);
 //
+// Each is one attempt's, too, for `millrace launch`: it tries again after all but the first five, and ends with the last one's.
+//
 // A shell adds 128 to the number of a signal that ends the command at once: 130 for the second Ctrl-C, 137 for kill -9.
 #pragma once
 
@@ -31,9 +33,9 @@ inline constexpr std::array kExitMeanings = {
     ExitMeaning{kExitUsage, "wrong usage: the words given, or the job, make no sense"},
     ExitMeaning{kExitInfeasible, "infeasible: understood, and there is no answer"},
     ExitMeaning{kExitInterrupted, "interrupted by a signal or --time-limit, and everything saved: --resume goes on"},
-    ExitMeaning{kExitTimeout, "under mpirun: a deadline passed, somebody stopped or was cut off; --resume goes on"},
-    ExitMeaning{kExitRankKilled, "under mpirun: a rank was killed; --resume goes on"},
-    ExitMeaning{kExitHostLost, "under mpirun: a host was lost; --resume goes on"},
+    ExitMeaning{kExitTimeout, "under mpirun: a deadline passed, somebody stopped or was cut off; --resume goes on, launch does so itself"},
+    ExitMeaning{kExitRankKilled, "under mpirun: a rank was killed; likewise"},
+    ExitMeaning{kExitHostLost, "under mpirun: a host was lost; likewise, and launch ends so when too few devices are left"},
 };
 
 }  // namespace millrace

@@ -27,6 +27,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation);
 void add_study_command(CLI::App& app, Invocation& invocation);
 void add_simulate_command(CLI::App& app, Invocation& invocation);
 void add_train_command(CLI::App& app, Invocation& invocation);
+void add_launch_command(CLI::App& app, Invocation& invocation);
 void add_eval_command(CLI::App& app, Invocation& invocation);
 void add_predict_command(CLI::App& app, Invocation& invocation);
 void add_export_command(CLI::App& app, Invocation& invocation);

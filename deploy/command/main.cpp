@@ -78,6 +78,7 @@ int run(int argc, char** argv, millrace::OutputLoss& loss) {
   millrace::add_study_command(app, invocation);
   millrace::add_simulate_command(app, invocation);
   millrace::add_train_command(app, invocation);
+  millrace::add_launch_command(app, invocation);
   millrace::add_eval_command(app, invocation);
   millrace::add_predict_command(app, invocation);
   millrace::add_export_command(app, invocation);

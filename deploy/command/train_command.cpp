@@ -18,6 +18,8 @@
 #include "deploy/command/job_paths.h"
 #include "deploy/command/ring_links.h"
 #include "deploy/command/train_run.h"
+#include "deploy/command/train_words.h"
+#include "deploy/command/usage_error.h"
 
 namespace millrace {
 namespace {
@@ -61,6 +63,7 @@ struct TrainFlags {
   std::optional<std::string> deadline;
   bool checksums = false;
   bool shape_links = false;
+  bool log_samples = false;
 };
 
 template <typename T, typename U>
@@ -127,6 +130,9 @@ void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
     if (flags.stop_delta) idle("--early-stop-delta", kNoPatience);
   }
   if (flags.keep_best && job.out.empty()) idle("--keep-best", "without --out no checkpoint is written; add it");
+  if (flags.log_samples && job.out.empty()) idle("--log-samples", "without --out there is no folder for it; add it");
+  if (flags.log_samples && job.replicas > 1)
+    fail(ErrorCode::kUsage, "--log-samples tells of one ring, and --replicas {} makes several; leave one of the two out", job.replicas);
   if (flags.keep && job.out.empty()) idle("--keep", "without --out no checkpoint is written; add it");
 }
 
@@ -215,6 +221,7 @@ int train(const TrainFlags& flags) {
   request.json = flags.json;
   request.checksums = flags.checksums;
   request.shape_links = flags.shape_links;
+  request.log_samples = flags.log_samples;
   request.links = link_use_from(flags.links);
   request.calibrate = flags.calibrate.value_or(0);
   request.formats = flags.formats;
@@ -222,10 +229,7 @@ int train(const TrainFlags& flags) {
   return run_training(request);
 }
 
-}  // namespace
-
-void add_train_command(CLI::App& app, Invocation& invocation) {
-  auto flags = std::make_shared<TrainFlags>();
+CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   CLI::App* command = app.add_subcommand("train", "train a model on data; save, evaluate, resume");
   command->footer(kTrainExamples);
   const std::string what = "What to train";
@@ -310,6 +314,8 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
                 ->group(run));
   not_empty(command->add_option("--pace", flags->pace, "such a file: no action takes less than it says, the rest is slept")->group(run));
   whole(command->add_option("--log-every", flags->log_every, "updates between step records [ten per epoch]")->group(run), 1);
+  command->add_flag("--log-samples", flags->log_samples, "every update's samples by number, in samples.jsonl of the run's folder")
+      ->group(run);
   const std::string ranks = "Under mpirun";
   command->add_option("--deadline", flags->deadline, "longest wait for a silent neighbour, 5s or 2m [30s]")->group(ranks);
   command->add_flag("--checksums", flags->checksums, "CRC32C of every message")->group(ranks);
@@ -320,10 +326,40 @@ void add_train_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--shape-links", flags->shape_links, "messages take as long as the plan's links would")->group(ranks);
   command->add_flag("--dry-run", flags->dry_run, "print memory per rank and time per epoch; train nothing")->group(run);
   command->add_flag("--json", flags->json, "one JSON object per line on standard output")->group(run);
-  command->callback([flags, &invocation] {
+  return command;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<TrainFlags>();
+  declare_train(app, flags.get())->callback([flags, &invocation] {
     invocation.json = flags->json;
     invocation.run = [flags] { return train(*flags); };
   });
+}
+
+TrainWords read_train_words(const std::vector<std::string>& words) {
+  CLI::App app("", "millrace");
+  app.require_subcommand(1);
+  app.fallthrough();
+  std::string log_level;  // the program's own, which it takes anywhere
+  app.add_option("--log-level", log_level);
+  app.add_flag("--no-progress");
+  TrainFlags flags;
+  const CLI::App* const command = declare_train(app, &flags);
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    TrainWords asked;
+    asked.help = command->help();
+    return asked;
+  } catch (const CLI::ParseError& error) {
+    const std::string text = usage_error_text(app, error);
+    fail(ErrorCode::kUsage, "{}", text.starts_with("millrace ") ? text.substr(9) : text);  // the program's name is added again
+  }
+  return {.job = job_of(flags), .resume = flags.resume, .json = flags.json, .dry_run = flags.dry_run, .help = {}};
 }
 
 }  // namespace millrace

@@ -193,6 +193,7 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   options.log_every = request.log_every;
   options.trace = request.trace;
   options.times = request.times;
+  options.log_samples = request.log_samples;
   options.pace = request.pace;
   options.computes_on_thread = std::ranges::all_of(
       task.plan.cluster.devices, [&](const auto& device) { return computing_kind(device.device, device_options) == "cpu"; });

@@ -23,6 +23,7 @@ struct TrainRequest {
   double deadline_seconds = 30;
   bool dry_run = false;
   bool json = false;
+  bool log_samples = false;
   bool checksums = false;
   bool shape_links = false;
   LinkUse links = LinkUse::kAuto;

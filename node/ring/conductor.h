@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "node/ring/ring_context.h"
 #include "node/ring/save_records.h"
@@ -20,6 +21,8 @@ class Conductor {
   virtual void scored(int64_t mini_batch, const Score& score) = 0;
   virtual void evaluated(int64_t mini_batch, const Score& score) = 0;
   virtual void gradient_norm(int64_t mini_batch, double norm) = 0;
+  // The samples of micro-batch s, as device 0 begins with it.
+  virtual void loaded(int64_t, std::span<const int64_t>) {}
   // Everything that a checkpoint after this mini-batch is made of.
   virtual void saved(int64_t mini_batch, SaveAssembler& content) = 0;
   // Whatever can be done now, without waiting; true when it may be worth asking again soon.

@@ -195,6 +195,7 @@ void Worker::forward(const Action& action) {
     // Whoever only evaluates needs none.
     if (!loader_) loader_ = training_loader(*context_.task, loading(), context_.replica, context_.course->ahead());
     const Batch& loaded = loader_->load(action.index);
+    if (index_ == 0) context_.events->loaded(action.index, loaded.sample_ids);
     batch.take(loaded, {.training = true,
                         .seed = context_.task->job.seed,
                         .error_scale = 1.0 / static_cast<double>(plan().mini_batch * context_.task->job.replicas),

@@ -177,6 +177,10 @@ void Rank::evaluation_scored(int64_t mini_batch, const Score& score) {
   tell(0, {.word = Word::kEvaluation, .index = mini_batch, .value = score.loss, .correct = score.correct, .samples = score.samples});
 }
 
+void Rank::loaded(int64_t s, std::span<const int64_t> samples) {
+  if (conductor_ != nullptr) conductor_->loaded(s, samples);
+}
+
 void Rank::saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) {
   const int64_t first = workers_.front()->index();
   saves_[static_cast<size_t>(device - first)].push({.mini_batch = mini_batch, .share = device, .bytes = std::move(share)});

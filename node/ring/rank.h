@@ -86,6 +86,7 @@ class Rank final : private RankEvents {
   void mini_batch_scored(int64_t mini_batch, const Score& score) override;
   void evaluation_scored(int64_t mini_batch, const Score& score) override;
   [[noreturn]] void loss_not_finite(int64_t s) override;
+  void loaded(int64_t s, std::span<const int64_t> samples) override;
   void saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) override;
 
   void tell(int64_t to, const Note& note);

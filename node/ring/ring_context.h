@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 
 #include "core/data/loader.h"
 #include "core/device/device.h"
@@ -44,6 +45,8 @@ class RankEvents {
   virtual void evaluation_scored(int64_t mini_batch, const Score& score) = 0;
   // The loss of micro-batch s is not finite. Does not return.
   [[noreturn]] virtual void loss_not_finite(int64_t s) = 0;
+  // On the first device: the samples of micro-batch s, as its forward pass begins.
+  virtual void loaded(int64_t s, std::span<const int64_t> samples) = 0;
   // A share of the checkpoint after this mini-batch; rank 0 awaits one from each updatable.
   virtual void saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) = 0;
 };

@@ -246,7 +246,8 @@ TrainingOutcome RingTrainer::run() {
                         .fingerprint = options_.fingerprint,
                         .log_every = options_.log_every,
                         .stop_after = options_.stop_after,
-                        .saved = options_.saved};
+                        .saved = options_.saved,
+                        .log_samples = options_.log_samples};
     if (options_.column != nullptr)
       options.announce = [column = options_.column](int64_t mini_batch, const Decision& decision) {
         column->announce(mini_batch, decision);

@@ -108,6 +108,7 @@ void TrainingLead::start(const CheckpointContent* resumed) {
     make_folders(out);
     metrics_file_ = resumed != nullptr ? std::make_unique<MetricsFile>(MetricsFile::resumed(out / "metrics.jsonl", step_, nothing_left))
                                        : std::make_unique<MetricsFile>(out / "metrics.jsonl");
+    if (options_.log_samples) sample_log_ = std::make_unique<SampleLog>(out / kSampleLogName, step_);
     write_documents();
   }
   progress_ = std::make_unique<Progress>("training", course_.total_updates());
@@ -221,6 +222,12 @@ void TrainingLead::evaluated(int64_t mini_batch, const Score& score) {
   evaluation_seconds_[mini_batch] = seconds.count();
 }
 
+void TrainingLead::loaded(int64_t s, std::span<const int64_t> samples) {
+  if (!options_.log_samples) return;
+  std::vector<int64_t>& all = samples_[s / task_.plan.micro_batches()];
+  all.insert(all.end(), samples.begin(), samples.end());
+}
+
 void TrainingLead::saved(int64_t mini_batch, SaveAssembler& content) { content.move_into(contents_[mini_batch]); }
 
 bool TrainingLead::step() {
@@ -255,6 +262,15 @@ bool TrainingLead::report_score() {
     norms_.erase(norm);
   }
   ++step_;
+  if (sample_log_) {
+    try {
+      sample_log_->write(step_, samples_[mini_batch]);
+    } catch (...) {
+      cannot_record_ = true;
+      throw;
+    }
+    samples_.erase(mini_batch);
+  }
   since_record_ += score;
   in_epoch_ += score;
   trained_samples_ += score.samples;

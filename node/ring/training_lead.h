@@ -5,7 +5,8 @@
 //   rank.run(&lead);
 //   const TrainingOutcome outcome = lead.outcome();
 //
-// The run's folder (job.out) holds job.textproto, plan.textproto, fingerprint.json, metrics.jsonl and checkpoints/; the last
+// The run's folder (job.out) holds job.textproto, plan.textproto, fingerprint.json, metrics.jsonl and checkpoints/, and samples.jsonl
+// where it is asked for; the last
 // checkpoint is always written there, each by a thread of its own, so that training goes on meanwhile. Records come in the order
 // of the updates whatever the order in which news arrive; all but what is measured is the same in every repetition.
 // Borrows task, sinks and the stop flag's owner. On rank 0 of replica 0 alone.
@@ -31,6 +32,7 @@
 #include "core/train/metrics.h"
 #include "core/train/task.h"
 #include "node/ring/conductor.h"
+#include "node/ring/sample_log.h"
 
 namespace millrace {
 
@@ -53,6 +55,7 @@ struct LeadOptions {
   int64_t log_every = 0;                                                // updates between "step" records; 0: ten per epoch
   int64_t stop_after = 0;                                               // TrainerOptions::stop_after
   std::function<void(const std::filesystem::path& folder)> saved = {};  // TrainerOptions::saved
+  bool log_samples = false;                                             // TrainerOptions::log_samples
   // Told every decision, for replicas that follow.
   std::function<void(int64_t mini_batch, const Decision&)> announce = {};
 };
@@ -76,6 +79,7 @@ class TrainingLead final : public Conductor {
   void scored(int64_t mini_batch, const Score& score) override { scores_[mini_batch] = score; }
   void evaluated(int64_t mini_batch, const Score& score) override;
   void gradient_norm(int64_t mini_batch, double norm) override { norms_[mini_batch] = norm; }
+  void loaded(int64_t s, std::span<const int64_t> samples) override;
   void saved(int64_t mini_batch, SaveAssembler& content) override;
   bool step() override;
   bool finished() override;
@@ -110,6 +114,8 @@ class TrainingLead final : public Conductor {
   Course course_;
   LeadOptions options_;
   std::unique_ptr<MetricsFile> metrics_file_;
+  std::unique_ptr<SampleLog> sample_log_;
+  std::map<int64_t, std::vector<int64_t>> samples_;  // by mini-batch that is not reported yet
   std::unique_ptr<Progress> progress_;
   std::map<int64_t, Decision> decisions_;  // not reported yet
   std::map<int64_t, Score> scores_, evaluations_;

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import killing
+import launching
 import link_cut
 import numbers_case
 import refusals
@@ -49,6 +50,12 @@ CASES = {
     "refusals": without_seed(refusals.refusals_are_said_once),
     "not_a_number": without_seed(numbers_case.not_a_number_is_named),
     "link_cut": without_seed(link_cut.link_is_cut),
+    "launch_restarts": without_seed(launching.launch_restarts),
+    "launch_gives_up": without_seed(launching.launch_gives_up),
+    "launch_stops": without_seed(launching.launch_stops),
+    "launch_unsticks": without_seed(launching.launch_unsticks),
+    "launch_plans_again": without_seed(launching.launch_plans_again),
+    "launch_loses_a_host": without_seed(launching.launch_loses_a_host),
 }
 
 def processor():

@@ -1,0 +1,488 @@
+#include "deploy/launch/launcher.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/base/exit_status.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/plan/validate.h"
+#include "core/train/task.h"
+#include "deploy/launch/child.h"
+#include "deploy/launch/run_state.h"
+#include "transport/mpi/mpi_launch.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+std::string counted(int64_t number, std::string_view one) { return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s"); }
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchRequest& request);
+  int run();
+
+ private:
+  enum class Next { kEnd, kAgain, kPlanAgain };
+
+  void refuse_contradictions() const;
+  std::vector<Host> listed_hosts() const;
+  std::vector<std::string> agent() const;
+  std::vector<Host> find_present();
+  Placement placement(const std::vector<Host>& present) const;
+  int64_t least_devices() const;
+  bool elastic() const { return least_devices() < static_cast<int64_t>(whole_.devices.size()); }
+  bool await_enough_devices();
+  void say_change(const Placement& before) const;
+  std::vector<std::string> training_words(bool resume) const;
+  std::vector<std::string> command() const;
+  Attempt attempt();
+  int watch(pid_t process);
+  void hear(int signal, pid_t process);
+  void look_at_hosts(pid_t process);
+  void end_what_stalls(pid_t process, Clock::time_point begun);
+  Next judge(Attempt& attempt);
+  bool pause(Attempt& attempt);
+  void await_free_folder();
+  int finish(int status, std::string reason);
+
+  const LaunchRequest& request_;
+  Cluster whole_;
+  int64_t cores_;
+  SignalInbox inbox_{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
+  std::vector<Host> hosts_;  // as they are listed now
+  Placement now_;
+  LaunchSummary summary_;
+  Clock::time_point started_ = Clock::now();
+  std::chrono::milliseconds next_pause_;
+  std::unique_ptr<HostProbe> probe_;
+  Clock::time_point looked_ = Clock::now();
+  int stops_asked_ = 0;       // by signals
+  bool plans_again_ = false;  // the training was asked to stop for that
+  bool stalled_ = false;
+  Clock::time_point killed_at_;
+};
+
+Launcher::Launcher(const LaunchRequest& request)
+    : request_(request), whole_(find_cluster(request.job.cluster)), cores_(usable_cores()), next_pause_(request.pause) {
+  if (!request.job.plan.empty()) whole_ = load_plan(request.job.plan).cluster;
+  refuse_contradictions();
+  hosts_ = listed_hosts();
+}
+
+void Launcher::refuse_contradictions() const {
+  const Job& job = request_.job;
+  if (job.out.empty() && request_.max_restarts > 0)
+    fail(ErrorCode::kUsage, "launch starts again from checkpoints: give the training a folder with --out, or --max-restarts 0");
+  const auto devices = static_cast<int64_t>(whole_.devices.size());
+  if (request_.min_devices && *request_.min_devices > devices)
+    fail(ErrorCode::kUsage, "--min-devices {}: the cluster has {}; ask for fewer", *request_.min_devices, devices);
+  if (elastic()) {
+    const std::string_view fixed = !job.plan.empty()   ? "--plan: a plan stands for its devices"
+                                   : !job.cuts.empty() ? "cuts given by hand: they stand for the job's devices"
+                                   : !job.pins.empty() ? "pins given by hand: they stand for the job's devices"
+                                                       : "";
+    if (!fixed.empty()) fail(ErrorCode::kUsage, "--min-devices {} cannot plan again with {}", *request_.min_devices, fixed);
+    if (request_.hosts_file.empty() && !request_.slurm)
+      fail(ErrorCode::kUsage, "--min-devices {} has no effect: without --hosts or --slurm all devices are on this machine",
+           *request_.min_devices);
+  }
+  if (request_.ranks && *request_.ranks % job.replicas != 0)
+    fail(ErrorCode::kUsage, "--ranks {}: {} replicas need a multiple of that", *request_.ranks, job.replicas);
+  if (request_.ranks && *request_.ranks > devices * job.replicas)
+    fail(ErrorCode::kUsage, "--ranks {}: every rank needs a device, and there are {}", *request_.ranks, devices * job.replicas);
+}
+
+std::vector<Host> Launcher::listed_hosts() const {
+  if (!request_.hosts_file.empty()) {
+    std::vector<Host> hosts = load_hosts(request_.hosts_file);
+    if (hosts.empty() && hosts_.empty())
+      fail(ErrorCode::kUsage, "--hosts {}: no host is listed; write NAME slots=NUMBER", request_.hosts_file);
+    return hosts;
+  }
+  if (!request_.slurm) return {};
+  const char *const nodes = std::getenv("SLURM_JOB_NODELIST"), *const tasks = std::getenv("SLURM_TASKS_PER_NODE");
+  if (nodes == nullptr || tasks == nullptr)
+    fail(ErrorCode::kUsage,
+         "--slurm: this is no Slurm job (SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE are not set); use sbatch or salloc");
+  return parse_slurm_hosts(nodes, tasks);
+}
+
+// Slurm's own daemon starts what is asked for on a node, as mpirun does there.
+std::vector<std::string> Launcher::agent() const {
+  if (!request_.agent.empty()) return request_.agent;
+  if (request_.slurm) return {"srun", "--overlap", "--ntasks=1", "--nodes=1", "--immediate=5", "--quiet", "--nodelist"};
+  return {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"};
+}
+
+std::vector<Host> Launcher::find_present() {
+  hosts_ = listed_hosts();
+  HostProbe probe(hosts_, agent());
+  while (!probe.finished()) {
+    const std::optional<int> signal = inbox_.wait(50ms);
+    if (signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
+  }
+  looked_ = Clock::now();
+  return probe.present();
+}
+
+Placement Launcher::placement(const std::vector<Host>& present) const {
+  PlacementWishes wishes{.whole = whole_,
+                         .hosts = hosts_,
+                         .replicas = request_.job.replicas,
+                         .threads = request_.job.threads,
+                         .ranks = request_.ranks,
+                         .cores = cores_};
+  if (wishes.hosts.empty() && !(request_.hosts_file.empty() && !request_.slurm)) return {};  // none is left in the file
+  return place(wishes, present);
+}
+
+int64_t Launcher::least_devices() const { return request_.min_devices.value_or(static_cast<int64_t>(whole_.devices.size())); }
+
+// False when there are too few and nobody may wait any longer.
+bool Launcher::await_enough_devices() {
+  for (int64_t tries = 0;; ++tries) {
+    const Placement before = now_;
+    now_ = placement(find_present());
+    const auto devices = static_cast<int64_t>(now_.cluster.devices.size());
+    if (stops_asked_ > 0) return true;
+    if (devices >= least_devices()) {
+      if (!before.cluster.devices.empty() && before.cluster != now_.cluster) say_change(before);
+      return true;
+    }
+    const std::string few = fmt::format("{} of {} are there, and at least {} are asked for", devices,
+                                        counted(static_cast<int64_t>(whole_.devices.size()), "device"), least_devices());
+    if (summary_.restarts() + tries >= request_.max_restarts) {
+      log::error("{}", few);
+      return false;
+    }
+    log::warning("{}; looking again in {:.1f} s", few, std::chrono::duration<double>(next_pause_).count());
+    Attempt none;
+    if (!pause(summary_.attempts.empty() ? none : summary_.attempts.back())) return true;
+  }
+}
+
+void Launcher::say_change(const Placement& before) const {
+  const auto modelled = [&](const Placement& one) -> std::string {
+    const fs::path plan = fs::path(request_.job.out) / "plan.textproto";
+    if (!request_.throughput || !fs::exists(plan)) return "";
+    const std::optional<double> rate = request_.throughput(plan, one.cluster);
+    return rate ? fmt::format(", {:.1f} images/s (modelled)", *rate * static_cast<double>(request_.job.replicas)) : "";
+  };
+  const auto what = [&](const Placement& one) {
+    return fmt::format("{} on {} and {}{}", counted(static_cast<int64_t>(one.cluster.devices.size()), "device"),
+                       counted(static_cast<int64_t>(one.hosts.size()), "host"), counted(one.ranks, "rank"), modelled(one));
+  };
+  log::info("planned again: {}; before: {}", what(now_), what(before));
+}
+
+std::vector<std::string> Launcher::training_words(bool resume) const {
+  const Job& job = request_.job;
+  std::vector<std::string> words = resume ? resuming_words(request_.words, job.out) : request_.words;
+  const bool whole = now_.cluster == whole_;
+  if (whole && !(resume && elastic())) return words;  // a run that was resumed on fewer devices has those in its job
+  const bool is_path = job.cluster.find('/') != std::string::npos || job.cluster.ends_with(".textproto");
+  if (whole || !is_path) {
+    words = with_value(std::move(words), "--cluster", whole ? job.cluster : shorthand_of(now_.cluster));
+  } else {
+    const fs::path document = fs::path(job.out) / "present.textproto";
+    make_folders(job.out);
+    save(now_.cluster, document);
+    words = with_value(std::move(words), "--cluster", document.string());
+  }
+  // Who chose it chose it for the first ring; norms over a micro-batch would change with it.
+  const fs::path plan = fs::path(job.out) / "plan.textproto";
+  if (resume && job.micro_batch == 0 && fs::exists(plan))
+    words = with_value(std::move(words), "--micro-batch", fmt::format("{}", load_plan(plan).micro_batch));
+  return words;
+}
+
+std::vector<std::string> Launcher::command() const {
+  std::vector<std::string> words;
+  const bool alone = now_.hosts.empty() && now_.ranks == 1;
+  if (!alone) {
+    if (request_.mpirun.empty())
+      fail(ErrorCode::kUnavailable, "{} ranks need mpirun, and there is none in PATH; install openmpi-bin, or name it with --mpirun",
+           now_.ranks);
+    words = {request_.mpirun, "-n", fmt::format("{}", now_.ranks)};
+    const bool several = std::ranges::any_of(now_.hosts, [](const Host& host) { return !is_this_machine(host.name); });
+    const int64_t threads = std::max<int64_t>(1, request_.job.threads);
+    const bool crowded = now_.hosts.empty() && now_.ranks * threads > cores_;
+    const auto add = [&words](std::string_view text) {
+      for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+      }
+    };
+    const bool free = crowded || !now_.hosts.empty() || !request_.binds;
+    if (free) add("--oversubscribe --bind-to none");
+    if (!free) add("--bind-to core");
+    if (!free && threads > 1) add(fmt::format("--map-by slot:PE={}", threads));
+    for (const LaunchSetting& setting : launch_arguments(1, 2, several)) add(setting.name + " " + setting.value);
+    if (!now_.hosts.empty()) {
+      std::string list;
+      for (const Host& host : now_.hosts) list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.name, host.slots);
+      words.insert(words.end(), {"--host", list});
+      if (!request_.agent.empty()) {
+        words.insert(words.end(), {"--mca", "plm", "rsh", "--mca", "plm_rsh_agent", fmt::format("{}", fmt::join(request_.agent, " "))});
+      }
+    }
+    words.insert(words.end(), request_.mpi.begin(), request_.mpi.end());
+  }
+  words.push_back(request_.program);
+  words.insert(words.end(), request_.before.begin(), request_.before.end());
+  const bool first = summary_.attempts.empty();
+  const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
+  const bool resume = begun && (!first || request_.goes_on || request_.resumes);
+  for (const std::string& word : training_words(resume)) words.push_back(word);
+  return words;
+}
+
+Attempt Launcher::attempt() {
+  const fs::path out = request_.job.out;
+  const RunState before = out.empty() ? RunState{} : state_of_run(out);
+  const bool resumes = !summary_.attempts.empty() || request_.goes_on || request_.resumes;
+  Attempt attempt{.devices = static_cast<int64_t>(now_.cluster.devices.size()),
+                  .ranks = now_.ranks,
+                  .hosts = std::max<int64_t>(1, static_cast<int64_t>(now_.hosts.size())),
+                  .from_step = resumes ? before.checkpoint_step : 0};
+  const std::vector<std::string> words = command();
+  StartOptions options;
+  if (words.front() == request_.mpirun)
+    for (const LaunchSetting& variable : launch_environment(geteuid() == 0)) options.environment[variable.name] = variable.value;
+  log::debug("{}", fmt::join(words, " "));
+  const auto begun = Clock::now();
+  const auto begun_at = std::chrono::system_clock::now();
+  attempt.status = watch(start_process(words, options));
+  const auto ended_at = std::chrono::system_clock::now();
+  attempt.seconds = seconds(Clock::now() - begun);
+  const RunState after = out.empty() ? RunState{} : state_of_run(out);
+  attempt.checkpoint_step = after.checkpoint_step;
+  attempt.last_step = after.last_step;
+  const std::chrono::duration<double> unsaved = ended_at - std::max(begun_at, after.checkpoint_at);
+  attempt.lost_seconds = std::clamp(unsaved.count(), 0.0, attempt.seconds);
+  return attempt;
+}
+
+int Launcher::watch(pid_t process) {
+  plans_again_ = stalled_ = false;
+  const auto begun = Clock::now();
+  if (stops_asked_ > 0) kill(process, SIGTERM);  // asked while it was started
+  for (;;) {
+    if (const std::optional<int> status = ended(process)) return stalled_ ? kExitTimeout : *status;
+    const std::optional<int> signal = inbox_.wait(probe_ ? 50ms : 500ms);
+    if (signal && *signal != SIGCHLD) hear(*signal, process);
+    look_at_hosts(process);
+    end_what_stalls(process, begun);
+  }
+}
+
+void Launcher::hear(int signal, pid_t process) {
+  if (signal == SIGUSR1) {
+    kill(process, SIGUSR1);
+    return;
+  }
+  ++stops_asked_;
+  if (stops_asked_ == 1) {
+    log::info("asked to stop: the training ends with a checkpoint; again, and it ends at once");
+    kill(process, SIGUSR2);
+  } else if (signal == SIGINT || signal == SIGTERM) {
+    kill(stops_asked_ == 2 ? process : -process, stops_asked_ == 2 ? SIGTERM : SIGKILL);
+  }
+}
+
+// One that is gone is mpirun's to notice; here it is about those that come back, and lists that change.
+void Launcher::look_at_hosts(pid_t process) {
+  if (!elastic() || plans_again_ || stops_asked_ > 0) return;
+  if (!probe_) {
+    if (Clock::now() - looked_ < request_.look_every) return;
+    try {
+      hosts_ = listed_hosts();
+      probe_ = std::make_unique<HostProbe>(hosts_, agent());
+    } catch (const Error& error) {  // it may be in the middle of being edited
+      log::warning("{}", error.what());
+      looked_ = Clock::now();
+    }
+    return;
+  }
+  if (!probe_->finished()) return;
+  const Placement found = placement(probe_->present());
+  probe_.reset();
+  looked_ = Clock::now();
+  const bool unlisted = std::ranges::any_of(now_.hosts, [&](const Host& host) {
+    const auto listed = std::ranges::find(hosts_, host.name, &Host::name);
+    return listed == hosts_.end() || listed->slots < host.slots;
+  });
+  const bool more = found.cluster.devices.size() > now_.cluster.devices.size();
+  if (!(more || unlisted) || found.cluster == now_.cluster) return;
+  if (std::cmp_less(found.cluster.devices.size(), least_devices())) return;
+  log::info("{} now instead of {}: the training stops with a checkpoint to be planned again",
+            counted(static_cast<int64_t>(found.cluster.devices.size()), "device"), now_.cluster.devices.size());
+  plans_again_ = true;
+  kill(process, SIGUSR2);
+}
+
+void Launcher::end_what_stalls(pid_t process, Clock::time_point begun) {
+  if (request_.stalled_after.count() == 0 || request_.job.out.empty()) return;
+  constexpr auto kTimeToEnd = 10s;
+  if (stalled_) {
+    if (Clock::now() - killed_at_ > kTimeToEnd) kill(-process, SIGKILL);
+    return;
+  }
+  if (Clock::now() - begun < request_.stalled_after) return;
+  const auto silent = std::chrono::system_clock::now() - state_of_run(request_.job.out).changed_at;
+  if (silent < request_.stalled_after) return;
+  log::warning("{} has had no record for {:.1f} s: what runs is ended", request_.job.out, std::chrono::duration<double>(silent).count());
+  stalled_ = true;
+  killed_at_ = Clock::now();
+  kill(process, SIGTERM);
+  kill(process, SIGCONT);
+}
+
+Launcher::Next Launcher::judge(Attempt& attempt) {
+  const int status = attempt.status;
+  attempt.end = stalled_ ? fmt::format("{}: no record for too long", status) : text_of_status(status);
+  const bool saved = status == kExitDone || status == kExitInterrupted;
+  if (status == kExitInterrupted && plans_again_ && stops_asked_ == 0) {
+    attempt.end = "planned again";
+    attempt.lost_seconds = 0;
+    return Next::kPlanAgain;
+  }
+  if (saved) {
+    attempt.lost_seconds = 0;
+    return Next::kEnd;
+  }
+  attempt.failed = true;
+  if (stops_asked_ > 0) return Next::kEnd;
+  if (status != kExitFailed && status != kExitUsage && status != kExitInfeasible) return Next::kAgain;
+  if (hosts_.empty()) return Next::kEnd;
+  const Placement found = placement(find_present());
+  if (found == now_) return Next::kEnd;
+  attempt.end += ", and hosts are gone";
+  return Next::kAgain;
+}
+
+// False when a signal asked to stop meanwhile.
+bool Launcher::pause(Attempt& attempt) {
+  const auto begun = Clock::now();
+  while (Clock::now() - begun < next_pause_ && stops_asked_ == 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_pause_ - (Clock::now() - begun));
+    const std::optional<int> signal = inbox_.wait(std::max(1ms, left));
+    if (signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
+  }
+  next_pause_ = std::min(next_pause_ * 2, request_.longest_pause);
+  attempt.pause_seconds += seconds(Clock::now() - begun);
+  return stops_asked_ == 0;
+}
+
+// Ranks may outlive their mpirun by a second or two, with the folder's lock.
+void Launcher::await_free_folder() {
+  for (int tries = 0; tries < 300 && !request_.job.out.empty() && !folder_is_free(request_.job.out); ++tries)
+    if (const std::optional<int> signal = inbox_.wait(100ms); signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
+}
+
+int Launcher::finish(int status, std::string reason) {
+  summary_.status = status;
+  summary_.reason = std::move(reason);
+  summary_.seconds = seconds(Clock::now() - started_);
+  const std::string text = request_.json ? json_of(summary_) : table_of(summary_);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return status;
+}
+
+int Launcher::run() {
+  const auto tell_start = [&] {
+    const int64_t threads = std::max<int64_t>(1, request_.job.threads);
+    log::info("{} on {}{}", counted(static_cast<int64_t>(now_.cluster.devices.size()), "device"), counted(now_.ranks, "rank"),
+              now_.hosts.empty() ? "" : fmt::format(" of {}", counted(static_cast<int64_t>(now_.hosts.size()), "host")));
+    if (now_.hosts.empty() && now_.ranks * threads > cores_)
+      log::warning("{} of {} on {}: they share cores, unbound, and take turns", counted(now_.ranks, "rank"), counted(threads, "thread"),
+                   counted(cores_, "core"));
+  };
+  if (!await_enough_devices()) return finish(kExitHostLost, "too few devices");
+  tell_start();
+  for (;;) {
+    if (stops_asked_ > 0) {
+      const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
+      return finish(begun ? kExitInterrupted : kExitFailed, "stopped by a signal between two attempts");
+    }
+    const int64_t step_before = summary_.attempts.empty() ? 0 : summary_.attempts.back().checkpoint_step;
+    summary_.attempts.push_back(attempt());
+    Attempt& last = summary_.attempts.back();
+    const Next next = judge(last);
+    if (next == Next::kEnd) {
+      const std::string what = last.status == kExitDone          ? "done"
+                               : last.status == kExitInterrupted ? "interrupted, and everything saved"
+                               : stops_asked_ > 0                ? "ended by a signal"
+                                                  : fmt::format("gives up: status {}; another attempt would meet it again", last.end);
+      return finish(last.status, what);
+    }
+    if (next == Next::kAgain) {
+      const int64_t failures = std::ranges::count_if(summary_.attempts, &Attempt::failed);
+      if (failures > request_.max_restarts)
+        return finish(last.status, fmt::format("gives up after {}: status {}", counted(request_.max_restarts, "restart"), last.end));
+      if (last.checkpoint_step > step_before) next_pause_ = request_.pause;
+      log::warning("the training ended with {}; attempt {} of at most {} in {:.1f} s, from {}", last.end, failures + 1,
+                   request_.max_restarts + 1, std::chrono::duration<double>(next_pause_).count(),
+                   last.checkpoint_step > 0 ? fmt::format("step {}", last.checkpoint_step) : "the beginning");
+      pause(last);
+    }
+    await_free_folder();
+    const Cluster before = now_.cluster;
+    if (stops_asked_ == 0 && !await_enough_devices()) return finish(kExitHostLost, "gives up: too few devices");
+    if (before != now_.cluster) ++summary_.replans;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> resuming_words(const std::vector<std::string>& words, const std::string& out) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    bool begins = false;
+    for (const std::string_view flag : {"--out", "--job", "--init-from", "--calibrate", "--formats", "--resume"}) {
+      if (words[i] == flag) {
+        begins = true;
+        ++i;  // its value
+        break;
+      }
+      begins = begins || words[i].starts_with(std::string(flag) + "=");
+    }
+    if (!begins) kept.push_back(words[i]);
+  }
+  kept.insert(kept.end(), {"--resume", out});
+  return kept;
+}
+
+std::vector<std::string> with_value(std::vector<std::string> words, const std::string& flag, const std::string& value) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == flag && i + 1 < words.size()) {
+      words[i + 1] = value;
+      return words;
+    }
+    if (words[i].starts_with(flag + "=")) {
+      words[i] = flag + "=" + value;
+      return words;
+    }
+  }
+  words.insert(words.end(), {flag, value});
+  return words;
+}
+
+int launch(const LaunchRequest& request) { return Launcher(request).run(); }
+
+}  // namespace millrace
