@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kBetweenSyncs{250};
 }  // namespace
 
 StudyJournal::StudyJournal(const std::filesystem::path& folder, const StudyQuestion& question, int64_t rank) : folder_(folder) {
-  if (rank == 0) make_folders(folder_);
+  if (rank == 0) lock_.emplace(folder_, "a study");
   hold_to(question, rank == 0);
   path_ = folder_ / (rank == 0 ? "points.jsonl" : fmt::format("points-{}.jsonl", rank));
   const uintmax_t whole = std::filesystem::exists(path_) ? read(path_) : 0;

@@ -17,10 +17,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/folder_lock.h"
 
 namespace millrace {
 
@@ -28,7 +31,7 @@ using StudyQuestion = std::vector<std::pair<std::string, std::string>>;
 
 class StudyJournal {
  public:
-  // Rank 0 comes first, and makes the folder.
+  // Rank 0 comes first, makes the folder and keeps other studies out of it.
   StudyJournal(const std::filesystem::path& folder, const StudyQuestion& question, int64_t rank);
   ~StudyJournal();
   StudyJournal(const StudyJournal&) = delete;
@@ -44,6 +47,7 @@ class StudyJournal {
   uintmax_t read(const std::filesystem::path& path);
 
   std::filesystem::path folder_;
+  std::optional<FolderLock> lock_;  // the first rank's
   std::filesystem::path path_;
   std::map<std::string, std::string> found_;
   std::mutex mutex_;
