@@ -6,16 +6,19 @@ set -euo pipefail
 
 usage='usage: deploy/check.sh [--long]
 
-  --long   the long tests too: more inputs, more seeds, whole trainings; and the benchmarks are built
+  --long   the long tests too: more inputs, more seeds, whole trainings; the benchmarks are built, and GPU kernels for every
+           architecture instead of one
   --help   this text'
 
 without=(--label-exclude 'long$')
 benchmarks=OFF
+architectures=90a
 for argument in "$@"; do
   case $argument in
     --long)
       without=()
       benchmarks=ON
+      architectures=
       ;;
     --help | -h)
       echo "$usage"
@@ -38,7 +41,7 @@ install_packages "${build_packages[@]}" "${test_packages[@]}"
 install_packages_if_possible "${optional_packages[@]}"
 
 step "Build (build/release)"
-cmake --preset release -DMILLRACE_TESTS=ON -DMILLRACE_BENCHMARKS="$benchmarks"
+cmake --preset release -DMILLRACE_TESTS=ON -DMILLRACE_BENCHMARKS="$benchmarks" -DMILLRACE_CUDA_ARCHITECTURES="$architectures"
 cmake --build --preset release --parallel "$(nproc)"
 
 step "Tests"

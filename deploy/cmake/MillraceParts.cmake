@@ -83,6 +83,7 @@ function(millrace_find_by_header VARIABLE)
   set(${VARIABLE}_VERSION "${version}" PARENT_SCOPE)
 endfunction()
 
+set(MILLRACE_CUDA_ARCHITECTURES "" CACHE STRING "GPU architectures to compile for, as 80;90a; empty: all that the compiler knows")
 # --- CUDA: the compiler is asked first, because enable_language without one ends the configuration. libcuda is never
 # linked: a program that needs it does not even start on a machine without a driver.
 if(NOT MILLRACE_WITH_CUDA STREQUAL OFF)
@@ -95,7 +96,9 @@ if(NOT MILLRACE_WITH_CUDA STREQUAL OFF)
     # Machine code and PTX for each: Ampere (also 8.6 to 8.9), Hopper with its own instructions, and from 12.8 on Blackwell in
     # servers (10.0 and 10.3) and at home (12.0 and 12.1). What is newer compiles the PTX of 8.0 or 12.0 when it starts; tests read
     # all of it.
-    if(NOT CMAKE_CUDA_ARCHITECTURES)
+    if(MILLRACE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES ${MILLRACE_CUDA_ARCHITECTURES})
+    elseif(NOT CMAKE_CUDA_ARCHITECTURES)
       if(CUDAToolkit_VERSION VERSION_LESS 12.8)
         set(CMAKE_CUDA_ARCHITECTURES 80 90a)
       else()

@@ -1,14 +1,11 @@
-// Every figure of FPDeep's text against the plans of the shipped VC709: fails when one leaves its tolerance, and shows
-// that a board of other constants would.
-#include <gmock/gmock.h>
-
-#include <set>
+// Figures of FPDeep's text against plans of boards that are not quite the VC709: they leave their tolerances. That all of them
+// hold on the shipped one is command_test.py.
+#include <gtest/gtest.h>
 
 #include "core/graph/zoo.h"
 #include "fpga/catalogue/fpga_catalogue.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "partitioner/study/fpdeep_study.h"
-#include "partitioner/study/paper_page.h"
 
 namespace millrace {
 namespace {
@@ -21,35 +18,6 @@ CatalogueDevice with(CatalogueDevice board, std::string_view name, double value)
   for (CatalogueValue& entry : board.values)
     if (entry.name == name) entry.value = value;
   return board;
-}
-
-std::vector<PaperRow> rows_on(const CatalogueDevice& board) {
-  const auto bits_16 = make_fpga_cost_model(board, k16);
-  const auto bits_32 = make_fpga_cost_model(board, {});
-  return fpdeep_rows({.bits_16 = bits_16.get(), .bits_32 = bits_32.get(), .board = board, .simulate = {}});
-}
-
-std::set<std::string> ids_with(const std::vector<PaperRow>& rows, Verdict verdict) {
-  std::set<std::string> ids;
-  for (const PaperRow& row : rows)
-    if (row.verdict == verdict) ids.insert(std::string(row.figure.id));
-  return ids;
-}
-
-TEST(Fpdeep, EveryFigureOfThePaperIsReproduced) {
-  const std::vector<PaperRow> rows = rows_on(vc709());
-  ASSERT_EQ(rows.size(), fpdeep_figures().size());
-  for (const PaperRow& row : rows)
-    EXPECT_NE(row.verdict, Verdict::kNotReproduced) << row.figure.quantity << ", " << row.figure.network << ": " << row.model
-                                                    << ", accepted " << accepted_text(row.figure) << "; " << row.note;
-  EXPECT_THAT(ids_with(rows, Verdict::kPaperContradictsItself),
-              testing::UnorderedElementsAre("hours", "memory_32", "on_chip_32", "memory_5", "linear_250"));
-  for (const PaperRow& row : rows) {
-    EXPECT_FALSE(row.origin.empty());
-    if (row.figure.id != "on_chip_32") continue;
-    EXPECT_THAT(row.note, testing::HasSubstr("Mb of on-chip memory"));  // the bits missing
-    EXPECT_THAT(row.note, testing::HasSubstr("device "));
-  }
 }
 
 // One set of constants serves all rows: a slower clock or a smaller memory leaves the tolerances.
