@@ -10,7 +10,7 @@
   plan-report.png    the top of the page that `millrace plan --report` writes for README.md's first plan, by Chromium. A browser draws no
                      two pictures alike, so plan-report.digest says which page it shows
 
-ring.svg is drawn by hand; its comment names the plan that its numbers are of. A program that was not built leaves its picture alone.
+ring.svg is drawn by hand; a test (Readme.RingShowsTheFlowsOfItsPlan) says when its numbers are no longer those of its plan. A program that was not built leaves its picture alone.
 """
 import argparse
 import hashlib
