@@ -267,6 +267,8 @@ int write_rtl(const Flags& flags) {
                         {"outputs_begin", shard.outputs.begin},
                         {"outputs_end", shard.outputs.end},
                         {"tiles", shard.engine.tiles()},
+                        {"input_lanes", shard.engine.input_lanes},
+                        {"output_lanes", shard.engine.output_lanes},
                         {"multipliers", shard.engine.tiles() * shard.engine.taps()},
                         {"planned_multipliers", shard.planned_multipliers}});
     const nlohmann::ordered_json result = {{"module", design.module_name()},
@@ -286,9 +288,9 @@ int write_rtl(const Flags& flags) {
   }
   fmt::print("{}: {} files in {} ({})\n", design.module_name(), files.names.size(), flags.out, bytes_text(files.bytes));
   for (const ShardDesign& shard : design.shards)
-    fmt::print("  {:<20} {}, {} tiles of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
-               shard.channels_text(), shard.engine.tiles(), shard.engine.kernel, shard.engine.kernel, shard.planned_multipliers,
-               shard.engine.tiles() * shard.engine.taps());
+    fmt::print("  {:<20} {}, {} x {} lanes of {} x {} (planned for {} multipliers, built with {} per phase)\n", shard.layer,
+               shard.channels_text(), shard.engine.input_lanes, shard.engine.output_lanes, shard.engine.kernel, shard.engine.kernel,
+               shard.planned_multipliers, shard.engine.tiles() * shard.engine.taps());
   fmt::print("{}", resources_table(hardware_use(design), plan));
   fmt::print("  formats: {} (README.md has them by layer)\n", formats.empty() ? "the engine's own" : "the run's, calibrated");
   fmt::print("  weights in 16 bits: {} of {} out of range, {:.2f} steps off on average (root mean square)\n",

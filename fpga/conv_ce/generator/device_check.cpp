@@ -8,6 +8,7 @@
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/generator/planned_pace.h"
 
 namespace millrace {
 
@@ -23,12 +24,10 @@ int64_t& of_phase(PhaseMultipliers& multipliers, Phase phase) {
 }
 
 double clock_of(const Plan& plan, const std::string& board) {
-  for (const DeviceBudget& budget : plan.budgets) {
-    if (budget.device != board) continue;
-    const auto found = std::ranges::find(budget.amounts, "clock_hz", &NamedAmount::name);
-    if (found != budget.amounts.end() && found->amount > 0) return found->amount;
-  }
-  fail(ErrorCode::kMismatch, "the plan does not say the clock of {}, so what is built has no pace; plan again, for boards", board);
+  const double clock = planned_clock(plan, board);
+  if (clock <= 0)
+    fail(ErrorCode::kMismatch, "the plan does not say the clock of {}, so what is built has no pace; plan again, for boards", board);
+  return clock;
 }
 
 void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
@@ -59,11 +58,6 @@ void add_built(const DeviceDesign& design, const Plan& plan, DeviceCheck& check)
 }
 
 }  // namespace
-
-double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine) {
-  const int64_t rows = engine.phase == Phase::kErrorBack ? node.input_shapes[0].height : node.output.height;
-  return 1e-12 * static_cast<double>(engine.picoseconds_per_unit) * static_cast<double>(unit == StreamingUnit::kSample ? 1 : rows);
-}
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
   DeviceCheck check;

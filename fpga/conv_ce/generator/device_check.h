@@ -46,8 +46,6 @@ struct DeviceCheck {
   bool fits() const { return generated && lacks.empty(); }
 };
 
-// Per image, of one engine of a plan.
-double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine);
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device);
 
 // The built ring's pace as a share of the planned one: the planned seconds of the slowest device over the built seconds of the slowest.

@@ -9,13 +9,12 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
 namespace millrace {
 
 namespace {
-
-constexpr int64_t kMostLanes = 16;
 
 [[noreturn]] void refuse(const std::string& layer, const std::string& reason) {
   fail(ErrorCode::kUnavailable, "layer {}: {}; no hardware is generated for it yet; emulated-fpga or cpu can train it", layer, reason);
@@ -42,43 +41,6 @@ bool has_phase(const Shard& shard, Phase wanted) {
   return std::ranges::any_of(shard.phases, [wanted](const PhaseEngine& phase) { return phase.phase == wanted; });
 }
 
-// The map that a dense layer reads: what was flattened before it.
-Shape map_before(const Graph& graph, const Node& node) {
-  const Shape& input = node.input_shapes[0];
-  if (node.inputs[0] == kNetworkInput) return input;
-  const Node& producer = graph.node(node.inputs[0]);
-  return std::holds_alternative<Flatten>(producer.layer.operation) ? producer.input_shapes[0] : input;
-}
-
-// The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
-std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node) {
-  const Shape& input = node.input_shapes[0];
-  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation))
-    return ConvolutionShape{input.channels,   conv->out_channels, input.height,   input.width, conv->kernel_h,
-                            conv->kernel_w,   conv->stride_h,     conv->stride_w, conv->pad_h, conv->pad_w,
-                            conv->dilation_h, conv->dilation_w,   conv->groups};
-  if (!std::holds_alternative<Dense>(node.layer.operation)) return std::nullopt;
-  const Shape map = map_before(graph, node);
-  return ConvolutionShape{map.channels, node.output.channels, map.height, map.width, map.height, map.width};
-}
-
-// For the whole ring, so that neighbours' streams fit.
-int64_t common_lanes(const Plan& plan, const Graph& graph) {
-  std::vector<int64_t> tile_multipliers(static_cast<size_t>(plan.devices())), planned(tile_multipliers.size());
-  for (const Shard& shard : plan.shards) {
-    const std::optional<ConvolutionShape> shape = layer_shape(graph, graph.node(graph.index_of(shard.layer)));
-    if (!shape) continue;
-    for (const PhaseEngine& phase : shard.phases) {
-      tile_multipliers[static_cast<size_t>(shard.device)] += shape->kernel_h * shape->kernel_w;
-      planned[static_cast<size_t>(shard.device)] += phase.multipliers;
-    }
-  }
-  int64_t lanes = kMostLanes;
-  for (size_t device = 0; device < planned.size(); ++device)
-    while (planned[device] > 0 && lanes > 1 && lanes * lanes * tile_multipliers[device] > planned[device]) lanes /= 2;
-  return lanes;
-}
-
 // Checks that the engine can be what the layer is.
 ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
@@ -92,19 +54,6 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   if (shape->dilation_h != 1 || shape->dilation_w != 1) refuse(layer, "its kernel is dilated");
   if (shape->pad_h > shape->kernel_h / 2) refuse(layer, "its padding is more than half its kernel");
   return *shape;
-}
-
-// Of the layer's inputs as the plan counts them: of a dense layer, elements of the flattened map.
-ChannelRange planned_inputs(const Shard& shard) {
-  ChannelRange all = shard.blocks.front().inputs;
-  for (const Block& block : shard.blocks) all = {std::min(all.begin, block.inputs.begin), std::max(all.end, block.inputs.end)};
-  return all;
-}
-
-ChannelRange planned_outputs(const Shard& shard) {
-  ChannelRange all = shard.blocks.front().outputs;
-  for (const Block& block : shard.blocks) all = {std::min(all.begin, block.outputs.begin), std::max(all.end, block.outputs.end)};
-  return all;
 }
 
 // Whether the shard computes with this weight.
@@ -269,30 +218,19 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   const double error_scale = 1.0 / static_cast<double>(plan.mini_batch);
   check_formats(graph, node, formats, error_scale);
   shard.formats = formats_of(formats, planned.layer, error_scale);
-  // Channels as streams count them: of a dense layer those of the map.
-  const int64_t per_channel = std::holds_alternative<Dense>(node.layer.operation) ? whole.height * whole.width : 1;
-  // Whole groups of lanes.
-  const auto widened = [&](const ChannelRange& range, int64_t count, int64_t channels) {
-    const auto first = [&](int64_t index) { return index / count / design.lanes * design.lanes; };
-    return ChannelRange{first(range.begin), std::min(first(range.end - 1) + design.lanes, channels)};
-  };
-  shard.inputs = widened(planned_inputs(planned), per_channel, whole.inputs);
   const auto place = std::ranges::find(group.shards, shard_index);
   MILLRACE_CHECK(place != group.shards.end(), "shard {} is not in the group of layer {}", shard_index, planned.layer);
   const auto next = std::next(place);
-  shard.layer_outputs = whole.outputs;
-  shard.outputs = {0, whole.outputs};
-  shard.outputs_divided = group.split == Split::kOutputChannels && group.shards.size() > 1;
-  if (shard.outputs_divided) {
-    shard.inputs = {0, whole.inputs};
-    shard.outputs = widened(planned_outputs(planned), 1, whole.outputs);
-    if (place != group.shards.begin())
-      shard.outputs_before = widened(planned_outputs(plan.shards[static_cast<size_t>(*std::prev(place))]), 1, whole.outputs).end;
-  }
-  const auto passed_begin = [&](const Shard& after) {
-    return shard.outputs_divided ? 0 : widened(planned_inputs(after), per_channel, whole.inputs).begin;
+  const auto held_by = [&](int64_t other) {
+    return held_channels(plan.shards[static_cast<size_t>(other)], group, node, whole, design.lanes);
   };
-  shard.passed_begin = next == group.shards.end() ? whole.inputs : passed_begin(plan.shards[static_cast<size_t>(*next)]);
+  const HeldChannels held = held_by(shard_index);
+  shard.inputs = held.inputs;
+  shard.outputs = held.outputs;
+  shard.layer_outputs = whole.outputs;
+  shard.outputs_divided = divides_outputs(group);
+  if (shard.outputs_divided && place != group.shards.begin()) shard.outputs_before = held_by(*std::prev(place)).outputs.end;
+  shard.passed_begin = next == group.shards.end() ? whole.inputs : held_by(*next).inputs.begin;
   shard.shape = whole;
   shard.shape.outputs = shard.outputs.size();
   shard.shape.inputs = shard.inputs.size();
@@ -303,12 +241,12 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;
   if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
 
-  shard.engine = {.kernel = whole.kernel_h, .stride = whole.stride_h, .input_lanes = design.lanes, .output_lanes = design.lanes};
-  shard.engine.kernels_per_word = kernels_per_word(shard.engine.tiles(), shard.shape.out_width());
+  shard.lanes = design.lanes;
+  shard.engine = engine_within(shard.shape, design.period_cycles, shard.planned_multipliers);
   add_layers_after(shard, group, graph);
   shard.memories = engine_memories(shard.engine, shard.shape, shard.error_block_rows());
-  const int64_t sample_beats = shard.groups(shard.shape.inputs) * shard.shape.height * shard.shape.width;
-  const int64_t beat_bits = design.lanes * kElementBits;
+  const int64_t sample_beats = shard.engine.groups_of_inputs(shard.shape.inputs) * shard.shape.height * shard.shape.width;
+  const int64_t beat_bits = shard.engine.input_lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
   shard.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
   shard.mask_beats = std::max<int64_t>(shard.groups(shard.layer_outputs) * shard.window.height * shard.window.width, 4);
@@ -343,7 +281,7 @@ std::vector<MemoryRegion> stored_regions(const DeviceDesign& design) {
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 1, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
-    regions.push_back({index, 2, shard.groups(shard.biases()), design.lanes});
+    regions.push_back({index, 2, divided_up(shard.biases(), shard.bias_lanes()), shard.bias_lanes()});
   }
   return regions;
 }
@@ -362,7 +300,9 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   design.board = plan.cluster.devices[static_cast<size_t>(device)].device;
   design.index = device;
   design.mini_batch = plan.mini_batch;
-  design.lanes = common_lanes(plan, graph);
+  const RingPace pace = ring_pace(plan, graph);
+  design.lanes = pace.lanes;
+  design.period_cycles = pace.cycles_of(plan, design.board);
   for (size_t i = 0; i < plan.shards.size(); ++i)
     if (plan.shards[i].device == device)
       design.shards.push_back(shard_design(plan, graph, static_cast<int64_t>(i), design, weights, formats));

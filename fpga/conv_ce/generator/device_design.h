@@ -3,8 +3,11 @@
 //   const DeviceDesign design = device_design(plan, graph, /*device=*/3, weights);
 //   for (const ShardDesign& shard : design.shards) fmt::print("{} {} tiles\n", shard.layer, shard.engine.tiles());
 //
-// All streams of a ring are equally wide: `lanes` channels of one pixel per beat, the largest power of two up to 16 for
-// which no device needs more multipliers than its plan has in all. Every engine then has lanes x lanes tiles.
+// All streams of a ring are equally wide: `lanes` channels of one pixel per beat, a power of two up to 16, the narrowest that keep the
+// ring's pace. Every shard's engines are a rectangle of lanes of their own, for FP, EB and PG alike: the
+// smallest that keeps the period (engine_sizing.h), so the rows of a device take no longer than the plan says; adapters lie between
+// both. Where a board has too few DSP slices for that, the whole ring is built for the shortest period that fits (ring_engines.h). Of a
+// plan that says no times, an engine is the fastest rectangle within the planned multipliers.
 // A layer that is divided by output channels gets the whole input on every device, which passes it on; each appends its sums to
 // those of the devices before, and the last one finishes them all and sums the gradients of all biases. Errors of the raw sum go
 // upstream row by row, each device keeping those of its own outputs; errors of the input are added up from the last to the first.
@@ -24,6 +27,7 @@
 // and dilation; kernels with padding of more than half their size.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -55,6 +59,7 @@ struct ShardDesign {
   EngineParallelism engine;
   EngineMemories memories;
   EngineFormats formats;
+  int64_t lanes = 1;                // channels of a beat of the ring's streams
   int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
   // Weights, gradients and the optimizer's state that the plan keeps in the board's own memory. What is generated has weights and
   // gradients on the chip.
@@ -78,7 +83,15 @@ struct ShardDesign {
 
   // EB through a stride makes its rows in blocks; they leave one by one.
   bool sorts_errors() const { return error_back && engine.stride != 1; }
-  SorterMemory sorter() const { return sorter_memory(groups(shape.inputs), shape.width, engine.stride); }
+  SorterMemory sorter() const { return sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride); }
+  // Between the streams and engines of other lanes.
+  bool adapts_inputs() const { return engine.input_lanes != lanes; }
+  bool adapts_outputs() const { return engine.output_lanes != lanes; }
+  AdapterMemory input_adapter() const { return adapter_memory(lanes, engine.input_lanes, shape.width); }
+  AdapterMemory sum_adapter() const { return adapter_memory(lanes, engine.output_lanes, shape.out_width()); }
+  AdapterMemory error_adapter() const {
+    return adapter_memory(lanes, engine.output_lanes, shape.out_width() * std::max(error_block_rows(), error_first_block_rows()));
+  }
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
   bool masks_errors() const { return window.average && relu; }
   // So are they where the devices before get a part of every row.
@@ -91,6 +104,7 @@ struct ShardDesign {
   // Its last device adds the bias to all sums, while PG sees the errors of its own.
   bool sums_all_biases() const { return appends_sums() && owner; }
   int64_t biases() const { return sums_all_biases() ? layer_outputs : shape.outputs; }  // whose gradients are made here
+  int64_t bias_lanes() const { return sums_all_biases() ? lanes : engine.output_lanes; }
   // Channels of the raw sum, as the devices before know it.
   int64_t sums_before() const { return outputs_divided ? outputs_before : layer_outputs; }
   // "input channels [0, 8) of 16", or "outputs [8, 16) of 24" where those are divided.
@@ -99,7 +113,7 @@ struct ShardDesign {
   int64_t arriving() const { return layer_inputs - inputs.begin; }  // channels of the stream that comes in
   int64_t passed() const { return layer_inputs - passed_begin; }    // of that which goes on
   int64_t first_passed() const { return passed_begin - inputs.begin; }
-  int64_t groups(int64_t channels) const { return engine.groups_of_inputs(channels); }
+  int64_t groups(int64_t channels) const { return divided_up(channels, lanes); }  // of the streams
 };
 
 // A memory of a shard as the host and the memory outside see it: `kind` as in registers.txt.
@@ -117,6 +131,7 @@ struct DeviceDesign {
   std::string board;
   int64_t index = 0;
   int64_t lanes = 1;
+  int64_t period_cycles = 0;  // that engines may take for a sample; 0: the plan says no times
   int64_t mini_batch = 1;
   std::vector<ShardDesign> shards;
   ArithmeticCounters weights_quantised;

@@ -135,13 +135,14 @@ std::string on_a_board(const DeviceDesign& design, const std::string& lacks, con
 
 std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOptions& options) {
   std::string shards =
-      "| shard | layer | its part | tiles | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
+      "| shard | layer | its part | lanes, in x out | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
       "|\n|---|---|---|---|---|---|---|\n";
   for (size_t i = 0; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
-    shards += fmt::format("| {} | {} | {} | {} | {} | {} | {} / {} |\n", i, shard.layer, shard.channels_text(), shard.engine.tiles(),
-                          shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
-                          forward_row_cycles(shard.engine, shard.shape), gradient_row_cycles(shard.engine, shard.shape));
+    shards +=
+        fmt::format("| {} | {} | {} | {} x {} | {} | {} | {} / {} |\n", i, shard.layer, shard.channels_text(), shard.engine.input_lanes,
+                    shard.engine.output_lanes, shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers,
+                    forward_row_cycles(shard.engine, shard.shape), gradient_row_cycles(shard.engine, shard.shape));
   }
   for (const ShardDesign& shard : design.shards)
     if (shard.outputs_divided)
@@ -162,7 +163,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
   return fmt::format(
       "# {0}: device {1} of the ring ({2}), trains its part of {3}\n\n{13}{4}\n"
       "Streams carry {5} channels of one pixel per beat, for the whole ring. Multipliers are those of each phase's engine; the plan's\n"
-      "are what its cost model asked for, and the generated engine takes the largest square of lanes within them.\n\n"
+      "are what its cost model asked for. Generated engines are rectangles of lanes, the smallest that keep the plan's pace, with\n"
+      "adapters between them and the streams.\n\n"
       "| file | what it is |\n|---|---|\n"
       "| rtl/{0}.sv | the device's top level: its shards, connected |\n"
       "| rtl/*.sv | the modules, the same for every device; each begins with what it does |\n"

@@ -34,6 +34,14 @@ ModuleUse sorter_use(const std::string& layer, const std::string& module, int64_
   return use;
 }
 
+// Beside the memories, what turns a beat to its banks and back: two choices of 2^banks, a level of them per bit.
+ModuleUse adapter_use(const std::string& layer, const std::string& module, const AdapterMemory& memory) {
+  const int64_t banks = int64_t{1} << memory.banks;
+  ModuleUse use = memory_use(layer, module, kElementBits, memory.address + 2, banks);
+  use.luts += static_cast<double>(banks * kElementBits * memory.banks);
+  return use;
+}
+
 int bits_for(int64_t words) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
 }
@@ -47,10 +55,16 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     const std::string& layer = shard.layer;
     const EngineMemories& m = shard.memories;
     const int64_t word_elements = shard.engine.kernels_per_word * shard.engine.taps();
-    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", beat_bits, bits_for(shard.act_ram_beats), 1));
+    if (shard.adapts_inputs()) uses.push_back(adapter_use(layer, "lane_adapter (activations)", shard.input_adapter()));
+    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", shard.engine.input_lanes * kElementBits, bits_for(shard.act_ram_beats), 1));
     // Where FP and EB read at once, the memory is there twice.
     uses.push_back(memory_use(layer, kWeights, word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
     uses.push_back(engine_use(layer, "forward_engine (FP)", forward_resources(shard.engine, m)));
+    if (shard.adapts_outputs()) {
+      if (!shard.first && !shard.outputs_divided) uses.push_back(adapter_use(layer, "lane_adapter (partial sums)", shard.sum_adapter()));
+      uses.push_back(adapter_use(layer, "lane_adapter (sums)", shard.sum_adapter()));
+      uses.push_back(adapter_use(layer, "lane_adapter (errors)", shard.error_adapter()));
+    }
     if (shard.owner) {
       const EngineMemories pool = pooling_memories(shard);
       ModuleUse special{.layer = layer, .module = "special_function_unit"};
@@ -86,7 +100,9 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
     uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
-    if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", design.lanes, shard.sorter()));
+    if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", shard.engine.input_lanes, shard.sorter()));
+    if (shard.error_back && shard.adapts_inputs())
+      uses.push_back(adapter_use(layer, "lane_adapter (errors of the input)", shard.input_adapter()));
   }
   return uses;
 }

@@ -93,12 +93,12 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
         "    for (int index = 0; index < {1}; index++) expect_element({2}, 0, index, shard_{0}_expected[0][index*32+:32]);\n"
         "    for (int channel = 0; channel < {3}; channel++)\n"
         "      expect_element({4}, channel / {5}, channel % {5}, shard_{0}_expected_bias[channel]);\n",
-        i, std::min<int64_t>(elements, shard.engine.taps()), i * 4 + 1, std::min<int64_t>(outputs, 64), i * 4 + 2, design.lanes);
+        i, std::min<int64_t>(elements, shard.engine.taps()), i * 4 + 1, std::min<int64_t>(outputs, 64), i * 4 + 2, shard.bias_lanes());
   }
   int64_t work = 0;
   for (const ShardDesign& shard : design.shards)
-    work +=
-        shard.groups(shard.shape.inputs) * shard.groups(shard.shape.outputs) * (shard.shape.out_width() + shard.engine.load_words() + 8);
+    work += shard.engine.groups_of_inputs(shard.shape.inputs) * shard.engine.groups_of_outputs(shard.shape.outputs) *
+            (shard.shape.out_width() + shard.engine.load_words() + 8);
   const MemoryPlaces places = memory_places(design);
   const int64_t moved = 8 * (all_elements(loaded_regions(design)) + all_elements(stored_regions(design)));
   const int64_t limit = 100'000 + moved + 20 * (beats + work * vectors.rows * vectors.samples);

@@ -5,6 +5,7 @@
 #include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_header_template.h"
+#include "fpga/conv_ce/generator/device_top_adapters.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/registers/register_map.h"
@@ -27,23 +28,28 @@ std::string raw_error_readers(const ShardDesign& shard) {
   const bool upstream = !shard.first && !shard.outputs_divided;  // where outputs are divided, a splitter parts them
   std::string text = shard.appends_sums() ? std::string(kSumSplitter) : "";
   if (shard.sums_all_biases()) text += kBiasGradient;
-  text += "\n  // Who reads the errors of the raw sum.\n  logic $p$gradient_error_valid, $p$gradient_error_ready;\n";
-  if (shard.error_back) text += "  logic $p$back_error_valid, $p$back_error_ready;\n";
-  if (upstream) text += "  logic $p$raw_out_valid, $p$raw_out_ready;\n";
-  if (!shard.error_back && !upstream) {
-    text += "  assign $p$gradient_error_valid = $RAW$_valid;\n  assign $RAW$_ready = $p$gradient_error_ready;\n";
-  } else if (shard.error_back && upstream) {
-    text += "  logic $p$others_valid, $p$others_ready;\n";
-    text += fork("raw_fork", "$p$raw", "$p$gradient_error", "$p$others");
-    text += fork("others_fork", "$p$others", "$p$back_error", "$p$raw_out");
-  } else {
-    text += fork("raw_fork", "$RAW$", "$p$gradient_error", shard.error_back ? "$p$back_error" : "$p$raw_out");
-  }
-  if (upstream)
+  text += "\n  // Who reads the errors of the raw sum: the devices before, PG and EB.\n";
+  if (upstream) {
+    text += "  logic $p$raw_out_valid, $p$raw_out_ready, $p$mine_valid, $p$mine_ready;\n";
+    text += fork("raw_fork", "$p$raw", "$p$mine", "$p$raw_out");
     text +=
         "  assign m_raw_error_tvalid = $p$raw_out_valid;\n  assign $p$raw_out_ready = m_raw_error_tready;\n"
         "  assign m_raw_error_tdata = $p$raw_data;\n";
-  return text;
+  }
+  const std::string mine = upstream ? "$p$mine" : "$RAW$";
+  text += "  logic $p$lane_error_valid, $p$lane_error_ready;\n  logic [$OUT_LANES$*16-1:0] $p$lane_error_data;\n";
+  if (shard.adapts_outputs())
+    text += std::string(kErrorAdapter);
+  else
+    text +=
+        "  assign $p$lane_error_valid = $MINE$_valid;\n  assign $MINE$_ready = $p$lane_error_ready;\n"
+        "  assign $p$lane_error_data = $p$raw_data;\n";
+  for (size_t at = text.find("$MINE$"); at != std::string::npos; at = text.find("$MINE$")) text.replace(at, 6, mine);
+  text += "  logic $p$gradient_error_valid, $p$gradient_error_ready;\n";
+  if (!shard.error_back)
+    return text + "  assign $p$gradient_error_valid = $p$lane_error_valid;\n  assign $p$lane_error_ready = $p$gradient_error_ready;\n";
+  text += "  logic $p$back_error_valid, $p$back_error_ready;\n";
+  return text + fork("error_fork", "$p$lane_error", "$p$gradient_error", "$p$back_error");
 }
 
 TemplateValues values_of(const DeviceDesign& design, size_t index) {
@@ -55,7 +61,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
   const SorterMemory sorter = shard.sorter(), unpooled = shard.unpooled_sorter();
   const ErrorBackSteps steps = error_back_steps(s);
   const ErrorBackSteps pool_steps = unpooling_steps(w);
-  const int64_t input_groups = shard.groups(s.inputs);
+  const int64_t engine_inputs = shard.engine.groups_of_inputs(s.inputs);
+  const AdapterMemory inputs = shard.input_adapter(), sums = shard.sum_adapter(), errors = shard.error_adapter();
   const std::string above = index == 0 ? "INPUT_ROWS" : fmt::format("SHARD_{}_POOLED_HEIGHT", index - 1);
   // As infer_shape counts: a last partial window must begin on the map or its leading padding.
   std::string pooled_height = fmt::format("SHARD_{}_OUT_HEIGHT", index);
@@ -88,11 +95,23 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
           {"POOLED_WIDTH", number(w.out_width)},
           {"LANES", number(design.lanes)},
           {"KPW", number(shard.engine.kernels_per_word)},
-          {"INPUT_GROUPS", number(input_groups)},
+          {"IN_LANES", number(shard.engine.input_lanes)},
+          {"OUT_LANES", number(shard.engine.output_lanes)},
+          {"HELD", number(s.inputs)},
+          {"SUMS_MADE", number(s.outputs)},
+          {"INPUT_BANKS", number(inputs.banks)},
+          {"INPUT_PIXEL_BITS", number(inputs.address)},
+          {"SUM_BANKS", number(sums.banks)},
+          {"SUM_PIXEL_BITS", number(sums.address)},
+          {"ERROR_ADAPTER_BANKS", number(errors.banks)},
+          {"ERROR_PIXEL_BITS", number(errors.address)},
+          {"BIAS_LANES", number(shard.bias_lanes())},
+          {"HELD_GROUPS", number(shard.groups(s.inputs))},
+          {"INPUT_GROUPS", number(engine_inputs)},
           {"ALL_GROUPS", number(shard.groups(shard.arriving()))},
           {"REST_GROUP", number(shard.first_passed() / design.lanes)},
-          {"OUTPUT_GROUPS", number(shard.groups(s.outputs))},
-          {"GROUP_STEP", number(input_groups * shard.engine.load_words())},
+          {"OUTPUT_GROUPS", number(shard.engine.groups_of_outputs(s.outputs))},
+          {"GROUP_STEP", number(engine_inputs * shard.engine.load_words())},
           {"ROW_BANKS", number(m.row_banks)},
           {"COLUMN_BANKS", number(m.column_banks)},
           {"LINE_BITS", number(m.line_address)},
@@ -179,16 +198,24 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   const std::string source = shard.passes_on()
                                  ? filled(kSplitter, values)
                                  : filled("  assign $p$in_valid = $SOURCE_VALID$;\n  assign $SOURCE_READY$ = $p$in_ready;\n", values);
-  values["SOURCE"] = source + filled("  assign $p$in_data = $SOURCE_DATA$;\n", values);
-  const std::string partial_wires = "  logic $p$partial_valid, $p$partial_ready;\n  logic [BEAT-1:0] $p$partial_data;\n";
-  values["PARTIAL"] = filled(shard.first || shard.outputs_divided
-                                 ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
-                                 : partial_wires +
-                                       "  assign $p$partial_valid = s_partial_valid;\n  assign s_partial_ready = $p$partial_ready;\n"
-                                       "  assign $p$partial_data = s_partial_tdata;\n",
-                             values);
+  values["SOURCE"] = source + filled("  assign $p$in_data = $SOURCE_DATA$;\n", values) +
+                     filled(shard.adapts_inputs() ? kInputAdapter : kInputLanes, values);
+  const std::string partial_wires = "  logic $p$partial_valid, $p$partial_ready;\n  logic [$OUT_LANES$*16-1:0] $p$partial_data;\n";
+  values["SUM_WIRES"] =
+      shard.adapts_outputs()
+          ? filled("  logic $p$lane_sum_valid, $p$lane_sum_ready;\n  logic [$OUT_LANES$*16-1:0] $p$lane_sum_data;\n", values)
+          : "";
+  values["SUMS"] = filled(shard.adapts_outputs() ? "$p$lane_sum" : "$MADE$", values);
+  values["PARTIAL"] =
+      filled(shard.first || shard.outputs_divided ? partial_wires + "  assign $p$partial_valid = 1'b0;\n  assign $p$partial_data = '0;\n"
+             : shard.adapts_outputs()             ? partial_wires + std::string(kPartialAdapter)
+                                                  : partial_wires +
+                                            "  assign $p$partial_valid = s_partial_valid;\n  assign s_partial_ready = $p$partial_ready;\n"
+                                            "  assign $p$partial_data = s_partial_tdata;\n",
+             values);
   if (shard.appends_sums()) values["PARTIAL"] += filled("  logic $MADE$_valid, $MADE$_ready;\n  logic [BEAT-1:0] $MADE$_data;\n", values);
   std::string text = filled(kShard, values);
+  if (shard.adapts_outputs()) text += filled(kSumAdapter, values);
   if (shard.appends_sums()) text += filled(kSumJoiner, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
@@ -211,10 +238,18 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   text += filled(kGradient, values);
   if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n", values);
   const bool sorts = shard.sorts_errors();
-  values["BLOCKS"] = filled(sorts ? "$p$block_error" : "$p$own_error", values);
-  values["BLOCK_WIRES"] = sorts ? filled("  logic $BLOCKS$_valid, $BLOCKS$_ready;\n  logic [BEAT-1:0] $BLOCKS$_data;\n", values) : "";
+  values["ROWS"] = filled(shard.adapts_inputs() ? "$p$lane_input_error" : "$p$own_error", values);
+  values["BLOCKS"] = filled(sorts ? "$p$block_error" : "$ROWS$", values);
+  constexpr std::string_view kWires = "  logic $W$_valid, $W$_ready;\n  logic [$IN_LANES$*16-1:0] $W$_data;\n";
+  std::string& wires = values["BLOCK_WIRES"];
+  for (const auto& [needed, name] : {std::pair(sorts, "BLOCKS"), std::pair(shard.adapts_inputs(), "ROWS")}) {
+    if (!needed) continue;
+    values["W"] = values[name];
+    wires += filled(kWires, values);
+  }
   text += filled(kErrorBack, values);
   if (sorts) text += filled(kErrorSorter, values);
+  if (shard.adapts_inputs()) text += filled(kInputErrorAdapter, values);
   text += filled("  logic $p$input_error_valid, $p$input_error_ready;\n  logic [BEAT-1:0] $p$input_error_data;\n", values);
   if (shard.passes_on()) {
     text += filled(kJoiner, values);
@@ -291,10 +326,7 @@ std::string finish_text(const DeviceDesign& design) {
 }  // namespace
 
 EngineParallelism pooling_parallelism(const ShardDesign& shard) {
-  return {.kernel = shard.window.kernel_h,
-          .stride = shard.window.stride_h,
-          .input_lanes = shard.engine.output_lanes,
-          .output_lanes = shard.engine.output_lanes};
+  return {.kernel = shard.window.kernel_h, .stride = shard.window.stride_h, .input_lanes = shard.lanes, .output_lanes = shard.lanes};
 }
 
 // One stride more, for a last partial window.

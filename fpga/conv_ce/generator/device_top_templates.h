@@ -24,24 +24,24 @@ $SOURCE$
   stream_fork $p$input_fork (
       .clock(ap_clk),
       .clear,
-      .in_tvalid($p$in_valid),
-      .in_tready($p$in_ready),
+      .in_tvalid($p$lanes_valid),
+      .in_tready($p$lanes_ready),
       .first_tvalid($p$forward_valid),
       .first_tready($p$forward_ready),
       .second_tvalid($p$keep_valid),
       .second_tready($p$keep_ready)
   );
   logic $p$kept_valid, $p$kept_ready;
-  logic [BEAT-1:0] $p$kept_data;
+  logic [$IN_LANES$*16-1:0] $p$kept_data;
   deep_fifo #(
-      .WIDTH(BEAT),
+      .WIDTH($IN_LANES$ * 16),
       .DEPTH($ACT_RAM_BEATS$)
   ) $p$act_ram (
       .clock(ap_clk),
       .clear,
       .in_tvalid($p$keep_valid),
       .in_tready($p$keep_ready),
-      .in_tdata($p$in_data),
+      .in_tdata($p$lanes_data),
       .out_tvalid($p$kept_valid),
       .out_tready($p$kept_ready),
       .out_tdata($p$kept_data)
@@ -70,11 +70,11 @@ $SOURCE$
   // FP.
   logic $p$sum_valid, $p$sum_ready;
   logic [BEAT-1:0] $p$sum_data;
-$PARTIAL$  forward_engine #(
+$PARTIAL$$SUM_WIRES$  forward_engine #(
       .KERNEL($K$),
       .STRIDE($S$),
-      .INPUT_LANES($LANES$),
-      .OUTPUT_LANES($LANES$),
+      .INPUT_LANES($IN_LANES$),
+      .OUTPUT_LANES($OUT_LANES$),
       .KERNELS_PER_WORD($KPW$),
       .ROW_BANKS_LOG2($ROW_BANKS$),
       .COLUMN_BANKS_LOG2($COLUMN_BANKS$),
@@ -99,13 +99,13 @@ $PARTIAL$  forward_engine #(
       .sum_shift(5'd$SUM_SHIFT$),
       .activation_tvalid($p$forward_valid),
       .activation_tready($p$forward_ready),
-      .activation_tdata($p$in_data),
+      .activation_tdata($p$lanes_data),
       .partial_tvalid($p$partial_valid),
       .partial_tready($p$partial_ready),
       .partial_tdata($p$partial_data),
-      .sum_tvalid($MADE$_valid),
-      .sum_tready($MADE$_ready),
-      .sum_tdata($MADE$_data),
+      .sum_tvalid($SUMS$_valid),
+      .sum_tready($SUMS$_ready),
+      .sum_tdata($SUMS$_data),
       .parameter_address($p$forward_address),
       .parameter_word($p$forward_word)
   );
@@ -116,7 +116,7 @@ inline constexpr std::string_view kGradient = R"sv(
   logic [$PARAMETER_BITS$-1:0] $p$gradient_read_address, $p$gradient_write_address;
   logic [$P$WORD*32-1:0] $p$gradient_read_word, $p$gradient_write_word;
   logic $p$gradient_write;
-  logic [$LANES$*32-1:0] $p$bias_word;
+  logic [$OUT_LANES$*32-1:0] $p$bias_word;
   logic [15:0] $p$rows_done;
   gradient_memory #(
       .ELEMENTS($P$WORD),
@@ -132,8 +132,8 @@ inline constexpr std::string_view kGradient = R"sv(
   gradient_engine #(
       .KERNEL($K$),
       .STRIDE($S$),
-      .INPUT_LANES($LANES$),
-      .OUTPUT_LANES($LANES$),
+      .INPUT_LANES($IN_LANES$),
+      .OUTPUT_LANES($OUT_LANES$),
       .KERNELS_PER_WORD($KPW$),
       .ROW_BANKS_LOG2($ROW_BANKS$),
       .COLUMN_BANKS_LOG2($COLUMN_BANKS$),
@@ -162,7 +162,7 @@ inline constexpr std::string_view kGradient = R"sv(
       .activation_tdata($p$kept_data),
       .error_tvalid($p$gradient_error_valid),
       .error_tready($p$gradient_error_ready),
-      .error_tdata($p$raw_data),
+      .error_tdata($p$lane_error_data),
       .gradient_read_address($p$gradient_read_address),
       .gradient_read_word($p$gradient_read_word),
       .gradient_write_enable($p$gradient_write),
@@ -181,8 +181,8 @@ inline constexpr std::string_view kErrorBack = R"sv(
 $BLOCK_WIRES$  error_back_engine #(
       .KERNEL($K$),
       .STRIDE($S$),
-      .INPUT_LANES($LANES$),
-      .OUTPUT_LANES($LANES$),
+      .INPUT_LANES($IN_LANES$),
+      .OUTPUT_LANES($OUT_LANES$),
       .KERNELS_PER_WORD($KPW$),
       .ROW_BANKS_LOG2($ERROR_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($ERROR_COLUMN_BANKS$),
@@ -208,7 +208,7 @@ $BLOCK_WIRES$  error_back_engine #(
       .sum_shift(5'd$ERROR_SHIFT$),
       .error_tvalid($p$back_error_valid),
       .error_tready($p$back_error_ready),
-      .error_tdata($p$raw_data),
+      .error_tdata($p$lane_error_data),
       .input_error_tvalid($BLOCKS$_valid),
       .input_error_tready($BLOCKS$_ready),
       .input_error_tdata($BLOCKS$_data),
@@ -220,7 +220,7 @@ $BLOCK_WIRES$  error_back_engine #(
 // Behind EB through a stride.
 inline constexpr std::string_view kErrorSorter = R"sv(  // EB makes $S$ rows at once; whoever reads them takes rows one by one.
   row_sorter #(
-      .WIDTH(BEAT),
+      .WIDTH($IN_LANES$ * 16),
       .ROW_BANKS_LOG2($SORTER_ROW_BANKS$),
       .ADDRESS_BITS($SORTER_BITS$)
   ) $p$error_sorter (
@@ -234,9 +234,9 @@ inline constexpr std::string_view kErrorSorter = R"sv(  // EB makes $S$ rows at 
       .in_tvalid($BLOCKS$_valid),
       .in_tready($BLOCKS$_ready),
       .in_tdata($BLOCKS$_data),
-      .out_tvalid($p$own_error_valid),
-      .out_tready($p$own_error_ready),
-      .out_tdata($p$own_error_data)
+      .out_tvalid($ROWS$_valid),
+      .out_tready($ROWS$_ready),
+      .out_tdata($ROWS$_data)
   );
 )sv";
 
@@ -248,7 +248,7 @@ inline constexpr std::string_view kJoiner =
       .clock(ap_clk),
       .clear,
       .width(16'd$WIDTH$),
-      .own_groups(16'd$INPUT_GROUPS$),
+      .own_groups(16'd$HELD_GROUPS$),
       .rest_group(16'd$REST_GROUP$),
       .all_groups(16'd$ALL_GROUPS$),
       .own_tvalid($p$own_error_valid),
@@ -268,7 +268,7 @@ inline constexpr std::string_view kSplitter = R"sv(  logic $p$rest_valid, $p$res
       .clock(ap_clk),
       .clear,
       .width(16'd$WIDTH$),
-      .kept_groups(16'd$INPUT_GROUPS$),
+      .kept_groups(16'd$HELD_GROUPS$),
       .rest_group(16'd$REST_GROUP$),
       .all_groups(16'd$ALL_GROUPS$),
       .in_tvalid($SOURCE_VALID$),

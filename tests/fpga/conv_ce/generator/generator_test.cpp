@@ -84,7 +84,10 @@ TEST_F(Generator, DenseLayersAreConvolutionsOverTheirMap) {
   const DeviceDesign last = device_design(plan_, graph_, 2, ones);
   ASSERT_EQ(last.shards.size(), 2U);
   const ShardDesign& dense = last.shards[1];
-  EXPECT_EQ(dense.shape, (ConvolutionShape{.inputs = 5, .outputs = 4, .height = 3, .width = 3, .kernel_h = 3, .kernel_w = 3}));
+  EXPECT_EQ(
+      dense.shape,
+      (ConvolutionShape{.inputs = 5, .outputs = 4, .height = 3, .width = 3, .kernel_h = 3, .kernel_w = 3, .stride_h = 3, .stride_w = 3}));
+  EXPECT_EQ(dense.shape.out_height(), 1);
   EXPECT_EQ(dense.shape.out_width(), 1);
 }
 

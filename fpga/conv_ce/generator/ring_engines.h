@@ -1,0 +1,45 @@
+// What the devices of a ring have in common before each is designed: the width of its streams, the period its engines are built for, and
+// which channels a shard holds.
+//
+//   const RingPace pace = ring_pace(plan, graph);
+//   const HeldChannels held = held_channels(shard, group, node, *layer_shape(graph, node), pace.lanes);
+//   const EngineParallelism engine = engine_within(shape, pace.cycles_of(plan, "vc709"), /*multipliers=*/0);
+//
+// The period is the plan's, of its slowest engine. Where the engines of a board need more DSP slices than it has, all boards are built for
+// the shortest period, to half a percent, at which every one fits: a faster neighbour would wait.
+// Pure functions of the plan; shards that no engine is generated for do not count.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+namespace millrace {
+
+// The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
+std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node);
+
+// Whole groups of `lanes`, of a layer of shape `whole`.
+struct HeldChannels {
+  ChannelRange inputs, outputs;
+};
+HeldChannels held_channels(const Shard& shard, const Group& group, const Node& node, const ConvolutionShape& whole, int64_t lanes);
+bool divides_outputs(const Group& group);
+
+struct RingPace {
+  int64_t lanes = 1;
+  double period_seconds = 0;  // 0: the plan says no times
+
+  int64_t cycles_of(const Plan& plan, const std::string& board) const;
+};
+RingPace ring_pace(const Plan& plan, const Graph& graph);
+
+// Within `cycles` per sample; of as many multipliers where those are 0.
+EngineParallelism engine_within(const ConvolutionShape& shape, int64_t cycles, int64_t multipliers);
+
+}  // namespace millrace

@@ -1,0 +1,144 @@
+// How wide streams and engines of a ring become: the smallest rectangles that keep the plan's pace, or the pace that fits the boards.
+#include "fpga/conv_ce/generator/ring_engines.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/graph/model_builder.h"
+#include "fpga/conv_ce/generator/device_check.h"
+#include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "tests/fpga/conv_ce/generator/device_checks.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kTwoHundredMegahertz = 200e6;
+
+Model four_layers(int64_t height, int64_t width) {
+  ModelBuilder net("small", {3, height, width});
+  net.conv("conv1", 7, {.kernel = 5, .stride = 2, .pad = 2});
+  net.relu("relu1");
+  net.conv("conv2", 9, {.kernel = 3, .pad = 1});
+  net.max_pool("pool2", {.kernel = 2, .stride = 2});
+  net.conv("conv3", 5, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Every engine takes so many cycles for a sample.
+Plan ring_in_time(const Graph& graph, int64_t cycles, double slices = 3600) {
+  Plan plan = cut_plan(graph, {{1, 5, 3}, {2, 4, 0}});
+  for (Shard& shard : plan.shards) {
+    shard.unit = StreamingUnit::kSample;
+    for (PhaseEngine& engine : shard.phases) engine.picoseconds_per_unit = cycles * 5000;
+  }
+  plan.budgets = {{"vc709", {{"clock_hz", kTwoHundredMegahertz}, {"dsp_device", slices}}}};
+  return plan;
+}
+
+std::vector<DeviceCheck> checks_of(const Plan& plan, const Graph& graph) {
+  std::vector<DeviceCheck> checks;
+  for (int64_t device = 0; device < plan.devices(); ++device) checks.push_back(check_device(plan, graph, device));
+  return checks;
+}
+
+// Against all rectangles, those with lanes that stand still as well.
+TEST(EngineSizing, TheSmallestThatKeepsUpIsTaken) {
+  std::mt19937_64 random(3);
+  const auto drawn = [&random](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for (int i = 0; i < 100; ++i) {
+    ConvolutionShape shape{.inputs = drawn(1, 24), .outputs = drawn(1, 24), .height = drawn(3, 20), .width = drawn(3, 20)};
+    shape.kernel_h = shape.kernel_w = drawn(1, 3);
+    shape.stride_h = shape.stride_w = drawn(1, 2);
+    const int64_t alone = sample_cycles(engine_of(shape, 1, 1), shape);
+    const int64_t budget = drawn(alone / 60, alone);
+    int64_t fewest = 0;
+    for (int64_t inputs = 1; inputs <= shape.inputs; ++inputs)
+      for (int64_t outputs = 1; outputs <= shape.outputs; ++outputs)
+        if (sample_cycles(engine_of(shape, inputs, outputs), shape) <= budget && (fewest == 0 || inputs * outputs < fewest))
+          fewest = inputs * outputs;
+    const std::optional<EngineParallelism> found = smallest_engine(shape, budget);
+    ASSERT_EQ(found.has_value(), fewest > 0) << i;
+    if (!found) continue;
+    EXPECT_EQ(found->tiles(), fewest) << i;
+    EXPECT_LE(sample_cycles(*found, shape), budget) << i;
+    const EngineParallelism fastest = fastest_engine(shape, found->tiles() * found->taps());
+    EXPECT_LE(sample_cycles(fastest, shape), sample_cycles(*found, shape)) << i;
+    EXPECT_LE(fastest.tiles(), found->tiles()) << i;
+  }
+}
+
+// EB of a dense layer makes all pixels of the map at once, as FP reads them at once.
+TEST(EngineSizing, ADenseLayerTakesASweepPerPairOfGroups) {
+  const Graph graph(four_layers(12, 12));
+  ConvolutionShape dense = *layer_shape(graph, graph.node(graph.index_of("fc")));
+  EXPECT_EQ(dense.kernel_h, 3);
+  dense.outputs = 32;
+  EXPECT_EQ(sample_cycles(engine_of(dense, 1, 1), dense), 5 * 32 * 2);
+}
+
+TEST(RingEngines, KeepThePlansPace) {
+  const Graph graph(four_layers(12, 12));
+  for (const int64_t cycles : {300, 900, 4000}) {
+    const std::vector<DeviceCheck> checks = checks_of(ring_in_time(graph, cycles), graph);
+    for (const DeviceCheck& check : checks) {
+      EXPECT_TRUE(check.fits()) << check.lacks;
+      EXPECT_LE(check.built_seconds, 1.01 * static_cast<double>(cycles) / kTwoHundredMegahertz) << check.slowest;
+    }
+    EXPECT_GE(*pace_ratio(checks), 0.99) << cycles;
+  }
+}
+
+TEST(RingEngines, AreSmallerForALongerPeriod) {
+  const Graph graph(four_layers(12, 12));
+  int64_t before = INT64_MAX;
+  for (const int64_t cycles : {300, 900, 4000}) {
+    int64_t all = 0;
+    for (const DeviceCheck& check : checks_of(ring_in_time(graph, cycles), graph)) all += check.built.all();
+    EXPECT_LT(all, before) << cycles;
+    before = all;
+  }
+}
+
+// The whole ring slows down with its smallest board.
+TEST(RingEngines, FitTheBoardsSlices) {
+  const Graph graph(four_layers(12, 12));
+  const Plan plan = ring_in_time(graph, 300, 250);
+  const std::vector<DeviceCheck> checks = checks_of(plan, graph);
+  for (const DeviceCheck& check : checks) EXPECT_LE(check.built_amounts.dsp, 250);
+  EXPECT_LT(*pace_ratio(checks), 0.9);
+  EXPECT_GT(ring_pace(plan, graph).period_seconds, 300 / kTwoHundredMegahertz);
+}
+
+TEST(RingEngines, OfAPlanWithoutTimesStayWithinItsMultipliers) {
+  const Graph graph(four_layers(12, 12));
+  const Plan plan = cut_plan(graph, {{1, 5, 3}, {2, 4, 0}}, /*tiles=*/5);
+  EXPECT_EQ(ring_pace(plan, graph).period_seconds, 0);
+  for (int64_t device = 0; device < plan.devices(); ++device)
+    for (const ShardDesign& shard : device_design(plan, graph, device, nullptr).shards)
+      EXPECT_LE(shard.engine.tiles() * shard.engine.taps(), shard.planned_multipliers);
+}
+
+// Every shard with other lanes, adapters on all streams, cuts in a channel.
+using RingEnginesInSimulation = DeviceChecks;
+TEST_F(RingEnginesInSimulation, OfAnyLanesPassUnderIcarus) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  const Graph graph(four_layers(8, 8));
+  const Plan plan = ring_in_time(graph, 120);
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    const DeviceDesign design = device_design(plan, graph, device, some_weights);
+    EXPECT_TRUE(std::ranges::any_of(design.shards, [](const ShardDesign& s) { return s.adapts_inputs() || s.adapts_outputs(); }));
+    write_device(design, place, {.test_samples = 1});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
+    EXPECT_TRUE(!succeeds("verilator --version") || succeeds("make -C " + place.string() + " lint")) << "device " << device;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
