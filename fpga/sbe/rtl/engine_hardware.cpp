@@ -10,6 +10,8 @@ namespace millrace {
 
 namespace {
 
+constexpr int64_t kLeastOutputDepth = 512;  // half a block of memory holds as many
+
 int64_t widest(const SbeConfig& config) { return std::max(config.columns, config.tail_units); }
 int64_t last_rows(const SbeConfig& config) { return rows_of_group(config, config.groups() - 1); }
 int64_t pinned_chunks(const SbeConfig& config) {
@@ -89,7 +91,7 @@ SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms&
           .kept_depth = config.streams * config.shape.hidden / config.tail_units,
           .bias_depth = config.shape.hidden / config.tail_units,
           .store_depth = config.vectors() * config.groups(),
-          .output_depth = 2 * config.vectors() * config.shape.hidden / config.tail_units};
+          .output_depth = std::max(kLeastOutputDepth, 2 * config.vectors() * config.shape.hidden / config.tail_units)};
 }
 
 SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, const WeightImage& image, int64_t address) {

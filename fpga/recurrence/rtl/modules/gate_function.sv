@@ -28,7 +28,7 @@ module gate_function #(
   logic negative;
   logic [16:0] size, a;
   assign negative = z[15];
-  assign size = negative ? -17'(z) : 17'(z);
+  assign size = negative ? 17'd0 - 17'(z) : 17'(z);
   assign a = (TANGENT != 0) ? size << 1 : size;
 
   if (FORM == 0) begin : g_plan
