@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
+#include "fpga/conv_ce/rtl/memory_layout.h"
 
 namespace millrace {
 
@@ -19,6 +20,38 @@ void add_engines(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   stages.push_back({shard.layer, "FP", steady(forward_cycles, shard)});
   if (shard.error_back) stages.push_back({shard.layer, "EB", steady(error_back_cycles, shard)});
   stages.push_back({shard.layer, "PG", steady(gradient_cycles, shard)});
+}
+
+// Streams regrouped between engines and ring, and rows sorted behind EB.
+void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  const ConvolutionShape& s = shard.shape;
+  const auto adapter = [&](const std::string& stage, const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory) {
+    stages.push_back({shard.layer, stage, adapter_cycles(in, out_lanes, memory, 3) - adapter_cycles(in, out_lanes, memory, 2)});
+  };
+  const BeatOrder inputs{.channels = s.inputs, .height = s.height, .width = s.width, .lanes = shard.lanes};
+  const BeatOrder sums{.channels = s.outputs, .height = s.out_height(), .width = s.out_width(), .lanes = shard.lanes};
+  const auto of_engine = [](BeatOrder order, int64_t lanes) {
+    order.lanes = lanes;
+    return order;
+  };
+  if (shard.adapts_inputs()) {
+    adapter("adapter of activations", inputs, shard.engine.input_lanes, shard.input_adapter());
+    if (shard.error_back)
+      adapter("adapter of input errors", of_engine(inputs, shard.engine.input_lanes), shard.lanes, shard.input_adapter());
+  }
+  if (shard.adapts_outputs()) {
+    adapter("adapter of sums", of_engine(sums, shard.engine.output_lanes), shard.lanes, shard.sum_adapter());
+    BeatOrder errors = sums;
+    errors.first_block_rows = shard.error_first_block_rows();
+    errors.block_rows = shard.error_block_rows();
+    adapter("adapter of errors", errors, shard.engine.output_lanes, shard.error_adapter());
+  }
+  if (shard.sorts_errors()) {
+    BeatOrder blocks = of_engine(inputs, shard.engine.input_lanes);
+    blocks.block_rows = s.stride_h;
+    blocks.first_block_rows = s.stride_h - error_back_steps(s).first_phase;
+    stages.push_back({shard.layer, "row sorter", sorter_cycles(blocks, shard.sorter(), 3) - sorter_cycles(blocks, shard.sorter(), 2)});
+  }
 }
 
 // Of the group's last device. Rows of windows that begin outside the map cost as much as any.
@@ -46,6 +79,7 @@ std::vector<StageCycles> device_cycles(const DeviceDesign& design) {
   std::vector<StageCycles> stages;
   for (const ShardDesign& shard : design.shards) {
     add_engines(shard, stages);
+    add_adapters(shard, stages);
     if (shard.owner) add_after_sum(shard, stages);
     add_streams(shard, stages);
   }

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 
+#include "core/base/files.h"
 #include "core/graph/model_builder.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
@@ -138,6 +140,46 @@ TEST_F(RingEnginesInSimulation, OfAnyLanesPassUnderIcarus) {
     EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
     EXPECT_TRUE(!succeeds("verilator --version") || succeeds("make -C " + place.string() + " lint")) << "device " << device;
   }
+}
+
+// Of whole images without pauses, by the device's own testbench.
+int64_t simulated_cycles(const DeviceDesign& design, const std::filesystem::path& place, int64_t samples) {
+  write_device(design, place, {.test_rows = design.shards.front().shape.height, .test_samples = samples});
+  std::string text = read_text(place / "testbench.sv");
+  const std::string pause = "random[1:0] != 2'd0";
+  for (size_t at = text.find(pause); at != std::string::npos; at = text.find(pause)) text.replace(at, pause.size(), "1'b1");
+  write_atomically(place / "testbench.sv", std::string_view(text));
+  EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus"));
+  const std::string out = read_text(place / "icarus.out");
+  const std::string before = " rows in ";
+  return std::stoll(out.substr(out.find(before) + before.size()));
+}
+
+// The device's cycle model is what samples that follow each other take: within two percent, and the testbench's step of fifty cycles.
+using RingEnginesInSimulationLong = DeviceChecks;
+TEST_F(RingEnginesInSimulationLong, TakeTheModelledCyclesForWholeImages) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  const Graph graph(four_layers(8, 8));
+  constexpr int64_t kPeriod = 500;
+  const Plan plan = ring_in_time(graph, kPeriod);
+  int compared = 0;
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    const DeviceDesign design = device_design(plan, graph, device, some_weights);
+    const std::vector<StageCycles> stages = device_cycles(design);
+    const StageCycles slowest = slowest_stage(stages);
+    if (slowest.cycles < kPeriod / 2) continue;  // maps of 2 x 2: what fills the pipelines counts
+    ++compared;
+    std::string all;
+    for (const StageCycles& stage : stages) all += fmt::format("{} of {}: {}\n", stage.stage, stage.layer, stage.cycles);
+    constexpr int64_t kMore = 4;
+    const int64_t few = simulated_cycles(design, folder_.path() / "few", 2);
+    const int64_t many = simulated_cycles(design, folder_.path() / "many", 2 + kMore);
+    const double modelled = static_cast<double>(kMore * slowest.cycles);
+    EXPECT_NEAR(static_cast<double>(many - few), modelled, 0.02 * modelled + 50) << "device " << device << "\n" << all;
+    std::filesystem::remove_all(folder_.path() / "few");
+    std::filesystem::remove_all(folder_.path() / "many");
+  }
+  EXPECT_GE(compared, 2);
 }
 
 }  // namespace
