@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/private_folder.h"
 
 extern char** environ;
 
@@ -144,7 +145,7 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
          "the RTL cannot be simulated: no verilator on PATH; install it (apt-get install verilator), or train on emulated-fpga, which "
          "computes the same numbers");
   const std::filesystem::path cache = std::filesystem::absolute(options.cache.empty() ? default_engine_cache() : options.cache);
-  make_folders(cache);
+  make_private_folder(cache);  // what lies there is loaded
   BuiltEngine built;
   built.simulator = version_of(verilator, cache);
   std::string content = built.simulator;
@@ -155,7 +156,10 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
   built.engine_file = folder / "engine.so";
 
   const Lock lock(folder.string() + ".lock");
-  if (std::filesystem::exists(built.engine_file)) return built;
+  if (std::filesystem::exists(built.engine_file)) {
+    require_own_file(built.engine_file);
+    return built;
+  }
   log::info("building the simulation of an engine ({}) with {}", library.name, built.simulator);
   const auto begin = std::chrono::steady_clock::now();
   std::filesystem::remove_all(folder);  // what a build before left unfinished
@@ -170,6 +174,9 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
     fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator, library.name,
          status, report.string(), last_lines(read_text(report), 5));
   std::filesystem::rename(made, built.engine_file);
+  using std::filesystem::perms;
+  for (const std::filesystem::path& path : {folder, built.engine_file})  // whatever the umask
+    std::filesystem::permissions(path, perms::group_write | perms::others_write, std::filesystem::perm_options::remove);
   std::filesystem::remove_all(folder / "objects");
   built.build_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   log::info("  built in {:.1f} s", built.build_seconds);
