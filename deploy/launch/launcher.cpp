@@ -344,7 +344,8 @@ void Launcher::end_what_stalls(pid_t process, Clock::time_point begun) {
     return;
   }
   if (Clock::now() - begun < request_.stalled_after) return;
-  const auto silent = std::chrono::system_clock::now() - state_of_run(request_.job.out).changed_at;
+  const std::chrono::system_clock::duration running = Clock::now() - begun;
+  const auto silent = std::min(running, std::chrono::system_clock::now() - state_of_run(request_.job.out).changed_at);
   if (silent < request_.stalled_after) return;
   log::warning("{} has had no record for {:.1f} s: what runs is ended", request_.job.out, std::chrono::duration<double>(silent).count());
   stalled_ = true;

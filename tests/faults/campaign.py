@@ -1,0 +1,168 @@
+"""A campaign of faults: drawn from a seed, one after the other or side by side, resumable, with a report.
+
+    campaign.py --millrace bin/millrace --count 300 --jobs 2 --results faults.jsonl --report faults
+    campaign.py --millrace bin/millrace --short              what the check runs: small rings, most of them one process
+
+A fault's number and the seed say all of it. --results takes a line per fault as it ends; started again with the same file, a campaign goes
+on behind what is there. --report FOLDER writes faults.json, the table by kind, and index.html, the same as a page. --only NUMBER repeats one.
+Exit status 0: every promise was kept; 1: not; 77: nothing could be tried here.
+"""
+
+import argparse
+import concurrent.futures
+import html
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from faults import KINDS, References, Skipped, draw
+from ring_job import Failure, Tools
+
+SKIPPED = 77
+# What the check draws from: those that end within a second or two.
+SHORT = ("kill a rank", "kill mpirun", "stop and continue", "crash a rank", "hang up", "terminate", "memory refused", "too little memory", "disk full",
+         "file limit", "read-only folder", "torn checkpoint", "flipped bit", "no manifest", "half-written leftover", "damaged plan",
+         "damaged metrics", "damaged job", "two runs in a folder", "clock jumps")
+# Rarer than the others by so much: they take minutes of a machine.
+RARE = {"link cut and healed": 6, "link slow": 6, "packets lost": 6, "stop a rank": 2, "two runs in a folder": 2}
+
+
+def kind_of(number, short):
+    """In turn; a rare one's turn goes to a kill, but for every so many rounds."""
+    kinds = SHORT if short else tuple(KINDS)
+    kind, turn = kinds[number % len(kinds)], number // len(kinds)
+    return kind if turn % RARE.get(kind, 1) == 0 else "kill a rank"
+
+
+def try_one(tools, references, seed, number, short):
+    kind = kind_of(number, short)
+    fault = draw(seed * 1_000_003 + number, kind, short)
+    out = tools.scratch / f"fault_{number}"
+    result = {"number": number, **fault.__dict__}
+    began = time.monotonic()
+    try:
+        seen = KINDS[kind](tools, references, fault, out)
+        result.update({"kept": True, **seen})
+    except Skipped as reason:
+        result.update({"skipped": str(reason)})
+    except Failure as failure:
+        result.update({"kept": False, "why": str(failure)[-3000:]})
+    except Exception:  # pylint: disable=broad-except
+        result.update({"kept": False, "why": traceback.format_exc()[-3000:]})
+    result["seconds"] = round(time.monotonic() - began, 1)
+    if result.get("kept"):
+        for left in tools.scratch.glob(f"fault_{number}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    return result
+
+
+def by_kind(results):
+    table = {}
+    for result in results:
+        row = table.setdefault(result["kind"], {"tried": 0, "struck": 0, "kept": 0, "broken": 0, "skipped": 0, "restarts": 0, "longest_seconds": 0})
+        if "skipped" in result:
+            row["skipped"] += 1
+            row["why_skipped"] = result["skipped"]
+            continue
+        row["tried"] += 1
+        row["struck"] += bool(result.get("struck"))
+        row["kept" if result["kept"] else "broken"] += 1
+        row["restarts"] += result.get("restarts") or 0
+        row["longest_seconds"] = max(row["longest_seconds"], result["seconds"])
+    return table
+
+
+def page_of(report):
+    names = ("tried", "struck", "kept", "broken", "skipped", "restarts", "longest_seconds")
+    rows = "".join(f"<tr><td>{html.escape(kind)}</td>" + "".join(f"<td>{row[name]}</td>" for name in names) + f"<td>{html.escape(row.get('why_skipped', ''))}</td></tr>\n"
+                   for kind, row in report["kinds"].items())
+    broken = "".join(f"<h3>fault {result['number']}: {html.escape(result['kind'])}</h3><pre>{html.escape(json.dumps({k: v for k, v in result.items() if k != 'why'}))}\n"
+                     f"{html.escape(result['why'])}</pre>\n" for result in report["broken"])
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Faults</title>
+<style>body{{font-family:sans-serif;max-width:70em;margin:2em auto}}td,th{{padding:.2em .7em;text-align:right;border-bottom:1px solid #ccc}}td:first-child,th:first-child{{text-align:left}}pre{{white-space:pre-wrap}}</style>
+</head><body><h1>{report['kept']} of {report['tried']} faults survived</h1>
+<p>Measured on {html.escape(report['machine'])}, commit {html.escape(report['commit'])}, seed {report['seed']}: {html.escape(report['command'])}. A fault
+counts as survived when every end came in time, no checkpoint was lost, and what went on ended with the weights and the last checkpoint of the
+undisturbed run, to the bit. "struck": the training was still under way when the fault came.</p>
+<table><tr><th>fault</th>{''.join(f'<th>{name.replace("_", " ")}</th>' for name in names)}<th>skipped because</th></tr>
+{rows}</table>
+{broken}</body></html>
+"""
+
+
+def report_of(arguments, results):
+    tried = [result for result in results if "skipped" not in result]
+    broken = [result for result in tried if not result["kept"]]
+    commit = os.popen(f"git -C {Path(__file__).parent} rev-parse --short HEAD 2>/dev/null").read().strip()
+    return {"origin": "measured", "machine": f"{platform.machine()}, {os.cpu_count()} processors, busy with other work", "commit": commit,
+            "seed": arguments.seed, "command": f"tests/faults/campaign.py --count {len(results)} --seed {arguments.seed}", "tried": len(tried),
+            "struck": sum(bool(result.get("struck")) for result in tried), "kept": len(tried) - len(broken),
+            "skipped": len(results) - len(tried), "kinds": by_kind(results), "broken": broken}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--millrace", default=str(Path(__file__).resolve().parents[2] / "build/release/bin/millrace"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--only", type=int, help="this number alone")
+    parser.add_argument("--kind", help="only faults of this kind")
+    parser.add_argument("--short", action="store_true", help="what the check runs")
+    parser.add_argument("--jobs", type=int, default=1, help="so many side by side [1]")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no fault after so many [0: all]")
+    parser.add_argument("--results", type=Path, help="file of a line per fault; what it holds is not tried again")
+    parser.add_argument("--report", type=Path, help="folder for faults.json and index.html")
+    arguments = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="millrace_faults_"))
+    tools = Tools(arguments.mpirun, arguments.millrace, scratch)
+    (scratch / "references").mkdir()
+    references = References(tools, scratch / "references")
+    results = []
+    if arguments.results and arguments.results.exists():
+        results = [json.loads(line) for line in arguments.results.read_text().splitlines() if line.endswith("}")]
+    done = {result["number"] for result in results}
+    numbers = [number for number in range(arguments.count) if number not in done and arguments.only in (None, number)
+               and arguments.kind in (None, kind_of(number, arguments.short))]
+    began = time.monotonic()
+    try:
+        for number in numbers:  # made by one, used by all
+            references.of(draw(arguments.seed * 1_000_003 + number, kind_of(number, arguments.short), arguments.short))
+
+        def one(number):
+            if arguments.seconds and time.monotonic() - began > arguments.seconds:
+                return None
+            return try_one(tools, references, arguments.seed, number, arguments.short)
+
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for future in concurrent.futures.as_completed([pool.submit(one, number) for number in numbers]):
+                result = future.result()
+                if result is None:
+                    continue
+                results.append(result)
+                print(json.dumps(result), flush=True)
+                if arguments.results:
+                    with arguments.results.open("a") as file:
+                        file.write(json.dumps(result) + "\n")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    report = report_of(arguments, sorted(results, key=lambda result: result["number"]))
+    if arguments.report:
+        arguments.report.mkdir(parents=True, exist_ok=True)
+        (arguments.report / "faults.json").write_text(json.dumps(report, indent=1) + "\n")
+        (arguments.report / "index.html").write_text(page_of(report))
+    print(f"{report['kept']} of {report['tried']} faults survived, {report['struck']} of them struck, {report['skipped']} skipped (measured)")
+    if report["broken"]:
+        return 1
+    return 0 if report["tried"] else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
