@@ -56,7 +56,7 @@ class Launcher {
   void end_what_stalls(pid_t process, Clock::time_point begun);
   Next judge(Attempt& attempt);
   bool pause(Attempt& attempt);
-  void await_free_folder(int64_t tenths);
+  void await_free_folder();
   int finish(int status, std::string reason);
 
   const LaunchRequest& request_;
@@ -391,8 +391,9 @@ bool Launcher::pause(Attempt& attempt) {
 }
 
 // Ranks may outlive their mpirun by a second or two, with the folder's lock.
-void Launcher::await_free_folder(int64_t tenths) {
-  for (int64_t tries = 0; tries < tenths && !request_.job.out.empty() && !folder_is_free(request_.job.out); ++tries)
+void Launcher::await_free_folder() {
+  constexpr int64_t kTenths = 300;
+  for (int64_t tries = 0; tries < kTenths && !request_.job.out.empty() && !folder_is_free(request_.job.out); ++tries)
     if (const std::optional<int> signal = inbox_.wait(100ms); signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
 }
 
@@ -416,7 +417,7 @@ int Launcher::run() {
   };
   if (!await_enough_devices()) return finish(kExitHostLost, "too few devices");
   tell_start();
-  if (request_.goes_on) await_free_folder(50);  // a launcher that was killed leaves them likewise
+  if (request_.goes_on) await_free_folder();  // a launcher that was killed leaves them likewise
   for (;;) {
     if (stops_asked_ > 0) {
       const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
@@ -443,7 +444,7 @@ int Launcher::run() {
                    last.checkpoint_step > 0 ? fmt::format("step {}", last.checkpoint_step) : "the beginning");
       pause(last);
     }
-    await_free_folder(300);
+    await_free_folder();
     const Cluster before = now_.cluster;
     if (stops_asked_ == 0 && !await_enough_devices()) return finish(kExitHostLost, "gives up: too few devices");
     if (before != now_.cluster) ++summary_.replans;
