@@ -109,6 +109,7 @@ EngineJob job_of(const Trial& trial, int64_t batches) {
 
 struct Seen {
   int64_t cases = 0, batches = 0, values = 0, most_outstanding = 0, wrapped = 0;
+  int64_t step_engines = 0, waiting_engines = 0, batch_engines = 0;
   std::map<int64_t, int64_t> of_case, of_pinned, of_groups;
 };
 
@@ -208,17 +209,17 @@ bool compare_step(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench
   const size_t step_words = static_cast<size_t>(config.streams * config.shape.hidden / kUnits);
   const size_t last = result.output_cycles.size();
   if (!result.finished || last != step_words * static_cast<size_t>(config.steps)) {
-    fmt::print("step {}: does not end\n  {}\n", seen.cases, text_of(config));
+    fmt::print("step {}: does not end\n  {}\n", seen.step_engines, text_of(config));
     return false;
   }
   const int64_t measured = result.output_cycles[last - 1] - result.output_cycles[last - 1 - step_words];
   if (measured != modelled) {
-    fmt::print("step {}: {} cycles, modelled {} of which it waits {}\n  {}\n", seen.cases, measured, modelled, timing.stall,
+    fmt::print("step {}: {} cycles, modelled {} of which it waits {}\n  {}\n", seen.step_engines, measured, modelled, timing.stall,
                text_of(config));
     return false;
   }
-  ++seen.cases;
-  seen.batches += timing.stall > 0;
+  ++seen.step_engines;
+  seen.waiting_engines += timing.stall > 0 ? 1 : 0;
   return true;
 }
 
@@ -235,20 +236,19 @@ bool compare_batches(Dice& dice, std::mt19937_64& random, EngineBench<Model>& be
   const BenchResult result = run_freely(dice, random, bench, trial, kBatches, latency);
   const size_t words = static_cast<size_t>(config.vectors() * config.shape.hidden / kUnits);
   if (!result.finished || result.output_cycles.size() != words * kBatches) {
-    fmt::print("batches {}: do not end\n  {}\n", seen.cases, text_of(config));
+    fmt::print("batches {}: do not end\n  {}\n", seen.batch_engines, text_of(config));
     return false;
   }
   const auto end = [&](size_t batch) { return static_cast<double>(result.output_cycles[(batch + 1) * words - 1]); };
   const double measured = (end(kBatches - 1) - end(kWarm - 1)) / (kBatches - kWarm);
   const double modelled = built_cycles(config, latency).batch;
   if (std::fabs(measured - modelled) > 0.01 * modelled) {
-    fmt::print("batches {}: {} cycles, modelled {} (planned {}, waits {}), latency {}\n  {}\n", seen.cases, measured, modelled,
+    fmt::print("batches {}: {} cycles, modelled {} (planned {}, waits {}), latency {}\n  {}\n", seen.batch_engines, measured, modelled,
                timing.cycles, timing.stall, latency, text_of(config));
     return false;
   }
   worst = std::max(worst, std::fabs(measured / modelled - 1));
-  ++seen.cases;
-  ++seen.of_case[config.pinned == Pinned::kNone ? timing.paper_case() : 0];
+  ++seen.batch_engines;
   return true;
 }
 
@@ -278,9 +278,10 @@ int main_of(int argc, char** argv) {
   fmt::print(
       "{{\"engine\": \"{}\", \"cases\": {}, \"batches\": {}, \"values\": {}, \"paper_case\": {{{}}}, \"pinned\": {{{}}}, \"groups\": "
       "{{{}}}, "
-      "\"most_bursts_outstanding\": {}, \"wrapped_sums\": {}, \"worst_batch\": {:.4f}}}\n",
+      "\"most_bursts_outstanding\": {}, \"wrapped_sums\": {}, \"step_engines\": {}, \"of_which_wait\": {}, \"batch_engines\": {}, "
+      "\"worst_batch\": {:.6f}}}\n",
       MILLRACE_NAME, seen.cases, seen.batches, seen.values, text_of(seen.of_case), text_of(seen.of_pinned), text_of(seen.of_groups),
-      seen.most_outstanding, seen.wrapped, worst);
+      seen.most_outstanding, seen.wrapped, seen.step_engines, seen.waiting_engines, seen.batch_engines, worst);
   return 0;
 }
 
