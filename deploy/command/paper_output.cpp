@@ -42,7 +42,8 @@ int64_t count_of(const std::vector<PaperRow>& rows, Verdict verdict) {
 }  // namespace
 
 std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice& board) {
-  std::string text = fmt::format("FPDeep's figures and what this program models, on {} ({})\n\n", board.short_names.front(), board.name);
+  std::string text = fmt::format("FPDeep's figures and what this program models, on {} ({}; fpdeep accounting)\n\n",
+                                 board.short_names.front(), board.name);
   const bool simulated = some_simulated(rows);
   std::vector<std::string> head{"quantity", "network", "verdict", "rests on", "paper", "model", "off by"};
   if (simulated) head.emplace_back("simulated");
@@ -101,6 +102,7 @@ std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice
 std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice& board) {
   Json json;
   json["paper"] = "fpdeep";
+  json["accounting"] = name_of(Accounting::kFpdeep);
   json["device"] = board.short_names.front();
   json["rows"] = Json::array();
   for (const PaperRow& row : rows) {

@@ -14,6 +14,7 @@
 #include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/command_words.h"
@@ -26,6 +27,7 @@
 #include "deploy/command/ring_flags.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/report/report.h"
 
 namespace millrace {
@@ -50,7 +52,7 @@ Examples:
 )";
 
 struct PlanFlags {
-  std::string job_file, model, cluster, strategy = "hybrid", alignment, optimizer, balance = "auto", out, report, show;
+  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, balance = "auto", out, report, show;
   std::vector<std::string> catalogues, pins, cuts, compare;
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
@@ -134,12 +136,19 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   return options;
 }
 
-ReportContext report_context(const PlanFlags& flags, const std::vector<std::string>& explanation, double solve_seconds) {
+// ImageNet's images make no epoch of anything else.
+double epoch_of(const PlanFlags& flags, const Graph& graph) {
+  const bool given = std::find(flags.given.begin(), flags.given.end(), "--epoch-images") != flags.given.end();
+  return given || sample_word(graph).one == "image" ? flags.epoch_images : 0;
+}
+
+ReportContext report_context(const PlanFlags& flags, const Graph& graph, const std::vector<std::string>& explanation,
+                             double solve_seconds) {
   ReportContext context;
   context.explanation = explanation;
   context.solve_seconds = solve_seconds;
   context.command = flags.command;
-  context.epoch_images = flags.epoch_images;
+  context.epoch_images = epoch_of(flags, graph);
   return context;
 }
 
@@ -162,13 +171,14 @@ int plan_model(const PlanFlags& flags) {
   task.models = models.of_devices;
   task.options = options_of(flags, job, models);
   task.options.arithmetic = arithmetic;
+  account(task, accounting_of(flags.accounting, Accounting::kFull));
 
   const Outcome outcome = make_plan(task);
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);
-  if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
-  if (flags.json) fmt::print("{}", plan_json(task, outcome, flags.epoch_images, explanation, flags.resources));
+  if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
+  if (flags.json) fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), explanation, flags.resources));
   if (!outcome.feasible) {
     fmt::print(stderr, "millrace: infeasible: {}\n", outcome.reason.text);
     return exit_status_of(ErrorCode::kInfeasible);
@@ -192,7 +202,8 @@ int plan_model(const PlanFlags& flags) {
     log::info("plan written to {}", flags.out);
   }
   if (!flags.report.empty()) {
-    write_plan_report(flags.report, *outcome.plan, graph, outcome.summary, report_context(flags, explanation, outcome.solve_seconds));
+    write_plan_report(flags.report, *outcome.plan, graph, outcome.summary,
+                      report_context(flags, graph, explanation, outcome.solve_seconds));
     log::info("report written to {}/index.html", flags.report);
   }
   return 0;
@@ -214,17 +225,19 @@ int show_plan(const PlanFlags& flags) {
   task.options.strategy = strategy_from(loaded.plan.strategy);
   task.options.alignment = loaded.plan.alignment;
   task.options.mini_batch = loaded.plan.mini_batch;
+  task.options.accounting = loaded.plan.accounting;
   Outcome outcome;
   outcome.feasible = true;
   outcome.plan = loaded.plan;
   outcome.summary = loaded.summary;
   if (flags.json) {
-    fmt::print("{}", plan_json(task, outcome, flags.epoch_images, {}, flags.resources));
+    fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), {}, flags.resources));
   } else {
-    fmt::print("{}", plan_table(task, outcome, flags.epoch_images));
+    fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
     if (flags.resources) fmt::print("{}", resource_table(loaded.plan, loaded.summary));
   }
-  if (!flags.report.empty()) write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, {}, 0));
+  if (!flags.report.empty())
+    write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, loaded.graph, {}, 0));
   return 0;
 }
 
@@ -311,6 +324,7 @@ Plan load_timed_plan(const std::filesystem::path& path) {
   task.options.micro_batch = plan.micro_batch;
   task.options.optimizer = plan.optimizer;
   task.options.arithmetic = plan.arithmetic;
+  account(task, plan.accounting);
   Outcome outcome = make_plan(task);
   if (!outcome.plan)
     fail(ErrorCode::kInfeasible, "{}: it carries no engine times, and none can be modelled: {}", path.string(), outcome.reason.text);
@@ -332,7 +346,10 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   const Section training{*command, "How it will train"};
   training.add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
   whole(training.add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
-  whole(training.add_option("--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  whole(training.add_option("--micro-batch", flags->micro_batch,
+                            "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
+        1);
+  training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
 
@@ -342,7 +359,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   ring.add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
-  ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work");
+  ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work even where that is no faster");
   ring.add_flag("--fc-barrier", flags->fc_barrier,
                 "activations wait for the whole map before fully connected layers, and for these, one after the other");
   ring.add_flag("--fpdeep-lifetimes", flags->fpdeep_lifetimes,
@@ -351,7 +368,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   const Section output{*command, "Output"};
   output.add_flag("--explain", flags->explain, "say in words what limits the plan and what would lift it");
   output.add_flag("--resources", flags->resources, "DSP, LUT, FF, BRAM and URAM of every FPGA, by layer and module");
-  real(output.add_option("--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  real(output.add_option("--epoch-images", flags->epoch_images, "samples of an epoch [1281167 where they are images]"), Least::kAboveZero);
   not_empty(output.add_option("--out", flags->out, "write the plan here, for train, simulate and rtl"));
   not_empty(output.add_option("--report", flags->report, "write an HTML page into this folder"));
   not_empty(output.add_option("--show", flags->show, "print a plan that was written before"));

@@ -9,6 +9,7 @@
 #include "deploy/command/json_text.h"
 #include "deploy/command/resource_output.h"
 #include "deploy/command/text_table.h"
+#include "partitioner/planning/sample_word.h"
 
 namespace millrace {
 namespace {
@@ -33,6 +34,17 @@ std::string segment_text(const DeviceFigures& device) {
 
 // Integers stay integers in JSON.
 Json channel_json(double channel) { return channel == std::floor(channel) ? Json(static_cast<int64_t>(channel)) : Json(channel); }
+
+// What a mini-batch takes beyond a period for each of its samples.
+std::string updates_text(const Plan& plan, const PlanSummary& summary, std::string_view samples) {
+  const double steady = static_cast<double>(plan.mini_batch) * summary.seconds_per_image;
+  std::string origin;
+  for (const Constant& constant : plan.constants)
+    if (constant.name == kMiniBatchSeconds) origin = constant.origin;
+  return fmt::format("{} for a mini-batch of {}: {:.4g} {}/s between updates, and {} for an update ({})",
+                     duration(summary.mini_batch_seconds), plan.mini_batch, 1 / summary.seconds_per_image, samples,
+                     duration(std::max(0.0, summary.mini_batch_seconds - steady)), origin);
+}
 
 Json json_of(const DeviceFigures& device) {
   Json segment = Json::array();
@@ -64,11 +76,16 @@ Json json_of(const DeviceFigures& device) {
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images) {
   const PlanSummary& summary = outcome.summary;
   const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
-  std::string text = fmt::format("{} on {} devices, {} parallelism (all figures modelled)\n\n", task.graph->model().name,
-                                 task.cluster.devices.size(), name_of(task.options.strategy));
+  std::string text = fmt::format("{} on {} devices, {} parallelism (all figures modelled, {} accounting)\n\n", task.graph->model().name,
+                                 task.cluster.devices.size(), name_of(task.options.strategy), name_of(summary.accounting));
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
-  line("throughput", fmt::format("{:.4g} images/s, {} per image, {:.3g} h per epoch of {} images", summary.images_per_second,
-                                 duration(summary.seconds_per_image), summary.hours_per_epoch(epoch_images), counted(epoch_images)));
+  const SampleWord sample = sample_word(*task.graph);
+  std::string throughput =
+      fmt::format("{:.4g} {}/s, {} per {}", summary.images_per_second, sample.many, duration(summary.seconds_per_image), sample.one);
+  if (epoch_images > 0)
+    throughput += fmt::format(", {:.3g} h per epoch of {} {}", summary.hours_per_epoch(epoch_images), counted(epoch_images), sample.many);
+  line("throughput", throughput);
+  if (summary.mini_batch_seconds > 0) line("updates", updates_text(*outcome.plan, summary, sample.many));
   line("limited by", summary.bottleneck.kind == "link"
                          ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
                          : fmt::format("device {}", summary.bottleneck.index));
@@ -81,13 +98,14 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}, at most {} samples in flight, optimizer {}",
                                  name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
                                  summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
-    line("optimality", summary.optimality_gap < 1e-6 ? std::string("no cuts are faster in this model")
-                                                     : fmt::format("within {:.2f}% of the bound of {:.4g} images/s",
-                                                                   100 * summary.optimality_gap, summary.lower_bound_images_per_second));
+    line("optimality", summary.optimality_gap < 1e-6
+                           ? std::string("no cuts are faster in this model")
+                           : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s", 100 * summary.optimality_gap,
+                                         summary.lower_bound_images_per_second, sample.many));
   }
   line("four metrics", fmt::format("FLOP utilisation {}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
-                                   percent(summary.flop_utilisation), summary.storage_bits / 1e6, summary.communication_bits / 1e9,
-                                   summary.communication_gbps));
+                                   summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", summary.storage_bits / 1e6,
+                                   summary.communication_bits / 1e9, summary.communication_gbps));
   line("planned in", duration(outcome.solve_seconds));
   if (summary.devices.empty()) return text;
 
@@ -135,11 +153,15 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["model"] = task.graph->model().name;
   json["cluster"] = task.cluster.name;
   json["strategy"] = name_of(task.options.strategy);
+  json["accounting"] = name_of(summary.accounting);
   json["feasible"] = outcome.feasible;
   json["reason"] = outcome.reason.text;
+  json["sample"] = sample_word(*task.graph).one;
   json["images_per_second"] = number_or_null(summary.images_per_second);
+  json["samples_per_second"] = number_or_null(summary.images_per_second);
+  json["mini_batch_seconds"] = summary.mini_batch_seconds > 0 ? number_or_null(summary.mini_batch_seconds) : Json(nullptr);
   json["bottleneck"] = {{"kind", summary.bottleneck.kind}, {"index", summary.bottleneck.index}};
-  json["hours_per_epoch"] = number_or_null(summary.hours_per_epoch(epoch_images));
+  json["hours_per_epoch"] = epoch_images > 0 ? number_or_null(summary.hours_per_epoch(epoch_images)) : Json(nullptr);
   json["idle_fraction"] = number_or_null(summary.idle_fraction);
   json["gops_per_device"] = number_or_null(summary.gops_per_device);
   json["gops_per_joule"] = number_or_null(summary.gops_per_joule);
@@ -152,7 +174,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["mini_batch"] = task.options.mini_batch;
   json["micro_batch"] = outcome.plan ? outcome.plan->micro_batch : task.options.micro_batch;
   json["in_flight_samples"] = summary.in_flight_samples;
-  json["flop_utilisation"] = number_or_null(summary.flop_utilisation);
+  json["flop_utilisation"] = summary.flop_utilisation > 0 ? number_or_null(summary.flop_utilisation) : Json(nullptr);
   json["storage_bits"] = number_or_null(summary.storage_bits);
   json["communication_bits"] = number_or_null(summary.communication_bits);
   json["communication_gbps"] = number_or_null(summary.communication_gbps);

@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/cost_models.h"
 #include "deploy/command/ring_flags.h"
@@ -42,7 +43,9 @@ bool is_gpu(const std::string& name) {
 
 }  // namespace
 
-std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
+namespace {
+
+std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting) {
   Cluster asked = find_cluster(job.cluster);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
@@ -68,6 +71,7 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   if (asked.devices.front().device == "reference64") task.options.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
   const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt));
   task.models = models.of_devices;
+  account(task, accounting);
   Outcome outcome = make_plan(task);
   if (!outcome.feasible || !outcome.plan)
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
@@ -75,6 +79,14 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   outcome.plan->time_chunks = job.time_chunks;
   outcome.plan->cluster_digest = digest_of(text_of(asked));
   return std::move(outcome.plan);
+}
+
+}  // namespace
+
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep); }
+
+MakePlan planner_of(Accounting accounting) {
+  return [accounting](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting); };
 }
 
 bool job_needs_preparation(const Job& job) {

@@ -1,6 +1,6 @@
 // What stands for the devices of a ring on this machine, and the plan of a ring that a job asks for.
 //
-//   task = prepare_task(job, plan_for_job);
+//   task = prepare_task(job, planner_of(Accounting::kFull));
 //   RingTrainer trainer(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, options); }, ...);
 //
 // A GPU of the catalogue is computed by a GPU where this machine has one, whatever its name. Any other device that the catalogue knows
@@ -15,12 +15,16 @@
 #include "core/documents/job.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/train/task.h"
 #include "deploy/command/device_registry.h"
 
 namespace millrace {
 
-// Nothing for a single device that computes here. Fails with kInfeasible and the reason where there is no plan.
+// Nothing for a single device that computes here. Fails with kInfeasible and the reason where there is no plan. As FPDeep counts, which
+// is enough where nothing is updated.
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
+// For prepare_task.
+MakePlan planner_of(Accounting accounting);
 
 // The kind that computes for a device of this name: itself where this build can drive it, "gpu" for a GPU where there is one, else "cpu".
 std::string computing_kind(const std::string& name, const DeviceOptions& options);

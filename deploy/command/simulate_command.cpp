@@ -16,6 +16,7 @@
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "core/train/action_times.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/command_words.h"
@@ -55,7 +56,7 @@ Examples:
 )";
 
 struct SimulateFlags {
-  std::string plan, model, cluster, strategy = "hybrid", alignment, optimizer, trace, report, command;
+  std::string plan, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, trace, report, command;
   std::vector<std::string> catalogues, given;
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
@@ -89,6 +90,7 @@ Plan made_plan(const SimulateFlags& flags) {
   if (flags.mini_batch) task.options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
   task.options.fc_barrier = flags.plan_fc_barrier;
+  account(task, accounting_of(flags.accounting, Accounting::kFull));
   Outcome outcome = make_plan(task);
   if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
   if (!outcome.plan)
@@ -99,8 +101,8 @@ Plan made_plan(const SimulateFlags& flags) {
 
 Plan loaded_plan(const SimulateFlags& flags) {
   for (const std::string& name : flags.given)
-    for (const char* idle : {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--mini-batch", "--micro-batch",
-                             "--optimizer", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
+    for (const char* idle : {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--accounting", "--mini-batch",
+                             "--micro-batch", "--optimizer", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect with --plan, which says it already; leave one of the two out", name);
   return flags.times.empty() ? load_timed_plan(flags.plan) : load_plan(flags.plan);
 }
@@ -138,7 +140,9 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   options.scenario = scenario_of(flags.scenario, flags.seed, plan);
   options.samples = flags.images.value_or(enough_samples(plan, options.scenario.replicas.count > 1));
   options.fc_barrier = flags.fc_barrier;
-  options.act_ram = flags.act_ram.value_or(0);
+  // Full accounting promises a pace with the memory that the plan has.
+  const bool as_planned = plan.accounting == Accounting::kFull && flags.times.empty() && !flags.fc_barrier;
+  options.act_ram = flags.act_ram.value_or(as_planned ? 1 : 0);
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
@@ -162,13 +166,14 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
                             .result = &result,
                             .options = options_of(flags, plan),
                             .ranks = ranks,
+                            .sample = sample_word(graph),
                             .rows_stream = flags.times.empty() && streams_rows(plan, graph),
                             .failures = failures_of(flags, plan, result)};
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
   if (!flags.report.empty()) {
     make_folders(flags.report);
     write_atomically(std::filesystem::path(flags.report) / "index.html",
-                     simulation_page(plan, result, forecast_of(summary), flags.command));
+                     simulation_page(plan, result, forecast_of(summary, plan, result.samples), flags.command));
     log::info("report written to {}/index.html", flags.report);
   }
   if (flags.trace.empty()) return;
@@ -220,7 +225,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   option(kPlanning, "--strategy", flags->strategy, "hybrid, layer [hybrid]");
   option(kPlanning, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
   whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
-  whole(option(kPlanning, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  whole(option(kPlanning, "--micro-batch", flags->micro_batch,
+               "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
+        1);
+  option(kPlanning, "--accounting", flags->accounting, kFullAccounting);
   option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   whole(option(kPlanning, "--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
   real(option(kPlanning, "--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
@@ -233,9 +241,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
                "images to run [64; four mini-batches where updates drain the pipeline or samples come in micro-batches]"),
         2);
   flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
-  real(option(kHow, "--act-ram", flags->act_ram,
-              "Act-RAM holds so many times the plan's bits and the row being filled [it grows, and is reported]"),
-       Least::kAboveZero);
+  real(
+      option(kHow, "--act-ram", flags->act_ram,
+             "Act-RAM holds so many times the plan's bits and the row being filled [1 with full accounting and no barrier, else it grows]"),
+      Least::kAboveZero);
   whole(option(kHow, "--fifo-rows", flags->fifo_rows, "rows a FIFO holds beyond the one in use [what links' latency asks for]"), 1);
   flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
   not_empty(option(kHow, "--times", flags->times, "measured times of this plan's devices, as millrace train --times-out writes them"));

@@ -13,8 +13,21 @@
 namespace millrace {
 namespace {
 
+// Whether the plan speaks of whole mini-batches, and the run has some.
+bool over_mini_batches(const PlanSummary& summary, const Plan& plan, int64_t samples) {
+  return summary.mini_batch_seconds > 0 && samples >= 2 * plan.mini_batch;
+}
+
+double planned_pace(const SimulationView& view) { return forecast_of(*view.summary, *view.plan, view.result->samples).images_per_second; }
+
+double simulated_pace(const SimulationView& view) {
+  const bool whole = over_mini_batches(*view.summary, *view.plan, view.result->samples);
+  return whole ? mini_batch_rate(*view.plan, *view.result) : view.result->images_per_second;
+}
+
 double difference_of(const SimulationView& view) {
-  return view.summary->images_per_second > 0 ? view.result->images_per_second / view.summary->images_per_second - 1 : 0;
+  const double planned = planned_pace(view);
+  return planned > 0 ? simulated_pace(view) / planned - 1 : 0;
 }
 
 // The slowest of the stragglers.
@@ -81,6 +94,28 @@ std::string memory_text(const SimulatedDevice& device) {
   return fmt::format("{:.0f}%", 100 * static_cast<double>(device.act_ram_peak_bits) / static_cast<double>(device.act_ram_plan_bits));
 }
 
+// Whatever works for most of the time: a stage, a link, or what replicas need to agree.
+std::string pace_text(const SimulationView& view) {
+  const SimulationResult& result = *view.result;
+  const SimulatedStage* stage = busiest_stage(result);
+  if (stage == nullptr) return "";
+  double most = static_cast<double>(stage->busy) / static_cast<double>(stage->window);
+  std::string who = name_of(*stage, *view.plan);
+  for (const SimulatedLink& link : result.links) {
+    if (link.utilisation <= most) continue;
+    most = link.utilisation;
+    who = fmt::format("the link between devices {} and {}", link.from, link.to);
+  }
+  if (view.options.scenario.replicas.count > 1) {
+    const double share = all_reduce_seconds(view) * simulated_pace(view) / static_cast<double>(view.plan->mini_batch);
+    if (share > most) {
+      most = share;
+      who = "the all-reduce of the replicas";
+    }
+  }
+  return fmt::format("{}, at work for {} of the time", who, percent(std::min(most, 1.0)));
+}
+
 int64_t ranks_of(const SimulationView& view) { return view.options.trainer_ranks > 0 ? view.options.trainer_ranks : view.plan->devices(); }
 int64_t cores_of(const SimulationView& view) { return view.options.cores > 0 ? view.options.cores : ranks_of(view); }
 double core_share(const SimulationResult& result) {
@@ -91,8 +126,10 @@ double core_share(const SimulationResult& result) {
 
 }  // namespace
 
-SimulationForecast forecast_of(const PlanSummary& summary) {
-  return {.images_per_second = summary.images_per_second, .in_flight_samples = summary.in_flight_samples};
+SimulationForecast forecast_of(const PlanSummary& summary, const Plan& plan, int64_t samples) {
+  const bool between = summary.mini_batch_seconds > 0 && !over_mini_batches(summary, plan, samples);
+  return {.images_per_second = between ? 1 / summary.seconds_per_image : summary.images_per_second,
+          .in_flight_samples = summary.in_flight_samples};
 }
 
 std::string simulation_table(const SimulationView& view) {
@@ -101,16 +138,17 @@ std::string simulation_table(const SimulationView& view) {
   std::string text = fmt::format("{} on {} devices: {} images in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
                                  plan.devices(), result.samples);
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
-  line("throughput", fmt::format("{:.4g} images/s in the steady half; the plan predicts {:.4g} (modelled): {:+.2f}%",
-                                 result.images_per_second, view.summary->images_per_second, 100 * difference_of(view)));
+  const bool whole = over_mini_batches(*view.summary, plan, result.samples);
+  const char* where = whole ? "over whole mini-batches" : view.summary->mini_batch_seconds > 0 ? "between updates" : "in the steady half";
+  line("throughput",
+       fmt::format("{:.4g} {}/s {}; the plan predicts {:.4g} ({} accounting, modelled): {:+.2f}%", simulated_pace(view), view.sample.many,
+                   where, planned_pace(view), name_of(view.summary->accounting), 100 * difference_of(view)));
   line("time", fmt::format("{} for all images, {} until the first is done", duration(1e-12 * static_cast<double>(result.picoseconds)),
                            duration(1e-12 * static_cast<double>(result.fill_picoseconds))));
   line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
                                plan.micro_batch, result.in_flight_samples));
   line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
-  if (const SimulatedStage* stage = busiest_stage(result))
-    line("pace set by", fmt::format("{}, at work for {} of the time", name_of(*stage, plan),
-                                    percent(static_cast<double>(stage->busy) / static_cast<double>(stage->window))));
+  if (const std::string pace = pace_text(view); !pace.empty()) line("pace set by", pace);
   if (!view.options.measured.empty()) line("devices", "take turns at the measured times of their actions, updates included");
   if (view.options.cores + view.options.trainer_ranks > 0)
     line("cores", fmt::format("{} for {} ranks; a device waits for one for {} of the time, on average", cores_of(view), ranks_of(view),
@@ -122,7 +160,7 @@ std::string simulation_table(const SimulationView& view) {
   line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
                                    view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
                                    result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));
-  const std::vector<SimulationFinding> found = findings(plan, result, forecast_of(*view.summary));
+  const std::vector<SimulationFinding> found = findings(plan, result, forecast_of(*view.summary, plan, result.samples));
   if (!found.empty()) text += "\nagainst the plan\n";
   for (const SimulationFinding& finding : found) text += fmt::format("  - {}: {}\n", finding.reason, finding.text);
 
@@ -165,12 +203,17 @@ std::string simulation_json(const SimulationView& view) {
   json["times"] = view.options.measured.empty() ? "modelled" : "measured";
   json["origin"] = "simulated";
   json["images_per_second"] = number_or_null(result.images_per_second);
-  json["planned"] = {{"images_per_second", number_or_null(view.summary->images_per_second)},
+  const double rate = mini_batch_rate(plan, result);
+  json["sample"] = view.sample.one;
+  json["mini_batch_images_per_second"] = rate > 0 ? number_or_null(rate) : Json(nullptr);
+  json["planned"] = {{"accounting", name_of(view.summary->accounting)},
+                     {"images_per_second", number_or_null(planned_pace(view))},
+                     {"over", over_mini_batches(*view.summary, plan, result.samples) ? "mini-batches" : "steady"},
                      {"difference", number_or_null(difference_of(view))},
                      {"in_flight_samples", view.summary->in_flight_samples},
                      {"origin", "modelled"}};
   json["reasons"] = Json::array();
-  for (const SimulationFinding& finding : findings(plan, result, forecast_of(*view.summary)))
+  for (const SimulationFinding& finding : findings(plan, result, forecast_of(*view.summary, plan, result.samples)))
     json["reasons"].push_back({{"reason", finding.reason}, {"text", finding.text}});
   json["idle_fraction"] = number_or_null(result.idle_fraction);
   json["in_flight_samples"] = result.in_flight_samples;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/command.h"
 #include "deploy/command/command_words.h"
 #include "deploy/command/flag_checks.h"
@@ -75,7 +76,10 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   constexpr const char* kTraining = "How it will train";
   list(option(kTraining, "--alignment", flags->alignments, "fpdeep, flush, 1f1b, stash, zero-bubble, or a list of them [fpdeep]"));
   whole(option(kTraining, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
-  whole(option(kTraining, "--micro-batch", flags->micro_batch, "samples per message [1 on FPGAs, else what is fastest]"), 1);
+  whole(option(kTraining, "--micro-batch", flags->micro_batch,
+               "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
+        1);
+  option(kTraining, "--accounting", flags->accounting, kFpdeepAccounting);
   option(kTraining, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   whole(list(option(kTraining, "--bits", flags->bits, "width of elements: 16, 32 or 16,32 [16 on FPGAs, else 32]")), 1);
   flag(kTraining, "--fc-barrier", flags->fc_barrier,

@@ -19,9 +19,10 @@ bool simulates(const Study& study) {
 }
 
 std::string curve_table(const StudyTask& task, const Study& study, const std::string& detail) {
-  std::string text = fmt::format("{} on rings of {}, {} parallelism{}, links of {} ({})\n\n", task.graph->model().name, task.device,
-                                 name_of(task.options.strategy), detail, link_text(task.link),
-                                 simulates(study) ? "modelled, and simulated where it says so" : "all figures modelled");
+  std::string text =
+      fmt::format("{} on rings of {}, {} parallelism{}, links of {} ({}, {} accounting)\n\n", task.graph->model().name, task.device,
+                  name_of(task.options.strategy), detail, link_text(task.link),
+                  simulates(study) ? "modelled, and simulated where it says so" : "all figures modelled", name_of(task.options.accounting));
   std::vector<std::string> head{"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory", "limited by"};
   const bool simulated = simulates(study);
   if (simulated) head.insert(head.end(), {"simulated", "against the plan", "in flight"});
@@ -74,6 +75,7 @@ void add_setting(Json& json, const StudyCurve& curve) {
   const StudyTask& task = curve.task;
   json["strategy"] = name_of(task.options.strategy);
   json["alignment"] = name_of(task.options.alignment);
+  json["accounting"] = name_of(task.options.accounting);
   json["mini_batch"] = task.options.mini_batch;
   json["bits"] = bits_of(task.options.arithmetic.wire);
   json["link"] = link_json(task.link);

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/graph/zoo.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command_words.h"
 #include "deploy/command/cost_models.h"
@@ -86,6 +87,7 @@ class SweepMaker {
                            {"--optimizer", std::string(name_of(task.options.optimizer.kind))},
                            {"--mini-batch", fmt::format("{}", task.options.mini_batch)},
                            {"--micro-batch", fmt::format("{}", task.options.micro_batch)},
+                           {"--accounting", std::string(name_of(task.options.accounting))},
                            {"--fc-barrier", flags_.fc_barrier ? "given" : "not given"},
                            {"--fpdeep-lifetimes", flags_.fpdeep_lifetimes ? "given" : "not given"},
                            {"--epoch-images", fmt::format("{:.17g}", flags_.epoch_images)},
@@ -126,6 +128,10 @@ class SweepMaker {
     if (strategy) task.options.strategy = strategy_from(*strategy);
     if (alignment) task.options.alignment = alignment_from(*alignment);
     task.options.arithmetic = arithmetic;
+    PlanTask accounted;
+    account(accounted, accounting_of(flags_.accounting, Accounting::kFpdeep));
+    task.options.accounting = accounted.options.accounting;
+    task.mini_batch_time = accounted.mini_batch_time;
     task.counts = counts;
     task.epoch_images = flags_.epoch_images;
     sweep_.curves.push_back({std::move(task), {}});

@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/train/evaluation_judge.h"
+#include "deploy/command/accounting.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/job_paths.h"
@@ -45,7 +46,7 @@ Examples:
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
   std::string job_file, resume;
-  std::optional<std::string> model, data, cluster, plan, alignment, optimizer, schedule, out, init_from, time_limit;
+  std::optional<std::string> model, data, cluster, plan, alignment, accounting, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
       evaluate_every;
   std::optional<double> label_smoothing, stop_delta;
@@ -102,6 +103,7 @@ void refuse_contradictions(const TrainFlags& flags) {
   const std::pair<bool, std::string_view> planned[] = {{flags.model.has_value(), "--model"},
                                                        {flags.cluster.has_value(), "--cluster"},
                                                        {flags.alignment.has_value(), "--alignment"},
+                                                       {flags.accounting.has_value(), "--accounting"},
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
                                                        {flags.micro_batch.has_value(), "--micro-batch"},
                                                        {flags.time_chunks.has_value(), "--time-chunks"},
@@ -208,6 +210,7 @@ Job job_of(const TrainFlags& flags) {
 int train(const TrainFlags& flags) {
   TrainRequest request;
   request.job = job_of(flags);
+  request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,
                      .gpus = gpu_use_from(flags.gpus),
@@ -243,6 +246,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(
       command->add_option("--cluster", flags->cluster, "devices: cpu, cpux4, vc709x15, u280x2+h200x2, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));
+  command->add_option("--accounting", flags->accounting, kFullAccounting)->group(what);
   const std::string how = "How long and how";
   real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);
   whole(command->add_option("--steps", flags->steps, "stop after so many updates instead")->group(how), 1);

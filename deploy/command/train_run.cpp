@@ -146,7 +146,7 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   const bool planned_alone = request.shape_links || job_needs_preparation(request.job);
   if (planned_alone) {
     try {
-      task = prepare_task(request.job, plan_for_job);
+      task = prepare_task(request.job, planner_of(request.accounting));
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
@@ -159,7 +159,8 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
-  if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(request.job, plan_for_job); });
+  if (!planned_alone)
+    together(agreement, "preparing the training", [&] { task = prepare_task(request.job, planner_of(request.accounting)); });
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);
   });

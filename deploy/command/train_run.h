@@ -16,6 +16,7 @@ namespace millrace {
 
 struct TrainRequest {
   Job job;
+  Accounting accounting = Accounting::kFull;  // of a plan that is made on the spot
   std::string resume = {};
   DeviceOptions devices = {};  // threads are the job's
   std::string trace = {};

@@ -118,7 +118,16 @@ std::string Engine::stuck() const {
     if (full_act_ram(s)) text += fmt::format("; the Act-RAM of {} is too small for any error to come back in time", name_of_station(s));
     if (full_act_ram(s)) break;
   }
-  return text + fmt::format(" ({} stages wait in all)", waiting);
+  text += fmt::format(" ({} stages wait in all)", waiting);
+  // Who takes turns hands over whole micro-batches, and lists run ahead by windows: as many rows have to find room.
+  const bool some_turn = std::any_of(network_.stations.begin(), network_.stations.end(), [](const Station& s) { return s.turns >= 0; });
+  const bool for_room = std::any_of(network_.stations.begin(), network_.stations.end(),
+                                    [](const Station& s) { return s.cycle < s.cycles && s.blocked && s.for_room && s.flow >= 0; });
+  if (!for_room || network_.messages_per_micro_batch) return text;
+  int64_t rows = 1;
+  for (const FlowState& flow : network_.flows) rows = std::max<int64_t>(rows, flow.per_sample);
+  const int64_t samples = some_turn ? plan_.micro_batch * plan_.windows.front() : 1;
+  return text + fmt::format("; FIFOs that hold more are a way out: --fifo-rows {}", rows * samples);
 }
 
 }  // namespace millrace::simulation

@@ -25,6 +25,15 @@ int64_t enough_samples(const Plan& plan, bool replicas) {
 
 bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
 
+double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
+  const int64_t whole = result.samples / plan.mini_batch;
+  if (whole < 2) return 0;
+  const int64_t filling = whole >= 4 ? 2 : 1;
+  const int64_t begin = result.finished[static_cast<size_t>(filling * plan.mini_batch - 1)];
+  const int64_t end = result.finished[static_cast<size_t>(whole * plan.mini_batch - 1)];
+  return end > begin ? 1e12 * static_cast<double>((whole - filling) * plan.mini_batch) / static_cast<double>(end - begin) : 0;
+}
+
 int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }
 
 SimulationResult simulate(const Plan& given, const Graph& graph, const SimulationOptions& options) {

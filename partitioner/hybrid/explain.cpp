@@ -8,6 +8,7 @@
 #include "core/drawing/quantity.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
+#include "partitioner/planning/off_chip.h"
 
 namespace millrace {
 namespace {
@@ -18,7 +19,33 @@ std::string change_text(double before, double after) {
   return fmt::format("{:.4g} images/s ({:+.1f}%)", after, 100 * (after / before - 1));
 }
 
-std::string limit_text(const PlanTask& task, const PlanSummary& summary) {
+double off_chip_bandwidth_of(const Plan& plan, const std::string& device) {
+  for (const DeviceBudget& budget : plan.budgets)
+    if (budget.device == device) return off_chip_bandwidth(budget.amounts);
+  return 0;
+}
+
+struct OffChip {
+  double bytes = 0, bytes_of_convolutions = 0;
+  double moved = 0;  // bytes of an image
+};
+
+OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
+  OffChip sum;
+  for (const Shard& shard : plan.shards) {
+    if (shard.device != device) continue;
+    for (const NamedAmount& amount : shard.resources) {
+      if (amount.name != "dram_bytes") continue;
+      sum.bytes += amount.amount;
+      sum.bytes_of_convolutions += shard.unit == StreamingUnit::kRow ? amount.amount : 0;
+      sum.moved += off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)), amount.amount, plan.micro_batch);
+    }
+  }
+  return sum;
+}
+
+std::string limit_text(const PlanTask& task, const Outcome& outcome) {
+  const PlanSummary& summary = outcome.summary;
   const auto index = static_cast<size_t>(summary.bottleneck.index);
   if (summary.bottleneck.kind == "link") {
     const LinkFigures& link = summary.links[index];
@@ -32,6 +59,13 @@ std::string limit_text(const PlanTask& task, const PlanSummary& summary) {
         shared ? " for both directions together" : " per direction");
   }
   const DeviceFigures& device = summary.devices[index];
+  if (outcome.plan && outcome.plan->accounting == Accounting::kFull && device.off_chip_parameters) {
+    const double bandwidth = off_chip_bandwidth_of(*outcome.plan, device.device);
+    const double moved = off_chip_of(*outcome.plan, *task.graph, device.index).moved;
+    if (bandwidth > 0 && moved / bandwidth >= device.seconds_per_image * (1 - 1e-6))
+      return fmt::format("memory off chip sets the pace: device {} ({}) needs {} for the {:.4g} MB that an image moves", device.index,
+                         device.device, duration(device.seconds_per_image), moved / 1e6);
+  }
   std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per image", device.index, device.device,
                                  duration(device.seconds_per_image));
   if (device.dsp_capacity > 0) text += fmt::format(" with {:.0f} of {:.0f} DSP slices in engines", device.dsp, device.dsp_capacity);
@@ -50,44 +84,20 @@ std::string memory_text(const PlanSummary& summary) {
                             summary.homes.size());
 }
 
-double budget_amount(const Plan& plan, const std::string& device, std::string_view name) {
-  for (const DeviceBudget& budget : plan.budgets) {
-    if (budget.device != device) continue;
-    for (const NamedAmount& amount : budget.amounts)
-      if (amount.name == name) return amount.amount;
-  }
-  return 0;
-}
-
-struct OffChip {
-  double bytes = 0, bytes_of_convolutions = 0;
-  double moved = 0;  // bytes of an image
-};
-
-// Weights read by FP and EB, gradients read and written by PG: twice what is stored. Dense layers need them once per image, engines that
-// work row by row once per row.
-OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
-  OffChip sum;
-  for (const Shard& shard : plan.shards) {
-    if (shard.device != device) continue;
-    for (const NamedAmount& amount : shard.resources) {
-      if (amount.name != "dram_bytes") continue;
-      const bool by_rows = shard.unit == StreamingUnit::kRow;
-      sum.bytes += amount.amount;
-      sum.bytes_of_convolutions += by_rows ? amount.amount : 0;
-      sum.moved += 2 * amount.amount * (by_rows ? static_cast<double>(graph.node(graph.index_of(shard.layer)).output.height) : 1);
-    }
-  }
-  return sum;
-}
-
-// The paper does not count this traffic, nor do the figures of a plan.
+// The paper does not count this traffic, nor do the figures of a plan that follows it.
 void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
   for (const DeviceFigures& device : summary.devices) {
-    const double bandwidth = budget_amount(plan, device.device, "dram_bytes_per_second");
+    const double bandwidth = off_chip_bandwidth_of(plan, device.device);
     if (!device.off_chip_parameters || bandwidth <= 0) continue;
     const OffChip held = off_chip_of(plan, graph, device.index);
     const double demand = held.moved * summary.images_per_second;
+    if (plan.accounting == Accounting::kFull) {
+      sentences.push_back(
+          fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip: {:.1f} GB/s of {:.1f}, at one pass per {}",
+                      device.index, held.bytes / 1e6, demand / 1e9, bandwidth / 1e9,
+                      plan.micro_batch > 1 ? fmt::format("micro-batch of {}", plan.micro_batch) : "image"));
+      continue;
+    }
     if (demand <= bandwidth) continue;
     std::string text = fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip", device.index, held.bytes / 1e6);
     if (held.bytes_of_convolutions > 0) text += fmt::format(", {:.3g} MB of them of convolutions", held.bytes_of_convolutions / 1e6);
@@ -172,7 +182,7 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
 
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
   const PlanSummary& summary = outcome.summary;
-  std::vector<std::string> sentences{limit_text(task, summary)};
+  std::vector<std::string> sentences{limit_text(task, outcome)};
   if (summary.optimality_gap > 1e-6)
     sentences.push_back(fmt::format("at most {:.4g} images/s are possible in this model; the plan is {:.2f}% below that bound",
                                     summary.lower_bound_images_per_second, 100 * summary.optimality_gap));

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/plan/assemble.h"
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
+#include "partitioner/planning/off_chip.h"
 
 namespace millrace {
 namespace {
@@ -21,16 +24,57 @@ constexpr double kFullyConnectedDelay = 0.4;
 constexpr double kWorthEmptyDevices = 1e-6;
 // Longer rings that work are not planned a second time, which takes seconds.
 constexpr size_t kLongRing = 200;
+// By how much another micro-batch has to be faster, and by how much where it also delays what streams.
+constexpr double kWorthAnother = 1e-9;
+constexpr double kWorthSharing = 0.01;
 
 bool streams_rows(const PlanTask& task) {
   return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
 }
 
-std::vector<Shard> shards_of(const RingSolver& solver, const RingSolution& solution) {
+// Where the memory off chip is slower than the engines, they wait for it: for all that it brings within a sample.
+class OffChipWaits {
+ public:
+  OffChipWaits(const PlanTask& task, double period) : counted_(task.options.accounting == Accounting::kFull), period_(period) {}
+
+  void add(const CostModel& model, const Node& node, int64_t micro_batch, Shard& shard) {
+    const double bandwidth = off_chip_bandwidth(model.inventory());
+    double bytes = 0;
+    for (const NamedAmount& amount : shard.resources)
+      if (amount.name == "dram_bytes") bytes += off_chip_bytes_per_sample(node, amount.amount, micro_batch);
+    for (NamedAmount& amount : shard.resources)
+      if (amount.name == "dram_bytes_per_second" && bytes > 0) amount.amount = bytes / period_;
+    if (!counted_ || bytes <= 0 || bandwidth <= 0) return;
+    seconds_[shard.device] += bytes / bandwidth;
+    waiting_.push_back({&shard, &node});
+  }
+
+  void apply() {
+    for (const auto& [shard, node] : waiting_) {
+      const double picoseconds = 1e12 * seconds_[shard->device];
+      for (PhaseEngine& engine : shard->phases) {
+        int64_t units = 1;
+        if (shard->unit != StreamingUnit::kSample)
+          units = std::max<int64_t>(1, engine.phase == Phase::kErrorBack ? node->input_shapes[0].height : node->output.height);
+        const auto each = static_cast<int64_t>(std::ceil(picoseconds / static_cast<double>(units)));
+        engine.picoseconds_per_unit = std::max(engine.picoseconds_per_unit, each);
+      }
+    }
+  }
+
+ private:
+  bool counted_;
+  double period_;
+  std::map<int64_t, double> seconds_;  // of a sample, by device
+  std::vector<std::pair<Shard*, const Node*>> waiting_;
+};
+
+std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution) {
   const Chain& chain = solver.chain();
   std::vector<Cut> cuts;
   for (const int64_t position : solution.cuts) cuts.push_back(chain.cut_at(position));
   std::vector<Shard> shards = shards_from_cuts(chain.graph(), cuts, chain.splits());
+  OffChipWaits waits(task, solution.period);
   size_t next = 0;
   for (int64_t d = 0; d <= static_cast<int64_t>(solution.cuts.size()); ++d) {
     const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
@@ -48,8 +92,10 @@ std::vector<Shard> shards_of(const RingSolver& solver, const RingSolution& solut
       shard.resources = cost.resources;
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
+      waits.add(solver.segments().model(d), chain.head_of(g), solver.micro_batch(), shard);
     }
   }
+  waits.apply();
   return shards;
 }
 
@@ -78,6 +124,23 @@ void add_constants(const PlanTask& task, Plan& plan) {
   if (streams_rows(task)) plan.constants.push_back({"fully_connected_delay", kFullyConnectedDelay, "fitted"});
 }
 
+// Micro-batches that every device's Act-RAM holds whole, and one: what a window may be. An update waits for all that goes forward with the
+// weights before it, while no error of the next mini-batch comes back that would let go of any.
+int64_t window_that_fits(const PlanTask& task, const std::vector<Shard>& shards, int64_t micro_batch) {
+  int64_t window = task.options.mini_batch / micro_batch + 1;
+  for (const Shard& shard : shards) {
+    double held = static_cast<double>(shard.act_ram_bits);
+    for (const NamedAmount& buffer : shard.buffers)
+      if (buffer.name == "act_ram") held = buffer.amount;
+    ChannelRange inputs;
+    for (const Block& block : shard.blocks) inputs = hull(inputs, block.inputs);
+    const Node& node = task.graph->node(task.graph->index_of(shard.layer));
+    const auto sample = static_cast<double>(inputs.size() * node.input_shapes[0].plane() * bits_of(task.options.arithmetic.wire));
+    if (sample > 0) window = std::min(window, 1 + static_cast<int64_t>(held / sample / static_cast<double>(micro_batch) * (1 + 1e-9)));
+  }
+  return window;
+}
+
 Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution) {
   PlanRequest request{.cluster = task.cluster,
                       .alignment = task.options.alignment,
@@ -88,21 +151,47 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
   // Under flush every micro-batch of the mini-batch is in flight, wherever it is computed.
   if (streams_rows(task) && task.options.alignment != Alignment::kFlush)
     request.windows = streaming_windows(task, first_lifetimes(solver, solution), solution.period, solver.micro_batch());
+  else
+    request.windows = solver.windows();
+  std::vector<Shard> shards = shards_of(task, solver, solution);
+  int64_t in_flight = 0;
+  if (streams_rows(task) && task.options.accounting == Accounting::kFull && !drains(task.options.alignment)) {
+    const int64_t most = window_that_fits(task, shards, solver.micro_batch());
+    in_flight = request.windows.front() * solver.micro_batch();
+    for (int64_t& window : request.windows) window = std::min(window, most);
+  }
   request.remote_homes = solution.homes.remote;
-  Plan plan = assemble_plan(*task.graph, request, shards_of(solver, solution));
+  Plan plan = assemble_plan(*task.graph, request, std::move(shards));
   plan.strategy = std::string(name_of(task.options.strategy));
+  plan.accounting = task.options.accounting;
   plan.lower_bound_seconds_per_image = solution.lower_bound;
   add_constants(task, plan);
+  if (in_flight > 0) plan.constants.push_back({std::string(kInFlightSamples), static_cast<double>(in_flight), "modelled"});
   return plan;
 }
 
-// Micro-batches worth trying where devices work sample by sample: divisors of the mini-batch, powers of two first.
+// The samples of a micro-batch share a pass over weights off chip: of more of them less is moved, and more activations are held.
+// Not where a batch norm's statistics are those of a micro-batch.
+bool passes_may_be_shared(const PlanTask& task) {
+  if (task.options.accounting != Accounting::kFull) return false;
+  const std::vector<Node>& nodes = task.graph->nodes();
+  const auto normalises = [](const Node& node) { return std::holds_alternative<BatchNorm>(node.layer.operation); };
+  if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.computes && role_of(node.layer.operation) == Role::kProduct &&
+           std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
+  });
+}
+
+// Micro-batches worth trying: powers of two that divide the mini-batch.
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   if (task.options.micro_batch > 0) return {task.options.micro_batch};
-  if (streams_rows(task)) return {1};
+  const bool streams = streams_rows(task);
+  if (streams && !passes_may_be_shared(task)) return {1};
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size <= task.options.mini_batch; size *= 2)
     if (task.options.mini_batch % size == 0) sizes.push_back(size);
+  if (streams) return sizes;
   const auto devices = static_cast<int64_t>(task.models.size());
   // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are no use with fewer than D.
   std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size < devices; });
@@ -144,6 +233,62 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
   return busy;
 }
 
+struct Candidate {
+  Plan plan;
+  PlanSummary summary;
+};
+
+bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
+  PlanTask relaxed = task;
+  relaxed.options.allow_empty = true;
+  return RingSolver(relaxed, micro_batch).rules_out(period);
+}
+
+// A plan for every micro-batch that allows one, each as fast as can be between updates.
+std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage) {
+  std::vector<Candidate> candidates;
+  const bool streams = streams_rows(task);
+  for (const int64_t micro_batch : micro_batches_to_try(task)) {
+    if (streams && !candidates.empty() && no_faster(task, micro_batch, candidates.back().summary.seconds_per_image / (1 + kWorthSharing)))
+      break;
+    const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
+    const RingSolution& solution = attempt->solution;
+    if (!solution.feasible) {
+      if (shortage.kind == Shortage::Kind::kNone) shortage = solution.shortage;
+      if (streams) break;  // more samples hold more memory
+      continue;
+    }
+    Candidate candidate{.plan = plan_of(task, attempt->solver, solution), .summary = {}};
+    candidate.summary = summarize(candidate.plan, *task.graph);
+    candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / candidate.plan.lower_bound_seconds_per_image - 1);
+    const double before = candidates.empty() ? 0 : candidates.back().summary.images_per_second;
+    if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
+    const bool faster = candidate.summary.images_per_second > before * (1 + kWorthSharing);
+    // Where rows stream, weights off chip alone ask for micro-batches: once they are no faster, larger ones are not either.
+    if (streams && !candidates.empty() && !faster) break;
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+// False where the plan comes to a standstill, and why.
+bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill) {
+  if (!task.mini_batch_time)
+    fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
+  try {
+    const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
+    candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kMismatch) throw;
+    standstill = error.what();
+    return false;
+  }
+  const double gap = candidate.plan.optimality_gap;
+  candidate.summary = summarize(candidate.plan, *task.graph);
+  candidate.plan.optimality_gap = gap;
+  return true;
+}
+
 }  // namespace
 
 std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
@@ -170,24 +315,30 @@ Outcome plan_ring(const PlanTask& task) {
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
   Outcome outcome;
   Shortage shortage;
-  for (const int64_t micro_batch : micro_batches_to_try(task)) {
-    const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
-    const RingSolver& solver = attempt->solver;
-    const RingSolution& solution = attempt->solution;
-    if (!solution.feasible) {
-      if (shortage.kind == Shortage::Kind::kNone) shortage = solution.shortage;
-      continue;
-    }
-    Plan plan = plan_of(task, solver, solution);
-    PlanSummary summary = summarize(plan, *task.graph);
-    if (outcome.feasible && summary.images_per_second <= outcome.summary.images_per_second * (1 + 1e-9)) continue;
+  std::vector<Candidate> candidates = candidates_of(task, shortage);
+  const bool full = task.options.accounting == Accounting::kFull;
+  // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
+  if (full)
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.summary.images_per_second > b.summary.images_per_second; });
+  const auto faster = [&](const Candidate& candidate) {
+    return !outcome.feasible || candidate.summary.images_per_second > outcome.summary.images_per_second * (1 + kWorthAnother);
+  };
+  std::string standstill;
+  for (Candidate& candidate : candidates) {
+    if (!faster(candidate)) continue;
+    if (full && (!add_mini_batch_time(task, candidate, standstill) || !faster(candidate))) continue;
     outcome.feasible = true;
-    plan.optimality_gap = std::max(0.0, summary.seconds_per_image / plan.lower_bound_seconds_per_image - 1);
-    summary.optimality_gap = plan.optimality_gap;
-    outcome.plan = std::move(plan);
-    outcome.summary = std::move(summary);
+    candidate.summary.optimality_gap = candidate.plan.optimality_gap;
+    outcome.plan = std::move(candidate.plan);
+    outcome.summary = std::move(candidate.summary);
   }
-  if (!outcome.feasible) outcome.reason = reason_of(task, shortage);
+  if (!outcome.feasible && !standstill.empty()) {
+    outcome.reason.text = standstill;
+    outcome.reason.resource = "fifo_rows";
+  } else if (!outcome.feasible) {
+    outcome.reason = reason_of(task, shortage);
+  }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
 }

@@ -289,7 +289,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
   for (size_t start = 0; start < starts.size(); ++start) {
     const int64_t from = walk.start_of(starts[start]);
     const int64_t group = from == chain.end() ? chain.groups() : chain.group_at(from);
-    int64_t off_chip_group = group;  // stretches that reach into it keep all weights off chip
+    int64_t off_chip_group = segments_->takes_all_off_chip() ? group : chain.groups();  // stretches that reach into it
     while (off_chip_group < chain.groups() && !model.keeps_off_chip(chain.head_of(off_chip_group))) ++off_chip_group;
     const int64_t off_chip_after = off_chip_group == chain.groups() ? chain.end() : chain.begin_of(off_chip_group);
     std::array<bool, 2> too_long{};

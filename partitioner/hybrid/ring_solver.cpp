@@ -20,11 +20,37 @@ constexpr double kShareTolerance = 1e-9;
 
 Chain chain_of(const PlanTask& task) { return Chain(*task.graph); }
 
-std::vector<int64_t> windows_of(const PlanTask& task, int64_t micro_batch) {
+// Where boards stream samples between devices that take micro-batches: how many micro-batches are on their way from a device to the
+// ring's end and back. A device that takes turns has one at work. A run of boards passes rows on as they come, but what follows it waits
+// for a whole micro-batch, and so do its own errors, which come all at once: one each way. At the ring's end errors follow at once. On top
+// comes what a sample takes to pass. More than that would have to wait in FIFOs, which hold rows.
+std::vector<int64_t> mixed_windows(const PlanTask& task, const std::vector<double>& lifetimes, int64_t micro_batch, int64_t most) {
+  std::vector<int64_t> windows(task.models.size());
+  const double passing = (*std::max_element(lifetimes.begin(), lifetimes.end()) + 1) / static_cast<double>(micro_batch);
+  double under_way = 0;
+  for (size_t d = windows.size(); d-- > 0;) {
+    const bool last = d + 1 == windows.size();
+    if (!task.models[d]->dedicated_engines()) {
+      under_way += 1;
+    } else if (last || !task.models[d + 1]->dedicated_engines()) {
+      under_way += passing + (last ? 1 : 2);
+    }
+    windows[d] = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(under_way - 1e-9)), 1, most);
+  }
+  return windows;
+}
+
+std::vector<int64_t> windows_of(const PlanTask& task, const std::vector<double>& lifetimes, int64_t micro_batch) {
   if (micro_batch < 1 || task.options.mini_batch < micro_batch || task.options.mini_batch % micro_batch != 0)
     fail(ErrorCode::kUsage, "mini-batch {} is not a multiple of micro-batch {}; choose sizes that divide", task.options.mini_batch,
          micro_batch);
-  return default_windows(static_cast<int64_t>(task.models.size()), task.options.alignment, task.options.mini_batch / micro_batch);
+  const int64_t micro_batches = task.options.mini_batch / micro_batch;
+  const auto streams = [](const CostModel* model) { return model->dedicated_engines(); };
+  const bool some_stream = std::any_of(task.models.begin(), task.models.end(), streams);
+  const bool all_stream = std::all_of(task.models.begin(), task.models.end(), streams);
+  if (some_stream && !all_stream && task.options.alignment != Alignment::kFlush)
+    return mixed_windows(task, lifetimes, micro_batch, drains(task.options.alignment) ? micro_batches : micro_batches + 1);
+  return default_windows(static_cast<int64_t>(task.models.size()), task.options.alignment, micro_batches);
 }
 
 // Orders given by hand, as the positions that each link may cut at.
@@ -62,10 +88,8 @@ CutRules rules_of(const PlanTask& task, const Chain& chain) {
   return rules;
 }
 
-HomeTraffic home_traffic_of(const PlanTask& task, int64_t micro_batch) {
-  const ScheduleSpec spec{.alignment = task.options.alignment,
-                          .micro_batches = task.options.mini_batch / micro_batch,
-                          .window = windows_of(task, micro_batch).front()};
+HomeTraffic home_traffic_of(const PlanTask& task, int64_t micro_batch, int64_t window) {
+  const ScheduleSpec spec{.alignment = task.options.alignment, .micro_batches = task.options.mini_batch / micro_batch, .window = window};
   return {.allowed = task.options.balance != Balance::kNever,
           .bits_per_element = static_cast<double>(bits_of(task.options.arithmetic.wire)),
           .passes_per_sample = static_cast<double>(parameter_passes_per_mini_batch(spec)) / static_cast<double>(task.options.mini_batch),
@@ -79,11 +103,12 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
       micro_batch_(micro_batch),
       chain_(chain_of(task)),
       lifetimes_(activation_lifetimes(*task.graph, {task.options.fc_barrier, task.options.fpdeep_lifetimes})),
-      segments_(chain_, task, lifetimes_, micro_batch, windows_of(task, micro_batch)),
+      windows_(windows_of(task, lifetimes_, micro_batch)),
+      segments_(chain_, task, lifetimes_, micro_batch, windows_),
       cut_loads_(chain_, bits_of(task.options.arithmetic.wire)),
       links_(links_of(task.cluster)),
       search_(segments_, cut_loads_, links_, rules_of(task, chain_)),
-      traffic_(home_traffic_of(task, micro_batch)),
+      traffic_(home_traffic_of(task, micro_batch, windows_.front())),
       joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty) {}
 
 std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage) const {
@@ -398,8 +423,13 @@ Shortage RingSolver::shortage() const {
     shortage.missing = static_cast<double>(segments_.devices() - chain_.end());
     return shortage;
   }
+  shortage.whole = task_->options.strategy == Strategy::kLayer;
+  const auto reach = [&](int64_t device, int64_t from) {
+    const int64_t to = segments_.reach(device, from, kLongestPeriod, storage);
+    return shortage.whole && to < chain_.end() ? std::max(from, chain_.begin_of(chain_.group_at(to))) : to;
+  };
   int64_t position = 0;
-  for (int64_t d = 0; d < segments_.devices(); ++d) position = segments_.reach(d, position, kLongestPeriod, storage);
+  for (int64_t d = 0; d < segments_.devices(); ++d) position = reach(d, position);
   if (position == chain_.end()) {
     shortage.kind = Shortage::Kind::kOrders;  // work and memory would fit; pins, cuts, quanta or one unit each do not
     return shortage;
@@ -409,7 +439,7 @@ Shortage RingSolver::shortage() const {
   int64_t begin = 0;
   for (int64_t d = 0; d < segments_.devices(); ++d) {
     begin = position;
-    position = segments_.reach(d, begin, kLongestPeriod, storage);
+    position = reach(d, begin);
     shortage.device = d;
     if (position == begin) break;
   }
@@ -418,7 +448,8 @@ Shortage RingSolver::shortage() const {
   const int64_t group = chain_.group_at(position);
   shortage.layer = chain_.head_of(group).layer.name;
   shortage.one_part = stuck;
-  const Overrun overrun = segments_.overrun(shortage.device, begin, stuck ? begin + 1 : chain_.end(), kLongestPeriod, storage);
+  const int64_t least = shortage.whole ? chain_.end_of(group) : begin + 1;
+  const Overrun overrun = segments_.overrun(shortage.device, begin, stuck ? least : chain_.end(), kLongestPeriod, storage);
   shortage.resource = overrun.resource;
   shortage.missing = overrun.missing;
   return shortage;

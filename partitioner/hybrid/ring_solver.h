@@ -38,6 +38,7 @@ struct Shortage {
   std::string resource;
   double missing = 0;
   bool one_part = false;  // the device cannot even take the smallest part of `layer`
+  bool whole = false;     // which is all of it, where layers are not divided
 };
 
 struct RingSolution {
@@ -69,6 +70,8 @@ class RingSolver {
   const Chain& chain() const { return chain_; }
   const SegmentLoads& segments() const { return segments_; }
   const std::vector<double>& lifetimes() const { return lifetimes_; }
+  // Per device, in micro-batches; where every device streams rows they cost no memory, and follow from the period (streaming_windows).
+  const std::vector<int64_t>& windows() const { return windows_; }
   int64_t micro_batch() const { return micro_batch_; }
 
  private:
@@ -92,6 +95,7 @@ class RingSolver {
   int64_t micro_batch_;
   Chain chain_;
   std::vector<double> lifetimes_;
+  std::vector<int64_t> windows_;
   SegmentLoads segments_;
   CutLoads cut_loads_;
   std::vector<Link> links_;

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "partitioner/planning/off_chip.h"
+
 namespace millrace {
 namespace {
 
@@ -36,6 +38,10 @@ std::vector<double> waiting_samples(const PlanTask& task, int64_t micro_batch, c
     if (turns_upstream && waiting[d] < 2 * samples - 1) waiting[d] += samples;
     turns_upstream = turns_upstream || !task.models[d]->dedicated_engines();
   }
+  // Before an update all goes forward that its window lets, and no error comes back meanwhile.
+  const bool some_turn = turns_upstream;
+  if (task.options.accounting == Accounting::kFull && some_turn)
+    for (size_t d = 0; d < task.models.size(); ++d) waiting[d] = std::max(waiting[d], samples * static_cast<double>(windows[d] - 1));
   return waiting;
 }
 
@@ -61,7 +67,13 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
         known.try_emplace({task.models[d], window, searched_latency_[d], streams ? waiting_[d] : 0}, known.size()).first->second);
     int64_t group = chain.groups();
     while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
-    off_chip_from_.push_back(group < chain.groups() ? chain.begin_of(group) : chain.end());
+    off_chip_from_.push_back(takes_all_off_chip() && group < chain.groups() ? chain.begin_of(group) : chain.end());
+    OffChip memory;
+    const std::span<const NamedAmount> capacities = task.models[d]->capacities();
+    while (memory.amount < capacities.size() && capacities[memory.amount].name != "dram_bytes") ++memory.amount;
+    if (task.options.accounting == Accounting::kFull && memory.amount < capacities.size())
+      memory.bytes_per_second = off_chip_bandwidth(task.models[d]->inventory());
+    off_chip_.push_back(memory);
   }
 }
 
@@ -93,7 +105,7 @@ double SegmentLoads::lifetime(int64_t device, int64_t group, double latency, dou
 }
 
 bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
-  if (from >= to) return false;
+  if (from >= to || !takes_all_off_chip()) return false;
   for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
     if (model(device).keeps_off_chip(chain_->head_of(g))) return true;
   return false;
@@ -108,6 +120,9 @@ ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int
 
 ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
   ShardDemand demand = model(device).demand_of(question);
+  const OffChip& memory = off_chip_[static_cast<size_t>(device)];
+  if (memory.bytes_per_second > 0)
+    demand.seconds += off_chip_bytes_per_sample(*question.node, demand.amounts[memory.amount], micro_batch_) / memory.bytes_per_second;
   if (question.node->divides) return demand;
   demand.amounts[model(device).parameter_memory()] += demand.parameters;
   demand.parameters = 0;

@@ -95,7 +95,10 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
                               kLeaveEmpty);
       return reason;
     case Shortage::Kind::kOneDeviceTooSmall:
-      reason.text = shortage.one_part
+      reason.text = shortage.one_part && shortage.whole
+                        ? fmt::format("{} lacks {} for layer \"{}\", which layer parallelism does not divide",
+                                      device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing), shortage.layer)
+                    : shortage.one_part
                         ? fmt::format("{} lacks {} for the smallest part of layer \"{}\", with what runs after it",
                                       device_text(task, shortage.device), amount_text(shortage.resource, shortage.missing), shortage.layer)
                         : fmt::format("{} lacks {} for what is left from layer \"{}\" on", device_text(task, shortage.device),

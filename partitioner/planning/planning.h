@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ struct PlanOptions {
   int64_t micro_batch = 0;  // 0: 1 where every device has engines of its own, else chosen for throughput
   OptimizerSettings optimizer;
   Arithmetic arithmetic;
+  // Full: weights off chip cost what their memory takes, and a plan's pace is that of whole mini-batches, updates included, which
+  // PlanTask::mini_batch_time says.
+  Accounting accounting = Accounting::kFpdeep;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool allow_empty = false;             // devices may be left without work even where that is no faster
@@ -48,11 +52,19 @@ struct PlanOptions {
   std::map<int64_t, FixedCut> cuts;     // link -> where it cuts
 };
 
+// What a plan takes for a mini-batch, from one update to the next.
+struct MiniBatchTime {
+  double seconds = 0;
+  std::string origin = "simulated";  // or "fitted"
+};
+
 struct PlanTask {
   const Graph* graph = nullptr;
   Cluster cluster;
   std::vector<const CostModel*> models;  // one per device of the cluster
   PlanOptions options;
+  // For full accounting. Pure; fails with kMismatch on a plan that comes to a standstill.
+  std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
 };
 
 // Why there is no plan.

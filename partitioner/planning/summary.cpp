@@ -230,14 +230,30 @@ class Summarizer {
     return plan_.alignment == Alignment::kZeroBubble ? bubble / 3 : bubble;  // gradients fill two thirds of it
   }
 
+  // Of the pace that the slowest stage sets: 1 where the pipeline stays full.
+  double share_of_pace(double period) {
+    summary_.accounting = plan_.accounting;
+    if (plan_.accounting == Accounting::kFull)
+      for (const Constant& constant : plan_.constants)
+        if (constant.name == kMiniBatchSeconds) summary_.mini_batch_seconds = constant.value;
+    if (summary_.mini_batch_seconds > 0) return static_cast<double>(plan_.mini_batch) * period / summary_.mini_batch_seconds;
+    const auto n = static_cast<double>(plan_.micro_batches());
+    return n / (n + drained_micro_batches());
+  }
+
   void add_rates() {
     const double period = summary_.seconds_per_image;
-    const auto n = static_cast<double>(plan_.micro_batches());
-    const double pace = n / (n + drained_micro_batches());  // 1 where the pipeline stays full
+    const double pace = share_of_pace(period);
     summary_.images_per_second = pace / period;
     summary_.optimality_gap = plan_.optimality_gap;
-    if (plan_.lower_bound_seconds_per_image > 0) summary_.lower_bound_images_per_second = pace / plan_.lower_bound_seconds_per_image;
+    if (plan_.lower_bound_seconds_per_image > 0) {
+      // What updates take depends on homes: the bound has them for nothing.
+      const double bound_pace = summary_.mini_batch_seconds > 0 ? 1 : pace;
+      summary_.lower_bound_images_per_second = bound_pace / plan_.lower_bound_seconds_per_image;
+    }
     summary_.in_flight_samples = plan_.windows.front() * plan_.micro_batch;
+    for (const Constant& constant : plan_.constants)
+      if (constant.name == kInFlightSamples) summary_.in_flight_samples = static_cast<int64_t>(constant.value);
 
     const Graph::Macs macs = graph_.macs();
     const double counted = 3 * static_cast<double>(macs.conv + macs.rnn);
@@ -245,6 +261,7 @@ class Summarizer {
     summary_.gops_per_device = 2e-9 * counted * summary_.images_per_second / devices;
     double watts = 0;
     bool all_known = true;
+    bool all_peaks = true;
     double peak = 0;
     double done = 0;
     double idle = 0;
@@ -263,11 +280,12 @@ class Summarizer {
       all_known = all_known && device.watts > 0;
       watts += device.watts;
       const double device_peak = amount_of(budget, "macs_per_second");
+      all_peaks = all_peaks && device_peak > 0;
       peak += device_peak;
       done += device_macs * summary_.images_per_second;
     }
     summary_.idle_fraction = idle / devices;
-    summary_.flop_utilisation = peak > 0 ? done / peak : 0;
+    summary_.flop_utilisation = all_peaks && peak > 0 ? done / peak : 0;
     if (all_known && watts > 0) summary_.gops_per_joule = summary_.gops_per_device * devices / watts;
     for (LinkFigures& link : summary_.links) {
       link.gbps = 1e-9 * std::max(link.forward_bits_per_image, link.backward_bits_per_image) * summary_.images_per_second;

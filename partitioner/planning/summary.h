@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/documents/plan.h"
@@ -80,9 +81,18 @@ struct Bottleneck {
   int64_t index = 0;
 };
 
+// The constant of a plan with full accounting that says what a mini-batch takes.
+inline constexpr std::string_view kMiniBatchSeconds = "mini_batch_seconds";
+
+// Between updates, where windows at an update are smaller.
+inline constexpr std::string_view kInFlightSamples = "in_flight_samples";
+
 struct PlanSummary {
-  double seconds_per_image = 0;
-  double images_per_second = 0;  // of a full pipeline, less what draining at each update costs
+  Accounting accounting = Accounting::kFpdeep;
+  double seconds_per_image = 0;  // between updates
+  // With full accounting over whole mini-batches; else of a full pipeline, less what draining at each update costs.
+  double images_per_second = 0;
+  double mini_batch_seconds = 0;  // with full accounting
   Bottleneck bottleneck;
   double idle_fraction = 0;
   double gops_per_device = 0;  // convolution and recurrent work only, 2 per MAC, FP + EB + PG
@@ -96,7 +106,7 @@ struct PlanSummary {
   std::vector<LinkFigures> links;
   std::vector<HomeFigures> homes;  // slices stored away from their user
   // The four metrics of FPDeep's Fig 5.
-  double flop_utilisation = 0;    // of all multipliers of all devices
+  double flop_utilisation = 0;    // of all devices' peaks; 0: some device's is not known
   double storage_bits = 0;        // over all devices
   double communication_bits = 0;  // over all links, for one mini-batch
   double communication_gbps = 0;  // the same over the time of a mini-batch

@@ -153,6 +153,7 @@ PlanTask plan_task_of(const StudyTask& task, int64_t devices, const LinkEntry& l
   plan.cluster = uniform_cluster(task.device, devices, link);
   plan.models.assign(static_cast<size_t>(devices), task.model);
   plan.options = task.options;
+  plan.mini_batch_time = task.mini_batch_time;
   return plan;
 }
 

@@ -49,7 +49,8 @@ struct StudyTask {
   const CostModel* model = nullptr;
   LinkEntry link{kDefaultLinkGbps, kDefaultLinkGbps, 0, kDefaultLatencyUs};  // between any two neighbours
   PlanOptions options;
-  std::vector<int64_t> counts;  // ascending
+  std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};  // for full accounting; called by several threads
+  std::vector<int64_t> counts;                                                   // ascending
   double epoch_images = kImageNetImages;
   int threads = 0;  // 0: as many as the machine has, within reason
   // Of a point's plan; called by several threads. None: closed forms alone.

@@ -71,7 +71,7 @@ std::vector<std::string> infeasible_sentences(const Study& study) {
   for (const StudyPoint& point : study.points)
     if (!point.feasible && sentences.size() < 3) sentences.push_back(fmt::format("{} devices: {}.", point.devices, point.reason));
   const auto count = std::count_if(study.points.begin(), study.points.end(), [](const StudyPoint& point) { return !point.feasible; });
-  if (count > 3) sentences.push_back(fmt::format("{} rings more are infeasible.", count - 3));
+  if (count > 3) sentences.push_back(fmt::format("{} more {} infeasible.", count - 3, count == 4 ? "ring is" : "rings are"));
   return sentences;
 }
 
@@ -85,7 +85,9 @@ void add_verdict(const StudySweep& sweep, Page& page) {
 
 std::string subtitle(const StudySweep& sweep) {
   const StudyTask& task = sweep.curves.front().task;
-  const char* origin = simulates(sweep) ? "What is not called simulated is modelled." : "Everything is modelled.";
+  const std::string origin =
+      fmt::format("{}, with {} accounting.", simulates(sweep) ? "What is not called simulated is modelled" : "Everything is modelled",
+                  name_of(task.options.accounting));
   if (sweep.curves.size() > 1) return fmt::format("Mini-batches of {}. {}", task.options.mini_batch, origin);
   return fmt::format("{} parallelism, {} alignment, mini-batches of {}, {} elements; links of {}. {}", name_of(task.options.strategy),
                      name_of(task.options.alignment), task.options.mini_batch, name_of(task.options.arithmetic.wire), link_text(task.link),

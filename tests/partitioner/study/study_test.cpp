@@ -165,7 +165,7 @@ TEST(StudyPages, ShowStudiesWithoutASinglePoint) {
   const std::string page = study_page({.curves = {{task, run_study(task)}}, .wirings = {}, .failures = {}}, "");
   EXPECT_EQ(well_formed(page), "");
   EXPECT_THAT(page, HasSubstr("No ring of this size holds the model."));
-  EXPECT_THAT(page, HasSubstr("2 rings more are infeasible."));
+  EXPECT_THAT(page, HasSubstr("2 more rings are infeasible."));
 }
 
 }  // namespace

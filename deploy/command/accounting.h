@@ -1,0 +1,27 @@
+// What a command's plans count: --accounting full|fpdeep.
+//
+//   PlanTask task = ...;
+//   account(task, accounting_of(flags.accounting, Accounting::kFull));
+//
+// Full accounting asks the simulator what a mini-batch takes, updates included; the planner itself knows no simulator.
+#pragma once
+
+#include <string>
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+// Help, by what is usual.
+inline constexpr const char* kFullAccounting =
+    "what figures count: full (updates, drains, weights off chip), or fpdeep, which has them for nothing, as the paper [full]";
+inline constexpr const char* kFpdeepAccounting =
+    "what figures count: full (updates, drains, weights off chip), or fpdeep, which has them for nothing, as the paper [fpdeep]";
+
+// Of a flag that may be empty. Fails with kUsage on any other word.
+Accounting accounting_of(const std::string& flag, Accounting usual);
+
+// Sets the options' accounting, and what it takes.
+void account(PlanTask& task, Accounting accounting);
+
+}  // namespace millrace

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What plans promise, beside what simulations of them show: images per second over whole mini-batches, updates included.
+
+    tests/benchmarks/plan_against_simulation.py --out tests/benchmarks/results/plan_against_simulation.json [--millrace build/release/bin/millrace]
+    tests/benchmarks/plan_against_simulation.py --small --millrace build/release/bin/millrace           # a minute's worth, as a test
+
+Plans with full accounting: every CNN of the zoo on rings of 5, 15, 40 and 85 boards with mini-batches of 16, 32 and 128; the alignments
+that drain; rings of boards and GPUs in both orders. Each plan is simulated with default FIFOs for six mini-batches, of which the first
+two fill the pipeline and are not counted. The plan's own figure stands on a run of shorter mini-batches (node/simulate/mini_batch_pace.h),
+and on exactly the mini-batch where that has 16 micro-batches or fewer. Exit status 1 where a feasible case is off by more than its
+tolerance, or does not run at all. Simulations have the plan's Act-RAM and no more, beside the row being filled: what they hold of it at
+most is in the table. Standard library alone.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+MINI_BATCHES = 6
+CNNS = ["lenet5", "digits-cnn", "fashion-cnn", "alexnet", "alexnet-grouped", "alexnet-torch", "vgg11", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152",
+        "googlenet", "vgg11-cifar", "vgg16-cifar", "vgg19-cifar", "resnet18-cifar"]
+ALIGNMENTS = ["flush", "1f1b", "zero-bubble"]
+MIXED = ["u280x1+h200x1", "u280x2+h200x1", "u280x8+h200x2", "h200x1+u280x2", "h200x2+u280x4", "u280x2+h200x1+u280x2", "h200x1+u280x4+h200x1",
+         "vc709x4+h200x1", "h200x1+vc709x8", "u280x4+cpux1"]
+MIXED_MODELS = ["alexnet", "resnet18", "googlenet"]
+MOST = {"boards": 0.01, "drained": 0.02, "mixed": 0.02}
+
+
+def run(command, seconds):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def measure(flags, case):
+    kind, model, cluster, mini_batch, alignment = case
+    row = {"kind": kind, "model": model, "cluster": cluster, "mini_batch": mini_batch, "alignment": alignment}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "plan.textproto")
+        done = run([flags.millrace, "plan", "--model", model, "--cluster", cluster, "--mini-batch", str(mini_batch), "--alignment", alignment,
+                    "--accounting", "full", "--json", "--out", path], flags.seconds)
+        if done is None or done.returncode not in (0, 3):
+            return {**row, "verdict": "not planned", "text": "time limit" if done is None else done.stderr.strip()}
+        plan = json.loads(done.stdout)
+        if not plan["feasible"]:
+            return {**row, "verdict": "infeasible", "text": plan["reason"]}
+        row |= {"micro_batch": plan["micro_batch"], "planned": plan["images_per_second"]}
+        done = run([flags.millrace, "simulate", "--plan", path, "--images", str(MINI_BATCHES * mini_batch), "--json"], flags.seconds)
+        if done is None or done.returncode != 0:
+            return {**row, "verdict": "not simulated", "text": "time limit" if done is None else done.stderr.strip()}
+        seen = json.loads(done.stdout)
+    row["simulated"] = seen["mini_batch_images_per_second"]
+    row["difference"] = row["simulated"] / row["planned"] - 1
+    held = [(d["act_ram_peak_bits"], d["act_ram_plan_bits"]) for d in seen["devices"] if d["act_ram_plan_bits"] > 0]
+    row["act_ram_of_plan"] = max((peak / plan for peak, plan in held), default=0)
+    row["verdict"] = "pace" if abs(row["difference"]) > MOST[kind] else "holds"
+    return row
+
+
+def all_cases():
+    for model in CNNS:
+        for boards in (5, 15, 40, 85):
+            for mini_batch in (16, 32, 128):
+                yield ("boards", model, f"vc709x{boards}", mini_batch, "fpdeep")
+    for model in CNNS:
+        for boards in (5, 15, 40):
+            for alignment in ALIGNMENTS:
+                yield ("drained", model, f"vc709x{boards}", 32, alignment)
+    for model in MIXED_MODELS:
+        for cluster in MIXED:
+            yield ("mixed", model, cluster, 128, "fpdeep")
+
+
+SMALL = [("boards", "alexnet", "vc709x15", 16, "fpdeep"), ("boards", "alexnet", "vc709x15", 64, "fpdeep"), ("boards", "resnet18", "vc709x15", 32, "fpdeep"),
+         ("drained", "alexnet", "vc709x15", 32, "flush"), ("drained", "alexnet", "vc709x15", 32, "zero-bubble"),
+         ("mixed", "alexnet", "u280x2+h200x1", 128, "fpdeep"), ("mixed", "alexnet", "h200x1+u280x2", 128, "fpdeep")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--millrace", default="build/release/bin/millrace")
+    parser.add_argument("--out")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--kind", choices=list(MOST))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=100)
+    flags = parser.parse_args()
+    cases = [case for case in (SMALL if flags.small else all_cases()) if flags.kind in (None, case[0])]
+    rows = []
+    with ThreadPoolExecutor(flags.jobs) as pool:
+        for row in pool.map(lambda case: measure(flags, case), cases):
+            rows.append(row)
+            what = f"{100 * row['difference']:+.2f}%, Act-RAM {row['act_ram_of_plan']:.2f}" if "difference" in row else row["text"][:200]
+            print(f"{row['verdict']:<13} {row['model']:<16} {row['cluster']:<22} {row['mini_batch']:>4} {row['alignment']:<12} {what}", flush=True)
+    if flags.out:
+        Path(flags.out).write_text(json.dumps({"origin": "simulated, beside the plan's full accounting", "rows": rows}, indent=1) + "\n")
+    count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in sorted({row["verdict"] for row in rows})}
+    print(count)
+    return 0 if set(count) <= {"holds", "infeasible"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

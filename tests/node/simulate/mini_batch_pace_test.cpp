@@ -1,0 +1,72 @@
+// What a mini-batch takes, from shorter ones, beside the whole.
+#include "node/simulate/mini_batch_pace.h"
+
+#include <gtest/gtest.h>
+
+#include "node/simulate/simulate.h"
+#include "tests/node/simulate/simulated_plans.h"
+
+namespace millrace::testing_support {
+namespace {
+
+// Room for so many samples, as full accounting asks for where a window is larger than one.
+void with_act_ram(Plan& plan, const Graph& graph, double samples) {
+  plan.accounting = Accounting::kFull;
+  for (Shard& shard : plan.shards) {
+    const int64_t elements = graph.node(graph.index_of(shard.layer)).input_shapes[0].elements();
+    shard.act_ram_bits = static_cast<int64_t>(samples * static_cast<double>(elements * bits_of(plan.arithmetic.wire)));
+  }
+}
+
+// Of a run of so many mini-batches, all but the first.
+double simulated_seconds(const Plan& plan, const Graph& graph, int64_t mini_batches) {
+  const SimulationResult result =
+      simulate(plan, graph, {.samples = mini_batches * plan.mini_batch, .act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0});
+  return static_cast<double>(plan.mini_batch) / mini_batch_rate(plan, result);
+}
+
+TEST(MiniBatchPace, ShorterMiniBatchesTellOfLongerOnes) {
+  std::mt19937_64 generator(7);
+  for (const Alignment alignment :
+       {Alignment::kFpdeep, Alignment::kStash, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble}) {
+    for (int i = 0; i < 6; ++i) {
+      const Graph graph(row_convolutions(4, 12, 3));
+      const int64_t mini_batch = 48;
+      const std::vector<int64_t> windows = alignment == Alignment::kFlush ? std::vector<int64_t>{} : std::vector<int64_t>{2, 2, 2, 2};
+      std::vector<Cut> cuts{{1, 0, 0}, {2, 0, 0}, {3, 0, 0}};
+      Plan plan = plan_by_cuts(graph, cuts, {10, 10, 0, 0.5}, mini_batch, alignment, windows);
+      if (i > 2) plan = plan_by_cuts(graph, cuts, {10, 10, 0, 0.5}, mini_batch, alignment, windows, random_homes(plan, generator));
+      set_times(plan, graph, kMicrosecond);
+      with_act_ram(plan, graph, 1.5);
+      const MiniBatchPace pace = mini_batch_pace(plan, graph);
+      const double period = 1e-12 * static_cast<double>(slowest_stage(plan, graph));
+      EXPECT_TRUE(pace.simulated);
+      EXPECT_NEAR(pace.seconds, simulated_seconds(plan, graph, 5), 0.25 * period) << name_of(alignment) << " " << i;
+      EXPECT_GT(pace.seconds, 48 * period * (1 - 1e-9));
+    }
+  }
+}
+
+TEST(MiniBatchPace, ShortMiniBatchesAreRunAsTheyAre) {
+  const Graph graph(row_convolutions(3, 8, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 8, Alignment::kFpdeep, {3, 2, 2});
+  set_times(plan, graph, kMicrosecond);
+  EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, simulated_seconds(plan, graph, 6), 1e-9);
+}
+
+TEST(MiniBatchPace, DevicesThatTakeTurnsAreRunAsTheyAre) {
+  const Graph graph(row_convolutions(3, 8, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 64, Alignment::kOneForwardOneBackward);
+  set_times(plan, graph, kMicrosecond, 0);
+  EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, simulated_seconds(plan, graph, 6), 1e-12);
+}
+
+TEST(MiniBatchPace, FewerThanTwoMiniBatchesHaveNoRate) {
+  const Graph graph(row_convolutions(3, 8, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 64);
+  set_times(plan, graph, kMicrosecond);
+  EXPECT_EQ(mini_batch_rate(plan, simulate(plan, graph, {.samples = 127})), 0);
+}
+
+}  // namespace
+}  // namespace millrace::testing_support

@@ -1,0 +1,94 @@
+// What full accounting counts and FPDeep's does not, on boards whose dense layers live off chip.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "partitioner/planner/planner.h"
+#include "partitioner/planning/off_chip.h"
+#include "tests/partitioner/study/vc709_rings.h"
+
+namespace millrace {
+namespace {
+
+using testing_support::Vc709Rings;
+
+PlanTask task_of(const Vc709Rings& rings, int64_t boards, Accounting accounting) {
+  const StudyTask study = rings.task(0);
+  PlanTask task = plan_task_of(study, boards, study.link);
+  task.options.accounting = accounting;
+  // An update costs two periods.
+  task.mini_batch_time = [](const Plan& plan, const Graph& graph) {
+    Plan steady = plan;
+    steady.accounting = Accounting::kFpdeep;
+    return MiniBatchTime{(static_cast<double>(plan.mini_batch) + 2) * summarize(steady, graph).seconds_per_image, "fitted"};
+  };
+  return task;
+}
+
+double off_chip_bytes(const Plan& plan, const Graph& graph, int64_t device) {
+  double bytes = 0;
+  for (const Shard& shard : plan.shards)
+    for (const NamedAmount& amount : shard.resources)
+      if (shard.device == device && amount.name == "dram_bytes")
+        bytes += off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)), amount.amount, plan.micro_batch);
+  return bytes;
+}
+
+TEST(Accounting, MemoryOffChipIsNeverPromisedFasterThanItIs) {
+  for (const char* model : {"alexnet", "vgg16", "vgg11-cifar"}) {
+    const Vc709Rings rings(model);
+    const Outcome outcome = make_plan(task_of(rings, 15, Accounting::kFull));
+    ASSERT_TRUE(outcome.feasible) << outcome.reason.text;
+    const double bandwidth = off_chip_bandwidth(rings.model().inventory());
+    double all = 0;
+    for (int64_t d = 0; d < 15; ++d) {
+      const double bytes = off_chip_bytes(*outcome.plan, rings.graph(), d);
+      all += bytes;
+      EXPECT_LE(bytes / outcome.summary.seconds_per_image, bandwidth * (1 + 1e-6)) << model << ", device " << d;
+    }
+    EXPECT_GT(all, 0) << model;
+  }
+}
+
+TEST(Accounting, TheUpdateIsInTheFiguresOfFullAccountingAlone) {
+  const Vc709Rings rings("vgg11-cifar");
+  const Outcome full = make_plan(task_of(rings, 15, Accounting::kFull));
+  const Outcome paper = make_plan(task_of(rings, 15, Accounting::kFpdeep));
+  ASSERT_TRUE(full.feasible && paper.feasible);
+  EXPECT_EQ(full.plan->accounting, Accounting::kFull);
+  EXPECT_EQ(full.summary.accounting, Accounting::kFull);
+  EXPECT_NEAR(full.summary.images_per_second * full.summary.seconds_per_image, 128.0 / 130.0, 1e-9);
+  EXPECT_NEAR(paper.summary.images_per_second * paper.summary.seconds_per_image, 1, 1e-12);
+  EXPECT_GE(full.summary.lower_bound_images_per_second, full.summary.images_per_second);
+  // A plan that was written says the same.
+  EXPECT_EQ(summarize(parse_plan(text_of(*full.plan), "plan"), rings.graph()).images_per_second, full.summary.images_per_second);
+}
+
+TEST(Accounting, SamplesShareAPassWhereThatIsFaster) {
+  const Vc709Rings rings("alexnet");
+  PlanTask task = task_of(rings, 15, Accounting::kFull);
+  const Outcome chosen = make_plan(task);
+  task.options.micro_batch = 1;
+  const Outcome alone = make_plan(task);
+  ASSERT_TRUE(chosen.feasible && alone.feasible);
+  EXPECT_GT(chosen.plan->micro_batch, 1);
+  EXPECT_GT(chosen.summary.images_per_second, alone.summary.images_per_second);
+}
+
+TEST(Accounting, FullNeedsToKnowWhatAMiniBatchTakes) {
+  const Vc709Rings rings("alexnet");
+  PlanTask task = task_of(rings, 5, Accounting::kFull);
+  task.mini_batch_time = {};
+  EXPECT_THROW(make_plan(task), Error);
+}
+
+TEST(Accounting, ARingThatStandsStillIsNotPlanned) {
+  const Vc709Rings rings("alexnet");
+  PlanTask task = task_of(rings, 5, Accounting::kFull);
+  task.mini_batch_time = [](const Plan&, const Graph&) -> MiniBatchTime { fail(ErrorCode::kMismatch, "it stands still"); };
+  const Outcome outcome = make_plan(task);
+  EXPECT_FALSE(outcome.feasible);
+  EXPECT_EQ(outcome.reason.text, "it stands still");
+}
+
+}  // namespace
+}  // namespace millrace
