@@ -54,7 +54,8 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (pace.streams && rows_of(plan, graph) * static_cast<double>(samples) > static_cast<double>(kMostRows))
     return {.seconds = period * (static_cast<double>(plan.mini_batch) + kUpdatePeriods), .simulated = false};
-  const double rate = mini_batch_rate(shorter, simulate(shorter, graph, {.samples = samples, .act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0}));
+  const double rate =
+      mini_batch_rate(shorter, simulate(shorter, graph, {.samples = samples, .act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0}));
   return {.seconds = static_cast<double>(shorter.mini_batch) / rate + period * static_cast<double>(plan.mini_batch - shorter.mini_batch)};
 }
 
