@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/progress.h"
 #include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
@@ -152,6 +153,23 @@ ReportContext report_context(const PlanFlags& flags, const Graph& graph, const s
   return context;
 }
 
+// Long rings take long.
+Outcome plan_with_progress(PlanTask& task) {
+  constexpr size_t kWorthABar = 500;
+  if (task.models.size() < kWorthABar) return make_plan(task);
+  Progress bar("planning", 100);
+  int64_t shown = 0;
+  task.progress = [&](double share) {
+    const auto now = static_cast<int64_t>(100 * share);
+    if (now > shown) bar.advance(now - shown);
+    shown = std::max(shown, now);
+  };
+  Outcome outcome = make_plan(task);
+  task.progress = {};
+  bar.finish();
+  return outcome;
+}
+
 int plan_model(const PlanFlags& flags) {
   Job job;
   if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
@@ -173,7 +191,7 @@ int plan_model(const PlanFlags& flags) {
   task.options.arithmetic = arithmetic;
   account(task, accounting_of(flags.accounting, Accounting::kFull));
 
-  const Outcome outcome = make_plan(task);
+  const Outcome outcome = plan_with_progress(task);
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);

@@ -317,6 +317,12 @@ Outcome plan_ring(const PlanTask& task) {
   Shortage shortage;
   std::vector<Candidate> candidates = candidates_of(task, shortage);
   const bool full = task.options.accounting == Accounting::kFull;
+  PlanTask last_resort = task;
+  if (full && candidates.empty()) {
+    last_resort.options.all_off_chip = true;
+    shortage = {};
+    candidates = candidates_of(last_resort, shortage);
+  }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -337,7 +343,7 @@ Outcome plan_ring(const PlanTask& task) {
     outcome.reason.text = standstill;
     outcome.reason.resource = "fifo_rows";
   } else if (!outcome.feasible) {
-    outcome.reason = reason_of(task, shortage);
+    outcome.reason = reason_of(last_resort, shortage);
   }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -134,8 +134,15 @@ std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& stora
     const double middle = high > 2 * low ? std::sqrt(low * high) : low + (high - low) / 2;
     if (middle <= low || middle >= high) break;
     (feasible(middle) ? high : low) = middle;
+    tell(0, (high - low) / high, kPeriodTolerance);
   }
   return Bracket{low, high};
+}
+
+void RingSolver::tell(double begin, double distance, double tolerance) const {
+  if (!task_->progress) return;
+  const double left = std::log(std::clamp(distance, tolerance, 1.0) / tolerance) / std::log(1 / tolerance);
+  task_->progress(begin + 0.5 * (1 - left));
 }
 
 double RingSolver::least_compute_period(double link_period, const Storage& storage) const {
@@ -146,6 +153,7 @@ double RingSolver::least_compute_period(double link_period, const Storage& stora
   while (high - low > 1e-9 * high) {
     const double middle = low + (high - low) / 2;
     (search_.feasible({middle, link_period}, storage) ? high : low) = middle;
+    tell(0.5, (high - low) / high, 1e-9);
   }
   return high;
 }
@@ -395,6 +403,16 @@ RingSolution RingSolver::solve(Effort effort) const {
       best.shortage = shortage_together(bisection.nearest(), kLongestPeriod);
       if (!bisection.decided()) best.shortage.kind = Shortage::Kind::kNotDecided;
       return best;
+    }
+  }
+  // A longer period than asked for at first may leave every parameter at home after all.
+  if (!never && task_->options.balance == Balance::kAuto && !best.homes.remote.empty()) {
+    const Storage light{.parameters = true, .share = task_->options.balance_target};
+    for (const double devices : {best.compute_period, best.period}) {
+      std::optional<RingSolution> at_home = solution_at({devices, best.period}, light);
+      if (!at_home || !at_home->homes.remote.empty() || at_home->period > best.period) continue;
+      best = std::move(*at_home);
+      break;
     }
   }
   best.lower_bound = impossible;

@@ -88,6 +88,8 @@ class RingSolver {
   std::optional<RingSolution> solution_of(std::vector<int64_t> cuts, const Periods& periods) const;
   class JointBisection;
   Storage anywhere() const;
+  // A bisection has come so close: its part of the search is [begin, begin + 0.5).
+  void tell(double begin, double distance, double tolerance) const;
   Shortage shortage() const;
   Shortage shortage_together(const std::vector<int64_t>& cuts, double period) const;
 

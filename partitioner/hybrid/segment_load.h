@@ -11,8 +11,8 @@
 // them, when they may be stored elsewhere. A stretch that ends among the layers at the network's end that the device keeps off chip
 // (an FPGA's dense layers) keeps all its weights there. FPDeep gives it no more convolutions than would fit on chip all the same; with
 // `spared_off_chip` it may have them, and longer stretches can demand less: those with and without such a layer are told apart (`Ends`).
-// With full accounting only the layers that a device keeps off chip are there, whatever else it holds, and their weights take seconds of
-// that memory: so many a sample at most as the period has.
+// With full accounting only the layers that a device keeps off chip are there, whatever else it holds (but for `all_off_chip`), and
+// their weights take seconds of that memory: so many a sample at most as the period has.
 // Where samples come in micro-batches, rows wait for whole ones: of devices whose rows stream, activations live longer by the samples that
 // a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way.
 // Borrows the task's graph and cost models. Immutable, thread safe.
@@ -77,7 +77,7 @@ class SegmentLoads {
   // the seconds that weights off chip take of their memory.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // A layer that keeps its weights off chip takes all of the device's weights there.
-  bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep; }
+  bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
   // Whether a stretch has such a layer. The search counts the weights of the others on chip, unless they are spared.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;
 

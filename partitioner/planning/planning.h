@@ -43,6 +43,9 @@ struct PlanOptions {
   // Full: weights off chip cost what their memory takes, and a plan's pace is that of whole mini-batches, updates included, which
   // PlanTask::mini_batch_time says.
   Accounting accounting = Accounting::kFpdeep;
+  // With full accounting: a device that keeps some layer's weights off chip keeps all of its weights there, at the speed of that memory.
+  // FPDeep's accounting always has it so. Set by the planner where nothing fits otherwise.
+  bool all_off_chip = false;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool allow_empty = false;             // devices may be left without work even where that is no faster
@@ -65,6 +68,8 @@ struct PlanTask {
   PlanOptions options;
   // For full accounting. Pure; fails with kMismatch on a plan that comes to a standstill.
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
+  // Told now and then how much of the search is done, as far as that is known.
+  std::function<void(double share)> progress = {};
 };
 
 // Why there is no plan.
