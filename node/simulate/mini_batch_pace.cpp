@@ -40,8 +40,9 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
   const int64_t all = plan.micro_batches();
   const bool some_turn = std::find(pace.turns.begin(), pace.turns.end(), true) != pace.turns.end();
   int64_t run = all;
-  // Under flush a window is the whole mini-batch, whatever its size.
-  if (!some_turn)
+  // Under flush a window is the whole mini-batch, whatever its size, and every F and E takes a pass of parameters stored elsewhere.
+  const bool passes = std::any_of(plan.flows.begin(), plan.flows.end(), [](const Flow& flow) { return carries_parameters(flow); });
+  if (!some_turn && !(plan.alignment == Alignment::kFlush && passes))
     run = std::min(all, plan.alignment == Alignment::kFlush ? kMostMicroBatches : std::max(kMostMicroBatches, plan.windows.front()));
   // Of parameters stored elsewhere a mini-batch takes a pass more than it has micro-batches: in shorter ones that can fill a link.
   Plan shorter = run == all ? plan : with_mini_batch(plan, graph, run);

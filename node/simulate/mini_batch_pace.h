@@ -7,7 +7,7 @@
 // accounting, no more Act-RAM than it gives, so that samples that an update holds up hold up those behind them: gradients on their way
 // home, parameters on their way back, the pipeline that drains or waits, and fills again. Where rows stream, a mini-batch of many
 // micro-batches takes a period for each beyond the first few: mini-batches of kMostMicroBatches (or of the largest window) are run then,
-// and the rest is added; that differs from the whole run by less than a fifth of a period. Devices that take turns are run as they are, and
+// and the rest is added; that differs from the whole run by less than a third of a period. Devices that take turns are run as they are, and
 // so are links that the passes of shorter mini-batches would fill. A ring so long that even this would take seconds is not run: an update
 // counts kUpdatePeriods periods, which is the middle of what the zoo's networks take. Pure. Fails as simulate() does, with kMismatch on a
 // plan that deadlocks.
