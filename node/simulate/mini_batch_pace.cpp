@@ -50,7 +50,7 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
     run = std::min(2 * run, all);
     shorter = run == all ? plan : with_mini_batch(plan, graph, run);
   }
-  const int64_t mini_batches = std::max<int64_t>(some_turn ? 6 : 2, (kSteadyMicroBatches + run - 1) / run);
+  const int64_t mini_batches = std::max<int64_t>(some_turn ? 6 : run > kMostMicroBatches ? 4 : 2, (kSteadyMicroBatches + run - 1) / run);
   const int64_t samples = mini_batches * run * plan.micro_batch;
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (pace.streams && rows_of(plan, graph) * static_cast<double>(samples) > static_cast<double>(kMostRows))
