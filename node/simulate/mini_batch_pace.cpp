@@ -10,8 +10,8 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMostMicroBatches = 16;
-constexpr int64_t kSteadyMicroBatches = 48;  // of the mini-batches that are run, at least
-constexpr int64_t kMostRows = 20'000'000;    // through links and engines: a few seconds
+constexpr int64_t kSteadySamples = 48;     // at least
+constexpr int64_t kMostRows = 20'000'000;  // through links and engines: a few seconds
 constexpr double kUpdatePeriods = 1.8;
 
 // The same plan with an update after so many micro-batches.
@@ -50,7 +50,8 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
     run = std::min(2 * run, all);
     shorter = run == all ? plan : with_mini_batch(plan, graph, run);
   }
-  const int64_t mini_batches = std::max<int64_t>(some_turn ? 6 : run > kMostMicroBatches ? 4 : 2, (kSteadyMicroBatches + run - 1) / run);
+  const int64_t fewest = some_turn ? 6 : run > kMostMicroBatches || plan.micro_batch > 1 ? 4 : 2;
+  const int64_t mini_batches = std::max(fewest, (kSteadySamples + run * plan.micro_batch - 1) / (run * plan.micro_batch));
   const int64_t samples = mini_batches * run * plan.micro_batch;
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (pace.streams && rows_of(plan, graph) * static_cast<double>(samples) > static_cast<double>(kMostRows))
