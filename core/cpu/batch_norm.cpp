@@ -2,7 +2,9 @@
 // behind the end of a short sample (MicroBatch::lengths) count in no sum; they come out as zero.
 //
 // Parameters {scale, shift}, state {running mean, running variance}, keep {mean, biased variance, and the two sums over
-// the errors that E makes and G hands out}.
+// the errors that E makes and G hands out}. Statistics::kRunning (core/reference/batch_norm.cpp says what that is) has in the state also
+// {mean error, mean product of error and x-hat} and what is gathered for the next version; in keep, the micro-batch's sums around its mean
+// and a copy of the two means.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
 #include "core/cpu/vector_math.h"
+#include "core/device/running_statistics.h"
 #include "core/device/sequence.h"
 
 namespace millrace::cpu {
@@ -51,6 +54,13 @@ inline void add_values(const Stretch& s, const float* x, Sums& sums) {
 inline void add_squared_distances(const Stretch& s, const float* x, const Lanes& mean, Sums& sums) {
   with_lanes(s.lanes,
              [&](auto lanes) { add_up(s, lanes, sums, [&](int64_t at, size_t l) { return (x[at] - mean[l]) * (x[at] - mean[l]); }); });
+}
+
+inline void add_distances(const Stretch& s, const float* x, const Lanes& mean, Sums& sums, Sums& squares) {
+  with_lanes(s.lanes, [&](auto lanes) {
+    add_up(s, lanes, sums, [&](int64_t at, size_t l) { return x[at] - mean[l]; });
+    add_up(s, lanes, squares, [&](int64_t at, size_t l) { return (x[at] - mean[l]) * (x[at] - mean[l]); });
+  });
 }
 
 inline void add_errors(const Stretch& s, const float* x, const float* error, const Lanes& mean, Sums& errors, Sums& products) {
@@ -92,19 +102,45 @@ class BatchNormalisation final : public CpuKernel {
       : CpuKernel(engine, spec),
         epsilon_(operation.epsilon),
         momentum_(static_cast<float>(operation.momentum)),
+        has_versions_(operation.statistics == Statistics::kRunning),
+        running_(has_versions_ && spec.trained),
         layout_(layout_of(spec.output)),
         runs_(runs_of(layout_, layout_)),
         valid_(static_cast<size_t>(spec.micro_batch)) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override { return per_channel_pair(); }
-  std::vector<std::unique_ptr<Tensor>> make_state() override { return per_channel_pair(); }
-  std::unique_ptr<Tensor> make_keep() override { return make_parameter({kKeptRows, channels(), 1}); }
+  std::vector<std::unique_ptr<Tensor>> make_state() override {
+    auto state = per_channel_pair();
+    if (has_versions_)
+      for (auto& tensor : per_channel_pair()) state.push_back(std::move(tensor));
+    if (running_) state.push_back(make_parameter({kGatheredSums, channels(), 1}));
+    return state;
+  }
+  std::unique_ptr<Tensor> make_keep() override { return make_parameter({running_ ? kKeptRows + 4 : kKeptRows, channels(), 1}); }
+
+  void commit_statistics(std::span<Tensor* const> state) override {
+    if (!running_) return;
+    std::array<float*, 5> at{};
+    for (size_t i = 0; i < at.size(); ++i) at[i] = own(state[i]).data();
+    const auto& [mean, variance, error, projection, gathered] = at;
+    for (int64_t c = 0; c < channels(); ++c) {
+      const auto sum = [&](int64_t row) { return static_cast<double>(gathered[row * channels() + c]); };
+      const RunningStatistics before{static_cast<double>(mean[c]), static_cast<double>(variance[c]), static_cast<double>(error[c]),
+                                     static_cast<double>(projection[c])};
+      const RunningStatistics after = updated(before, {sum(0), sum(1), sum(2), sum(3), sum(4)}, static_cast<double>(momentum_), epsilon_);
+      mean[c] = static_cast<float>(after.mean);
+      variance[c] = static_cast<float>(after.variance);
+      error[c] = static_cast<float>(after.error);
+      projection[c] = static_cast<float>(after.projection);
+    }
+    std::fill_n(gathered, kGatheredSums * channels(), 0.0f);
+  }
 
  protected:
   bool fuses_activation() const override { return whole_blocks(); }
 
   void run_forward(const ForwardArguments& arguments) override {
-    const bool measured = own_statistics(*arguments.batch);
+    const bool measured = own_statistics(*arguments.batch) && !running_, gathers = own_statistics(*arguments.batch) && running_;
     measure_samples(*arguments.batch);
     if (measured && count_ == 1)
       fail(ErrorCode::kUsage,
@@ -128,6 +164,12 @@ class BatchNormalisation final : public CpuKernel {
         std::copy_n(running_variance + run.channel, run.lanes, variance);
       }
       const Lanes means = load(mean, run);
+      if (gathers) {
+        add_up_distances(run, input, means, keep);
+        for (const size_t i : {size_t{0}, size_t{1}})
+          std::copy_n(own(arguments.state[2 + i]).data() + run.channel, run.lanes,
+                      keep + (kKeptRows + 2 + static_cast<int64_t>(i)) * channels() + run.channel);
+      }
       const Lanes factor = factors(run, scale, variance);
       const Lanes shifts = load(shift + run.channel, run);
       for (int64_t sample = 0; sample < samples(); ++sample) {
@@ -143,7 +185,7 @@ class BatchNormalisation final : public CpuKernel {
 
   void run_error_back(const ErrorBackArguments& arguments) override {
     measure_samples(*arguments.batch);
-    const bool measured = own_statistics(*arguments.batch);
+    const bool learns = own_statistics(*arguments.batch);
     const float* const input = own(arguments.inputs[0]).data();
     const float* const error = own(arguments.output_error).data();
     const float* const scale = own(arguments.parameters[0]).data();
@@ -155,7 +197,7 @@ class BatchNormalisation final : public CpuKernel {
       const Lanes mean = load(keep + run.channel, run);
       const float* const variance = keep + channels() + run.channel;
       Lanes base{}, slope{};
-      if (measured) {
+      if (learns) {
         Sums errors{}, products{};
         for (int64_t sample = 0; sample < samples(); ++sample) {
           const int64_t at = layout_.offset(sample, run.channel);
@@ -166,6 +208,11 @@ class BatchNormalisation final : public CpuKernel {
           const double inverse = inverse_deviation(variance[l]);
           keep[2 * channels() + run.channel + l] = static_cast<float>(errors[lane]);
           keep[3 * channels() + run.channel + l] = static_cast<float>(products[lane] * inverse);
+          if (running_) {  // of the mini-batch before
+            base[lane] = keep[(kKeptRows + 2) * channels() + run.channel + l];
+            slope[lane] = static_cast<float>(static_cast<double>(keep[(kKeptRows + 3) * channels() + run.channel + l]) * inverse);
+            continue;
+          }
           base[lane] = static_cast<float>(errors[lane] / values());
           slope[lane] = static_cast<float>(products[lane] * inverse * inverse / values());
         }
@@ -192,6 +239,7 @@ class BatchNormalisation final : public CpuKernel {
         std::copy_n(sums, channels(), values);
     }
     measure_samples(*arguments.batch);
+    if (running_) return gather(keep, own(arguments.state[0]).data(), own(arguments.state[4]).data());
     if (count_ < 2) return;  // nothing but empty samples
     float* const running_mean = own(arguments.state[0]).data();
     float* const running_variance = own(arguments.state[1]).data();
@@ -249,6 +297,31 @@ class BatchNormalisation final : public CpuKernel {
     parallel_for(threads(), static_cast<int64_t>(runs_.size()), [&](int64_t i) { visit(runs_[static_cast<size_t>(i)]); });
   }
 
+  void add_up_distances(const Run& run, const float* input, const Lanes& means, float* keep) const {
+    Sums sums{}, squares{};
+    for (int64_t sample = 0; sample < samples(); ++sample)
+      vectorised<add_distances>(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums, squares);
+    for (int64_t l = 0; l < run.lanes; ++l) {
+      keep[kKeptRows * channels() + run.channel + l] = static_cast<float>(sums[static_cast<size_t>(l)]);
+      keep[(kKeptRows + 1) * channels() + run.channel + l] = static_cast<float>(squares[static_cast<size_t>(l)]);
+    }
+  }
+
+  // The micro-batch may have run ahead of an update: its sums move from the mean of its F to that of now.
+  void gather(const float* keep, const float* running_mean, float* gathered) const {
+    const auto count = static_cast<double>(count_);
+    for (int64_t c = 0; c < channels(); ++c) {
+      const double moved = static_cast<double>(keep[c]) - static_cast<double>(running_mean[c]);
+      const auto sum = static_cast<double>(keep[kKeptRows * channels() + c]),
+                 squares = static_cast<double>(keep[(kKeptRows + 1) * channels() + c]);
+      gathered[c] += static_cast<float>(sum + count * moved);
+      gathered[channels() + c] += static_cast<float>(squares + 2 * moved * sum + count * moved * moved);
+      gathered[2 * channels() + c] += static_cast<float>(count_);
+      gathered[3 * channels() + c] += keep[2 * channels() + c];
+      gathered[4 * channels() + c] += keep[3 * channels() + c];
+    }
+  }
+
   void measure(const Run& run, const float* input, float* mean, float* variance) const {
     Sums sums{};
     for (int64_t sample = 0; sample < samples(); ++sample)
@@ -263,6 +336,8 @@ class BatchNormalisation final : public CpuKernel {
 
   double epsilon_;
   float momentum_;
+  bool has_versions_;  // of its statistics
+  bool running_;       // and they are trained with
   Layout layout_;
   std::vector<Run> runs_;
   // Of the call under way: positions that count, by sample and together.

@@ -141,7 +141,7 @@ struct GradientArguments {
   const Tensor* output_error = nullptr;  // as E left it
   std::span<Tensor* const> gradients;    // gradient (+)= this micro-batch's; in ascending s
   bool adds = true;                      // false: the first of a mini-batch, overwrite
-  std::span<Tensor* const> state;        // running statistics are committed here, in ascending s
+  std::span<Tensor* const> state;        // running statistics are committed or gathered here, in ascending s
   Tensor* keep = nullptr;
   const MicroBatch* batch = nullptr;
 };
@@ -167,6 +167,8 @@ class Kernel {
   virtual void forward(const ForwardArguments& arguments) = 0;
   virtual void error_back(const ErrorBackArguments& arguments) = 0;
   virtual void parameter_gradient(const GradientArguments& arguments) { (void)arguments; }
+  // What G gathered in the state since the last update becomes the statistics of the next version (batch norm, Statistics::kRunning).
+  virtual void commit_statistics(std::span<Tensor* const> state) { (void)state; }
 
   // "jit_avx512 direct", "winograd", "plain loops": for `--explain`, traces and tests.
   virtual std::string implementation() const = 0;

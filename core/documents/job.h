@@ -39,6 +39,9 @@ struct EarlyStop {
   bool operator==(const EarlyStop&) const = default;
 };
 
+// What batch norms are trained with: what the model says, or one of core/operation/normalisation.h's statistics for all of them.
+enum class BatchNormChoice { kAsModel, kExact, kRunning };
+
 enum class ClipKind { kNone, kValue, kGlobalNorm };
 
 struct Augmentation {
@@ -84,6 +87,7 @@ struct Job {
   double label_smoothing = 0;        // of the softmax loss in training; never in evaluation
   EvaluationMetric keep_best = EvaluationMetric::kNone;
   EarlyStop early_stop;
+  BatchNormChoice batch_norm = BatchNormChoice::kAsModel;
   std::map<std::string, int64_t> pins;  // layer -> device index, for the planner
   std::map<int64_t, FixedCut> cuts;     // link -> where it cuts, for the planner
   bool operator==(const Job&) const = default;

@@ -111,6 +111,7 @@ struct Fields<Job> {
     v.field("label_smoothing", &Job::label_smoothing, Presence::kDefaulted, kFraction);
     v.field("keep_best", &Job::keep_best, Presence::kDefaulted);
     v.field("early_stop", &Job::early_stop, Presence::kDefaulted);
+    v.field("batch_norm", &Job::batch_norm, Presence::kDefaulted);
   }
 };
 

@@ -26,14 +26,14 @@ Shape BatchNorm::output_shape(const ShapeRules& rules) const {
 
 std::vector<ParameterSpec> BatchNorm::parameters(std::span<const Shape> inputs) const {
   const std::vector<int64_t> per_channel{inputs[0].channels};
-  return {{"weight", per_channel, true, Start::kOne},
-          {"bias", per_channel, true, Start::kZero},
-          {"running_mean", per_channel, false, Start::kZero},
-          {"running_var", per_channel, false, Start::kOne}};
-}
-
-void BatchNorm::check(const text::Path& where) const {
-  if (statistics == Statistics::kRunning) text::Path(where, "statistics").fail("RUNNING is known to no device yet; use EXACT");
+  std::vector<ParameterSpec> parameters{{"weight", per_channel, true, Start::kOne},
+                                        {"bias", per_channel, true, Start::kZero},
+                                        {"running_mean", per_channel, false, Start::kZero},
+                                        {"running_var", per_channel, false, Start::kOne}};
+  if (statistics == Statistics::kRunning)
+    for (const char* const tensor : {"running_error", "running_projection"})
+      parameters.push_back({tensor, per_channel, false, Start::kZero});
+  return parameters;
 }
 
 Traits LocalResponseNorm::traits() const {

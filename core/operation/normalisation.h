@@ -39,7 +39,6 @@ struct BatchNorm {
     v.field("momentum", &BatchNorm::momentum, text::Presence::kDefaulted, text::kShare);
     v.field("statistics", &BatchNorm::statistics, text::Presence::kDefaulted);
   }
-  void check(const text::Path& where) const;
 };
 
 struct LocalResponseNorm {  // across channels: x / (k + alpha / size * sum of squares)^beta

@@ -78,7 +78,7 @@ class Interpreter::Machine {
       case ActionKind::kForward: queues_.count_parameter_pass(device, action); return forward(device, action);
       case ActionKind::kErrorBack: queues_.count_parameter_pass(device, action); return error_back(device, action);
       case ActionKind::kParameterGradient: queues_.count_pass(device, Stream::kGradient); return gradient(device, action);
-      case ActionKind::kUpdate: return parameters_.update(device, action.index);
+      case ActionKind::kUpdate: layers_.commit_statistics(device, action.index); return parameters_.update(device, action.index);
       case ActionKind::kValidate: fail(ErrorCode::kUsage, "the interpreter does not evaluate");
     }
   }

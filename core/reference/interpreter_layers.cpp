@@ -100,6 +100,42 @@ std::vector<TensorPointer>& LayerRunner::state_of(int64_t node, Kernel& kernel) 
   return found->second;
 }
 
+// Whether training uses running statistics and gathers those of the next version.
+bool LayerRunner::gathers(int64_t node) const {
+  const auto* norm = std::get_if<BatchNorm>(&context_.graph.node(node).layer.operation);
+  return norm != nullptr && norm->statistics == Statistics::kRunning && context_.graph.node(node).trained;
+}
+
+// All but what is gathered.
+std::vector<Values> LayerRunner::statistics_in(const std::vector<TensorPointer>& state) const {
+  std::vector<Values> values;
+  for (size_t i = 0; i + 1 < state.size(); ++i) values.push_back(context_.values_of(*state[i]));
+  return values;
+}
+
+// F normalises by those of its version, whatever has been committed since; G gathers around those of the mini-batch it belongs to.
+void LayerRunner::use_statistics(int64_t node, int64_t version) {
+  std::vector<TensorPointer>& state = state_of(node, layer_kernel(StepKind::kApply, node));
+  if (version == 0 && !statistics_.contains({node, 0})) {
+    statistics_[{node, 0}] = statistics_in(state);
+    context_.device->zero(*state.back());
+  }
+  const std::vector<Values>& values = statistics_.at({node, version});
+  for (size_t i = 0; i < values.size(); ++i) context_.device->write(*state[i], whole(*state[i]), std::span<const double>(values[i]));
+}
+
+void LayerRunner::commit_statistics(int64_t device, int64_t mini_batch) {
+  for (int64_t node = 0; node < std::ssize(context_.graph.nodes()); ++node) {
+    if (!gathers(node) || context_.placement.owner_of(node) != device) continue;
+    use_statistics(node, mini_batch);
+    Kernel& kernel = layer_kernel(StepKind::kApply, node);
+    std::vector<TensorPointer>& state = state_of(node, kernel);
+    const auto states = pointers<Tensor>(state);
+    kernel.commit_statistics(states);
+    statistics_[{node, mini_batch + 1}] = statistics_in(state);
+  }
+}
+
 Values LayerRunner::statistic(int64_t node, std::string_view tensor) const {
   const std::vector<TensorPointer>& state = states_.at(node);
   size_t position = 0;
@@ -254,6 +290,7 @@ void LayerRunner::apply(int64_t node, Memory& memory, const Action& action, Scor
   const auto parameters = layer_parameters(kernel, node, action.version);
   const auto input_pointers = pointers<const Tensor>(inputs);
   const auto weights = pointers<const Tensor>(parameters);
+  if (gathers(node)) use_statistics(node, action.version);
   const auto state = pointers<Tensor>(state_of(node, kernel));
   const TensorPointer y = make_tensor(context_.graph.shape_of(node));
   TensorPointer keep = kernel.make_keep();
@@ -310,6 +347,7 @@ void LayerRunner::apply_gradient(int64_t node, Memory& memory, const Action& act
   Kernel& kernel = layer_kernel(StepKind::kApply, node);
   const MicroBatch batch = memory.micro_batch(action.index);
   const auto inputs = layer_inputs(node, memory);
+  if (gathers(node)) use_statistics(node, action.index / context_.plan.micro_batches());
   const Patch& result_error = memory.error(node);
   const TensorPointer dy = tensor_from(result_error, result_error.whole(), layer.layer.name);
   const std::vector<Values> gradients =

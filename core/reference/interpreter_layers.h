@@ -40,6 +40,9 @@ class LayerRunner {
   void apply_back(int64_t node, Memory& memory, const Action& action);
   void apply_gradient(int64_t node, Memory& memory, const Action& action);
 
+  // U: what the batch norms of this device gathered becomes the statistics of the next version.
+  void commit_statistics(int64_t device, int64_t mini_batch);
+
   // "running_mean" and the like, which live here and not at homes.
   Values statistic(int64_t node, std::string_view tensor) const;
 
@@ -53,6 +56,9 @@ class LayerRunner {
   std::vector<TensorPointer> layer_parameters(Kernel& kernel, int64_t node, int64_t version) const;
   std::vector<TensorPointer> layer_inputs(int64_t node, Memory& memory) const;
   std::vector<TensorPointer>& state_of(int64_t node, Kernel& kernel);
+  bool gathers(int64_t node) const;
+  std::vector<Values> statistics_in(const std::vector<TensorPointer>& state) const;
+  void use_statistics(int64_t node, int64_t version);
   std::vector<Values> gradients_of(Kernel& kernel, const std::vector<const Tensor*>& inputs, const Tensor& output_error,
                                    const std::vector<TensorPointer>& state, Tensor* keep, const MicroBatch& batch) const;
   template <typename Visit>
@@ -66,6 +72,8 @@ class LayerRunner {
   ParameterStore& parameters_;
   std::map<KernelKey, std::unique_ptr<Kernel>> kernels_;
   std::map<int64_t, std::vector<TensorPointer>> states_;  // by node
+  // Of batch norms that gather them, every version: by node and version.
+  std::map<std::pair<int64_t, int64_t>, std::vector<Values>> statistics_;
 };
 
 }  // namespace millrace::interpreting

@@ -96,6 +96,8 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   run.slices = parameter_slices_of(graph_, step);
   run.state = run.kernel().make_state();
   run.state_pointers = raw<Tensor>(run.state);
+  const auto named = static_cast<size_t>(std::ranges::count_if(run.slices, [](const ParameterSlice& slice) { return !slice.trained; }));
+  run.gathers = !run.carries && run.state.size() > named;
   if (!run.trained) return;
   run.gradients = run.kernel().make_gradients();
   run.gradient_pointers = raw<Tensor>(run.gradients);
@@ -384,6 +386,7 @@ void SegmentExecutor::update(const UpdateArguments& arguments, int64_t version) 
     if (!run.trained || run.lent || !run.runs()) continue;
     StepRun::Version& old = run.version(version);
     StepRun::Version& next = run.version(version + 1);
+    run.kernel().commit_statistics(run.state_pointers);
     for (size_t p = 0; p < next.parameters.size(); ++p) {
       if (&next != &old) device_.copy(*old.parameters[p], *next.parameters[p]);
       device_.update(arguments, *next.parameters[p], *run.gradients[p], run.optimizer_pointers[p]);

@@ -116,7 +116,8 @@ class SegmentExecutor {
   void read_lent_gradient(size_t index, std::span<float> values) { read_lent_values(index, values); }
   void read_lent_gradient(size_t index, std::span<double> values) { read_lent_values(index, values); }
 
-  // The gradients of all parameters that are not lent, one after the other in a fixed order.
+  // The gradients of all parameters that are not lent, and what batch norms gathered of their statistics, one after the other in a fixed
+  // order: what replicas add up before an update.
   int64_t gradient_elements() const;
   void read_gradients(std::span<float> values) { read_all_gradients(values); }
   void read_gradients(std::span<double> values) { read_all_gradients(values); }

@@ -23,9 +23,11 @@ void SegmentExecutor::initialize(uint64_t seed) {
       for (const TensorPointer& slot : slots) device_.zero(*slot);
     for (const TensorPointer& gradient : run.gradients) device_.zero(*gradient);
   }
-  for (StepRun& run : runs_)
+  for (StepRun& run : runs_) {
     if (run.carries)
       for (const TensorPointer& state : run.state) device_.zero(*state);
+    if (run.gathers) device_.zero(*run.state.back());
+  }
   gradients_summed_ = 0;
   newest_version_ = 0;
 }
@@ -179,19 +181,18 @@ template void SegmentExecutor::read_lent_values(size_t index, std::span<double> 
 
 int64_t SegmentExecutor::gradient_elements() const {
   int64_t elements = 0;
-  for (const StepRun& run : runs_)
-    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) elements += run.gradients[p]->elements();
+  for (const StepRun& run : runs_) run.for_each_summed([&](const Tensor& tensor) { elements += tensor.elements(); });
   return elements;
 }
 
 template <typename T>
 void SegmentExecutor::read_all_gradients(std::span<T> values) {
   for (StepRun& run : runs_)
-    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) {
-      const auto elements = static_cast<size_t>(run.gradients[p]->elements());
-      device_.read(*run.gradients[p], whole(*run.gradients[p]), values.first(elements));
+    run.for_each_summed([&](Tensor& tensor) {
+      const auto elements = static_cast<size_t>(tensor.elements());
+      device_.read(tensor, whole(tensor), values.first(elements));
       values = values.subspan(elements);
-    }
+    });
 }
 template void SegmentExecutor::read_all_gradients(std::span<float> values);
 template void SegmentExecutor::read_all_gradients(std::span<double> values);
@@ -199,11 +200,11 @@ template void SegmentExecutor::read_all_gradients(std::span<double> values);
 template <typename T>
 void SegmentExecutor::write_all_gradients(std::span<const T> values) {
   for (StepRun& run : runs_)
-    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) {
-      const auto elements = static_cast<size_t>(run.gradients[p]->elements());
-      device_.write(*run.gradients[p], whole(*run.gradients[p]), values.first(elements));
+    run.for_each_summed([&](Tensor& tensor) {
+      const auto elements = static_cast<size_t>(tensor.elements());
+      device_.write(tensor, whole(tensor), values.first(elements));
       values = values.subspan(elements);
-    }
+    });
 }
 template void SegmentExecutor::write_all_gradients(std::span<const float> values);
 template void SegmentExecutor::write_all_gradients(std::span<const double> values);

@@ -23,6 +23,7 @@ struct SegmentExecutor::StepRun {
   bool lent = false;                   // parameters that live elsewhere
   bool streams = false;                // runs chunk by chunk in time, as all that it reads
   bool carries = false;                // keeps states from one mini-batch to the next
+  bool gathers = false;                // the last tensor of its state is what G gathers for U
   bool back = false;                   // E has something to do
   bool slices_input = false;           // compute: the block reads part of the value
   bool slices_output = false;          // compute: the block adds to part of the sum
@@ -31,6 +32,13 @@ struct SegmentExecutor::StepRun {
   std::vector<std::vector<TensorPointer>> optimizer;  // [parameter][slot]
   std::vector<Tensor*> gradient_pointers, state_pointers;
   std::vector<std::vector<Tensor*>> optimizer_pointers;
+
+  // What replicas add up before an update: gradients, and what a batch norm gathered.
+  template <typename Visit>
+  void for_each_summed(Visit visit) const {
+    for (size_t p = 0; p < gradients.size() && !lent; ++p) visit(*gradients[p]);
+    if (gathers && trained && !lent) visit(*state.back());
+  }
 
   bool runs() const { return !versions.empty(); }
   Version& version(int64_t number) { return versions[static_cast<size_t>(number) % versions.size()]; }

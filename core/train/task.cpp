@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/graph/norm_statistics.h"
 #include "core/graph/step_map.h"
 #include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
@@ -71,7 +72,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
     return task;
   }
 
-  const Model model = find_model(job.model);
+  const Model model = with_choice(find_model(job.model), job.batch_norm);
   cut_to(task.data, model);
   refuse_too_few_samples(job.mini_batch, "choose a smaller --mini-batch");
   AdaptedModel adapted = adapt(model, form_of(train));

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/graph/norm_statistics.h"
 #include "core/train/evaluation_judge.h"
 #include "deploy/command/accounting.h"
 #include "deploy/command/command.h"
@@ -51,7 +52,7 @@ struct TrainFlags {
       evaluate_every;
   std::optional<double> label_smoothing, stop_delta;
   std::optional<int64_t> early_stop;
-  std::optional<std::string> keep_best, stop_metric;
+  std::optional<std::string> keep_best, stop_metric, batch_norm;
   std::vector<double> step_epochs;
   std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
@@ -108,6 +109,7 @@ void refuse_contradictions(const TrainFlags& flags) {
                                                        {flags.micro_batch.has_value(), "--micro-batch"},
                                                        {flags.time_chunks.has_value(), "--time-chunks"},
                                                        {flags.optimizer.has_value(), "--optimizer"},
+                                                       {flags.batch_norm.has_value(), "--batch-norm"},
                                                        {flags.momentum.has_value(), "--momentum"},
                                                        {flags.weight_decay.has_value(), "--weight-decay"},
                                                        {flags.average_decay.has_value(), "--ema"}};
@@ -186,6 +188,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.weight_decay, job.optimizer.weight_decay);
   take(flags.average_decay, job.optimizer.average_decay);
   take(flags.label_smoothing, job.label_smoothing);
+  if (flags.batch_norm) job.batch_norm = batch_norm_from(*flags.batch_norm);
   if (flags.keep_best) job.keep_best = evaluation_metric_from(*flags.keep_best, "--keep-best");
   take(flags.early_stop, job.early_stop.patience);
   if (flags.stop_metric) job.early_stop.metric = evaluation_metric_from(*flags.stop_metric, "--early-stop-metric");
@@ -281,6 +284,9 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   real(command->add_option("--ema", flags->average_decay, "decay of the weights' average, which evaluations use: 0.999 [0: none]")
            ->group(optimizing),
        Least::kZero);
+  not_empty(
+      command->add_option("--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]")
+          ->group(optimizing));
   real(command->add_option("--label-smoothing", flags->label_smoothing, "share of labels that all classes get, in training alone [0]")
            ->group(optimizing),
        Least::kZero);

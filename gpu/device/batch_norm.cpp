@@ -12,12 +12,35 @@ namespace {
 class BatchNormKernel final : public GpuKernel {
  public:
   BatchNormKernel(const SharedContext& context, const KernelSpec& spec, const BatchNorm& norm)
-      : GpuKernel(context, spec), epsilon_(norm.epsilon), momentum_(static_cast<float>(norm.momentum)) {}
+      : GpuKernel(context, spec),
+        epsilon_(norm.epsilon),
+        momentum_(static_cast<float>(norm.momentum)),
+        has_versions_(norm.statistics == Statistics::kRunning),
+        running_(has_versions_ && spec.trained) {}
+
+  void commit_statistics(std::span<Tensor* const> state) override {
+    if (!running_) return;
+    const GpuTensor &mean = own(state[0]), &variance = own(state[1]), &error = own(state[2]), &projection = own(state[3]),
+                    &gathered = own(state[4]);
+    context().run(CommitGathered{.gathered = gathered.data(),
+                                 .running_mean = mean.data(),
+                                 .running_variance = variance.data(),
+                                 .running_error = error.data(),
+                                 .running_projection = projection.data(),
+                                 .momentum = static_cast<double>(momentum_),
+                                 .epsilon = epsilon_,
+                                 .elements = channels()},
+                  {}, {&gathered.buffer(), &mean.buffer(), &variance.buffer(), &error.buffer(), &projection.buffer()});
+  }
 
  protected:
   std::vector<Shape> parameter_shapes() const override { return {per_channel(), per_channel()}; }
-  std::vector<Shape> state_shapes() const override { return {per_channel(), per_channel()}; }
-  Shape keep_shape() const override { return {kKeptRows, channels(), 1}; }
+  std::vector<Shape> state_shapes() const override {
+    std::vector<Shape> shapes(has_versions_ ? 4 : 2, per_channel());
+    if (running_) shapes.push_back({kGatheredSums, channels(), 1});
+    return shapes;
+  }
+  Shape keep_shape() const override { return {running_ ? kGatheringRows : kKeptRows, channels(), 1}; }
 
   void run_forward(const ForwardArguments& arguments) override {
     const BatchExtent extent = extent_of(*arguments.batch);
@@ -28,7 +51,7 @@ class BatchNormKernel final : public GpuKernel {
     const GpuTensor& keep = own(arguments.keep);
     float* const mean = row(keep, kMean);
     float* const variance = row(keep, kVariance);
-    if (own_statistics(*arguments.batch)) {
+    if (own_statistics(*arguments.batch) && !running_) {
       if (count() == 1)
         fail(ErrorCode::kUsage,
              "layer \"{}\": batch norm over one value per channel has no variance; train with a micro-batch of two or more samples",
@@ -51,6 +74,21 @@ class BatchNormKernel final : public GpuKernel {
         context().run(straight_copy(running.data(), i == 0 ? mean : variance, channels(), false), {&running.buffer()}, {&keep.buffer()});
       }
     }
+    if (own_statistics(*arguments.batch) && running_) {
+      for (const int i : {0, 1}) {
+        const GpuTensor& average = own(arguments.state[static_cast<size_t>(2 + i)]);
+        context().run(straight_copy(average.data(), row(keep, i == 0 ? kMeanError : kMeanProjection), channels(), false),
+                      {&average.buffer()}, {&keep.buffer()});
+      }
+      context().reduce(BatchDistances{.extent = extent,
+                                      .input = input.data(),
+                                      .mean = mean,
+                                      .sum = row(keep, kDistances),
+                                      .squares = row(keep, kSquares),
+                                      .groups = channels(),
+                                      .length = length()},
+                       {&input.buffer(), valid_.buffer()}, {&keep.buffer()});
+    }
     context().run(NormaliseBatch{.extent = extent,
                                  .input = input.data(),
                                  .mean = mean,
@@ -65,12 +103,12 @@ class BatchNormKernel final : public GpuKernel {
 
   void run_error_back(const ErrorBackArguments& arguments) override {
     const BatchExtent extent = extent_of(*arguments.batch);
-    const bool measured = own_statistics(*arguments.batch);
+    const bool learns = own_statistics(*arguments.batch), measured = learns && !running_;
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& error = own(arguments.output_error);
     const GpuTensor& scale = own(arguments.parameters[0]);
     const GpuTensor& keep = own(arguments.keep);
-    if (measured)
+    if (learns)
       context().reduce(BatchErrorSums{.extent = extent,
                                       .input = input.data(),
                                       .output_error = error.data(),
@@ -90,11 +128,15 @@ class BatchNormKernel final : public GpuKernel {
                              .mean = row(keep, kMean),
                              .variance = row(keep, kVariance),
                              .scale = scale.data(),
-                             .error_sum = measured ? row(keep, kErrorSum) : nullptr,
-                             .projection = measured ? row(keep, kProjection) : nullptr,
+                             .error_sum = measured ? row(keep, kErrorSum)
+                                          : learns ? row(keep, kMeanError)
+                                                   : nullptr,
+                             .projection = measured ? row(keep, kProjection)
+                                           : learns ? row(keep, kMeanProjection)
+                                                    : nullptr,
                              .input_error = input_error.data(),
                              .epsilon = epsilon_,
-                             .values = static_cast<float>(std::max<int64_t>(1, count())),
+                             .values = measured ? static_cast<float>(std::max<int64_t>(1, count())) : 1.0f,
                              .adds = arguments.adds[0] != 0,
                              .elements = input_elements()},
                   {&input.buffer(), &error.buffer(), &keep.buffer(), &scale.buffer(), valid_.buffer()}, {&input_error.buffer()});
@@ -118,10 +160,18 @@ class BatchNormKernel final : public GpuKernel {
                         .adds = arguments.adds,
                         .momentum = momentum_,
                         .unbiased = count() < 2 ? 1.0f : static_cast<float>(count()) / static_cast<float>(count() - 1),
-                        .commits = count() >= 2,  // else nothing but empty samples
+                        .commits = count() >= 2 && !running_,  // else nothing but empty samples
                         .elements = channels()},
         {&keep.buffer()},
         {&running_mean.buffer(), &running_variance.buffer(), wanted ? &scale->buffer() : nullptr, wanted ? &shift->buffer() : nullptr});
+    if (!running_) return;
+    const GpuTensor& gathered = own(arguments.state[4]);
+    context().run(GatherBatchNorm{.keep = keep.data(),
+                                  .running_mean = running_mean.data(),
+                                  .gathered = gathered.data(),
+                                  .count = static_cast<double>(count()),
+                                  .elements = channels()},
+                  {&keep.buffer(), &running_mean.buffer()}, {&gathered.buffer()});
   }
 
  private:
@@ -138,6 +188,8 @@ class BatchNormKernel final : public GpuKernel {
 
   double epsilon_;
   float momentum_;
+  bool has_versions_;  // of its statistics
+  bool running_;       // and they are trained with
   ValidRows valid_;
 };
 

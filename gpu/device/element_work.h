@@ -246,7 +246,7 @@ struct SoftmaxError {
 
 using ElementWork = std::variant<StridedCopy, AddBias, Activate, MultiplyByDerivative, ActivationError, DropOut, UpdateElements, Narrow,
                                  Widen, TakeLastStep, LastStepError, SoftmaxPositions, SoftmaxError, Pool, PoolError, NormaliseResponse,
-                                 ResponseError, NormaliseBatch, BatchError, CommitBatchNorm, IntoOwnTime, OutOfOwnTime, ClearEnded,
-                                 StartStates, EndStates, LookUp, AddAtTokens, PackMessage, UnpackMessage>;
+                                 ResponseError, NormaliseBatch, BatchError, CommitBatchNorm, GatherBatchNorm, CommitGathered, IntoOwnTime,
+                                 OutOfOwnTime, ClearEnded, StartStates, EndStates, LookUp, AddAtTokens, PackMessage, UnpackMessage>;
 
 }  // namespace millrace::gpu

@@ -102,6 +102,26 @@ struct BatchVariance {
   MILLRACE_HOST_DEVICE void finish(int64_t c, const Sums& total) const { variance[c] = static_cast<float>(total.first / values); }
 };
 
+// Around the mean of the version before: distances, and their squares.
+struct BatchDistances {
+  BatchExtent extent;
+  const float* input = nullptr;
+  const float* mean = nullptr;
+  float* sum = nullptr;
+  float* squares = nullptr;
+  int64_t groups = 0, length = 0;
+
+  MILLRACE_HOST_DEVICE Sums term(int64_t c, int64_t j) const {
+    const int64_t i = detail::element_of(extent, c, j);
+    const double distance = extent.counts(i) ? static_cast<double>(input[i]) - static_cast<double>(mean[c]) : 0.0;
+    return {distance, distance * distance};
+  }
+  MILLRACE_HOST_DEVICE void finish(int64_t c, const Sums& total) const {
+    sum[c] = static_cast<float>(total.first);
+    squares[c] = static_cast<float>(total.second);
+  }
+};
+
 // The sums of the errors and of their products with the normalised input.
 struct BatchErrorSums {
   BatchExtent extent;
@@ -147,6 +167,6 @@ struct PieceNorm {
   }
 };
 
-using ReductionWork = std::variant<ChannelSum, BatchMean, BatchVariance, BatchErrorSums, PieceNorm>;
+using ReductionWork = std::variant<ChannelSum, BatchMean, BatchVariance, BatchDistances, BatchErrorSums, PieceNorm>;
 
 }  // namespace millrace::gpu

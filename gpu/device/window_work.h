@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/host_device.h"
+#include "core/device/running_statistics.h"
 
 namespace millrace::gpu {
 
@@ -163,7 +164,19 @@ MILLRACE_HOST_DEVICE inline float inverse_deviation(float variance, double epsil
 }
 
 // Rows of a normalisation's keep: what of the micro-batch E and G need again.
-enum KeptRow : int { kMean = 0, kVariance = 1, kErrorSum = 2, kProjection = 3, kKeptRows = 4 };
+enum KeptRow : int {
+  kMean = 0,
+  kVariance = 1,
+  kErrorSum = 2,
+  kProjection = 3,
+  kKeptRows = 4,
+  // Where running statistics are trained with:
+  kDistances = 4,
+  kSquares = 5,
+  kMeanError = 6,  // running averages, as F found them
+  kMeanProjection = 7,
+  kGatheringRows = 8
+};
 
 struct NormaliseBatch {
   BatchExtent extent;
@@ -207,6 +220,51 @@ struct BatchError {
       error = scale[c] * inverse * (output_error[i] - through);
     }
     input_error[i] = adds ? input_error[i] + error : error;
+  }
+};
+
+// G of a channel whose statistics are running ones: what F added up, moved from the mean of then to that of now.
+struct GatherBatchNorm {
+  const float* keep = nullptr;  // kGatheringRows rows of channels
+  const float* running_mean = nullptr;
+  float* gathered = nullptr;  // sum, sum of squares, count
+  double count = 0;           // of the micro-batch
+  int64_t elements = 0;       // channels
+
+  MILLRACE_HOST_DEVICE void operator()(int64_t c) const {
+    const double moved = static_cast<double>(keep[kMean * elements + c]) - static_cast<double>(running_mean[c]);
+    const double sum = static_cast<double>(keep[kDistances * elements + c]);
+    const double squares = static_cast<double>(keep[kSquares * elements + c]);
+    gathered[c] += static_cast<float>(sum + count * moved);
+    gathered[elements + c] += static_cast<float>(squares + 2 * moved * sum + count * moved * moved);
+    gathered[2 * elements + c] += static_cast<float>(count);
+    gathered[3 * elements + c] += keep[kErrorSum * elements + c];
+    gathered[4 * elements + c] += keep[kProjection * elements + c];
+  }
+};
+
+// U of a channel: running statistics one update further.
+struct CommitGathered {
+  float* gathered = nullptr;
+  float* running_mean = nullptr;
+  float* running_variance = nullptr;
+  float* running_error = nullptr;
+  float* running_projection = nullptr;
+  double momentum = 0, epsilon = 0;
+  int64_t elements = 0;  // channels
+
+  MILLRACE_HOST_DEVICE void operator()(int64_t c) const {
+    const RunningStatistics before{static_cast<double>(running_mean[c]), static_cast<double>(running_variance[c]),
+                                   static_cast<double>(running_error[c]), static_cast<double>(running_projection[c])};
+    const GatheredSums sums{static_cast<double>(gathered[c]), static_cast<double>(gathered[elements + c]),
+                            static_cast<double>(gathered[2 * elements + c]), static_cast<double>(gathered[3 * elements + c]),
+                            static_cast<double>(gathered[4 * elements + c])};
+    const RunningStatistics after = updated(before, sums, momentum, epsilon);
+    running_mean[c] = static_cast<float>(after.mean);
+    running_variance[c] = static_cast<float>(after.variance);
+    running_error[c] = static_cast<float>(after.error);
+    running_projection[c] = static_cast<float>(after.projection);
+    for (int64_t row = 0; row < kGatheredSums; ++row) gathered[row * elements + c] = 0;
   }
 };
 

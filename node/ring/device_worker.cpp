@@ -144,7 +144,9 @@ void Worker::perform() {
   takes_pass_.reset();
   const bool averages = action.kind == ActionKind::kValidate && plan().optimizer.averages();
   if (!averages) segment_.use_own_weights();
-  if (current_weights_) use_current_weights(action.version);
+  // G gathers statistics for its own mini-batch, whatever weights its F and E took.
+  const bool gathers = action.kind == ActionKind::kParameterGradient;
+  if (current_weights_) use_current_weights(gathers ? action.index / plan().micro_batches() : action.version);
   if (averages) segment_.use_averages(action.version);
   switch (action.kind) {
     case ActionKind::kForward: forward(action); break;

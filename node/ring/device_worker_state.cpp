@@ -17,6 +17,12 @@ void for_each_parameter(const Graph& graph, Visit visit) {
     for (const ParameterSpec& parameter : node.parameters) visit(node, parameter);
 }
 
+// Statistics that F of a version needs: they have versions like weights.
+bool has_versions(const Node& node, bool trained) {
+  const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+  return trained || (norm != nullptr && norm->statistics == Statistics::kRunning && node.trained);
+}
+
 }  // namespace
 
 void Worker::initialize(uint64_t seed) {
@@ -55,6 +61,12 @@ void Worker::restore(const CheckpointContent& content) {
   if (versions_held(spec) > 1) {
     write_weights(content.weights, step);
     write_weights(content.previous_weights, step - 1);
+    TensorMap statistics;  // of which there is one copy
+    for_each_parameter(context_.graph(), [&](const Node& node, const ParameterSpec& parameter) {
+      const std::string name = stored_name(node, parameter);
+      if (!parameter.trained && has_versions(node, false)) statistics[name] = content.weights.at(name);
+    });
+    if (!statistics.empty()) current_weights_ = std::move(statistics);
   } else {
     write_weights(content.previous_weights, std::nullopt);
     current_weights_ = content.weights;
@@ -71,9 +83,8 @@ void Worker::save_parameters(SaveWriter& writer, SaveKind kind) {
   std::vector<double> full, part;
   for (const Step& step : segment_.program().steps)
     for (const ParameterSlice& slice : parameter_slices_of(context_.graph(), step)) {
-      // Statistics count once: they have one version.
-      if (kind == SaveKind::kPrevious && !slice.trained) continue;
       const Node& node = context_.graph().node(slice.node);
+      if (kind == SaveKind::kPrevious && !has_versions(node, slice.trained)) continue;
       const auto parameter = std::ranges::find(node.parameters, slice.tensor, &ParameterSpec::tensor);
       full.assign(static_cast<size_t>(parameter->elements()), 0.0);
       if (!segment_.read_parameter(node.layer.name, slice.tensor, full)) continue;

@@ -185,8 +185,9 @@ inline const std::vector<Draw>& kinds() {
         return Drawn{random_activation(draw), {random_shape(draw, limits)}};
       },
       [](CaseDraw& draw, const CaseLimits& limits) {
-        return Drawn{BatchNorm{.epsilon = draw.one_in(2) ? 1e-5 : 0.1, .momentum = draw.one_in(2) ? 0.1 : 0.5},
-                     {random_shape(draw, limits)}};
+        BatchNorm norm{.epsilon = draw.one_in(2) ? 1e-5 : 0.1, .momentum = draw.one_in(2) ? 0.1 : 0.5};
+        if (draw.one_in(3)) norm.statistics = Statistics::kRunning;
+        return Drawn{norm, {random_shape(draw, limits)}};
       },
       [](CaseDraw& draw, const CaseLimits& limits) {
         return Drawn{
@@ -356,6 +357,8 @@ inline CaseData data_of(const OperationCase& c) {
       data.state.push_back(std::move(values));
     }
   }
+  if (const auto* norm = std::get_if<BatchNorm>(&c.spec.operation); norm != nullptr && norm->statistics == Statistics::kRunning)
+    if (c.spec.trained) data.state.push_back(draw.values(5 * c.spec.output.channels));  // gathered so far
   if (const auto* cell = std::get_if<Recurrent>(&c.spec.operation))
     for (const Shape& shape : RecurrentShape(c.spec, *cell).state_shapes()) data.state.push_back(draw.values(shape.elements(), 0, 0.5));
   data.output_before = draw.values(samples * c.spec.output.elements());

@@ -21,6 +21,10 @@ class RandomPlans {
  public:
   explicit RandomPlans(uint64_t seed) : generator_(seed) {}
 
+  // Of batch norms: how many convolutions have one, and what they are trained with.
+  double norms = 0.3;
+  Statistics statistics = Statistics::kExact;
+
   int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(generator_); }
   bool chance(double probability) { return std::bernoulli_distribution(probability)(generator_); }
 
@@ -115,7 +119,7 @@ class RandomPlans {
                .groups = groups,
                .bias = chance(0.6)},
         {from});
-    if (chance(0.3)) add(fresh("bn"), BatchNorm{}, {last_});
+    if (chance(norms)) add(fresh("bn"), BatchNorm{.statistics = statistics}, {last_});
     if (chance(0.6)) add(fresh("act"), Activation{.kind = chance(0.7) ? ActivationKind::kRelu : ActivationKind::kSigmoid}, {last_});
     return last_;
   }

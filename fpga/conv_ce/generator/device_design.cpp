@@ -92,6 +92,8 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
   for (const std::string& name : group.after) {
     const Node& node = graph.node(graph.index_of(name));
     if (std::holds_alternative<BatchNorm>(node.layer.operation)) {
+      if (node.trained && std::get<BatchNorm>(node.layer.operation).statistics == Statistics::kRunning)
+        refuse(name, "its statistics are gathered in training, for which no hardware is generated yet (emulated-fpga trains it)");
       if (node.trained)
         refuse(name,
                "it is a trained batch norm, and a board measures no statistics (train it elsewhere, then set `frozen: true` and give "

@@ -139,6 +139,26 @@ TEST(Dataflow, ExecutorsAreBitwiseTheInterpreter) {
   }
 }
 
+TEST(Dataflow, RunningStatisticsAreBitwiseTheInterpreters) {
+  for (uint64_t seed = 280; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomPlans random(seed);
+    random.norms = 0.8;
+    random.statistics = Statistics::kRunning;
+    const Graph graph(random.model());
+    Alignment alignment = kAlignments[seed % 5];
+    if (alignment == Alignment::kStash) alignment = Alignment::kFpdeep;  // executors hold one weight version
+    const Plan plan = random.plan(graph, random.between(1, 5), alignment, 5);
+    const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, 3);
+    RingOfExecutors ring(plan, graph, [] { return make_reference_device(ElementType::kFloat32); });
+    for (auto& segment : ring.segments) segment->initialize(5);
+    ring.run(3, 5, 0.05, source_for(plan));
+    for_each_parameter(graph, [&](const std::string& layer, const ParameterSpec& parameter) {
+      EXPECT_EQ(ring.parameter(layer, parameter), interpreter->parameter(layer, parameter.tensor)) << layer << "." << parameter.tensor;
+    });
+  }
+}
+
 // fp32 sums in another order drift apart over many updates, so a few of plain SGD. Two runs must not drift at all.
 TEST(Dataflow, CpuDevicesFollowTheFp64InterpreterAndRepeatBitwise) {
   for (uint64_t seed = 400; seed < 430; ++seed) {

@@ -100,7 +100,7 @@ Operation random_operation(Draw& draw) {
       if (activation.kind == ActivationKind::kLeakyRelu) activation.slope = draw.finite();
       return activation;
     }
-    case 5: return BatchNorm{draw.positive(), draw.fraction()};
+    case 5: return BatchNorm{draw.positive(), draw.fraction(), draw.one_of<Statistics>(2)};
     case 6: return LocalResponseNorm{size(draw), draw.not_negative(), draw.finite(), draw.positive()};
     case 7: return Dropout{draw.fraction()};
     case 8: return Add{};
@@ -293,6 +293,7 @@ Job random_job(std::mt19937_64& random) {
   job.init_from = draw.free_text();
   job.time_limit_seconds = draw.not_negative();
   job.label_smoothing = draw.fraction();
+  job.batch_norm = draw.one_of<BatchNormChoice>(3);
   job.keep_best = draw.one_of<EvaluationMetric>(3);
   job.early_stop = {draw.integer(0, kMostCount), draw.one_of<EvaluationMetric>(3), draw.not_negative()};
   for (int64_t i = draw.below(4); i > 0; --i) job.pins[draw.name()] = draw.integer(0, 65535);

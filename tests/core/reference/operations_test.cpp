@@ -108,6 +108,22 @@ TEST(BatchNormalisation, StatisticsOfTheMicroBatchAndRunningOnes) {
   EXPECT_THAT(result.state[1], ElementsAre(DoubleEq(0.75 * 1 + 0.25 * 20.0 / 3)));
 }
 
+TEST(BatchNormalisation, TrainedWithRunningStatisticsTheyAreConstantsAndSumsAreGathered) {
+  Fixture f(BatchNorm{.epsilon = 1e-9, .momentum = 0.25, .statistics = Statistics::kRunning}, {{1, 1, 2}}, 2);
+  f.data.inputs[0] = {1, 3, 5, 7};
+  f.data.parameters = {{2}, {10}};
+  f.data.state = {{8}, {4}, {0.5}, {2}, {1, 2, 3, 4, 5}};
+  f.data.output_error = {1, 2, 3, 4};
+  const CaseResult result = f.run();
+  EXPECT_THAT(result.output, Pointwise(DoubleNear(1e-8), {10 - 7, 10 - 5, 10 - 3, 10 - 1}));
+  EXPECT_THAT(result.input_errors[0], Pointwise(DoubleNear(1e-7), {7.5, 6.5, 5.5, 4.5}));
+  EXPECT_THAT(result.state[0], ElementsAre(8));
+  EXPECT_THAT(result.state[1], ElementsAre(4));
+  EXPECT_THAT(result.state[2], ElementsAre(0.5));
+  EXPECT_THAT(result.state[3], ElementsAre(2));
+  EXPECT_THAT(result.state[4], Pointwise(DoubleNear(1e-7), {1 - 7.0 - 5 - 3 - 1, 2 + 49.0 + 25 + 9 + 1, 3 + 4.0, 4 + 10.0, 5 - 15.0}));
+}
+
 TEST(BatchNormalisation, EvaluationAndFrozenLayersUseRunningStatistics) {
   for (const bool training : {false, true}) {
     SCOPED_TRACE(training ? "frozen" : "evaluation");

@@ -204,6 +204,69 @@ TEST(EmulatedFpga, UpdatesAreStochasticAndRepeatable) {
   EXPECT_EQ(first, trained());
 }
 
+// A batch norm's sums are whole numbers of the inputs' steps, around a mean on one of them; at U the average moves to what they say.
+TEST(EmulatedFpga, GathersStatisticsInWholeNumbers) {
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  KernelSpec spec;
+  spec.layer = "norm";
+  spec.operation = BatchNorm{.momentum = 0.5, .statistics = Statistics::kRunning};
+  spec.inputs = {{1, 2, 2}};
+  spec.output = {1, 2, 2};
+  spec.micro_batch = kSamples;
+  const auto kernel = device->make_kernel(spec);
+  auto parameters = kernel->make_parameters();
+  auto gradients = kernel->make_gradients();
+  auto state = kernel->make_state();
+  auto keep = kernel->make_keep();
+  auto input = device->make_tensor({spec.inputs[0], kSamples}), output = device->make_tensor({spec.output, kSamples}),
+       error = device->make_tensor({spec.output, kSamples});
+  const auto set = [&](Tensor& tensor, const std::vector<double>& values) {
+    device->write(tensor, whole(tensor), std::span<const double>(values));
+  };
+  const auto get = [&](const Tensor& tensor) {
+    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    device->read(tensor, whole(tensor), std::span<double>(values));
+    return values;
+  };
+  const std::vector<double> x = {0.5, 1.25, -2, 3.75, 0, 1, 2.5, -0.25};
+  constexpr double kMean = 0.3001;
+  set(*input, x);
+  set(*parameters[0], {1}), set(*parameters[1], {0});
+  set(*state[0], {kMean}), set(*state[1], {2}), set(*state[2], {0}), set(*state[3], {0}), set(*state[4], std::vector<double>(5));
+  set(*error, std::vector<double>(8, 0.5));
+  const Tensor* inputs[] = {input.get()};
+  const Tensor* weights[] = {parameters[0].get(), parameters[1].get()};
+  Tensor* sums[] = {gradients[0].get(), gradients[1].get()};
+  Tensor* states[] = {state[0].get(), state[1].get(), state[2].get(), state[3].get(), state[4].get()};
+  const MicroBatch batch;
+  kernel->forward({.inputs = inputs, .output = output.get(), .parameters = weights, .state = states, .keep = keep.get(), .batch = &batch});
+  const int fraction = device->counters().at("norm").formats.sum.fraction_bits;
+  const double centre = std::ldexp(std::nearbyint(std::ldexp(kMean, fraction)), -fraction);
+  ASSERT_NE(centre, kMean);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(get(*output)[i], (x[i] - kMean) / std::sqrt(2 + 1e-5), std::ldexp(1.0, -fraction)) << i;
+  int64_t distance = 0, square = 0;
+  for (const double value : x) {
+    const auto steps = static_cast<int64_t>(std::ldexp(value - centre, fraction));
+    distance += steps;
+    square += steps * steps;
+  }
+  const double first = std::ldexp(static_cast<double>(distance), -fraction), moved = centre - kMean;
+  kernel->parameter_gradient(
+      {.inputs = inputs, .output_error = error.get(), .gradients = sums, .state = states, .keep = keep.get(), .batch = &batch});
+  const std::vector<double> gathered = get(*state[4]);
+  EXPECT_DOUBLE_EQ(gathered[0], first + 8 * moved);
+  EXPECT_DOUBLE_EQ(gathered[1], std::ldexp(static_cast<double>(square), -2 * fraction) + 2 * moved * first + 8 * moved * moved);
+  EXPECT_EQ(gathered[2], 8);
+  EXPECT_EQ(get(*state[0])[0], kMean) << "not before the update";
+  kernel->commit_statistics(states);
+  double mean = 0, variance = 0;
+  for (const double value : x) mean += value / 8;
+  for (const double value : x) variance += (value - mean) * (value - mean) / 7;
+  EXPECT_NEAR(get(*state[0])[0], (kMean + mean) / 2, 1e-12);
+  EXPECT_NEAR(get(*state[1])[0], (2 + variance) / 2, 1e-12);
+  EXPECT_EQ(get(*state[4]), std::vector<double>(5));
+}
+
 TEST(EmulatedFpga, RefusesWhatTheEngineCannotDo) {
   const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
   KernelSpec spec;

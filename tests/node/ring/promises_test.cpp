@@ -17,26 +17,11 @@ namespace {
 
 using testing::Each;
 using testing::HasSubstr;
+using testing_support::distance;
 using testing_support::kEveryAlignment;
 using testing_support::RandomPlans;
 using testing_support::RingResult;
 using testing_support::RingRun;
-
-double distance(const TensorMap& a, const TensorMap& b) {
-  double most = 0;
-  for (const auto& [name, tensor] : a) {
-    std::vector<double> x(static_cast<size_t>(tensor.elements())), y(x.size());
-    copy_values(tensor, std::span<double>(x), name);
-    copy_values(b.at(name), std::span<double>(y), name);
-    double difference = 0, norm = 1e-6;
-    for (size_t i = 0; i < x.size(); ++i) {
-      difference += (x[i] - y[i]) * (x[i] - y[i]);
-      norm += x[i] * x[i];
-    }
-    most = std::max(most, std::sqrt(difference / norm));
-  }
-  return most;
-}
 
 // By how much each weight moved: rate times gradient.
 TensorMap moved(const TensorMap& from, const TensorMap& to) {
@@ -188,30 +173,9 @@ TEST(RingPromises, ReplicasTrainLikeOneRingWithTheirSamplesTogether) {
   RingRun run(graph, assemble_plan(graph, request, shards), 4);
   run.open_device = [](int64_t) { return make_reference_device(ElementType::kFloat64); };
   run.job.replicas = 2;
-  const auto train = [&](int64_t ranks) {
-    std::filesystem::remove_all(run.job.out);
-    LocalHub rings[2] = {LocalHub(ranks), LocalHub(ranks)};
-    std::vector<std::unique_ptr<LocalHub>> columns;
-    for (int64_t rank = 0; rank < ranks; ++rank) columns.push_back(std::make_unique<LocalHub>(2));
-    std::string digest;
-    const auto errors = testing_support::outcomes_on_threads(2 * ranks, [&](int64_t thread) {
-      const int64_t replica = thread / ranks, rank = thread % ranks;
-      const TrainingTask task = run.task();
-      Transport transport(rings[replica].wire(rank));
-      Transport column_transport(columns[static_cast<size_t>(rank)]->wire(replica));
-      Agreement agreement(transport);
-      ReplicaColumn column(column_transport);
-      TrainerOptions options;
-      options.column = &column;
-      const TrainingOutcome outcome = RingTrainer(task, transport, agreement, run.open_device, options).run();
-      if (thread == 0) digest = outcome.weights_digest;
-    });
-    EXPECT_THAT(errors, Each(""));
-    return digest;
-  };
-  const std::string digest = train(1);
+  const std::string digest = run.train_replicas(1);
   const TensorMap weights = run.checkpoint().weights;
-  EXPECT_EQ(train(2), digest);
+  EXPECT_EQ(run.train_replicas(2), digest);
 
   // Each micro-batch by itself is the same; only the statistics that evaluations use belong to one ring.
   PlanRequest together = request;

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -27,6 +28,23 @@ namespace millrace::testing_support {
 
 inline constexpr Alignment kEveryAlignment[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash,
                                                 Alignment::kZeroBubble};
+
+// The largest difference of a tensor, normwise.
+inline double distance(const TensorMap& a, const TensorMap& b) {
+  double most = 0;
+  for (const auto& [name, tensor] : a) {
+    std::vector<double> x(static_cast<size_t>(tensor.elements())), y(x.size());
+    copy_values(tensor, std::span<double>(x), name);
+    copy_values(b.at(name), std::span<double>(y), name);
+    double difference = 0, norm = 1e-6;
+    for (size_t i = 0; i < x.size(); ++i) {
+      difference += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += x[i] * x[i];
+    }
+    most = std::max(most, std::sqrt(difference / norm));
+  }
+  return most;
+}
 
 struct RingResult {
   std::vector<std::string> errors;  // by rank, "" for none
@@ -90,6 +108,29 @@ class RingRun {
   RingResult resume(int64_t ranks, TrainerOptions options = {}) const {
     options.resume = job.out;
     return train(ranks, std::move(options));
+  }
+
+  // Two rings of `ranks`, job.replicas of them; the digest of the weights.
+  std::string train_replicas(int64_t ranks) const {
+    std::filesystem::remove_all(job.out);
+    LocalHub rings[2] = {LocalHub(ranks), LocalHub(ranks)};
+    std::vector<std::unique_ptr<LocalHub>> columns;
+    for (int64_t rank = 0; rank < ranks; ++rank) columns.push_back(std::make_unique<LocalHub>(2));
+    std::string digest;
+    const auto errors = outcomes_on_threads(2 * ranks, [&](int64_t thread) {
+      const int64_t replica = thread / ranks, rank = thread % ranks;
+      const TrainingTask mine = task();
+      Transport transport(rings[replica].wire(rank));
+      Transport column_transport(columns[static_cast<size_t>(rank)]->wire(replica));
+      Agreement agreement(transport);
+      ReplicaColumn column(column_transport);
+      TrainerOptions options;
+      options.column = &column;
+      const TrainingOutcome outcome = RingTrainer(mine, transport, agreement, open_device, options).run();
+      if (thread == 0) digest = outcome.weights_digest;
+    });
+    for (const std::string& error : errors) EXPECT_EQ(error, "");
+    return digest;
   }
 
   CheckpointContent checkpoint() const { return read_checkpoint(locate_checkpoint(job.out)); }

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Does a network learn whose batch norms use running statistics? Curves against statistics of each micro-batch.
+
+  tests/benchmarks/running_statistics.py --json tests/benchmarks/results/running_statistics.json
+  tests/benchmarks/running_statistics.py --only digits --seeds 1
+
+A ResNet of nine convolutions, resnet18-cifar scaled down (models/small_resnet.textproto), on the digits and on a part of Fashion-MNIST, three
+seeds, alignment fpdeep on two devices:
+
+  exact           statistics of each micro-batch
+  running         --batch-norm running from the first update on
+  after exact     the first epochs exact, then --init-from and --batch-norm running
+  boards          as running, on two emulated boards in 16 bits, one sample per micro-batch (digits only)
+
+The figure is the test accuracy after the last epoch; the curve has one per epoch. All measured; nothing here gates anything.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests/benchmarks/models/small_resnet.textproto"
+FLAGS = ["--alignment", "fpdeep", "--optimizer", "momentum", "--mini-batch", "32", "--lr-schedule", "cosine", "--warmup"]
+# Name, data, epochs, of which exact where training goes on with running ones, epochs of warm-up of the rate, rate, with boards.
+TASKS = [("digits", "digits", 12, 3, 3, 0.05, True), ("fashion-mnist", "fashion-mnist", 3, 1, 0.5, 0.05, False)]
+MOMENTUM = 0.5  # of running statistics in training: their momentum counts updates, not micro-batches
+
+
+def train(binary, model, data, epochs, warmup, rate, seed, more):
+    command = [binary, "--no-progress", "--log-level", "warning", "train", "--model", str(model), *FLAGS, str(warmup), "--data", data, "--epochs",
+               str(epochs), "--lr", str(rate), "--seed", str(seed), "--json", *more]
+    started = time.monotonic()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    records = [json.loads(line) for line in done.stdout.strip().splitlines()]
+    curve = [record["accuracy"] for record in records if record["event"] == "evaluation"]
+    return (curve if done.returncode == 0 else [*curve, 0.0]), time.monotonic() - started  # 0: it diverged
+
+
+def variants(binary, task, seed, boards, folder):
+    _, data, epochs, first, warmup, rate, with_boards = task
+    running = pathlib.Path(folder) / "running.textproto"
+    running.write_text(MODEL.read_text().replace("batch_norm {}", f"batch_norm {{ momentum: {MOMENTUM} }}"))
+    cpu = ["--cluster", "cpux2", "--micro-batch", "8"]
+    choice = ["--batch-norm", "running"]
+    yield "exact", *train(binary, MODEL, data, epochs, warmup, rate, seed, cpu)
+    yield "running", *train(binary, running, data, epochs, warmup, rate, seed, [*cpu, *choice])
+    warm = f"{folder}/warm{seed}{data}"
+    start, seconds = train(binary, MODEL, data, first, warmup, rate, seed, [*cpu, "--out", warm])
+    rest, more = train(binary, running, data, epochs - first, warmup, rate, seed, [*cpu, *choice, "--init-from", warm])
+    yield "after exact", start + rest, seconds + more
+    if with_boards and boards:
+        yield "boards", *train(binary, running, data, epochs, warmup, rate, seed, ["--cluster", "emulated-fpgax2", *choice])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--millrace", default=str(ROOT / "build/release/bin/millrace"))
+    parser.add_argument("--only", help="one task: " + ", ".join(task[0] for task in TASKS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json", help="file for the results")
+    parser.add_argument("--boards", action="store_true", help="emulated boards, too")
+    arguments = parser.parse_args()
+    results = []
+    for task in TASKS:
+        if arguments.only not in (None, task[0]):
+            continue
+        found = {}
+        for seed in range(1, arguments.seeds + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                made = list(variants(arguments.millrace, task, seed, arguments.boards, folder))
+            for name, curve, seconds in made:
+                found.setdefault(name, []).append({"seed": seed, "curve": curve, "seconds": round(seconds, 1)})
+        exact = statistics.mean(run["curve"][-1] for run in found["exact"])
+        for name, runs in found.items():
+            mean = statistics.mean(run["curve"][-1] for run in runs)
+            print(f"{task[0]:<14} {name:<12} {' '.join('%.2f%%' % (100 * run['curve'][-1]) for run in runs):<26} mean {100 * mean:.2f}%, {100 * (mean - exact):+.2f} points "
+                  f"against exact, {sum(run['seconds'] for run in runs):.0f} s")
+            results.append({"task": task[0], "variant": name, "epochs": task[2], "learning_rate": task[5], "runs": runs, "mean_accuracy": mean,
+                            "points_against_exact": 100 * (mean - exact), "origin": "measured"})
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if results else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
