@@ -107,6 +107,8 @@ TEST(RoundTrip, CoversEveryFieldOfTheProtos) {
   }
   // Only people write this one; core/documents puts all links instead (cluster_test.cpp reads it).
   seen.erase("millrace.documents.LinkEntry.at");
+  // Refused until inference is carried out (PlanDocument.ErrorsNameFieldAndValue).
+  seen.erase("millrace.documents.Plan.purpose");
   for (const auto& [field, filled] : seen) EXPECT_TRUE(filled) << field;
 }
 

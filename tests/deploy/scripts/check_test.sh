@@ -39,10 +39,10 @@ fail() {
 check 0
 grep -q '^ctest .*--label-exclude long\$$' "$work/calls" || fail "without --long no long test runs"
 grep -q '^1 passed, 0 failed, 0 skipped$' "$work/output" || fail "the last line counts"
-grep -q '^cmake .*-DMILLRACE_BENCHMARKS=OFF$' "$work/calls" || fail "without --long no benchmark is built"
+grep -q '^cmake .*-DMILLRACE_BENCHMARKS=OFF ' "$work/calls" || fail "without --long no benchmark is built"
 check 0 --long
 grep -q '^ctest ' "$work/calls" || fail "--long runs tests"
-grep -q '^cmake .*-DMILLRACE_BENCHMARKS=ON$' "$work/calls" || fail "--long builds the benchmarks"
+grep -q '^cmake .*-DMILLRACE_BENCHMARKS=ON .*ARCHITECTURES=$' "$work/calls" || fail "--long builds the benchmarks, and kernels for every GPU"
 grep -q 'label' "$work/calls" && fail "with --long every test runs"
 outcome=fail
 check 1 --long

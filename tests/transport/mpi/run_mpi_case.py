@@ -4,6 +4,9 @@
 
 Required: the exit status, every expected text in the output, an end in time, no process left, and nothing left in shared
 memory, for which the job gets a folder of its own there.
+
+mpirun itself (Open MPI 4.1.4, on a busy machine) crashes or stays now and then once a rank has called MPI_Abort: 2 of 240 jobs
+of the case "status" with eight ranks on two cores. Such an end is nobody's but its own, so the case gets up to three attempts then.
 """
 
 import argparse
@@ -31,6 +34,13 @@ def processes_with(token):
     return found
 
 
+ATTEMPTS = 3
+
+
+def is_fault_of_mpirun(status, output):
+    return "MPI_ABORT was invoked" in output and (status is None or status in (-signal.SIGSEGV, 128 + signal.SIGSEGV))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mpirun", required=True)
@@ -50,6 +60,20 @@ def main():
         environment[name] = value
     words[0] = arguments.mpirun
 
+    for attempt in range(ATTEMPTS):
+        status, output, failures = run_job(words, environment, arguments)
+        print(" ".join([*words, arguments.program, arguments.case]))
+        print(output)
+        if not is_fault_of_mpirun(status, output):
+            break
+        print(f"attempt {attempt + 1}: mpirun did not survive the end of its own job")
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return 1 if failures else 0
+
+
+def run_job(words, environment, arguments):
+    """Its status (None: it had to be killed), what it said, and what was wrong."""
     memory = tempfile.mkdtemp(prefix="millrace_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     token = f"MILLRACE_TEST_JOB={memory}"
     environment["MILLRACE_TEST_JOB"] = memory
@@ -83,12 +107,8 @@ def main():
     for text in arguments.expect:
         if text not in output:
             failures.append(f'"{text}" was not said')
-    print(" ".join([*words, arguments.program, arguments.case]))
-    print(output)
     print(f"status {status} after {seconds:.2f} s")
-    for failure in failures:
-        print(f"FAILED: {failure}")
-    return 1 if failures else 0
+    return status, output, failures
 
 
 if __name__ == "__main__":
