@@ -18,6 +18,8 @@ set(MILLRACE_INSTALLED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
 
 add_library(millrace_flags INTERFACE)
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+# GCC begins to collect garbage at 400 MB instead of some 30: a twelfth of its time, for memory that the largest files take anyway.
+target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=400000>)
 target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror>)
 # One rounding per operation, whatever the compiler and its target: otherwise a*b+c may or may not become one instruction.
 target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
