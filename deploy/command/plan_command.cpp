@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "core/base/writable.h"
+#include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "deploy/command/accounting.h"
@@ -38,7 +39,7 @@ constexpr const char* kPlanExamples = R"(
 Examples:
   millrace plan --model vgg16 --cluster vc709x15
       FPDeep's own case: where every channel of every layer goes, and what limits it
-  millrace plan --model resnet50 --cluster u280x8+h200x2 --explain --report reports/resnet50
+  millrace plan --model resnet50 --cluster u280x8+h200x2 --batch-norm running --explain --report reports/resnet50
       boards and GPUs in one ring; what would lift the limit, in words, and a page to show
   millrace plan --model alexnet --cluster vc709x40 --link-gbps-both 150 --json
       links with one budget for both directions; JSON for scripts
@@ -53,7 +54,8 @@ Examples:
 )";
 
 struct PlanFlags {
-  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, balance = "auto", out, report, show;
+  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto", out, report,
+                                        show;
   std::vector<std::string> catalogues, pins, cuts, compare;
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
@@ -178,7 +180,9 @@ int plan_model(const PlanFlags& flags) {
   const std::string cluster_name = !flags.cluster.empty() ? flags.cluster : flags.job_file.empty() ? "" : job.cluster;
   if (model_name.empty() || cluster_name.empty())
     fail(ErrorCode::kUsage, "give --model and --cluster, such as --model vgg16 --cluster vc709x15 (or --profile, --show, --compare)");
-  const Graph graph(find_model(model_name));
+  BatchNormChoice norms = flags.job_file.empty() ? BatchNormChoice::kAsModel : job.batch_norm;
+  if (!flags.batch_norm.empty()) norms = batch_norm_from(flags.batch_norm);
+  const Graph graph(with_choice(find_model(model_name), norms));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask task;
   task.graph = &graph;
@@ -369,6 +373,8 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
         1);
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
+  not_empty(
+      training.add_option("--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
 
   const Section ring{*command, "The ring"};

@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/base/writable.h"
+#include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
 #include "core/train/action_times.h"
@@ -39,7 +40,7 @@ Examples:
       plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
   millrace simulate --plan plan.textproto --images 400 --json
       a plan that was written before; JSON for scripts
-  millrace simulate --model resnet18 --cluster vc709x15 --report reports/resnet18
+  millrace simulate --model resnet18 --cluster vc709x15 --batch-norm running --report reports/resnet18
       a page to show: waiting by cause, links, memory beside the plan's
   millrace simulate --model alexnet --cluster vc709x8 --mini-batch 16 --images 64 --trace trace.json
       with mini-batch boundaries in it; a trace for ui.perfetto.dev
@@ -56,7 +57,7 @@ Examples:
 )";
 
 struct SimulateFlags {
-  std::string plan, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, trace, report, command;
+  std::string plan, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, trace, report, command;
   std::vector<std::string> catalogues, given;
   std::optional<int64_t> mini_batch, micro_batch, bits, images;
   std::optional<double> link_gbps, link_gbps_both;
@@ -73,7 +74,8 @@ struct SimulateFlags {
 Plan made_plan(const SimulateFlags& flags) {
   if (flags.model.empty() || flags.cluster.empty())
     fail(ErrorCode::kUsage, "give --plan, or --model and --cluster, such as --model vgg16 --cluster vc709x15");
-  const Graph graph(find_model(flags.model));
+  const Graph graph(
+      with_choice(find_model(flags.model), flags.batch_norm.empty() ? BatchNormChoice::kAsModel : batch_norm_from(flags.batch_norm)));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask task;
   task.graph = &graph;
@@ -101,8 +103,9 @@ Plan made_plan(const SimulateFlags& flags) {
 
 Plan loaded_plan(const SimulateFlags& flags) {
   for (const std::string& name : flags.given)
-    for (const char* idle : {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--accounting", "--mini-batch",
-                             "--micro-batch", "--optimizer", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
+    for (const char* idle :
+         {"--model", "--cluster", "--catalogue", "--strategy", "--alignment", "--accounting", "--mini-batch", "--micro-batch",
+          "--optimizer", "--batch-norm", "--bits", "--link-gbps", "--link-gbps-both", "--plan-fc-barrier"})
       if (name == idle) fail(ErrorCode::kUsage, "{} has no effect with --plan, which says it already; leave one of the two out", name);
   return flags.times.empty() ? load_timed_plan(flags.plan) : load_plan(flags.plan);
 }
@@ -230,6 +233,8 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
         1);
   option(kPlanning, "--accounting", flags->accounting, kFullAccounting);
   option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
+  not_empty(
+      option(kPlanning, "--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(option(kPlanning, "--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
   real(option(kPlanning, "--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
   real(option(kPlanning, "--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"),

@@ -17,7 +17,7 @@ constexpr const char* kStudyExamples = R"(
 Examples:
   millrace study --model vgg16 --device vc709 --count 5:100:5 --link-gbps-both 150
       throughput by number of boards, and how many of them stay linear: FPDeep's Fig. 15
-  millrace study --model resnet50 --device u280 --count 1,2,4,8,16 --out studies/resnet50
+  millrace study --model resnet50 --device u280 --count 1,2,4,8,16 --batch-norm running --out studies/resnet50
       points.csv, study.json and index.html with charts
   millrace study --model vgg16 --device vc709 --count 16 --strategy data --mini-batch 128
       what FPDeep is compared with: layer, model and data parallelism
@@ -81,6 +81,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
         1);
   option(kTraining, "--accounting", flags->accounting, kFpdeepAccounting);
   option(kTraining, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
+  not_empty(
+      option(kTraining, "--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(list(option(kTraining, "--bits", flags->bits, "width of elements: 16, 32 or 16,32 [16 on FPGAs, else 32]")), 1);
   flag(kTraining, "--fc-barrier", flags->fc_barrier,
        "activations wait for the whole map before fully connected layers, and for these, one after the other");

@@ -20,7 +20,7 @@
 namespace millrace {
 
 struct StudyFlags {
-  std::string model, device, count = "5:100:5", accounting, optimizer, out, paper, engine, command;
+  std::string model, device, count = "5:100:5", accounting, optimizer, batch_norm, out, paper, engine, command;
   std::vector<std::string> strategies, alignments, topologies, layers, catalogues, limits, given;
   std::vector<double> link_gbps, link_gbps_both;
   std::vector<int64_t> bits;

@@ -9,6 +9,7 @@
 #include "core/base/build_info.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "deploy/command/accounting.h"
 #include "deploy/command/catalogue_registry.h"
@@ -56,7 +57,10 @@ PlanOptions options_of(const StudyFlags& flags, const CostModel& model) {
 class SweepMaker {
  public:
   explicit SweepMaker(const StudyFlags& flags)
-      : flags_(flags), graph_(find_model(flags.model)), catalogue_(catalogue_with(flags.catalogues)) {
+      : flags_(flags),
+        graph_(
+            with_choice(find_model(flags.model), flags.batch_norm.empty() ? BatchNormChoice::kAsModel : batch_norm_from(flags.batch_norm))),
+        catalogue_(catalogue_with(flags.catalogues)) {
     static_cast<void>(catalogue_.find(flags.device));  // so that an unknown one is named alone
     if (!flags.link_gbps.empty() && !flags.link_gbps_both.empty())
       fail(ErrorCode::kUsage, "--link-gbps and --link-gbps-both exclude each other; choose one");
