@@ -71,7 +71,9 @@ class CostModel {
   virtual bool keeps_off_chip(const Node& head) const { return static_cast<void>(head), false; }
   // What else a report wants to know: "dsp_device" (engines may take a share of it only), "bram36", ...
   virtual std::vector<NamedAmount> inventory() const { return {}; }
-  virtual std::vector<Constant> constants() const = 0;      // with their origin
+  virtual std::vector<Constant> constants() const = 0;  // with their origin
+  // Why the device can have no part in this layer at all, and what to do about it, as the end of a sentence; "" where it can.
+  virtual std::string refusal(const Node& node) const { return static_cast<void>(node), ""; }
   virtual int64_t channel_quantum() const { return 1; }     // 16 for blocked CPU layouts
   virtual bool dedicated_engines() const { return false; }  // shards run side by side, each phase with an engine of its own
   // Power of the board while it does so many multiply-accumulates a second; 0: not known.

@@ -33,6 +33,7 @@ class RooflineCostModel final : public CostModel {
   explicit RooflineCostModel(Roofline roofline) : roofline_(std::move(roofline)), capacities_{{"memory_bytes", roofline_.memory_bytes}} {}
 
   std::string device() const override { return roofline_.device; }
+  std::string refusal(const Node& node) const override { return roofline_.refusal ? roofline_.refusal(node) : ""; }
   int64_t channel_quantum() const override { return roofline_.channel_quantum; }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return 0; }

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ struct Roofline {
   double step_seconds = 0;    // the least time of one step of a recurrent layer
   double on_chip_bytes = 0;   // recurrent weights up to this size are not read again at every step
   int64_t channel_quantum = 1;
-  double watts = 0;  // of the board at work; 0: not known
+  double watts = 0;                                 // of the board at work; 0: not known
+  std::function<std::string(const Node&)> refusal;  // CostModel::refusal; empty: none
   std::vector<Constant> constants;
 };
 

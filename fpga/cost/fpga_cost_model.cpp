@@ -89,6 +89,14 @@ class FpgaCostModel final : public CostModel {
 
   double watts(double macs_per_second) const override { return board_.watts_idle + board_.watts_per_gops * 2e-9 * macs_per_second; }
 
+  // A board streams rows, and the statistics of a micro-batch are there when its last row is through.
+  std::string refusal(const Node& node) const override {
+    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+    if (norm == nullptr || !node.trained || norm->statistics == Statistics::kRunning) return "";
+    return "is a batch norm that is trained with the statistics of each micro-batch, for which a board would have to wait; plan with "
+           "--batch-norm running, or set `frozen: true` for it in the model (its statistics are then constants, as in inference)";
+  }
+
   bool keeps_off_chip(const Node& head) const override {
     const Role role = role_of(head.layer.operation);
     return role == Role::kProduct || role == Role::kLookUp;

@@ -13,6 +13,13 @@ namespace {
 // Of registers and shared memory; the rest is what a kernel works with. A model of 50 MiB fits the 62.4 of an H200.
 constexpr double kWeightShare = 0.8;
 
+std::string refusal_of(const Node& node) {
+  const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
+  if (cell != nullptr && cell->gate_activation == GateActivation::kHardSigmoid)
+    return "has gates of HARD_SIGMOID, which GPUs do not compute; use gate_activation SIGMOID";
+  return "";
+}
+
 }  // namespace
 
 std::unique_ptr<CostModel> make_gpu_cost_model(const CatalogueDevice& device, ElementType compute) {
@@ -42,6 +49,7 @@ std::unique_ptr<CostModel> make_gpu_cost_model(const CatalogueDevice& device, El
   roofline.on_chip_bytes = kWeightShare * read.positive_or("on_chip_bytes", 0);
   roofline.channel_quantum = half ? 8 : 1;  // tensor cores take channels by eight
   roofline.watts = read.positive_or("watts", 0);
+  roofline.refusal = refusal_of;
   roofline.constants = read.constants();
   roofline.constants.push_back({"on_chip_weight_share", kWeightShare, "fitted"});
   return make_roofline_cost_model(std::move(roofline));

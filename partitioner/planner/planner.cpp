@@ -1,5 +1,7 @@
 #include "partitioner/planner/planner.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "partitioner/baseline/baseline.h"
 #include "partitioner/hybrid/hybrid_planner.h"
@@ -22,9 +24,7 @@ Outcome plan_layers(const PlanTask& task) {
   return outcome;
 }
 
-}  // namespace
-
-Outcome make_plan(const PlanTask& task) {
+Outcome plan_by_strategy(const PlanTask& task) {
   switch (task.options.strategy) {
     case Strategy::kHybrid: return plan_ring(task);
     case Strategy::kLayer: return plan_layers(task);
@@ -32,6 +32,58 @@ Outcome make_plan(const PlanTask& task) {
     case Strategy::kData: return plan_data(task);
   }
   return plan_ring(task);
+}
+
+// A layer that no device of the ring can have, whatever the cuts.
+Reason refused_everywhere(const PlanTask& task) {
+  Reason reason;
+  for (const Node& node : task.graph->nodes()) {
+    std::string first;
+    const bool everywhere = std::ranges::all_of(task.models, [&](const CostModel* model) {
+      const std::string refusal = model->refusal(node);
+      if (first.empty()) first = refusal;
+      return !refusal.empty();
+    });
+    if (!everywhere || first.empty()) continue;
+    reason.resource = "hardware";
+    reason.text = fmt::format("layer \"{}\" {}", node.layer.name, first);
+    break;
+  }
+  return reason;
+}
+
+// What the search gave to a device that cannot have it.
+Reason refused_in(const Plan& plan, const PlanTask& task) {
+  Reason reason;
+  for (const Group& group : plan.groups) {
+    const int64_t owner = plan.shards[static_cast<size_t>(group.shards.back())].device;
+    std::vector<std::string> layers = group.after;
+    layers.insert(layers.begin(), group.layer);
+    for (const std::string& layer : layers) {
+      const auto device = static_cast<size_t>(owner);
+      const std::string refusal = task.models[device]->refusal(task.graph->node(task.graph->index_of(layer)));
+      if (refusal.empty()) continue;
+      reason.device = owner;
+      reason.resource = "hardware";
+      reason.text = fmt::format("on device {} ({}) layer \"{}\" {}; or keep it off such devices with --pin", owner,
+                                task.cluster.devices[device].device, layer, refusal);
+      return reason;
+    }
+  }
+  return reason;
+}
+
+}  // namespace
+
+Outcome make_plan(const PlanTask& task) {
+  Outcome infeasible;
+  infeasible.reason = refused_everywhere(task);
+  if (!infeasible.reason.text.empty()) return infeasible;
+  Outcome outcome = plan_by_strategy(task);
+  if (!outcome.plan) return outcome;
+  infeasible.reason = refused_in(*outcome.plan, task);
+  infeasible.solve_seconds = outcome.solve_seconds;
+  return infeasible.reason.text.empty() ? outcome : infeasible;
 }
 
 }  // namespace millrace

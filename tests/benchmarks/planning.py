@@ -75,14 +75,15 @@ def main():
         for count in (10, 30, 100, 300, 1000):
             cluster = str(mixed_cluster(count, folder))
             figure = measure(arguments.millrace, f"resnet152 on {count} mixed devices",
-                             ["--model", "resnet152", "--cluster", cluster, "--mini-batch", "2048"])
+                             ["--model", "resnet152", "--cluster", cluster, "--mini-batch", "2048", "--batch-norm", "running"])
             figures.append(figure)
             if figure["feasible"]:
                 by_devices.append((count, figure["solve_seconds"]))
     for model in ("alexnet", "vgg16", "resnet18", "resnet34", "resnet50", "googlenet", "resnet101", "resnet152"):
         shown = json.loads(subprocess.run([arguments.millrace, "models", model, "--json"], capture_output=True, text=True, check=True).stdout)
         layers = sum(layer["op"] in ("conv2d", "dense") for layer in shown["layers"])
-        figure = measure(arguments.millrace, f"{model} ({layers} layer groups) on 100 boards", ["--model", model, "--cluster", "u280x100"])
+        norms = ["--batch-norm", "running"] if any(layer["op"] == "batch_norm" for layer in shown["layers"]) else []
+        figure = measure(arguments.millrace, f"{model} ({layers} layer groups) on 100 boards", ["--model", model, "--cluster", "u280x100", *norms])
         figure["layers"] = layers
         figures.append(figure)
         by_layers.append((layers, figure["solve_seconds"]))

@@ -33,6 +33,8 @@ def models_of(millrace):
 
 def planned(millrace, model, cluster, seconds):
     command = [millrace, "plan", "--model", model, "--cluster", cluster, "--json"]
+    if model.startswith(("resnet", "googlenet", "deepspeech2")):  # boards take no other batch norms
+        command += ["--batch-norm", "running"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

@@ -136,6 +136,8 @@ def agreement(millrace):
     for network in NETWORKS:
         for boards in BOARDS:
             simulate = [millrace, "simulate", "--model", network, "--cluster", f"vc709x{boards}", "--json"]
+            if network.startswith(("resnet", "googlenet")):
+                simulate += ["--batch-norm", "running"]
             result = command(simulate, LAUNCH)
             row = {"network": network, "boards": boards, "feasible": result is not None}
             if result is not None:

@@ -1,6 +1,7 @@
 """Rings run as planned: the pace within 1% of the plan's, free and with Act-RAM as planned and a row more, and no peak above the plan.
 
-    planned_pace.py --millrace bin/millrace vgg16:15 fashion-cnn:15     # a network and how many boards; vc709 all of them
+    planned_pace.py --millrace bin/millrace vgg16:15 resnet18:15:running     # a network and how many boards; vc709 all of them
+                                                                             # and what its batch norms are trained with
 
 A peak may exceed the plan by 2% or by a word: amounts are whole words in the plan, and parts of rows in the simulation.
 """
@@ -30,9 +31,10 @@ def main():
     flags = parser.parse_args()
     wrong = []
     for ring in flags.rings:
-        network, boards = ring.split(":")
-        free = simulate(flags.millrace, network, boards)
-        full = simulate(flags.millrace, network, boards, "--act-ram", "1")
+        network, boards, *norms = ring.split(":")
+        norms = ["--batch-norm", *norms] if norms else []
+        free = simulate(flags.millrace, network, boards, *norms)
+        full = simulate(flags.millrace, network, boards, *norms, "--act-ram", "1")
         differences = [result["planned"]["difference"] for result in (free, full)]
         above = [device["index"] for device in free["devices"]
                  if device["act_ram_peak_bits"] > max(MOST_ACT_RAM * device["act_ram_plan_bits"], device["act_ram_plan_bits"] + WORD_BITS)]

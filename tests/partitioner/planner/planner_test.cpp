@@ -66,5 +66,49 @@ TEST_F(Planner, DevicesThatMayStayEmptyNeedNoLayer) {
   EXPECT_TRUE(make_plan(task).feasible);
 }
 
+// A model of a device that refuses batch norms.
+class Refusing final : public CostModel {
+ public:
+  explicit Refusing(const CostModel& other) : other_(other) {}
+  std::string device() const override { return other_.device(); }
+  ShardDemand demand_of(const ShardQuestion& question) const override { return other_.demand_of(question); }
+  ShardCost cost_of(const ShardQuestion& question) const override { return other_.cost_of(question); }
+  std::span<const NamedAmount> capacities() const override { return other_.capacities(); }
+  size_t parameter_memory() const override { return other_.parameter_memory(); }
+  std::vector<Constant> constants() const override { return other_.constants(); }
+  std::string refusal(const Node& node) const override {
+    return std::holds_alternative<BatchNorm>(node.layer.operation) ? "is what it does not do; do otherwise" : "";
+  }
+
+ private:
+  const CostModel& other_;
+};
+
+TEST(PlannerRefusals, NameTheLayerAndWhatToDo) {
+  const Graph graph(zoo_model("resnet18-cifar"));
+  const std::unique_ptr<CostModel> model = make_cpu_cost_model(CpuProfile{});
+  const Refusing refusing(*model);
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = uniform_cluster("cpu", 2);
+  task.models = {&refusing, &refusing};
+  task.options.mini_batch = 64;
+  for (const Strategy strategy : {Strategy::kHybrid, Strategy::kLayer, Strategy::kModel, Strategy::kData}) {
+    task.options.strategy = strategy;
+    const Outcome outcome = make_plan(task);
+    EXPECT_FALSE(outcome.feasible) << name_of(strategy);
+    EXPECT_EQ(outcome.reason.resource, "hardware");
+    EXPECT_EQ(outcome.reason.text, "layer \"bn1\" is what it does not do; do otherwise");
+  }
+  // One of two: whoever got such a layer is named, and pins can keep it away.
+  task.options.strategy = Strategy::kHybrid;
+  task.models = {model.get(), &refusing};
+  const Outcome outcome = make_plan(task);
+  EXPECT_FALSE(outcome.feasible);
+  EXPECT_EQ(outcome.reason.device, 1);
+  EXPECT_THAT(outcome.reason.text, HasSubstr("on device 1 (cpu) layer"));
+  EXPECT_THAT(outcome.reason.text, HasSubstr("--pin"));
+}
+
 }  // namespace
 }  // namespace millrace
