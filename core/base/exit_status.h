@@ -1,4 +1,4 @@
-// What the command ends with, in one place: --help prints this table, README.md shows it, and a test holds the two equal.
+// What the command ends with, in one place: --help prints this table, the guide shows it, and a test holds the two equal.
 //
 //   return kExitInterrupted;
 //   for (const ExitMeaning& row : kExitMeanings) fmt::print("{:>4}  {}\n", row.status, row.meaning);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md anew, or says which of them are stale.
+"""Draws the pictures of README.md and of the guide anew, or says which of them are stale.
 
   deploy/pictures/draw.py                     all of them; the programs are those of build/release
   deploy/pictures/draw.py --check             draws into memory and compares; ends with 1 where a picture is stale
@@ -7,7 +7,7 @@
 
   schedules.svg      draw_schedules.py, from schedules.txt, which a test holds to core/plan/schedule.h
   figure16.svg       draw_learning (a benchmark), from tests/benchmarks/results/ring_training.json
-  plan-report.png    the top of the page that `millrace plan --report` writes for README.md's first plan, by Chromium. A browser draws no
+  plan-report.png    the top of the page that `millrace plan --report` writes for the tour's plan, by Chromium. A browser draws no
                      two pictures alike, so plan-report.digest says which page it shows
 
 ring.svg is drawn by hand; a test (Readme.RingShowsTheFlowsOfItsPlan) says when its numbers are no longer those of its plan. A program that was not built leaves its picture alone.

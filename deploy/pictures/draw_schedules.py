@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws schedules.svg, the timeline in README.md, from the action lists in schedules.txt.
+"""Draws schedules.svg, the timeline in the guide, from the action lists in schedules.txt.
 
   deploy/pictures/draw_schedules.py < deploy/pictures/schedules.txt > deploy/pictures/schedules.svg
 

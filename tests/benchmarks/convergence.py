@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far training gets and how long it takes: the figures behind the README's accuracy claims.
+"""How far training gets and how long it takes: the figures behind the guide's accuracy claims.
 
   tests/benchmarks/convergence.py                      digits and Fashion-MNIST, three seeds each, one thread
   tests/benchmarks/convergence.py --only digits --json results.json

@@ -1,4 +1,4 @@
-"""Every link of every page leads somewhere in the tree: a file, a folder, or a heading of a page.
+"""Every link of every page leads somewhere in the tree, a file, a folder, or a heading of a page; and files named in the text are there.
 
     check_pages.py SOURCE_DIR
 """
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"(?<![\w/.-])((?:core|deploy|fpga|gpu|node|partitioner|tests|transport)/[\w/-]+\.(?:h|proto|sh|py|md|json))\b")
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 NOT_OURS = {"build", "runs", ".git"}
 
@@ -32,6 +33,9 @@ def main(root):
                 problems.append(f"{page.relative_to(root)}: {link} leads nowhere")
             elif anchor and (target.suffix != ".md" or anchor not in anchors(target.read_text(encoding="utf-8"))):
                 problems.append(f"{page.relative_to(root)}: {link}: no such heading")
+        for name in NAMED.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
+            if not (root / name).exists():
+                problems.append(f"{page.relative_to(root)}: names {name}, which does not exist")
     for folder in ("core", "transport", "partitioner", "node", "fpga", "gpu", "deploy", "tests", "core/plan"):
         if not (root / folder / "README.md").exists():
             problems.append(f"{folder} has no page")

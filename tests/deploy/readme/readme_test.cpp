@@ -1,4 +1,4 @@
-// README.md and its pictures say what the code does: the documents in it parse, the action lists behind the timeline are
+// README.md, the guide and their pictures say what the code does: the documents in it parse, the action lists behind the timeline are
 // those of core/plan/schedule.h, and the picture of the ring shows every flow of the plan it claims to show.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,9 +20,9 @@ namespace {
 
 std::string source(const std::string& path) { return read_text(std::string(MILLRACE_SOURCE_DIR "/") + path); }
 
-// The contents of the fenced blocks that open with ```textproto.
-std::vector<std::string> documents_in_readme() {
-  const std::string text = source("README.md");
+// The contents of the page's fenced blocks that open with ```textproto.
+std::vector<std::string> documents_in(const std::string& page) {
+  const std::string text = source(page);
   const std::string open = "```textproto\n";
   std::vector<std::string> found;
   for (size_t at = text.find(open); at != std::string::npos; at = text.find(open, at + 1)) {
@@ -40,19 +40,21 @@ std::string grouped(int64_t number) {
 }
 
 TEST(Readme, ModelAndJobAreValid) {
-  const std::vector<std::string> documents = documents_in_readme();
-  ASSERT_EQ(documents.size(), 2U);
-  const Graph graph(parse_model(documents[0], "README.md"));
+  const std::vector<std::string> models = documents_in("deploy/guide/models-and-data.md");
+  const std::vector<std::string> jobs = documents_in("deploy/guide/training.md");
+  ASSERT_EQ(models.size(), 1U);
+  ASSERT_EQ(jobs.size(), 1U);
+  const Graph graph(parse_model(models[0], "models-and-data.md"));
   EXPECT_EQ(graph.nodes().back().output, (Shape{10, 1, 1}));
-  const Job job = parse_job(documents[1], "README.md");
-  EXPECT_EQ(job.model, parse_model(documents[0], "README.md").name + ".textproto");
+  const Job job = parse_job(jobs[0], "training.md");
+  EXPECT_EQ(job.model, graph.model().name + ".textproto");
   EXPECT_EQ(job.mini_batch % job.micro_batch, 0);
 }
 
 TEST(Readme, ShowsEveryExitStatus) {
   std::string table = "| exit status | means |\n|---|---|\n";
   for (const ExitMeaning& row : kExitMeanings) table += fmt::format("| {} | {} |\n", row.status, row.meaning);
-  EXPECT_THAT(source("README.md"), testing::HasSubstr(table + "\n"));
+  EXPECT_THAT(source("deploy/guide/scripting.md"), testing::HasSubstr(table + "\n"));
 }
 
 TEST(Readme, TimelineIsDrawnFromTheRealLists) {
