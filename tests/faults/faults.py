@@ -458,6 +458,9 @@ def read_only(tools, references, fault, out):
     inside = out / "run"
     with started(tools, references, fault, inside, before=user) as job:
         struck = await_moment(job, fault, inside)
+        (inside / "checkpoints").mkdir(exist_ok=True)  # the fault may come before the first checkpoint
+        if user:
+            os.chown(inside / "checkpoints", 65534, 65534)
         (inside / "checkpoints").chmod(0o555)
         before = newest(inside)
         end = end_of(job, (1,) if struck and before + fault.every <= TASKS[fault.task].steps else (0, 1))

@@ -23,6 +23,17 @@ class Runner(unittest.TestCase):
         self.assertEqual(failures_of("$ seq 9\n1\n...\n8\n9\n"), [])
         self.assertEqual(len(failures_of("$ seq 9\n1\n...\n8\n")), 1)
 
+    def test_numbers_of_a_column_may_be_wide(self):
+        self.assertEqual(failures_of("$ echo 'rank      1.5  2'\nrank       <n>  2\n"), [])
+        self.assertEqual(failures_of("$ echo 'a 1   b'\na <n>  b\n"), [])
+        self.assertEqual(len(failures_of("$ echo 'a  1 b'\na <n> b\n")), 1)
+        self.assertEqual(len(failures_of("$ echo 'a1 b'\na  <n> b\n")), 1)
+
+    def test_lines_of_progress_do_not_count_on_standard_error(self):
+        self.assertEqual(failures_of("$ echo 'training: 3/12 (25%), 9s left, epoch 0.1' >&2\n"), [])
+        self.assertEqual(len(failures_of("$ echo 'training: 3/12 (25%), 9s left'\n")), 1)
+        self.assertEqual(len(failures_of("$ echo 'training: 3/12 and 9s left' >&2\n")), 1)
+
     def test_text_is_no_pattern(self):
         self.assertEqual(len(failures_of("$ echo abc\na.c\n")), 1)
 
