@@ -41,10 +41,12 @@ std::string text_or_nothing(const fs::path& path) {
   }
 }
 
-// The 22nd word of /proc/PID/stat, counted behind the program's name, which may hold anything.
+// The 22nd word of /proc/PID/stat, counted behind the program's name, which may hold anything. Nothing for one that has ended and that
+// nobody has waited for.
 std::string birth_of(int64_t process) {
   const std::string facts = text_or_nothing(fmt::format("/proc/{}/stat", process));
   size_t at = facts.rfind(')');
+  if (at == std::string::npos || at + 2 >= facts.size() || facts[at + 2] == 'Z' || facts[at + 2] == 'X') return "";
   for (int word = 2; at != std::string::npos && word < 22; ++word) at = facts.find(' ', at + 1);
   if (at == std::string::npos) return "";
   return facts.substr(at + 1, facts.find(' ', at + 1) - at - 1);
@@ -130,8 +132,13 @@ fs::path topmost_missing(const fs::path& folder) {
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder, std::string_view doing, Means means)
-    : folder_(folder), file_(folder / kLockName), made_(topmost_missing(folder)), means_(means) {
+bool holder_has_ended(const fs::path& folder, const char* name) {
+  const Holder holder = holder_from(text_or_nothing(folder / name));
+  return holder.process > 0 && holder.machine == machine() && !lives_here(holder);
+}
+
+FolderLock::FolderLock(const fs::path& folder, std::string_view doing, Means means, const char* name)
+    : folder_(folder), file_(folder / name), made_(topmost_missing(folder)), means_(means) {
   make_folders(folder_);
   try {
     take(doing);
@@ -166,7 +173,7 @@ bool FolderLock::lock_file() {
     if (errno == EINTR) return false;
     if (errno != ENOLCK && errno != ENOSYS && errno != EOPNOTSUPP && errno != EINVAL) fail_lock(file_, "lock");
     log::info("{}: no locks on this file system ({}); the file {} alone keeps other runs away", folder_.string(), std::strerror(errno),
-              kLockName);
+              file_.filename().string());
     means_ = Means::kFileAlone;
   }
   struct stat opened {

@@ -11,6 +11,8 @@
 // they hold for one host only: a lock whose file names another host is then taken over, with a warning that says so.
 // Where there are no locks at all, the file alone tells: a holder on this machine is looked up among its processes, one
 // elsewhere is believed until somebody removes the file; two that start in the same instant may both be let in.
+// A process may leave the lock to those it starts: they keep its descriptor(), and whoever comes next finds the folder taken until the
+// last of them has ended, and holder_has_ended() true once only they are left.
 // Readers need no lock: what is there is always whole (files.h, core/train/checkpoint.h).
 #pragma once
 
@@ -26,12 +28,15 @@ class FolderLock {
   // kFileAlone: as where there are no locks; for tests.
   enum class Means { kSystem, kFileAlone };
 
-  // `doing` names what the folder is needed for, in one word or a few.
-  FolderLock(const std::filesystem::path& folder, std::string_view doing, Means means = Means::kSystem);
+  // `doing` names what the folder is needed for, in one word or a few; `name` is the file's, for locks beside each other.
+  FolderLock(const std::filesystem::path& folder, std::string_view doing, Means means = Means::kSystem, const char* name = kLockName);
   // A folder that it made, and nobody put anything into, goes with it.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
+
+  // Closed where another program is started, unless that is told to keep it.
+  int descriptor() const { return descriptor_; }
 
  private:
   void take(std::string_view doing);
@@ -44,5 +49,8 @@ class FolderLock {
   Means means_;
   int descriptor_ = -1;
 };
+
+// True when the one that the lock's file names was on this machine and is gone: what still holds the lock then, that one has started.
+bool holder_has_ended(const std::filesystem::path& folder, const char* name = kLockName);
 
 }  // namespace millrace

@@ -37,6 +37,7 @@ pid_t start_process(const std::vector<std::string>& words, const StartOptions& o
     if (options.quiet) dup2(nothing, STDOUT_FILENO), dup2(nothing, STDERR_FILENO);
     if (nothing > STDERR_FILENO) close(nothing);
   }
+  if (options.kept >= 0) fcntl(options.kept, F_SETFD, 0);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   execvp(arguments.front(), arguments.data());
   const std::string text = std::string("millrace: cannot start ") + words.front() + ": " + std::strerror(errno) + "\n";

@@ -23,6 +23,7 @@ namespace millrace {
 struct StartOptions {
   std::map<std::string, std::string> environment = {};  // besides ours
   bool quiet = false;                                   // what it says goes nowhere
+  int kept = -1;                                        // a descriptor that stays open in it
 };
 
 // The first word is a path, or sought in PATH. Fails with kIo.

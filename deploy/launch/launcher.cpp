@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/exit_status.h"
 #include "core/base/files.h"
+#include "core/base/folder_lock.h"
 #include "core/base/log.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
@@ -56,6 +57,7 @@ class Launcher {
   void end_what_stalls(pid_t process, Clock::time_point begun);
   Next judge(Attempt& attempt);
   bool pause(Attempt& attempt);
+  std::unique_ptr<FolderLock> lock_folder();
   void await_free_folder();
   int finish(int status, std::string reason);
 
@@ -74,6 +76,7 @@ class Launcher {
   bool plans_again_ = false;  // the training was asked to stop for that
   bool stalled_ = false;
   Clock::time_point killed_at_;
+  std::unique_ptr<FolderLock> lock_;
 };
 
 Launcher::Launcher(const LaunchRequest& request)
@@ -261,7 +264,7 @@ Attempt Launcher::attempt() {
                   .hosts = std::max<int64_t>(1, static_cast<int64_t>(now_.hosts.size())),
                   .from_step = resumes ? before.checkpoint_step : 0};
   const std::vector<std::string> words = command();
-  StartOptions options;
+  StartOptions options{.kept = lock_ ? lock_->descriptor() : -1};
   if (words.front() == request_.mpirun)
     for (const LaunchSetting& variable : launch_environment(geteuid() == 0)) options.environment[variable.name] = variable.value;
   log::debug("{}", fmt::join(words, " "));
@@ -390,6 +393,24 @@ bool Launcher::pause(Attempt& attempt) {
   return stops_asked_ == 0;
 }
 
+// What a killed launcher started may hold its lock for a while, and may even be about to begin.
+std::unique_ptr<FolderLock> Launcher::lock_folder() {
+  constexpr const char* kLaunchLock = "launch.lock";
+  constexpr int64_t kTenths = 300;
+  const fs::path out = request_.job.out;
+  if (out.empty()) return nullptr;
+  for (int64_t tries = 0;; ++tries) {
+    try {
+      return std::make_unique<FolderLock>(out, "a launch", FolderLock::Means::kSystem, kLaunchLock);
+    } catch (const Error& error) {
+      const bool leftovers = error.code() == ErrorCode::kUnavailable && holder_has_ended(out, kLaunchLock);
+      if (!leftovers || tries == kTenths || stops_asked_ > 0) throw;
+      if (tries == 0) log::info("{}: waits for what a launcher that has ended left running there", out.string());
+    }
+    if (const std::optional<int> signal = inbox_.wait(100ms); signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
+  }
+}
+
 // Ranks may outlive their mpirun by a second or two, with the folder's lock.
 void Launcher::await_free_folder() {
   constexpr int64_t kTenths = 300;
@@ -416,6 +437,7 @@ int Launcher::run() {
                    counted(cores_, "core"));
   };
   if (!await_enough_devices()) return finish(kExitHostLost, "too few devices");
+  lock_ = lock_folder();
   tell_start();
   if (request_.goes_on) await_free_folder();  // a launcher that was killed leaves them likewise
   for (;;) {

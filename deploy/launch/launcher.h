@@ -13,8 +13,8 @@
 // Elastic: where min_devices is below the cluster's devices, a host that is gone takes its devices with it, and one that comes back
 // brings them: what is there is planned for, and the training goes on from its newest checkpoint. Model, mini-batch, micro-batch,
 // alignment, seed and so every update's samples stay.
-// Limit: a launcher that is started in the very second in which another one was killed may find the folder free and lose it to ranks that
-// this one had just started; it then ends with status 1, and says who holds the folder.
+// Two launchers do not share a folder: the file launch.lock there is held by the launcher and by what it starts. Where the launcher was
+// killed, the next one waits for what it left behind, at most 30 seconds; where it runs, the next one is told so and ends with status 1.
 // One launch per process at a time: signals and children are the process's.
 #pragma once
 

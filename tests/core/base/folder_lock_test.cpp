@@ -134,6 +134,52 @@ TEST(FolderLock, OfAnotherHostIsTakenOverWithAWarningOrBelieved) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr("left locked by process 12 on host n3"), HasSubstr("local_lock")));
 }
 
+// As a launcher that is killed leaves it to the ranks it started.
+TEST(FolderLock, StaysWithWhatItsHolderStarted) {
+  const TemporaryFolder folder;
+  int ready[2], go[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(go), 0);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    ::close(go[1]);
+    new FolderLock(folder.path(), "a launch", FolderLock::Means::kSystem, "launch.lock");  // never destroyed
+    char byte = 'y';
+    if (::fork() == 0) {
+      (void)!::read(go[0], &byte, 1);
+      ::_exit(0);
+    }
+    (void)!::write(ready[1], &byte, 1);
+    ::pause();
+  }
+  ::close(go[0]);
+  ::close(ready[1]);
+  char byte = 'n';
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  const auto refused = [&] {
+    try {
+      const FolderLock lock(folder.path(), "a launch", FolderLock::Means::kSystem, "launch.lock");
+      return false;
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::kUnavailable;
+    }
+  };
+  EXPECT_TRUE(refused());
+  EXPECT_FALSE(holder_has_ended(folder.path(), "launch.lock"));
+  ::kill(holder, SIGKILL);
+  siginfo_t end{};
+  ::waitid(P_PID, static_cast<id_t>(holder), &end, WEXITED | WNOWAIT);
+  EXPECT_TRUE(holder_has_ended(folder.path(), "launch.lock")) << "though nobody has waited for it yet";
+  ::waitpid(holder, nullptr, 0);
+  EXPECT_TRUE(refused());
+  EXPECT_TRUE(holder_has_ended(folder.path(), "launch.lock"));
+  ::close(go[1]);
+  ::close(ready[0]);
+  for (int tries = 0; tries < 3000 && refused(); ++tries) ::usleep(10'000);
+  EXPECT_FALSE(refused());
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "launch.lock"));
+}
+
 TEST(FolderLock, RemovesWhatItMadeAndNobodyUsed) {
   const TemporaryFolder folder;
   {
