@@ -15,6 +15,7 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHard
           {"STRIDE", e.stride},
           {"INPUT_LANES", e.input_lanes},
           {"OUTPUT_LANES", e.output_lanes},
+          {"CHANNEL_GROUPS", e.channel_groups},
           {"KERNELS_PER_WORD", e.kernels_per_word},
           {"ROW_BANKS_LOG2", m.row_banks},
           {"COLUMN_BANKS_LOG2", m.column_banks},
@@ -44,7 +45,9 @@ EngineLibrary library_of(const EngineHardware& hardware) {
 }
 
 std::string text_of(const EngineParallelism& engine) {
-  return fmt::format("{0}x{0}, stride {1}, {2} x {3} tiles", engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes);
+  const std::string groups = engine.channel_groups == 1 ? "" : fmt::format(", {} groups", engine.channel_groups);
+  return fmt::format("{0}x{0}, stride {1}, {2} x {3} tiles{4}", engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes,
+                     groups);
 }
 
 }  // namespace millrace

@@ -153,7 +153,8 @@ class SimulatedEngine::Implementation {
   MillraceEngineRegisters registers_of(const PhaseShape& phase, int64_t modelled_cycles) const {
     const ConvolutionShape& s = phase.convolution;
     const EngineParallelism& engine = hardware_.engine;
-    MILLRACE_CHECK(s.kernel_h == engine.kernel && s.stride_h == engine.stride && s.groups == 1, "a phase of another engine");
+    MILLRACE_CHECK(s.kernel_h == engine.kernel && s.stride_h == engine.stride && s.groups == engine.channel_groups,
+                   "a phase of another engine");
     const ErrorBackSteps steps = error_back_steps(s);
     MillraceEngineRegisters r{};
     r.height = s.height;
@@ -163,7 +164,7 @@ class SimulatedEngine::Implementation {
     r.pad = s.pad_h;
     r.input_groups = engine.groups_of_inputs(s.inputs);
     r.output_groups = engine.groups_of_outputs(s.outputs);
-    r.output_group_step = r.input_groups * engine.load_words();
+    r.output_group_step = engine.input_sweeps(s.inputs) * engine.load_words();
     r.error_first_block_rows = blocks_.first;
     r.error_block_rows = blocks_.rows;
     r.samples = phase.samples;

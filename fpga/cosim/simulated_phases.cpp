@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 
@@ -28,12 +29,16 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
     shape.inputs = divided_up(s.inputs, plane);
     shape.outputs = s.outputs;
   }
+  // A part of a layer whose channels come in groups computes them as one.
+  if (whole.groups == 1) shape.groups = 1;
   ConvolutionShape of_layer = whole;
   of_layer.inputs = shape.inputs;
   of_layer.outputs = shape.outputs;
   if (shape != of_layer || shape.inputs > whole.inputs || shape.outputs > whole.outputs) return std::nullopt;
   return shape;
 }
+
+bool ungroups(const PhaseShape& phase, const PhaseShape& on_engine) { return phase.convolution.groups != on_engine.convolution.groups; }
 
 // Rows of `from` elements each, as rows of `to`: longer ones end with zeros.
 template <typename Element>
@@ -43,6 +48,23 @@ std::vector<Element> with_rows_of(std::span<const Element> elements, size_t from
     std::copy_n(elements.begin() + static_cast<std::ptrdiff_t>(row * from), std::min(from, to),
                 rows.begin() + static_cast<std::ptrdiff_t>(row * to));
   return rows;
+}
+
+// The weights of channels in groups as those of one group, zero between channels that do not mix; and back.
+template <typename Element, typename Visit>
+void for_each_mixed(const ConvolutionShape& s, std::span<Element> mixed, Visit visit) {
+  const int64_t taps = s.kernel_h * s.kernel_w, inputs = s.inputs / s.groups, outputs = s.outputs / s.groups;
+  size_t at = 0;
+  for (int64_t output = 0; output < s.outputs; ++output)
+    for (int64_t input = 0; input < inputs; ++input)
+      for (int64_t tap = 0; tap < taps; ++tap, ++at)
+        visit(mixed[at], static_cast<size_t>((output * s.inputs + output / outputs * inputs + input) * taps + tap));
+}
+template <typename Element>
+std::vector<Element> as_one_group(const ConvolutionShape& s, std::span<const Element> mixed) {
+  std::vector<Element> all(static_cast<size_t>(s.outputs * s.inputs * s.kernel_h * s.kernel_w));
+  for_each_mixed(s, mixed, [&all](Element element, size_t place) { all[place] = element; });
+  return all;
 }
 
 template <typename Element>
@@ -88,15 +110,19 @@ SimulatedPhases::Served& SimulatedPhases::engine_for(const ConvolutionShape& sha
       best = served.get();
   if (best != nullptr) return *best;
   const bool square = shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w;
-  if (!square || shape.groups != 1 || shape.dilation_h != 1 || shape.dilation_w != 1 || shape.pad_h > shape.kernel_h / 2)
+  if (!square || shape.dilation_h != 1 || shape.dilation_w != 1 || shape.pad_h > shape.kernel_h / 2)
     fail(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: {}, {} groups; train on emulated-fpga instead",
          text_of(shape), shape.groups);
   if (!options_.planned.empty()) fail(ErrorCode::kUnavailable, "no engine of the plan's device does this convolution: {}", text_of(shape));
+  // Lanes divide the channels of a group.
+  const int64_t input_lanes = shape.groups == 1 ? options_.lanes : std::gcd(options_.lanes, shape.inputs / shape.groups);
+  const int64_t output_lanes = shape.groups == 1 ? options_.lanes : std::gcd(options_.lanes, shape.outputs / shape.groups);
   const EngineParallelism engine{.kernel = shape.kernel_h,
                                  .stride = shape.stride_h,
-                                 .input_lanes = options_.lanes,
-                                 .output_lanes = options_.lanes,
-                                 .kernels_per_word = kernels_per_word(options_.lanes * options_.lanes, shape.out_width())};
+                                 .input_lanes = input_lanes,
+                                 .output_lanes = output_lanes,
+                                 .kernels_per_word = kernels_per_word(input_lanes * output_lanes, shape.out_width()),
+                                 .channel_groups = shape.groups};
   const PlannedEngine planned{.layer = "", .hardware = {engine, engine_memories(engine, shape)}, .shape = shape, .blocks = {}};
   served_.push_back(
       std::make_unique<Served>(Served{planned, std::make_unique<SimulatedEngine>(planned.hardware, planned.blocks, options_.build)}));
@@ -109,7 +135,12 @@ std::vector<int16_t> SimulatedPhases::forward(const PhaseShape& phase, const For
   const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
   const std::vector<int16_t> expected = forward_phase(phase, data, counters);
   std::vector<int16_t> found;
-  if (from == to) {
+  if (ungroups(phase, on_engine)) {
+    ForwardData one = data;
+    const std::vector<int16_t> weight = as_one_group(phase.convolution, data.weight);
+    one.weight = weight;
+    found = served.engine->forward(on_engine, one);
+  } else if (from == to) {
     found = served.engine->forward(on_engine, data);
   } else {
     ForwardData wider = data;
@@ -129,7 +160,9 @@ std::vector<int16_t> SimulatedPhases::error_back(const PhaseShape& phase, std::s
   const PhaseShape on_engine{*shape_on(served.planned, phase.convolution), phase.samples, phase.shift};
   const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
   std::vector<int16_t> found;
-  if (from == to) {
+  if (ungroups(phase, on_engine)) {
+    found = served.engine->error_back(on_engine, output_error, as_one_group(phase.convolution, weight));
+  } else if (from == to) {
     found = served.engine->error_back(on_engine, output_error, weight);
   } else {
     const std::vector<int16_t> wide = served.engine->error_back(on_engine, output_error, with_rows_of(weight, from, to));
@@ -147,7 +180,11 @@ void SimulatedPhases::add_gradient(const PhaseShape& phase, std::span<const int1
   std::vector<int32_t> expected(weight.begin(), weight.end());
   std::vector<int32_t> expected_bias(bias.begin(), bias.end());
   gradient_phase(phase, input, output_error, expected, expected_bias, counters);
-  if (from == to) {
+  if (ungroups(phase, on_engine)) {
+    std::vector<int32_t> one = as_one_group<int32_t>(phase.convolution, weight);
+    served.engine->add_gradient(on_engine, input, output_error, one, bias);
+    for_each_mixed(phase.convolution, weight, [&one](int32_t& sum, size_t place) { sum = one[place]; });
+  } else if (from == to) {
     served.engine->add_gradient(on_engine, input, output_error, weight, bias);
   } else {
     std::vector<int32_t> wide = with_rows_of<int32_t>(weight, from, to);

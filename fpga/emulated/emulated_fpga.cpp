@@ -41,6 +41,8 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     const std::optional<ConvolutionShape> shape = spec.finish ? std::nullopt : emulated::convolution_shape_of(spec);
     if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_, book_);
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
+    if (fixed_ && !spec.finish && std::holds_alternative<Dropout>(spec.operation))
+      return emulated::make_fixed_dropout(spec, *host_, counters, book_);
     // A loss has an output of its own making, which is not an activation; its error is.
     return emulated::make_host_kernel(spec, *host_, counters, fixed_ && role != Role::kLoss, book_);
   }

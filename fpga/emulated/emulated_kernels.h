@@ -22,4 +22,7 @@ std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const Con
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
                                          const LayerFormats& book);
 
+// In fixed point, with the draws of a board.
+std::unique_ptr<Kernel> make_fixed_dropout(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);
+
 }  // namespace millrace::emulated

@@ -56,6 +56,11 @@ void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
 
 // Of the group's last device. Rows of windows that begin outside the map cost as much as any.
 void add_after_sum(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  if (shard.dropout)
+    stages.push_back(
+        {shard.layer, "dropout",
+         dropout_cycles(
+             {.channels = shard.layer_outputs, .height = shard.window.out_height, .width = shard.window.out_width, .lanes = shard.lanes})});
   if (!shard.pooled) return;
   const PoolingWindow& window = shard.window;
   const int64_t groups = shard.groups(shard.layer_outputs);

@@ -50,7 +50,6 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
     refuse(layer, "the map before it is not square");
   if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
     refuse(layer, "its kernel, stride or padding is not square");
-  if (shape->groups != 1) refuse(layer, "its channels come in groups");
   if (shape->dilation_h != 1 || shape->dilation_w != 1) refuse(layer, "its kernel is dilated");
   if (shape->pad_h > shape->kernel_h / 2) refuse(layer, "its padding is more than half its kernel");
   return *shape;
@@ -70,6 +69,11 @@ std::optional<Pool2d> pooling_of(const Node& node) {
   if (global == nullptr) return std::nullopt;
   const Shape& map = node.input_shapes[0];
   return Pool2d{.kind = global->kind, .kernel_h = map.height, .kernel_w = map.width, .stride_h = map.height, .stride_w = map.width};
+}
+
+// Neither changes a stream.
+bool is_order_or_loss(const Operation& operation) {
+  return std::holds_alternative<Flatten>(operation) || std::holds_alternative<SoftmaxCrossEntropy>(operation);
 }
 
 std::set<int64_t> devices_with_shards(const Plan& plan) {
@@ -102,7 +106,14 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
       shard.normalised = true;
       continue;
     }
-    if (flattened && !std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) refuse(name, "it follows a flattened convolution");
+    if (shard.dropout && !is_order_or_loss(node.layer.operation)) refuse(name, "it follows a dropout, which is generated last");
+    if (const auto* dropout = std::get_if<Dropout>(&node.layer.operation)) {
+      if (shard.dropout) refuse(name, "one dropout per convolution is generated");
+      shard.dropout = *dropout;
+      shard.dropout_layer = name;
+      continue;
+    }
+    if (flattened && !is_order_or_loss(node.layer.operation)) refuse(name, "it follows a flattened convolution");
     if (const auto* activation = std::get_if<Activation>(&node.layer.operation)) {
       if (activation->kind != ActivationKind::kRelu) refuse(name, "its activation is not ReLU");
       if (shard.relu || shard.pooled) refuse(name, "a ReLU is generated once, before the pooling");
@@ -125,7 +136,7 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
     } else if (std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) {
       // The host's: the output leaves for it, and its errors come back.
     } else {
-      refuse(name, "only a frozen batch norm, ReLU and pooling follow a sum");
+      refuse(name, "only a frozen batch norm, ReLU, pooling and dropout follow a sum");
     }
   }
 }
@@ -166,14 +177,20 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
   for (const ParameterSpec& parameter : node.parameters) {
     const std::vector<double> full = values_of(node, parameter, weights);
     if (parameter.tensor == "weight") {
+      const int64_t inputs_mixed = parameter.elements() / (shard.layer_outputs * taps);  // with an output
+      const int64_t channel_groups = shard.layer_inputs / inputs_mixed, outputs_mixed = shard.layer_outputs / channel_groups;
       for (int64_t output = shard.outputs.begin; output < shard.outputs.end; ++output)
-        for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input)
+        for (int64_t input = shard.inputs.begin; input < shard.inputs.end; ++input) {
+          const int64_t first_mixed = output / outputs_mixed * inputs_mixed;
+          const bool mixes = first_mixed <= input && input < first_mixed + inputs_mixed;
+          if (!mixes && shard.shape.groups > 1) continue;
           for (int64_t tap = 0; tap < taps; ++tap) {
-            const bool mine = holds(planned, output, is_dense ? input * taps + tap : input);
-            shard.weight.push_back(mine ? quantized(full[static_cast<size_t>((output * shard.layer_inputs + input) * taps + tap)],
+            const bool mine = mixes && holds(planned, output, is_dense ? input * taps + tap : input);
+            shard.weight.push_back(mine ? quantized(full[static_cast<size_t>((output * inputs_mixed + input - first_mixed) * taps + tap)],
                                                     shard.formats.weight, design.weights_quantised)
                                         : int16_t{0});
           }
+        }
     } else {
       bias = full;
     }
@@ -233,9 +250,7 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.outputs_divided = divides_outputs(group);
   if (shard.outputs_divided && place != group.shards.begin()) shard.outputs_before = held_by(*std::prev(place)).outputs.end;
   shard.passed_begin = next == group.shards.end() ? whole.inputs : held_by(*next).inputs.begin;
-  shard.shape = whole;
-  shard.shape.outputs = shard.outputs.size();
-  shard.shape.inputs = shard.inputs.size();
+  shard.shape = held_shape(whole, held);
   shard.planned_multipliers = planned_multipliers(planned);
   shard.planned_off_chip_bytes = planned_off_chip_bytes(planned);
   shard.first = place == group.shards.begin();
@@ -272,6 +287,7 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 0, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
     if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), 2 * design.lanes});
+    if (shard.owner && shard.dropout) regions.push_back({index, 2, kDrawWords + design.mini_batch, 4});
   }
   return regions;
 }

@@ -23,8 +23,10 @@
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, batch norm, ReLU and pooling behind them; kernels and strides that are not square; groups
-// and dilation; kernels with padding of more than half their size.
+// convolutions and dense ones with bias, batch norm, ReLU, pooling and dropout behind them; kernels and strides that are not square;
+// dilation; kernels with padding of more than half their size.
+// Channel groups that do not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each.
+// Of a layer that is divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
 #pragma once
 
 #include <algorithm>
@@ -36,6 +38,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "core/operation/dropout.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
@@ -70,6 +73,9 @@ struct ShardDesign {
   bool relu = false;
   bool pooled = false;
   bool normalised = false;
+  // Last of what follows the sum.
+  std::optional<Dropout> dropout;
+  std::string dropout_layer;
   // What the group's last device does after the sum; of one element when it does not pool. Errors of the raw sum come in
   // blocks of its stride.
   PoolingWindow window;
@@ -139,8 +145,11 @@ struct DeviceDesign {
   std::string module_name() const { return "millrace_device_" + std::to_string(index); }
 };
 
-// What comes in before a mini-batch (parameters, then scales and offsets, shard by shard) and what goes out behind it
-// (gradients, then those of the biases), in the order in which it lies in the memory outside.
+// Words in front of those of the samples: dropout_unit.sv.
+inline constexpr int64_t kDrawWords = 3;
+
+// What comes in before a mini-batch (parameters, then scales and offsets and what dropout draws from, shard by shard) and what goes out
+// behind it (gradients, then those of the biases), in the order in which it lies in the memory outside.
 std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design);
 std::vector<MemoryRegion> stored_regions(const DeviceDesign& design);
 int64_t all_elements(const std::vector<MemoryRegion>& regions);

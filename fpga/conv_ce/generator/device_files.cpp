@@ -59,7 +59,7 @@ std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& ve
 std::vector<int32_t> gradient_mask(const ShardDesign& shard, size_t elements) {
   std::vector<int32_t> mask(elements);
   for (int64_t output = 0; output < shard.shape.outputs; ++output)
-    for (int64_t input = 0; input < shard.shape.inputs; ++input)
+    for (int64_t input = 0; input < shard.shape.inputs / shard.shape.groups; ++input)
       for (int64_t tap = 0; tap < shard.engine.taps(); ++tap) mask[parameter_place(shard.engine, shard.shape, output, input, tap)] = -1;
   return mask;
 }
@@ -174,7 +174,8 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
       "| testbench.sv, vectors/ | {6} samples of {7} rows, with what the functional model makes of them |\n"
       "| Makefile | `make lint`, `make verilator`, `make icarus` |\n"
       "| kernel.xml, package.tcl, connectivity.cfg | for the vendor's tools, after their documentation; unverified: none was at hand |\n"
-      "| vectors/memory.hex | the memory outside: parameters, scales and offsets as memory_mover.sv reads them, {9} elements of 16 bits "
+      "| vectors/memory.hex | the memory outside: parameters, scales and offsets, and what dropout draws from, as memory_mover.sv reads "
+      "them, {9} elements of 16 bits "
       "|\n"
       "| vectors/start.hex | what the host writes into the registers to start the testbench's mini-batch: place, value |\n"
       "| registers.txt | the control registers |\n"
@@ -200,6 +201,11 @@ std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
     if (region.kind == 0) {
       const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
       elements.insert(elements.end(), words.begin(), words.end());
+      continue;
+    }
+    if (region.kind == 2) {
+      for (const uint64_t word : draws_of_test(shard, region.words - kDrawWords).words())
+        for (int part = 0; part < 4; ++part) elements.push_back(static_cast<int16_t>(word >> (16 * part)));
       continue;
     }
     const std::vector<int16_t> scales = filled_lanes(shard.scale, design.lanes), offsets = filled_lanes(shard.bias, design.lanes);

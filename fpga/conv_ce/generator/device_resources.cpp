@@ -90,6 +90,15 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
         scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
         uses.push_back(scaler);
       }
+      if (shard.dropout) {
+        // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
+        constexpr int64_t kBlockBits = 128 + 30, kGeneratorBits = 4 * 32 + 2 * 32 + 2 * 64 + 128;
+        ModuleUse dropout{.layer = layer, .module = "dropout_unit (forward, back)"};
+        dropout.dsp = 2 * static_cast<double>(dropout_resources().dsp);
+        dropout.luts = 2 * (lutram_luts(design.lanes, kBlockBits) + lutram_luts(design.mini_batch, 64) + kGeneratorBits);
+        dropout.flip_flops = 2 * (kGeneratorBits + 2 * static_cast<double>(beat_bits));
+        uses.push_back(dropout);
+      }
       if (shard.sums_all_biases()) {
         ModuleUse biases{.layer = layer, .module = "bias_gradient"};
         biases.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(design.lanes * kAccumulatorBits));

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_header_template.h"
@@ -75,97 +78,101 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
                                    index, w.pad_h);
   }
   const int64_t memory = static_cast<int64_t>(index) * 4;
-  return {{"I", number(static_cast<int64_t>(index))},
-          {"p", fmt::format("shard_{}_", index)},
-          {"P", fmt::format("SHARD_{}_", index)},
-          {"P_FILE", fmt::format("shard_{}", index)},
-          {"LAYER", shard.layer},
-          {"BEGIN", number(shard.inputs.begin)},
-          {"END", number(shard.inputs.end)},
-          {"LAYER_INPUTS", number(shard.layer_inputs)},
-          {"OUTPUTS", text_of(shard.outputs)},
-          {"LAYER_OUTPUTS", number(shard.layer_outputs)},
-          {"K", number(s.kernel_h)},
-          {"S", number(s.stride_h)},
-          {"PAD", number(s.pad_h)},
-          {"HEIGHT", above},
-          {"POOLED_HEIGHT", pooled_height},
-          {"WIDTH", number(s.width)},
-          {"OUT_WIDTH", number(s.out_width())},
-          {"POOLED_WIDTH", number(w.out_width)},
-          {"LANES", number(design.lanes)},
-          {"KPW", number(shard.engine.kernels_per_word)},
-          {"IN_LANES", number(shard.engine.input_lanes)},
-          {"OUT_LANES", number(shard.engine.output_lanes)},
-          {"HELD", number(s.inputs)},
-          {"SUMS_MADE", number(s.outputs)},
-          {"INPUT_BANKS", number(inputs.banks)},
-          {"INPUT_PIXEL_BITS", number(inputs.address)},
-          {"SUM_BANKS", number(sums.banks)},
-          {"SUM_PIXEL_BITS", number(sums.address)},
-          {"ERROR_ADAPTER_BANKS", number(errors.banks)},
-          {"ERROR_PIXEL_BITS", number(errors.address)},
-          {"BIAS_LANES", number(shard.bias_lanes())},
-          {"HELD_GROUPS", number(shard.groups(s.inputs))},
-          {"INPUT_GROUPS", number(engine_inputs)},
-          {"ALL_GROUPS", number(shard.groups(shard.arriving()))},
-          {"REST_GROUP", number(shard.first_passed() / design.lanes)},
-          {"OUTPUT_GROUPS", number(shard.engine.groups_of_outputs(s.outputs))},
-          {"GROUP_STEP", number(engine_inputs * shard.engine.load_words())},
-          {"ROW_BANKS", number(m.row_banks)},
-          {"COLUMN_BANKS", number(m.column_banks)},
-          {"LINE_BITS", number(m.line_address)},
-          {"COLUMN_BITS", number(m.column_address)},
-          {"PARAMETER_BITS", number(m.parameter_address)},
-          {"ERROR_ROW_BANKS", number(m.error_row_banks)},
-          {"ERROR_COLUMN_BANKS", number(m.error_column_banks)},
-          {"ERROR_LINE_BITS", number(m.error_line_address)},
-          {"GRADIENT_ERROR_ROW_BANKS", number(m.gradient_error_row_banks)},
-          {"GRADIENT_ERROR_BITS", number(m.gradient_error_address)},
-          {"GROUP_BITS", number(m.group_address)},
-          {"SUM_GROUPS", number(shard.groups(shard.layer_outputs))},
-          {"SUM_GROUP_BITS", number(pool.group_address)},
-          {"GROUPS_BEFORE", number(shard.groups(shard.outputs_before))},
-          {"FIRST_OUTPUT_GROUP", number(shard.outputs.begin / design.lanes)},
-          {"SUMMED_GROUPS", number(shard.groups(shard.outputs.end))},
-          {"MADE", fmt::format("shard_{}_{}", index, shard.appends_sums() ? "made" : "sum")},
-          {"ERROR_BLOCK", number(shard.error_block_rows())},
-          {"ERROR_FIRST_BLOCK", number(shard.error_first_block_rows())},
-          {"ADDS", shard.first || shard.outputs_divided ? "0" : "1"},
-          {"SUM_SHIFT", number(shard.formats.sum_shift())},
-          {"ERROR_SHIFT", number(shard.formats.error_shift())},
-          {"ACT_RAM_BEATS", number(shard.act_ram_beats)},
-          {"KEPT_BEATS", number(shard.kept_beats)},
-          {"STEP_COLUMNS", number(steps.columns)},
-          {"FIRST_STEP", number(steps.first)},
-          {"FIRST_PHASE", number(steps.first_phase)},
-          {"FIRST_BLOCK", number(s.stride_h - steps.first_phase)},
-          {"SORTER_ROW_BANKS", number(sorter.row_banks)},
-          {"SORTER_BITS", number(sorter.address)},
-          {"PK", number(w.kernel_h)},
-          {"PS", number(w.stride_h)},
-          {"POOL_PAD", number(w.pad_h)},
-          {"AVERAGE", w.average ? "1" : "0"},
-          {"COUNT_PADDING", w.count_padding ? "1" : "0"},
-          {"SCALE_SHIFT", number(shard.scale_shift)},
-          {"MASK_BEATS", number(shard.mask_beats)},
-          {"UNPOOLED_ROW_BANKS", number(unpooled.row_banks)},
-          {"UNPOOLED_BITS", number(unpooled.address)},
-          {"UNPOOLED_FIRST_BLOCK", number(w.stride_h - pool_steps.first_phase)},
-          {"RELU", shard.relu ? "1" : "0"},
-          {"POOL_ROW_BANKS", number(pool.row_banks)},
-          {"POOL_COLUMN_BANKS", number(pool.column_banks)},
-          {"POOL_LINE_BITS", number(pool.line_address)},
-          {"UNPOOL_ROW_BANKS", number(pool.error_row_banks)},
-          {"UNPOOL_COLUMN_BANKS", number(pool.error_column_banks)},
-          {"UNPOOL_LINE_BITS", number(pool.error_line_address)},
-          {"UNPOOL_COLUMN_BITS", number(pool.column_address)},
-          {"POOL_STEP_COLUMNS", number(pool_steps.columns)},
-          {"POOL_FIRST_STEP", number(pool_steps.first)},
-          {"POOL_FIRST_PHASE", number(pool_steps.first_phase)},
-          {"LAST_OFFSET", number(2 * design.lanes - 1)},
-          {"MEMORY_0", number(memory)},
-          {"MEMORY_3", number(memory + 3)}};
+  return {
+      {"I", number(static_cast<int64_t>(index))},
+      {"p", fmt::format("shard_{}_", index)},
+      {"P", fmt::format("SHARD_{}_", index)},
+      {"P_FILE", fmt::format("shard_{}", index)},
+      {"LAYER", shard.layer},
+      {"BEGIN", number(shard.inputs.begin)},
+      {"END", number(shard.inputs.end)},
+      {"LAYER_INPUTS", number(shard.layer_inputs)},
+      {"OUTPUTS", text_of(shard.outputs)},
+      {"LAYER_OUTPUTS", number(shard.layer_outputs)},
+      {"K", number(s.kernel_h)},
+      {"S", number(s.stride_h)},
+      {"PAD", number(s.pad_h)},
+      {"HEIGHT", above},
+      {"POOLED_HEIGHT", pooled_height},
+      {"WIDTH", number(s.width)},
+      {"OUT_WIDTH", number(s.out_width())},
+      {"POOLED_WIDTH", number(w.out_width)},
+      {"LANES", number(design.lanes)},
+      {"KPW", number(shard.engine.kernels_per_word)},
+      {"CHANNEL_GROUPS", shard.engine.channel_groups == 1 ? "" : fmt::format("      .CHANNEL_GROUPS({}),\n", shard.engine.channel_groups)},
+      {"IN_LANES", number(shard.engine.input_lanes)},
+      {"OUT_LANES", number(shard.engine.output_lanes)},
+      {"HELD", number(s.inputs)},
+      {"SUMS_MADE", number(s.outputs)},
+      {"INPUT_BANKS", number(inputs.banks)},
+      {"INPUT_PIXEL_BITS", number(inputs.address)},
+      {"SUM_BANKS", number(sums.banks)},
+      {"SUM_PIXEL_BITS", number(sums.address)},
+      {"ERROR_ADAPTER_BANKS", number(errors.banks)},
+      {"ERROR_PIXEL_BITS", number(errors.address)},
+      {"BIAS_LANES", number(shard.bias_lanes())},
+      {"HELD_GROUPS", number(shard.groups(s.inputs))},
+      {"INPUT_GROUPS", number(engine_inputs)},
+      {"ALL_GROUPS", number(shard.groups(shard.arriving()))},
+      {"REST_GROUP", number(shard.first_passed() / design.lanes)},
+      {"OUTPUT_GROUPS", number(shard.engine.groups_of_outputs(s.outputs))},
+      {"GROUP_STEP", number(shard.engine.input_sweeps(s.inputs) * shard.engine.load_words())},
+      {"ROW_BANKS", number(m.row_banks)},
+      {"COLUMN_BANKS", number(m.column_banks)},
+      {"LINE_BITS", number(m.line_address)},
+      {"COLUMN_BITS", number(m.column_address)},
+      {"PARAMETER_BITS", number(m.parameter_address)},
+      {"ERROR_ROW_BANKS", number(m.error_row_banks)},
+      {"ERROR_COLUMN_BANKS", number(m.error_column_banks)},
+      {"ERROR_LINE_BITS", number(m.error_line_address)},
+      {"GRADIENT_ERROR_ROW_BANKS", number(m.gradient_error_row_banks)},
+      {"GRADIENT_ERROR_BITS", number(m.gradient_error_address)},
+      {"GROUP_BITS", number(m.group_address)},
+      {"SUM_GROUPS", number(shard.groups(shard.layer_outputs))},
+      {"SUM_GROUP_BITS", number(pool.group_address)},
+      {"GROUPS_BEFORE", number(shard.groups(shard.outputs_before))},
+      {"FIRST_OUTPUT_GROUP", number(shard.outputs.begin / design.lanes)},
+      {"SUMMED_GROUPS", number(shard.groups(shard.outputs.end))},
+      {"MADE", fmt::format("shard_{}_{}", index, shard.appends_sums() ? "made" : "sum")},
+      {"ERROR_BLOCK", number(shard.error_block_rows())},
+      {"ERROR_FIRST_BLOCK", number(shard.error_first_block_rows())},
+      {"ADDS", shard.first || shard.outputs_divided ? "0" : "1"},
+      {"SUM_SHIFT", number(shard.formats.sum_shift())},
+      {"ERROR_SHIFT", number(shard.formats.error_shift())},
+      {"ACT_RAM_BEATS", number(shard.act_ram_beats)},
+      {"KEPT_BEATS", number(shard.kept_beats)},
+      {"STEP_COLUMNS", number(steps.columns)},
+      {"FIRST_STEP", number(steps.first)},
+      {"FIRST_PHASE", number(steps.first_phase)},
+      {"FIRST_BLOCK", number(s.stride_h - steps.first_phase)},
+      {"SORTER_ROW_BANKS", number(sorter.row_banks)},
+      {"SORTER_BITS", number(sorter.address)},
+      {"PK", number(w.kernel_h)},
+      {"PS", number(w.stride_h)},
+      {"POOL_PAD", number(w.pad_h)},
+      {"AVERAGE", w.average ? "1" : "0"},
+      {"COUNT_PADDING", w.count_padding ? "1" : "0"},
+      {"SCALE_SHIFT", number(shard.scale_shift)},
+      {"MASK_BEATS", number(shard.mask_beats)},
+      {"UNPOOLED_ROW_BANKS", number(unpooled.row_banks)},
+      {"UNPOOLED_BITS", number(unpooled.address)},
+      {"UNPOOLED_FIRST_BLOCK", number(w.stride_h - pool_steps.first_phase)},
+      {"RELU", shard.relu ? "1" : "0"},
+      {"POOL_ROW_BANKS", number(pool.row_banks)},
+      {"POOL_COLUMN_BANKS", number(pool.column_banks)},
+      {"POOL_LINE_BITS", number(pool.line_address)},
+      {"UNPOOL_ROW_BANKS", number(pool.error_row_banks)},
+      {"UNPOOL_COLUMN_BANKS", number(pool.error_column_banks)},
+      {"UNPOOL_LINE_BITS", number(pool.error_line_address)},
+      {"UNPOOL_COLUMN_BITS", number(pool.column_address)},
+      {"POOL_STEP_COLUMNS", number(pool_steps.columns)},
+      {"POOL_FIRST_STEP", number(pool_steps.first)},
+      {"POOL_FIRST_PHASE", number(pool_steps.first_phase)},
+      {"LAST_OFFSET", number(2 * design.lanes - 1)},
+      {"MEMORY_0", number(memory)},
+      {"MEMORY_2", number(memory + 2)},
+      {"SAMPLE_BITS", number(std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(design.mini_batch - 1)))))},
+      {"MEMORY_3", number(memory + 3)}};
 }
 
 // What follows the sum, then the stages of the way back, the last of which leaves as the raw sum's errors.
@@ -184,17 +191,27 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
     if (!last) text += filled("  logic $OUT$_valid, $OUT$_ready;\n  logic [BEAT-1:0] $OUT$_data;\n", values);
     text += filled(stages[stage], values);
   }
-  return text;
+  return shard.dropout ? text + filled(kDropout, values) : text;
+}
+
+// What leaves a layer for the next one, and what comes back from there: names without _valid, _ready and _data.
+struct LayerStreams {
+  std::string valid_ready, data, error;
+};
+LayerStreams streams_of(const ShardDesign& shard, size_t index) {
+  const std::string prefix = fmt::format("shard_{}_", index);
+  if (shard.dropout) return {prefix + "dropped", prefix + "dropped", prefix + "drop_error"};
+  return {prefix + "out_first", prefix + "out", prefix + "error"};
 }
 
 std::string shard_text(const DeviceDesign& design, size_t index) {
   const ShardDesign& shard = design.shards[index];
   const bool last = index + 1 == design.shards.size();
   TemplateValues values = values_of(design, index);
-  const std::string previous = index == 0 ? "" : fmt::format("shard_{}_", index - 1);
-  values["SOURCE_VALID"] = index == 0 ? "s_activation_valid" : previous + "out_first_valid";
-  values["SOURCE_READY"] = index == 0 ? "s_activation_ready" : previous + "out_first_ready";
-  values["SOURCE_DATA"] = index == 0 ? "s_activation_tdata" : previous + "out_data";
+  const LayerStreams previous = index == 0 ? LayerStreams{} : streams_of(design.shards[index - 1], index - 1);
+  values["SOURCE_VALID"] = index == 0 ? "s_activation_valid" : previous.valid_ready + "_valid";
+  values["SOURCE_READY"] = index == 0 ? "s_activation_ready" : previous.valid_ready + "_ready";
+  values["SOURCE_DATA"] = index == 0 ? "s_activation_tdata" : previous.data + "_data";
   const std::string source = shard.passes_on()
                                  ? filled(kSplitter, values)
                                  : filled("  assign $p$in_valid = $SOURCE_VALID$;\n  assign $SOURCE_READY$ = $p$in_ready;\n", values);
@@ -220,12 +237,13 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
     text += after_sum(shard, values);
+    const LayerStreams mine = streams_of(shard, index);
     if (last)
-      text += filled(
-          "  assign m_activation_tvalid = $p$out_first_valid;\n  assign $p$out_first_ready = m_activation_tready;\n"
-          "  assign m_activation_tdata = $p$out_data;\n  assign $p$error_valid = s_error_valid;\n"
-          "  assign s_error_ready = $p$error_ready;\n  assign $p$error_data = s_error_tdata;\n",
-          values);
+      text += fmt::format(
+          "  assign m_activation_tvalid = {0}_valid;\n  assign {0}_ready = m_activation_tready;\n"
+          "  assign m_activation_tdata = {1}_data;\n  assign {2}_valid = s_error_valid;\n"
+          "  assign s_error_ready = {2}_ready;\n  assign {2}_data = s_error_tdata;\n",
+          mine.valid_ready, mine.data, mine.error);
   } else {
     text += filled(
         "\n  // Partial sums go to the next device, which sends the errors of the raw sum.\n"
@@ -264,10 +282,10 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
                       "  assign m_input_error_tvalid = $p$input_error_valid;\n  assign $p$input_error_ready = m_input_error_tready;\n"
                       "  assign m_input_error_tdata = $p$input_error_data;\n",
                       values);
-  values["B"] = previous;
+  values["B"] = previous.error;
   return text + filled(
-                    "  assign $B$error_valid = $p$input_error_valid;\n  assign $p$input_error_ready = $B$error_ready;\n"
-                    "  assign $B$error_data = $p$input_error_data;\n",
+                    "  assign $B$_valid = $p$input_error_valid;\n  assign $p$input_error_ready = $B$_ready;\n"
+                    "  assign $B$_data = $p$input_error_data;\n",
                     values);
 }
 

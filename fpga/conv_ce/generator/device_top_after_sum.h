@@ -132,6 +132,66 @@ inline constexpr std::string_view kMask = R"sv(  logic $p$mask_kept_valid, $p$ma
   );
 )sv";
 
+// Last on the way forward and first on the way back: the same draws twice.
+inline constexpr std::string_view kDropout = R"sv(
+  // Dropout, forward and back. A word of what it draws from is complete with its last element.
+  logic $p$draws_write;
+  logic [23:0] $p$draws_address;
+  logic [63:0] $p$draws_word;
+  always_ff @(posedge ap_clk) begin
+    $p$draws_write <= data_write && memory == 16'd$MEMORY_2$ && element == 16'd3;
+    $p$draws_address <= address;
+    for (int part = 0; part < 4; part++)
+      if (data_write && element == 16'(part)) $p$draws_word[part*16+:16] <= data_written[15:0];
+  end
+  logic $p$dropped_valid, $p$dropped_ready;
+  logic [BEAT-1:0] $p$dropped_data;
+  dropout_unit #(
+      .LANES($LANES$),
+      .SAMPLE_BITS($SAMPLE_BITS$)
+  ) $p$dropout (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$POOLED_HEIGHT)),
+      .width(16'd$POOLED_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .plane(32'($P$POOLED_HEIGHT * $POOLED_WIDTH$)),
+      .group_step(32'($LANES$ * $P$POOLED_HEIGHT * $POOLED_WIDTH$)),
+      .write_enable($p$draws_write),
+      .write_address($p$draws_address),
+      .write_word($p$draws_word),
+      .in_tvalid($p$out_first_valid),
+      .in_tready($p$out_first_ready),
+      .in_tdata($p$out_data),
+      .out_tvalid($p$dropped_valid),
+      .out_tready($p$dropped_ready),
+      .out_tdata($p$dropped_data)
+  );
+  logic $p$drop_error_valid, $p$drop_error_ready;
+  logic [BEAT-1:0] $p$drop_error_data;
+  dropout_unit #(
+      .LANES($LANES$),
+      .SAMPLE_BITS($SAMPLE_BITS$)
+  ) $p$dropout_back (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$POOLED_HEIGHT)),
+      .width(16'd$POOLED_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .plane(32'($P$POOLED_HEIGHT * $POOLED_WIDTH$)),
+      .group_step(32'($LANES$ * $P$POOLED_HEIGHT * $POOLED_WIDTH$)),
+      .write_enable($p$draws_write),
+      .write_address($p$draws_address),
+      .write_word($p$draws_word),
+      .in_tvalid($p$drop_error_valid),
+      .in_tready($p$drop_error_ready),
+      .in_tdata($p$drop_error_data),
+      .out_tvalid($p$error_valid),
+      .out_tready($p$error_ready),
+      .out_tdata($p$error_data)
+  );
+)sv";
+
 inline constexpr std::string_view kUnpooling = R"sv(
   // Errors of the output become errors of the raw sum.
   logic $p$error_valid, $p$error_ready, $p$unpool_ready;

@@ -81,6 +81,7 @@ class Runner {
     Trace trace;
     forward(trace);
     backward(trace);
+    ++sample_;
   }
 
   void finish() {
@@ -90,7 +91,7 @@ class Runner {
       found.words.resize(parameter_elements(shard.engine, shard.shape));
       size_t at = 0;
       for (int64_t output = 0; output < shard.shape.outputs; ++output)
-        for (int64_t input = 0; input < shard.shape.inputs; ++input)
+        for (int64_t input = 0; input < shard.shape.inputs / shard.shape.groups; ++input)
           for (int64_t tap = 0; tap < shard.engine.taps(); ++tap)
             found.words[parameter_place(shard.engine, shard.shape, output, input, tap)] = gradients_[i][at++];
       found.bias = biases_[i];
@@ -167,6 +168,7 @@ class Runner {
       }
       current = trace.pooled.back().values;
       trace.values.push_back(values);
+      if (shard.dropout) current = dropped_out(current, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
     }
     const ShardDesign& tail = shards_.back();
     expect("m_activation", order(tail.layer_outputs, tail.window.out_height, tail.window.out_width), current);
@@ -183,6 +185,7 @@ class Runner {
       const ConvolutionShape& s = shard.shape;
       Map raw = error;
       if (shard.owner) {
+        if (shard.dropout) raw = dropped_out(raw, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
         // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
         if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw);
         raw = pooled_back(shard.window, shard.layer_outputs, raw, trace.pooled[i], counters_);
@@ -210,6 +213,7 @@ class Runner {
   }
 
   const DeviceDesign& design_;
+  int64_t sample_ = 0;
   std::vector<ShardDesign> shards_;
   std::mt19937_64 random_;
   const std::vector<StreamVectors>& given_;
@@ -219,6 +223,13 @@ class Runner {
 };
 
 }  // namespace
+
+DropoutDraws draws_of_test(const ShardDesign& shard, int64_t samples) {
+  std::vector<int64_t> sample_ids;
+  for (int64_t sample = 0; sample < samples; ++sample) sample_ids.push_back(11 + sample * 7919 % 1000);
+  constexpr int64_t kApart = 1000;  // the same for cropped maps
+  return dropout_draws(*shard.dropout, /*seed=*/1, shard.dropout_layer, /*epoch=*/3, sample_ids, kApart, /*training=*/true);
+}
 
 std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows) {
   std::vector<ShardDesign> shards = design.shards;

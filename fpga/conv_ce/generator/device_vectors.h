@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fpga/conv_ce/arithmetic/fixed_dropout.h"
 #include "fpga/conv_ce/generator/device_design.h"
 
 namespace millrace {
@@ -34,6 +35,9 @@ struct DeviceVectors {
   std::vector<StreamVectors> outputs;
   std::vector<ShardGradients> gradients;  // per shard
 };
+
+// What a shard's dropout draws from in a test: samples of no order.
+DropoutDraws draws_of_test(const ShardDesign& shard, int64_t samples);
 
 // The design's shards, cropped to an input of `rows` rows.
 std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows);

@@ -18,12 +18,14 @@ constexpr int64_t kMostLanes = 16;
 constexpr int64_t kSlicesAfterSum = 5;
 constexpr double kPeriodStep = 0.005;
 
-// The map that a dense layer reads: what was flattened before it.
+// The map that a dense layer reads: what was flattened before it, whatever was dropped since.
 Shape map_before(const Graph& graph, const Node& node) {
   const Shape& input = node.input_shapes[0];
   if (node.inputs[0] == kNetworkInput) return input;
-  const Node& producer = graph.node(node.inputs[0]);
-  return std::holds_alternative<Flatten>(producer.layer.operation) ? producer.input_shapes[0] : input;
+  const Node* producer = &graph.node(node.inputs[0]);
+  while (std::holds_alternative<Dropout>(producer->layer.operation) && producer->inputs[0] != kNetworkInput)
+    producer = &graph.node(producer->inputs[0]);
+  return std::holds_alternative<Flatten>(producer->layer.operation) ? producer->input_shapes[0] : input;
 }
 
 // For the whole ring, so that neighbours' streams fit: of a plan that says no times, as wide as squares of lanes would be.
@@ -82,9 +84,8 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
     for (const int64_t index : group.shards) {
       const Shard& shard = plan.shards[static_cast<size_t>(index)];
       const HeldChannels held = held_channels(shard, group, node, *whole, lanes);
-      Engine engine{.device = shard.device, .whole = *whole, .held = *whole, .owner = index == group.shards.back()};
-      engine.held.inputs = held.inputs.size();
-      engine.held.outputs = held.outputs.size();
+      Engine engine{.device = shard.device, .whole = *whole, .held = {}, .owner = index == group.shards.back()};
+      engine.held = held_shape(*whole, held);
       for (const PhaseEngine& phase : shard.phases) engine.phases += phase.phase != Phase::kErrorBack || node.inputs[0] != kNetworkInput;
       engines.push_back(engine);
     }
@@ -181,6 +182,14 @@ HeldChannels held_channels(const Shard& shard, const Group& group, const Node& n
   };
   if (divides_outputs(group)) return {{0, whole.inputs}, widened(planned_outputs(shard), 1, whole.outputs)};
   return {widened(planned_inputs(shard), per_channel, whole.inputs), {0, whole.outputs}};
+}
+
+ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held) {
+  ConvolutionShape shape = whole;
+  shape.inputs = held.inputs.size();
+  shape.outputs = held.outputs.size();
+  if (shape.inputs != whole.inputs || shape.outputs != whole.outputs) shape.groups = 1;
+  return shape;
 }
 
 int64_t RingPace::cycles_of(const Plan& plan, const std::string& board) const {

@@ -99,11 +99,11 @@ int64_t error_back_sweep(const EngineParallelism& engine, const ConvolutionShape
 int64_t gradient_compute(const EngineParallelism& engine, const ConvolutionShape& shape) {
   const int64_t output_groups = engine.groups_of_outputs(shape.outputs);
   const int64_t sweep = std::max({shape.out_width(), engine.load_words(), int64_t{2}});
-  return std::max(output_groups * engine.groups_of_inputs(shape.inputs) * sweep, output_groups * shape.out_width());
+  return std::max(output_groups * engine.input_sweeps(shape.inputs) * sweep, output_groups * shape.out_width());
 }
 
 int64_t sweeps_of_row(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return engine.groups_of_outputs(shape.outputs) * engine.groups_of_inputs(shape.inputs);
+  return engine.groups_of_outputs(shape.outputs) * engine.input_sweeps(shape.inputs);
 }
 
 int64_t activation_beats(const EngineParallelism& engine, const ConvolutionShape& shape) {
@@ -146,7 +146,7 @@ int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShap
   const ErrorBackSteps steps = error_back_steps(shape);
   const Walk walk{.steps = steps.rows,
                   .parts = engine.groups_of_inputs(shape.inputs),
-                  .part_sweeps = engine.groups_of_outputs(shape.outputs),
+                  .part_sweeps = engine.groups_of_outputs(shape.outputs) / engine.channel_groups,
                   .sweep_cycles = error_back_sweep(engine, shape),
                   .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
                   .map_rows = shape.out_height(),

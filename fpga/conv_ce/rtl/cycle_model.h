@@ -35,6 +35,9 @@ int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape&
 int64_t pooling_row_cycles(const PoolingWindow& window, int64_t groups);
 int64_t unpooling_row_cycles(const PoolingWindow& window, int64_t groups);
 
+// Dropout, whose one generator makes blocks of draws for a lane after the other: of a sample in the steady state, exactly.
+int64_t dropout_cycles(const BeatOrder& order);
+
 // The row sorter, which takes blocks as `order` says and sends rows, at a beat per cycle both: it makes no engine slower, and
 // what it costs is that a row waits for its block. Of one row; and of `samples` samples, as above, to the cycle.
 int64_t sorter_row_cycles(const BeatOrder& order);

@@ -37,7 +37,7 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   memories.gradient_error_row_banks = address_bits(1 + error_block_rows);
   memories.gradient_error_address = line_address_bits(output_groups, largest.out_width(), 1);
   memories.column_address = address_bits(std::max(largest.out_width(), steps.columns));
-  memories.parameter_address = address_bits(input_groups * output_groups * engine.load_words());
+  memories.parameter_address = address_bits(engine.input_sweeps(largest.inputs) * output_groups * engine.load_words());
   memories.group_address = address_bits(output_groups);
   return memories;
 }

@@ -22,6 +22,7 @@ struct EngineParallelism {
   int64_t input_lanes = 4;       // input channels side by side
   int64_t output_lanes = 4;      // output channels side by side
   int64_t kernels_per_word = 4;  // of the parameter memory; at most the tiles
+  int64_t channel_groups = 1;    // that do not mix; lanes divide the channels of each, so that no sweep is of two
 
   int64_t tiles() const { return input_lanes * output_lanes; }
   int64_t load_words() const { return divided_up(tiles(), kernels_per_word); }
@@ -30,6 +31,8 @@ struct EngineParallelism {
   int64_t span() const { return divided_up(kernel, stride); }
   int64_t groups_of_inputs(int64_t channels) const { return divided_up(channels, input_lanes); }
   int64_t groups_of_outputs(int64_t channels) const { return divided_up(channels, output_lanes); }
+  // Of FP, for every group of outputs.
+  int64_t input_sweeps(int64_t inputs) const { return groups_of_inputs(inputs) / channel_groups; }
 };
 
 // Sizes of the memories, as powers of two.

@@ -30,23 +30,24 @@ void for_each_element(const BeatOrder& order, Visit visit) {
 }  // namespace
 
 size_t parameter_place(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t output, int64_t input, int64_t tap) {
-  const int64_t sweep = output / engine.output_lanes * engine.groups_of_inputs(shape.inputs) + input / engine.input_lanes;
+  const int64_t sweep = output / engine.output_lanes * engine.input_sweeps(shape.inputs) + input / engine.input_lanes;
   const int64_t tile = output % engine.output_lanes * engine.input_lanes + input % engine.input_lanes;
   const int64_t word = sweep * engine.load_words() + tile / engine.kernels_per_word;
   return static_cast<size_t>((word * engine.kernels_per_word + tile % engine.kernels_per_word) * engine.taps() + tap);
 }
 
 size_t parameter_elements(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return static_cast<size_t>(engine.groups_of_outputs(shape.outputs) * engine.groups_of_inputs(shape.inputs) * engine.load_words() *
+  return static_cast<size_t>(engine.groups_of_outputs(shape.outputs) * engine.input_sweeps(shape.inputs) * engine.load_words() *
                              engine.kernels_per_word * engine.taps());
 }
 
 std::vector<int16_t> parameter_words(const EngineParallelism& engine, const ConvolutionShape& shape, std::span<const int16_t> weight) {
-  MILLRACE_CHECK(shape.groups == 1 && weight.size() == shape.weight_elements(), "{} weights in {} groups", weight.size(), shape.groups);
+  MILLRACE_CHECK(shape.groups == engine.channel_groups && weight.size() == shape.weight_elements(), "{} weights in {} groups of {}",
+                 weight.size(), shape.groups, engine.channel_groups);
   std::vector<int16_t> words(parameter_elements(engine, shape));
   size_t at = 0;
   for (int64_t output = 0; output < shape.outputs; ++output)
-    for (int64_t input = 0; input < shape.inputs; ++input)
+    for (int64_t input = 0; input < shape.inputs / shape.groups; ++input)
       for (int64_t tap = 0; tap < engine.taps(); ++tap) words[parameter_place(engine, shape, output, input, tap)] = weight[at++];
   return words;
 }
@@ -55,7 +56,7 @@ std::vector<int32_t> gradients_of_words(const EngineParallelism& engine, const C
   MILLRACE_CHECK(words.size() >= parameter_elements(engine, shape), "{} elements of {}", words.size(), parameter_elements(engine, shape));
   std::vector<int32_t> gradients;
   for (int64_t output = 0; output < shape.outputs; ++output)
-    for (int64_t input = 0; input < shape.inputs; ++input)
+    for (int64_t input = 0; input < shape.inputs / shape.groups; ++input)
       for (int64_t tap = 0; tap < engine.taps(); ++tap) gradients.push_back(words[parameter_place(engine, shape, output, input, tap)]);
   return gradients;
 }

@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-// Where weight [output][input][tap] lies: the index of its element, counted over all words.
+// Where weight [output][input of its channel group][tap] lies: the index of its element, counted over all words.
 size_t parameter_place(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t output, int64_t input, int64_t tap);
 size_t parameter_elements(const EngineParallelism& engine, const ConvolutionShape& shape);
 std::vector<int16_t> parameter_words(const EngineParallelism& engine, const ConvolutionShape& shape, std::span<const int16_t> weight);

@@ -55,6 +55,8 @@ EngineResources unpooling_resources(const EngineParallelism& pooling, const Engi
                     blocks(pooling.input_lanes * kElementBits, memories.column_address + 2, phases)};
 }
 
+EngineResources dropout_resources() { return {.dsp = 2 * 4 + 1, .bram18 = 0}; }
+
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory) {
   return {.dsp = 0, .bram18 = blocks(lanes * kElementBits, memory.row_banks + memory.address + 1, 1)};
 }

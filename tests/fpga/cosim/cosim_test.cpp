@@ -99,6 +99,23 @@ TEST_F(Cosim, TrainsLayersDividedByOutputs) {
   equals_the_functional_model(plan);
 }
 
+// Channel groups, whole and divided, windows that overlap, and dropout.
+TEST_F(Cosim, TrainsASmallAlexNet) {
+  ModelBuilder net("small-alexnet", {2, 7, 7});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.max_pool("pool1", {.kernel = 3, .stride = 2});
+  net.grouped_conv("conv2", 4, {.kernel = 3, .pad = 1}, 2);
+  net.relu("relu2");
+  net.grouped_conv("conv3", 4, {.kernel = 3, .pad = 1}, 2);
+  net.relu("relu3");
+  net.flatten("flat");
+  net.dropout("drop", 0.5);
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
+}
+
 // Phases of any size find an engine, dense ones included; what comes out is compared inside, so that ending is passing.
 TEST_F(Cosim, MakesEnginesForThePhasesThatCome) {
   SimulatedPhases phases({.planned = {}, .lanes = 1, .build = kCache});

@@ -4,7 +4,7 @@
 // STRIDE x STRIDE input pixels around q * STRIDE, counted from the corner of the padding; steps run from pad / STRIDE to
 // (size - 1 + pad) / STRIDE in both directions. Row of steps by row, for every group of INPUT_LANES inputs and every group
 // of OUTPUT_LANES outputs, one sweep goes over the row's steps; sums of several output groups meet in a row of accumulators.
-//   cycles of a row of steps = input groups x output groups x max(steps, LOAD_WORDS + 1)
+//   cycles of a row of steps = input groups x output groups / CHANNEL_GROUPS x max(steps, LOAD_WORDS + 1)
 // as long as errors come and go in time.
 //
 // Streams (one pixel of a channel group per beat):
@@ -16,6 +16,7 @@ module error_back_engine #(
     parameter int STRIDE = 1,
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
+    parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
     parameter int KERNELS_PER_WORD = 4,
     parameter int ROW_BANKS_LOG2 = 2,     // at least KERNEL / STRIDE rounded up, and one
     parameter int COLUMN_BANKS_LOG2 = 2,  // at least KERNEL / STRIDE rounded up
@@ -42,7 +43,7 @@ module error_back_engine #(
     input logic [15:0] output_groups,
     input logic [15:0] first_block_rows,                         // of the incoming errors
     input logic [15:0] block_rows,
-    input logic [PARAMETER_ADDRESS_BITS-1:0] output_group_step,  // words: input groups x LOAD_WORDS
+    input logic [PARAMETER_ADDRESS_BITS-1:0] output_group_step,  // words: input groups / CHANNEL_GROUPS x LOAD_WORDS
     input logic [ 4:0] sum_shift,
 
     input  logic                                 error_tvalid,
@@ -107,7 +108,8 @@ module error_back_engine #(
       .rows(step_rows),
       .columns(step_columns),
       .outer_groups(input_groups),
-      .inner_groups(output_groups),
+      .class_groups(input_groups / 16'(CHANNEL_GROUPS)),
+      .inner_groups(output_groups / 16'(CHANNEL_GROUPS)),
       .stride(16'd1),
       .first_top(first_step - 16'(SPAN - 1)),
       .first_left(first_step - 16'(SPAN - 1)),
@@ -167,8 +169,9 @@ module error_back_engine #(
   ) loader (
       .clock,
       .clear,
-      .inner_sweeps(output_groups),
+      .inner_sweeps(output_groups / 16'(CHANNEL_GROUPS)),
       .outer_sweeps(input_groups),
+      .class_sweeps(input_groups / 16'(CHANNEL_GROUPS)),
       .inner_step(output_group_step),
       .outer_step(PARAMETER_ADDRESS_BITS'(LOAD_WORDS)),
       .take(issue && first_column),

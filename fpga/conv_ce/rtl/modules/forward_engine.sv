@@ -3,7 +3,7 @@
 // INPUT_LANES x OUTPUT_LANES tiles do one kernel each per cycle. Row by row, for every group of OUTPUT_LANES outputs and
 // every group of INPUT_LANES inputs, one sweep goes over the row's columns; sums of several input groups meet in a row of
 // accumulators. In the steady state no cycle is lost:
-//   cycles of a row = output groups x input groups x max(output columns, LOAD_WORDS + 1)
+//   cycles of a row = output groups x input groups / CHANNEL_GROUPS x max(output columns, LOAD_WORDS + 1)
 // as long as input, partial sums and output keep up.
 //
 // Streams (AXI4-Stream handshakes, one pixel of a channel group per beat, row - group - column order):
@@ -17,6 +17,7 @@ module forward_engine #(
     parameter int STRIDE = 1,
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
+    parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
     parameter int KERNELS_PER_WORD = 4,         // of the parameter memory
     parameter int ROW_BANKS_LOG2 = 2,           // at least KERNEL + STRIDE rows
     parameter int COLUMN_BANKS_LOG2 = 2,        // at least KERNEL columns
@@ -40,7 +41,7 @@ module forward_engine #(
     input logic [15:0] output_groups,
     input logic [15:0] first_block_rows,
     input logic [15:0] block_rows,
-    input logic [PARAMETER_ADDRESS_BITS-1:0] output_group_step,  // words of the parameter memory: input groups x LOAD_WORDS
+    input logic [PARAMETER_ADDRESS_BITS-1:0] output_group_step,  // words of the parameter memory: input groups / CHANNEL_GROUPS x LOAD_WORDS
     input logic        adds_partial,
     input logic [ 4:0] partial_shift,  // raises a partial sum to the accumulator's fraction bits
     input logic [ 4:0] sum_shift,      // lowers an accumulator to the wire's
@@ -115,7 +116,8 @@ module forward_engine #(
       .rows(out_height),
       .columns(out_width),
       .outer_groups(output_groups),
-      .inner_groups(input_groups),
+      .class_groups(output_groups / 16'(CHANNEL_GROUPS)),
+      .inner_groups(input_groups / 16'(CHANNEL_GROUPS)),
       .stride(16'(STRIDE)),
       .first_top(16'd0 - pad),
       .first_left(16'd0 - pad),
@@ -177,8 +179,9 @@ module forward_engine #(
   ) loader (
       .clock,
       .clear,
-      .inner_sweeps(input_groups),
+      .inner_sweeps(input_groups / 16'(CHANNEL_GROUPS)),
       .outer_sweeps(output_groups),
+      .class_sweeps(output_groups),
       .inner_step(PARAMETER_ADDRESS_BITS'(LOAD_WORDS)),
       .outer_step(output_group_step),
       .take(issue && first_column),

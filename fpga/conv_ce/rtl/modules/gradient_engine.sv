@@ -16,6 +16,7 @@ module gradient_engine #(
     parameter int STRIDE = 1,
     parameter int INPUT_LANES = 4,
     parameter int OUTPUT_LANES = 4,
+    parameter int CHANNEL_GROUPS = 1,           // that do not mix; lanes divide the channels of each
     parameter int KERNELS_PER_WORD = 4,
     parameter int ROW_BANKS_LOG2 = 2,       // of activations: at least KERNEL + STRIDE rows
     parameter int COLUMN_BANKS_LOG2 = 2,
@@ -111,7 +112,8 @@ module gradient_engine #(
       .rows(out_height),
       .columns(out_width),
       .outer_groups(output_groups),
-      .inner_groups(input_groups),
+      .class_groups(output_groups / 16'(CHANNEL_GROUPS)),
+      .inner_groups(input_groups / 16'(CHANNEL_GROUPS)),
       .stride(16'(STRIDE)),
       .first_top(16'd0 - pad),
       .first_left(16'd0 - pad),

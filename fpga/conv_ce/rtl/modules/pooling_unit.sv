@@ -81,6 +81,7 @@ module pooling_unit #(
       .rows(out_height),
       .columns(out_width),
       .outer_groups(16'd1),
+      .class_groups(16'd1),
       .inner_groups(groups),
       .stride(16'(POOL_STRIDE)),
       .first_top(16'd0 - pad),

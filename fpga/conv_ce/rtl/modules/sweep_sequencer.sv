@@ -3,6 +3,8 @@
 //
 // `advance` takes one step. A row may be taken when `rows_written` covers the last row of its window; rows before its
 // window are released. The window of a row begins at row * stride - pad, that of a column at column * stride - pad.
+// The outer groups come in classes of `class_groups`, each of which walks over inner groups of its own, `inner_groups` of them: where the
+// channels of a layer come in groups that do not mix. Without them there is one class, of all outer groups.
 // Samples follow each other without a gap; row counts are modulo 2^16.
 module sweep_sequencer #(
     parameter int WINDOW_ROWS = 3,
@@ -15,6 +17,7 @@ module sweep_sequencer #(
     input logic [            15:0] rows,           // steps of the window
     input logic [            15:0] columns,
     input logic [            15:0] outer_groups,
+    input logic [            15:0] class_groups,
     input logic [            15:0] inner_groups,
     input logic [            15:0] stride,
     input logic [            15:0] first_top,      // signed: where the first window begins
@@ -40,6 +43,11 @@ module sweep_sequencer #(
     output logic                    last_sweep_of_row,
     output logic                    last_row
 );
+  logic [ADDRESS_BITS-1:0] class_address, behind_inner;  // where the inner groups of this class begin, and end
+  logic [15:0] outer_of_class;
+  logic last_of_class;
+  assign behind_inner = inner_address + group_step;
+  assign last_of_class = outer_of_class == class_groups - 16'd1;
   logic [15:0] inner, bottom, rows_needed, rows_behind;
 
   assign first_inner = inner == 16'd0;
@@ -66,13 +74,20 @@ module sweep_sequencer #(
       outer <= '0;
       inner <= '0;
       inner_address <= '0;
+      class_address <= '0;
+      outer_of_class <= '0;
     end else if (advance) begin
       column <= last_column ? '0 : column + 16'd1;
       left <= last_column ? first_left : left + stride;
       if (last_column) begin
         inner <= last_inner ? '0 : inner + 16'd1;
-        inner_address <= last_inner ? '0 : inner_address + group_step;
-        if (last_inner) outer <= last_sweep_of_row ? '0 : outer + 16'd1;
+        inner_address <= behind_inner;
+        if (last_inner) begin
+          outer <= last_sweep_of_row ? '0 : outer + 16'd1;
+          outer_of_class <= last_of_class ? '0 : outer_of_class + 16'd1;
+          inner_address <= last_sweep_of_row ? '0 : last_of_class ? behind_inner : class_address;
+          if (last_of_class) class_address <= last_sweep_of_row ? '0 : behind_inner;
+        end
         if (last_sweep_of_row) begin
           row <= last_row ? '0 : row + 16'd1;
           top <= last_row ? first_top : top + stride;

@@ -191,6 +191,7 @@ module unpooling_unit #(
       .rows(step_rows),
       .columns(step_columns),
       .outer_groups(16'd1),
+      .class_groups(16'd1),
       .inner_groups(groups),
       .stride(16'd1),
       .first_top(first_step - 16'(SPAN - 1)),

@@ -3,6 +3,7 @@
 // The parameter memory holds LOAD_WORDS words per sweep; FP and EB walk the same memory in different orders, which the
 // steps between the sweeps of the inner and of the outer loop say. Every row reads it again. A word appears one cycle
 // after its address.
+// Outer sweeps come in classes of `class_sweeps`; behind a class the outer step counts from the last sweep's place. One class is none.
 // `take` says that a sweep has begun, whose kernels the tiles then make their own; `kernels_ready` that it may.
 // A sweep thus lasts LOAD_WORDS + 1 cycles at least.
 module weight_loader #(
@@ -14,6 +15,7 @@ module weight_loader #(
 
     input logic [            15:0] inner_sweeps,
     input logic [            15:0] outer_sweeps,
+    input logic [            15:0] class_sweeps,
     input logic [ADDRESS_BITS-1:0] inner_step,
     input logic [ADDRESS_BITS-1:0] outer_step,
 
@@ -26,13 +28,15 @@ module weight_loader #(
 );
   logic [15:0] inner, outer, index;
   logic [ADDRESS_BITS-1:0] sweep_address, outer_address, next_outer_address;
-  logic asks, last_inner, last_outer;
+  logic [15:0] outer_of_class;
+  logic asks, last_inner, last_outer, last_of_class;
 
   assign asks = !clear && !kernels_ready;
   assign read_address = sweep_address + ADDRESS_BITS'(index);
   assign last_inner = inner == inner_sweeps - 16'd1;
   assign last_outer = outer == outer_sweeps - 16'd1;
-  assign next_outer_address = last_outer ? '0 : outer_address + outer_step;
+  assign last_of_class = outer_of_class == class_sweeps - 16'd1;
+  assign next_outer_address = last_outer ? '0 : (last_of_class ? sweep_address : outer_address) + outer_step;
 
   always_ff @(posedge clock) begin
     load_enable <= asks;
@@ -40,6 +44,7 @@ module weight_loader #(
     if (clear) begin
       inner <= '0;
       outer <= '0;
+      outer_of_class <= '0;
       index <= '0;
       sweep_address <= '0;
       outer_address <= '0;
@@ -53,6 +58,7 @@ module weight_loader #(
         sweep_address <= last_inner ? next_outer_address : sweep_address + inner_step;
         if (last_inner) begin
           outer <= last_outer ? '0 : outer + 16'd1;
+          outer_of_class <= last_of_class ? '0 : outer_of_class + 16'd1;
           outer_address <= next_outer_address;
         end
       end

@@ -291,14 +291,14 @@ TEST_F(Generator, RefusesWhatTheModulesCannotDo) {
   std::erase_if(idle.shards, [](const Shard& shard) { return shard.device == 2; });
   expect_error(ErrorCode::kUsage, "--device 2: it computes nothing in this plan; what does: --device 0, 1",
                [&] { device_design(idle, graph_, 2, some_weights); });
-  ModelBuilder net("grouped", {3, 12, 12});
+  ModelBuilder net("padded", {3, 12, 12});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
-  net.grouped_conv("conv2", 4, {.kernel = 3, .pad = 1}, 2);
+  net.conv("conv2", 4, {.kernel = 3, .pad = 2});
   net.flatten("flat");
   net.dense("fc", 4);
-  const Graph grouped(net.finish());
-  expect_error(ErrorCode::kUnavailable, "layer conv2: its channels come in groups", [&] {
-    device_design(cut_plan(grouped, {{2, 72, 0}}), grouped, 0, some_weights);
+  const Graph padded(net.finish());
+  expect_error(ErrorCode::kUnavailable, "layer conv2: its padding is more than half its kernel", [&] {
+    device_design(cut_plan(padded, {{2, 72, 0}}), padded, 0, some_weights);
   });
   const DeviceDesign design = device_design(plan_, graph_, 0, some_weights);
   expect_error(ErrorCode::kUsage, "--test-rows 1000", [&] { write_device(design, folder_.path(), {.test_rows = 1000}); });

@@ -51,6 +51,40 @@ inline Model average_model() {
   return net.finish();
 }
 
+// Dropout behind a pooling, behind an average and a flattened map, and behind a dense layer.
+inline Model dropout_model() {
+  ModelBuilder net("dropouts", {2, 9, 10});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.dropout("drop1", 0.2);
+  net.conv("conv2", 6, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.layer("pool2", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.flatten("flat");
+  net.dropout("drop2", 0.5);
+  net.dense("fc1", 12);
+  net.relu("relu3");
+  net.dropout("drop3", 0.7);
+  net.dense("fc2", 4);
+  return net.finish();
+}
+
+// Channel groups that do not mix, of odd counts and through a stride.
+inline Model grouped_model() {
+  ModelBuilder net("grouped", {3, 9, 10});
+  net.conv("conv1", 6, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.grouped_conv("conv2", 8, {.kernel = 3, .pad = 1}, 2);
+  net.relu("relu2");
+  net.max_pool("pool2", {.kernel = 3, .stride = 2, .pad = 1});
+  net.grouped_conv("conv3", 12, {.kernel = 3, .stride = 2, .pad = 1}, 4);
+  net.relu("relu3");
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 inline Model normalised_model(bool frozen) {
   ModelBuilder net("normalised", {2, 9, 10});
   net.conv_without_bias("conv1", 5, {.kernel = 3, .pad = 1});

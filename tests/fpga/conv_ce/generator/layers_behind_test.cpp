@@ -57,6 +57,38 @@ TEST_F(LayersBehind, CountsWhatStridesAndAveragesTake) {
   EXPECT_FALSE(use_of(second, "conv2", "deep_fifo (winners)"));
 }
 
+TEST_F(LayersBehind, DropoutIsMadeOnTheBoard) { pass_under_icarus(Graph(dropout_model()), {{1, 3, 2}, {2, 2, 0}}); }
+
+TEST_F(LayersBehind, DropoutIsCleanWithoutWaivers) { are_clean(Graph(dropout_model()), {{2, 1, 0}}); }
+
+TEST_F(LayersBehind, CountsDropout) {
+  const Graph graph(dropout_model());
+  const DeviceDesign design = device_design(cut_plan(graph, {{2, 1, 0}}), graph, 0, some_weights);
+  const auto uses = device_resources(design);
+  const auto found = std::ranges::find(uses, "dropout_unit (forward, back)", &ModuleUse::module);
+  ASSERT_NE(found, uses.end());
+  EXPECT_EQ(found->dsp, 18) << "two products of 32 bits and a scale, forward and back";
+}
+
+// Whole, where groups take sweeps of their own, and divided.
+TEST_F(LayersBehind, ChannelGroupsDoNotMix) { pass_under_icarus(Graph(grouped_model()), {{2, 0, 0}, {2, 6, 0}}); }
+
+TEST_F(LayersBehind, ChannelGroupsTakeSweepsOfTheirOwn) {
+  const Graph graph(grouped_model());
+  const Plan plan = cut_plan(graph, {{2, 0, 0}, {2, 6, 0}}, /*tiles=*/5);
+  const ShardDesign whole = device_design(plan, graph, 0, some_weights).shards[1],
+                    part = device_design(plan, graph, 1, some_weights).shards[0];
+  EXPECT_EQ(whole.engine.channel_groups, 2);
+  EXPECT_EQ(3 % whole.engine.input_lanes, 0);
+  EXPECT_EQ(4 % whole.engine.output_lanes, 0);
+  EXPECT_EQ(part.engine.channel_groups, 1) << "kernels between channels that do not mix are zero";
+  int64_t other = 0;  // of output 0, which takes inputs 0 and 1
+  ASSERT_GT(part.shape.inputs, 2);
+  for (int64_t input = 2; input < part.shape.inputs; ++input)
+    for (int64_t tap = 0; tap < 9; ++tap) other += part.weight[static_cast<size_t>(input * 9 + tap)] != 0;
+  EXPECT_EQ(other, 0);
+}
+
 TEST_F(LayersBehind, ErrorsGoBackThroughFoldedBatchNorms) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   const Graph graph(normalised_model(/*frozen=*/true));

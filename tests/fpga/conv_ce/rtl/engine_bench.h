@@ -104,7 +104,7 @@ class ForwardBench : public EngineBench<Model> {
     m.pad = port16(s.pad_h);
     m.input_groups = port16(engine.groups_of_inputs(s.inputs));
     m.output_groups = port16(engine.groups_of_outputs(s.outputs));
-    set_number(m.output_group_step, engine.groups_of_inputs(s.inputs) * engine.load_words());
+    set_number(m.output_group_step, engine.input_sweeps(s.inputs) * engine.load_words());
     m.first_block_rows = m.block_rows = port16(job.activation_block_rows);
     m.adds_partial = !job.partials.empty();
     m.partial_shift = static_cast<uint8_t>(job.partial_shift);
@@ -160,7 +160,7 @@ class ErrorBackBench : public EngineBench<Model> {
     m.last_phase = port16(steps.last_phase);
     m.input_groups = port16(engine.groups_of_inputs(s.inputs));
     m.output_groups = port16(engine.groups_of_outputs(s.outputs));
-    set_number(m.output_group_step, engine.groups_of_inputs(s.inputs) * engine.load_words());
+    set_number(m.output_group_step, engine.input_sweeps(s.inputs) * engine.load_words());
     m.first_block_rows = m.block_rows = port16(job.error_block_rows);
     m.sum_shift = static_cast<uint8_t>(job.sum_shift);
     const BeatOrder outputs{s.outputs, s.out_height(), s.out_width(), engine.output_lanes, job.error_block_rows, job.error_block_rows};

@@ -23,8 +23,8 @@
 namespace millrace {
 namespace {
 
-constexpr EngineParallelism kEngine{MILLRACE_KERNEL, MILLRACE_STRIDE, MILLRACE_INPUT_LANES, MILLRACE_OUTPUT_LANES,
-                                    MILLRACE_KERNELS_PER_WORD};
+constexpr EngineParallelism kEngine{MILLRACE_KERNEL,       MILLRACE_STRIDE,           MILLRACE_INPUT_LANES,
+                                    MILLRACE_OUTPUT_LANES, MILLRACE_KERNELS_PER_WORD, MILLRACE_CHANNEL_GROUPS};
 constexpr int kAddressBits = MILLRACE_ADDRESS_BITS;
 
 // Everything one model has room for, other than rows of banks.
@@ -44,6 +44,11 @@ ConvolutionShape drawn_shape(std::mt19937_64& random) {
   shape.width = drawn(random, smallest, smallest + 17);
   shape.inputs = drawn(random, 1, 3 * kEngine.input_lanes);
   shape.outputs = drawn(random, 1, 3 * kEngine.output_lanes);
+  shape.groups = kEngine.channel_groups;
+  if (shape.groups > 1) {  // lanes divide the channels of each
+    shape.inputs = shape.groups * kEngine.input_lanes * drawn(random, 1, 3);
+    shape.outputs = shape.groups * kEngine.output_lanes * drawn(random, 1, 3);
+  }
   return shape;
 }
 
@@ -147,8 +152,8 @@ int compare_many(int64_t geometries, uint64_t seed) {
 // Whether computing a row and bringing it in take about equally long. What a sample's edges save then shifts from row to
 // row, and only whole samples have a steady time.
 bool evenly_matched(const ConvolutionShape& shape) {
-  const auto computing =
-      static_cast<double>(kEngine.groups_of_outputs(shape.outputs) * std::max(shape.out_width(), kEngine.load_words() + 1));
+  const auto computing = static_cast<double>(kEngine.groups_of_outputs(shape.outputs) / kEngine.channel_groups *
+                                             std::max(shape.out_width(), kEngine.load_words() + 1));
   const auto bringing = static_cast<double>(shape.width * kEngine.stride);
   return std::fabs(computing - bringing) < 0.15 * bringing;
 }
