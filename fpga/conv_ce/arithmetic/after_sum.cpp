@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/base/check.h"
@@ -99,6 +100,10 @@ FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std:
     folded.offset.push_back(quantized(norm.bias[c] + (sum_bias[c] - norm.mean[c]) * scales[c], sum, counters));
   }
   return folded;
+}
+
+int PoolingWindow::place_bits() const {
+  return std::max(4, static_cast<int>(std::bit_width(static_cast<uint64_t>(kernel_h * kernel_w - 1))));
 }
 
 int32_t reciprocal_of(int64_t count) {

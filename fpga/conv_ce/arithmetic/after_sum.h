@@ -57,6 +57,9 @@ struct FoldedNormalisation {
 FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
                                          ArithmeticCounters& counters);
 
+// The largest window that is generated, on a side: an element of it takes a bank of the line buffer.
+inline constexpr int64_t kLargestWindow = 8;
+
 struct PoolingWindow {
   int64_t height = 1, width = 1;          // of the input
   int64_t out_height = 1, out_width = 1;  // as shape inference says: the last window may be partial
@@ -65,6 +68,9 @@ struct PoolingWindow {
   int64_t pad_h = 0, pad_w = 0;
   bool average = false;
   bool count_padding = false;  // average only: always divide by the whole window
+
+  // Of a place in the window, as the hardware keeps it behind a maximum.
+  int place_bits() const;
 };
 
 struct PooledPlane {

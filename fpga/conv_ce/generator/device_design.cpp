@@ -120,9 +120,9 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
       shard.relu = true;
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
       if (shard.pooled) refuse(name, "one pooling per convolution is generated");
-      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w || pool->kernel_h > 4 ||
-          pool->kernel_h < 2)
-        refuse(name, "its window is not square, or not from 2 x 2 to 4 x 4");
+      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w ||
+          pool->kernel_h > kLargestWindow || pool->kernel_h < 2)
+        refuse(name, "its window is not square, or not from 2 x 2 to 8 x 8");
       shard.pooled = true;
       window.average = pool->kind == PoolKind::kAverage;
       window.count_padding = pool->count_include_pad;

@@ -12,7 +12,6 @@ namespace millrace {
 
 namespace {
 
-constexpr int64_t kWinnerBits = 5;  // of an output, until its error comes back
 constexpr const char* kWeights = "parameter_memory (LPRAM)";
 constexpr const char* kGradients = "gradient_memory (LGB)";
 
@@ -76,13 +75,14 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       special.flip_flops = fabric.flip_flops;
       if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
       uses.push_back(special);
-      const EngineResources unpooling = unpooling_resources(window, pool, shard.window.average);
+      const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
       ModuleUse back{.layer = layer, .module = "unpooling_unit"};
       back.dsp = static_cast<double>(unpooling.dsp);
       back.bram18 = static_cast<double>(unpooling.bram18);
       uses.push_back(back);
       if (!shard.window.average)
-        uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * kWinnerBits, bits_for(shard.kept_beats), 1));
+        uses.push_back(
+            memory_use(layer, "deep_fifo (winners)", design.lanes * (shard.window.place_bits() + 1), bits_for(shard.kept_beats), 1));
       if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
       if (shard.normalised) {
         ModuleUse scaler{.layer = layer, .module = "error_scaler"};

@@ -150,6 +150,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"PK", number(w.kernel_h)},
       {"PS", number(w.stride_h)},
       {"POOL_PAD", number(w.pad_h)},
+      {"PLACE_BITS", number(w.place_bits())},
+      {"KEPT_BITS", number(w.place_bits() + 1)},
       {"AVERAGE", w.average ? "1" : "0"},
       {"COUNT_PADDING", w.count_padding ? "1" : "0"},
       {"SCALE_SHIFT", number(shard.scale_shift)},

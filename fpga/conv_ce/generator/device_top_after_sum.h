@@ -17,7 +17,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   logic $p$out_valid, $p$out_ready, $p$out_first_valid, $p$out_first_ready;
   logic $p$mask_valid, $p$mask_ready;
   logic [BEAT-1:0] $p$out_data;
-  logic [$LANES$*5-1:0] $p$winners;
+  logic [$LANES$*$KEPT_BITS$-1:0] $p$winners;
   logic [$LANES$-1:0] $p$mask;
   logic [BEAT-1:0] $p$scales, $p$offsets;
   logic $p$scales_write;
@@ -26,6 +26,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
       .LANES($LANES$),
       .POOL_KERNEL($PK$),
       .POOL_STRIDE($PS$),
+      .PLACE_BITS($PLACE_BITS$),
       .AVERAGE($AVERAGE$),
       .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
@@ -86,9 +87,9 @@ inline constexpr std::string_view kWinners = R"sv(  assign $p$mask_ready = 1'b1;
       .second_tready($p$remember_ready)
   );
   logic $p$winners_valid, $p$winners_ready;
-  logic [$LANES$*5-1:0] $p$winners_kept;
+  logic [$LANES$*$KEPT_BITS$-1:0] $p$winners_kept;
   deep_fifo #(
-      .WIDTH($LANES$ * 5),
+      .WIDTH($LANES$ * $KEPT_BITS$),
       .DEPTH($KEPT_BEATS$)
   ) $p$winner_ram (
       .clock(ap_clk),
@@ -106,7 +107,7 @@ inline constexpr std::string_view kWinners = R"sv(  assign $p$mask_ready = 1'b1;
 inline constexpr std::string_view kNoWinners = R"sv(  assign $p$out_first_valid = $p$out_valid;
   assign $p$out_ready = $p$out_first_ready;
   logic $p$winners_valid, $p$winners_ready;
-  logic [$LANES$*5-1:0] $p$winners_kept;
+  logic [$LANES$*$KEPT_BITS$-1:0] $p$winners_kept;
   assign $p$winners_valid = 1'b1;
   assign $p$winners_kept = '0;
 )sv";
@@ -202,6 +203,7 @@ inline constexpr std::string_view kUnpooling = R"sv(
       .LANES($LANES$),
       .POOL_KERNEL($PK$),
       .POOL_STRIDE($PS$),
+      .PLACE_BITS($PLACE_BITS$),
       .AVERAGE($AVERAGE$),
       .ROW_BANKS_LOG2($UNPOOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($UNPOOL_COLUMN_BANKS$),

@@ -45,13 +45,13 @@ EngineResources pooling_resources(const EngineParallelism& pooling, const Engine
           .bram18 = line_buffer(pooling.input_lanes, memories.row_banks, memories.column_banks, memories.line_address)};
 }
 
-EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average) {
+EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
   // A lane of a word: an error's product with a reciprocal, or the error with the place that won.
-  constexpr int64_t kProductBits = kElementBits + 17, kErrorAndPlaceBits = kElementBits + 4;
+  constexpr int64_t kProductBits = kElementBits + 17;
   const int64_t phases = pooling.stride * pooling.stride;
-  return {.dsp = average ? pooling.input_lanes : 0,
-          .bram18 = blocks(pooling.input_lanes * (average ? kProductBits : kErrorAndPlaceBits), memories.error_line_address,
-                           int64_t{1} << (memories.error_row_banks + memories.error_column_banks)) +
+  return {.dsp = window.average ? pooling.input_lanes : 0,
+          .bram18 = blocks(pooling.input_lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
+                           memories.error_line_address, int64_t{1} << (memories.error_row_banks + memories.error_column_banks)) +
                     blocks(pooling.input_lanes * kElementBits, memories.column_address + 2, phases)};
 }
 

@@ -28,7 +28,7 @@ EngineResources gradient_resources(const EngineParallelism& engine, const Engine
 // Of pooling forward and back: `pooling` as a convolution over its window has sizes (engine_memories), lanes alike on both sides.
 // An average takes two slices per lane to divide its sum, which is wider than a slice's factors, and one on the way back.
 EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
-EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
+EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
 // Two products of 32 bits with constants, four slices each, and one scale for all lanes.
 EngineResources dropout_resources();
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory);

@@ -70,6 +70,20 @@ inline Model dropout_model() {
   return net.finish();
 }
 
+// Windows of five, and over a map of seven.
+inline Model wide_windows_model() {
+  ModelBuilder net("windows", {2, 15, 14});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.max_pool("pool1", {.kernel = 5, .stride = 2, .pad = 2});
+  net.conv("conv2", 3, {.kernel = 2});
+  net.relu("relu2");
+  net.layer("pool2", average({.kernel = 6, .stride = 6}, false));
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Channel groups that do not mix, of odd counts and through a stride.
 inline Model grouped_model() {
   ModelBuilder net("grouped", {3, 9, 10});

@@ -89,6 +89,8 @@ TEST_F(LayersBehind, ChannelGroupsTakeSweepsOfTheirOwn) {
   EXPECT_EQ(other, 0);
 }
 
+TEST_F(LayersBehind, WindowsMayBeWide) { pass_under_icarus(Graph(wide_windows_model()), {{2, 0, 0}}); }
+
 TEST_F(LayersBehind, ErrorsGoBackThroughFoldedBatchNorms) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   const Graph graph(normalised_model(/*frozen=*/true));

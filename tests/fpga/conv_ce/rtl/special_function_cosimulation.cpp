@@ -23,7 +23,7 @@ constexpr int64_t kKernel = MILLRACE_KERNEL;
 constexpr int64_t kStride = MILLRACE_STRIDE;
 constexpr int64_t kLanes = MILLRACE_LANES;
 constexpr bool kAverage = MILLRACE_AVERAGE != 0;
-constexpr int kPlaceBits = 4;
+const auto kPlaceBits = static_cast<size_t>(PoolingWindow{.kernel_h = kKernel, .kernel_w = kKernel}.place_bits());
 
 struct Job {
   PoolingWindow window;
