@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/cpu/vector_math.h"
@@ -110,39 +112,39 @@ struct Product {
   bool ends() const { return end == w->depth(); }
 };
 
-// The sums of M rows and N panels stay in registers.
-template <int kVector, int M, int N>
-inline void multiply_tile(const Product& product, int64_t row, int64_t panel) {
-  using Vector = typename VectorOf<kVector>::Type;
-  const int64_t depth = product.w->depth();
-  const float* const w = product.w->data(panel);
-  std::array<const float*, static_cast<size_t>(M)> a;
-  for (size_t m = 0; m < M; ++m) a[m] = product.a.data + product.a.steps.offset(row + static_cast<int64_t>(m));
-  Vector sums[static_cast<size_t>(M)][static_cast<size_t>(N)];
-  for (size_t m = 0; m < M; ++m)
+// Calls visit(constant...) with the numbers below `kCount`, known to the compiler: an array that is only ever indexed so needs no memory.
+template <size_t kCount, typename Visit>
+inline void for_constants(const Visit& visit) {
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) { (visit(std::integral_constant<size_t, kAt>()), ...); }
+  (std::make_index_sequence<kCount>());
+}
+
+// Where the sums of M rows and N panels begin.
+template <int kVector, size_t M, size_t N, typename Vector>
+inline void begin_sums(const Product& product, int64_t row, int64_t panel, Vector* sums) {
+  std::memset(sums, 0, M * N * sizeof(Vector));
+  if (!product.goes_on()) return;
+  for (size_t m = 0; m < M; ++m) {
+    const float* const c = product.c.data + product.c.steps.offset(row + static_cast<int64_t>(m));
     for (size_t n = 0; n < N; ++n) {
-      sums[m][n] = Vector{};
-      if (!product.goes_on()) continue;
       const PackedMatrix::Panel& place = product.w->panel(panel + static_cast<int64_t>(n));
-      const float* const c = product.c.data + product.c.steps.offset(row + static_cast<int64_t>(m)) + place.column;
       if (place.width == kVector)
-        std::memcpy(&sums[m][n], c, sizeof(Vector));
+        std::memcpy(sums + m * N + n, c + place.column, sizeof(Vector));
       else
-        for (int64_t lane = 0; lane < place.width; ++lane) sums[m][n][lane] = c[lane];
+        for (int64_t lane = 0; lane < place.width; ++lane) sums[m * N + n][lane] = c[place.column + lane];
     }
-  for (int64_t k = product.begin; k < product.end; ++k) {
-    Vector column[static_cast<size_t>(N)];
-    for (size_t n = 0; n < N; ++n) std::memcpy(&column[n], w + (static_cast<int64_t>(n) * depth + k) * kVector, sizeof(Vector));
-    for (size_t m = 0; m < M; ++m)
-      for (size_t n = 0; n < N; ++n) sums[m][n] += a[m][k] * column[n];
   }
+}
+
+template <int kVector, size_t M, size_t N, typename Vector>
+inline void end_sums(const Product& product, int64_t row, int64_t panel, const Vector* sums) {
   const float* const bias = product.ends() ? product.bias : nullptr;
   for (size_t m = 0; m < M; ++m) {
     float* const c = product.c.data + product.c.steps.offset(row + static_cast<int64_t>(m));
     for (size_t n = 0; n < N; ++n) {
       const PackedMatrix::Panel& place = product.w->panel(panel + static_cast<int64_t>(n));
       if (place.width == kVector) {
-        Vector value = sums[m][n];
+        Vector value = sums[m * N + n];
         Vector other;
         if (bias != nullptr) {
           std::memcpy(&other, bias + place.column, sizeof(Vector));
@@ -156,7 +158,7 @@ inline void multiply_tile(const Product& product, int64_t row, int64_t panel) {
         continue;
       }
       for (int64_t lane = 0; lane < place.width; ++lane) {
-        float value = sums[m][n][lane];
+        float value = sums[m * N + n][lane];
         if (bias != nullptr) value += bias[place.column + lane];
         if (product.into == Into::kAdd) value += c[place.column + lane];
         c[place.column + lane] = value;
@@ -165,52 +167,112 @@ inline void multiply_tile(const Product& product, int64_t row, int64_t panel) {
   }
 }
 
-// Panels in groups of N, what remains in groups of half of it, and so on.
-template <int kVector, int M, int N>
+// M rows by N panels. While their sums are made they stay in registers: no loop of the compiler's stands between an index and its
+// number, and a test looks for stores on the stack in the machine code (tests/core/cpu/check_registers.py).
+template <int kVector, size_t M, size_t N>
+inline void multiply_tile(const Product& product, int64_t row, int64_t panel) {
+  using Vector = typename VectorOf<kVector>::Type;
+  const int64_t panel_floats = product.w->depth() * kVector;
+  const float* a[M];
+  for (size_t m = 0; m < M; ++m) a[m] = product.a.data + product.a.steps.offset(row + static_cast<int64_t>(m)) + product.begin;
+  Vector outside[M * N];
+  begin_sums<kVector, M, N>(product, row, panel, outside);
+
+  Vector sums[M * N];
+  const float* from[M];
+  for_constants<M>([&](auto m) { from[m] = a[m]; });
+  for_constants<M * N>([&](auto at) { sums[at] = outside[at]; });
+  const float* w = product.w->data(panel) + product.begin * kVector;
+  for (int64_t k = 0, count = product.end - product.begin; k < count; ++k, w += kVector) {
+    Vector column[N];
+    for_constants<N>([&](auto n) { std::memcpy(&column[n], w + static_cast<int64_t>(n()) * panel_floats, sizeof(Vector)); });
+    // Read once for all rows: without this the compiler reads them again for each.
+    if constexpr (M > 1) asm volatile("" ::: "memory");
+    for_constants<M>([&](auto m) {
+      const float factor = from[m][k];
+      for_constants<N>([&](auto n) { sums[m() * N + n()] += factor * column[n]; });
+    });
+  }
+  for_constants<M * N>([&](auto at) { outside[at] = sums[at]; });
+  end_sums<kVector, M, N>(product, row, panel, outside);
+}
+
+// Panels in groups of N, what remains in smaller ones. Each tile is a function of its own, in a version per instruction set: together
+// they would take the compiler minutes.
+template <int kVector, size_t M, size_t N>
 inline void multiply_rows(const Product& product, int64_t row, int64_t panel, int64_t end) {
-  for (; panel + N <= end; panel += N) multiply_tile<kVector, M, N>(product, row, panel);
-  if constexpr (N > 1) multiply_rows<kVector, M, N / 2>(product, row, panel, end);
+  for (; panel + static_cast<int64_t>(N) <= end; panel += static_cast<int64_t>(N))
+    vectorised<multiply_tile<kVector, M, N>>(product, row, panel);
+  if constexpr (N > 1) multiply_rows<kVector, M, (N > 3 ? N / 2 : N - 1)>(product, row, panel, end);
 }
 
 // For many rows: a stretch of a few panels stays in the cache while all rows pass. Sums to which something else is to be
 // added cannot wait in c, so they are made in one go.
-template <int kVector, int M, int N>
+template <int kVector, size_t M, size_t N>
 inline void multiply_block(const Product& whole, int64_t rows, PanelRange panels) {
   constexpr int64_t kStretch = 512;
+  constexpr auto kRows = static_cast<int64_t>(M), kPanels = static_cast<int64_t>(N);
   const int64_t stretch = whole.into == Into::kAdd ? whole.end : kStretch;
   for (int64_t begin = 0; begin < whole.end; begin += stretch) {
     Product product = whole;
     product.begin = begin;
     product.end = std::min(begin + stretch, whole.end);
-    for (int64_t panel = panels.begin; panel < panels.end; panel += N)
-      for (int64_t row = 0; row + M <= rows; row += M) multiply_rows<kVector, M, N>(product, row, panel, std::min(panel + N, panels.end));
+    for (int64_t panel = panels.begin; panel < panels.end; panel += kPanels)
+      for (int64_t row = 0; row + kRows <= rows; row += kRows)
+        multiply_rows<kVector, M, N>(product, row, panel, std::min(panel + kPanels, panels.end));
   }
 }
 
-// Tiles that fill the registers of AVX-512: 32 of 16 lanes.
-inline void multiply_wide(const Product& product, int64_t rows, PanelRange panels) {
-  constexpr int64_t kMost = 8;
-  int64_t row = rows / kMost * kMost;
-  multiply_block<16, kMost, 3>(product, row, panels);
-  for (; rows - row >= 4; row += 4) multiply_rows<16, 4, 6>(product, row, panels.begin, panels.end);
-  switch (rows - row) {
-    case 3: return multiply_rows<16, 3, 8>(product, row, panels.begin, panels.end);
-    case 2: return multiply_rows<16, 2, 8>(product, row, panels.begin, panels.end);
-    case 1: return multiply_rows<16, 1, 8>(product, row, panels.begin, panels.end);
-    default: return;
+// Tiles for the registers of AVX-512: 32 of 16 lanes.
+struct WideTiles {
+  static constexpr int kVector = 16;
+  static constexpr size_t kRows = 8, kPanels = 3;
+  static int64_t left(int64_t rows) { return rows % 8; }
+  static void multiply(const Product& product, int64_t row, int64_t left, PanelRange panels) {
+    switch (left) {
+      case 7: return multiply_rows<16, 7, 3>(product, row, panels.begin, panels.end);
+      case 6: return multiply_rows<16, 6, 4>(product, row, panels.begin, panels.end);
+      case 5: return multiply_rows<16, 5, 4>(product, row, panels.begin, panels.end);
+      case 4: return multiply_rows<16, 4, 6>(product, row, panels.begin, panels.end);
+      case 3: return multiply_rows<16, 3, 4>(product, row, panels.begin, panels.end);
+      case 2: return multiply_rows<16, 2, 6>(product, row, panels.begin, panels.end);
+      case 1: return multiply_rows<16, 1, 8>(product, row, panels.begin, panels.end);
+      default: return;
+    }
   }
-}
+};
 
 // The same for 16 registers of 8 lanes.
-inline void multiply_narrow(const Product& product, int64_t rows, PanelRange panels) {
-  constexpr int64_t kMost = 4;
-  int64_t row = rows / kMost * kMost;
-  multiply_block<8, kMost, 3>(product, row, panels);
-  switch (rows - row) {
-    case 3: return multiply_rows<8, 3, 4>(product, row, panels.begin, panels.end);
-    case 2: return multiply_rows<8, 2, 4>(product, row, panels.begin, panels.end);
-    case 1: return multiply_rows<8, 1, 8>(product, row, panels.begin, panels.end);
-    default: return;
+struct NarrowTiles {
+  static constexpr int kVector = 8;
+  static constexpr size_t kRows = 4, kPanels = 3;
+  // Five or six rows at the end in one go: a row left alone would cost almost what four do.
+  static int64_t left(int64_t rows) { return rows < 4 || rows % 4 == 0 || rows % 4 == 3 ? rows % 4 : rows % 4 + 4; }
+  static void multiply(const Product& product, int64_t row, int64_t left, PanelRange panels) {
+    switch (left) {
+      case 6: return multiply_rows<8, 6, 2>(product, row, panels.begin, panels.end);
+      case 5: return multiply_rows<8, 5, 2>(product, row, panels.begin, panels.end);
+      case 3: return multiply_rows<8, 3, 3>(product, row, panels.begin, panels.end);
+      case 2: return multiply_rows<8, 2, 4>(product, row, panels.begin, panels.end);
+      case 1: return multiply_rows<8, 1, 8>(product, row, panels.begin, panels.end);
+      default: return;
+    }
+  }
+};
+
+// So many panels at a time that those which all rows have passed are still near when the rows that are left pass: the weights come from
+// afar once.
+template <typename Tiles>
+inline void multiply_all(const Product& product, int64_t rows, PanelRange panels) {
+  constexpr int64_t kNear = int64_t{1} << 20;  // bytes
+  constexpr auto kPanels = static_cast<int64_t>(Tiles::kPanels);
+  const int64_t groups = kNear / (kPanels * product.w->depth() * product.w->lanes() * static_cast<int64_t>(sizeof(float)));
+  const int64_t left = Tiles::left(rows);
+  const int64_t together = rows > left && left > 0 ? kPanels * std::max<int64_t>(1, groups) : panels.end - panels.begin;
+  for (int64_t panel = panels.begin; panel < panels.end; panel += together) {
+    const PanelRange some{panel, std::min(panel + together, panels.end)};
+    multiply_block<Tiles::kVector, Tiles::kRows, Tiles::kPanels>(product, rows - left, some);
+    Tiles::multiply(product, rows - left, left, some);
   }
 }
 
@@ -220,9 +282,9 @@ void multiply_packed(const ConstRows& a, int64_t rows, const PackedMatrix& w, Pa
                      const float* bias) {
   const Product product{a, c, &w, into, bias, 0, w.depth()};
   if (w.lanes() == 16)
-    vectorised<multiply_wide>(product, rows, panels);
+    multiply_all<WideTiles>(product, rows, panels);
   else
-    vectorised<multiply_narrow>(product, rows, panels);
+    multiply_all<NarrowTiles>(product, rows, panels);
 }
 
 }  // namespace millrace::cpu

@@ -93,9 +93,11 @@ struct StepLoop::Part {
   // record(t) += h' U, the gates of this thread's units. Before the first step h' may be zero, but the sum is made anyway:
   // zero or carried, it takes the same way.
   void add_hidden_product(int64_t t) const {
-    for (int64_t g = 0; g * per_gate < w.hidden.panels(); ++g)
-      multiply_packed(from(loop.h_before(t), s.features), s.samples, w.hidden, {g * per_gate + units.begin, g * per_gate + units.end},
-                      into(loop.record(t), record_width()), Into::kAdd);
+    const auto add = [&](PanelRange panels) {
+      multiply_packed(from(loop.h_before(t), s.features), s.samples, w.hidden, panels, into(loop.record(t), record_width()), Into::kAdd);
+    };
+    if (team.threads == 1) return add(w.hidden.all());  // one after the other, all gates are one stretch of panels
+    for (int64_t g = 0; g * per_gate < w.hidden.panels(); ++g) add({g * per_gate + units.begin, g * per_gate + units.end});
   }
   // dh = or += errors x U of this thread's features.
   void send_back(int64_t t, Into how) const {

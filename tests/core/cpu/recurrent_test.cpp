@@ -8,6 +8,7 @@
 
 #include "core/cpu/cell_loops.h"
 #include "core/cpu/cpu_device.h"
+#include "core/cpu/instruction_set.h"
 #include "core/cpu/packed_product.h"
 #include "core/reference/reference_device.h"
 #include "tests/core/chunk_runner.h"
@@ -102,6 +103,34 @@ TEST(PackedProduct, SumsKnowNothingOfTheirNeighbours) {
                            Into::kAdd);
       EXPECT_EQ(added, whole);
     }
+}
+
+// Every tile of rows and panels makes the chain of fused multiply-adds that is written down, so AVX2 and AVX-512 agree to the bit.
+TEST(PackedProduct, EachSumIsOneChainOfFusedMultiplyAdds) {
+  if (cpu::loop_instruction_set() < cpu::InstructionSet::kAvx2) GTEST_SKIP() << "without fused multiply-adds";
+  CaseDraw draw(5, "packed product");
+  for (const int64_t lanes : {8, 16})
+    for (int64_t rows = 1; rows <= 33; ++rows)
+      for (const int64_t panels : {1, 2, 3, 5, 6, 8, 15}) {
+        const int64_t columns = panels * lanes - rows % lanes, depth = 1 + (rows + panels) % 7;
+        std::vector<float> w(static_cast<size_t>(columns * depth)), a(static_cast<size_t>(rows * depth)),
+            c(static_cast<size_t>(rows * columns));
+        for (std::vector<float>* values : {&w, &a, &c})
+          for (float& value : *values) value = static_cast<float>(draw.between(-1000000, 1000000)) / 3.0f;
+        PackedMatrix packed(depth, {{columns, 0}}, lanes);
+        packed.pack(w.data(), depth, 1);
+        std::vector<float> expected = c;
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t column = 0; column < columns; ++column) {
+            float sum = 0;
+            for (int64_t k = 0; k < depth; ++k)
+              sum = std::fma(a[static_cast<size_t>(row * depth + k)], w[static_cast<size_t>(column * depth + k)], sum);
+            expected[static_cast<size_t>(row * columns + column)] += sum;
+          }
+        cpu::multiply_packed({a.data(), RowSteps::plain(depth)}, rows, packed, packed.all(), {c.data(), RowSteps::plain(columns)},
+                             Into::kAdd);
+        ASSERT_EQ(c, expected) << lanes << " lanes, " << rows << " rows, " << panels << " panels";
+      }
 }
 
 TEST(PackedProduct, FindsRowsOfOneStepInEverySample) {
