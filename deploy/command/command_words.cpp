@@ -27,7 +27,7 @@ ValueWords known_values(const std::string& command, const std::string& name) {
   if (name == "--data") return {ValueKind::kAnyOf, {"digits", "fashion-mnist", "text", "speech", "synthetic:", "idx:", "cifar10:"}};
   if (name == "--gpus") return {ValueKind::kAnyOf, {"auto", "required", "off"}};
   if (name == "--links") return {ValueKind::kAnyOf, {"auto", "mpi", "nccl"}};
-  if (name == "--paper") return {ValueKind::kAnyOf, {"fpdeep", "bb-lstm"}};
+  if (name == "--paper") return {ValueKind::kAnyOf, {"fpdeep", "bb-lstm", "farnn"}};
   return {};
 }
 

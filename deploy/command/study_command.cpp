@@ -35,6 +35,8 @@ Examples:
       every figure of FPDeep's text beside this program's, with where its constants come from
   millrace study --paper bb-lstm --out studies/bb-lstm
       BB-LSTM's figures and curves: large LSTMs on one small board by loading blocks of weights while others are used
+  millrace study --paper farnn --out studies/farnn
+      FARNN's figures and curves: recurrent layers trained by a GPU and a board together
   millrace study --engine sbe --model lrcn-lstm-256 --device zc706 --limit bram36=300 --target 25000
       every way to build that engine for the model's recurrent layers on the board: the fastest, the smallest, those that nothing beats
 )";
@@ -62,7 +64,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   list(option(kWhat, "--strategy", flags->strategies, "hybrid, layer, model, data, or a list of them with commas [hybrid]"));
   list(option(kWhat, "--topology", flags->topologies, "1d, or 1d,2d: also what a two-dimensional interconnect would cost [1d]"));
   list(option(kWhat, "--layers", flags->layers, "with 2d: consecutive layers that are compared [all]"));
-  not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep, bb-lstm"));
+  not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep, bb-lstm, farnn"));
   not_empty(option(kWhat, "--engine", flags->engine, "an engine of recurrent layers on one board instead, built in every way: sbe"));
   not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
 

@@ -38,6 +38,7 @@ struct StudyFlags {
 int run_study_sweep(const StudyFlags& flags, const StudyTeam& team);
 int run_study_paper(const StudyFlags& flags, const StudyTeam& team);
 int run_study_bb_lstm(const StudyFlags& flags);  // --paper bb-lstm
+int run_study_farnn(const StudyFlags& flags);    // --paper farnn
 int run_study_engine(const StudyFlags& flags);
 
 // Alone, or as one of mpirun's ranks: `run` gets the team.

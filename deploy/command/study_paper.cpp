@@ -27,13 +27,14 @@ FpdeepRun simulated_run(const Plan& plan, const Graph& graph, int64_t images, bo
 }  // namespace
 
 int run_study_paper(const StudyFlags& flags, const StudyTeam& team) {
-  static const std::vector<std::string> kPapers = {"fpdeep", "bb-lstm"};
+  static const std::vector<std::string> kPapers = {"fpdeep", "bb-lstm", "farnn"};
   if (std::find(kPapers.begin(), kPapers.end(), flags.paper) == kPapers.end())
     fail(ErrorCode::kUsage, "--paper \"{}\" is not one that is known{}", flags.paper, suggestion(flags.paper, kPapers));
   for (const std::string& name : flags.given)
     if (name != "--paper" && name != "--json" && name != "--out" && name != "--catalogue" && name != "--simulate" && name != "--threads")
       fail(ErrorCode::kUsage, "{} has no effect with --paper, whose rings are the paper's; leave one of the two out", name);
   if (flags.paper == "bb-lstm") return team.rank == 0 ? run_study_bb_lstm(flags) : 0;
+  if (flags.paper == "farnn") return team.rank == 0 ? run_study_farnn(flags) : 0;
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   const CatalogueDevice& board = catalogue.find("vc709");
   const Cluster one = cluster_from("vc709", catalogue);
