@@ -4,6 +4,7 @@
 #include "core/device/recurrent_shape.h"
 #include "core/device/sequence.h"
 #include "core/reference/operations.h"
+#include "core/reference/recurrent_record.h"
 #include "core/reference/reference_kernel.h"
 
 namespace millrace::reference {
@@ -36,12 +37,12 @@ void add(const T* from, int64_t count, T* to) {
 template <typename T>
 class RecurrentLayer final : public ReferenceKernel<T> {
  public:
-  RecurrentLayer(const KernelSpec& spec, const Recurrent& operation) : ReferenceKernel<T>(spec), s_(spec, operation) {}
+  RecurrentLayer(const KernelSpec& spec, const Recurrent& operation) : ReferenceKernel<T>(spec), s_(spec, operation), record_(s_) {}
 
  protected:
   std::vector<Shape> parameter_shapes() const override { return s_.parameter_shapes(); }
   std::vector<Shape> state_shapes() const override { return s_.state_shapes(); }
-  Shape keep_shape() const override { return {s_.directions * s_.samples, places() * row(), 1}; }
+  Shape keep_shape() const override { return {s_.directions * s_.samples, record_.places() * record_.size(), 1}; }
 
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {
     const MicroBatch& batch = *arguments.batch;
@@ -140,14 +141,15 @@ class RecurrentLayer final : public ReferenceKernel<T> {
   };
 
   int64_t sum_rows() const { return s_.gates * s_.hidden; }
-  int64_t row() const { return 2 * s_.record * s_.hidden + 2 * s_.features + 2 * s_.hidden; }
-  int64_t places() const { return s_.steps + 2; }  // one before the first step, one behind the last
 
   Row at(const ReferenceTensor<T>& keep, int64_t d, int64_t n, int64_t t) const {
-    T* const base = const_cast<T*>(keep.values().data()) + ((d * s_.samples + n) * places() + t + 1) * row();
-    T* const h = base + 2 * s_.record * s_.hidden;
-    T* const c = h + s_.features;
-    return {.gates = base, .errors = base + s_.record * s_.hidden, .h = h, .c = c, .m = c + s_.hidden, .dh = c + 2 * s_.hidden};
+    T* const base = const_cast<T*>(keep.values().data()) + record_.at(d, n, t);
+    return {.gates = base,
+            .errors = base + record_.errors(),
+            .h = base + record_.h(),
+            .c = base + record_.c(),
+            .m = base + record_.projected(),
+            .dh = base + record_.projection_errors()};
   }
   static const T* values(const Tensor* tensor) { return own<T>(tensor).values().data(); }
 
@@ -304,6 +306,7 @@ class RecurrentLayer final : public ReferenceKernel<T> {
   }
 
   RecurrentShape s_;
+  RecurrentRecord record_;
 };
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "core/device/recurrent_shape.h"
 
 namespace millrace {
 
@@ -13,6 +16,8 @@ class MeasuringKernel final : public Kernel {
  public:
   MeasuringKernel(const KernelSpec& spec, Device& device, LayerRanges& ranges)
       : device_(device), ranges_(ranges), kernel_(device.make_kernel(spec)) {
+    if (const auto* cell = std::get_if<Recurrent>(&spec.operation); cell != nullptr && !spec.finish && !spec.activation)
+      shape_.emplace(spec, *cell);
     if (!divides(spec.operation) || spec.finish || !spec.activation) return;
     KernelSpec bare = spec;
     bare.activation.reset();
@@ -37,6 +42,7 @@ class MeasuringKernel final : public Kernel {
     see(arguments.output, ranges_.output);
     if (!arguments.parameters.empty()) see(arguments.parameters[0], ranges_.weight);
     if (arguments.parameters.size() > 1) see(arguments.parameters[1], ranges_.bias);
+    if (shape_) return see_gates(arguments);
     if (bare_ == nullptr) {
       see(arguments.output, ranges_.sum);
       return;
@@ -67,8 +73,48 @@ class MeasuringKernel final : public Kernel {
     for (const double value : values_) largest = std::max(largest, std::fabs(value));  // NaN is not larger
   }
 
+  std::vector<double> values_of(const Tensor* tensor) {
+    std::vector<double> values(static_cast<size_t>(tensor->elements()));
+    device_.read(*tensor, whole(*tensor), std::span<double>(values));
+    return values;
+  }
+
+  // W x + U h' and the biases, of all gates and steps. Steps behind a sample's end count too: their inputs are zeros.
+  void see_gates(const ForwardArguments& arguments) {
+    const RecurrentShape& s = *shape_;
+    const std::vector<double> x = values_of(arguments.inputs[0]), h = values_of(arguments.output);
+    const auto product = [&](std::span<const double> weights, std::span<const double> values, int64_t first_channel, int64_t t) {
+      double sum = 0;
+      for (size_t i = 0; i < weights.size(); ++i)
+        sum += weights[i] * values[static_cast<size_t>((first_channel + static_cast<int64_t>(i)) * s.steps + t)];
+      return sum;
+    };
+    for (int64_t d = 0; d < s.directions; ++d) {
+      const std::vector<double> of_x = values_of(arguments.parameters[s.input_weight(d)]),
+                                of_h = values_of(arguments.parameters[s.hidden_weight(d)]),
+                                x_bias = values_of(arguments.parameters[s.input_bias(d)]),
+                                h_bias = values_of(arguments.parameters[s.hidden_bias(d)]);
+      see(arguments.parameters[s.hidden_weight(d)], ranges_.hidden_weight);
+      see(arguments.parameters[s.input_weight(d)], ranges_.weight);
+      if (s.projects) see(arguments.parameters[s.projection(d)], ranges_.weight);
+      for (int64_t n = 0; n < s.samples; ++n)
+        for (int64_t row = 0; row < s.gates * s.hidden; ++row)
+          for (int64_t t = 0; t < s.steps; ++t) {
+            const auto weights = [&](const std::vector<double>& of, int64_t columns) {
+              return std::span(of).subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
+            };
+            const auto r = static_cast<size_t>(row);
+            double sum = x_bias[r] + h_bias[r] + product(weights(of_x, s.inputs), x, n * s.inputs, t);
+            if (const int64_t before = s.before(d, t); before >= 0 && before < s.steps)
+              sum += product(weights(of_h, s.features), h, (n * s.directions + d) * s.features, before);
+            ranges_.sum = std::max(ranges_.sum, std::fabs(sum));
+          }
+    }
+  }
+
   Device& device_;
   LayerRanges& ranges_;
+  std::optional<RecurrentShape> shape_;  // of a recurrent layer
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Kernel> bare_;  // without the fused activation; null where there is none
   std::unique_ptr<Tensor> bare_sum_;

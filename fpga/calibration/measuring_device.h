@@ -5,7 +5,8 @@
 //   ... a few updates ...
 //   ranges.at("conv1").sum;       // the largest in size of conv1's sums, before its activation
 //
-// Training alone is measured, not evaluation. Sums before a fused activation are computed a second time. `ranges` is borrowed
+// Training alone is measured, not evaluation. Sums before a fused activation, and those of a recurrent layer's gates, are computed a
+// second time. `ranges` is borrowed
 // and grows. Only for devices whose calls are done when they return. Not thread safe.
 #pragma once
 
@@ -23,6 +24,7 @@ struct LayerRanges {
   double output = 0;
   double sum = 0;  // convolutions and dense layers: before the activation, with the bias
   double weight = 0;
+  double hidden_weight = 0;  // recurrent layers: of the state; `sum` is that of a gate then
   double bias = 0;
   double output_error = 0;
   double input_error = 0;

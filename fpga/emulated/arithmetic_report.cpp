@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "fpga/recurrence/arithmetic/cell_arithmetic.h"
+
 namespace millrace {
 
 namespace {
 
-constexpr std::array<const char*, 7> kTensors = {"inputs", "weights", "sums", "outputs", "errors", "gradients", "updates"};
+constexpr std::array<const char*, 8> kTensors = {"inputs", "weights", "sums", "cells", "outputs", "errors", "gradients", "updates"};
 
 ArithmeticCounters total_of(std::span<const TensorArithmetic> arithmetic) {
   ArithmeticCounters total;
@@ -28,6 +30,7 @@ std::string text_of(const std::map<std::string, LayerArithmetic>& counters) {
         {{&numbers.inputs, f.activation.fraction_bits},
          {&numbers.weights, f.weight.fraction_bits},
          {&numbers.sums, f.sum.fraction_bits},
+         {&numbers.cells, kCellFraction},
          {&numbers.outputs, f.sum.fraction_bits},
          {&numbers.errors, f.error.fraction_bits},
          {&numbers.gradients, f.gradient_fraction_bits()},

@@ -21,7 +21,7 @@ namespace millrace {
 
 struct TensorArithmetic {
   std::string layer;
-  std::string tensor;  // "inputs", "weights", "sums", "outputs", "errors", "gradients", "updates"
+  std::string tensor;  // "inputs", "weights", "sums", "cells", "outputs", "errors", "gradients", "updates"
   int fraction_bits = 0;
   ArithmeticCounters counted;
 };

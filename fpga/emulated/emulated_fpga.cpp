@@ -18,11 +18,12 @@ using emulated::host_of;
 
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
-  EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::string description)
+  EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::string description, bool recurrent)
       : fixed_(arithmetic == EngineArithmetic::kFixed16),
         description_(std::move(description)),
         host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)),
-        engine_(std::move(engine)) {}
+        engine_(std::move(engine)),
+        recurrent_(recurrent) {}
 
   std::string description() const override { return description_; }
   ElementType compute_type() const override { return fixed_ ? ElementType::kFixed16 : ElementType::kFloat32; }
@@ -32,17 +33,26 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     MILLRACE_CHECK(counters_.empty(), "formats come after the first kernel");
     book_ = std::move(formats);
   }
+  void use_gates(TanhForm smooth) override {
+    MILLRACE_CHECK(counters_.empty(), "gate functions come after the first kernel");
+    smooth_ = smooth;
+  }
 
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     const Role role = role_of(spec.operation);
-    if (role == Role::kRecurrence || role == Role::kLookUp || std::holds_alternative<CtcLoss>(spec.operation))
-      fail(ErrorCode::kUnavailable, "{}: the emulated FPGA does convolutional networks; train this one on cpu", spec.layer);
+    if (std::holds_alternative<CtcLoss>(spec.operation))
+      fail(ErrorCode::kUnavailable, "{}: the emulated FPGA has no CTC loss; train this one on cpu", spec.layer);
     LayerArithmetic& counters = counters_[spec.layer];
     const std::optional<ConvolutionShape> shape = spec.finish ? std::nullopt : emulated::convolution_shape_of(spec);
     if (shape && fixed_) return emulated::make_fixed_convolution(spec, *shape, *host_, counters, *engine_, book_);
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     if (fixed_ && !spec.finish && std::holds_alternative<Dropout>(spec.operation))
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
+    if (role == Role::kRecurrence && !recurrent_)
+      fail(ErrorCode::kUnavailable, "{}: {} computes convolutional networks; recurrent layers run on emulated-fpga and cpu", spec.layer,
+           description_);
+    if (const auto* cell = std::get_if<Recurrent>(&spec.operation); cell != nullptr && fixed_)
+      return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_);
     // A loss has an output of its own making, which is not an activation; its error is.
     return emulated::make_host_kernel(spec, *host_, counters, fixed_ && role != Role::kLoss, book_);
   }
@@ -115,7 +125,9 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   std::string description_;
   std::unique_ptr<Device> host_;
   std::unique_ptr<ConvolutionEngine> engine_;
+  bool recurrent_;  // computes recurrent layers, too
   LayerFormats book_;
+  TanhForm smooth_ = TanhForm::kPlan;
   std::map<std::string, LayerArithmetic> counters_;  // nodes stay where they are: kernels point to them
 };
 
@@ -125,11 +137,12 @@ std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) {
   return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(),
                                               arithmetic == EngineArithmetic::kFixed16
                                                   ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
-                                                  : "emulated FPGA (conv_ce, single precision)");
+                                                  : "emulated FPGA (conv_ce, single precision)",
+                                              true);
 }
 
 std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::string description) {
-  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(description));
+  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(description), false);
 }
 
 }  // namespace millrace

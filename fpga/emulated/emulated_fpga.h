@@ -9,10 +9,13 @@
 // summed over a mini-batch, updates computed in single precision and rounded stochastically to 16 bits (counters: layer,
 // tensor, step, element). Formats are those of use_formats, else engine_formats.h's, errors' by the micro-batch's error_scale.
 // kFloat32: the same sums in single precision, in the same order; the reference for the fixed-point mode.
+// Recurrent layers are the functional model of fpga/recurrence forward; back, the host's loops go through the gates and states that it
+// kept, straight through every rounding, and their weights, of which the model takes sixteen bits, are updated in single precision.
 // All other layers are the host's plain loops; in kFixed16 what they give out is rounded to the format of activations or
 // errors. The loss is the host's in both modes.
 // Values are held as doubles, which hold every element and gradient exactly. Everything runs at once on the calling thread.
-// Limits: recurrent layers, embeddings and the CTC loss are kUnavailable. Scale and shift of a batch norm are updated without
+// Limits: the CTC loss, a GRU whose reset comes before the product, and a recurrent layer whose products with x another device makes are
+// kUnavailable; recurrent layers take a micro-batch's steps all at once. Scale and shift of a batch norm are updated without
 // rounding.
 #pragma once
 
@@ -23,6 +26,7 @@
 #include "core/device/device.h"
 #include "fpga/common/arithmetic/arithmetic_counters.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
+#include "fpga/recurrence/arithmetic/gate_function.h"
 
 namespace millrace {
 
@@ -34,6 +38,7 @@ struct LayerArithmetic {
   ArithmeticCounters inputs;     // on their way into the engine; exact where an engine made them
   ArithmeticCounters weights;    // likewise
   ArithmeticCounters sums;       // of FP
+  ArithmeticCounters cells;      // of recurrent layers
   ArithmeticCounters outputs;    // behind bias and activation
   ArithmeticCounters errors;     // of the output, and those made for the input
   ArithmeticCounters gradients;  // accumulators that wrapped
@@ -46,6 +51,8 @@ class EmulatedFpga : public Device {
   virtual const std::map<std::string, LayerArithmetic>& counters() const = 0;
   // Instead of the engine's own, before the first kernel is made.
   virtual void use_formats(LayerFormats formats) = 0;
+  // What stands for sigmoid and tanh in recurrent layers: straight lines (the default) or tables; before the first kernel is made.
+  virtual void use_gates(TanhForm smooth) = 0;
 };
 
 std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic);

@@ -9,6 +9,7 @@
 #include "core/device/device.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/emulated/emulated_fpga.h"
+#include "fpga/recurrence/arithmetic/cell_arithmetic.h"
 
 namespace millrace::emulated {
 
@@ -18,6 +19,12 @@ std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
                                                LayerArithmetic& counters, ConvolutionEngine& engine, const LayerFormats& book);
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host);
+// A recurrent layer's fraction bits: those that `book` has for it (of x its activations', of h its sums'), else 12 of x, 13 of weights
+// and of h, 11 of a relu's h, 12 of a projected one.
+CellFormats recurrent_formats_of(const LayerFormats& book, const std::string& layer, const Recurrent& cell);
+// Fails with kUnavailable, naming the layer, on what the functional model does not compute.
+std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
+                                             const LayerFormats& book, TanhForm smooth);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
                                          const LayerFormats& book);

@@ -24,6 +24,26 @@ int64_t product(const int16_t* weights, const int16_t* values, int64_t count) {
   return sum;
 }
 
+int64_t traced_sums(const FixedRecurrent& layer) { return layer.gates() + (layer.cell == CellKind::kGru ? 1 : 0); }
+
+void start(const FixedRecurrent& layer, int64_t vectors, RecurrentTrace& trace) {
+  const auto units = static_cast<size_t>(vectors * layer.hidden);
+  trace.sums.assign(units * static_cast<size_t>(traced_sums(layer)), 0);
+  trace.cells.assign(layer.cell == CellKind::kLstm ? units : 0, 0);
+  trace.units.assign(layer.projection > 0 ? units : 0, 0);
+}
+
+void note(const FixedRecurrent& layer, int64_t place, std::span<const int64_t> sums, int64_t hidden_sum, const int32_t* cell,
+          int16_t output, RecurrentTrace& trace) {
+  ArithmeticCounters counted_already;
+  const int shift = layer.formats.sum_shift(layer.cell);
+  int16_t* to = trace.sums.data() + place * traced_sums(layer);
+  for (const int64_t sum : sums) *to++ = cell_sum(sum, shift, counted_already);
+  if (layer.cell == CellKind::kGru) *to = cell_sum(hidden_sum, shift, counted_already);
+  if (cell != nullptr) trace.cells[static_cast<size_t>(place)] = *cell;
+  if (layer.projection > 0) trace.units[static_cast<size_t>(place)] = output;
+}
+
 }  // namespace
 
 FixedRecurrent fixed_recurrent(const Recurrent& cell, int64_t inputs, const RealParameters& parameters, const CellFormats& formats,
@@ -101,12 +121,14 @@ int16_t unit_step(const FixedRecurrent& layer, std::span<const int64_t> sums, in
 }
 
 std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
-                                    RecurrentCounters& counters) {
+                                    RecurrentCounters& counters, RecurrentTrace* trace) {
   const int64_t features = layer.features(), gates = layer.gates();
   MILLRACE_CHECK(x.size() == static_cast<size_t>(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
   std::vector<int16_t> output(static_cast<size_t>(run.streams * run.steps * features));
   std::vector<int16_t> units(static_cast<size_t>(layer.hidden));
   std::vector<int64_t> sums(static_cast<size_t>(gates));
+  const int64_t vectors = run.streams * run.steps;
+  if (trace != nullptr) start(layer, vectors, *trace);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
     int16_t* h = state.hidden.data() + stream * features;
     for (int64_t step = 0; step < run.valid_steps(stream); ++step) {
@@ -125,6 +147,7 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
         int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * layer.hidden + unit)];
         const int16_t before = layer.projection > 0 ? int16_t{0} : h[unit];
         units[static_cast<size_t>(unit)] = unit_step(layer, sums, hidden_sum, cell, before, counters);
+        if (trace != nullptr) note(layer, vector * layer.hidden + unit, sums, hidden_sum, cell, units[static_cast<size_t>(unit)], *trace);
       }
       if (layer.projection > 0) {
         const int shift = layer.formats.projection + kGateFraction - layer.formats.hidden;

@@ -63,9 +63,16 @@ struct RecurrentRun {
   int64_t valid_steps(int64_t stream) const;
 };
 
+// What the way back needs of a run: [stream][step], and in it what is said. Steps behind a stream's last one are not written.
+struct RecurrentTrace {
+  std::vector<int16_t> sums;   // [unit][gate], of gru one more: U h' + b; twelve fraction bits, of vanilla_relu as h has
+  std::vector<int32_t> cells;  // [unit], of lstm
+  std::vector<int16_t> units;  // [unit], of a layer that projects: what it projects
+};
+
 // x is [stream][step][input], the result [stream][step][feature].
 std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
-                                    RecurrentCounters& counters);
+                                    RecurrentCounters& counters, RecurrentTrace* trace = nullptr);
 
 // What a unit's sums become, whatever made them: `sums` are those of its gates, biases included, `hidden_sum` is gru's U h' + b. Writes
 // the unit's cell; gives the output, of a layer that projects the element that it projects.

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/graph/model_builder.h"
+#include "core/graph/zoo.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 
 namespace millrace {
@@ -116,6 +117,24 @@ TEST(FormatChoice, WithoutNumbersKeepsTheEnginesOwn) {
   const Graph graph = joined_graph();
   const EngineFormats own = default_formats(1.0 / 32);
   for (const auto& [layer, one] : chosen_formats(graph, {}, 1.0 / 32, {})) EXPECT_EQ(one, own) << layer;
+}
+
+// Words' numbers bind nothing; a state that a tangent bounds has all its bits, and a gate's accumulator room for weights that grow.
+TEST(FormatChoice, GivesRecurrentLayersFormatsOfTheirOwn) {
+  Model model = zoo_model("char-rnn");
+  const Graph graph(model);
+  NumberRanges ranges;
+  ranges["embedding"] = {.input = 100, .output = 3.5};
+  ranges["lstm1"] = {.input = 3.5, .output = 0.9, .sum = 0.4, .weight = 0.09, .hidden_weight = 0.09};
+  const LayerFormats formats = chosen_formats(graph, ranges, 1.0 / 8, {});
+  EXPECT_EQ(formats.at("embedding").sum.fraction_bits, 12);  // twice 3.5
+  const EngineFormats& lstm = formats.at("lstm1");
+  EXPECT_EQ(lstm.activation.fraction_bits, 12);
+  EXPECT_EQ(lstm.sum.fraction_bits, 15);
+  EXPECT_EQ(lstm.activation.fraction_bits + lstm.weight.fraction_bits, 27);  // of 31: it reaches 16
+  ranges["lstm1"].sum = 20;
+  const EngineFormats& wider = chosen_formats(graph, ranges, 1.0 / 8, {}).at("lstm1");
+  EXPECT_EQ(wider.activation.fraction_bits + wider.weight.fraction_bits, 25);
 }
 
 }  // namespace millrace

@@ -1,0 +1,101 @@
+// Recurrent layers on the emulated FPGA: forward as hardware, back close to real numbers, the same bits whoever asks, and able to learn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_device.h"
+#include "core/reference/reference_device.h"
+#include "fpga/emulated/emulated_fpga.h"
+#include "fpga/recurrence/arithmetic/fixed_recurrent.h"
+#include "node/ring/ring_trainer.h"
+#include "tests/core/documents/expect_error.h"
+#include "tests/core/operation_cases.h"
+#include "tests/core/operation_runner.h"
+
+namespace millrace {
+namespace {
+
+bool computed(const testing::OperationCase& one) {
+  const auto* cell = std::get_if<Recurrent>(&one.spec.operation);
+  if (cell == nullptr || one.spec.finish) return false;
+  const bool known_slope = cell->gate_activation == GateActivation::kSigmoid || cell->gate_slope == 0.2;
+  return known_slope && (cell->cell != CellKind::kGru || cell->reset_after);
+}
+
+}  // namespace
+
+// Cells, directions, projections, short samples, states, hard gates and fused activations against the fp64 reference, with exact tables
+// for sigmoid and tangent.
+TEST(EmulatedRecurrent, StaysCloseToRealNumbersForthAndBack) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  int64_t cases = 0;
+  for (const testing::OperationCase& one : testing::operation_cases({.per_kind = 60, .seed = 5})) {
+    if (!computed(one)) continue;
+    const bool relu = std::get<Recurrent>(one.spec.operation).cell == CellKind::kVanillaRelu;
+    SCOPED_TRACE(one.name);
+    const testing::CaseData data = data_of(one);
+    const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+    device->use_gates(TanhForm::kTable);
+    const testing::CaseResult expected = run_case(*oracle, one, data), found = run_case(*device, one, data);
+    if (relu && std::ranges::any_of(expected.output, [](double value) { return std::fabs(value) > 15; })) continue;
+    EXPECT_LT(testing::normwise_difference(found.output, expected.output), 0.005);
+    for (size_t i = 0; i < found.input_errors.size(); ++i)
+      EXPECT_LT(testing::normwise_difference(found.input_errors[i], expected.input_errors[i]), 0.04);
+    for (size_t i = 0; i < found.gradients.size(); ++i)
+      EXPECT_LT(testing::normwise_difference(found.gradients[i], expected.gradients[i]), 0.02);
+    for (size_t i = 0; i < found.state.size(); ++i) EXPECT_LT(testing::normwise_difference(found.state[i], expected.state[i]), 0.01);
+    const LayerArithmetic& counters = device->counters().at(one.spec.layer);
+    EXPECT_EQ(counters.sums.accumulator_overflows, 0);
+    EXPECT_GT(counters.inputs.rounded, 0);
+    ++cases;
+  }
+  EXPECT_GE(cases, 30);
+}
+
+// The straight lines of PLAN are off by 0.0189, and say so: near real numbers, and not the tables.
+TEST(EmulatedRecurrent, StraightLinesAreTheDefault) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  for (const testing::OperationCase& one : testing::operation_cases({.per_kind = 20, .seed = 6})) {
+    if (!computed(one) || std::get<Recurrent>(one.spec.operation).cell != CellKind::kLstm) continue;
+    SCOPED_TRACE(one.name);
+    const testing::CaseData data = data_of(one);
+    const auto lines = make_emulated_fpga(EngineArithmetic::kFixed16), tables = make_emulated_fpga(EngineArithmetic::kFixed16);
+    tables->use_gates(TanhForm::kTable);
+    const testing::CaseResult expected = run_case(*oracle, one, data), found = run_case(*lines, one, data);
+    EXPECT_LT(testing::normwise_difference(found.output, expected.output), 0.15);
+    EXPECT_NE(found.output, run_case(*tables, one, data).output);
+  }
+}
+
+TEST(EmulatedRecurrent, CountsWhatDoesNotFit) {
+  for (testing::OperationCase& one : testing::operation_cases({.per_kind = 20, .seed = 7})) {
+    if (!computed(one) || one.short_samples) continue;
+    testing::CaseData data = data_of(one);
+    for (double& value : data.inputs[0]) value = 100;
+    const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+    run_case(*device, one, data);
+    const LayerArithmetic& counters = device->counters().at(one.spec.layer);
+    EXPECT_EQ(counters.inputs.saturated, counters.inputs.rounded);
+    EXPECT_GT(counters.inputs.saturated, 0);
+    return;
+  }
+  FAIL() << "no case";
+}
+
+TEST(EmulatedRecurrent, RefusesByName) {
+  const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+  KernelSpec spec;
+  spec.layer = "walk";
+  spec.operation = Recurrent{.cell = CellKind::kGru, .hidden = 4};
+  spec.inputs = {{4, 3, 1}};
+  spec.output = {4, 3, 1};
+  expect_error(ErrorCode::kUnavailable, "set reset_after", [&] { device->make_kernel(spec); });
+  spec.operation = Recurrent{.hidden = 4};
+  spec.finish = true;
+  spec.inputs = {{16, 3, 1}};
+  expect_error(ErrorCode::kUnavailable, "leave it whole on one device", [&] { device->make_kernel(spec); });
+}
+
+}  // namespace millrace
