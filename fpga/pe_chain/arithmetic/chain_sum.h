@@ -1,0 +1,60 @@
+// The declared order of a sum in floating point on chained elements: numbers depend neither on the elements nor on the boards.
+//
+//   chain_sum<float>({.inputs = 1024, .parts = 2}, weight, element);     // the bits of .parts = 1
+//
+// An element adds one product a cycle, and its adder takes several cycles: products go to LANES accumulators in turn. The inputs are two
+// halves, the second from ceil(n / 2) on; input i of half p goes to lane p LANES + (i mod LANES), counted from the half's begin, WHETHER
+// OR NOT the output is divided over two elements; lanes are added as a balanced tree, whose last addition is that of the halves.
+// Numbers too small for a normalised one are zero, as vendors' operators have it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace millrace {
+
+inline constexpr int64_t kAccumulatorLanes = 8;
+
+template <typename T>
+T flushed(T value) {
+  return std::fabs(value) < std::numeric_limits<T>::min() ? T{0} : value;
+}
+
+struct SumShape {
+  int64_t inputs = 0;
+  int64_t parts = 1;  // elements that an output is divided over: 1 or 2
+};
+
+// Pairs of neighbours, until one is left.
+template <typename T>
+T tree_sum(T* lanes, int64_t count) {
+  for (int64_t width = count; width > 1; width /= 2)
+    for (int64_t lane = 0; lane < width / 2; ++lane) lanes[lane] = flushed(lanes[2 * lane] + lanes[2 * lane + 1]);
+  return lanes[0];
+}
+
+template <typename T, typename Weight, typename Element>
+T chain_sum(const SumShape& shape, const Weight& weight, const Element& element) {
+  const int64_t half = (shape.inputs + 1) / 2;
+  const auto add_half = [&](int64_t begin, int64_t end, T* lanes) {
+    for (int64_t input = begin; input < end; ++input) {
+      T& lane = lanes[(input - begin) % kAccumulatorLanes];
+      lane = flushed(lane + flushed(weight(input) * element(input)));
+    }
+  };
+  if (shape.parts == 2) {  // an element each, whose sums meet behind them
+    std::array<T, kAccumulatorLanes> first{}, second{};
+    add_half(0, half, first.data());
+    add_half(half, shape.inputs, second.data());
+    return flushed(tree_sum(first.data(), kAccumulatorLanes) + tree_sum(second.data(), kAccumulatorLanes));
+  }
+  std::array<T, 2 * kAccumulatorLanes> lanes{};
+  add_half(0, half, lanes.data());
+  add_half(half, shape.inputs, lanes.data() + kAccumulatorLanes);
+  return tree_sum(lanes.data(), 2 * kAccumulatorLanes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,185 @@
+#include "fpga/pe_chain/arithmetic/fixed_steps.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/pe_chain/chain_product.h"
+
+namespace millrace {
+
+namespace {
+
+// An output's sum as its elements make it: each takes its part of the inputs, its accumulator wraps, and parts are added.
+template <typename Weight, typename Element>
+int64_t chained(const ChainProduct& product, int64_t output, const Weight& weight, const Element& element) {
+  const LastSlice last = last_slice_of(product);
+  const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts, length = divided_up(product.inputs, parts);
+  int64_t sum = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    int32_t accumulator = 0;
+    for (int64_t input = part * length; input < std::min(product.inputs, (part + 1) * length); ++input)
+      accumulator = wrapped(int64_t{accumulator} + int64_t{weight(input)} * element(input));
+    sum += accumulator;
+  }
+  return sum;
+}
+
+}  // namespace
+
+FixedSteps::FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> boards, const ChainBuild& build, int error_fraction)
+    : layer_(layer), boards_(std::move(boards)), build_(build), error_fraction_(error_fraction) {
+  int64_t next = 0;
+  for (const UnitRange& board : boards_) {
+    if (board.begin != next || board.end <= board.begin)
+      fail(ErrorCode::kUsage, "boards own units [{}, {}) behind {}: give each at least one, in order, without a gap", board.begin,
+           board.end, next);
+    next = board.end;
+  }
+  if (next != layer.hidden) fail(ErrorCode::kUsage, "boards own {} units of {}", next, layer.hidden);
+  if (layer.projection > 0 && boards_.size() > 1)
+    fail(ErrorCode::kUnavailable, "a projected layer over {} boards: its sums lie across them; give it one board", boards_.size());
+  if (error_fraction < 0 || error_fraction > kMostFractionBits)
+    fail(ErrorCode::kUsage, "{} fraction bits of errors: 0 to {}", error_fraction, kMostFractionBits);
+}
+
+FixedBackState FixedSteps::zero_back_state(int64_t streams) const {
+  return {std::vector<int16_t>(static_cast<size_t>(streams * layer_.rows()), 0),
+          std::vector<int16_t>(static_cast<size_t>(streams * layer_.hidden), 0)};
+}
+
+std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const RecurrentRun& run, RecurrentState& state, FixedKept& kept,
+                                         RecurrentCounters& counters) const {
+  const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
+  const int64_t vectors = run.streams * run.steps;
+  MILLRACE_CHECK(sums.size() == static_cast<size_t>(vectors * layer_.rows()), "{} sums", sums.size());
+  const int shift = layer_.formats.sum_shift(layer_.cell);
+  const bool gru = layer_.cell == CellKind::kGru;
+  std::vector<int16_t> output(static_cast<size_t>(vectors * features));
+  kept.records.assign(static_cast<size_t>(vectors * hidden), {});
+  kept.units.assign(layer_.projection > 0 ? static_cast<size_t>(vectors * hidden) : 0, 0);
+  std::vector<int16_t> made(static_cast<size_t>(hidden));
+  std::vector<int64_t> exact(4);
+  for (int64_t step = 0; step < run.steps; ++step)
+    for (int64_t stream = 0; stream < run.streams; ++stream) {
+      if (step >= run.valid_steps(stream)) continue;
+      const int64_t vector = stream * run.steps + step;
+      int16_t* h = state.hidden.data() + stream * features;
+      for (const UnitRange& board : boards_) {
+        const ChainProduct product{features, board.count(), build_.elements, build_.most_parts};
+        for (int64_t unit = board.begin; unit < board.end; ++unit) {
+          int64_t hidden_sum = 0;
+          for (int64_t gate = 0; gate < gates; ++gate) {
+            const int64_t row = unit * gates + gate;
+            const int16_t* weights = layer_.hidden_weight.data() + row * features;
+            const int64_t of_state = chained(
+                product, unit - board.begin, [&](int64_t i) { return weights[i]; }, [&](int64_t i) { return h[i]; });
+            int64_t& sum = exact[static_cast<size_t>(gate)];
+            sum = layer_.bias[static_cast<size_t>(row)] +
+                  int64_t{sums[static_cast<size_t>(vector * layer_.rows() + row)]} * (int64_t{1} << shift);
+            const bool apart = gru && gate == 2;
+            (apart ? hidden_sum : sum) += of_state + (apart ? layer_.hidden_bias[static_cast<size_t>(unit)] : 0);
+          }
+          UnitRecord& record = kept.records[static_cast<size_t>(vector * hidden + unit)];
+          ArithmeticCounters counted_below;
+          for (int64_t gate = 0; gate < gates; ++gate)
+            record.sums[static_cast<size_t>(gate)] = cell_sum(exact[static_cast<size_t>(gate)], shift, counted_below);
+          if (gru) record.sums[3] = cell_sum(hidden_sum, shift, counted_below);
+          const auto argument = [](int32_t c) {
+            return static_cast<int16_t>(saturated(shifted_to_nearest(c, kCellFraction - kSumFraction)));
+          };
+          int32_t* cell = state.cell.empty() ? nullptr : &state.cell[static_cast<size_t>(stream * hidden + unit)];
+          const int16_t before = layer_.projection > 0 ? int16_t{0} : h[unit];
+          record.before = cell != nullptr ? argument(*cell) : gru ? before : int16_t{0};
+          made[static_cast<size_t>(unit)] = unit_step(layer_, exact, hidden_sum, cell, before, counters);
+          if (cell != nullptr) record.cell = argument(*cell);
+        }
+      }
+      if (layer_.projection > 0) {
+        std::ranges::copy(made, kept.units.begin() + vector * hidden);
+        // Its inputs are divided over the units of the engine, which are as many as gates.
+        const int64_t part = divided_up(hidden, gates);
+        const int out_shift = layer_.formats.projection + kGateFraction - layer_.formats.hidden;
+        for (int64_t feature = 0; feature < features; ++feature) {
+          int64_t sum = 0;
+          for (int64_t first = 0; first < hidden; first += part) {
+            const ChainProduct product{std::min(part, hidden - first), features, build_.elements, build_.most_parts};
+            const int16_t* weights = layer_.projection_weight.data() + feature * hidden + first;
+            sum += chained(
+                product, feature, [&](int64_t i) { return weights[i]; }, [&](int64_t i) { return made[static_cast<size_t>(first + i)]; });
+          }
+          h[feature] = cell_sum(sum, out_shift, counters.outputs);
+        }
+      } else {
+        std::ranges::copy(made, h);
+      }
+      std::copy_n(h, features, output.data() + vector * features);
+    }
+  return output;
+}
+
+FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun& run, const FixedKept& kept, FixedBackState& state,
+                             ArithmeticCounters& counters) const {
+  const int64_t gates = layer_.gates(), hidden = layer_.hidden, features = layer_.features();
+  const int64_t vectors = run.streams * run.steps;
+  MILLRACE_CHECK(errors.size() == static_cast<size_t>(vectors * features), "{} errors", errors.size());
+  MILLRACE_CHECK(kept.records.size() == static_cast<size_t>(vectors * hidden), "{} records", kept.records.size());
+  const bool gru = layer_.cell == CellKind::kGru, projected = layer_.projection > 0;
+  const int weight_fraction = layer_.formats.hidden_weight();
+  FixedErrors result;
+  result.sums.assign(static_cast<size_t>(vectors * layer_.rows()), 0);
+  result.candidates.assign(gru ? static_cast<size_t>(vectors * hidden) : 0, 0);
+  result.features.assign(projected ? static_cast<size_t>(vectors * features) : 0, 0);
+  std::vector<int16_t> dh(static_cast<size_t>(features)), dm(static_cast<size_t>(hidden));
+  std::vector<int16_t> next(static_cast<size_t>(layer_.rows()));
+  for (int64_t step = run.steps - 1; step >= 0; --step)
+    for (int64_t stream = 0; stream < run.streams; ++stream) {
+      if (step >= run.valid_steps(stream)) continue;
+      const int64_t vector = stream * run.steps + step;
+      int16_t* taken = state.errors.data() + stream * layer_.rows();
+      int16_t* carried = state.carried.data() + stream * hidden;
+      const auto error_of_state = [&](const ChainProduct& product, int64_t feature, int64_t local) {
+        int64_t sum = 0;
+        for (int64_t gate = 0; gate < gates; ++gate)
+          sum += chained(
+              product, local, [&](int64_t i) { return layer_.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)]; },
+              [&](int64_t i) { return taken[gate * hidden + i]; });
+        const int64_t direct = int64_t{errors[static_cast<size_t>(vector * features + feature)]} + (gru ? carried[feature] : 0);
+        return cell_sum(sum + direct * (int64_t{1} << weight_fraction), weight_fraction, counters);
+      };
+      for (const UnitRange& board : projected ? std::vector<UnitRange>{{0, features}} : boards_)
+        for (int64_t feature = board.begin; feature < board.end; ++feature)
+          dh[static_cast<size_t>(feature)] =
+              error_of_state({hidden, board.count(), build_.elements, build_.most_parts}, feature, feature - board.begin);
+      if (projected) {
+        std::ranges::copy(dh, result.features.begin() + vector * features);
+        const int64_t part = divided_up(features, gates);
+        for (int64_t unit = 0; unit < hidden; ++unit) {
+          int64_t sum = 0;
+          for (int64_t first = 0; first < features; first += part)
+            sum += chained(
+                {std::min(part, features - first), hidden, build_.elements, build_.most_parts}, unit,
+                [&](int64_t i) { return layer_.projection_weight[static_cast<size_t>((first + i) * hidden + unit)]; },
+                [&](int64_t i) { return dh[static_cast<size_t>(first + i)]; });
+          dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
+        }
+      }
+      for (const UnitRange& board : boards_)
+        for (int64_t unit = board.begin; unit < board.end; ++unit) {
+          const int16_t error = (projected ? dm : dh)[static_cast<size_t>(unit)];
+          const UnitErrors now = unit_back(layer_.cell, layer_.forms, layer_.formats,
+                                           kept.records[static_cast<size_t>(vector * hidden + unit)], error, carried[unit], counters);
+          carried[unit] = now.carried;
+          for (int64_t gate = 0; gate < gates; ++gate) {
+            result.sums[static_cast<size_t>(vector * layer_.rows() + unit * gates + gate)] = now.gates[static_cast<size_t>(gate)];
+            next[static_cast<size_t>(gate * hidden + unit)] = recurrent_error(layer_.cell, now, static_cast<size_t>(gate));
+          }
+          if (gru) result.candidates[static_cast<size_t>(vector * hidden + unit)] = now.candidate;
+        }
+      std::ranges::copy(next, taken);
+    }
+  return result;
+}
+
+}  // namespace millrace

@@ -1,0 +1,155 @@
+// Floating point on chained elements: gradients by finite differences, the declared order, functions by pieces.
+#include "fpga/pe_chain/arithmetic/real_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace millrace {
+
+namespace {
+
+template <typename T>
+std::vector<T> numbers(std::mt19937& random, int64_t count, double most) {
+  std::uniform_real_distribution<double> draw(-most, most);
+  std::vector<T> made(static_cast<size_t>(count));
+  for (T& value : made) value = static_cast<T>(draw(random));
+  return made;
+}
+
+template <typename T>
+RealLayer<T> layer_of(std::mt19937& random, CellKind cell, int64_t hidden, int64_t projection) {
+  RealLayer<T> layer{.cell = cell,
+                     .hidden = hidden,
+                     .projection = projection,
+                     .hidden_weight = {},
+                     .bias = {},
+                     .hidden_bias = {},
+                     .projection_weight = {}};
+  layer.hidden_weight = numbers<T>(random, layer.gates() * hidden * layer.features(), 0.5);
+  layer.bias = numbers<T>(random, layer.gates() * hidden, 0.5);
+  layer.hidden_bias = numbers<T>(random, hidden, 0.5);
+  layer.projection_weight = numbers<T>(random, projection * hidden, 0.5);
+  return layer;
+}
+
+template <typename T>
+RealState<T> zero_state_of(const RealLayer<T>& layer) {
+  return {std::vector<T>(static_cast<size_t>(layer.features())), std::vector<T>(static_cast<size_t>(layer.hidden))};
+}
+template <typename T>
+RealBackState<T> zero_back_of(const RealLayer<T>& layer) {
+  return {std::vector<T>(static_cast<size_t>(layer.gates() * layer.hidden)), std::vector<T>(static_cast<size_t>(layer.hidden))};
+}
+
+}  // namespace
+
+TEST(RealSteps, GradientsAreFiniteDifferences) {
+  std::mt19937 random(21);
+  const std::pair<CellKind, int64_t> kinds[] = {
+      {CellKind::kLstm, 0}, {CellKind::kLstm, 4}, {CellKind::kGru, 0}, {CellKind::kVanillaTanh, 0}, {CellKind::kVanillaRelu, 0}};
+  for (const auto& [cell, projection] : kinds) {
+    const RealLayer<double> layer = layer_of<double>(random, cell, 7, projection);
+    const RealSteps<double> steps(layer, {{0, 7}}, {.elements = 4});
+    constexpr int64_t kSteps = 4;
+    std::vector<double> sums = numbers<double>(random, kSteps * layer.gates() * 7, 1);
+    const std::vector<double> errors = numbers<double>(random, kSteps * layer.features(), 1);
+    const auto loss = [&] {
+      RealState<double> state = zero_state_of(layer);
+      RealKept<double> kept;
+      const std::vector<double> h = steps.forward(sums, kSteps, state, kept);
+      double sum = 0;
+      for (size_t i = 0; i < h.size(); ++i) sum += h[i] * errors[i];
+      return sum;
+    };
+    RealState<double> state = zero_state_of(layer);
+    RealKept<double> kept;
+    steps.forward(sums, kSteps, state, kept);
+    RealBackState<double> back_state = zero_back_of(layer);
+    const RealErrors<double> back = steps.back(errors, kSteps, kept, back_state);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      constexpr double kBy = 1e-6;
+      const double was = sums[i];
+      sums[i] = was + kBy;
+      const double above = loss();
+      sums[i] = was - kBy;
+      const double below = loss();
+      sums[i] = was;
+      ASSERT_NEAR(back.sums[i], (above - below) / (2 * kBy), 1e-6 * std::fmax(std::fabs(back.sums[i]), 1e-2))
+          << static_cast<int>(cell) << ": sum " << i;
+    }
+  }
+}
+
+TEST(ChainSum, PartsDoNotMatter) {
+  std::mt19937 random(22);
+  for (int trial = 0; trial < 500; ++trial) {
+    const auto inputs = static_cast<int64_t>(1 + random() % 200);
+    const std::vector<float> a = numbers<float>(random, inputs, 2), b = numbers<float>(random, inputs, 2);
+    const auto weight = [&](int64_t i) { return a[static_cast<size_t>(i)]; };
+    const auto element = [&](int64_t i) { return b[static_cast<size_t>(i)]; };
+    EXPECT_EQ(chain_sum<float>({inputs, 1}, weight, element), chain_sum<float>({inputs, 2}, weight, element));
+  }
+}
+
+TEST(RealSteps, BitsDoNotDependOnBoardsOrElements) {
+  std::mt19937 random(23);
+  for (const CellKind cell : {CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh, CellKind::kVanillaRelu}) {
+    const RealLayer<float> layer = layer_of<float>(random, cell, 37, 0);
+    const std::vector<float> sums = numbers<float>(random, 3 * layer.gates() * 37, 1), errors = numbers<float>(random, 3 * 37, 1);
+    const std::vector<std::vector<UnitRange>> boards = {{{0, 37}}, {{0, 20}, {20, 37}}, {{0, 5}, {5, 6}, {6, 37}}};
+    std::vector<float> first_h, first_d;
+    for (const auto& ranges : boards)
+      for (const int64_t elements : {8, 30, 64, 128}) {
+        const RealSteps<float> steps(layer, ranges, {.elements = elements});
+        RealState<float> state = zero_state_of(layer);
+        RealBackState<float> back_state = zero_back_of(layer);
+        RealKept<float> kept;
+        const std::vector<float> h = steps.forward(sums, 3, state, kept);
+        const RealErrors<float> back = steps.back(errors, 3, kept, back_state);
+        if (first_h.empty()) {
+          first_h = h;
+          first_d = back.sums;
+        }
+        EXPECT_EQ(h, first_h);
+        EXPECT_EQ(back.sums, first_d);
+      }
+  }
+}
+
+// Beside double over a thousand steps.
+TEST(RealSteps, FloatStaysBesideDouble) {
+  std::mt19937 random(24);
+  for (const auto& [cell, projection] : {std::pair<CellKind, int64_t>{CellKind::kLstm, 0}, {CellKind::kLstm, 8}, {CellKind::kGru, 0}}) {
+    const RealLayer<float> layer = layer_of<float>(random, cell, 16, projection);
+    const auto wide = [](const std::vector<float>& v) { return std::vector<double>(v.begin(), v.end()); };
+    const RealLayer<double> exact{
+        cell, 16, projection, wide(layer.hidden_weight), wide(layer.bias), wide(layer.hidden_bias), wide(layer.projection_weight)};
+    constexpr int64_t kSteps = 1000;
+    const std::vector<float> sums = numbers<float>(random, kSteps * layer.gates() * 16, 1);
+    RealState<float> state = zero_state_of(layer);
+    RealState<double> exact_state = zero_state_of(exact);
+    RealKept<float> kept;
+    RealKept<double> exact_kept;
+    const std::vector<float> h = RealSteps<float>(layer, {{0, 16}}, {}).forward(sums, kSteps, state, kept);
+    const std::vector<double> exact_h = RealSteps<double>(exact, {{0, 16}}, {}).forward(wide(sums), kSteps, exact_state, exact_kept);
+    for (size_t i = 0; i < h.size(); ++i) ASSERT_NEAR(h[i], exact_h[i], 1e-5) << i;
+  }
+}
+
+TEST(RealFunctions, AreNearTheExactOnes) {
+  double worst_sigmoid = 0, worst_tangent = 0;
+  for (int i = -160000; i <= 160000; ++i) {
+    const float x = static_cast<float>(i) / 10000;
+    worst_sigmoid = std::fmax(worst_sigmoid, std::fabs(sigmoid_by_pieces(x) - 1 / (1 + std::exp(-static_cast<double>(x)))));
+    worst_tangent = std::fmax(worst_tangent, std::fabs(tanh_by_pieces(x) - std::tanh(static_cast<double>(x))));
+  }
+  EXPECT_LT(worst_sigmoid, 4e-7);
+  EXPECT_LT(worst_tangent, 4e-7);
+  EXPECT_EQ(sigmoid_by_pieces(100), 1);
+  EXPECT_EQ(tanh_by_pieces(-100), -1);
+  EXPECT_EQ(sigmoid_by_pieces(-1000), 0);
+}
+
+}  // namespace millrace
