@@ -29,8 +29,13 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
     shape.inputs = divided_up(s.inputs, plane);
     shape.outputs = s.outputs;
   }
-  // A part of a layer whose channels come in groups computes them as one.
+  // A part of a layer whose channels come in groups computes them as one; a dilated kernel is a larger one with zeros between.
   if (whole.groups == 1) shape.groups = 1;
+  if (!flattens) {
+    shape.kernel_h = (s.kernel_h - 1) * s.dilation_h + 1;
+    shape.kernel_w = (s.kernel_w - 1) * s.dilation_w + 1;
+    shape.dilation_h = shape.dilation_w = 1;
+  }
   ConvolutionShape of_layer = whole;
   of_layer.inputs = shape.inputs;
   of_layer.outputs = shape.outputs;
@@ -38,7 +43,10 @@ std::optional<ConvolutionShape> shape_on(const PlannedEngine& engine, const Conv
   return shape;
 }
 
-bool ungroups(const PhaseShape& phase, const PhaseShape& on_engine) { return phase.convolution.groups != on_engine.convolution.groups; }
+// Kernels have another form on the engine.
+bool reshapes(const PhaseShape& phase, const PhaseShape& on_engine) {
+  return phase.convolution.groups != on_engine.convolution.groups || phase.convolution.dilation_h != 1;
+}
 
 // Rows of `from` elements each, as rows of `to`: longer ones end with zeros.
 template <typename Element>
@@ -50,20 +58,26 @@ std::vector<Element> with_rows_of(std::span<const Element> elements, size_t from
   return rows;
 }
 
-// The weights of channels in groups as those of one group, zero between channels that do not mix; and back.
+// visit(weight, its place) for every weight of `s` on an engine that computes it as `e`: of one group, or with a kernel that is not
+// dilated.
 template <typename Element, typename Visit>
-void for_each_mixed(const ConvolutionShape& s, std::span<Element> mixed, Visit visit) {
-  const int64_t taps = s.kernel_h * s.kernel_w, inputs = s.inputs / s.groups, outputs = s.outputs / s.groups;
+void for_each_weight(const ConvolutionShape& s, const ConvolutionShape& e, std::span<Element> weights, Visit visit) {
+  const int64_t inputs = s.inputs / s.groups, outputs = s.outputs / s.groups, held = e.inputs / e.groups;
   size_t at = 0;
   for (int64_t output = 0; output < s.outputs; ++output)
     for (int64_t input = 0; input < inputs; ++input)
-      for (int64_t tap = 0; tap < taps; ++tap, ++at)
-        visit(mixed[at], static_cast<size_t>((output * s.inputs + output / outputs * inputs + input) * taps + tap));
+      for (int64_t row = 0; row < s.kernel_h; ++row)
+        for (int64_t column = 0; column < s.kernel_w; ++column, ++at) {
+          const int64_t channel = e.groups == s.groups ? input : output / outputs * inputs + input;
+          visit(weights[at],
+                static_cast<size_t>(((output * held + channel) * e.kernel_h + row * s.dilation_h) * e.kernel_w + column * s.dilation_w));
+        }
 }
+// Zero where the layer has no weight.
 template <typename Element>
-std::vector<Element> as_one_group(const ConvolutionShape& s, std::span<const Element> mixed) {
-  std::vector<Element> all(static_cast<size_t>(s.outputs * s.inputs * s.kernel_h * s.kernel_w));
-  for_each_mixed(s, mixed, [&all](Element element, size_t place) { all[place] = element; });
+std::vector<Element> on_shape(const ConvolutionShape& s, const ConvolutionShape& e, std::span<const Element> weights) {
+  std::vector<Element> all(e.weight_elements());
+  for_each_weight(s, e, weights, [&all](Element element, size_t place) { all[place] = element; });
   return all;
 }
 
@@ -110,7 +124,8 @@ SimulatedPhases::Served& SimulatedPhases::engine_for(const ConvolutionShape& sha
       best = served.get();
   if (best != nullptr) return *best;
   const bool square = shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w;
-  if (!square || shape.dilation_h != 1 || shape.dilation_w != 1 || shape.pad_h > shape.kernel_h / 2)
+  const bool dilated = shape.dilation_h != 1 || shape.dilation_w != 1;
+  if (!square || (dilated && options_.planned.empty()) || shape.pad_h > ((shape.kernel_h - 1) * shape.dilation_h + 1) / 2)
     fail(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: {}, {} groups; train on emulated-fpga instead",
          text_of(shape), shape.groups);
   if (!options_.planned.empty()) fail(ErrorCode::kUnavailable, "no engine of the plan's device does this convolution: {}", text_of(shape));
@@ -135,9 +150,9 @@ std::vector<int16_t> SimulatedPhases::forward(const PhaseShape& phase, const For
   const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
   const std::vector<int16_t> expected = forward_phase(phase, data, counters);
   std::vector<int16_t> found;
-  if (ungroups(phase, on_engine)) {
+  if (reshapes(phase, on_engine)) {
     ForwardData one = data;
-    const std::vector<int16_t> weight = as_one_group(phase.convolution, data.weight);
+    const std::vector<int16_t> weight = on_shape(phase.convolution, on_engine.convolution, data.weight);
     one.weight = weight;
     found = served.engine->forward(on_engine, one);
   } else if (from == to) {
@@ -160,8 +175,8 @@ std::vector<int16_t> SimulatedPhases::error_back(const PhaseShape& phase, std::s
   const PhaseShape on_engine{*shape_on(served.planned, phase.convolution), phase.samples, phase.shift};
   const size_t from = phase.convolution.input_elements(), to = on_engine.convolution.input_elements();
   std::vector<int16_t> found;
-  if (ungroups(phase, on_engine)) {
-    found = served.engine->error_back(on_engine, output_error, as_one_group(phase.convolution, weight));
+  if (reshapes(phase, on_engine)) {
+    found = served.engine->error_back(on_engine, output_error, on_shape(phase.convolution, on_engine.convolution, weight));
   } else if (from == to) {
     found = served.engine->error_back(on_engine, output_error, weight);
   } else {
@@ -180,10 +195,10 @@ void SimulatedPhases::add_gradient(const PhaseShape& phase, std::span<const int1
   std::vector<int32_t> expected(weight.begin(), weight.end());
   std::vector<int32_t> expected_bias(bias.begin(), bias.end());
   gradient_phase(phase, input, output_error, expected, expected_bias, counters);
-  if (ungroups(phase, on_engine)) {
-    std::vector<int32_t> one = as_one_group<int32_t>(phase.convolution, weight);
+  if (reshapes(phase, on_engine)) {
+    std::vector<int32_t> one = on_shape<int32_t>(phase.convolution, on_engine.convolution, weight);
     served.engine->add_gradient(on_engine, input, output_error, one, bias);
-    for_each_mixed(phase.convolution, weight, [&one](int32_t& sum, size_t place) { sum = one[place]; });
+    for_each_weight(phase.convolution, on_engine.convolution, weight, [&one](int32_t& sum, size_t place) { sum = one[place]; });
   } else if (from == to) {
     served.engine->add_gradient(on_engine, input, output_error, weight, bias);
   } else {

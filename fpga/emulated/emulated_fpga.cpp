@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/device/optimizer_math.h"
 #include "core/reference/reference_device.h"
+#include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
 
@@ -15,6 +16,12 @@ namespace {
 
 using emulated::EmulatedTensor;
 using emulated::host_of;
+
+// A slope as the hardware has it; what it makes of an element is then exact before it is rounded.
+Activation with_slope_of_board(Activation activation) {
+  if (activation.kind == ActivationKind::kLeakyRelu) activation.slope = real_value(slope_bits(activation.slope), kSlopeBits);
+  return activation;
+}
 
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
@@ -38,7 +45,12 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     smooth_ = smooth;
   }
 
-  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& given) override {
+    KernelSpec spec = given;
+    if (fixed_) {
+      if (spec.activation) *spec.activation = with_slope_of_board(*spec.activation);
+      if (const auto* activation = std::get_if<Activation>(&spec.operation)) spec.operation = with_slope_of_board(*activation);
+    }
     const Role role = role_of(spec.operation);
     if (std::holds_alternative<CtcLoss>(spec.operation))
       fail(ErrorCode::kUnavailable, "{}: the emulated FPGA has no CTC loss; train this one on cpu", spec.layer);

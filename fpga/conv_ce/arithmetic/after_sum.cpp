@@ -43,7 +43,13 @@ int32_t divisor_reciprocal(const PoolingWindow& w, const Part& part) {
                        (std::min(part.left + w.kernel_w, w.width + w.pad_w) - part.left));
 }
 
+int16_t leaked(int16_t element, int16_t slope, ArithmeticCounters& counters) {
+  return slope == 0 ? int16_t{0} : rounded_to_element(int64_t{element} * slope, kSlopeBits, counters);
+}
+
 }  // namespace
+
+int16_t slope_bits(double slope) { return static_cast<int16_t>(saturated(std::llrint(std::ldexp(slope, kSlopeBits)))); }
 
 std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t channels, const ScaleAndOffset& how,
                                        ArithmeticCounters& counters) {
@@ -56,15 +62,16 @@ std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t ch
     const size_t channel = i / plane;
     const int64_t value = int64_t{sums[i]} * how.scale[channel] + (int64_t{how.offset[channel]} << how.offset_shift);
     const int16_t rounded = rounded_to_element(value, how.shift, counters);
-    outputs[i] = how.relu ? std::max<int16_t>(rounded, 0) : rounded;
+    outputs[i] = how.relu && rounded < 0 ? leaked(rounded, how.slope, counters) : rounded;
   }
   return outputs;
 }
 
-std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error) {
+std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error, int16_t slope) {
   MILLRACE_CHECK(output.size() == error.size(), "{} outputs, {} errors", output.size(), error.size());
   std::vector<int16_t> before(error.size());
-  for (size_t i = 0; i < error.size(); ++i) before[i] = output[i] > 0 ? error[i] : int16_t{0};
+  ArithmeticCounters uncounted;  // never saturates
+  for (size_t i = 0; i < error.size(); ++i) before[i] = output[i] > 0 ? error[i] : leaked(error[i], slope, uncounted);
   return before;
 }
 

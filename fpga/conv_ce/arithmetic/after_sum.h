@@ -12,7 +12,8 @@
 // A maximum is exact; the first in row-major order wins, and its place in the window is kept for the way back. An average is
 // round(sum * reciprocal * 2^-17) with reciprocal = round(2^17 / count): off by at most one step per 2^17/count of rounding.
 // Windows may overlap; on the way back the errors that meet in one element are summed in 32 bits and rounded once. Through
-// a ReLU errors pass where the OUTPUT was above zero.
+// a ReLU errors pass where the OUTPUT was above zero. A leaky one leaves round(x * slope * 2^-15) of numbers below zero, and of
+// their errors; its slope is rounded to fifteen bits, off by 1.6e-5 at most.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,10 @@
 namespace millrace {
 
 inline constexpr int kReciprocalBits = 17;
+inline constexpr int kSlopeBits = 15;
+
+// Of a leaky ReLU, from 0 to below 1.
+int16_t slope_bits(double slope);
 
 struct ScaleAndOffset {
   std::span<const int16_t> scale;   // per channel
@@ -31,12 +36,13 @@ struct ScaleAndOffset {
   int offset_shift = 0;             // 0 to 15
   int shift = 0;                    // 0 to 31
   bool relu = false;
+  int16_t slope = 0;  // with a ReLU: what it leaves of numbers below zero, of kSlopeBits
 };
 
 std::vector<int16_t> scaled_and_offset(std::span<const int16_t> sums, int64_t channels, const ScaleAndOffset& how,
                                        ArithmeticCounters& counters);
 // The error before the ReLU, from the output behind it.
-std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error);
+std::vector<int16_t> error_through_relu(std::span<const int16_t> output, std::span<const int16_t> error, int16_t slope = 0);
 
 // Through the scale of ScaleAndOffset: round(error * scale * 2^-shift).
 std::vector<int16_t> error_through_scale(std::span<const int16_t> error, int64_t channels, std::span<const int16_t> scale, int shift,

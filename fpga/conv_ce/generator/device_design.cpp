@@ -50,8 +50,8 @@ ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
     refuse(layer, "the map before it is not square");
   if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
     refuse(layer, "its kernel, stride or padding is not square");
-  if (shape->dilation_h != 1 || shape->dilation_w != 1) refuse(layer, "its kernel is dilated");
-  if (shape->pad_h > shape->kernel_h / 2) refuse(layer, "its padding is more than half its kernel");
+  if (shape->dilation_h != shape->dilation_w) refuse(layer, "its dilation is not square");
+  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse(layer, "its padding is more than half its kernel");
   return *shape;
 }
 
@@ -115,9 +115,12 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
     }
     if (flattened && !is_order_or_loss(node.layer.operation)) refuse(name, "it follows a flattened convolution");
     if (const auto* activation = std::get_if<Activation>(&node.layer.operation)) {
-      if (activation->kind != ActivationKind::kRelu) refuse(name, "its activation is not ReLU");
+      const bool leaky = activation->kind == ActivationKind::kLeakyRelu;
+      if (activation->kind != ActivationKind::kRelu && !leaky) refuse(name, "its activation is neither ReLU nor leaky ReLU");
+      if (leaky && slope_bits(activation->slope) == 32767) refuse(name, "its slope is not below one");
       if (shard.relu || shard.pooled) refuse(name, "a ReLU is generated once, before the pooling");
       shard.relu = true;
+      if (leaky) shard.slope = slope_bits(activation->slope);
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
       if (shard.pooled) refuse(name, "one pooling per convolution is generated");
       if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w ||
@@ -172,7 +175,14 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
 void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, const Group& group, const Graph& graph,
                  const WeightSource& weights, DeviceDesign& design) {
   std::vector<double> bias(static_cast<size_t>(shard.layer_outputs));
-  const int64_t taps = shard.engine.taps();
+  const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
+  const int64_t dilation = conv == nullptr ? 1 : conv->dilation_h;
+  const int64_t side = (shard.engine.kernel - 1) / dilation + 1, taps = side * side;
+  // Of the layer's kernel; nothing between the elements of a dilated one.
+  const auto tap_at = [&](int64_t row, int64_t column) -> std::optional<int64_t> {
+    if (row % dilation != 0 || column % dilation != 0) return std::nullopt;
+    return row / dilation * side + column / dilation;
+  };
   const bool is_dense = std::holds_alternative<Dense>(node.layer.operation);
   for (const ParameterSpec& parameter : node.parameters) {
     const std::vector<double> full = values_of(node, parameter, weights);
@@ -184,12 +194,15 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
           const int64_t first_mixed = output / outputs_mixed * inputs_mixed;
           const bool mixes = first_mixed <= input && input < first_mixed + inputs_mixed;
           if (!mixes && shard.shape.groups > 1) continue;
-          for (int64_t tap = 0; tap < taps; ++tap) {
-            const bool mine = mixes && holds(planned, output, is_dense ? input * taps + tap : input);
-            shard.weight.push_back(mine ? quantized(full[static_cast<size_t>((output * inputs_mixed + input - first_mixed) * taps + tap)],
-                                                    shard.formats.weight, design.weights_quantised)
-                                        : int16_t{0});
-          }
+          for (int64_t row = 0; row < shard.engine.kernel; ++row)
+            for (int64_t column = 0; column < shard.engine.kernel; ++column) {
+              const std::optional<int64_t> tap = tap_at(row, column);
+              const bool mine = tap && mixes && holds(planned, output, is_dense ? input * taps + *tap : input);
+              shard.weight.push_back(mine
+                                         ? quantized(full[static_cast<size_t>((output * inputs_mixed + input - first_mixed) * taps + *tap)],
+                                                     shard.formats.weight, design.weights_quantised)
+                                         : int16_t{0});
+            }
         }
     } else {
       bias = full;
@@ -224,12 +237,36 @@ void check_formats(const Graph& graph, const Node& node, const LayerFormats& boo
   }
 }
 
+// Streams carry one map at a time: nothing may be on its way past a layer to a later one.
+void check_nothing_passes(const Graph& graph, const std::string& layer) {
+  const auto& groups = graph.groups();
+  std::vector<int64_t> places(graph.nodes().size());  // of each node's group in the chain
+  for (size_t place = 0; place < groups.size(); ++place) {
+    places[static_cast<size_t>(groups[place].head)] = static_cast<int64_t>(place);
+    for (const int64_t index : groups[place].after) places[static_cast<size_t>(index)] = static_cast<int64_t>(place);
+  }
+  const int64_t here = places[static_cast<size_t>(graph.index_of(layer))];
+  for (size_t index = 0; index < places.size(); ++index) {
+    const Node& node = graph.node(static_cast<int64_t>(index));
+    const int64_t to = places[index];
+    const bool heads = groups[static_cast<size_t>(to)].head == static_cast<int64_t>(index);
+    for (const int64_t input : node.inputs) {
+      const int64_t from = input == kNetworkInput ? -1 : places[static_cast<size_t>(input)];
+      const bool in_the_chain = from == to || (from == to - 1 && heads);
+      if (in_the_chain || here <= from || to < here) continue;
+      refuse(layer, fmt::format("the output of {} passes it on its way to {}",
+                                input == kNetworkInput ? "the network's input" : graph.node(input).layer.name, node.layer.name));
+    }
+  }
+}
+
 ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights,
                          const LayerFormats& formats) {
   const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
   const Node& node = graph.node(graph.index_of(planned.layer));
   const ConvolutionShape whole = buildable_shape(graph, node);
   const Group& group = group_of(plan, planned.layer);
+  check_nothing_passes(graph, planned.layer);
 
   ShardDesign shard;
   shard.layer = planned.layer;

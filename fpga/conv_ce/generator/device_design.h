@@ -23,10 +23,11 @@
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, batch norm, ReLU, pooling and dropout behind them; kernels and strides that are not square;
-// dilation; kernels with padding of more than half their size.
-// Channel groups that do not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each.
-// Of a layer that is divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
+// convolutions and dense ones with bias, batch norm, ReLU (leaky too), pooling and dropout behind them; kernels and strides that are not
+// square; kernels with padding of more than half their size; a map that passes a layer on its way to a later one (shortcuts). A dilated
+// kernel is built as a larger one with zeros between its elements, which costs the multipliers of the larger one. Channel groups that do
+// not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each. Of a layer that is
+// divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
 #pragma once
 
 #include <algorithm>
@@ -71,6 +72,7 @@ struct ShardDesign {
   bool owner = true;  // ends the group: bias, ReLU and pooling are done here
   bool error_back = true;
   bool relu = false;
+  int16_t slope = 0;  // of a leaky one, after_sum.h
   bool pooled = false;
   bool normalised = false;
   // Last of what follows the sum.

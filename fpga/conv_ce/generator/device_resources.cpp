@@ -69,7 +69,8 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       ModuleUse special{.layer = layer, .module = "special_function_unit"};
       const EngineParallelism window = pooling_parallelism(shard);
       const EngineResources pooling = shard.pooled ? pooling_resources(window, pool, shard.window.average) : EngineResources{};
-      special.dsp = static_cast<double>(design.lanes + pooling.dsp);  // a scale per lane
+      const int64_t leaks = shard.slope == 0 ? 0 : design.lanes;
+      special.dsp = static_cast<double>(design.lanes + pooling.dsp + leaks);  // a scale per lane, and a slope
       const FabricUse fabric = special_function_fabric(0, kElementBits);
       special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
       special.flip_flops = fabric.flip_flops;
@@ -77,7 +78,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       uses.push_back(special);
       const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
       ModuleUse back{.layer = layer, .module = "unpooling_unit"};
-      back.dsp = static_cast<double>(unpooling.dsp);
+      back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
       back.bram18 = static_cast<double>(unpooling.bram18);
       uses.push_back(back);
       if (!shard.window.average)

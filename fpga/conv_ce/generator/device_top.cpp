@@ -151,6 +151,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"PS", number(w.stride_h)},
       {"POOL_PAD", number(w.pad_h)},
       {"PLACE_BITS", number(w.place_bits())},
+      {"SLOPE", shard.slope == 0 ? "" : fmt::format("      .SLOPE({}),\n", shard.slope)},
       {"KEPT_BITS", number(w.place_bits() + 1)},
       {"AVERAGE", w.average ? "1" : "0"},
       {"COUNT_PADDING", w.count_padding ? "1" : "0"},

@@ -27,7 +27,7 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
       .POOL_KERNEL($PK$),
       .POOL_STRIDE($PS$),
       .PLACE_BITS($PLACE_BITS$),
-      .AVERAGE($AVERAGE$),
+$SLOPE$      .AVERAGE($AVERAGE$),
       .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
       .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
@@ -204,7 +204,7 @@ inline constexpr std::string_view kUnpooling = R"sv(
       .POOL_KERNEL($PK$),
       .POOL_STRIDE($PS$),
       .PLACE_BITS($PLACE_BITS$),
-      .AVERAGE($AVERAGE$),
+$SLOPE$      .AVERAGE($AVERAGE$),
       .ROW_BANKS_LOG2($UNPOOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($UNPOOL_COLUMN_BANKS$),
       .LINE_ADDRESS_BITS($UNPOOL_LINE_BITS$),
@@ -258,7 +258,7 @@ inline constexpr std::string_view kUnpooledSorter = R"sv(  // Readers from here 
 )sv";
 
 inline constexpr std::string_view kReluGate = R"sv(  relu_gate #(
-      .LANES($LANES$)
+$SLOPE$      .LANES($LANES$)
   ) $p$gate (
       .error_tvalid($IN$_valid),
       .error_tready($IN$_ready),

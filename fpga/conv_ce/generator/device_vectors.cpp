@@ -157,10 +157,14 @@ class Runner {
         trace.pooled.emplace_back();
         return;
       }
-      const Map values = scaled_and_offset(
-          sums, shard.layer_outputs,
-          {.scale = shard.scale, .offset = shard.bias, .offset_shift = shard.scale_shift, .shift = shard.scale_shift, .relu = shard.relu},
-          counters_);
+      const Map values = scaled_and_offset(sums, shard.layer_outputs,
+                                           {.scale = shard.scale,
+                                            .offset = shard.bias,
+                                            .offset_shift = shard.scale_shift,
+                                            .shift = shard.scale_shift,
+                                            .relu = shard.relu,
+                                            .slope = shard.slope},
+                                           counters_);
       if (shard.pooled) {
         trace.pooled.push_back(pooled_forward(shard.window, shard.layer_outputs, values, counters_));
       } else {
@@ -187,9 +191,9 @@ class Runner {
       if (shard.owner) {
         if (shard.dropout) raw = dropped_out(raw, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
         // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
-        if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw);
+        if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw, shard.slope);
         raw = pooled_back(shard.window, shard.layer_outputs, raw, trace.pooled[i], counters_);
-        if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw);
+        if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw, shard.slope);
         if (shard.normalised) raw = error_through_scale(raw, shard.layer_outputs, shard.scale, shard.scale_shift, counters_);
       }
       if (!shard.first) {

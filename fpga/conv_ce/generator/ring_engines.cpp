@@ -188,6 +188,9 @@ ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& h
   ConvolutionShape shape = whole;
   shape.inputs = held.inputs.size();
   shape.outputs = held.outputs.size();
+  shape.kernel_h = (whole.kernel_h - 1) * whole.dilation_h + 1;
+  shape.kernel_w = (whole.kernel_w - 1) * whole.dilation_w + 1;
+  shape.dilation_h = shape.dilation_w = 1;
   if (shape.inputs != whole.inputs || shape.outputs != whole.outputs) shape.groups = 1;
   return shape;
 }

@@ -30,7 +30,7 @@ struct HeldChannels {
 };
 HeldChannels held_channels(const Shard& shard, const Group& group, const Node& node, const ConvolutionShape& whole, int64_t lanes);
 // Of a whole layer its channel groups stay apart. A part of one computes them as one, with kernels of zero between channels that do not
-// mix: errors of all inputs leave it.
+// mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros between.
 ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held);
 bool divides_outputs(const Group& group);
 

@@ -1,6 +1,7 @@
 // What follows the sum: scale and offset per channel (bias, batch norm), ReLU, pooling over windows that may overlap.
 //
-// y = round((x * scale + offset * 2^offset_shift) * 2^-shift), saturated; with `relu` nothing below zero. A pooling window
+// y = round((x * scale + offset * 2^offset_shift) * 2^-shift), saturated; with `relu` nothing below zero, or with a SLOPE what
+// leaky_part.sv leaves. A pooling window
 // moves over y at one window per cycle, whatever its size. POOL_KERNEL 1 leaves pooling out.
 //   maximum   the first in row-major order wins
 //   average   round(sum * reciprocal * 2^-17), reciprocal = round(2^17 / elements), which are those on the map, or with
@@ -24,6 +25,7 @@ module special_function_unit #(
     parameter int LINE_ADDRESS_BITS = 6,
     parameter int GROUP_ADDRESS_BITS = 4,
     parameter int PLACE_BITS = 4,          // of a place in the window
+    parameter int SLOPE = 0,               // of 15 fraction bits
     parameter int ELEMENT_BITS = 16,
     parameter SCALES_IMAGE = "",           // files of words in hexadecimal
     parameter OFFSETS_IMAGE = ""
@@ -106,7 +108,7 @@ module special_function_unit #(
     else if (advance) {product_valid, value_valid} <= {accepts, product_valid};
   end
   for (genvar lane = 0; lane < LANES; lane++) begin : g_value
-    logic signed [ELEMENT_BITS-1:0] element, scale, offset, rounded;
+    logic signed [ELEMENT_BITS-1:0] element, scale, offset, rounded, below;
     assign element = sum_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS];
     assign scale = scale_word[lane*ELEMENT_BITS+:ELEMENT_BITS];
     assign offset = offset_word[lane*ELEMENT_BITS+:ELEMENT_BITS];
@@ -119,11 +121,18 @@ module special_function_unit #(
         .shift,
         .element(rounded)
     );
+    leaky_part #(
+        .SLOPE(SLOPE),
+        .ELEMENT_BITS(ELEMENT_BITS)
+    ) leak (
+        .element(rounded),
+        .part(below)
+    );
     always_ff @(posedge clock) begin
       if (advance) begin
         products[lane*VALUE_BITS+:VALUE_BITS] <=
             VALUE_BITS'(element) * VALUE_BITS'(scale) + (VALUE_BITS'(offset) << offset_shift);
-        values[lane*ELEMENT_BITS+:ELEMENT_BITS] <= (relu && rounded[ELEMENT_BITS-1]) ? '0 : rounded;
+        values[lane*ELEMENT_BITS+:ELEMENT_BITS] <= (relu && rounded[ELEMENT_BITS-1]) ? below : rounded;
       end
     end
   end

@@ -20,6 +20,7 @@ module unpooling_unit #(
     parameter int LINE_ADDRESS_BITS = 6,
     parameter int COLUMN_ADDRESS_BITS = 6,
     parameter int PLACE_BITS = 4,
+    parameter int SLOPE = 0,                // of a leaky ReLU, of 15 fraction bits
     parameter int ELEMENT_BITS = 16
 ) (
     input logic clock,
@@ -138,13 +139,21 @@ module unpooling_unit #(
   end else begin : g_won
     assign line_valid = error_tvalid;
     assign error_tready = line_ready;
-    // Where the ReLU was shut the error is zero.
+    // Where the ReLU was shut the error is zero, or what the slope leaves.
     for (genvar lane = 0; lane < LANES; lane++) begin : g_line_word
       logic above_zero;
       logic [PLACE_BITS-1:0] place;
       assign {place, above_zero} = kept_tdata[lane*(PLACE_BITS+1)+:PLACE_BITS+1];
+      logic [ELEMENT_BITS-1:0] below;
+      leaky_part #(
+          .SLOPE(SLOPE),
+          .ELEMENT_BITS(ELEMENT_BITS)
+      ) leak (
+          .element(error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]),
+          .part(below)
+      );
       assign line_word[lane*LANE_BITS+:LANE_BITS] =
-          {place, (relu && !above_zero) ? ELEMENT_BITS'(0) : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
+          {place, (relu && !above_zero) ? below : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
     end
     logic unused_count;
     assign unused_count = &{1'b0, height, pad, count_padding};

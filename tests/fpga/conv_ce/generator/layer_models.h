@@ -84,6 +84,49 @@ inline Model wide_windows_model() {
   return net.finish();
 }
 
+// Kernels with holes, through a stride too.
+inline Model dilated_model() {
+  ModelBuilder net("dilated", {2, 9, 10});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("conv2", Conv2d{.out_channels = 4, .kernel_h = 3, .kernel_w = 3, .pad_h = 2, .pad_w = 2, .dilation_h = 2, .dilation_w = 2});
+  net.relu("relu2");
+  net.layer("conv3",
+            Conv2d{.out_channels = 3, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2, .dilation_h = 2, .dilation_w = 2});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+inline Model shortcut_model() {
+  ModelBuilder net("shortcut", {2, 8, 8});
+  const std::string first = net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
+  const std::string third = net.conv("conv3", 3, {.kernel = 3, .pad = 1});
+  net.add("sum", {third, first});
+  net.conv("conv4", 3, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Rectifiers that leave a part, before a maximum, an average and no pooling.
+inline Model leaky_model() {
+  const auto leaky = [](double slope) { return Activation{.kind = ActivationKind::kLeakyRelu, .slope = slope}; };
+  ModelBuilder net("leaky", {2, 9, 10});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.layer("leaky1", leaky(0.01));
+  net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
+  net.layer("leaky2", leaky(0.3));
+  net.layer("pool2", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.conv("conv3", 3, {.kernel = 1});
+  net.layer("leaky3", leaky(0.1));
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Channel groups that do not mix, of odd counts and through a stride.
 inline Model grouped_model() {
   ModelBuilder net("grouped", {3, 9, 10});

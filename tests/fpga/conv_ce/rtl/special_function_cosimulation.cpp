@@ -23,6 +23,7 @@ constexpr int64_t kKernel = MILLRACE_KERNEL;
 constexpr int64_t kStride = MILLRACE_STRIDE;
 constexpr int64_t kLanes = MILLRACE_LANES;
 constexpr bool kAverage = MILLRACE_AVERAGE != 0;
+constexpr int16_t kSlope = MILLRACE_SLOPE;
 const auto kPlaceBits = static_cast<size_t>(PoolingWindow{.kernel_h = kKernel, .kernel_w = kKernel}.place_bits());
 
 struct Job {
@@ -90,9 +91,14 @@ class Benches {
     ArithmeticCounters counters;
     std::vector<std::vector<int16_t>> unpooled;
     for (size_t sample = 0; sample < job.sums.size(); ++sample) {
-      const std::vector<int16_t> values = scaled_and_offset(
-          job.sums[sample], job.channels,
-          {.scale = job.scale, .offset = job.offset, .offset_shift = job.offset_shift, .shift = job.shift, .relu = job.relu}, counters);
+      const std::vector<int16_t> values = scaled_and_offset(job.sums[sample], job.channels,
+                                                            {.scale = job.scale,
+                                                             .offset = job.offset,
+                                                             .offset_shift = job.offset_shift,
+                                                             .shift = job.shift,
+                                                             .relu = job.relu,
+                                                             .slope = kSlope},
+                                                            counters);
       PooledPlane pooled;
       if constexpr (kKernel == 1) {
         pooled = {values, std::vector<int16_t>(values.size())};
@@ -111,7 +117,7 @@ class Benches {
         std::vector<int16_t> expected_above;
         for (const int16_t value : pooled.values) expected_above.push_back(value > 0);
         if (!same("winner", job, pooled.winners, winners) || !same("sign", job, expected_above, above)) return false;
-        const std::vector<int16_t> error = job.relu ? error_through_relu(pooled.values, job.errors[sample]) : job.errors[sample];
+        const std::vector<int16_t> error = job.relu ? error_through_relu(pooled.values, job.errors[sample], kSlope) : job.errors[sample];
         unpooled.push_back(pooled_back(w, job.channels, error, pooled, counters));
       }
     }
