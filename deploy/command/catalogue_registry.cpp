@@ -1,5 +1,7 @@
 #include "deploy/command/catalogue_registry.h"
 
+#include <algorithm>
+
 #include "core/cpu/cpu_catalogue.h"
 #include "fpga/catalogue/fpga_catalogue.h"
 #include "gpu/catalogue/gpu_catalogue.h"
@@ -14,6 +16,12 @@ const Catalogue& shipped_catalogue() {
     return all;
   }();
   return shipped;
+}
+
+std::string catalogue_kind(std::string_view name) {
+  for (const CatalogueDevice& device : shipped_catalogue().devices)
+    if (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end()) return device.kind;
+  return "";
 }
 
 Catalogue catalogue_with(std::span<const std::string> files) {

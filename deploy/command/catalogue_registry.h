@@ -9,12 +9,15 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/documents/catalogue.h"
 
 namespace millrace {
 
 const Catalogue& shipped_catalogue();
+// "fpga", "gpu", "cpu"; empty where the shipped catalogue does not know the name.
+std::string catalogue_kind(std::string_view name);
 Catalogue catalogue_with(std::span<const std::string> files);
 
 }  // namespace millrace

@@ -20,7 +20,7 @@
 #include "core/train/evaluate.h"
 #include "core/train/segment_state.h"
 #include "deploy/command/csv.h"
-#include "deploy/command/device_registry.h"
+#include "deploy/devices/device_registry.h"
 
 namespace millrace {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/base/writable.h"
 #include "core/graph/zoo.h"
 #include "deploy/command/command.h"
-#include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/devices/device_registry.h"
 #include "partitioner/profile/measure.h"
 
 namespace millrace {

@@ -21,25 +21,14 @@ namespace millrace {
 
 namespace {
 
-// What computes here and is in no catalogue is planned for as something that is: reference devices as processors; what
-// stands for an FPGA as a small board, whose engines are small enough to be simulated.
+// What computes here and is in no catalogue is planned for as something that is.
 std::string planned_as(const std::string& name) {
-  const auto& known = shipped_catalogue().devices;
-  const bool listed = std::ranges::any_of(known, [&](const CatalogueDevice& device) {
-    return device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end();
-  });
-  if (listed || !can_compute_on(name)) return name;
-  if (name == "gpu") return "h200";
-  return name.starts_with("reference") ? "cpu" : "zc706";
+  return !catalogue_kind(name).empty() || !can_compute_on(name) ? name : device_kind(name).planned_as;
 }
 
-// As the catalogue has it, or by the name of what computes.
-bool is_gpu(const std::string& name) {
-  const auto& known = shipped_catalogue().devices;
-  return name == "gpu" || std::ranges::any_of(known, [&](const CatalogueDevice& device) {
-           return device.kind == "gpu" && (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end());
-         });
-}
+// "fpga", "gpu", "cpu": as the catalogue has the name, or as that is planned which computes here under it.
+std::string kind_of_hardware(const std::string& name) { return catalogue_kind(planned_as(name)); }
+bool is_gpu(const std::string& name) { return kind_of_hardware(name) == "gpu"; }
 
 }  // namespace
 
@@ -68,7 +57,8 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   task.options.pins = job.pins;
   task.options.cuts = job.cuts;
   task.options.arithmetic = arithmetic_for(cluster, catalogue, std::nullopt);
-  if (asked.devices.front().device == "reference64") task.options.arithmetic = {ElementType::kFloat64, ElementType::kFloat64};
+  if (const std::string& first = asked.devices.front().device; can_compute_on(first))
+    task.options.arithmetic = device_kind(first).arithmetic.value_or(task.options.arithmetic);
   const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt));
   task.models = models.of_devices;
   account(task, accounting);
@@ -110,8 +100,7 @@ void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& o
 }
 
 std::string computing_kind(const std::string& name, const DeviceOptions& options) {
-  if (can_compute_on(name)) return name;
-  return is_gpu(name) && options.gpus != GpuUse::kOff && count_gpus().count > 0 ? "gpu" : "cpu";
+  return can_compute_on(name) ? name : stand_in_for(catalogue_kind(name), options).name;
 }
 
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
@@ -135,14 +124,15 @@ std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions&
   for (const auto& [name, count] : counts) {
     const std::string who =
         fmt::format("{} device{} of kind {} {} computed by", count, count == 1 ? "" : "s", name, count == 1 ? "is" : "are");
-    if (computing_kind(name, options) == "gpu") {
-      notes.push_back(fmt::format("{} GPUs in {}", who, options.gpu_precision.empty() ? "fp32" : options.gpu_precision));
+    const DeviceKind& kind = stand_in_for(catalogue_kind(name), options);
+    if (is_gpu(name) && is_gpu(kind.name)) {
+      notes.push_back(fmt::format("{} {}", who, kind.as_stand_in(options)));
       continue;
     }
     const std::string why = !is_gpu(name)                  ? ""
                             : options.gpus == GpuUse::kOff ? " (--gpus off)"
                                                            : fmt::format(" (no GPU: {})", count_gpus().reason);
-    notes.push_back(fmt::format("{} the CPU engine in fp32{}: what travels has the planned number of elements", who, why));
+    notes.push_back(fmt::format("{} {}{}: what travels has the planned number of elements", who, kind.as_stand_in(options), why));
   }
   return notes;
 }

@@ -16,7 +16,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "core/train/task.h"
-#include "deploy/command/device_registry.h"
+#include "deploy/devices/device_registry.h"
 
 namespace millrace {
 
@@ -26,7 +26,7 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 // For prepare_task.
 MakePlan planner_of(Accounting accounting);
 
-// The kind that computes for a device of this name: itself where this build can drive it, "gpu" for a GPU where there is one, else "cpu".
+// The kind that computes for a device of this name: itself where this build can drive it, else what stands in for it (device_registry.h).
 std::string computing_kind(const std::string& name, const DeviceOptions& options);
 // What takes long before the plan's devices can be opened, such as building simulations, and whether there is such a thing;
 // done by every rank, before any waits for another.

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "deploy/command/device_registry.h"
+#include "deploy/devices/device_registry.h"
 #include "transport/nccl/device_links.h"
 
 namespace millrace {

@@ -104,13 +104,6 @@ WeightSource weight_source(const Flags& flags, const Graph& graph) {
   };
 }
 
-// "fpga", "gpu", "cpu"; empty where the shipped catalogue does not know the name.
-std::string catalogue_kind(const std::string& name) {
-  for (const CatalogueDevice& device : shipped_catalogue().devices)
-    if (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end()) return device.kind;
-  return "";
-}
-
 // Another engine than those of an FPGA that the plan has for the device; nothing: there is none.
 std::optional<std::string> other_engine(const Plan& plan, int64_t device) {
   for (const Shard& shard : plan.shards)

@@ -18,10 +18,10 @@
 #include "core/graph/recurrent_memory.h"
 #include "deploy/command/calibration.h"
 #include "deploy/command/command.h"
-#include "deploy/command/device_registry.h"
 #include "deploy/command/ring_devices.h"
 #include "deploy/command/ring_links.h"
 #include "deploy/command/stop_signal.h"
+#include "deploy/devices/device_registry.h"
 #include "node/report/tensorboard.h"
 #include "node/ring/ring_trainer.h"
 #include "transport/local/local_wire.h"
@@ -196,8 +196,9 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   options.times = request.times;
   options.log_samples = request.log_samples;
   options.pace = request.pace;
-  options.computes_on_thread = std::ranges::all_of(
-      task.plan.cluster.devices, [&](const auto& device) { return computing_kind(device.device, device_options) == "cpu"; });
+  options.computes_on_thread = std::ranges::all_of(task.plan.cluster.devices, [&](const auto& device) {
+    return device_kind(computing_kind(device.device, device_options)).on_calling_thread;
+  });
   MetricsStream json_lines(stdout);
   EvaluationLines lines;
   options.sinks = {request.json ? static_cast<MetricsSink*>(&json_lines) : &lines};

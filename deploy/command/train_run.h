@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/documents/job.h"
-#include "deploy/command/device_registry.h"
+#include "deploy/devices/device_registry.h"
 #include "transport/nccl/link_choice.h"
 
 namespace millrace {

@@ -12,8 +12,8 @@
 #include "core/cpu/tune.h"
 #include "core/graph/zoo.h"
 #include "deploy/command/command.h"
-#include "deploy/command/device_registry.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/devices/device_registry.h"
 
 namespace millrace {
 namespace {

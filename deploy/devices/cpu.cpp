@@ -1,0 +1,28 @@
+// The CPU engine, which also stands in for whatever this build or machine cannot drive.
+#include <fmt/format.h>
+
+#include "core/cpu/cpu_device.h"
+#include "deploy/devices/device_kind.h"
+
+namespace millrace {
+namespace {
+
+CpuOptions cpu_options(const DeviceOptions& options) { return {.threads = options.threads, .kernel_table = options.kernel_table}; }
+
+}  // namespace
+
+std::vector<DeviceKind> cpu_kinds() {
+  return {{.name = "cpu",
+           .planned_as = "cpu",
+           .open = [](const DeviceOptions& options) { return make_cpu_device(cpu_options(options)); },
+           .fingerprint =
+               [](const DeviceOptions& options, Fingerprint& facts) {
+                 facts["kernel_table"] = kernel_table_digest(cpu_options(options));
+                 facts["threads_per_rank"] = fmt::format("{}", options.threads);
+               },
+           .stands_in = [](std::string_view, const DeviceOptions&) { return true; },
+           .as_stand_in = [](const DeviceOptions&) { return "the CPU engine in fp32"; },
+           .on_calling_thread = true}};
+}
+
+}  // namespace millrace
