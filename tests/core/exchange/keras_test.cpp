@@ -23,18 +23,6 @@ using nlohmann::json;
 
 const fs::path kKeras = fs::path(MILLRACE_SOURCE_DIR) / "tests/core/exchange/keras";
 
-std::vector<double> doubles_in(const NpyArray& array) {
-  const auto n = static_cast<size_t>(array.elements());
-  std::vector<double> values(n);
-  if (array.width == 8) {
-    std::memcpy(values.data(), array.bytes.data(), 8 * n);
-  } else {
-    const std::vector<float> floats = floats_of(array, "array");
-    values.assign(floats.begin(), floats.end());
-  }
-  return values;
-}
-
 TEST(Keras, SixteenNetworksInFourLayoutsAgreeWithKerasArithmetic) {
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(kKeras))
@@ -49,8 +37,8 @@ TEST(Keras, SixteenNetworksInFourLayoutsAgreeWithKerasArithmetic) {
       const fs::path weights = layout == std::string(".json") ? kKeras / (name + ".weights.h5") : fs::path();
       const Imported imported = import_keras(kKeras / (name + layout), weights);
       const bool other = expected.contains("y_keras_3") && (layout == std::string(".3.h5") || layout == std::string(".keras"));
-      testing::expect_close(testing::run_imported(imported, doubles_in(x), x.dimensions),
-                            doubles_in(expected.at(other ? "y_keras_3" : "y")));
+      testing::expect_close(testing::run_imported(imported, testing::doubles_of(x), x.dimensions),
+                            testing::doubles_of(expected.at(other ? "y_keras_3" : "y")));
     }
   }
 }

@@ -21,23 +21,12 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::doubles_of;
 using testing::expect_close;
 using testing::run_imported;
 using testing_support::TemporaryFolder;
 
 const fs::path kFiles = fs::path(MILLRACE_SOURCE_DIR) / "tests/core/exchange/data";
-
-std::vector<double> doubles_of(const NpyArray& array) {
-  const auto n = static_cast<size_t>(array.elements());
-  std::vector<double> values(n);
-  if (array.width == 8) {
-    std::memcpy(values.data(), array.bytes.data(), 8 * n);
-  } else {
-    const std::vector<float> floats = floats_of(array, "array");
-    values.assign(floats.begin(), floats.end());
-  }
-  return values;
-}
 
 TEST(OnnxRecurrence, AgreesWithLoopsOverTheDefinitions) {
   int seen = 0;

@@ -8,15 +8,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "core/data/npy.h"
 #include "core/exchange/imported.h"
 #include "core/reference/reference_device.h"
 #include "core/train/safetensors.h"
 #include "tests/golden/straight_line.h"
 
 namespace millrace::testing {
+
+// An array of fp64 or of anything that fits fp32.
+inline std::vector<double> doubles_of(const NpyArray& array) {
+  const auto n = static_cast<size_t>(array.elements());
+  std::vector<double> values(n);
+  if (array.width == 8) {
+    std::memcpy(values.data(), array.bytes.data(), 8 * n);
+  } else {
+    const std::vector<float> floats = floats_of(array, "array");
+    values.assign(floats.begin(), floats.end());
+  }
+  return values;
+}
 
 // Where each element of a tensor with these axes lies in our order, [sample][channel][row][column].
 inline std::vector<size_t> places_of(const std::string& axes, const std::vector<int64_t>& dimensions, const Shape& shape) {
