@@ -1,8 +1,9 @@
-"""The examples of .github/CONTRIBUTING.md, applied to a copy of the sources and compiled as it says.
+"""The examples of .github/CONTRIBUTING.md, applied to a copy of the sources, and compiled or run as it says.
 
-    check_examples.py SOURCE_DIR GENERATED_DIR COMPILER
+    check_examples.py SOURCE_DIR GENERATED_DIR COMPILER MILLRACE
 
-An example is a block of changes (diff) followed by a block that begins with "compile" and names sources. A change is a file, and lines
+An example is a block of changes (diff) followed by a block that begins with "compile" and names sources, or with "run" and has a command of
+millrace. MOST_FILES says how many files an addition of a kind may touch. A change is a file, and lines
 to find there; those with - go, those with + come. Without the change the compiler must complain about some of those sources, or the
 example would show nothing: tests/core/operation/forgotten.py holds that. Sources are read, not translated.
 """
@@ -13,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCE, GENERATED, COMPILER = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-EXAMPLE = re.compile(r"^### (.+?)$(?:(?!^### ).)*?^```diff\n(.*?)^```\n\n```\ncompile (.*?)\n```", re.MULTILINE | re.DOTALL)
+SOURCE, GENERATED, COMPILER, MILLRACE = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]).resolve()
+MOST_FILES = {"an activation": 4, "an operation": 7, "an alignment": 5, "a board": 1, "a kind of device": 2, "a command": 3}
+EXAMPLE = re.compile(r"^### (.+?)$(?:(?!^### ).)*?^```diff\n(.*?)^```\n\n```\n(compile|run) (.*?)\n```", re.MULTILINE | re.DOTALL)
 
 
 def changes(text):
@@ -53,14 +55,24 @@ def main():
     examples = EXAMPLE.findall(page)
     failures = [] if len(examples) == page.count("```diff") else [f"{page.count('```diff')} examples, {len(examples)} of them understood"]
     compiled = 0
-    for heading, text, sources in examples:
+    if [heading for heading, *_ in examples] != list(MOST_FILES):
+        failures.append(f"the examples are not those of {', '.join(MOST_FILES)}")
+    for heading, text, verb, words in examples:
+        touched = {name for name, *_ in changes(text)}
+        if len(touched) > MOST_FILES.get(heading, 0):
+            failures.append(f"{heading} touches {len(touched)} files, more than {MOST_FILES.get(heading, 0)}: {', '.join(sorted(touched))}")
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder)
             problem = apply(text, copy)
             if problem:
                 failures.append(f"{heading}: {problem}")
                 continue
-            for name in sources.split():
+            if verb == "run":
+                done = subprocess.run([MILLRACE, *words.split()[1:]], cwd=copy, capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    failures.append(f"{heading}: {words} ends with {done.returncode}:\n{done.stderr[:1500]}")
+                continue
+            for name in words.split():
                 path = copy / name if (copy / name).exists() else SOURCE / name
                 done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", f"-I{copy}",
                                        f"-I{SOURCE}", f"-I{GENERATED}", str(path)], capture_output=True, text=True, check=False)
