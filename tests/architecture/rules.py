@@ -22,8 +22,7 @@ MAY_INCLUDE = {
     "tests": EVERYTHING,
 }
 
-# The floors inside a top-level folder, lowest first: a folder includes its own floor's folder and lower floors. (fpga's folders hold
-# engines, each of them with floors of its own: there, as everywhere, folders form no circle.)
+# The floors inside a top-level folder, lowest first: a folder includes its own floor's folder and lower floors.
 FLOORS = {
     "core": [
         {"base"},
@@ -39,7 +38,16 @@ FLOORS = {
     "transport": [{"checksum"}, {"streams"}, {"local", "shaping", "collectives", "nccl"}, {"mpi"}],
     "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"planner"}, {"study"}],
     "node": [{"report"}, {"ring", "simulate"}],
+    "fpga": [
+        {"common", "catalogue"},
+        {"conv_ce", "recurrence"},
+        {"sbe", "pe_chain", "calibration"},
+        {"emulated"},
+        {"cosim", "cost"},
+        {"xrt"},
+    ],
     "gpu": [{"rnn", "device", "catalogue", "cost"}, {"recurrence", "module"}, {"cuda"}],
+    "deploy": [{"launch", "devices", "examples"}, {"command"}],
 }
 # The one way back between folders that is left: the kernels and the model of their speed share the layouts of mapping.h, which the
 # run-time compiler knows under that name.

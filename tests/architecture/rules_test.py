@@ -89,15 +89,17 @@ class Rules(unittest.TestCase):
 
     def test_folders_form_no_circle(self):
         apart = {
-            "fpga/one/a.h": HEADER,
-            "fpga/one/b.cpp": '#include "fpga/two/b.h"\n',
-            "fpga/two/a.cpp": '#include "fpga/one/a.h"\n',
-            "fpga/two/b.h": HEADER,
+            "fpga/common/one/a.h": HEADER,
+            "fpga/common/one/b.cpp": '#include "fpga/common/two/b.h"\n',
+            "fpga/common/two/a.cpp": '#include "fpga/common/one/a.h"\n',
+            "fpga/common/two/b.h": HEADER,
         }
-        self.expect(apart, "folders include each other in a circle: fpga/one -> fpga/two -> fpga/one")
+        self.expect(apart, "folders include each other in a circle: fpga/common/one -> fpga/common/two -> fpga/common/one")
 
     def test_floors_of_the_other_folders_point_downwards(self):
         self.expect({"node/ring/a.h": HEADER, "node/report/x.cpp": '#include "node/ring/a.h"\n'}, "node/report includes node/ring")
+        self.expect({"fpga/cosim/a.h": HEADER, "fpga/emulated/x.cpp": '#include "fpga/cosim/a.h"\n'}, "fpga/emulated includes fpga/cosim")
+        self.expect({"deploy/command/a.h": HEADER, "deploy/devices/x.cpp": '#include "deploy/command/a.h"\n'}, "deploy/devices includes deploy/command")
         self.expect({"transport/mpi/a.h": HEADER, "transport/local/x.cpp": '#include "transport/mpi/a.h"\n'}, "not on a lower floor")
         self.expect({"partitioner/novel/x.cpp": '#include "core/base/error.h"\n', "partitioner/hybrid/y.cpp": '#include "partitioner/novel/z.h"\n',
                      "partitioner/novel/z.h": HEADER}, "partitioner/novel has no floor")
