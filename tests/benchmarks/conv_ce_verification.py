@@ -69,7 +69,9 @@ def kept(build, program, arguments):
         found = json.loads(place.read_text())
         if found["binary"] == digest:
             return found
-    done = run([str(binary), *arguments])
+    folder = pathlib.Path(build) / "verified"  # where programs leave what their modules read
+    folder.mkdir(exist_ok=True)
+    done = run([str(binary.resolve()), *arguments], cwd=folder)
     found = {"binary": digest, "status": done.returncode, "output": done.stdout}
     place.parent.mkdir(exist_ok=True)
     place.write_text(json.dumps(found))
@@ -81,6 +83,9 @@ def set_of(program):
     if k:
         found = dict(zip(("kernel", "stride", "input_lanes", "output_lanes", "kernels_per_word"), map(int, k.groups()[:5])))
         return found if k[6] is None else {**found, "channel_groups": int(k[6])}
+    norm = re.fullmatch(r"cosimulation_response_norm_(\d+)", program)
+    if norm:
+        return {"response_norm_lanes": int(norm[1])}
     dropout = re.fullmatch(r"cosimulation_dropout_(\d+)", program)
     if dropout:
         return {"dropout_lanes": int(dropout[1])}

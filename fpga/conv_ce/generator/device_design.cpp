@@ -102,7 +102,8 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
         refuse(name,
                "it is a trained batch norm, and a board measures no statistics (train it elsewhere, then set `frozen: true` and give "
                "the weights, which are folded)");
-      if (shard.normalised || shard.relu || shard.pooled || flattened) refuse(name, "a batch norm is folded directly behind the sum alone");
+      if (shard.normalised || shard.relu || shard.pooled || shard.response || flattened)
+        refuse(name, "a batch norm is folded directly behind the sum alone");
       shard.normalised = true;
       continue;
     }
@@ -118,9 +119,14 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
       const bool leaky = activation->kind == ActivationKind::kLeakyRelu;
       if (activation->kind != ActivationKind::kRelu && !leaky) refuse(name, "its activation is neither ReLU nor leaky ReLU");
       if (leaky && slope_bits(activation->slope) == 32767) refuse(name, "its slope is not below one");
-      if (shard.relu || shard.pooled) refuse(name, "a ReLU is generated once, before the pooling");
+      if (shard.relu || shard.pooled || shard.response) refuse(name, "a ReLU is generated once, before a response norm and the pooling");
       shard.relu = true;
       if (leaky) shard.slope = slope_bits(activation->slope);
+    } else if (const auto* response = std::get_if<LocalResponseNorm>(&node.layer.operation)) {
+      if (shard.response || shard.pooled) refuse(name, "one response norm per convolution is generated, before the pooling");
+      if (shard.slope != 0) refuse(name, "it follows a leaky ReLU");
+      shard.response = fixed_response_norm(*response, shard.formats.sum);
+      if (!shard.response) refuse(name, "its window is even or wider than seven channels, or its table would be too large");
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
       if (shard.pooled) refuse(name, "one pooling per convolution is generated");
       if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w ||
@@ -139,7 +145,7 @@ void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph
     } else if (std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) {
       // The host's: the output leaves for it, and its errors come back.
     } else {
-      refuse(name, "only a frozen batch norm, ReLU, pooling and dropout follow a sum");
+      refuse(name, "only a frozen batch norm, ReLU, a response norm, pooling and dropout follow a sum");
     }
   }
 }
@@ -310,6 +316,11 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
 }
 
 }  // namespace
+
+int ShardDesign::response_address() const {
+  const int64_t reach = divided_up(response->half, lanes);
+  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>((2 * reach + 2) * shape.out_width() - 1))));
+}
 
 std::string ShardDesign::channels_text() const {
   return outputs_divided ? fmt::format("outputs {} of {}", text_of(outputs), layer_outputs)

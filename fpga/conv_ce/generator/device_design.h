@@ -23,11 +23,11 @@
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, batch norm, ReLU (leaky too), pooling and dropout behind them; kernels and strides that are not
-// square; kernels with padding of more than half their size; a map that passes a layer on its way to a later one (shortcuts). A dilated
-// kernel is built as a larger one with zeros between its elements, which costs the multipliers of the larger one. Channel groups that do
-// not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each. Of a layer that is
-// divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
+// convolutions and dense ones with bias, batch norm, ReLU (leaky too), local response norm, pooling and dropout behind them; kernels and
+// strides that are not square; kernels with padding of more than half their size; a map that passes a layer on its way to a later one
+// (shortcuts). A dilated kernel is built as a larger one with zeros between its elements, which costs the multipliers of the larger one.
+// Channel groups that do not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each.
+// Of a layer that is divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,7 @@
 #include "core/operation/dropout.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
+#include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
 namespace millrace {
@@ -75,6 +76,8 @@ struct ShardDesign {
   int16_t slope = 0;  // of a leaky one, after_sum.h
   bool pooled = false;
   bool normalised = false;
+  // Behind the ReLU, where there is one, and before the pooling.
+  std::optional<FixedResponseNorm> response;
   // Last of what follows the sum.
   std::optional<Dropout> dropout;
   std::string dropout_layer;
@@ -101,13 +104,15 @@ struct ShardDesign {
     return adapter_memory(lanes, engine.output_lanes, shape.out_width() * std::max(error_block_rows(), error_first_block_rows()));
   }
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
-  bool masks_errors() const { return window.average && relu; }
+  bool masks_errors() const { return window.average && relu && !response; }
   // So are they where the devices before get a part of every row.
-  bool sorts_unpooled() const { return (masks_errors() || outputs_divided) && window.stride_h != 1; }
+  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response) && window.stride_h != 1; }
   SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
   int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
   // Divided by outputs, and sums come from the devices before.
+  // Of the norm's buffers: pixels that wait for their neighbours.
+  int response_address() const;
   bool appends_sums() const { return outputs_divided && !first; }
   // Its last device adds the bias to all sums, while PG sees the errors of its own.
   bool sums_all_biases() const { return appends_sums() && owner; }

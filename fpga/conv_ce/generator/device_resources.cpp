@@ -91,6 +91,21 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
         scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
         uses.push_back(scaler);
       }
+      if (shard.response) {
+        const FixedResponseNorm& norm = *shard.response;
+        const int64_t copies = 2 * divided_up(norm.half, design.lanes) + 1;
+        constexpr int64_t kEntryBits = 32, kTermBits = 80;  // of p and q; u, the error's product and x
+        const auto add = [&](const std::string& module, const EngineResources& products, int64_t copied_bits) {
+          ModuleUse use{.layer = layer, .module = module};
+          use.dsp = static_cast<double>(products.dsp);
+          use += memory_use(layer, "", copied_bits, shard.response_address(), copies);
+          use += memory_use(layer, "", kEntryBits, bits_for(static_cast<int64_t>(norm.p.size())), design.lanes);
+          uses.push_back(use);
+        };
+        add("response_norm", response_norm_resources(design.lanes, norm.half), beat_bits);
+        add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
+        uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
+      }
       if (shard.dropout) {
         // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
         constexpr int64_t kBlockBits = 128 + 30, kGeneratorBits = 4 * 32 + 2 * 32 + 2 * 64 + 128;

@@ -178,13 +178,42 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"MEMORY_3", number(memory + 3)}};
 }
 
+void add_response_values(const ShardDesign& shard, TemplateValues& values) {
+  const FixedResponseNorm& norm = *shard.response;
+  values["RESPONSE"] = fmt::format(
+      "      .LANES({}),\n      .HALF({}),\n      .ADDRESS_BITS({}),\n      .BASE({}),\n      .FACTOR({}),\n      .FACTOR_SHIFT({}),\n"
+      "      .FIRST_OCTAVE({}),\n      .OCTAVES({}),\n      .TABLE(\"images/{}_response.hex\"),\n",
+      shard.lanes, norm.half, shard.response_address(), norm.base, norm.factor, norm.factor_shift, norm.first_octave, norm.octaves,
+      values["P_FILE"]);
+  values["P_SHIFT"] = number(norm.p_shift);
+  values["U_SHIFT"] = number(norm.u_shift);
+  values["T_SHIFT"] = number(norm.t_shift);
+  values["LANES_OF_LAST"] = number(shard.layer_outputs - (shard.groups(shard.layer_outputs) - 1) * shard.lanes);
+}
+
 // What follows the sum, then the stages of the way back, the last of which leaves as the raw sum's errors.
 std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
+  values["VALUES"] = filled(shard.response ? "$p$value" : "$p$out", values);
+  values["SF_KEPT"] = filled(shard.response ? "$p$value_kept" : "$p$winners", values);
+  values["VALUE_WIRES"] = shard.response ? filled(
+                                               "  logic $p$value_valid, $p$value_ready;\n  logic [BEAT-1:0] $p$value_data;\n"
+                                               "  logic [$LANES$*$KEPT_BITS$-1:0] $p$value_kept;\n",
+                                               values)
+                                         : "";
+  values["SFK"] = shard.response ? "1" : values["PK"];
+  values["SFS"] = shard.response ? "1" : values["PS"];
+  values["SF_AVERAGE"] = shard.response ? "0" : values["AVERAGE"];
+  values["UNPOOL_RELU"] = shard.response ? "0" : values["RELU"];
   std::string text = filled(kSpecialFunction, values);
+  if (shard.response) {
+    add_response_values(shard, values);
+    text += filled(kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
+  }
   text += filled(shard.window.average ? kNoWinners : kWinners, values);
   if (shard.window.average) text += filled(shard.masks_errors() ? kMask : kNoMask, values);
   std::vector<std::string_view> stages = {kUnpooling};
   if (shard.sorts_unpooled()) stages.push_back(kUnpooledSorter);
+  if (shard.response) stages.push_back(kResponseBack);
   if (shard.masks_errors()) stages.push_back(kReluGate);
   if (shard.normalised) stages.push_back(kScaler);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
@@ -333,6 +362,7 @@ std::string finish_text(const DeviceDesign& design) {
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
     if (design.shards[i].sums_all_biases()) unused += fmt::format(", shard_{}_bias_word", i);
     if (!design.shards[i].owner) continue;
+    if (design.shards[i].response) unused += fmt::format(", shard_{0}_value_kept", i);
     if (design.shards[i].window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
     if (!design.shards[i].masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
   }

@@ -17,17 +17,17 @@ inline constexpr std::string_view kSpecialFunction = R"sv(
   logic $p$out_valid, $p$out_ready, $p$out_first_valid, $p$out_first_ready;
   logic $p$mask_valid, $p$mask_ready;
   logic [BEAT-1:0] $p$out_data;
-  logic [$LANES$*$KEPT_BITS$-1:0] $p$winners;
+$VALUE_WIRES$  logic [$LANES$*$KEPT_BITS$-1:0] $p$winners;
   logic [$LANES$-1:0] $p$mask;
   logic [BEAT-1:0] $p$scales, $p$offsets;
   logic $p$scales_write;
   logic [$SUM_GROUP_BITS$-1:0] $p$scales_group;
   special_function_unit #(
       .LANES($LANES$),
-      .POOL_KERNEL($PK$),
-      .POOL_STRIDE($PS$),
+      .POOL_KERNEL($SFK$),
+      .POOL_STRIDE($SFS$),
       .PLACE_BITS($PLACE_BITS$),
-$SLOPE$      .AVERAGE($AVERAGE$),
+$SLOPE$      .AVERAGE($SF_AVERAGE$),
       .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
       .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
       .LINE_ADDRESS_BITS($POOL_LINE_BITS$),
@@ -54,10 +54,10 @@ $SLOPE$      .AVERAGE($AVERAGE$),
       .sum_tvalid($p$sum_valid),
       .sum_tready($p$sum_ready),
       .sum_tdata($p$sum_data),
-      .out_tvalid($p$out_valid),
-      .out_tready($p$out_ready),
-      .out_tdata($p$out_data),
-      .kept_tdata($p$winners),
+      .out_tvalid($VALUES$_valid),
+      .out_tready($VALUES$_ready),
+      .out_tdata($VALUES$_data),
+      .kept_tdata($SF_KEPT$),
       .mask_tvalid($p$mask_valid),
       .mask_tready($p$mask_ready),
       .mask_tdata($p$mask)
@@ -71,6 +71,113 @@ $SLOPE$      .AVERAGE($AVERAGE$),
       if (data_write && element == 16'(lane + $LANES$)) $p$offsets[lane*16+:16] <= data_written[15:0];
     end
   end
+)sv";
+
+// A response norm between the special-function unit, which then does not pool, and the pooling; what it was given waits for its errors.
+// $RESPONSE$: the parameters that both ways have.
+inline constexpr std::string_view kResponse = R"sv(
+  // The local response norm; what it is given waits for its errors.
+  logic $p$into_norm_valid, $p$into_norm_ready, $p$keeps_x_valid, $p$keeps_x_ready;
+  stream_fork $p$norm_fork (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$value_valid),
+      .in_tready($p$value_ready),
+      .first_tvalid($p$into_norm_valid),
+      .first_tready($p$into_norm_ready),
+      .second_tvalid($p$keeps_x_valid),
+      .second_tready($p$keeps_x_ready)
+  );
+  logic $p$x_valid, $p$x_ready;
+  logic [BEAT-1:0] $p$x_data;
+  deep_fifo #(
+      .WIDTH(BEAT),
+      .DEPTH($MASK_BEATS$)
+  ) $p$norm_ram (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$keeps_x_valid),
+      .in_tready($p$keeps_x_ready),
+      .in_tdata($p$value_data),
+      .out_tvalid($p$x_valid),
+      .out_tready($p$x_ready),
+      .out_tdata($p$x_data)
+  );
+  logic $p$normed_valid, $p$normed_ready;
+  logic [BEAT-1:0] $p$normed_data;
+  response_norm #(
+$RESPONSE$      .P_SHIFT($P_SHIFT$)
+  ) $p$norm (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .lanes_of_last(16'd$LANES_OF_LAST$),
+      .in_tvalid($p$into_norm_valid),
+      .in_tready($p$into_norm_ready),
+      .in_tdata($p$value_data),
+      .out_tvalid($p$normed_valid),
+      .out_tready($p$normed_ready),
+      .out_tdata($p$normed_data)
+  );
+)sv";
+
+inline constexpr std::string_view kPoolingAlone = R"sv(  pooling_unit #(
+      .LANES($LANES$),
+      .POOL_KERNEL($PK$),
+      .POOL_STRIDE($PS$),
+      .AVERAGE($AVERAGE$),
+      .PLACE_BITS($PLACE_BITS$),
+      .ROW_BANKS_LOG2($POOL_ROW_BANKS$),
+      .COLUMN_BANKS_LOG2($POOL_COLUMN_BANKS$),
+      .LINE_ADDRESS_BITS($POOL_LINE_BITS$)
+  ) $p$pooling (
+      .clock(ap_clk),
+      .clear,
+      .height(16'($P$OUT_HEIGHT)),
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .out_height(16'($P$POOLED_HEIGHT)),
+      .out_width(16'd$POOLED_WIDTH$),
+      .pad(16'd$POOL_PAD$),
+      .count_padding(1'b$COUNT_PADDING$),
+      .in_tvalid($p$normed_valid),
+      .in_tready($p$normed_ready),
+      .in_tdata($p$normed_data),
+      .out_tvalid($p$out_valid),
+      .out_tready($p$out_ready),
+      .out_tdata($p$out_data),
+      .kept_tdata($p$winners)
+  );
+)sv";
+
+inline constexpr std::string_view kNotPooled = R"sv(  assign $p$out_valid = $p$normed_valid;
+  assign $p$normed_ready = $p$out_ready;
+  assign $p$out_data = $p$normed_data;
+  assign $p$winners = '0;
+)sv";
+
+inline constexpr std::string_view kResponseBack = R"sv(  response_norm_back #(
+$RESPONSE$      .P_SHIFT($P_SHIFT$),
+      .U_SHIFT($U_SHIFT$),
+      .T_SHIFT($T_SHIFT$)
+  ) $p$norm_back (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .lanes_of_last(16'd$LANES_OF_LAST$),
+      .relu(1'b$RELU$),
+      .x_tvalid($p$x_valid),
+      .x_tready($p$x_ready),
+      .x_tdata($p$x_data),
+      .error_tvalid($IN$_valid),
+      .error_tready($IN$_ready),
+      .error_tdata($IN$_data),
+      .out_tvalid($OUT$_valid),
+      .out_tready($OUT$_ready),
+      .out_tdata($OUT$_data)
+  );
 )sv";
 
 // Behind a maximum, or without pooling: what won, and what the ReLU let pass, until the error of the same output comes back.
@@ -223,7 +330,7 @@ $SLOPE$      .AVERAGE($AVERAGE$),
       .first_step(16'd$POOL_FIRST_STEP$),
       .first_phase(16'd$POOL_FIRST_PHASE$),
       .last_phase(16'(($P$OUT_HEIGHT - 1 + $POOL_PAD$) % $PS$)),
-      .relu(1'b$RELU$),
+      .relu(1'b$UNPOOL_RELU$),
       .count_padding(1'b$COUNT_PADDING$),
       .error_tvalid($p$error_valid && $p$winners_valid),
       .error_tready($p$unpool_ready),

@@ -165,10 +165,11 @@ class Runner {
                                             .relu = shard.relu,
                                             .slope = shard.slope},
                                            counters_);
+      const Map normed = shard.response ? responded(*shard.response, shard.layer_outputs, values, counters_) : values;
       if (shard.pooled) {
-        trace.pooled.push_back(pooled_forward(shard.window, shard.layer_outputs, values, counters_));
+        trace.pooled.push_back(pooled_forward(shard.window, shard.layer_outputs, normed, counters_));
       } else {
-        trace.pooled.push_back({values, std::vector<int16_t>(values.size())});
+        trace.pooled.push_back({normed, std::vector<int16_t>(normed.size())});
       }
       current = trace.pooled.back().values;
       trace.values.push_back(values);
@@ -191,8 +192,12 @@ class Runner {
       if (shard.owner) {
         if (shard.dropout) raw = dropped_out(raw, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
         // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
-        if (shard.relu && !shard.window.average) raw = error_through_relu(trace.pooled[i].values, raw, shard.slope);
+        if (shard.relu && !shard.window.average && !shard.response) raw = error_through_relu(trace.pooled[i].values, raw, shard.slope);
         raw = pooled_back(shard.window, shard.layer_outputs, raw, trace.pooled[i], counters_);
+        if (shard.response) {
+          raw = response_back(*shard.response, shard.layer_outputs, trace.values[i], raw, counters_);
+          if (shard.relu) raw = error_through_relu(trace.values[i], raw);
+        }
         if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw, shard.slope);
         if (shard.normalised) raw = error_through_scale(raw, shard.layer_outputs, shard.scale, shard.scale_shift, counters_);
       }

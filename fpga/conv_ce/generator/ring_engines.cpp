@@ -8,6 +8,7 @@
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "fpga/conv_ce/rtl/module_resources.h"
 
 namespace millrace {
 
@@ -72,8 +73,27 @@ struct Engine {
   int64_t device = 0;
   ConvolutionShape whole, held;
   int64_t phases = 0;
-  bool owner = false;
+  // Of what follows the sum, where the group ends: per lane of the streams, and beside.
+  int64_t slices_per_lane = 0, slices = 0;
 };
+
+void add_slices_after_sum(const Group& group, const Graph& graph, Engine& engine) {
+  engine.slices_per_lane += kSlicesAfterSum;
+  for (const std::string& name : group.after) {
+    const Operation& operation = graph.node(graph.index_of(name)).layer.operation;
+    const auto* activation = std::get_if<Activation>(&operation);
+    if (activation != nullptr && activation->kind == ActivationKind::kLeakyRelu) engine.slices_per_lane += 2;
+    if (std::holds_alternative<Dropout>(operation)) engine.slices += 2 * dropout_resources().dsp;
+    if (const auto* norm = std::get_if<LocalResponseNorm>(&operation)) {
+      const int64_t half = norm->size / 2;
+      const auto of = [half](int64_t lanes) {
+        return response_norm_resources(lanes, half).dsp + response_norm_back_resources(lanes, half).dsp;
+      };
+      engine.slices += of(0);
+      engine.slices_per_lane += of(1) - of(0);
+    }
+  }
+}
 
 std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lanes) {
   std::vector<Engine> engines;
@@ -84,7 +104,8 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
     for (const int64_t index : group.shards) {
       const Shard& shard = plan.shards[static_cast<size_t>(index)];
       const HeldChannels held = held_channels(shard, group, node, *whole, lanes);
-      Engine engine{.device = shard.device, .whole = *whole, .held = {}, .owner = index == group.shards.back()};
+      Engine engine{.device = shard.device, .whole = *whole, .held = {}};
+      if (index == group.shards.back()) add_slices_after_sum(group, graph, engine);
       engine.held = held_shape(*whole, held);
       for (const PhaseEngine& phase : shard.phases) engine.phases += phase.phase != Phase::kErrorBack || node.inputs[0] != kNetworkInput;
       engines.push_back(engine);
@@ -121,7 +142,7 @@ bool all_fit(const Plan& plan, const std::vector<Engine>& engines, int64_t lanes
     if (there <= 0) continue;
     const auto found = smallest_engine(engine.held, whole_cycles(period, planned_clock(plan, board)));
     if (!found) return false;
-    slices[device] += static_cast<double>(found->tiles() * found->taps() * engine.phases + (engine.owner ? kSlicesAfterSum * lanes : 0));
+    slices[device] += static_cast<double>(found->tiles() * found->taps() * engine.phases + engine.slices_per_lane * lanes + engine.slices);
     if (slices[device] > there) return false;
   }
   return true;

@@ -55,6 +55,9 @@ EngineResources unpooling_resources(const EngineParallelism& pooling, const Engi
                     blocks(pooling.input_lanes * kElementBits, memories.column_address + 2, phases)};
 }
 
+EngineResources response_norm_resources(int64_t lanes, int64_t half) { return {.dsp = 4 * lanes + 2 * half, .bram18 = 0}; }
+EngineResources response_norm_back_resources(int64_t lanes, int64_t half) { return {.dsp = 9 * lanes + 2 * half, .bram18 = 0}; }
+
 EngineResources dropout_resources() { return {.dsp = 2 * 4 + 1, .bram18 = 0}; }
 
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory) {

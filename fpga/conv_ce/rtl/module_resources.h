@@ -29,6 +29,10 @@ EngineResources gradient_resources(const EngineParallelism& engine, const Engine
 // An average takes two slices per lane to divide its sum, which is wider than a slice's factors, and one on the way back.
 EngineResources pooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, bool average);
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window);
+// Of response_norm.sv, and of its way back: squares of a window's channels, a product with the factor of two slices, one with p; and back
+// two with the error, two slices each for u and for the sum of them.
+EngineResources response_norm_resources(int64_t lanes, int64_t half);
+EngineResources response_norm_back_resources(int64_t lanes, int64_t half);
 // Two products of 32 bits with constants, four slices each, and one scale for all lanes.
 EngineResources dropout_resources();
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory);

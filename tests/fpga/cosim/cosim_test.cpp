@@ -99,11 +99,12 @@ TEST_F(Cosim, TrainsLayersDividedByOutputs) {
   equals_the_functional_model(plan);
 }
 
-// Channel groups, whole and divided, windows that overlap, and dropout.
+// A response norm, channel groups, whole and divided, windows that overlap, and dropout.
 TEST_F(Cosim, TrainsASmallAlexNet) {
   ModelBuilder net("small-alexnet", {2, 7, 7});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
   net.relu("relu1");
+  net.layer("norm1", LocalResponseNorm{.size = 5, .alpha = 0.1, .beta = 0.75, .k = 2});
   net.max_pool("pool1", {.kernel = 3, .stride = 2});
   net.grouped_conv("conv2", 4, {.kernel = 3, .pad = 1}, 2);
   net.relu("relu2");

@@ -127,6 +127,25 @@ inline Model leaky_model() {
   return net.finish();
 }
 
+// Across channels, before a maximum that overlaps, an average, and no pooling; the last without a ReLU.
+inline Model response_model() {
+  const LocalResponseNorm norm{.size = 5, .alpha = 0.5, .beta = 0.75, .k = 2};
+  ModelBuilder net("responses", {2, 9, 10});
+  net.conv("conv1", 7, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("norm1", norm);
+  net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv2", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.layer("norm2", norm);
+  net.layer("pool2", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.conv("conv3", 3, {.kernel = 1});
+  net.layer("norm3", norm);
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Channel groups that do not mix, of odd counts and through a stride.
 inline Model grouped_model() {
   ModelBuilder net("grouped", {3, 9, 10});

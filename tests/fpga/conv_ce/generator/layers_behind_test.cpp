@@ -115,6 +115,10 @@ TEST_F(LayersBehind, RectifiersMayLeak) { pass_under_icarus(Graph(leaky_model())
 
 TEST_F(LayersBehind, LeakyRectifiersAreCleanWithoutWaivers) { are_clean(Graph(leaky_model()), {{2, 0, 0}}); }
 
+TEST_F(LayersBehind, ChannelsMayRespond) { pass_under_icarus(Graph(response_model()), {{2, 0, 0}}); }
+
+TEST_F(LayersBehind, ResponsesAreCleanWithoutWaivers) { are_clean(Graph(response_model()), {{2, 0, 0}}); }
+
 TEST_F(LayersBehind, ErrorsGoBackThroughFoldedBatchNorms) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   const Graph graph(normalised_model(/*frozen=*/true));
