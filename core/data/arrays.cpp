@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
@@ -20,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kArraysForm = "arrays:FILE.npz or arrays:FOLDER[,layout=hwc|chw|steps][,hold-out=SHARE][,seed=N]";
+constexpr std::string_view kArraysForm =
+    "arrays:FILE.npz or arrays:FOLDER[,layout=hwc|chw|steps|ids][,ids=NUMBER][,hold-out=SHARE][,seed=N]";
 
 // Samples that are so many floats each, one behind the other, labels elsewhere.
 class FloatSamples final : public Sequences {
@@ -62,6 +64,10 @@ SampleForm form_of_samples(const NpyArray& x, ArrayLayout layout, std::string_vi
     if (d.size() != 3) fail(ErrorCode::kUsage, "{}: {} with layout=steps, expected [samples, steps, features]", origin, text_of(x));
     return {InputKind::kFeatures, {.channels = d[2], .height = d[1], .width = 1}, false};
   }
+  if (layout == ArrayLayout::kIds) {
+    if (d.size() != 2) fail(ErrorCode::kUsage, "{}: {} with layout=ids, expected [samples, steps]", origin, text_of(x));
+    return {InputKind::kTokens, {.channels = 1, .height = d[1], .width = 1}, false};
+  }
   if (d.size() == 2) return {InputKind::kImage, {.channels = d[1], .height = 1, .width = 1}, false};
   if (d.size() == 3) return {InputKind::kImage, {.channels = 1, .height = d[1], .width = d[2]}, false};
   const bool first = may_be_channels(d[1]), last = may_be_channels(d[3]);
@@ -83,6 +89,20 @@ std::vector<Value> channels_first(const std::vector<Value>& values, const Shape&
   return moved;
 }
 
+// Token ids as a network takes them, and one more than the largest.
+std::pair<std::vector<float>, int64_t> ids_of(const NpyArray& x, std::string_view origin) {
+  constexpr int64_t kMostIds = 1 << 24;  // each is a float of its own
+  std::vector<float> ids;
+  ids.reserve(static_cast<size_t>(x.elements()));
+  int64_t largest = 0;
+  for (const int64_t id : wholes_of(x, origin)) {
+    if (id < 0 || id >= kMostIds) fail(ErrorCode::kMalformed, "{}: id {}, expected 0 to {}", origin, id, kMostIds - 1);
+    largest = std::max(largest, id);
+    ids.push_back(static_cast<float>(id));
+  }
+  return {std::move(ids), largest + 1};
+}
+
 Dataset labelled(const NpyArray& x, ArrayLayout layout, std::string_view origin, std::vector<int32_t> labels) {
   const SampleForm form = form_of_samples(x, layout, origin);
   Dataset data;
@@ -95,9 +115,14 @@ Dataset labelled(const NpyArray& x, ArrayLayout layout, std::string_view origin,
     data.labels = std::move(labels);
     return data;
   }
-  std::vector<float> values = floats_of(x, origin);
+  const bool ids = form.kind == InputKind::kTokens;
+  std::vector<float> values;
+  if (ids)
+    std::tie(values, data.vocabulary) = ids_of(x, origin);
+  else
+    values = floats_of(x, origin);
   if (form.channels_last) values = channels_first(values, form.shape);
-  const bool steps = form.kind == InputKind::kFeatures;
+  const bool steps = ids || form.kind == InputKind::kFeatures;
   data.sequences = std::make_shared<const FloatSamples>(std::move(values), steps ? form.shape.height : 1,
                                                         steps ? form.shape.channels : form.shape.elements(), std::move(labels));
   return data;
@@ -180,12 +205,15 @@ Dataset dataset_from(const NpyArray& x, ArrayLayout layout, std::string_view ori
 }
 
 DataSplit load_arrays(std::string_view arguments, std::string_view what) {
-  const NameSettings settings(arguments, what, {"layout", "hold-out", "seed"}, kArraysForm);
-  const std::string word = settings.word("layout", {"guess", "hwc", "chw", "steps"});
+  const NameSettings settings(arguments, what, {"layout", "ids", "hold-out", "seed"}, kArraysForm);
+  const std::string word = settings.word("layout", {"guess", "hwc", "chw", "steps", "ids"});
   const ArrayLayout layout = word == "hwc"     ? ArrayLayout::kHwc
                              : word == "chw"   ? ArrayLayout::kChw
                              : word == "steps" ? ArrayLayout::kSteps
+                             : word == "ids"   ? ArrayLayout::kIds
                                                : ArrayLayout::kGuess;
+  if (settings.find("ids") != nullptr && layout != ArrayLayout::kIds)
+    fail(ErrorCode::kUsage, "data \"{}\": ids has no effect without layout=ids", what);
   const fs::path path = settings.path();
   NpzFile arrays = read_arrays(path);
   const auto array = [&](const char* name) -> const NpyArray& {
@@ -229,6 +257,11 @@ DataSplit load_arrays(std::string_view arguments, std::string_view what) {
   if (data.train.shape != data.test.shape || data.train.kind != data.test.kind || !data.train.sequences != !data.test.sequences)
     fail(ErrorCode::kMismatch, "{}: samples to train on are {}, to test on {}, or of other elements", path.string(),
          text_of(data.train.shape), text_of(data.test.shape));
+  if (layout == ArrayLayout::kIds) {
+    const int64_t seen = std::max(data.train.vocabulary, data.test.vocabulary), said = settings.whole("ids", seen, 1, 1 << 24);
+    if (seen > said) fail(ErrorCode::kMismatch, "{}: id {}, but there are {}, says ids", path.string(), seen - 1, said);
+    data.train.vocabulary = data.test.vocabulary = said;
+  }
   int32_t most = 0;
   std::vector<int32_t> label(1);
   for (const Dataset* const each : {&data.train, &data.test})

@@ -7,7 +7,6 @@
 #include "core/exchange/onnx_graph.h"
 
 namespace millrace {
-namespace {
 
 int64_t extent_of(const OnnxGraph& graph, const OnnxActivation& x, size_t axis) {
   const Shape& shape = x.value.shape;
@@ -21,6 +20,8 @@ int64_t extent_of(const OnnxGraph& graph, const OnnxActivation& x, size_t axis) 
     default: return 1;
   }
 }
+
+namespace {
 
 // Axes without those that hold one: N and C stay.
 std::string without_ones(const OnnxGraph& graph, const OnnxActivation& x) {
@@ -51,7 +52,9 @@ std::vector<int64_t> numbers_of(OnnxNode& node, OnnxGraph& graph, const char* at
   if (node.has(attribute) || node.input(input).empty()) return node.wholes(attribute);
   const OnnxConstant& constant = graph.constant(node, input);
   if (!constant.whole) node.refuse("its input {} holds no whole numbers", input);
-  return constant.wholes;
+  std::vector<int64_t> numbers = constant.wholes;
+  std::ranges::replace(numbers, kOpenExtent, int64_t{-1});
+  return numbers;
 }
 
 void convert_reshape(OnnxNode& node, OnnxGraph& graph) {

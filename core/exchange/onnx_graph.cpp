@@ -213,7 +213,8 @@ const OnnxActivation& OnnxGraph::activation(const OnnxNode& node, int index) con
   const std::string name = node.input(index);
   const auto found = activations.find(name);
   if (found == activations.end()) {
-    if (is_constant(name)) node.refuse("its input {} \"{}\" is a constant, not something computed", index, name);
+    if (is_constant(name) || filled.contains(name)) node.refuse("its input {} \"{}\" is a constant, not something computed", index, name);
+    if (stacks.contains(name)) node.refuse("its input {} \"{}\" holds last states of several layers; only one may be picked", index, name);
     fail(ErrorCode::kMalformed, "{}: its input {} \"{}\" is made by no node before it", node.who(), index, name);
   }
   if (found->second.is_scores) node.refuse("it follows a softmax, which is read at the end of a network only");

@@ -89,7 +89,14 @@ struct OnnxGraph {
   int64_t samples = -1;          // of the input, where the file says so
   std::map<std::string, OnnxConstant> constants;
   std::map<std::string, OnnxActivation> activations;
-  std::map<std::string, int> readers;  // of each value, the graph's outputs included
+  std::map<std::string, float> filled;  // tensors of one value everywhere, whatever their shape
+  struct LastState {
+    OnnxActivation steps;  // whose last is meant; its axes are the last state's
+    std::string layer;     // its name, once somebody reads it
+  };
+  std::map<std::string, LastState> last_states;          // that nobody has read yet
+  std::map<std::string, std::vector<LastState>> stacks;  // several layers', one behind the other
+  std::map<std::string, int> readers;                    // of each value, the graph's outputs included
 
   // Of a node's input; fail naming the node.
   const OnnxActivation& activation(const OnnxNode& node, int index) const;
@@ -100,7 +107,15 @@ struct OnnxGraph {
   void refuse_outputs_from(const OnnxNode& node, int first) const;
 };
 
+// -1 for the samples of a file that leaves them open.
+int64_t extent_of(const OnnxGraph& graph, const OnnxActivation& x, size_t axis);
+// A whole number that a file computes from the number of samples, which it leaves open.
+inline constexpr int64_t kOpenExtent = INT64_MIN;
+
 // Convert one node; false when the operator is another's.
+bool convert_onnx_states(OnnxNode& node, OnnxGraph& graph);
+// What reads the name finds an activation there.
+void read_last_state(OnnxGraph& graph, const std::string& name);
 bool convert_onnx_layer(OnnxNode& node, OnnxGraph& graph);
 bool convert_onnx_arrangement(OnnxNode& node, OnnxGraph& graph);
 bool convert_onnx_recurrence(OnnxNode& node, OnnxGraph& graph);

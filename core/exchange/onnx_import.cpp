@@ -40,6 +40,7 @@ std::string axes_of_input(const GraphProto& graph, const ValueInfoProto& input, 
   for (const NodeProto& node : graph.node()) {
     if (node.input_size() == 0 || node.input(0) != name) continue;
     const std::string& type = node.op_type();
+    if (type == "Shape") continue;  // for the states to begin with
     const auto attribute = [&](const char* wanted) {
       return std::ranges::find_if(node.attribute(), [wanted](const auto& one) { return one.name() == wanted; });
     };
@@ -117,7 +118,8 @@ Imported convert(const ModelProto& model, std::string_view origin, const std::fi
   if (proto.output_size() != 1) fail(ErrorCode::kUsage, "{}: {} outputs, networks with one are read", origin, proto.output_size());
 
   NetworkWriter net(proto.name(), fmt::format("{} (ONNX, opset {})", std::filesystem::path(origin).filename().string(), opset));
-  OnnxGraph graph{.net = net, .folder = folder, .constants = {}, .activations = {}, .readers = {}};
+  OnnxGraph graph{
+      .net = net, .folder = folder, .constants = {}, .activations = {}, .filled = {}, .last_states = {}, .stacks = {}, .readers = {}};
   for (const onnx::TensorProto& tensor : proto.initializer())
     if (!graph.constants.emplace(tensor.name(), read_onnx_tensor(tensor, fmt::format("tensor \"{}\"", tensor.name()), folder)).second)
       fail(ErrorCode::kMalformed, "tensor \"{}\" is there twice", tensor.name());
@@ -139,10 +141,14 @@ Imported convert(const ModelProto& model, std::string_view origin, const std::fi
     OnnxNode node(one, opset);
     if (!one.domain().empty() && one.domain() != "ai.onnx") node.refuse("operators of domain \"{}\" are not known", one.domain());
     if (one.output_size() == 0) fail(ErrorCode::kMalformed, "{}: a node without an output; the file is damaged", node.who());
-    if (!convert_onnx_layer(node, graph) && !convert_onnx_arrangement(node, graph) && !convert_onnx_recurrence(node, graph))
+    if (!convert_onnx_states(node, graph) && !convert_onnx_layer(node, graph) && !convert_onnx_arrangement(node, graph) &&
+        !convert_onnx_recurrence(node, graph))
       node.refuse("this operator (opset {}) has no counterpart here", opset);
   }
+  read_last_state(graph, proto.output(0).name());
   const auto scores = graph.activations.find(proto.output(0).name());
+  if (graph.is_constant(proto.output(0).name()) || graph.filled.contains(proto.output(0).name()))
+    fail(ErrorCode::kUsage, "{}: its output \"{}\" is a shape or a constant, no score of a network", origin, proto.output(0).name());
   if (scores == graph.activations.end())
     fail(ErrorCode::kMalformed, "{}: its output \"{}\" is made by no node", origin, proto.output(0).name());
   facts.output_axes = scores->second.axes;

@@ -27,6 +27,7 @@ const CellFacts& facts_of(const std::string& type) {
 
 void expect_zeros(const OnnxNode& node, const OnnxGraph& graph, int index, std::string_view what) {
   if (node.input(index).empty()) return;
+  if (const auto found = graph.filled.find(node.input(index)); found != graph.filled.end() && found->second == 0) return;
   const OnnxConstant& constant = graph.constant(node, index);
   if (constant.whole || std::ranges::any_of(constant.floats, [](float value) { return value != 0; }))
     node.refuse("{} other than zeros (input {})", what, index);
@@ -146,7 +147,7 @@ void convert_recurrent(OnnxNode& node, OnnxGraph& graph) {
   if (node.output(1).empty() || last == graph.readers.end() || last->second == 0) return;
   if (directions == 2)
     node.refuse("its last states (Y_h) of both directions: the backward one's stands at the first step, which has no counterpart here");
-  graph.set(node, 1, {graph.net.add(node.layer_name() + ".last", LastStep{}, {y}), samples_first ? "N1C" : "1NC"});
+  graph.last_states.emplace(node.output(1), OnnxGraph::LastState{{y, samples_first ? "N1C" : "1NC"}, node.layer_name() + ".last"});
 }
 
 // The last of all steps.
@@ -156,6 +157,13 @@ void convert_last_step(OnnxNode& node, OnnxGraph& graph, const OnnxActivation& x
   node.no_more();
   axis += axis < 0 ? rank : 0;
   const OnnxConstant& index = graph.constant(node, 1);
+  const bool only = axis >= 0 && axis < rank && x.axes[static_cast<size_t>(axis)] == '1' && index.wholes.size() == 1 &&
+                    index.dimensions.empty() && (index.wholes[0] == 0 || index.wholes[0] == -1);
+  if (only) {
+    std::string axes = x.axes;
+    axes.erase(static_cast<size_t>(axis), 1);
+    return graph.set(node, 0, {x.value, axes});
+  }
   const bool last =
       index.wholes.size() == 1 && index.dimensions.empty() && (index.wholes[0] == -1 || index.wholes[0] == x.value.shape.height - 1);
   if (axis < 0 || axis >= rank || x.axes[static_cast<size_t>(axis)] != 'H' || !last || x.value.shape.width != 1)

@@ -78,22 +78,15 @@ class Asked {
         facts_(data_facts(content_.facts.attributes)) {
     const Model model = parse_model(content_.model_text, "model.textproto");
     graph_ = std::make_unique<Graph>(model);
-    if (model.input_kind == InputKind::kTokens)
-      fail(ErrorCode::kUsage, "the checkpoint's network reads text; ask it with --data text:FILE instead of --files");
     if (graph_->shape_of(graph_->scores()).plane() != 1)
       fail(ErrorCode::kUsage, "the checkpoint's network scores {} places of a sample, --files asks for one answer; use --data",
            graph_->shape_of(graph_->scores()).plane());
-    PlanRequest request;
-    request.cluster = find_cluster(flags.cluster);
-    if (request.cluster.devices.size() != 1)
+    const Cluster cluster = find_cluster(flags.cluster);
+    if (cluster.devices.size() != 1)
       fail(ErrorCode::kUsage, "--cluster {}: {} devices, but files are asked about on one; name one, such as cpu", flags.cluster,
-           request.cluster.devices.size());
-    request.mini_batch = request.micro_batch = flags.micro_batch;
-    request.optimizer.kind = OptimizerKind::kSgd;
-    plan_ = single_device_plan(*graph_, request);
-    device_ = open_device(plan_.cluster.devices.front().device, {.threads = flags.threads});
-    segment_ = std::make_unique<SegmentExecutor>(plan_, *graph_, 0, *device_);
-    write_weights(*segment_, *graph_, content_.weights);
+           cluster.devices.size());
+    device_ = open_device(cluster.devices.front().device, {.threads = flags.threads});
+    prepare();
     if (facts_.pictures) {
       form_ = *facts_.pictures;
     } else if (model.input_kind == InputKind::kImage && (model.input.channels == 1 || model.input.channels == 3)) {
@@ -118,6 +111,17 @@ class Asked {
   }
 
  private:
+  void prepare() {
+    PlanRequest request;
+    request.cluster = find_cluster(flags_.cluster);
+    request.mini_batch = request.micro_batch = flags_.micro_batch;
+    request.optimizer.kind = OptimizerKind::kSgd;
+    segment_.reset();
+    plan_ = single_device_plan(*graph_, request);
+    segment_ = std::make_unique<SegmentExecutor>(plan_, *graph_, 0, *device_);
+    write_weights(*segment_, *graph_, content_.weights);
+  }
+
   void read_picture_of(const fs::path& file) {
     if (!form_)
       fail(ErrorCode::kMismatch, "{}: the checkpoint's network takes {}, which no picture becomes; give .npy files", file.string(),
@@ -150,10 +154,26 @@ class Asked {
   }
 
   void ask_array(const fs::path& file) {
-    const bool steps = graph_->model().input_kind == InputKind::kFeatures;
+    const InputKind kind = graph_->model().input_kind;
     const NpyArray array = parse_npy(read_bytes(file), file.string());
-    Dataset data = dataset_from(array, steps ? ArrayLayout::kSteps : ArrayLayout::kGuess, file.string());
+    Dataset data = dataset_from(array,
+                                kind == InputKind::kFeatures ? ArrayLayout::kSteps
+                                : kind == InputKind::kTokens ? ArrayLayout::kIds
+                                                             : ArrayLayout::kGuess,
+                                file.string());
+    if (kind == InputKind::kTokens) {
+      const int64_t known = tokens_known();
+      if (data.vocabulary > known)
+        fail(ErrorCode::kMismatch, "{}: id {}, but the checkpoint's network knows {} tokens", file.string(), data.vocabulary - 1, known);
+      data.vocabulary = known;
+    }
     ask(data, std::vector<std::string>(static_cast<size_t>(data.size()), file.string()), true);
+  }
+
+  int64_t tokens_known() const {
+    for (const Layer& layer : graph_->model().layers)
+      if (const auto* const embedding = std::get_if<Embedding>(&layer.operation)) return embedding->vocabulary;
+    return graph_->classes();
   }
 
   void ask(Dataset& data, const std::vector<std::string>& files, bool several) {
@@ -170,6 +190,13 @@ class Asked {
              data.normalisation.mean.size());
     }
     const AdaptedModel adapted = adapt(graph_->model(), form_of(data));
+    Model longer = graph_->model();
+    longer.input.height = adapted.model.input.height;
+    const bool only_steps_differ = longer.input_kind != InputKind::kImage && adapted.model == longer;
+    if (only_steps_differ && !(longer == graph_->model())) {
+      graph_ = std::make_unique<Graph>(longer);
+      prepare();
+    }
     if (!(adapted.model == graph_->model()))
       fail(ErrorCode::kMismatch, "{}: {}, but the checkpoint's network takes {}", files.front(), text_of(data.shape),
            text_of(graph_->model().input));

@@ -367,7 +367,7 @@ def two_runs(tools, references, fault, out):
             with Launched(tools, ["--ranks", "1"] if TASKS[fault.task].least_ranks == 1 else ["--ranks", "2"],
                           ["train", "--resume", str(out), "--json"]) as second:
                 end_of(second, (1,))
-                second.require_said("a training is under way there")
+                second.require_said("a launch is under way there")
             for pid in [*alone, job.process.pid]:
                 os.kill(pid, signal.SIGCONT)
         end_of(job, (0,))

@@ -178,6 +178,29 @@ TEST(Arrays, OfFloatsAreTakenAsTheyAre) {
   expect_error(ErrorCode::kMismatch, "taken as they are", [&] { sample_source(images.test, {.pad_top = 1, .output = {1, 4, 2}}); });
 }
 
+TEST(Arrays, OfIdsAreTokens) {
+  const TemporaryFolder folder;
+  const std::string name = "arrays:" + folder.text() + ",layout=ids";
+  folder.write("x.npy", npy<int64_t>("<i8", "(4, 3)", {0, 7, 2, 1, 1, 1, 3, 0, 6, 5, 4, 2}));
+  folder.write("y.npy", npy<int32_t>("<i4", "(4,)", {0, 1, 1, 0}));
+  const DataSplit data = load_data(name);
+  EXPECT_EQ(data.train.kind, InputKind::kTokens);
+  EXPECT_EQ(data.train.shape, (Shape{1, 3, 1}));
+  EXPECT_EQ(data.train.vocabulary, 8);
+  EXPECT_EQ(data.test.vocabulary, 8) << "of both parts together";
+  EXPECT_EQ(data.train.sequences->features(), 1);
+  EXPECT_EQ(data.train.sequences->steps(0), 3);
+  EXPECT_EQ(load_data(name + ",ids=11").test.vocabulary, 11);
+  expect_error(ErrorCode::kMismatch, "id 7, but there are 7", [&] { load_data(name + ",ids=7"); });
+  expect_error(ErrorCode::kUsage, "ids has no effect", [&] { load_data("arrays:" + folder.text() + ",ids=7"); });
+  folder.write("x.npy", npy<int64_t>("<i8", "(4, 3)", {0, 7, 2, 1, 1, 1, 3, 0, -6, 5, 4, 2}));
+  expect_error(ErrorCode::kMalformed, "id -6", [&] { load_data(name); });
+  folder.write("x.npy", npy<float>("<f4", "(4, 3)", {0, 7, 2, 1, 1, 1, 3, 0, 6, 5, 4, 2}));
+  EXPECT_THROW(load_data(name), Error) << "no whole numbers";
+  folder.write("x.npy", npy<int64_t>("<i8", "(4, 3, 1)", {0, 7, 2, 1, 1, 1, 3, 0, 6, 5, 4, 2}));
+  expect_error(ErrorCode::kUsage, "[samples, steps]", [&] { load_data(name); });
+}
+
 TEST(Arrays, ThatDoNotFitAreRefused) {
   const TemporaryFolder folder;
   const std::string name = "arrays:" + folder.text();
