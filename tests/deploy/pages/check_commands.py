@@ -28,6 +28,7 @@ BLOCK = re.compile(r"(?:^<!-- test: (?P<how>.+?) -->\n+)?^```(?P<language>\w*)\n
 SPAN = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*|[0-9a-f]{32}")
+PROGRESS = re.compile(r"\w+: \d+/\d+ \(\d+%\)")  # on a machine that takes its time
 OF_THE_MACHINE = {"train", "eval", "predict", "tune", "profile"}
 SECONDS_PER_COMMAND = 300
 # Of programs that are not ours; and of our scripts whose names a page leaves out.
@@ -192,7 +193,7 @@ def run_page(page, root, folder, millrace, long):
             if result.returncode != 0:
                 failures.append(f"{said}ends with {result.returncode}\n{result.stdout[-1500:]}")
             elif how != "commands alone":
-                actual = [line for line in result.stdout.splitlines() if line.strip()]
+                actual = [line for line in result.stdout.splitlines() if line.strip() and not PROGRESS.match(line)]
                 subcommand = re.search(r"\bmillrace (\w+)", command)
                 missing = missing_line(expected, actual, exact=subcommand is not None and subcommand[1] not in OF_THE_MACHINE)
                 if missing:
