@@ -91,7 +91,6 @@ void Fields<Plan>::check(const Plan& plan, const Path& where) {
   check_batches(plan, where);
   check_indices(plan, where);
   check_loads(plan, where);
-  if (plan.purpose != Purpose::kTraining) Path(where, "purpose").fail("INFERENCE is not carried out yet; use TRAINING");
 }
 
 }  // namespace millrace::text

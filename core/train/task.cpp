@@ -59,6 +59,9 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   };
   if (!job.plan.empty()) {
     task.plan = load_plan(job.plan);
+    if (task.plan.purpose == Purpose::kInference)
+      fail(ErrorCode::kUsage, "{}: a plan for inference, which trains nothing; plan without --inference, or give it to eval or predict",
+           job.plan);
     cut_to(task.data, task.plan.model);
     refuse_too_few_samples(task.plan.mini_batch, "plan again with a smaller one");
     AdaptedModel adapted = adapt(task.plan.model, form_of(train));

@@ -18,6 +18,7 @@
 #include "core/data/text.h"
 #include "core/decode/ctc.h"
 #include "core/exchange/onnx_export.h"
+#include "core/graph/frozen_model.h"
 #include "core/plan/assemble.h"
 #include "core/plan/validate.h"
 #include "core/train/evaluate.h"
@@ -43,6 +44,7 @@ struct CheckpointFlags {
   int64_t micro_batch = 32;
   int64_t count = 10;
   int64_t beam = 0;
+  bool cluster_given = false;
   int threads = 1;
   bool json = false;
   bool last_weights = false;
@@ -91,12 +93,23 @@ struct Question {
   TrainingTask task;
 
  private:
+  // Others in the plan's places: the same shards, flows and bits of every device.
+  void compute_on(const Cluster& cluster) {
+    if (cluster.devices.size() != task.plan.cluster.devices.size())
+      fail(ErrorCode::kUsage, "--cluster has {} devices and the plan {}: give one for each", cluster.devices.size(),
+           task.plan.cluster.devices.size());
+    for (size_t i = 0; i < cluster.devices.size(); ++i) task.plan.cluster.devices[i].device = cluster.devices[i].device;
+  }
+
   void find_plan(const CheckpointFlags& flags, const Model& model) {
     if (!flags.plan.empty()) {
       task.plan = load_plan(flags.plan);
-      if (!(task.plan.model == model))
+      // Whether parameters are trained makes no other network.
+      if (!(frozen_model(task.plan.model) == frozen_model(model)))
         fail(ErrorCode::kMismatch, "{}: a plan for model \"{}\", but the checkpoint is one of \"{}\", and they differ; plan again for it",
              flags.plan, task.plan.model.name, model.name);
+      task.graph = std::make_unique<Graph>(task.plan.model);
+      if (flags.cluster_given) compute_on(find_cluster(flags.cluster));
       return;
     }
     Job& job = task.job;
@@ -347,9 +360,9 @@ void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& f
   not_empty(cluster);
   auto* micro_batch = command->add_option("--micro-batch", flags->micro_batch, "samples at a time [32]");
   whole(micro_batch, 1);
-  not_empty(command->add_option("--plan", flags->plan, "plan.textproto of the checkpoint's model instead of both")
-                ->excludes(cluster)
+  not_empty(command->add_option("--plan", flags->plan, "plan.textproto of the checkpoint's model; with --cluster on other devices, as many")
                 ->excludes(micro_batch));
+  cluster->each([flags](const std::string&) { flags->cluster_given = true; });
   whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
   whole(command->add_option("--beam", flags->beam, "prefixes that reading a CTC network's labels keeps [0: its best path]"), 0, 4096);
 }

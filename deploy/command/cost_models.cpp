@@ -18,22 +18,23 @@ namespace {
 
 struct ModelKind {
   std::string name;
-  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&)> make;
+  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, int64_t inference_streams)> make;
 };
 
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"fpga", make_fpga_cost_model},
-      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic) { return make_gpu_cost_model(device, arithmetic.compute); }},
-      {"cpu", [](const CatalogueDevice& device, const Arithmetic&) { return make_cpu_cost_model(device); }},
+      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic,
+                 int64_t) { return make_gpu_cost_model(device, arithmetic.compute); }},
+      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, int64_t) { return make_cpu_cost_model(device); }},
   };
   return all;
 }
 
-std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic) {
+std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams) {
   std::vector<std::string> known;
   for (const ModelKind& kind : model_kinds()) {
-    if (kind.name == device.kind) return kind.make(device, arithmetic);
+    if (kind.name == device.kind) return kind.make(device, arithmetic, inference_streams);
     known.push_back(kind.name);
   }
   fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
@@ -105,7 +106,7 @@ Cluster cluster_from_file(const std::filesystem::path& path, const Catalogue& ca
 
 }  // namespace
 
-CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic) {
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams) {
   CostModels models;
   std::map<std::string, const CostModel*> known;
   for (const DeviceEntry& entry : cluster.devices) {
@@ -113,7 +114,7 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
     if (added) {
       CatalogueDevice device = device_named(entry.device, cluster, catalogue);
       device.short_names = {entry.device};
-      models.owned.push_back(model_of(device, arithmetic));
+      models.owned.push_back(model_of(device, arithmetic, inference_streams));
       place->second = models.owned.back().get();
     }
     models.of_devices.push_back(place->second);

@@ -27,7 +27,8 @@ struct CostModels {
 
 // Each model answers under the name its device has in the cluster. Fails with kUsage on names the catalogue does not know,
 // with kMalformed on a kind without a cost model or a device that lacks a value.
-CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic);
+// `inference_streams`: see fpga_cost_model.h; 0: for training.
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams = 0);
 
 // A shorthand, or the path of a .textproto (anything that ends so or has a slash in it). Devices get the catalogue's
 // spelling of their short names. A file says its own links; those of a shorthand have the smaller link_gbps of their two

@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "core/base/writable.h"
+#include "core/graph/frozen_model.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/validate.h"
@@ -27,6 +28,8 @@
 #include "deploy/command/profile_plan.h"
 #include "deploy/command/resource_output.h"
 #include "deploy/command/ring_flags.h"
+#include "fpga/cost/blocked_engines.h"
+#include "fpga/sbe/weight_stream.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
 #include "partitioner/planning/sample_word.h"
@@ -60,7 +63,9 @@ struct PlanFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
-  bool explain = false, resources = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false, exactly = false, json = false;
+  std::optional<int64_t> streams;
+  bool inference = false, explain = false, resources = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false,
+       exactly = false, json = false;
   ProfilePlanFlags profile;
   std::vector<std::string> given;  // names of the options on the command line
   std::string command;             // as it was typed, near enough to type it again
@@ -172,6 +177,82 @@ Outcome plan_with_progress(PlanTask& task) {
   return outcome;
 }
 
+// Batches of so many sequences side by side are tried where nobody says how many.
+constexpr int64_t kMostStreams = 4;
+
+void refuse_training_options(const PlanFlags& flags) {
+  static const std::vector<std::string> of_training = {"--job",       "--alignment",  "--mini-batch", "--micro-batch",
+                                                       "--optimizer", "--batch-norm", "--balance",    "--fpdeep-lifetimes"};
+  for (const std::string& name : flags.given)
+    if (std::find(of_training.begin(), of_training.end(), name) != of_training.end())
+      fail(ErrorCode::kUsage, "{} has no effect with --inference, which trains nothing; leave one of the two out", name);
+}
+
+// The best of every number of sequences that may be side by side; the cost models of its plan.
+Outcome plan_inference(const PlanFlags& flags, const Catalogue& catalogue, PlanTask& task, CostModels& models) {
+  const bool recurrent = std::any_of(task.graph->nodes().begin(), task.graph->nodes().end(),
+                                     [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; });
+  Outcome best;
+  CostModels of_best;
+  const int64_t least = flags.streams.value_or(1), most = flags.streams ? *flags.streams : recurrent ? kMostStreams : 1;
+  for (int64_t streams = least; streams <= most; streams *= 2) {
+    CostModels tried = models_for(task.cluster, catalogue, task.options.arithmetic, streams);
+    PlanTask one = task;
+    one.models = tried.of_devices;
+    one.options.optimizer.kind = OptimizerKind::kSgd;  // nothing is updated: no state
+    one.options.micro_batch = streams;
+    one.options.mini_batch = (one.options.mini_batch + streams - 1) / streams * streams;
+    Outcome outcome = plan_with_progress(one);
+    const bool better =
+        streams == least ||
+        (outcome.feasible && (!best.feasible || outcome.summary.images_per_second > best.summary.images_per_second * (1 + 1e-3)));
+    if (!better) continue;
+    best = std::move(outcome);
+    of_best = std::move(tried);
+    task.options = one.options;
+  }
+  models = std::move(of_best);
+  task.models = models.of_devices;
+  if (best.plan) best.plan->purpose = Purpose::kInference;
+  return best;
+}
+
+// The engines of a plan's recurrent layers in words.
+std::vector<std::string> engines_in_words(const Plan& plan, const Graph& graph) {
+  std::vector<std::string> words;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    if (role_of(node.layer.operation) != Role::kRecurrence) continue;
+    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    if (!config) continue;
+    const int64_t batches = node.output.height / config->steps;
+    const int64_t weight_words = batches * batch_timing(*config).weight_words;
+    words.push_back(fmt::format("{} on device {}: {}; {} words of weights from outside for {} sequence{}", shard.layer, shard.device,
+                                text_of(*config), weight_words, config->streams, config->streams == 1 ? "" : "s"));
+  }
+  return words;
+}
+
+// What else would do, layer by layer: the ways to build each engine that nothing beats, fastest first.
+void add_fronts(const PlanTask& task, const Catalogue& catalogue, const Plan& plan, std::vector<std::string>& explanation) {
+  constexpr size_t kShown = 8;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = task.graph->node(task.graph->index_of(shard.layer));
+    if (role_of(node.layer.operation) != Role::kRecurrence) continue;
+    const RecurrentShape shape = sbe_shape_of(node);
+    if (!weight_stream_of(shard, shape)) continue;
+    const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
+    const Exploration found =
+        explore(planned_space(shape, node.output.height, plan.micro_batch), sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));
+    explanation.push_back(fmt::format("{} alone on {}: {} ways to build its engine fit, {} of which nothing beats", shard.layer, board,
+                                      found.feasible, found.front.size()));
+    for (size_t i = 0; i < std::min(kShown, found.front.size()); ++i)
+      explanation.push_back(fmt::format("{}: {:.0f} steps/s, {:.1f} BRAM36, {:.0f} DSP with {}", shard.layer,
+                                        found.front[i].steps_per_second, found.front[i].use.bram36, found.front[i].use.dsp,
+                                        text_of(found.front[i].config)));
+  }
+}
+
 int plan_model(const PlanFlags& flags) {
   Job job;
   if (!flags.job_file.empty()) job = load_job_with_files(flags.job_file);
@@ -182,24 +263,30 @@ int plan_model(const PlanFlags& flags) {
     fail(ErrorCode::kUsage, "give --model and --cluster, such as --model vgg16 --cluster vc709x15 (or --profile, --show, --compare)");
   BatchNormChoice norms = flags.job_file.empty() ? BatchNormChoice::kAsModel : job.batch_norm;
   if (!flags.batch_norm.empty()) norms = batch_norm_from(flags.batch_norm);
-  const Graph graph(with_choice(find_model(model_name), norms));
+  if (flags.inference) refuse_training_options(flags);
+  if (flags.streams && !flags.inference) fail(ErrorCode::kUsage, "--streams has no effect without --inference; leave it out");
+  Model model = with_choice(find_model(model_name), norms);
+  const Graph graph(flags.inference ? frozen_model(std::move(model)) : std::move(model));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask task;
   task.graph = &graph;
   task.cluster = cluster_from(cluster_name, catalogue);
   set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
   const Arithmetic arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
-  const CostModels models = models_for(task.cluster, catalogue, arithmetic);
+  CostModels models = models_for(task.cluster, catalogue, arithmetic);
   task.models = models.of_devices;
   task.options = options_of(flags, job, models);
   task.options.arithmetic = arithmetic;
   account(task, accounting_of(flags.accounting, Accounting::kFull));
 
-  const Outcome outcome = plan_with_progress(task);
+  const Outcome outcome = flags.inference ? plan_inference(flags, catalogue, task, models) : plan_with_progress(task);
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);
+  if (flags.inference && outcome.plan && told) add_fronts(task, catalogue, *outcome.plan, explanation);
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
+  if (!flags.json && flags.inference && outcome.plan)
+    for (const std::string& words : engines_in_words(*outcome.plan, graph)) fmt::print("{} (modelled)\n", words);
   if (flags.json) fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), explanation, flags.resources));
   if (!outcome.feasible) {
     fmt::print(stderr, "millrace: infeasible: {}\n", outcome.reason.text);
@@ -376,6 +463,11 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   not_empty(
       training.add_option("--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
+
+  const Section asked{*command, "For inference"};
+  asked.add_flag("--inference", flags->inference,
+                 "forward passes alone: nothing is trained, and recurrent layers on boards get BB-LSTM's engine, which streams weights");
+  whole(asked.add_option("--streams", flags->streams, "sequences side by side, a power of two [the fastest of 1, 2 and 4]"), 1, 64);
 
   const Section ring{*command, "The ring"};
   real(ring.add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);

@@ -21,6 +21,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/rtl_check.h"
+#include "deploy/command/rtl_inference.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
@@ -108,7 +109,7 @@ WeightSource weight_source(const Flags& flags, const Graph& graph) {
 std::optional<std::string> other_engine(const Plan& plan, int64_t device) {
   for (const Shard& shard : plan.shards)
     for (const PhaseEngine& phase : shard.phases)
-      if (shard.device == device && phase.engine != "conv_ce" && phase.engine != "pe_chain") return phase.engine;
+      if (shard.device == device && phase.engine != "conv_ce" && phase.engine != "pe_chain" && phase.engine != "sbe") return phase.engine;
   return std::nullopt;
 }
 
@@ -199,6 +200,7 @@ int check_plan(const Flags& flags) {
   allow_with(flags, "--check", {"--plan", "--json"});
   const Plan plan = load_plan(flags.plan);
   require_fixed_point(plan);
+  if (plan.purpose == Purpose::kInference) return tell_inference_check(plan, Graph(plan.model), flags.json);
   std::vector<std::optional<std::string>> kinds;
   for (int64_t device = 0; device < plan.devices(); ++device) kinds.push_back(kind_that_is_no_fpga(plan, device));
   return tell_check(plan, Graph(plan.model), kinds, flags.json);
@@ -210,6 +212,11 @@ int tell_resources(const Flags& flags) {
   const Plan plan = load_plan(flags.plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
+  if (plan.purpose == Purpose::kInference)
+    fail(ErrorCode::kUnavailable,
+         "--resources: no top joins the engines of a plan for inference yet; millrace plan --show {} --resources has "
+         "what is planned",
+         flags.plan);
   const DeviceDesign design = device_design(plan, graph, flags.device, nullptr);
   warn_of_size(design, plan);
   warn_of_homes(plan, flags.device);
@@ -242,6 +249,18 @@ int write_rtl(const Flags& flags) {
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   const LayerFormats formats = wanted_formats(flags, plan);
+  if (plan.purpose == Purpose::kInference) {
+    if (flags.device >= plan.devices())
+      fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", flags.device, plan.devices() - 1);
+    const std::vector<std::string> layers =
+        write_inference_engines(plan, graph, flags.device, weight_source(flags, graph), formats, flags.out, flags.seed);
+    if (flags.json)
+      fmt::print("{}\n", nlohmann::ordered_json({{"folder", flags.out}, {"engines", layers}}).dump(2));
+    else
+      for (const std::string& layer : layers)
+        fmt::print("{}/{}: check it: iverilog -g2012 -o testbench rtl/*.sv testbench.sv && vvp testbench\n", flags.out, layer);
+    return 0;
+  }
   const DeviceDesign design = device_design(plan, graph, flags.device, weight_source(flags, graph), formats);
   require_own_folder(flags.out, design.module_name());
   const std::string lacks = warn_of_size(design, plan);

@@ -18,7 +18,7 @@
 #include "deploy/command/json_text.h"
 #include "deploy/command/study_flags.h"
 #include "deploy/command/text_table.h"
-#include "fpga/cost/fpga_resources.h"
+#include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/exploration.h"
 
 namespace millrace {
@@ -34,29 +34,9 @@ struct LayerStudy {
   Exploration found;
 };
 
-// What the engine computes of a layer, one direction; fails naming what it cannot.
-RecurrentShape shape_of(const Node& node) {
-  const auto& cell = std::get<Recurrent>(node.layer.operation);
-  if (cell.projection > 0)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe does not compute projections; leave it out of the model", node.layer.name);
-  if (cell.cell == CellKind::kGru && !cell.reset_after)
-    fail(ErrorCode::kUnavailable,
-         "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
-         node.layer.name);
-  return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell)};
-}
-
 SbeBoard board_of(const CatalogueDevice& device) {
   if (device.kind != "fpga") fail(ErrorCode::kUsage, "--engine sbe is an FPGA's, and {} is none", device.name);
-  const FpgaResources resources = fpga_resources_of(device, 16);
-  return {.name = resources.name,
-          .dsp = resources.dsps,
-          .lut = resources.luts,
-          .lutram_lut = resources.lutram_luts,
-          .bram36 = resources.bram36,
-          .uram = resources.urams,
-          .bytes_per_second = kUsableBandwidth * resources.off_chip_bytes_per_second,
-          .clock_hz = static_cast<double>(resources.clock_hz)};
+  return sbe_board_of(fpga_resources_of(device, 16));
 }
 
 // "bram36=300": less than the board has, or more; "seconds" bounds a batch.
@@ -281,7 +261,7 @@ int run_study_engine(const StudyFlags& flags) {
   std::vector<LayerStudy> layers;
   for (const Node& node : graph.nodes()) {
     if (!std::holds_alternative<Recurrent>(node.layer.operation)) continue;
-    LayerStudy study{.layer = node.layer.name, .shape = shape_of(node), .steps = node.input_shapes[0].height, .found = {}};
+    LayerStudy study{.layer = node.layer.name, .shape = sbe_shape_of(node), .steps = node.input_shapes[0].height, .found = {}};
     const auto alike =
         std::ranges::find_if(layers, [&](const LayerStudy& other) { return other.shape == study.shape && other.steps == study.steps; });
     study.found = alike != layers.end()

@@ -8,9 +8,9 @@
 // Each is the finest that still holds `headroom` times the largest number seen, then made coarser until
 //   - no accumulator wraps within that headroom, of FP, EB, or of a mini-batch's gradient,
 //   - every result is lowered by 0 to 31 bits, as the engine does.
-// Recurrent layers: x and h have formats of their own, h's at most 15 fraction bits, and accumulators reach 16 at least; their errors go back on the host and bind nothing.
-// What was never seen (a frozen layer's errors) keeps the engine's own format. A pure function: the same numbers, the same
-// formats, however many ranks there are.
+// Recurrent layers: x and h have formats of their own, h's at most 15 fraction bits, and accumulators reach 16 at least; their errors go
+// back on the host and bind nothing. What was never seen (a frozen layer's errors) keeps the engine's own format. A pure function: the same
+// numbers, the same formats, however many ranks there are.
 #pragma once
 
 #include "core/graph/graph.h"

@@ -13,8 +13,11 @@
 #include "fpga/conv_ce/engine_timing.h"
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
+#include "fpga/cost/blocked_engines.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
+#include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
 
@@ -22,7 +25,8 @@ namespace {
 
 constexpr double kNoSuchEngine = 1e30;  // adds up over any number of shards
 constexpr double kLongestLifetime = 1e6;
-constexpr size_t kOnChipMemory = 3;  // index into the capacities
+constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory that weights are streamed from: projected
+constexpr size_t kOnChipMemory = 3;      // index into the capacities
 
 // FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
 struct Engines {
@@ -52,7 +56,9 @@ int64_t whole_part_of(double share, int64_t amount) {
 
 class FpgaCostModel final : public CostModel {
  public:
-  FpgaCostModel(FpgaResources board, int64_t element_bits) : board_(std::move(board)), element_bits_(element_bits) {
+  FpgaCostModel(FpgaResources board, int64_t element_bits, int64_t inference_streams)
+      : board_(std::move(board)), element_bits_(element_bits) {
+    if (inference_streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference_streams);
     const FabricUse once = interconnection_fabric();
     capacities_ = {{"dsp", board_.engine_dsps()},
                    {"lut", board_.luts - once.luts},
@@ -84,6 +90,9 @@ class FpgaCostModel final : public CostModel {
     std::vector<Constant> constants = board_.constants;
     for (Constant& constant : fabric_constants()) constants.push_back(std::move(constant));
     for (Constant& constant : special_function_constants()) constants.push_back(std::move(constant));
+    if (blocked_ != nullptr)
+      for (Constant& constant : sbe_constants())
+        if (constant.name != "tail_latency_cycles") constants.push_back(std::move(constant));
     return constants;
   }
 
@@ -103,6 +112,7 @@ class FpgaCostModel final : public CostModel {
   }
 
   ShardDemand demand_of(const ShardQuestion& question) const override {
+    if (is_blocked(question)) return blocked_demand(question);
     const ShardUse use = use_of(question);
     ShardDemand demand;
     demand.amounts[0] = use.dsps;
@@ -115,6 +125,7 @@ class FpgaCostModel final : public CostModel {
   }
 
   ShardCost cost_of(const ShardQuestion& question) const override {
+    if (is_blocked(question)) return blocked_cost(question);
     const ShardUse use = use_of(question);
     ShardCost cost;
     cost.unit = use.shard.unit;
@@ -126,6 +137,66 @@ class FpgaCostModel final : public CostModel {
   }
 
  private:
+  bool is_blocked(const ShardQuestion& question) const {
+    return blocked_ != nullptr && question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence;
+  }
+
+  // What runs behind the layer, and the memory of it.
+  FabricUse fabric_behind(const ShardQuestion& question) const {
+    if (!question.owner) return {};
+    return special_function_fabric(special_function_use(question.after, question.lifetime, element_bits_, 1).lane_logic, element_bits_);
+  }
+
+  ShardDemand blocked_demand(const ShardQuestion& question) const {
+    ShardDemand demand;
+    const BlockedEngine* const engine = blocked_->within(*question.node, question.period_seconds);
+    if (engine == nullptr) {
+      demand.amounts[0] = kNoSuchEngine;
+      return demand;
+    }
+    const SbeUse& use = engine->point.use;
+    const FabricUse behind = fabric_behind(question);
+    demand.seconds = engine->bytes_per_sample / (kUsableBandwidth * board_.off_chip_bytes_per_second);
+    demand.amounts[0] = use.dsp;
+    demand.amounts[1] = use.lut / kUsableLuts + behind.luts;
+    demand.amounts[2] = behind.flip_flops;
+    demand.amounts[kOnChipMemory] = use.bram36 * kBram36Bits + use.uram * kUramBits;
+    if (engine->point.timing.weight_words > 0) demand.amounts[4] = 2 * static_cast<double>(engine->point.config.shape.weights());
+    return demand;
+  }
+
+  ShardCost blocked_cost(const ShardQuestion& question) const {
+    const BlockedEngine* const engine = blocked_->within(*question.node, question.period_seconds);
+    if (engine == nullptr)
+      fail(ErrorCode::kUsage, "layer \"{}\" on {}: no engine takes a sequence in {} seconds", question.node->layer.name, board_.name,
+           question.period_seconds);
+    const ShardDemand demand = blocked_demand(question);
+    const SbePoint& point = engine->point;
+    ShardCost cost;
+    cost.unit = StreamingUnit::kStep;
+    const double steps = static_cast<double>(question.node->output.height);
+    // The recurrence over slots chose it; a plan's pace is that of the engine as it is built.
+    const double built = built_cycles(point.config, kMemoryLatency).batch / point.timing.cycles;
+    const double seconds = engine->seconds_per_sample * std::max(1.0, built);
+    cost.phases = {{Phase::kForward, "sbe", point.config.multipliers(), static_cast<int64_t>(std::llround(1e12 * seconds / steps))}};
+    cost.seconds_per_sample = 1e-12 * static_cast<double>(cost.phases[0].picoseconds_per_unit) * steps;
+    cost.resources = {{"dsp", demand.amounts[0]},
+                      {"lut", demand.amounts[1]},
+                      {"ff", demand.amounts[2]},
+                      {"bram_bits", demand.amounts[kOnChipMemory]},
+                      {"dram_bytes", demand.amounts[4]}};
+    const auto add = [&](const char* name, double amount) {
+      if (amount > 0) cost.resources.push_back({name, amount});
+    };
+    add("bram36", point.use.bram36);
+    add("uram", point.use.uram);
+    add("lutram_lut", point.use.lutram_lut);
+    add("dram_bytes_per_second", engine->bytes_per_sample / cost.seconds_per_sample);
+    add("weight_words_per_sample", engine->bytes_per_sample / 2);
+    for (NamedAmount& amount : weight_stream_amounts(point.config)) cost.resources.push_back(std::move(amount));
+    return cost;
+  }
+
   ShardUse use_of(const ShardQuestion& question) const {
     MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
     if (!(question.period_seconds > 0))
@@ -248,17 +319,18 @@ class FpgaCostModel final : public CostModel {
 
   FpgaResources board_;
   int64_t element_bits_;
+  std::unique_ptr<BlockedEngines> blocked_;  // of plans for inference
   std::vector<NamedAmount> capacities_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic) {
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams) {
   const int64_t bits = bits_of(arithmetic.wire);
   if (bits != 16 && bits != 32)
     fail(ErrorCode::kUsage, "FPGA engines work on 16 or 32 bits, not on the {} of {}; choose another width for {}", bits,
          name_of(arithmetic.wire), device.short_names.empty() ? device.name : device.short_names.front());
-  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits);
+  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference_streams);
 }
 
 }  // namespace millrace

@@ -26,7 +26,7 @@
 #include "core/device/device.h"
 #include "fpga/common/arithmetic/arithmetic_counters.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
-#include "fpga/recurrence/arithmetic/gate_function.h"
+#include "fpga/recurrence/arithmetic/cell_arithmetic.h"
 
 namespace millrace {
 
@@ -44,6 +44,10 @@ struct LayerArithmetic {
   ArithmeticCounters gradients;  // accumulators that wrapped
   ArithmeticCounters updates;
 };
+
+// A recurrent layer's fraction bits: those that `book` has for it (of x its activations', of h its sums'), else 12 of x, 13 of weights
+// and of h, 11 of a relu's h, 12 of a projected one.
+CellFormats recurrent_formats_of(const LayerFormats& book, const std::string& layer, const Recurrent& cell);
 
 class EmulatedFpga : public Device {
  public:

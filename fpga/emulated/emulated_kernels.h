@@ -19,9 +19,6 @@ std::optional<ConvolutionShape> convolution_shape_of(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host,
                                                LayerArithmetic& counters, ConvolutionEngine& engine, const LayerFormats& book);
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host);
-// A recurrent layer's fraction bits: those that `book` has for it (of x its activations', of h its sums'), else 12 of x, 13 of weights
-// and of h, 11 of a relu's h, 12 of a projected one.
-CellFormats recurrent_formats_of(const LayerFormats& book, const std::string& layer, const Recurrent& cell);
 // Fails with kUnavailable, naming the layer, on what the functional model does not compute.
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
                                              const LayerFormats& book, TanhForm smooth);

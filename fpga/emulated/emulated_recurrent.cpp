@@ -225,6 +225,21 @@ class FixedRecurrentKernel final : public Kernel {
 
 }  // namespace
 
+std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
+                                             const LayerFormats& book, TanhForm smooth) {
+  if (spec.finish || spec.adds_to_output)
+    fail(ErrorCode::kUnavailable, "layer \"{}\": boards make a recurrent layer's products with x themselves; leave it whole on one device",
+         spec.layer);
+  if (cell.cell == CellKind::kGru && !cell.reset_after)
+    fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",
+         spec.layer);
+  return std::make_unique<FixedRecurrentKernel>(spec, cell, host, counters, book, smooth);
+}
+
+}  // namespace millrace::emulated
+
+namespace millrace {
+
 CellFormats recurrent_formats_of(const LayerFormats& book, const std::string& layer, const Recurrent& cell) {
   const auto found = book.find(layer);
   if (found == book.end()) {
@@ -239,15 +254,4 @@ CellFormats recurrent_formats_of(const LayerFormats& book, const std::string& la
           .projection = own.weight.fraction_bits};
 }
 
-std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
-                                             const LayerFormats& book, TanhForm smooth) {
-  if (spec.finish || spec.adds_to_output)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": boards make a recurrent layer's products with x themselves; leave it whole on one device",
-         spec.layer);
-  if (cell.cell == CellKind::kGru && !cell.reset_after)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",
-         spec.layer);
-  return std::make_unique<FixedRecurrentKernel>(spec, cell, host, counters, book, smooth);
-}
-
-}  // namespace millrace::emulated
+}  // namespace millrace

@@ -155,9 +155,9 @@ void for_each_config(const SbeSpace& space, int64_t words_per_cycle, const std::
   SbeConfig config{
       .shape = space.shape, .latency = space.latency, .words_per_cycle = words_per_cycle, .inputs_share_bus = space.inputs_share_bus};
   const auto batches = [&] {
-    for (config.streams = 1; config.streams <= space.most_streams; config.streams *= 2)
+    for (config.streams = space.least_streams; config.streams <= space.most_streams; config.streams *= 2)
       for (config.steps = space.steps; config.steps >= 1; --config.steps)
-        if (space.steps % config.steps == 0) visit(config);
+        if (space.steps % config.steps == 0 && (!space.allowed || space.allowed(config))) visit(config);
   };
   const auto blocks = [&](Pinned pinned, int64_t chunks) {
     config.pinned = pinned;
@@ -204,7 +204,7 @@ Exploration explore(const SbeSpace& space, const SbeBoard& board, const SbeGoal&
   bool too_large = false;  // whatever the batch
   for_each_config(space, board.words_per_cycle(), [&](const SbeConfig& config) {
     ++exploration.points;
-    if (config.streams == 1 && config.steps == space.steps) {
+    if (!space.allowed && config.streams == space.least_streams && config.steps == space.steps) {
       SbeConfig smallest = config;
       smallest.steps = 1;
       const SbeUse use = counter.use_of(smallest);

@@ -5,8 +5,8 @@
 //   else for (const Remedy& remedy : found.remedies) ...        // which limit, by how much, and what would then do
 //
 // THE SPACE: lanes, one value per number of row groups; columns a cycle and tail units, powers of two up to a limit; chunks of a block,
-// one value per distinct number of blocks; two or three slots; nothing, the columns of h or everything pinned; streams, powers of two
-// up to a limit; steps of a batch, the divisors of the steps. Points whose tail does not keep up are not part of it.
+// one value per distinct number of blocks; two or three slots; nothing, the columns of h or everything pinned; streams, doubled from
+// the least up to a limit; steps of a batch, the divisors of the steps. Points whose tail does not keep up are not part of it.
 // Points are left out by bounds that cannot err: resources are exact and cheap; a point whose bound on speed and latency is beaten by
 // one that takes no more of anything is not timed. Answers are those of timing every point (tests/fpga/sbe).
 // The front: no other point has at least the steps a second, at most the latency, BRAM36, DSP slices and bytes a step from outside, and
@@ -28,12 +28,14 @@ namespace millrace {
 struct SbeSpace {
   RecurrentShape shape;
   int64_t steps = 1;  // of a sequence
+  int64_t least_streams = 1;
   int64_t most_streams = 4;
   int64_t most_columns = 8;
   int64_t most_tail_units = 8;
   int64_t most_blocks = 32;
   int64_t latency = 25;
   bool inputs_share_bus = true;
+  std::function<bool(const SbeConfig&)> allowed = {};  // of the space's points; empty: all
 };
 
 struct SbeGoal {

@@ -68,7 +68,6 @@ TEST(PlanDocument, TextIsReadable) {
 }
 
 TEST(PlanDocument, ErrorsNameFieldAndValue) {
-  expect_refused("purpose: INFERENCE is not carried out yet; use TRAINING", [](Plan& plan) { plan.purpose = Purpose::kInference; });
   expect_refused("micro_batch: 3 must divide mini_batch, which is 8", [](Plan& p) { p.micro_batch = 3; });
   expect_refused("mini_batch: 0 must be positive", [](Plan& p) { p.mini_batch = 0; });
   expect_refused("windows: 3 given; there is one for each of 2 devices", [](Plan& p) { p.windows.push_back(1); });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
@@ -96,6 +97,33 @@ TEST(EmulatedRecurrent, RefusesByName) {
   spec.finish = true;
   spec.inputs = {{16, 3, 1}};
   expect_error(ErrorCode::kUnavailable, "leave it whole on one device", [&] { device->make_kernel(spec); });
+}
+
+// The digits row by row, eight steps: sixteen bits with straight lines for gates within two points of single precision.
+TEST(EmulatedRecurrent, LearnsTheDigitsRowByRow) {
+  const std::string file = ::testing::TempDir() + "rows.textproto";
+  std::ofstream(file) << R"(
+      name: "rows"
+      input { channels: 1 height: 8 width: 8 }
+      layers { name: "steps" to_sequence {} }
+      layers { name: "lstm" lstm { hidden: 24 } }
+      layers { name: "last" last_step {} }
+      layers { name: "fc" dense { out_features: 10 } }
+      layers { name: "loss" softmax_cross_entropy {} })";
+  Job job;
+  job.model = file;
+  job.data = "digits";
+  job.epochs = 6;
+  job.seed = 1;
+  job.optimizer.kind = OptimizerKind::kAdam;
+  job.learning_rate.base = 0.01;
+  const TrainingTask task = prepare_task(job);
+  const TrainingOutcome single = train_alone(task, [](int64_t) { return make_cpu_device({.threads = 1}); });
+  const TrainingOutcome fixed = train_alone(task, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFixed16); });
+  EXPECT_GT(single.test.accuracy, 0.85);
+  EXPECT_GE(fixed.test.accuracy, single.test.accuracy - 0.02) << "fp32 " << single.test.accuracy;
+  RecordProperty("fp32_accuracy", std::to_string(single.test.accuracy));
+  RecordProperty("fixed16_accuracy", std::to_string(fixed.test.accuracy));
 }
 
 }  // namespace millrace

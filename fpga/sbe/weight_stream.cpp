@@ -1,0 +1,69 @@
+#include "fpga/sbe/weight_stream.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::string_view kPrefix = "weight_stream_";
+
+struct Field {
+  const char* name;
+  int64_t SbeConfig::*value;
+};
+constexpr std::array<Field, 9> kFields{{{"row_lanes", &SbeConfig::row_lanes},
+                                        {"columns", &SbeConfig::columns},
+                                        {"tail_units", &SbeConfig::tail_units},
+                                        {"latency", &SbeConfig::latency},
+                                        {"block_chunks", &SbeConfig::block_chunks},
+                                        {"slots", &SbeConfig::slots},
+                                        {"words_per_cycle", &SbeConfig::words_per_cycle},
+                                        {"streams", &SbeConfig::streams},
+                                        {"steps", &SbeConfig::steps}}};
+constexpr std::string_view kPinned = "pinned";  // 0: nothing, 1: the columns of h, 2: all
+
+std::optional<int64_t> amount_of(const Shard& shard, std::string_view name) {
+  for (const NamedAmount& amount : shard.resources) {
+    if (!amount.name.starts_with(kPrefix) || std::string_view(amount.name).substr(kPrefix.size()) != name) continue;
+    constexpr double kMost = 1e9;
+    if (!(amount.amount >= 0 && amount.amount <= kMost) || amount.amount != std::floor(amount.amount))
+      fail(ErrorCode::kMalformed, "layer \"{}\": {} is {}; it must be a whole number", shard.layer, amount.name, amount.amount);
+    return static_cast<int64_t>(amount.amount);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config) {
+  std::vector<NamedAmount> amounts;
+  for (const Field& field : kFields) amounts.push_back({std::string(kPrefix) + field.name, static_cast<double>(config.*field.value)});
+  amounts.push_back({std::string(kPrefix) + std::string(kPinned), static_cast<double>(config.pinned)});
+  return amounts;
+}
+
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const RecurrentShape& shape) {
+  SbeConfig config{.shape = shape, .inputs_share_bus = false};
+  if (!amount_of(shard, kFields[0].name)) return std::nullopt;
+  for (const Field& field : kFields) {
+    const std::optional<int64_t> amount = amount_of(shard, field.name);
+    if (!amount) fail(ErrorCode::kMalformed, "layer \"{}\": {}{} is missing among its resources", shard.layer, kPrefix, field.name);
+    config.*field.value = *amount;
+  }
+  const int64_t pinned = amount_of(shard, kPinned).value_or(0);
+  if (pinned > 2) fail(ErrorCode::kMalformed, "layer \"{}\": {}{} is {}; 0, 1 or 2 are known", shard.layer, kPrefix, kPinned, pinned);
+  config.pinned = static_cast<Pinned>(pinned);
+  try {
+    check(config);
+  } catch (const Error& error) {
+    fail(ErrorCode::kMalformed, "layer \"{}\": {}", shard.layer, error.message());
+  }
+  return config;
+}
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+// How a plan says which engine of blocked columns a shard has: as amounts among the shard's resources, "weight_stream_" and a name.
+//
+//   shard.resources = ...;  append(weight_stream_amounts(config), shard.resources);
+//   const std::optional<SbeConfig> config = weight_stream_of(shard, shape);      // nothing: the shard has another engine
+//
+// The engine takes a micro-batch's sequences side by side (streams) and their steps `steps` at a time, its state kept between two batches.
+// x comes and h goes over streams of their own. Fails with kMalformed, naming the number, on what cannot be built.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "fpga/sbe/engine_config.h"
+
+namespace millrace {
+
+std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config);
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const RecurrentShape& shape);
+
+}  // namespace millrace
