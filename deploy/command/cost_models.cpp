@@ -18,23 +18,26 @@ namespace {
 
 struct ModelKind {
   std::string name;
-  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, int64_t inference_streams)> make;
+  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, int64_t inference_streams,
+                                           const std::shared_ptr<const GeneratedEngines>&)>
+      make;
 };
 
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"fpga", make_fpga_cost_model},
-      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic,
-                 int64_t) { return make_gpu_cost_model(device, arithmetic.compute); }},
-      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, int64_t) { return make_cpu_cost_model(device); }},
+      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t,
+                 const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
+      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, int64_t, const auto&) { return make_cpu_cost_model(device); }},
   };
   return all;
 }
 
-std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams) {
+std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams,
+                                    const std::shared_ptr<const GeneratedEngines>& built) {
   std::vector<std::string> known;
   for (const ModelKind& kind : model_kinds()) {
-    if (kind.name == device.kind) return kind.make(device, arithmetic, inference_streams);
+    if (kind.name == device.kind) return kind.make(device, arithmetic, inference_streams, built);
     known.push_back(kind.name);
   }
   fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
@@ -104,9 +107,19 @@ Cluster cluster_from_file(const std::filesystem::path& path, const Catalogue& ca
   return cluster;
 }
 
-}  // namespace
+// A ring with boards: what is built for them keeps step with the slowest clock.
+std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& cluster, const Catalogue& catalogue, const Graph& graph) {
+  double slowest = 0;
+  for (const DeviceEntry& entry : cluster.devices) {
+    const CatalogueDevice& device = device_named(entry.device, cluster, catalogue);
+    const double clock = device.kind == "fpga" ? device.value_or("clock_hz", 0) : 0;
+    if (clock > 0) slowest = slowest > 0 ? std::min(slowest, clock) : clock;
+  }
+  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest) : nullptr;
+}
 
-CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams) {
+CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams,
+                       const std::shared_ptr<const GeneratedEngines>& built) {
   CostModels models;
   std::map<std::string, const CostModel*> known;
   for (const DeviceEntry& entry : cluster.devices) {
@@ -114,12 +127,24 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
     if (added) {
       CatalogueDevice device = device_named(entry.device, cluster, catalogue);
       device.short_names = {entry.device};
-      models.owned.push_back(model_of(device, arithmetic, inference_streams));
+      models.owned.push_back(model_of(device, arithmetic, inference_streams, built));
       place->second = models.owned.back().get();
     }
     models.of_devices.push_back(place->second);
   }
   return models;
+}
+
+}  // namespace
+
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams) {
+  return models_with(cluster, catalogue, arithmetic, inference_streams, nullptr);
+}
+
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
+                      const Graph& graph) {
+  const bool builds = accounting == Accounting::kFull;
+  return models_with(cluster, catalogue, arithmetic, 0, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr);
 }
 
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue) {

@@ -17,6 +17,7 @@
 #include "core/documents/catalogue.h"
 #include "core/documents/cluster.h"
 #include "core/documents/plan.h"
+#include "core/graph/graph.h"
 
 namespace millrace {
 
@@ -29,6 +30,11 @@ struct CostModels {
 // with kMalformed on a kind without a cost model or a device that lacks a value.
 // `inference_streams`: see fpga_cost_model.h; 0: for training.
 CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams = 0);
+
+// The same for plans of `graph`, which must outlive the models: with full accounting boards have the engines that are generated for its
+// layers, with FPDeep's the paper's free counts.
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
+                      const Graph& graph);
 
 // A shorthand, or the path of a .textproto (anything that ends so or has a slash in it). Devices get the catalogue's
 // spelling of their short names. A file says its own links; those of a shorthand have the smaller link_gbps of their two

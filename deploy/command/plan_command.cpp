@@ -273,11 +273,13 @@ int plan_model(const PlanFlags& flags) {
   task.cluster = cluster_from(cluster_name, catalogue);
   set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
   const Arithmetic arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
-  CostModels models = models_for(task.cluster, catalogue, arithmetic);
+  const Accounting accounting = accounting_of(flags.accounting, Accounting::kFull);
+  CostModels models = flags.inference ? models_for(task.cluster, catalogue, arithmetic)
+                                      : models_for(task.cluster, catalogue, arithmetic, accounting, graph);
   task.models = models.of_devices;
   task.options = options_of(flags, job, models);
   task.options.arithmetic = arithmetic;
-  account(task, accounting_of(flags.accounting, Accounting::kFull));
+  account(task, accounting);
 
   const Outcome outcome = flags.inference ? plan_inference(flags, catalogue, task, models) : plan_with_progress(task);
   std::vector<std::string> explanation;
@@ -423,7 +425,7 @@ Plan load_timed_plan(const std::filesystem::path& path) {
   const bool timed = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) { return !shard.phases.empty(); });
   if (timed || plan.devices() != 1) return plan;
   const Graph graph(plan.model);
-  const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic);
+  const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic, plan.accounting, graph);
   PlanTask task;
   task.graph = &graph;
   task.cluster = plan.cluster;

@@ -59,7 +59,7 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   task.options.arithmetic = arithmetic_for(cluster, catalogue, std::nullopt);
   if (const std::string& first = asked.devices.front().device; can_compute_on(first))
     task.options.arithmetic = device_kind(first).arithmetic.value_or(task.options.arithmetic);
-  const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt));
+  const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt), accounting, graph);
   task.models = models.of_devices;
   account(task, accounting);
   Outcome outcome = make_plan(task);

@@ -82,7 +82,8 @@ Plan made_plan(const SimulateFlags& flags) {
   task.cluster = cluster_from(flags.cluster, catalogue);
   set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
   task.options.arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
-  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic);
+  const Accounting accounting = accounting_of(flags.accounting, Accounting::kFull);
+  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
   task.models = models.of_devices;
   task.options.strategy = strategy_from(flags.strategy);
   if (std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
@@ -92,7 +93,7 @@ Plan made_plan(const SimulateFlags& flags) {
   if (flags.mini_batch) task.options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
   task.options.fc_barrier = flags.plan_fc_barrier;
-  account(task, accounting_of(flags.accounting, Accounting::kFull));
+  account(task, accounting);
   Outcome outcome = make_plan(task);
   if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
   if (!outcome.plan)

@@ -122,7 +122,8 @@ class SweepMaker {
     Cluster pair = cluster_from(fmt::format("{0}+{0}", flags_.device), catalogue_);
     set_link_gbps(pair, each, both);
     const Arithmetic arithmetic = arithmetic_for(pair, catalogue_, bits);
-    const CostModels& models = models_.emplace_back(models_for(pair, catalogue_, arithmetic));
+    const Accounting accounting = accounting_of(flags_.accounting, Accounting::kFpdeep);
+    const CostModels& models = models_.emplace_back(models_for(pair, catalogue_, arithmetic, accounting, graph_));
     StudyTask task;
     task.graph = &graph_;
     task.device = pair.devices.front().device;
@@ -133,7 +134,7 @@ class SweepMaker {
     if (alignment) task.options.alignment = alignment_from(*alignment);
     task.options.arithmetic = arithmetic;
     PlanTask accounted;
-    account(accounted, accounting_of(flags_.accounting, Accounting::kFpdeep));
+    account(accounted, accounting);
     task.options.accounting = accounted.options.accounting;
     task.mini_batch_time = accounted.mini_batch_time;
     task.counts = counts;

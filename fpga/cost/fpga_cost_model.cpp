@@ -8,9 +8,11 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/clock_time.h"
 #include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/engine_timing.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
 #include "fpga/cost/blocked_engines.h"
@@ -43,6 +45,7 @@ struct Engines {
 struct ShardUse {
   ShardGeometry shard;
   Engines engines;
+  std::optional<GeneratedEngine> built = {};  // in place of the paper's tiles
   BufferSettings settings;
   ShardBuffers buffers;
   Buffer on_chip;
@@ -56,8 +59,8 @@ int64_t whole_part_of(double share, int64_t amount) {
 
 class FpgaCostModel final : public CostModel {
  public:
-  FpgaCostModel(FpgaResources board, int64_t element_bits, int64_t inference_streams)
-      : board_(std::move(board)), element_bits_(element_bits) {
+  FpgaCostModel(FpgaResources board, int64_t element_bits, int64_t inference_streams, std::shared_ptr<const GeneratedEngines> built)
+      : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)) {
     if (inference_streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference_streams);
     const FabricUse once = interconnection_fabric();
     capacities_ = {{"dsp", board_.engine_dsps()},
@@ -210,6 +213,7 @@ class FpgaCostModel final : public CostModel {
     use.shard = geometry_of(node, question.blocks, question.owner);
     if (question.off_chip && use.shard.place == WeightPlace::kOnChip) use.shard.place = WeightPlace::kOffChip;
     use.engines = engines_of(use.shard, question.period_seconds * static_cast<double>(board_.clock_hz));
+    if (built_) build_engines(question, use);
     const int copies = 2 + question.optimizer_slots;
     use.settings = {.lifetime = question.lifetime,
                     .element_bits = element_bits_,
@@ -224,8 +228,20 @@ class FpgaCostModel final : public CostModel {
     if (question.owner) after += special_function_use(question.after, lifetime, element_bits_, copies);
     use.buffers = shard_buffers(use.shard, use.settings, after);
     use.on_chip = use.buffers.fixed();
-    add_logic(question.owner, after.lane_logic, use);
+    add_logic(question, after.lane_logic, use);
     return use;
+  }
+
+  // What is generated, of as many engines as are.
+  void build_engines(const ShardQuestion& question, ShardUse& use) const {
+    if (!use.shard.has_engine() || !use.shard.trained) return;
+    use.built = built_->engine_for(*question.node, question.blocks, question.period_seconds, static_cast<double>(board_.clock_hz));
+    if (!use.built) return;
+    const EngineSize size{use.built->keeps_up ? use.built->engine.tiles() : 1, use.built->keeps_up};
+    use.engines = {.forward = size, .error_back = {}, .parameter_gradient = size, .count = 2};
+    if (!use.built->error_back) return;
+    use.engines.error_back = size;
+    ++use.engines.count;
   }
 
   static Engines engines_of(const ShardGeometry& shard, double cycles_per_sample) {
@@ -244,19 +260,28 @@ class FpgaCostModel final : public CostModel {
     return engines;
   }
 
-  void add_logic(bool owner, double lane_logic, ShardUse& use) const {
-    const int64_t multipliers = use.engines.tiles() * use.shard.tile;
-    const int64_t in_dsps = whole_part_of(board_.dsp_multiplier_share, multipliers);
+  // Multipliers of a tile; of a dense layer that is built, the map that was flattened.
+  static int64_t tile_of(const ShardUse& use) { return use.built ? use.built->held.kernel_h * use.built->held.kernel_w : use.shard.tile; }
+
+  void add_logic(const ShardQuestion& question, double lane_logic, ShardUse& use) const {
+    const int64_t multipliers = (use.built ? use.engines.count * use.built->reserved_tiles : use.engines.tiles()) * tile_of(use);
+    const int64_t in_dsps = whole_part_of(use.built ? 1 : board_.dsp_multiplier_share, multipliers);
     use.dsps = use.engines.keep_up() ? static_cast<double>(in_dsps) * board_.dsps_per_mac : kNoSuchEngine;
     use.fabric = engine_fabric({.multipliers = multipliers, .fabric_multipliers = multipliers - in_dsps, .phases = use.engines.count},
                                element_bits_);
-    if (owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
+    if (use.built && use.built->keeps_up && question.owner)
+      use.dsps += static_cast<double>(slices_after_sum(use.built->lanes, question.after));
+    if (question.owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
     use.fabric.luts += use.on_chip.luts;
   }
 
   void add_phases(const ShardUse& use, ShardCost& cost) const {
     if (!use.shard.has_engine()) return;
     const char* engine = use.shard.place == WeightPlace::kStationary ? "pe_chain" : "conv_ce";
+    if (use.built) {
+      add_built_phases(*use.built, use.shard, cost);
+      return;
+    }
     const auto add = [&](Phase phase, const EngineSize& size, const PhaseWork& walk) {
       const int64_t picoseconds = picoseconds_of(cycles_per_unit(walk, size), board_.clock_hz);
       cost.phases.push_back({phase, engine, size.tiles * use.shard.tile, picoseconds});
@@ -266,6 +291,20 @@ class FpgaCostModel final : public CostModel {
     add(Phase::kForward, use.engines.forward, use.shard.forward);
     if (use.shard.error_comes) add(Phase::kErrorBack, use.engines.error_back, use.shard.error_back);
     if (use.shard.trained) add(Phase::kParameterGradient, use.engines.parameter_gradient, use.shard.forward);
+  }
+
+  // As device_cycles.h has them; the ring's streams pass with FP.
+  void add_built_phases(const GeneratedEngine& built, const ShardGeometry& shard, ShardCost& cost) const {
+    const int64_t multipliers = built.engine.tiles() * built.engine.taps();
+    const auto add = [&](Phase phase, int64_t cycles, int64_t units, double at_least) {
+      int64_t picoseconds = picoseconds_of(divided_up(cycles, units), board_.clock_hz);
+      picoseconds = std::max(picoseconds, static_cast<int64_t>(std::ceil(1e12 * at_least / static_cast<double>(units))));
+      cost.phases.push_back({phase, "conv_ce", multipliers, picoseconds});
+      cost.seconds_per_sample = std::max(cost.seconds_per_sample, 1e-12 * static_cast<double>(picoseconds * units));
+    };
+    add(Phase::kForward, built.cycles.forward, shard.output.height, built.stream_seconds);
+    if (built.error_back) add(Phase::kErrorBack, built.cycles.error_back, shard.input.height, 0);
+    add(Phase::kParameterGradient, built.cycles.gradient, shard.output.height, 0);
   }
 
   void add_resources(const ShardUse& use, const ShardQuestion& question, ShardCost& cost) const {
@@ -319,18 +358,21 @@ class FpgaCostModel final : public CostModel {
 
   FpgaResources board_;
   int64_t element_bits_;
-  std::unique_ptr<BlockedEngines> blocked_;  // of plans for inference
+  std::unique_ptr<BlockedEngines> blocked_;        // of plans for inference
+  std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
   std::vector<NamedAmount> capacities_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams) {
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams,
+                                                std::shared_ptr<const GeneratedEngines> built) {
   const int64_t bits = bits_of(arithmetic.wire);
   if (bits != 16 && bits != 32)
     fail(ErrorCode::kUsage, "FPGA engines work on 16 or 32 bits, not on the {} of {}; choose another width for {}", bits,
          name_of(arithmetic.wire), device.short_names.empty() ? device.name : device.short_names.front());
-  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference_streams);
+  if (bits != 16) built = nullptr;  // hardware is generated for 16 bits
+  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference_streams, std::move(built));
 }
 
 }  // namespace millrace

@@ -7,6 +7,8 @@
 // Engines: "conv_ce" for convolutions and dense layers, "pe_chain" for recurrent ones; all run side by side. EB is counted
 // wherever an error arrives, for the first layer too (six operations per MAC). Embeddings, and layers without weights that
 // head a group, have no engine: rows pass as they come.
+// With `built`, layers that hardware is generated for have its engines (generated_engines.h): rectangles of lanes, the slices behind a
+// sum, and the times of its cycle model; the first layer's EB, which nobody reads, is not there. Without, the paper's free counts.
 // A period too short for one cycle per row makes "dsp" 1e30, so that sums over shards stay comparable.
 // The element's width, 16 or 32 bits, is that of arithmetic.wire given here; ShardQuestion::arithmetic and ::window are not
 // read: what a pipeline of rows holds follows from ::lifetime.
@@ -24,6 +26,7 @@
 
 #include "core/device/cost_model.h"
 #include "core/documents/catalogue.h"
+#include "fpga/cost/generated_engines.h"
 
 namespace millrace {
 
@@ -32,6 +35,7 @@ namespace millrace {
 // seconds of the memory that holds them. cost_of then gives the time of the engine as it is built (fpga/sbe/rtl/cycle_model.h), up to some
 // 2% more than the period that was asked for.
 // Fails with kUsage when arithmetic.wire has neither 16 nor 32 bits, with kMalformed when the catalogue lacks a value.
-std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams = 0);
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams = 0,
+                                                std::shared_ptr<const GeneratedEngines> built = nullptr);
 
 }  // namespace millrace

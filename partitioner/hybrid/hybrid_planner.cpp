@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/assemble.h"
+#include "core/plan/engine_period.h"
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
@@ -166,6 +167,9 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
   plan.accounting = task.options.accounting;
   plan.lower_bound_seconds_per_image = solution.lower_bound;
   add_constants(task, plan);
+  const bool engines = std::ranges::any_of(task.models, [](const CostModel* model) { return model->dedicated_engines(); });
+  if (engines && task.options.accounting == Accounting::kFull)
+    plan.constants.push_back({std::string(kEnginePeriod), solution.compute_period, "modelled"});
   if (in_flight > 0) plan.constants.push_back({std::string(kInFlightSamples), static_cast<double>(in_flight), "modelled"});
   return plan;
 }

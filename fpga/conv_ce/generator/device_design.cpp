@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/plan/engine_period.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
@@ -266,6 +267,19 @@ void check_nothing_passes(const Graph& graph, const std::string& layer) {
   }
 }
 
+// A plan that counts what is built says the very engine.
+void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape& whole, int64_t period_cycles, const ShardDesign& shard) {
+  if (period_cycles <= 0 || engine_period_of(plan) <= 0 || bits_of(plan.arithmetic.wire) != kElementBits) return;
+  if (whole.groups > 2) return;  // planned as the paper counts
+  const int64_t built = shard.engine.tiles() * shard.engine.taps();
+  for (const PhaseEngine& engine : planned.phases)
+    if (engine.multipliers != built)
+      fail(ErrorCode::kMismatch,
+           "layer {}: the plan gives its engine of {} {} multipliers, and the smallest that keeps the plan's period has {}; the plan was "
+           "edited, or made by another version: plan again",
+           planned.layer, name_of(engine.phase), engine.multipliers, built);
+}
+
 ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights,
                          const LayerFormats& formats) {
   const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
@@ -302,7 +316,8 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
 
   shard.lanes = design.lanes;
-  shard.engine = engine_within(shard.shape, design.period_cycles, shard.planned_multipliers);
+  shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles, shard.planned_multipliers);
+  check_engine(plan, planned, whole, design.period_cycles, shard);
   add_layers_after(shard, group, graph);
   shard.memories = engine_memories(shard.engine, shard.shape, shard.error_block_rows());
   const int64_t sample_beats = shard.engine.groups_of_inputs(shard.shape.inputs) * shard.shape.height * shard.shape.width;

@@ -3,11 +3,11 @@
 //
 //   const RingPace pace = ring_pace(plan, graph);
 //   const HeldChannels held = held_channels(shard, group, node, *layer_shape(graph, node), pace.lanes);
-//   const EngineParallelism engine = engine_within(shape, pace.cycles_of(plan, "vc709"), /*multipliers=*/0);
+//   const EngineParallelism engine = engine_within(shape, /*error_back=*/true, pace.cycles_of(plan, "vc709"), /*multipliers=*/0);
 //
-// The period is the plan's, of its slowest engine. Where the engines of a board need more DSP slices than it has, all boards are built for
-// the shortest period, to half a percent, at which every one fits: a faster neighbour would wait.
-// Pure functions of the plan; shards that no engine is generated for do not count.
+// The period is the plan's (core/plan/engine_period.h), or of its slowest engine where it says none. Where the engines of a board need more
+// DSP slices than it has, all boards are built for the shortest period, to half a percent, at which every one fits: a faster neighbour
+// would wait. Pure functions of the plan; shards that no engine is generated for do not count.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,12 @@
 #include "core/graph/graph.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
+#include "fpga/conv_ce/rtl/ring_lanes.h"
 
 namespace millrace {
 
-// The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
-std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node);
-
 // Whole groups of `lanes`, of a layer of shape `whole`.
-struct HeldChannels {
-  ChannelRange inputs, outputs;
-};
 HeldChannels held_channels(const Shard& shard, const Group& group, const Node& node, const ConvolutionShape& whole, int64_t lanes);
-// Of a whole layer its channel groups stay apart. A part of one computes them as one, with kernels of zero between channels that do not
-// mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros between.
-ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held);
 bool divides_outputs(const Group& group);
 
 struct RingPace {
@@ -43,6 +35,6 @@ struct RingPace {
 RingPace ring_pace(const Plan& plan, const Graph& graph);
 
 // Within `cycles` per sample; of as many multipliers where those are 0.
-EngineParallelism engine_within(const ConvolutionShape& shape, int64_t cycles, int64_t multipliers);
+EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, int64_t multipliers);
 
 }  // namespace millrace

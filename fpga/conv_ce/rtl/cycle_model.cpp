@@ -87,19 +87,14 @@ int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
 
 int64_t rows_of_banks(int bits) { return int64_t{1} << bits; }
 
-int64_t forward_sweep(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max(shape.out_width(), engine.load_words() + 1);
-}
-
-int64_t error_back_sweep(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max(error_back_steps(shape).columns, engine.load_words() + 1);
-}
+// Over the columns of a row.
+int64_t sweep_cycles(const EngineParallelism& engine, int64_t columns) { return std::max(columns, engine.load_words() + 1); }
 
 // Errors come in at a beat per cycle too.
-int64_t gradient_compute(const EngineParallelism& engine, const ConvolutionShape& shape) {
+int64_t gradient_compute(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
   const int64_t output_groups = engine.groups_of_outputs(shape.outputs);
-  const int64_t sweep = std::max({shape.out_width(), engine.load_words(), int64_t{2}});
-  return std::max(output_groups * engine.input_sweeps(shape.inputs) * sweep, output_groups * shape.out_width());
+  const int64_t sweep = std::max({columns, engine.load_words(), int64_t{2}});
+  return std::max(output_groups * engine.input_sweeps(shape.inputs) * sweep, output_groups * columns);
 }
 
 int64_t sweeps_of_row(const EngineParallelism& engine, const ConvolutionShape& shape) {
@@ -112,18 +107,33 @@ int64_t activation_beats(const EngineParallelism& engine, const ConvolutionShape
 
 }  // namespace
 
+int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
+  return std::max(sweeps_of_row(engine, shape) * sweep_cycles(engine, columns), activation_beats(engine, shape));
+}
+
+int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, const ErrorBackSteps& steps,
+                              int64_t columns) {
+  // Of every step, stride rows leave; and a part's results wait in a slot from its last sweep until they are sent.
+  const int64_t sweep = sweep_cycles(engine, steps.columns);
+  const int64_t in_slot = sweep + kPipelineCycles + shape.width * engine.stride;
+  return std::max({sweeps_of_row(engine, shape) * sweep, activation_beats(engine, shape), engine.groups_of_outputs(shape.outputs) * columns,
+                   divided_up(engine.groups_of_inputs(shape.inputs) * in_slot, kErrorSlots)});
+}
+
+int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
+  return std::max(gradient_compute(engine, shape, columns), activation_beats(engine, shape));
+}
+
 int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max(sweeps_of_row(engine, shape) * forward_sweep(engine, shape), activation_beats(engine, shape));
+  return forward_row_cycles(engine, shape, shape.out_width());
 }
 
 int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  // Of every step, stride rows leave.
-  return std::max({sweeps_of_row(engine, shape) * error_back_sweep(engine, shape), activation_beats(engine, shape),
-                   engine.groups_of_outputs(shape.outputs) * shape.out_width()});
+  return error_back_row_cycles(engine, shape, error_back_steps(shape), shape.out_width());
 }
 
 int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max(gradient_compute(engine, shape), activation_beats(engine, shape));
+  return gradient_row_cycles(engine, shape, shape.out_width());
 }
 
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
@@ -131,7 +141,7 @@ int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& 
   const Walk walk{.steps = shape.out_height(),
                   .parts = 1,
                   .part_sweeps = sweeps_of_row(engine, shape),
-                  .sweep_cycles = forward_sweep(engine, shape),
+                  .sweep_cycles = sweep_cycles(engine, shape.out_width()),
                   .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
                   .map_rows = shape.height,
                   .stride = engine.stride,
@@ -147,7 +157,7 @@ int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShap
   const Walk walk{.steps = steps.rows,
                   .parts = engine.groups_of_inputs(shape.inputs),
                   .part_sweeps = engine.groups_of_outputs(shape.outputs) / engine.channel_groups,
-                  .sweep_cycles = error_back_sweep(engine, shape),
+                  .sweep_cycles = sweep_cycles(engine, steps.columns),
                   .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
                   .map_rows = shape.out_height(),
                   .stride = 1,
@@ -166,7 +176,7 @@ int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape&
   const Walk walk{.steps = shape.out_height(),
                   .parts = 1,
                   .part_sweeps = 1,
-                  .sweep_cycles = gradient_compute(engine, shape),
+                  .sweep_cycles = gradient_compute(engine, shape, shape.out_width()),
                   .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
                   .map_rows = shape.height,
                   .stride = engine.stride,

@@ -24,6 +24,10 @@ int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionSha
 int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
 // Of one output row.
 int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
+// The same for whoever asks of many engines and knows the shape's columns and steps.
+int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns);
+int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, const ErrorBackSteps& steps, int64_t columns);
+int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns);
 
 // Of `samples` samples that follow each other, from the first beat in to the last result.
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);

@@ -28,7 +28,7 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   const int64_t output_groups = engine.groups_of_outputs(largest.outputs);
   const ErrorBackSteps steps = error_back_steps(largest);
   EngineMemories memories;
-  memories.row_banks = address_bits(engine.kernel + engine.stride);
+  memories.row_banks = address_bits(engine.kernel + engine.stride);  // line_buffer_rows
   memories.column_banks = address_bits(engine.kernel);
   memories.line_address = line_address_bits(input_groups, largest.width, memories.column_banks);
   memories.error_row_banks = address_bits(engine.span() + error_block_rows);
@@ -41,6 +41,8 @@ EngineMemories engine_memories(const EngineParallelism& engine, const Convolutio
   memories.group_address = address_bits(output_groups);
   return memories;
 }
+
+int64_t line_buffer_rows(int64_t kernel, int64_t stride) { return int64_t{1} << address_bits(kernel + stride); }
 
 SorterMemory sorter_memory(int64_t groups, int64_t width, int64_t block_rows) {
   return {.row_banks = address_bits(2 * block_rows), .address = line_address_bits(groups, width, 1)};

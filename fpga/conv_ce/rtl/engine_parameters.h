@@ -72,6 +72,9 @@ int64_t kernels_per_word(int64_t tiles, int64_t out_width);
 // The smallest memories that hold `largest`, with `error_block_rows` rows of errors coming at once.
 EngineMemories engine_memories(const EngineParallelism& engine, const ConvolutionShape& largest, int64_t error_block_rows = 1);
 
+// Rows that FP's and PG's line buffers hold.
+int64_t line_buffer_rows(int64_t kernel, int64_t stride);
+
 // How EB walks a sample: steps of stride x stride input pixels.
 struct ErrorBackSteps {
   int64_t rows = 0, columns = 0;

@@ -37,21 +37,68 @@ EngineParallelism engine_of(const ConvolutionShape& shape, int64_t input_lanes, 
   return engine;
 }
 
-int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return std::max({shape.out_height() * forward_row_cycles(engine, shape),
-                   error_back_steps(shape).rows * error_back_row_cycles(engine, shape),
-                   shape.out_height() * gradient_row_cycles(engine, shape)});
+namespace {
+
+// Of the shape, whatever the engine.
+struct Walked {
+  explicit Walked(const ConvolutionShape& shape) : rows(shape.out_height()), columns(shape.out_width()), back(error_back_steps(shape)) {
+    const int64_t last_top = (rows - 1) * shape.stride_h - shape.pad_h;
+    waited_rows =
+        std::max<int64_t>(0, shape.height + shape.kernel_h - shape.pad_h - last_top - line_buffer_rows(shape.kernel_h, shape.stride_h));
+  }
+  int64_t rows, columns;
+  ErrorBackSteps back;
+  int64_t waited_rows;  // of the next sample, which the line buffer has no room for until the last row is done
+};
+
+EngineCycles cycles_of(const EngineParallelism& engine, const ConvolutionShape& shape, const Walked& walked) {
+  const int64_t plane = engine.groups_of_inputs(shape.inputs) * shape.height * shape.width;
+  const int64_t back = std::max(walked.back.rows * error_back_row_cycles(engine, shape, walked.back, walked.columns), plane);
+  const int64_t waiting = walked.waited_rows * engine.groups_of_inputs(shape.inputs) * shape.width;
+  return {.forward = std::max(walked.rows * forward_row_cycles(engine, shape, walked.columns) + waiting, plane),
+          .error_back = divided_up(back, shape.height) * shape.height,
+          .gradient = std::max(walked.rows * gradient_row_cycles(engine, shape, walked.columns) + waiting, plane)};
 }
 
-std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample) {
-  const auto rank = [](const EngineParallelism& engine) {
-    return std::tuple(engine.tiles(), std::max(engine.input_lanes, engine.output_lanes), engine.output_lanes);
+}  // namespace
+
+EngineCycles engine_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return cycles_of(engine, shape, Walked(shape));
+}
+
+int64_t EngineCycles::slowest(bool with_error_back) const { return std::max({forward, with_error_back ? error_back : 0, gradient}); }
+
+int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back) {
+  return engine_cycles(engine, shape).slowest(error_back);
+}
+
+EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back) {
+  const auto rank = [](const Choice& choice) {
+    const EngineParallelism& engine = choice.engine;
+    return std::tuple(choice.slowest, std::max(engine.input_lanes, engine.output_lanes), engine.output_lanes);
   };
-  std::optional<EngineParallelism> best;
+  // The best of every size; fewer sizes than rectangles, so none is sorted.
+  std::vector<Choice> best(static_cast<size_t>(std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes)) + 1);
+  const Walked walked(shape);
   for_each_engine(shape, [&](const EngineParallelism& engine) {
-    if (sample_cycles(engine, shape) <= cycles_per_sample && (!best || rank(engine) < rank(*best))) best = engine;
+    const EngineCycles cycles = cycles_of(engine, shape, walked);
+    const Choice choice{cycles.slowest(error_back), cycles, engine};
+    Choice& known = best[static_cast<size_t>(engine.tiles())];
+    if (known.slowest == 0 || rank(choice) < rank(known)) known = choice;
   });
-  return best;
+  for (const Choice& choice : best)
+    if (choice.slowest > 0 && (choices_.empty() || choice.slowest < choices_.back().slowest)) choices_.push_back(choice);
+}
+
+const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) const {
+  const auto found = std::ranges::partition_point(choices_, [=](const Choice& choice) { return choice.slowest > cycles_per_sample; });
+  return found == choices_.end() ? nullptr : &*found;
+}
+
+std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample, bool error_back) {
+  const EngineFront front(shape, error_back);
+  const EngineFront::Choice* choice = front.smallest(cycles_per_sample);
+  return choice == nullptr ? std::nullopt : std::optional(choice->engine);
 }
 
 EngineParallelism fastest_engine(const ConvolutionShape& shape, int64_t multipliers) {

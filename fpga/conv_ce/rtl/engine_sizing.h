@@ -1,16 +1,20 @@
 // How many lanes an engine gets: the one function that sizes it, for whoever plans, generates or simulates it.
 //
-//   const EngineParallelism engine = *smallest_engine(shape, /*cycles_per_sample=*/1'018'000);    // 4 x 29 lanes
-//   sample_cycles(engine, shape);                                                                // at most 1,018,000
+//   const EngineFront front(shape);
+//   const EngineFront::Choice* choice = front.smallest(/*cycles_per_sample=*/1'018'000);
+//   choice->engine;             // 4 x 29 lanes
+//   choice->cycles.forward;     // at most 1,018,000
 //
 // An engine is a rectangle of input and output lanes, the same for FP, EB and PG of a shard: a sweep serves all lanes at once, so lanes
 // that do not divide the channels evenly stand still in the last group of them. Of all rectangles the smallest that keeps up is
-// taken, of those the one whose streams are narrowest, then the one with fewer output lanes.
+// taken, of those the fastest, then the one whose streams are narrowest, then the one with fewer output lanes. So an engine chosen for
+// some cycles is also chosen for every number from its own cycles to those. A shape that holds another never gets a smaller engine.
 // Pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
@@ -23,11 +27,36 @@ inline constexpr int64_t kMostEngineLanes = 64;
 // With as many kernels per word as its sweeps need.
 EngineParallelism engine_of(const ConvolutionShape& shape, int64_t input_lanes, int64_t output_lanes);
 
-// Of a sample in the steady state, FP, EB and PG side by side: the slowest of them. Streams are not part of it.
-int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
+// Of a sample in the steady state, by phase, streams of the engine's own width among them; EB in whole cycles per input row, as plans
+// count it.
+struct EngineCycles {
+  int64_t forward = 0, error_back = 0, gradient = 0;
 
-// Nothing where none of them keeps up.
-std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample);
+  // Side by side; without EB where no error goes back.
+  int64_t slowest(bool with_error_back) const;
+};
+EngineCycles engine_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
+int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back = true);
+
+// All engines of a shape that are worth building: each larger one is faster.
+class EngineFront {
+ public:
+  explicit EngineFront(const ConvolutionShape& shape, bool error_back = true);
+
+  struct Choice {
+    int64_t slowest = 0;
+    EngineCycles cycles;
+    EngineParallelism engine;
+  };
+  // Nothing where none keeps up.
+  const Choice* smallest(int64_t cycles_per_sample) const;
+
+ private:
+  std::vector<Choice> choices_;  // the smallest first
+};
+
+// Once; whoever asks often keeps the front.
+std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample, bool error_back = true);
 // Of at most so many multipliers, and of one tile at least.
 EngineParallelism fastest_engine(const ConvolutionShape& shape, int64_t multipliers);
 

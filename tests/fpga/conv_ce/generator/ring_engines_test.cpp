@@ -81,7 +81,10 @@ TEST(EngineSizing, ADenseLayerTakesASweepPerPairOfGroups) {
   ConvolutionShape dense = *layer_shape(graph, graph.node(graph.index_of("fc")));
   EXPECT_EQ(dense.kernel_h, 3);
   dense.outputs = 32;
-  EXPECT_EQ(sample_cycles(engine_of(dense, 1, 1), dense), 5 * 32 * 2);
+  const EngineCycles cycles = engine_cycles(engine_of(dense, 1, 1), dense);
+  EXPECT_EQ(cycles.forward, 5 * 32 * 2);
+  EXPECT_EQ(cycles.gradient, 5 * 32 * 2);
+  EXPECT_EQ(cycles.error_back, 3 * 107);  // as plans count it: whole cycles of three rows
 }
 
 TEST(RingEngines, KeepThePlansPace) {

@@ -1,0 +1,77 @@
+#include "fpga/conv_ce/rtl/ring_lanes.h"
+
+#include <algorithm>
+
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/conv_ce/rtl/module_resources.h"
+
+namespace millrace {
+
+namespace {
+
+// The map that a dense layer reads: what was flattened before it, whatever was dropped since.
+Shape map_before(const Graph& graph, const Node& node) {
+  const Shape& input = node.input_shapes[0];
+  if (node.inputs[0] == kNetworkInput) return input;
+  const Node* producer = &graph.node(node.inputs[0]);
+  while (std::holds_alternative<Dropout>(producer->layer.operation) && producer->inputs[0] != kNetworkInput)
+    producer = &graph.node(producer->inputs[0]);
+  return std::holds_alternative<Flatten>(producer->layer.operation) ? producer->input_shapes[0] : input;
+}
+
+}  // namespace
+
+std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node) {
+  const Shape& input = node.input_shapes[0];
+  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation))
+    return ConvolutionShape{input.channels,   conv->out_channels, input.height,   input.width, conv->kernel_h,
+                            conv->kernel_w,   conv->stride_h,     conv->stride_w, conv->pad_h, conv->pad_w,
+                            conv->dilation_h, conv->dilation_w,   conv->groups};
+  if (!std::holds_alternative<Dense>(node.layer.operation)) return std::nullopt;
+  const Shape map = map_before(graph, node);
+  // A window as large as the map stands in one place whatever its stride; with one as long as itself, EB makes all its pixels at once.
+  return ConvolutionShape{map.channels, node.output.channels, map.height, map.width, map.height, map.width, map.height, map.width};
+}
+
+ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels) {
+  const auto first = [&](int64_t index) { return index / elements_per_channel / lanes * lanes; };
+  return {first(range.begin), std::min(first(range.end - 1) + lanes, channels)};
+}
+
+ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held) {
+  ConvolutionShape shape = whole;
+  shape.inputs = held.inputs.size();
+  shape.outputs = held.outputs.size();
+  shape.kernel_h = (whole.kernel_h - 1) * whole.dilation_h + 1;
+  shape.kernel_w = (whole.kernel_w - 1) * whole.dilation_w + 1;
+  shape.dilation_h = shape.dilation_w = 1;
+  if (shape.inputs != whole.inputs || shape.outputs != whole.outputs) shape.groups = 1;
+  return shape;
+}
+
+int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes) {
+  return std::max(divided_up(whole.inputs, lanes) * whole.height * whole.width,
+                  divided_up(whole.outputs, lanes) * whole.out_height() * whole.out_width());
+}
+
+int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
+  int64_t per_lane = 1, slices = 0;  // its scale
+  bool average = false, normalised = false;
+  for (const Node* node : after) {
+    const Operation& operation = node->layer.operation;
+    if (const auto* pool = std::get_if<Pool2d>(&operation)) average = average || pool->kind == PoolKind::kAverage;
+    if (const auto* pool = std::get_if<GlobalPool>(&operation)) average = average || pool->kind == PoolKind::kAverage;
+    normalised = normalised || std::holds_alternative<BatchNorm>(operation);
+    const auto* activation = std::get_if<Activation>(&operation);
+    if (activation != nullptr && activation->kind == ActivationKind::kLeakyRelu) per_lane += 2;
+    if (std::holds_alternative<Dropout>(operation)) slices += 2 * dropout_resources().dsp;
+    if (const auto* norm = std::get_if<LocalResponseNorm>(&operation)) {
+      const int64_t half = norm->size / 2;
+      slices += response_norm_resources(lanes, half).dsp + response_norm_back_resources(lanes, half).dsp;
+    }
+  }
+  per_lane += (average ? 3 : 0) + (normalised ? 1 : 0);  // its division and its way back; a scale of errors
+  return slices + per_lane * lanes;
+}
+
+}  // namespace millrace

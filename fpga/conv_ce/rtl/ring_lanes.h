@@ -1,0 +1,50 @@
+// What the engines of a ring have in common: how wide its streams are, and which channels a shard then holds. Planner and generator ask
+// the same functions.
+//
+//   const ConvolutionShape whole = *layer_shape(graph, node);
+//   stream_cycles(whole, /*lanes=*/4);                              // the larger map around the layer, a beat per cycle
+//   const ChannelRange held = whole_lane_groups({12, 88}, 1, 16, 128);    // 0 to 96
+//
+// All streams of a ring are equally wide: so many channels of one pixel per beat. A cut may fall anywhere; both neighbours hold the
+// group of lanes that it falls into.
+// Pure functions of their arguments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/conv_ce/arithmetic/convolution_shape.h"
+
+namespace millrace {
+
+// The widest streams, in channels: a power of two.
+inline constexpr int64_t kMostStreamLanes = 16;
+
+// Planned times are rounded up to a picosecond: so much of a cycle is none.
+inline constexpr double kCycleRounding = 1e-6;
+
+// The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
+std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node);
+
+// What a shard holds of channels [begin, end) of a map of `channels`; of a dense layer the range counts elements of the flattened map,
+// `elements_per_channel` of them each.
+ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels);
+
+// What a shard holds of a layer.
+struct HeldChannels {
+  ChannelRange inputs, outputs;
+};
+// Of a whole layer its channel groups stay apart. A part of one computes them as one, with kernels of zero between channels that do not
+// mix: errors of all inputs leave it. A dilated kernel is a larger one with zeros between.
+ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& held);
+
+// What the maps before and behind the layer's sum take to pass.
+int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);
+
+// DSP slices behind a sum on the group's last device, which computes the layers `after` it.
+int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after);
+
+}  // namespace millrace
