@@ -5,6 +5,7 @@
 //
 // Values, those of one thread unless said otherwise:
 //   threads  macs_per_second  memory_bytes_per_second  memory_bytes (of all threads)  cache_bytes
+//   launch_seconds (of a layer's phase, whatever its size; absent: 0)
 //   efficiency_{conv,dense}_{forward,error_back,parameter_gradient}    shares of macs_per_second
 //   link_gbps                                                          to a neighbour, where no cluster file says it
 #pragma once

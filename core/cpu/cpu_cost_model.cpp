@@ -26,6 +26,7 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
   roofline.bytes_per_second = threads * read.positive("memory_bytes_per_second");
   roofline.memory_bytes = read.positive("memory_bytes");
   roofline.on_chip_bytes = threads * read.positive("cache_bytes");
+  roofline.launch_seconds = read.positive_or("launch_seconds", 0);
   roofline.convolution = read_efficiency(read, "conv");
   roofline.dense = read_efficiency(read, "dense");
   roofline.channel_quantum = 16;  // of the blocked layouts

@@ -30,6 +30,7 @@
 #include "deploy/command/ring_flags.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/weight_stream.h"
+#include "partitioner/choice/choose.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
 #include "partitioner/planning/sample_word.h"
@@ -57,8 +58,8 @@ Examples:
 )";
 
 struct PlanFlags {
-  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto", out, report,
-                                        show;
+  std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto",
+                                        order = "given", replicas, out, report, show;
   std::vector<std::string> catalogues, pins, cuts, compare;
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
@@ -114,8 +115,8 @@ Balance balance_from(const std::string& name) {
   fail(ErrorCode::kUsage, "--balance \"{}\" is unknown{}", name, suggestion(name, names));
 }
 
-bool all_dedicated(const CostModels& models) {
-  return std::all_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
+bool some_dedicated(const CostModels& models) {
+  return std::any_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
 }
 
 PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels& models) {
@@ -128,7 +129,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
     options.optimizer = job.optimizer;
     options.pins = job.pins;
     options.cuts = job.cuts;
-  } else if (all_dedicated(models)) {
+  } else if (some_dedicated(models)) {
     options.optimizer.kind = OptimizerKind::kSgd;  // as FPDeep: no second copy of the parameters on chip
   }
   if (!flags.alignment.empty()) options.alignment = alignment_from(flags.alignment);
@@ -161,9 +162,9 @@ ReportContext report_context(const PlanFlags& flags, const Graph& graph, const s
 }
 
 // Long rings take long.
-Outcome plan_with_progress(PlanTask& task) {
+ChosenPlan plan_with_progress(PlanTask& task, const Freedom& freedom) {
   constexpr size_t kWorthABar = 500;
-  if (task.models.size() < kWorthABar) return make_plan(task);
+  if (task.models.size() < kWorthABar) return choose_plan(task, freedom);
   Progress bar("planning", 100);
   int64_t shown = 0;
   task.progress = [&](double share) {
@@ -171,10 +172,68 @@ Outcome plan_with_progress(PlanTask& task) {
     if (now > shown) bar.advance(now - shown);
     shown = std::max(shown, now);
   };
-  Outcome outcome = make_plan(task);
+  ChosenPlan chosen = choose_plan(task, freedom);
+  chosen.task.progress = {};
   task.progress = {};
   bar.finish();
-  return outcome;
+  return chosen;
+}
+
+// The ring with its devices in another order. Links given by hand belong to places, so there all have to be alike.
+RingOrder reordered(const PlanTask& task, const std::vector<int64_t>& order, bool from_file, const Catalogue& catalogue,
+                    const PlanFlags& flags) {
+  RingOrder result;
+  std::string shorthand;
+  for (size_t i = 0; i < order.size();) {
+    const std::string& kind = task.cluster.devices[static_cast<size_t>(order[i])].device;
+    size_t end = i;
+    while (end < order.size() && task.cluster.devices[static_cast<size_t>(order[end])].device == kind) ++end;
+    shorthand += fmt::format("{}{}x{}", i == 0 ? "" : "+", kind, end - i);
+    i = end;
+  }
+  result.name = shorthand;
+  result.cluster = from_file ? task.cluster : cluster_from(shorthand, catalogue);
+  if (!from_file) set_link_gbps(result.cluster, flags.link_gbps, flags.link_gbps_both);
+  result.cluster.name = task.cluster.name;
+  for (size_t i = 0; i < order.size(); ++i) {
+    result.cluster.devices[i] = task.cluster.devices[static_cast<size_t>(order[i])];
+    result.models.push_back(task.models[static_cast<size_t>(order[i])]);
+  }
+  return result;
+}
+
+Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::string& cluster_name, const Catalogue& catalogue) {
+  Freedom freedom;
+  freedom.next_best = flags.explain;
+  const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty();
+  if (flags.order != "given" && flags.order != "best")
+    fail(ErrorCode::kUsage, "--order \"{}\" is unknown{}", flags.order, suggestion(flags.order, {"given", "best"}));
+  if (flags.order == "best") {
+    if (by_hand) fail(ErrorCode::kUsage, "--order best moves devices, and pins and cuts name them; leave one of the two out");
+    const bool from_file = cluster_name.ends_with(".textproto") || cluster_name.find('/') != std::string::npos;
+    const std::vector<LinkEntry>& links = task.cluster.links;
+    if (from_file && std::ranges::any_of(links, [&](const LinkEntry& link) { return link != links.front(); }))
+      fail(ErrorCode::kUsage, "--order best: the links of {} differ, and belong to places in the ring; leave it out, or make them alike",
+           cluster_name);
+    for (const std::vector<int64_t>& order : orders_of_kinds(task.cluster))
+      freedom.orders.push_back(reordered(task, order, from_file, catalogue, flags));
+  }
+  if (flags.replicas.empty()) return freedom;
+  if (task.options.accounting == Accounting::kFpdeep)
+    fail(ErrorCode::kUsage,
+         "--replicas needs full accounting: rings side by side agree on every update, which takes time; leave out "
+         "--accounting fpdeep");
+  if (task.options.strategy != Strategy::kHybrid || by_hand)
+    fail(ErrorCode::kUsage, "--replicas goes with hybrid plans without pins and cuts; leave it out");
+  const auto devices = static_cast<int64_t>(task.models.size());
+  if (flags.replicas == "auto") {
+    for (int64_t count = 2; count <= devices; ++count) freedom.replicas.push_back(count);
+    return freedom;
+  }
+  const int64_t count = integer_of(flags.replicas, "--replicas", flags.replicas);
+  if (count < 1) fail(ErrorCode::kUsage, "--replicas {}: give a number of rings from 1 on, or auto", count);
+  freedom.replicas = {count};
+  return freedom;
 }
 
 // Batches of so many sequences side by side are tried where nobody says how many.
@@ -202,7 +261,7 @@ Outcome plan_inference(const PlanFlags& flags, const Catalogue& catalogue, PlanT
     one.options.optimizer.kind = OptimizerKind::kSgd;  // nothing is updated: no state
     one.options.micro_batch = streams;
     one.options.mini_batch = (one.options.mini_batch + streams - 1) / streams * streams;
-    Outcome outcome = plan_with_progress(one);
+    Outcome outcome = make_plan(one);
     const bool better =
         streams == least ||
         (outcome.feasible && (!best.feasible || outcome.summary.images_per_second > best.summary.images_per_second * (1 + 1e-3)));
@@ -268,23 +327,36 @@ int plan_model(const PlanFlags& flags) {
   Model model = with_choice(find_model(model_name), norms);
   const Graph graph(flags.inference ? frozen_model(std::move(model)) : std::move(model));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
-  PlanTask task;
-  task.graph = &graph;
-  task.cluster = cluster_from(cluster_name, catalogue);
-  set_link_gbps(task.cluster, flags.link_gbps, flags.link_gbps_both);
-  const Arithmetic arithmetic = arithmetic_for(task.cluster, catalogue, flags.bits);
+  PlanTask asked;
+  asked.graph = &graph;
+  asked.cluster = cluster_from(cluster_name, catalogue);
+  set_link_gbps(asked.cluster, flags.link_gbps, flags.link_gbps_both);
+  const Arithmetic arithmetic = arithmetic_for(asked.cluster, catalogue, flags.bits);
   const Accounting accounting = accounting_of(flags.accounting, Accounting::kFull);
-  CostModels models = flags.inference ? models_for(task.cluster, catalogue, arithmetic)
-                                      : models_for(task.cluster, catalogue, arithmetic, accounting, graph);
-  task.models = models.of_devices;
-  task.options = options_of(flags, job, models);
-  task.options.arithmetic = arithmetic;
-  account(task, accounting);
+  CostModels models = flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
+                                      : models_for(asked.cluster, catalogue, arithmetic, accounting, graph);
+  asked.models = models.of_devices;
+  asked.options = options_of(flags, job, models);
+  asked.options.arithmetic = arithmetic;
+  account(asked, accounting);
 
-  const Outcome outcome = flags.inference ? plan_inference(flags, catalogue, task, models) : plan_with_progress(task);
+  const bool orders = flags.order != "given" || !flags.replicas.empty();
+  if (flags.inference && orders) fail(ErrorCode::kUsage, "--order and --replicas are for training; leave them out with --inference");
+  ChosenPlan chosen;
+  if (flags.inference) {
+    chosen.outcome = plan_inference(flags, catalogue, asked, models);
+    chosen.task = asked;
+  } else {
+    chosen = plan_with_progress(asked, freedom_of(flags, asked, cluster_name, catalogue));
+  }
+  const PlanTask& task = chosen.task;
+  const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
-  if (outcome.feasible && outcome.plan && told) explanation = explain(task, outcome);
+  if (outcome.feasible && outcome.plan && told) {
+    const auto planner = [](const PlanTask& other) { return choose_plan(other, {}).outcome; };
+    explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
+  }
   if (flags.inference && outcome.plan && told) add_fronts(task, catalogue, *outcome.plan, explanation);
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
   if (!flags.json && flags.inference && outcome.plan)
@@ -297,6 +369,7 @@ int plan_model(const PlanFlags& flags) {
   if (!flags.json && flags.explain) {
     fmt::print("\nwhat limits it, and what would lift it\n");
     for (const std::string& sentence : explanation) fmt::print("  - {}\n", sentence);
+    fmt::print("{}", choices_text(task, outcome));
   }
   if (const std::string advice = advice_to_leave_devices_empty(task, outcome); !advice.empty()) log::info("{}", advice);
   if (!outcome.plan) {
@@ -461,7 +534,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1);
   training.add_option("--accounting", flags->accounting, kFullAccounting);
-  training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
+  training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(
       training.add_option("--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(training.add_option("--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);
@@ -474,6 +547,9 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   const Section ring{*command, "The ring"};
   real(ring.add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);
   real(ring.add_option("--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"), Least::kAboveZero);
+  ring.add_option("--order", flags->order, "of the devices: given, or best: each kind together, in the order that is fastest [given]");
+  not_empty(ring.add_option("--replicas", flags->replicas,
+                            "rings side by side that share the devices and the mini-batch: a number, or auto [1]"));
   ring.add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");

@@ -71,7 +71,32 @@ Json json_of(const DeviceFigures& device) {
           {"idle_fraction", number_or_null(device.idle_fraction)}};
 }
 
+// Where a batch norm is trained with the statistics of a micro-batch, its size is part of what is computed.
+bool norms_by_micro_batch(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+    return norm != nullptr && norm->statistics == Statistics::kExact;
+  });
+}
+
 }  // namespace
+
+std::string choices_text(const PlanTask& task, const Outcome& outcome) {
+  if (outcome.choices.empty()) return "";
+  const SampleWord sample = sample_word(*task.graph);
+  const double rate = outcome.summary.images_per_second;
+  std::string text = "\nwhat was chosen\n";
+  for (const Choice& choice : outcome.choices) {
+    text += fmt::format("  - {}: {}", choice.what, choice.chosen);
+    if (choice.next_best.empty()) {
+      text += "; nothing else is possible\n";
+      continue;
+    }
+    text += fmt::format("; next best {}, {:.4g} {}/s ({:+.1f}%)\n", choice.next_best, choice.samples_per_second, sample.many,
+                        100 * (choice.samples_per_second / rate - 1));
+  }
+  return text;
+}
 
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images) {
   const PlanSummary& summary = outcome.summary;
@@ -85,6 +110,10 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   if (epoch_images > 0)
     throughput += fmt::format(", {:.3g} h per epoch of {} {}", summary.hours_per_epoch(epoch_images), counted(epoch_images), sample.many);
   line("throughput", throughput);
+  if (outcome.replicas > 1)
+    line("side by side",
+         fmt::format("{} rings of {} devices, each with {} of a mini-batch of {}; figures below are of one ring", outcome.replicas,
+                     task.cluster.devices.size(), task.options.mini_batch, outcome.replicas * task.options.mini_batch));
   if (summary.mini_batch_seconds > 0) line("updates", updates_text(*outcome.plan, summary, sample.many));
   line("limited by", summary.bottleneck.kind == "link"
                          ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
@@ -98,6 +127,13 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}, at most {} samples in flight, optimizer {}",
                                  name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
                                  summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
+    for (const Choice& choice : outcome.choices) {
+      if (choice.what == "micro-batch" && norms_by_micro_batch(*task.graph))
+        line("batch norms", fmt::format("take their statistics of micro-batches of {}, chosen for speed; --micro-batch states another",
+                                        outcome.plan->micro_batch));
+      if (choice.what == "devices without work" && choice.chosen != "none") line("without work", "device " + choice.chosen);
+      if (choice.what == "order" && choice.chosen != "as given") line("order", choice.chosen);
+    }
     line("optimality", summary.optimality_gap < 1e-6
                            ? std::string("no cuts are faster in this model")
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s", 100 * summary.optimality_gap,
@@ -173,6 +209,14 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["alignment"] = name_of(task.options.alignment);
   json["mini_batch"] = task.options.mini_batch;
   json["micro_batch"] = outcome.plan ? outcome.plan->micro_batch : task.options.micro_batch;
+  json["replicas"] = outcome.replicas;
+  json["choices"] = Json::array();
+  for (const Choice& choice : outcome.choices)
+    json["choices"].push_back(
+        {{"what", choice.what},
+         {"chosen", choice.chosen},
+         {"next_best", choice.next_best.empty() ? Json(nullptr) : Json(choice.next_best)},
+         {"images_per_second", choice.next_best.empty() ? Json(nullptr) : number_or_null(choice.samples_per_second)}});
   json["in_flight_samples"] = summary.in_flight_samples;
   json["flop_utilisation"] = summary.flop_utilisation > 0 ? number_or_null(summary.flop_utilisation) : Json(nullptr);
   json["storage_bits"] = number_or_null(summary.storage_bits);

@@ -10,7 +10,8 @@
 // forward_bits_per_image, backward_bits_per_image, gbps}], homes[{layer, begin, end, home, user}]; and, beyond it, cluster,
 // alignment, mini_batch, micro_batch, in_flight_samples, explanation[], shortage{device, resource, missing,
 // smallest_count}, flop_utilisation, storage_bits, communication_bits, communication_gbps, origin ("modelled"), resources[{index, device,
-// total, capacity, layers[{layer, total, modules[{module, dsp, lut, ff, bram36, uram}]}]}] with --resources.
+// total, capacity, layers[{layer, total, modules[{module, dsp, lut, ff, bram36, uram}]}]}] with --resources; replicas, and
+// choices[{what, chosen, next_best, images_per_second}], the last two null unless --explain asks for them.
 #pragma once
 
 #include <string>
@@ -20,6 +21,8 @@
 
 namespace millrace {
 
+// What was left open, what of it was chosen, and what the next best would give, as far as that was asked for (--explain).
+std::string choices_text(const PlanTask& task, const Outcome& outcome);
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images);
 // `resources`: with resource_output.h's figures of every FPGA.
 std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation,

@@ -29,7 +29,7 @@
 #include "deploy/command/simulate_ranks.h"
 #include "node/simulate/simulation_page.h"
 #include "node/simulate/trace.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/choose.h"
 
 namespace millrace {
 namespace {
@@ -86,7 +86,7 @@ Plan made_plan(const SimulateFlags& flags) {
   const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
   task.models = models.of_devices;
   task.options.strategy = strategy_from(flags.strategy);
-  if (std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
+  if (std::any_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
     task.options.optimizer.kind = OptimizerKind::kSgd;
   if (!flags.alignment.empty()) task.options.alignment = alignment_from(flags.alignment);
   if (!flags.optimizer.empty()) task.options.optimizer.kind = optimizer_from(flags.optimizer);
@@ -94,7 +94,7 @@ Plan made_plan(const SimulateFlags& flags) {
   if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
   task.options.fc_barrier = flags.plan_fc_barrier;
   account(task, accounting);
-  Outcome outcome = make_plan(task);
+  Outcome outcome = choose_plan(task, {}).outcome;
   if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
   if (!outcome.plan)
     fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is nothing to simulate",
@@ -233,7 +233,7 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
                "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1);
   option(kPlanning, "--accounting", flags->accounting, kFullAccounting);
-  option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
+  option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(
       option(kPlanning, "--batch-norm", flags->batch_norm, "statistics in training: exact (the micro-batch's), running [as the model]"));
   whole(option(kPlanning, "--bits", flags->bits, "width of elements, 16 or 32 [16 with FPGAs, else 32]"), 1);

@@ -35,7 +35,7 @@ double rows_of(const Plan& plan, const Graph& graph) {
 
 }  // namespace
 
-MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
+MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replicas& replicas) {
   const simulation::PlanPace pace = simulation::pace_of(plan, graph);
   const int64_t all = plan.micro_batches();
   const bool some_turn = std::find(pace.turns.begin(), pace.turns.end(), true) != pace.turns.end();
@@ -56,8 +56,11 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph) {
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (pace.streams && rows_of(plan, graph) * static_cast<double>(samples) > static_cast<double>(kMostRows))
     return {.seconds = period * (static_cast<double>(plan.mini_batch) + kUpdatePeriods), .simulated = false};
-  const double rate =
-      mini_batch_rate(shorter, simulate(shorter, graph, {.samples = samples, .act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0}));
+  SimulationOptions options;
+  options.samples = samples;
+  options.act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0;
+  options.scenario.replicas = replicas;
+  const double rate = mini_batch_rate(shorter, simulate(shorter, graph, options));
   return {.seconds = static_cast<double>(shorter.mini_batch) / rate + period * static_cast<double>(plan.mini_batch - shorter.mini_batch)};
 }
 

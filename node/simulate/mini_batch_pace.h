@@ -15,6 +15,7 @@
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "node/simulate/scenario.h"
 
 namespace millrace {
 
@@ -23,6 +24,7 @@ struct MiniBatchPace {
   bool simulated = true;  // else fitted
 };
 
-MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph);
+// `replicas`: rings like this one, which agree on every update.
+MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replicas& replicas = {});
 
 }  // namespace millrace

@@ -120,7 +120,9 @@ void add_packing(const PlanSummary& summary, std::vector<std::string>& sentences
   }
 }
 
-void add_what_ifs(const PlanTask& task, const Outcome& outcome, std::vector<std::string>& sentences) {
+void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner,
+                  std::vector<std::string>& sentences) {
+  if (outcome.replicas > 1) return;
   const PlanSummary& summary = outcome.summary;
   const double rate = summary.images_per_second;
   if (!task.cluster.links.empty()) {
@@ -130,7 +132,7 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, std::vector<std:
       link.backward_gbps *= 2;
       link.shared_gbps *= 2;
     }
-    const Outcome other = plan_ring(faster);
+    const Outcome other = planner(faster);
     if (other.feasible && other.summary.images_per_second > rate * 1.005)
       sentences.push_back("with links twice as fast: " + change_text(rate, other.summary.images_per_second));
     else if (other.feasible)
@@ -146,7 +148,7 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, std::vector<std:
     larger.cluster = uniform_cluster(devices[0].device, static_cast<int64_t>(devices.size()) + 1, link);
     larger.models.push_back(task.models.back());
     for (size_t i = 0; i < task.cluster.links.size(); ++i) larger.cluster.links[i] = task.cluster.links[i];
-    const Outcome other = plan_ring(larger);
+    const Outcome other = planner(larger);
     if (other.feasible)
       sentences.push_back(fmt::format("with one {} more: {}", devices[0].device, change_text(rate, other.summary.images_per_second)));
   }
@@ -180,7 +182,7 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
                      change_text(outcome.summary.images_per_second, other.summary.images_per_second), idle);
 }
 
-std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
   if (summary.optimality_gap > 1e-6)
@@ -192,7 +194,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome) {
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
-  if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, sentences);
+  if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, planner, sentences);
   return sentences;
 }
 

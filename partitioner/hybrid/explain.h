@@ -6,14 +6,18 @@
 // as the plan; they are left out when that took longer than a second. Needs a feasible outcome with a plan.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/planning/planning.h"
 
 namespace millrace {
 
-std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome);
+// `planner` answers the what-ifs, as it answered the task.
+std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome,
+                                 const std::function<Outcome(const PlanTask&)>& planner = plan_ring);
 
 // That the ring is much faster where some device does nothing, and which: said of devices of several kinds, planned within a second, since
 // that is where a slow one holds up the others. Empty where it is not so.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "core/base/error.h"
@@ -110,18 +109,7 @@ std::vector<double> first_lifetimes(const RingSolver& solver, const RingSolution
 }
 
 void add_constants(const PlanTask& task, Plan& plan) {
-  std::set<std::string> seen;
-  for (const CostModel* model : task.models) {
-    if (!seen.insert(model->device()).second) continue;
-    DeviceBudget budget{.device = model->device(), .amounts = {}};
-    budget.amounts.assign(model->capacities().begin(), model->capacities().end());
-    for (NamedAmount& amount : model->inventory()) budget.amounts.push_back(std::move(amount));
-    plan.budgets.push_back(std::move(budget));
-    for (Constant& constant : model->constants()) {
-      constant.name = model->device() + "." + constant.name;
-      plan.constants.push_back(std::move(constant));
-    }
-  }
+  for (const CostModel* model : task.models) add_figures_of(*model, plan);
   if (streams_rows(task)) plan.constants.push_back({"fully_connected_delay", kFullyConnectedDelay, "fitted"});
 }
 
@@ -175,31 +163,19 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
 }
 
 // The samples of a micro-batch share a pass over weights off chip: of more of them less is moved, and more activations are held.
-// Not where a batch norm's statistics are those of a micro-batch.
+// Not where a trained batch norm's statistics are those of a micro-batch.
 bool passes_may_be_shared(const PlanTask& task) {
   if (task.options.accounting != Accounting::kFull) return false;
   const std::vector<Node>& nodes = task.graph->nodes();
-  const auto normalises = [](const Node& node) { return std::holds_alternative<BatchNorm>(node.layer.operation); };
+  const auto normalises = [](const Node& node) {
+    const auto* norm = std::get_if<BatchNorm>(&node.layer.operation);
+    return norm != nullptr && norm->statistics == Statistics::kExact;
+  };
   if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
     return node.computes && role_of(node.layer.operation) == Role::kProduct &&
            std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
   });
-}
-
-// Micro-batches worth trying: powers of two that divide the mini-batch.
-std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
-  if (task.options.micro_batch > 0) return {task.options.micro_batch};
-  const bool streams = streams_rows(task);
-  if (streams && !passes_may_be_shared(task)) return {1};
-  std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= task.options.mini_batch; size *= 2)
-    if (task.options.mini_batch % size == 0) sizes.push_back(size);
-  if (streams) return sizes;
-  const auto devices = static_cast<int64_t>(task.models.size());
-  // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are no use with fewer than D.
-  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size < devices; });
-  return sizes;
 }
 
 // One way to see the task, and the best plan of it. The solver refers to the task beside it.
@@ -294,6 +270,46 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
 }
 
 }  // namespace
+
+bool can_reach(const PlanTask& task, double samples_per_second) {
+  const std::vector<int64_t> sizes = micro_batches_to_try(task);
+  const auto some_reaches = [&](const PlanTask& asked) {
+    return std::any_of(sizes.begin(), sizes.end(), [&](int64_t size) { return !no_faster(asked, size, 1 / samples_per_second); });
+  };
+  if (some_reaches(task)) return true;
+  if (task.options.accounting != Accounting::kFull || task.options.all_off_chip) return false;
+  PlanTask last_resort = task;
+  last_resort.options.all_off_chip = true;
+  return some_reaches(last_resort);
+}
+
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
+  if (task.options.micro_batch > 0) return {task.options.micro_batch};
+  const bool streams = streams_rows(task);
+  if (streams && !passes_may_be_shared(task)) return {1};
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= task.options.mini_batch; size *= 2)
+    if (task.options.mini_batch % size == 0) sizes.push_back(size);
+  if (streams) return sizes;
+  const auto devices = static_cast<int64_t>(task.models.size());
+  // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are no use with fewer than D.
+  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size < devices; });
+  return sizes;
+}
+
+void add_figures_of(const CostModel& model, Plan& plan) {
+  const std::string device = model.device();
+  const auto known = [&](const DeviceBudget& budget) { return budget.device == device; };
+  if (std::any_of(plan.budgets.begin(), plan.budgets.end(), known)) return;
+  DeviceBudget budget{.device = device, .amounts = {}};
+  budget.amounts.assign(model.capacities().begin(), model.capacities().end());
+  for (NamedAmount& amount : model.inventory()) budget.amounts.push_back(std::move(amount));
+  plan.budgets.push_back(std::move(budget));
+  for (Constant& constant : model.constants()) {
+    constant.name = device + "." + constant.name;
+    plan.constants.push_back(std::move(constant));
+  }
+}
 
 std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
                                        int64_t micro_batch) {

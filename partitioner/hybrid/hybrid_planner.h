@@ -13,6 +13,15 @@ namespace millrace {
 
 Outcome plan_ring(const PlanTask& task);
 
+// Whether the ring may train so many samples per second at all, as far as bounds tell: false is shown, true is not.
+bool can_reach(const PlanTask& task, double samples_per_second);
+
+// Micro-batches that plan_ring chooses from: the one that is stated, or powers of two that divide the mini-batch.
+std::vector<int64_t> micro_batches_to_try(const PlanTask& task);
+
+// The device's budget and constants, if the plan does not know its kind yet.
+void add_figures_of(const CostModel& model, Plan& plan);
+
 // In-flight micro-batches per device, where every device has engines of its own and rows stream: what is under way
 // between a row's FP and the return of its error, L_first + 1 + d_FC, and what the links' latency adds.
 std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,

@@ -68,6 +68,8 @@ struct PlanTask {
   PlanOptions options;
   // For full accounting. Pure; fails with kMismatch on a plan that comes to a standstill.
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
+  // The same of one of several like rings, which agree on every update; for whoever chooses how many.
+  std::function<MiniBatchTime(const Plan&, const Graph&, int64_t replicas)> replicated_mini_batch_time = {};
   // Told now and then how much of the search is done, as far as that is known.
   std::function<void(double share)> progress = {};
 };
@@ -82,12 +84,23 @@ struct Reason {
   int64_t smallest_count = 0;
 };
 
+// What was left open, and what of it was taken.
+struct Choice {
+  std::string what;               // "micro-batch"
+  std::string chosen;             // "8"
+  std::string next_best;          // "16"; empty: not asked, or there is no other
+  double samples_per_second = 0;  // with that
+};
+
 struct Outcome {
   bool feasible = false;
   Reason reason;
   // Absent for strategies that no ring of segments can express (model, data).
   std::optional<Plan> plan;
   PlanSummary summary;  // meaningful when feasible
+  // Rings side by side. The plan is of one of them, and so is the summary but for its rates, which are those of all.
+  int64_t replicas = 1;
+  std::vector<Choice> choices;  // see choice/choose.h
   double solve_seconds = 0;
 };
 

@@ -36,7 +36,7 @@ FLOORS = {
         {"exchange"},
     ],
     "transport": [{"checksum"}, {"streams"}, {"local", "shaping", "collectives", "nccl"}, {"mpi"}],
-    "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"planner"}, {"study"}],
+    "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"planner"}, {"choice", "study"}],
     "node": [{"report"}, {"ring", "simulate"}],
     "fpga": [
         {"common", "catalogue"},

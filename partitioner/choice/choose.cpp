@@ -1,0 +1,345 @@
+#include "partitioner/choice/choose.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "partitioner/choice/idle_devices.h"
+#include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/planner/planner.h"
+
+namespace millrace {
+namespace {
+
+// By how much another choice has to be faster, and by how much where boards alone are to stay without work: what their updates take is
+// nearly the same with one board more or less, and a plan takes them longer than one of GPUs.
+constexpr double kWorthChoosing = 1e-6;
+constexpr double kWorthIdleBoards = 1e-3;
+constexpr size_t kLongRing = 200;
+constexpr size_t kMostKinds = 4;
+constexpr int kMostRounds = 3;  // of leaving devices out
+
+using Places = std::vector<int64_t>;
+
+double rate_of(const Outcome& outcome) { return outcome.feasible ? outcome.summary.images_per_second : 0; }
+
+// First and last of neighbouring devices of one kind.
+std::vector<std::pair<size_t, size_t>> runs_of(const PlanTask& task, const Places& kept) {
+  std::vector<std::pair<size_t, size_t>> runs;
+  const auto kind = [&](size_t i) { return task.models[static_cast<size_t>(kept[i])]; };
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (!runs.empty() && kind(runs.back().second) == kind(i)) {
+      runs.back().second = i;
+    } else {
+      runs.emplace_back(i, i);
+    }
+  }
+  return runs;
+}
+
+Places without_last(const Places& kept, const std::pair<size_t, size_t>& run, size_t count) {
+  Places fewer = kept;
+  const auto end = fewer.begin() + static_cast<std::ptrdiff_t>(run.second + 1);
+  fewer.erase(end - static_cast<std::ptrdiff_t>(count), end);
+  return fewer;
+}
+
+std::string device_list(const PlanTask& task, const Places& kept) {
+  std::string text;
+  for (int64_t d = 0; d < static_cast<int64_t>(task.models.size()); ++d)
+    if (!std::ranges::binary_search(kept, d))
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", d, task.cluster.devices[static_cast<size_t>(d)].device);
+  return text.empty() ? "none" : text;
+}
+
+// One ring: with all its devices, or some of them left without work.
+class RingChooser {
+ public:
+  explicit RingChooser(const PlanTask& task) : task_(&task), kept_(task.models.size()) {
+    std::iota(kept_.begin(), kept_.end(), 0);
+    const auto streams = [](const CostModel* model) { return model->dedicated_engines(); };
+    some_stream_ = std::ranges::any_of(task.models, streams);
+    all_stream_ = std::ranges::all_of(task.models, streams);
+  }
+
+  Outcome run(bool leave_empty) {
+    const Places all = kept_;
+    Outcome best = make_plan(*task_);
+    if (!leave_empty || all.size() < 2 || all.size() > kLongRing) return best;
+    for (int round = 0; round < kMostRounds; ++round) {
+      Outcome better;
+      Places places;
+      for (const Places& fewer : fewer_devices(best)) {
+        Outcome outcome = outcome_of(fewer);
+        note(fewer, outcome);
+        if (rate_of(outcome) <= std::max(rate_of(best) * (1 + worth()), rate_of(better))) continue;
+        better = std::move(outcome);
+        places = fewer;
+      }
+      if (!better.feasible) break;
+      note(kept_, best);
+      if (best.feasible) hold_to_bound(best, better);
+      best = std::move(better);
+      kept_ = std::move(places);
+    }
+    return best;
+  }
+
+  std::string idle() const { return device_list(*task_, kept_); }
+  // The best of those that were planned and not chosen; with one of each run left out where nothing was.
+  std::optional<std::pair<std::string, double>> next_best() {
+    if (others_.empty())
+      for (const auto& run : runs_of(*task_, kept_)) {
+        const Places fewer = without_last(kept_, run, 1);
+        if (!fewer.empty()) note(fewer, outcome_of(fewer));
+      }
+    std::optional<std::pair<std::string, double>> best;
+    for (const auto& [places, rate] : others_)
+      if (places != kept_ && rate > 0 && (!best || rate > best->second)) best = {device_list(*task_, places), rate};
+    return best;
+  }
+
+ private:
+  double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
+  void note(const Places& places, const Outcome& outcome) { others_.emplace(places, rate_of(outcome)); }
+
+  Outcome outcome_of(const Places& kept) const {
+    const PlanTask smaller = without_devices(*task_, kept);
+    Outcome outcome = make_plan(smaller);
+    if (!outcome.feasible || !outcome.plan) return outcome;
+    outcome.plan = on_whole_ring(*outcome.plan, *task_, kept);
+    outcome.summary = summarize(*outcome.plan, *task_->graph);
+    return outcome;
+  }
+
+  // Which devices to keep, where that may be faster than what is known.
+  std::vector<Places> fewer_devices(const Outcome& known) const {
+    std::vector<Places> tries;
+    const double rate = rate_of(known) * (1 + worth());
+    const auto may_reach = [&](const Places& places, double wanted) {
+      return !known.feasible || can_reach(without_devices(*task_, places), wanted);
+    };
+    const auto runs = runs_of(*task_, kept_);
+    for (const auto& run : runs) {
+      const size_t length = run.second - run.first + 1;
+      if (runs.size() > 1 && length > 1) {
+        Places others = without_last(kept_, run, length);
+        if (may_reach(others, rate)) tries.push_back(std::move(others));
+      }
+      if (!known.feasible && length > 1) continue;  // fewer of a kind hold less
+      if (kept_.size() < 2) continue;
+      for (size_t count = 1; count < length + (runs.size() > 1 && length == 1 ? 1 : 0); ++count) {
+        Places places = without_last(kept_, run, count);
+        // Fewer devices leave room for larger micro-batches, so one that cannot does not speak for fewer.
+        if (may_reach(places, rate)) tries.push_back(std::move(places));
+        if (some_stream_) break;
+      }
+      if (!some_stream_ || all_stream_ || !known.feasible || length < 3) continue;
+      // As many as change nothing between updates.
+      const double steady = (1 - kWorthChoosing) / known.summary.seconds_per_image;
+      size_t low = 1;
+      size_t high = length;  // so many are too many
+      while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        (may_reach(without_last(kept_, run, middle), steady) ? low : high) = middle;
+      }
+      if (low > 1) tries.push_back(without_last(kept_, run, low));
+    }
+    return tries;
+  }
+
+  // What the ring could do with all its devices bounds it without some of them too.
+  void hold_to_bound(const Outcome& whole, Outcome& fewer) const {
+    if (!whole.plan || !fewer.plan) return;
+    Plan& plan = *fewer.plan;
+    if (plan.lower_bound_seconds_per_image <= whole.plan->lower_bound_seconds_per_image) return;
+    plan.lower_bound_seconds_per_image = whole.plan->lower_bound_seconds_per_image;
+    plan.optimality_gap = std::max(0.0, fewer.summary.seconds_per_image / plan.lower_bound_seconds_per_image - 1);
+    fewer.summary = summarize(plan, *task_->graph);
+  }
+
+  const PlanTask* task_;
+  Places kept_;
+  bool some_stream_ = false;
+  bool all_stream_ = false;
+  std::map<Places, double> others_;
+};
+
+// One of `count` like rings that the devices make, one behind the other; nothing where they do not.
+std::optional<PlanTask> ring_of(const PlanTask& task, int64_t count) {
+  if (count == 1) return task;
+  const auto devices = static_cast<int64_t>(task.models.size());
+  if (count < 1 || devices % count != 0 || task.options.mini_batch % count != 0) return std::nullopt;
+  const auto size = static_cast<size_t>(devices / count);
+  for (size_t d = size; d < task.models.size(); ++d)
+    if (task.models[d] != task.models[d - size]) return std::nullopt;
+  for (size_t link = 0; link < task.cluster.links.size(); ++link)
+    if ((link + 1) % size != 0 && task.cluster.links[link] != task.cluster.links[link % size]) return std::nullopt;
+  PlanTask ring = task;
+  ring.models.resize(size);
+  ring.cluster.devices.resize(size);
+  ring.cluster.links.resize(size - 1);
+  ring.options.mini_batch = task.options.mini_batch / count;
+  if (ring.options.micro_batch > 0 && ring.options.mini_batch % ring.options.micro_batch != 0) return std::nullopt;
+  if (count > 1 && task.replicated_mini_batch_time)
+    ring.mini_batch_time = [time = task.replicated_mini_batch_time, count](const Plan& plan, const Graph& graph) {
+      return time(plan, graph, count);
+    };
+  return ring;
+}
+
+PlanTask in_order(const PlanTask& task, const RingOrder& order) {
+  PlanTask other = task;
+  other.cluster = order.cluster;
+  other.models = order.models;
+  return other;
+}
+
+// A way to use the devices: an order, and a number of rings.
+struct Way {
+  std::string order;
+  int64_t replicas = 1;
+  PlanTask task;
+};
+
+struct Answer {
+  const Way* way = nullptr;
+  Outcome outcome;
+  std::string idle;
+  std::optional<std::pair<std::string, double>> next_idle;
+};
+
+class Chooser {
+ public:
+  Chooser(const PlanTask& task, const Freedom& freedom) : task_(&task), freedom_(&freedom) {
+    const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
+    leave_empty_ = freedom.leave_empty && !by_hand;
+    for (const int64_t count : freedom.replicas) {
+      if (std::optional<PlanTask> ring = ring_of(task, count)) ways_.push_back({"as given", count, std::move(*ring)});
+      for (const RingOrder& order : freedom.orders)
+        if (std::optional<PlanTask> ring = ring_of(in_order(task, order), count)) ways_.push_back({order.name, count, std::move(*ring)});
+    }
+    if (ways_.empty())
+      fail(ErrorCode::kUsage, "{} devices and a mini-batch of {} make no {} like rings; name a number of rings that divides both",
+           task.models.size(), task.options.mini_batch, freedom.replicas.empty() ? 0 : freedom.replicas.front());
+  }
+
+  ChosenPlan run() {
+    const auto start = std::chrono::steady_clock::now();
+    Answer best;
+    for (const Way& way : ways_) {
+      const double wanted = rate_of(best.outcome) * (1 + kWorthChoosing);
+      if (best.outcome.feasible && !can_reach(way.task, wanted / static_cast<double>(way.replicas))) continue;
+      Answer answer = answer_of(way, false);
+      if (best.way != nullptr && rate_of(answer.outcome) <= wanted) continue;
+      best = std::move(answer);
+    }
+    add_choices(best);
+    ChosenPlan chosen{best.way->task, std::move(best.outcome)};
+    chosen.outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return chosen;
+  }
+
+ private:
+  Answer answer_of(const Way& way, bool next_best) const {
+    RingChooser ring(way.task);
+    Answer answer{&way, ring.run(leave_empty_), ring.idle(), std::nullopt};
+    const auto rings = static_cast<double>(way.replicas);
+    answer.outcome.replicas = way.replicas;
+    answer.outcome.summary.images_per_second *= rings;
+    answer.outcome.summary.lower_bound_images_per_second *= rings;
+    if (next_best && leave_empty_) answer.next_idle = ring.next_best();
+    if (answer.next_idle) answer.next_idle->second *= rings;
+    return answer;
+  }
+
+  void add_choices(Answer& best) const {
+    if (!best.outcome.feasible || !best.outcome.plan) return;
+    std::vector<Choice>& choices = best.outcome.choices;
+    const Way& way = *best.way;
+    if (freedom_->orders.size() > 0)
+      choices.push_back(next_way(best, "order", way.order, [&](const Way& other) {
+        return other.replicas == way.replicas && other.order != way.order ? other.order : "";
+      }));
+    if (freedom_->replicas.size() > 1)
+      choices.push_back(next_way(best, "replicas", fmt::format("{}", way.replicas), [&](const Way& other) {
+        return other.order == way.order && other.replicas != way.replicas ? fmt::format("{}", other.replicas) : "";
+      }));
+    if (leave_empty_) {
+      Choice choice{"devices without work", best.idle, "", 0};
+      if (freedom_->next_best) {
+        const Answer again = answer_of(way, true);
+        if (again.next_idle) std::tie(choice.next_best, choice.samples_per_second) = *again.next_idle;
+      }
+      choices.push_back(std::move(choice));
+    }
+    if (task_->options.micro_batch == 0) choices.push_back(micro_batch_choice(best));
+  }
+
+  template <typename Name>
+  Choice next_way(const Answer& best, std::string what, std::string chosen, const Name& name_of_other) const {
+    Choice choice{std::move(what), std::move(chosen), "", 0};
+    static_cast<void>(best);
+    for (const Way& other : ways_) {
+      const std::string name = name_of_other(other);
+      if (name.empty() || !freedom_->next_best) continue;
+      const double rate = rate_of(answer_of(other, false).outcome);
+      if (rate <= choice.samples_per_second) continue;
+      choice.next_best = name;
+      choice.samples_per_second = rate;
+    }
+    return choice;
+  }
+
+  Choice micro_batch_choice(const Answer& best) const {
+    const int64_t chosen = best.outcome.plan->micro_batch;
+    Choice choice{"micro-batch", fmt::format("{}", chosen), "", 0};
+    if (!freedom_->next_best) return choice;
+    // Where boards stream, large micro-batches take long to plan and to simulate: the neighbours tell.
+    const bool some_stream = std::ranges::any_of(best.way->task.models, [](const CostModel* model) { return model->dedicated_engines(); });
+    for (const int64_t size : micro_batches_to_try(best.way->task)) {
+      if (size == chosen || (some_stream && size != 2 * chosen && chosen != 2 * size)) continue;
+      Way other = *best.way;
+      other.task.options.micro_batch = size;
+      const double rate = rate_of(answer_of(other, false).outcome);
+      if (rate <= choice.samples_per_second) continue;
+      choice.next_best = fmt::format("{}", size);
+      choice.samples_per_second = rate;
+    }
+    return choice;
+  }
+
+  const PlanTask* task_;
+  const Freedom* freedom_;
+  bool leave_empty_ = false;
+  std::vector<Way> ways_;
+};
+
+}  // namespace
+
+ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom) { return Chooser(task, freedom).run(); }
+
+std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster) {
+  std::vector<std::string> kinds;
+  for (const DeviceEntry& device : cluster.devices)
+    if (std::ranges::find(kinds, device.device) == kinds.end()) kinds.push_back(device.device);
+  if (kinds.size() > kMostKinds) return {};
+  std::ranges::sort(kinds);
+  std::vector<std::vector<int64_t>> orders;
+  do {
+    std::vector<int64_t> order;
+    for (const std::string& kind : kinds)
+      for (size_t d = 0; d < cluster.devices.size(); ++d)
+        if (cluster.devices[d].device == kind) order.push_back(static_cast<int64_t>(d));
+    if (!std::ranges::is_sorted(order)) orders.push_back(std::move(order));
+  } while (std::ranges::next_permutation(kinds).found);
+  return orders;
+}
+
+}  // namespace millrace

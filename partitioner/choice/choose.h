@@ -1,0 +1,52 @@
+// The fastest way to train a stated mini-batch on a ring: what a plan leaves open is chosen together.
+//
+//   Freedom freedom;                                     // the given order, everything else chosen
+//   freedom.orders = {{"h200x2+u280x8", cluster, models}};
+//   ChosenPlan chosen = choose_plan(task, freedom);
+//   for (const Choice& choice : chosen.outcome.choices) print(choice.what, choice.chosen);
+//
+// Chosen are: the order of the devices, among those given; how many rings stand side by side (replicas: of R rings each has an R-th of
+// the devices and takes an R-th of the mini-batch, which is global); devices that get no work although the ring could use them, because
+// its schedule or its links are slower with them; and the micro-batch, unless it is stated. What cannot be faster is ruled out by its
+// bound, the rest is planned, and with full accounting simulated. So one device more is no slower: without it, the ring is
+// a candidate. Where devices of several kinds would have to stay out at once, one kind at a time is tried, which may miss the best.
+// Of a run of like devices the last ones are left out, as few as are faster, or as many as change nothing between updates.
+// With pins or cuts by hand the micro-batch alone is chosen. Rings of more than 200 devices are planned once. Parts in time (time_chunks)
+// are not chosen: nothing here models them.
+// Pure but for solve_seconds. Borrows graph and cost models.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+struct RingOrder {
+  std::string name;  // "h200x2+u280x8"
+  Cluster cluster;
+  std::vector<const CostModel*> models;
+};
+
+struct Freedom {
+  bool leave_empty = true;
+  std::vector<RingOrder> orders = {};   // besides the task's own
+  std::vector<int64_t> replicas = {1};  // counts to choose from, ascending; those that do not divide the ring into like rings drop out
+  // Says what the next best of every choice would give, which takes as long again for each.
+  bool next_best = false;
+};
+
+struct ChosenPlan {
+  PlanTask task;  // with the order that was chosen, and one ring's devices and mini-batch
+  Outcome outcome;
+};
+
+ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom);
+
+// All orders of a ring's kinds of devices, each kind together, as lists of indices into it; without the ring's own. None where there are
+// more than four kinds.
+std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster);
+
+}  // namespace millrace
