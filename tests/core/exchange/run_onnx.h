@@ -62,7 +62,7 @@ inline std::vector<size_t> places_of(const std::string& axes, const std::vector<
 
 inline std::vector<double> run_imported(const Imported& imported, const std::vector<double>& x, const std::vector<int64_t>& dimensions) {
   Model model = imported.model;
-  model.layers.pop_back();  // the loss
+  model.layers.pop_back();                                                                                       // the loss
   if (model.input_kind == InputKind::kFeatures) model.input.height = dimensions[imported.input_axes.find('H')];  // it may be open
   // What a straight line is asked for is called LAYER.TENSOR: layers without dots.
   const auto plain = [](std::string name) {

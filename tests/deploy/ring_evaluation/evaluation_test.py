@@ -90,8 +90,9 @@ class RingEvaluation(unittest.TestCase):
         end = run(0, "eval", "--checkpoint", "alone", "--plan", "other.textproto", cwd=self.folder.name)
         self.assertEqual(end.returncode, 1)
         self.assertIn('a plan for model "lenet5", but the checkpoint is one of "digits-cnn"', end.stderr)
-        end = run(0, "predict", "--checkpoint", "alone", "--plan", "alone/plan.textproto", "--cluster", "cpu", cwd=self.folder.name)
-        self.assertEqual(end.returncode, 2)
+        end = run(0, "predict", "--checkpoint", "alone", "--plan", "alone/plan.textproto", "--cluster", "cpux2", cwd=self.folder.name)
+        self.assertEqual(end.returncode, 2, end.stderr)
+        self.assertIn("1 device", end.stderr)
 
 
 if __name__ == "__main__":

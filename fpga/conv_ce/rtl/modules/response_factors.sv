@@ -111,7 +111,9 @@ module response_factors #(
       if ((s >> (FIRST_OCTAVE + OCTAVES)) != 32'd0) place = PLACE_BITS'(ENTRIES - 1);
     end
     logic [31:0] entries[0:ENTRIES-1];
-    initial $readmemh(TABLE, entries);
+    if (TABLE != "") begin : g_table
+      initial $readmemh(TABLE, entries);
+    end
     logic [31:0] entry;
     always_ff @(posedge clock) begin
       if (advance) begin
