@@ -37,7 +37,7 @@ CatalogueDevice catalogue_device_of(const CpuProfile& profile) {
   measured("memory_bytes", profile.memory_bytes, "B");
   measured("memory_bytes_per_second", profile.bytes_per_second, "B/s");
   device.values.push_back({"launch_seconds", profile.launch_seconds, "s", "fitted",
-                           "to digits-cnn trained on four ranks of an Intel Xeon, with micro-batches of 1 and of 8; messages included"});
+                           "to digits-cnn on four ranks of a Xeon, micro-batches of 1 and 8, messages included"});
   projected("cache_bytes", profile.cache_bytes, "B", "one core's part of the last level of cache");
   projected("link_gbps", kDefaultLinkGbps, "Gb/s", "a ring of hosts; processes of one host exchange through memory");
   return device;

@@ -128,7 +128,7 @@ struct Question {
   }
 };
 
-// What comes of it, where the last device is: the text that rank 0 says.
+// What comes of it, where samples are scored: the text that rank 0 says.
 struct Answer {
   SampleVisitor visit;  // may be empty
   std::function<std::string(const SequenceEvaluation& evaluation)> told = {};
@@ -168,9 +168,10 @@ void ask_ring(const CheckpointFlags& flags, std::unique_ptr<Wire> wire, const Ma
       evaluator.run(question->content.weights, [&](SegmentExecutor& segment, const Batch& loaded) { sum.add(segment, loaded); });
   SequenceEvaluation evaluation = sum.finish(score);
   evaluation.basic.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  const std::vector<std::string> told = agreement.gather("what was found", evaluator.has_last() ? answer.told(evaluation) : "");
+  const int64_t teller = evaluator.rank_of_scores();
+  const std::vector<std::string> told = agreement.gather("what was found", transport.rank() == teller ? answer.told(evaluation) : "");
   agreement.close();
-  if (transport.rank() == 0) fmt::print("{}", told.back());
+  if (transport.rank() == 0) fmt::print("{}", told[static_cast<size_t>(teller)]);
 }
 
 // Alone, or as one of mpirun's ranks.

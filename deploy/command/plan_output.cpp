@@ -38,12 +38,13 @@ Json channel_json(double channel) { return channel == std::floor(channel) ? Json
 // What a mini-batch takes beyond a period for each of its samples.
 std::string updates_text(const Plan& plan, const PlanSummary& summary, std::string_view samples) {
   const double steady = static_cast<double>(plan.mini_batch) * summary.seconds_per_image;
+  const double update = summary.mini_batch_seconds - steady;  // below what sums of times round to: nothing
   std::string origin;
   for (const Constant& constant : plan.constants)
     if (constant.name == kMiniBatchSeconds) origin = constant.origin;
   return fmt::format("{} for a mini-batch of {}: {:.4g} {}/s between updates, and {} for an update ({})",
                      duration(summary.mini_batch_seconds), plan.mini_batch, 1 / summary.seconds_per_image, samples,
-                     duration(std::max(0.0, summary.mini_batch_seconds - steady)), origin);
+                     update > 1e-9 * steady ? duration(update) : "nothing", origin);
 }
 
 Json json_of(const DeviceFigures& device) {

@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/home_routes.h"
+#include "core/plan/placement.h"
 #include "core/plan/retention.h"
 #include "node/ring/wire_format.h"
 
@@ -17,9 +18,14 @@ int32_t chunk_of(const Action& action) { return std::max(0, action.chunk); }
 
 }  // namespace
 
+int64_t device_of_loss(const Plan& plan, const Graph& graph) {
+  return graph.loss() < 0 ? plan.devices() - 1 : Placement(plan, graph).owner_of(graph.loss());
+}
+
 Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device> device)
     : context_(context),
       index_(index),
+      scores_here_(index == device_of_loss(context.plan(), context.graph())),
       device_(std::move(device)),
       segment_(context.plan(), context.graph(), index, *device_),
       cursor_(schedule_spec(context.plan(), index, 0), context.first_mini_batch),
@@ -33,8 +39,8 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
 
 // Everybody knows the samples' ids; pixels and labels are read where they are needed.
 LoaderOptions Worker::loading() const {
-  const bool first = index_ == 0, last = index_ + 1 == plan().devices();
-  return {.pixels = first, .labels = last, .prefetch = first ? 2 : 0};
+  const bool first = index_ == 0;
+  return {.pixels = first, .labels = scores_here_, .prefetch = first ? 2 : 0};
 }
 
 void Worker::find_lent() {
@@ -207,7 +213,7 @@ void Worker::forward(const Action& action) {
   }
   Score score;
   segment_.forward(batch.part(chunk, chunks), pixels, &ports_, &score, action.version);
-  if (index_ + 1 == plan().devices() && chunk + 1 == chunks) count(action.index, score);
+  if (scores_here_ && chunk + 1 == chunks) count(action.index, score);
 }
 
 void Worker::count(int64_t s, const Score& score) {
@@ -226,7 +232,7 @@ void Worker::validate(const Action& action) {
   evaluated_.take(loaded, {.training = false, .micro_batch = plan().micro_batch});
   segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version);
   if (action.index + 1 == in_all) segment_.use_own_weights();
-  if (index_ + 1 < plan().devices()) return;
+  if (!scores_here_) return;
   if (context_.evaluations != nullptr) (*context_.evaluations)(segment_, loaded);
   if (++evaluation_.micro_batches < in_all) return;
   context_.events->evaluation_scored(updates_ - 1, evaluation_.score);
@@ -282,9 +288,11 @@ void Worker::return_gradients(int64_t s, std::vector<Number>& vector) {
 
 // ---- updates
 
+// A device without work waits for no message, and so may be here before anybody has decided.
 int64_t Worker::due() {
   const Action* action = cursor_.next();
-  return action != nullptr && action->kind == ActionKind::kUpdate ? action->index : -1;
+  const bool update = action != nullptr && action->kind == ActionKind::kUpdate && context_.decisions->knows(action->index);
+  return update ? action->index : -1;
 }
 
 int64_t Worker::gradient_elements() const {

@@ -27,6 +27,9 @@
 
 namespace millrace {
 
+// Where samples are scored: devices behind it have no work.
+int64_t device_of_loss(const Plan& plan, const Graph& graph);
+
 class Worker final : public Updatable {
  public:
   enum class State { kReady, kUpdate, kWaits, kOver };
@@ -104,6 +107,7 @@ class Worker final : public Updatable {
 
   RingContext context_;
   int64_t index_;
+  bool scores_here_;  // the loss is computed here: devices behind it have no work
   std::unique_ptr<Device> device_;
   SegmentExecutor segment_;
   ScheduleCursor cursor_;

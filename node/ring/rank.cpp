@@ -221,7 +221,10 @@ void Rank::watch_signals() {
 
 void Rank::enter(int64_t mini_batch, const Decision& decision) {
   decisions_.enter(mini_batch, decision);
-  decisions_.forget_before(mini_batch - 3);
+  // A device without work may be far behind: nobody waits for it.
+  int64_t reached = mini_batch - 3;
+  for (const auto& worker : workers_) reached = std::min(reached, worker->updates());
+  decisions_.forget_before(reached);
   for (const auto& worker : workers_) worker->decide(mini_batch, decision);
   const int64_t micro_batches =
       decision.evaluate && context_.replica == 0 ? evaluation_micro_batches(context_.task->data.test, context_.plan()) : 0;

@@ -48,6 +48,10 @@ RingEvaluator::RingEvaluator(const TrainingTask& task, Transport& transport, Agr
 
 RingEvaluator::~RingEvaluator() = default;
 
+int64_t RingEvaluator::rank_of_scores() const {
+  return ring_layout(plan_.devices(), transport_.ranks()).rank_of(device_of_loss(plan_, *task_.graph));
+}
+
 Score RingEvaluator::run(const TensorMap& weights, const EvaluationVisitor& visit) {
   agreement_.require_equal("plan", digest_of(text_of(plan_)));
   agreement_.require_equal("samples", std::to_string(task_.data.test.size()));

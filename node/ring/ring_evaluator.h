@@ -3,8 +3,8 @@
 //   RingEvaluator evaluator(task, transport, agreement, open_device);
 //   const Score score = evaluator.run(weights, [&](SegmentExecutor& segment, const Batch& loaded) { sum.add(segment, loaded); });
 //
-// `task.data.test` is what is asked about, task.plan the ring; every rank calls with the same. The visitor is called where the last
-// device is, on the last rank (has_last()); the score comes to every rank. What is computed is a fact of the plan: the same bits on any
+// `task.data.test` is what is asked about, task.plan the ring; every rank calls with the same. The visitor is called where samples
+// are scored, on rank_of_scores(); the score comes to every rank. What is computed is a fact of the plan: the same bits on any
 // number of ranks. Borrows task, transport and agreement; the caller closes the agreement.
 #pragma once
 
@@ -23,8 +23,7 @@ class RingEvaluator {
 
   // Fails with kMismatch, naming the tensor, when the weights are not those of the plan's model.
   Score run(const TensorMap& weights, const EvaluationVisitor& visit);
-  // The last device is on this rank.
-  bool has_last() const { return transport_.rank() + 1 == transport_.ranks(); }
+  int64_t rank_of_scores() const;
 
  private:
   const TrainingTask& task_;

@@ -26,7 +26,7 @@ double amount(const ShardCost& cost, std::string_view name) {
 
 TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
   const Graph graph(zoo_model("vgg16-cifar"));
-  const CpuProfile profile{.bytes_per_second = 1e15, .launch_seconds = 0};  // nothing but arithmetic
+  const CpuProfile profile{.bytes_per_second = 1e15, .launch_seconds = 1e-15};  // nothing but arithmetic
   const auto model = make_cpu_cost_model(profile);
   const Node& conv = graph.node(graph.index_of("conv2_2"));
   const ShardCost cost = model->cost_of(question(conv, {}, 8));
@@ -42,7 +42,7 @@ TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
 
 TEST(CpuCostModel, BlocksShareTheArithmeticOfTheWhole) {
   const Graph graph(zoo_model("vgg16-cifar"));
-  const auto model = make_cpu_cost_model({.bytes_per_second = 1e15, .launch_seconds = 0});
+  const auto model = make_cpu_cost_model({.bytes_per_second = 1e15, .launch_seconds = 1e-15});
   const Node& conv = graph.node(graph.index_of("conv3_2"));
   const auto seconds = [&](const Block& block) { return model->cost_of(question(conv, std::span(&block, 1))).seconds_per_sample; };
   const double whole = seconds({{0, 256}, {0, 256}});

@@ -71,6 +71,18 @@ class RingEvaluation(unittest.TestCase):
         lines = [json.loads(line) for line in self.succeed(2, *arguments, "--json").splitlines()]
         self.assertEqual([line["sample"] for line in lines], list(range(360)))
 
+    def test_the_last_device_may_have_no_work(self):
+        self.succeed(0, "plan", "--model", "digits-cnn", "--cluster", "cpux3", "--pin", "fc2=1", "--allow-empty", "--mini-batch", "16", "--out", "short.textproto")
+        with open(f"{self.folder.name}/short.textproto", encoding="utf-8") as plan:
+            self.assertNotIn("device: 2", plan.read(), "no shard is there")
+        digests, told = set(), set()
+        for ranks in (0, 1, 2, 3):
+            lines = self.succeed(ranks, "train", "--plan", "short.textproto", "--steps", "12", "--checkpoint-every", "5", "--out", f"short{ranks}", "--json").splitlines()
+            digests.add(json.loads(lines[-1])["weights_digest"])
+            told.add(self.succeed(ranks, "predict", "--checkpoint", "short0", "--plan", "short.textproto"))
+        self.assertEqual((len(digests), len(told)), (1, 1))
+        self.assertIn("right", told.pop())
+
     def test_other_samples_and_other_devices(self):
         self.assertEqual(self.evaluation(2, "--checkpoint", "alone", "--cluster", "cpux2", "--split", "train")["samples"], 1437)
         # More samples at a time than there are.
@@ -92,7 +104,7 @@ class RingEvaluation(unittest.TestCase):
         self.assertIn('a plan for model "lenet5", but the checkpoint is one of "digits-cnn"', end.stderr)
         end = run(0, "predict", "--checkpoint", "alone", "--plan", "alone/plan.textproto", "--cluster", "cpux2", cwd=self.folder.name)
         self.assertEqual(end.returncode, 2, end.stderr)
-        self.assertIn("1 device", end.stderr)
+        self.assertIn("--cluster has 2 devices and the plan 1", end.stderr)
 
 
 if __name__ == "__main__":
