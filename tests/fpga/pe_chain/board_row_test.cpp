@@ -1,0 +1,68 @@
+// Boards in a row: the worked example of LSTM-1024 on VC709s, and why one is too few.
+#include "fpga/pe_chain/board_row.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+
+namespace {
+
+const ChainBoard kVc709{
+    .name = "vc709", .dsp = 3600, .bram36 = 1470, .clock_hz = 200e6, .cable_bits_per_second = 75e9, .cable_seconds = 0.5e-6};
+constexpr RecurrentSize kLstm{.cells = 1024, .fed_back = 1024, .gates = 4};
+
+}  // namespace
+
+// Written down from another program's run: elements of a unit, half blocks, slices, cycles, microseconds.
+TEST(BoardRow, LstmOf1024OnTwoToSixBoards) {
+  const struct {
+    int64_t boards, elements;
+    double blocks, dsp;
+    int64_t cycles;
+    double forward, back;
+  } known[] = {{2, 512, 2048, 2048, 1246, 6.84, 7.17},
+               {3, 352, 1408, 1408, 1246, 7.38, 7.81},
+               {4, 512, 2048, 2048, 734, 5.33, 5.83},
+               {5, 416, 1664, 1664, 734, 5.84, 6.37},
+               {6, 352, 1408, 1408, 734, 6.35, 6.90}};
+  for (const auto& one : known) {
+    const auto row = best_row(kLstm, kVc709, one.boards, 16);
+    ASSERT_TRUE(row) << one.boards;
+    EXPECT_EQ(row->elements, one.elements) << one.boards;
+    EXPECT_EQ(row->blocks, one.blocks) << one.boards;
+    EXPECT_EQ(row->dsp, one.dsp) << one.boards;
+    EXPECT_EQ(row->forward_cycles, one.cycles) << one.boards;
+    EXPECT_NEAR(1e6 * row->forward_seconds, one.forward, 0.006) << one.boards;
+    EXPECT_NEAR(1e6 * row->back_seconds, one.back, 0.006) << one.boards;
+  }
+}
+
+// Three are slower than two, and four fastest of one to six.
+TEST(BoardRow, MoreBoardsAreNotAlwaysFaster) {
+  std::string why;
+  EXPECT_FALSE(best_row(kLstm, kVc709, 1, 16, &why));
+  EXPECT_NE(why.find("half blocks"), std::string::npos) << why;
+  const auto seconds = [](int64_t boards) {
+    const auto row = best_row(kLstm, kVc709, boards, 16);
+    return row->forward_seconds + row->back_seconds;
+  };
+  EXPECT_GT(seconds(3), seconds(2));
+  for (const int64_t boards : {2, 3, 5, 6}) EXPECT_LT(seconds(4), seconds(boards)) << boards;
+  // An exchange over the host instead of a cable makes a row useless.
+  ChainBoard slow = kVc709;
+  slow.cable_seconds = 15e-6;
+  const auto row = best_row(kLstm, slow, 2, 16);
+  EXPECT_GT(row->forward_seconds, 20e-6);
+}
+
+TEST(BoardRow, ProjectionsStandOnOneBoard) {
+  const ChainBoard vu13p{
+      .name = "vu13p", .dsp = 12288, .bram36 = 2688, .uram = 1280, .clock_hz = 400e6, .cable_bits_per_second = 1e11, .cable_seconds = 1e-6};
+  constexpr RecurrentSize kEncoder{.cells = 2048, .fed_back = 640, .gates = 4};
+  std::string why;
+  EXPECT_FALSE(best_row(kEncoder, vu13p, 2, 32, &why));
+  EXPECT_NE(why.find("projection"), std::string::npos);
+  EXPECT_TRUE(best_row(kEncoder, vu13p, 1, 16));
+}
+
+}  // namespace millrace
