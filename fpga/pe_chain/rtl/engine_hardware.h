@@ -1,0 +1,65 @@
+// The engine of chained elements as its modules are told of it: what is built (parameters), what a pass sets, what its elements hold.
+//
+//   const PassSettings settings = pass_settings(hardware, layer.hidden);
+//   for (const WeightBeat& beat : weight_beats(hardware, settings, layer, /*back=*/true)) ...     // U transposed: by the host, never here
+//   emission_cycles(hardware, settings, {.samples = 2, .steps = 5}, /*back=*/false);              // of every word, exact
+//
+// The modules are fpga/pe_chain/rtl/modules, those of fpga/recurrence/rtl and of fpga/common/rtl; pe_chain_engine.sv is the top. A WORD is
+// one result of every chain. Outputs of the last slice are divided over two neighbours of a chain where that leaves none too few. Not
+// built: projections (two products a step), sequences of unequal length, several boards, floating point.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fpga/common/rtl/rtl_modules.h"
+#include "fpga/recurrence/arithmetic/fixed_recurrent.h"
+
+namespace millrace {
+
+struct PeChainHardware {
+  CellKind cell = CellKind::kLstm;
+  int64_t chains = 4;
+  int64_t per_chain = 4;
+  int64_t words = 256;  // weights of an element
+  int64_t samples = 4;
+  int64_t state_words = 64;  // of all samples
+  int64_t queue = 64;        // words
+};
+
+const std::vector<RtlModule>& pe_chain_rtl_modules();
+
+struct PassSettings {
+  int64_t full_slices = 0;
+  bool has_last = false;
+  bool divided = false;
+  int64_t feeds = 0, feeds_last = 0;
+  int64_t depths_last = 0;  // elements of a chain with an output of the last slice
+  int64_t words_last = 0;
+  int64_t words = 0;  // of a step
+
+  // Weights that the fullest element holds, and cycles of feeding.
+  int64_t fullest() const { return full_slices * feeds + (has_last ? feeds_last : 0); }
+};
+// Of a layer of so many units, forward or back. Fails with kUnavailable on what does not fit, naming the number.
+PassSettings pass_settings(const PeChainHardware& hardware, int64_t units, int64_t samples = 1, bool divide = true);
+
+struct WeightBeat {
+  int64_t unit = 0;  // gate
+  int64_t depth = 0;
+  int64_t address = 0;
+  std::vector<int16_t> weights;  // by chain
+};
+std::vector<WeightBeat> weight_beats(const PeChainHardware& hardware, const PassSettings& settings, const FixedRecurrent& layer, bool back);
+
+struct PassShape {
+  int64_t samples = 1;
+  int64_t steps = 1;
+};
+// When each word of a pass is made, counted from the first feed, with inputs there and outputs taken: [step][sample][word].
+std::vector<int64_t> emission_cycles(const PeChainHardware& hardware, const PassSettings& settings, const PassShape& shape, bool back);
+
+// From an input's feed to where the result of the first element can be fed again.
+int64_t loop_cycles(CellKind cell, bool back);
+
+}  // namespace millrace

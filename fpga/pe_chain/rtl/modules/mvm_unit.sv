@@ -1,0 +1,68 @@
+// One unit of CHAINS chains of PER_CHAIN elements: all multiply the same input of a cycle, which relays down, an element a cycle; results
+// relay back likewise. Where outputs are divided, every second element of a chain takes the second half's input.
+module mvm_unit #(
+    parameter int CHAINS = 4,
+    parameter int PER_CHAIN = 4,
+    parameter int WORDS = 256
+) (
+    input  logic                     clock,
+    input  logic                     load_write,
+    input  logic [              7:0] load_depth,
+    input  logic [$clog2(WORDS)-1:0] load_address,
+    input  logic [    CHAINS*16-1:0] load_data,
+    input  logic                     valid,
+    input  logic                     first,
+    input  logic                     last,
+    input  logic                     divided,
+    input  logic [              7:0] depths,        // elements of a chain that have an output
+    input  logic [$clog2(WORDS)-1:0] address,
+    input  logic [             15:0] element,
+    input  logic [             15:0] second,
+    output logic                     result_valid,
+    output logic [    CHAINS*32-1:0] results
+);
+  localparam int ADDRESS_BITS = $clog2(WORDS);
+  localparam int TOKEN_BITS = 12 + ADDRESS_BITS + 32;
+  logic [TOKEN_BITS-1:0] token[0:PER_CHAIN-1];
+  assign token[0] = {valid, first, last, divided, depths, address, element, second};
+  logic [CHAINS-1:0] slot_valid[0:PER_CHAIN];
+  logic [CHAINS*32-1:0] slots[0:PER_CHAIN];
+  assign slot_valid[PER_CHAIN] = '0;
+  assign slots[PER_CHAIN] = '0;
+  assign result_valid = slot_valid[0][0];
+  assign results = slots[0];
+
+  genvar d, c;
+  for (d = 0; d < PER_CHAIN; d++) begin : g_depth
+    if (d > 0) begin : g_relay
+      always_ff @(posedge clock) token[d] <= token[d-1];
+    end
+    logic here_valid, here_first, here_last, here_divided;
+    logic [7:0] here_depths;
+    logic [ADDRESS_BITS-1:0] here_address;
+    logic [15:0] here_element, here_second, taken;
+    assign {here_valid, here_first, here_last, here_divided, here_depths, here_address, here_element, here_second} = token[d];
+    assign taken = (here_divided && (d % 2) == 1) ? here_second : here_element;
+    for (c = 0; c < CHAINS; c++) begin : g_chain
+      chain_element #(
+          .WORDS(WORDS)
+      ) pe (
+          .clock,
+          .load_write(load_write && load_depth == 8'(d)),
+          .load_address,
+          .load_data(load_data[c*16+:16]),
+          .valid(here_valid),
+          .first(here_first),
+          .last(here_last && here_depths > 8'(d)),
+          .address(here_address),
+          .element(taken),
+          .deeper_valid(slot_valid[d+1][c]),
+          .deeper(slots[d+1][c*32+:32]),
+          .slot_valid(slot_valid[d][c]),
+          .slot(slots[d][c*32+:32])
+      );
+    end
+  end
+  logic unused_valid;
+  assign unused_valid = &{1'b0, slot_valid[0]};
+endmodule

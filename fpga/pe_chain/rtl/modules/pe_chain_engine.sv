@@ -1,0 +1,340 @@
+// FARNN's engine for the recurrent part of one direction of a layer: GATES units of CHAINS x PER_CHAIN elements that keep their weights, the
+// gates forward and the gates back behind them (fpga/pe_chain/arithmetic computes the same in C++).
+// `start` begins a pass of `steps` steps of `samples` samples that take turns. `back` says which: the same elements serve both, with other
+// weights, which the host loads between passes in the order in which they are fed. in_* is a word of CHAINS units per product word: forward
+// sums of W x by gate; back the layer's error, the step's record, lstm's c before. out_* likewise: forward h and the record, back errors
+// of the sums, and gru's candidates. Steps come in the order in which they are made, so back in descending order.
+// An output of the last slice is divided over two neighbours of a chain where `divided` holds: the first takes inputs [0, feeds_last), the
+// second the rest. Settings stand still while `busy`. With `continues` a pass goes on from the state that the one before left.
+module pe_chain_engine #(
+    parameter int CELL = 0,  // 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh
+    parameter int GATES = 4,
+    parameter int BIASES = 4,
+    parameter int SIGMOID = 0,
+    parameter int TANH = 0,
+    parameter TABLE = "sigmoid_table.hex",
+    parameter int CHAINS = 4,     // a power of two
+    parameter int PER_CHAIN = 4,
+    parameter int WORDS = 256,
+    parameter int SAMPLES = 4,
+    parameter int STATE_WORDS = 64,
+    parameter int RECORD = (CELL <= 1) ? 5 : 1,
+    parameter int BEFORE = (CELL == 0) ? 1 : 0,
+    parameter int QUEUE_LOG2 = 6
+) (
+    input  logic clock,
+    input  logic reset_n,
+    input  logic start,
+    output logic busy,
+
+    input logic        back,
+    input logic        continues,
+    input logic [15:0] steps,
+    input logic [ 7:0] samples,
+    input logic [ 7:0] full_slices,
+    input logic        has_last,
+    input logic        divided,
+    input logic [15:0] feeds,        // inputs of a full slice
+    input logic [15:0] feeds_last,
+    input logic [ 7:0] depths_last,  // elements of a chain that have an output of the last slice
+    input logic [ 7:0] words_last,   // product words of it
+    input logic [15:0] words,        // of a step
+    input logic [ 4:0] sum_shift,
+    input logic [ 4:0] weight_shift,
+    input logic [ 3:0] hidden_shift,
+
+    input logic                                     load_write,
+    input logic [                              2:0] load_unit,
+    input logic [                              7:0] load_depth,
+    input logic [                $clog2(WORDS)-1:0] load_address,
+    input logic [                    CHAINS*16-1:0] load_data,
+    input logic                                     bias_write,
+    input logic [                             15:0] bias_address,
+    input logic [             CHAINS*BIASES*32-1:0] bias_data,
+
+    input  logic                                   in_tvalid,
+    output logic                                   in_tready,
+    input  logic [(1+RECORD+BEFORE)*CHAINS*16-1:0] in_tdata,
+    output logic                                   out_tvalid,
+    input  logic                                   out_tready,
+    output logic [    (1+RECORD)*CHAINS*16-1:0] out_tdata
+);
+  localparam int IN_BITS = (1 + RECORD + BEFORE) * CHAINS * 16;
+  localparam int OUT_BITS = (1 + RECORD) * CHAINS * 16;
+  localparam int LANE_BITS = $clog2(CHAINS);
+  localparam int ADDRESS_BITS = $clog2(WORDS);
+  localparam int PLACE_BITS = $clog2(STATE_WORDS);
+  localparam int SAMPLE_BITS = (SAMPLES > 1) ? $clog2(SAMPLES) : 1;
+  localparam int QUEUE = 1 << QUEUE_LOG2;
+
+  // --- Which input of which slice of which sample of which step is fed.
+  logic running, phase, first_step;
+  logic [15:0] step, feed, base, made[0:SAMPLES-1];
+  logic [7:0] sample, slice, quiet;
+  logic [ADDRESS_BITS-1:0] address;
+  logic [15:0] in_reserved, out_reserved;
+  logic [QUEUE_LOG2:0] in_count, out_count;
+
+  logic full, halves, is_last, ends_sample, issue, there, room, begins;
+  logic [15:0] feeds_here, second_index, needed, words_here;
+  logic [7:0] depths_here;
+  assign full = slice < full_slices;
+  assign halves = !full && divided;
+  assign feeds_here = full ? feeds : feeds_last;
+  assign depths_here = full ? 8'(PER_CHAIN) : depths_last;
+  assign words_here = full ? 16'(PER_CHAIN) : 16'(words_last);
+  assign second_index = feed + feeds_last;
+  assign needed = ((halves && second_index < feeds) ? second_index : feed) >> LANE_BITS;
+  assign there = first_step || slice != 8'd0 || needed < made[sample[SAMPLE_BITS-1:0]];
+  assign room = feed != 16'd0 || (16'(in_count) >= in_reserved + words_here && out_reserved + words_here <= 16'(QUEUE));
+  assign is_last = feed == feeds_here - 16'd1;
+  assign issue = running && there && room && (!is_last || quiet == 8'd0);
+  assign begins = issue && feed == 16'd0;
+  assign ends_sample = is_last && slice == full_slices + 8'(has_last) - 8'd1;
+
+  logic ends_step, write_state, pops_in, pops_out;
+  assign ends_step = ends_sample && sample == samples - 8'd1;
+  logic [7:0] write_sample;
+  integer s;
+  always_ff @(posedge clock) begin
+    if (!reset_n) begin
+      running <= 1'b0;
+      phase <= 1'b0;
+    end else if (start) begin
+      running <= 1'b1;
+      first_step <= 1'b1;
+      {step, feed, base} <= '0;
+      {sample, slice} <= '0;
+      address <= '0;
+    end else if (issue) begin
+      feed <= is_last ? 16'd0 : feed + 16'd1;
+      address <= ends_sample ? '0 : address + ADDRESS_BITS'(1);
+      if (is_last) slice <= ends_sample ? 8'd0 : slice + 8'd1;
+      if (ends_sample) begin
+        sample <= ends_step ? 8'd0 : sample + 8'd1;
+        base <= ends_step ? 16'd0 : base + words;
+      end
+      if (ends_step) begin
+        step <= step + 16'd1;
+        phase <= !phase;
+        first_step <= 1'b0;
+        if (step == steps - 16'd1) running <= 1'b0;
+      end
+    end
+    if (!reset_n) quiet <= '0;
+    else if (issue && is_last) quiet <= (depths_here << 1) - 8'd1;
+    else if (quiet != 8'd0) quiet <= quiet - 8'd1;
+    // How much of a sample's state is there: what a step makes begins to count behind its first slice.
+    for (s = 0; s < SAMPLES; s++)
+      if (issue && is_last && slice == 8'd0 && sample == 8'(s)) made[s] <= '0;
+      else if (write_state && write_sample == 8'(s)) made[s] <= made[s] + 16'd1;
+    if (!reset_n) begin
+      in_reserved <= '0;
+      out_reserved <= '0;
+    end else begin
+      in_reserved <= in_reserved + (begins ? words_here : 16'd0) - 16'(pops_in);
+      out_reserved <= out_reserved + (begins ? words_here : 16'd0) - 16'(pops_out);
+    end
+  end
+  assign busy = running || out_reserved != 16'd0;
+
+  // --- The state, twice: two inputs a cycle. Its halves take turns by steps.
+  logic [GATES*CHAINS*16-1:0] state_data, word_a, word_b;
+  logic [15:0] write_place;
+  logic write_half;
+  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_a[0:2*STATE_WORDS-1];
+  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_b[0:2*STATE_WORDS-1];
+  logic [15:0] place_a, place_b;
+  assign place_a = base + (feed >> LANE_BITS);
+  assign place_b = base + (second_index >> LANE_BITS);
+  always_ff @(posedge clock) begin
+    if (write_state) begin
+      state_a[{write_half, write_place[PLACE_BITS-1:0]}] <= state_data;
+      state_b[{write_half, write_place[PLACE_BITS-1:0]}] <= state_data;
+    end
+    word_a <= state_a[{phase, place_a[PLACE_BITS-1:0]}];
+    word_b <= state_b[{phase, place_b[PLACE_BITS-1:0]}];
+  end
+  logic unused_places;
+  assign unused_places = &{1'b0, place_a, place_b, write_place};
+
+  logic [4+8+ADDRESS_BITS-1:0] token_1, token_2;
+  logic [LANE_BITS-1:0] lane_a, lane_b;
+  logic zero_1;
+  logic [GATES*16-1:0] elements, seconds;
+  integer g;
+  always_ff @(posedge clock) begin
+    token_1 <= {issue && reset_n, feed == 16'd0, is_last, halves, depths_here, address};
+    token_2 <= token_1;
+    lane_a <= feed[LANE_BITS-1:0];
+    lane_b <= second_index[LANE_BITS-1:0];
+    zero_1 <= first_step && !continues;
+    for (g = 0; g < GATES; g++) begin
+      elements[g*16+:16] <= zero_1 ? 16'd0 : word_a[((back?g:0)*CHAINS+32'(lane_a))*16+:16];
+      seconds[g*16+:16] <= zero_1 ? 16'd0 : word_b[((back?g:0)*CHAINS+32'(lane_b))*16+:16];
+    end
+  end
+
+  // --- The units.
+  logic [GATES-1:0] result_valid;
+  logic [GATES*CHAINS*32-1:0] results;
+  genvar n;
+  for (n = 0; n < GATES; n++) begin : g_mvm
+    mvm_unit #(
+        .CHAINS(CHAINS),
+        .PER_CHAIN(PER_CHAIN),
+        .WORDS(WORDS)
+    ) mvm (
+        .clock,
+        .load_write(load_write && load_unit == 3'(n)),
+        .load_depth,
+        .load_address,
+        .load_data,
+        .valid(token_2[ADDRESS_BITS+11]),
+        .first(token_2[ADDRESS_BITS+10]),
+        .last(token_2[ADDRESS_BITS+9]),
+        .divided(token_2[ADDRESS_BITS+8]),
+        .depths(token_2[ADDRESS_BITS+:8]),
+        .address(token_2[ADDRESS_BITS-1:0]),
+        .element(elements[n*16+:16]),
+        .second(seconds[n*16+:16]),
+        .result_valid(result_valid[n]),
+        .results(results[n*CHAINS*32+:CHAINS*32])
+    );
+  end
+  logic unused_valid;
+  assign unused_valid = &{1'b0, result_valid};
+
+  // --- Results as they come back: halves of divided outputs are added.
+  logic head_valid, odd, head_phase, head_first, head_divided, head_zero;
+  logic [15:0] head_word, head_step, head_base, slice_word;
+  logic [7:0] head_sample, head_slice;
+  logic [GATES*CHAINS*32-1:0] held, head_sums;
+  integer l;
+  assign head_divided = divided && head_slice == full_slices;
+  always_ff @(posedge clock) begin
+    head_valid <= result_valid[0] && (!head_divided || odd) && reset_n;
+    for (l = 0; l < GATES * CHAINS; l++) begin
+      if (!odd) held[l*32+:32] <= results[l*32+:32];
+      head_sums[l*32+:32] <= results[l*32+:32] + (head_divided ? held[l*32+:32] : 32'd0);
+    end
+    if (!reset_n || start) odd <= 1'b0;
+    else if (result_valid[0]) odd <= head_divided && !odd;
+    if (!reset_n) begin
+      head_phase <= 1'b0;
+    end
+    if (start) begin
+      {head_word, head_step, head_base} <= '0;
+      {head_sample} <= '0;
+      head_first <= 1'b1;
+    end else if (head_valid) begin
+      head_word <= (head_word == words - 16'd1) ? 16'd0 : head_word + 16'd1;
+      if (head_word == words - 16'd1) begin
+        head_sample <= (head_sample == samples - 8'd1) ? 8'd0 : head_sample + 8'd1;
+        head_base <= (head_sample == samples - 8'd1) ? 16'd0 : head_base + words;
+        if (head_sample == samples - 8'd1) begin
+          head_step <= head_step + 16'd1;
+          head_first <= 1'b0;
+          head_phase <= !head_phase;
+        end
+      end
+    end
+    // Slices as results come.
+    if (!reset_n || start) begin
+      head_slice <= '0;
+      slice_word <= '0;
+    end else if (result_valid[0] && (!head_divided || odd)) begin
+      slice_word <= slice_word + 16'd1;
+      if (slice_word == ((head_slice < full_slices) ? 16'(PER_CHAIN) : 16'(words_last)) - 16'd1) begin
+        slice_word <= '0;
+        head_slice <= (head_slice == full_slices + 8'(has_last) - 8'd1) ? 8'd0 : head_slice + 8'd1;
+      end
+    end
+  end
+  assign head_zero = head_first && !continues;
+  logic unused_step;
+  assign unused_step = &{1'b0, head_step, out_count};
+
+  // --- What comes in, and the gates.
+  logic in_waits;
+  logic [IN_BITS-1:0] in_word;
+  assign pops_in = head_valid;
+  stream_fifo #(
+      .WIDTH(IN_BITS),
+      .DEPTH_LOG2(QUEUE_LOG2)
+  ) in_queue (
+      .clock,
+      .clear(!reset_n),
+      .in_valid(in_tvalid),
+      .in_ready(in_tready),
+      .in_data(in_tdata),
+      .out_valid(in_waits),
+      .out_ready(pops_in),
+      .out_data(in_word),
+      .count(in_count)
+  );
+  logic unused_waits;
+  assign unused_waits = &{1'b0, in_waits};
+
+  logic forward_made, back_made, forward_half, back_half;
+  logic [15:0] forward_place, back_place;
+  logic [CHAINS*16-1:0] hidden, candidates;
+  logic [RECORD*CHAINS*16-1:0] record;
+  logic [GATES*CHAINS*16-1:0] taken, errors;
+  gates_forward #(
+      .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD),
+      .STATE_WORDS(STATE_WORDS)
+  ) gates_of_forward (
+      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .take(head_valid && !back), .products(head_sums),
+      .inputs(in_word[GATES*CHAINS*16-1:0]), .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero),
+      .made(forward_made), .made_place(forward_place), .made_half(forward_half), .hidden, .record
+  );
+  gates_back #(
+      .CELL(CELL), .GATES(GATES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD), .BEFORE(BEFORE),
+      .STATE_WORDS(STATE_WORDS)
+  ) gates_of_back (
+      .clock, .reset_n, .weight_shift, .hidden_shift, .take(head_valid && back), .products(head_sums), .inputs(in_word),
+      .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half),
+      .taken, .errors, .candidates
+  );
+
+  // --- What is made: to the state, and out.
+  logic [15:0] made_word;
+  assign write_state = back ? back_made : forward_made;
+  assign write_place = back ? back_place : forward_place;
+  assign write_half = back ? back_half : forward_half;
+  if (GATES > 1) begin : g_wide
+    assign state_data = back ? taken : {{((GATES - 1) * CHAINS * 16) {1'b0}}, hidden};
+  end else begin : g_narrow
+    assign state_data = back ? taken : hidden;
+  end
+  always_ff @(posedge clock)
+    if (!reset_n || start) begin
+      made_word <= '0;
+      write_sample <= '0;
+    end else if (write_state) begin
+      made_word <= (made_word == words - 16'd1) ? 16'd0 : made_word + 16'd1;
+      if (made_word == words - 16'd1) write_sample <= (write_sample == samples - 8'd1) ? 8'd0 : write_sample + 8'd1;
+    end
+  localparam int BACK_BITS = (GATES + 1) * CHAINS * 16;
+  logic [OUT_BITS-1:0] out_word;
+  assign out_word = back ? OUT_BITS'({candidates, errors}) : {record, hidden};
+  logic out_ready;
+  assign pops_out = out_tvalid && out_tready;
+  stream_fifo #(
+      .WIDTH(OUT_BITS),
+      .DEPTH_LOG2(QUEUE_LOG2)
+  ) out_queue (
+      .clock,
+      .clear(!reset_n),
+      .in_valid(write_state),
+      .in_ready(out_ready),
+      .in_data(out_word),
+      .out_valid(out_tvalid),
+      .out_ready(out_tready),
+      .out_data(out_tdata),
+      .count(out_count)
+  );
+  logic unused_ready;
+  assign unused_ready = &{1'b0, out_ready, BACK_BITS[0]};
+endmodule

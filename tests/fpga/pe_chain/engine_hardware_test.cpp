@@ -1,0 +1,90 @@
+// What the modules of chained elements are told: every weight on one element, forward and back; cycles beside the closed form.
+#include "fpga/pe_chain/rtl/engine_hardware.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "fpga/pe_chain/chain_product.h"
+
+namespace millrace {
+
+namespace {
+
+FixedRecurrent numbered_layer(CellKind cell, int64_t units) {
+  FixedRecurrent layer{.cell = cell,
+                       .inputs = 0,
+                       .hidden = units,
+                       .projection = 0,
+                       .formats = {},
+                       .forms = {},
+                       .input_weight = {},
+                       .hidden_weight = {},
+                       .bias = {},
+                       .hidden_bias = {},
+                       .projection_weight = {}};
+  for (int64_t i = 0; i < layer.rows() * units; ++i) layer.hidden_weight.push_back(static_cast<int16_t>(i + 1));
+  return layer;
+}
+
+}  // namespace
+
+TEST(PeChainHardware, EveryWeightLiesOnceOnAnElement) {
+  for (const int64_t units : {1, 3, 8, 13, 16, 17, 24, 30, 41})
+    for (const bool back : {false, true}) {
+      const PeChainHardware hardware{.cell = CellKind::kGru};
+      const FixedRecurrent layer = numbered_layer(CellKind::kGru, units);
+      const PassSettings settings = pass_settings(hardware, units);
+      std::map<int16_t, int64_t> times;
+      std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> held;
+      for (const WeightBeat& beat : weight_beats(hardware, settings, layer, back)) {
+        ++held[{beat.unit, beat.depth, beat.address}];
+        EXPECT_LT(beat.address, settings.fullest());
+        for (const int16_t weight : beat.weights)
+          if (weight != 0) ++times[weight];
+      }
+      EXPECT_EQ(times.size(), layer.hidden_weight.size()) << units << " units";
+      for (const auto& [weight, count] : times) EXPECT_EQ(count, 1) << weight;
+      for (const auto& [place, count] : held) EXPECT_EQ(count, 1);
+    }
+}
+
+// Where no cell is divided, a step is F + X of chain_product.h, the loop of the modules for the latency.
+TEST(PeChainHardware, StepsAreTheClosedForm) {
+  std::mt19937 random(31);
+  int compared = 0, waiting = 0;
+  while (compared < 200) {
+    PeChainHardware hardware{
+        .cell = CellKind::kLstm, .chains = 4, .per_chain = 1 + static_cast<int64_t>(random() % 6), .words = 4096, .state_words = 512};
+    const auto units = static_cast<int64_t>(1 + random() % 90);
+    const PassSettings settings = pass_settings(hardware, units, 1, /*divide=*/false);
+    if (units < 2 * hardware.per_chain) continue;  // slices shorter than a chain's way back wait for it
+    for (const bool back : {false, true}) {
+      const ChainProduct product{.inputs = units, .outputs = units, .elements = hardware.chains * hardware.per_chain, .most_parts = 1};
+      const int64_t exposed = exposed_cycles(product, {.latency = loop_cycles(hardware.cell, back) - 1, .chains = hardware.chains});
+      const std::vector<int64_t> cycles = emission_cycles(hardware, settings, {.samples = 1, .steps = 6}, back);
+      const int64_t step = cycles.back() - cycles[cycles.size() - 1 - static_cast<size_t>(settings.words)];
+      EXPECT_EQ(step, feed_cycles(product) + exposed) << units << " units, chains of " << hardware.per_chain;
+      waiting += exposed > 0 ? 1 : 0;
+      ++compared;
+    }
+  }
+  EXPECT_GT(waiting, 20);
+}
+
+TEST(PeChainHardware, RefusesWhatDoesNotFit) {
+  const PeChainHardware hardware;
+  EXPECT_THROW(pass_settings(hardware, 100), Error);    // 700 weights an element, of 256
+  EXPECT_THROW(pass_settings(hardware, 40, 8), Error);  // samples
+  PeChainHardware small = hardware;
+  small.state_words = 8;
+  EXPECT_THROW(pass_settings(small, 40, 1), Error);
+  FixedRecurrent projected = numbered_layer(CellKind::kLstm, 8);
+  projected.projection = 4;
+  EXPECT_THROW(weight_beats(hardware, pass_settings(hardware, 8), projected, false), Error);
+}
+
+}  // namespace millrace

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Every engine of chained elements against the functional model (about a thousand cases in all) and the cycle model, to the bit and to the
+# cycle, and what is wrong on purpose; what is seen goes to tests/benchmarks/results/pe_chain_verification.json, a line per engine.
+#
+#   tests/fpga/pe_chain/rtl/run_long.sh build/rtl-long 120        # cases per engine
+set -euo pipefail
+source_folder=$(cd "$(dirname "$0")/../../../.." && pwd)
+build=$(realpath -m "${1:-build/rtl-long}")
+cases=${2:-120}
+result=$source_folder/tests/benchmarks/results/pe_chain_verification.json
+mutants=(exchanged_candidates halves_of_divided_cells)
+cmake -S "$source_folder" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_TESTS=ON -DMILLRACE_WITH_CUDA=OFF \
+  -DMILLRACE_ALL_ENGINE_SETS=ON > /dev/null
+mapfile -t engines < <(ninja -C "$build" -t targets all | grep -o '^cosimulation_pe_chain_[a-z_]*:' | tr -d : |
+  grep -v -e "${mutants[0]}" -e "${mutants[1]}" | sort -u)
+cmake --build "$build" --target "${engines[@]}" "${mutants[@]/#/cosimulation_pe_chain_}"
+
+lines=()
+differences=0
+for engine in "${engines[@]}"; do
+  cd "$build/tests/fpga/pe_chain/rtl/run_${engine#cosimulation_pe_chain_}"
+  line=$("$build/bin/$engine" --cases "$cases" --cycles "$cases" --seed 20) || differences=1
+  lines+=("$line")
+done
+
+# noticed NAME PROGRAM FLAGS...: where the first difference lies.
+noticed() {
+  cd "$build/tests/fpga/pe_chain/rtl/run_$2"
+  local text
+  if text=$("$build/bin/cosimulation_pe_chain_$2" --cases "$cases" --seed 20 "${@:3}"); then
+    echo "{\"wrong\": \"$1\", \"noticed\": false}"
+  else
+    echo "{\"wrong\": \"$1\", \"noticed\": true, \"says\": \"$(head -n 1 <<< "$text")\"}"
+  fi
+}
+wrong=(
+  "$(noticed "an entry of the table of gates by one" gru_table --table-bit 1)"
+  "$(noticed "U untransposed for the way back" lstm --untransposed 1)"
+  "$(noticed "gru's two candidate errors exchanged" exchanged_candidates)"
+  "$(noticed "halves of divided cells exchanged" halves_of_divided_cells)"
+)
+# listed LINES...: comma after comma.
+listed() {
+  printf '%s\n' "$@" | sed -e 's/^/    /' -e '$!s/$/,/'
+}
+{
+  printf '{\n  "origin": "measured: Verilator against the functional model and the cycle model",\n  "engines": [\n'
+  listed "${lines[@]}"
+  printf '  ],\n  "wrong_on_purpose": [\n'
+  listed "${wrong[@]}"
+  printf '  ]\n}\n'
+} > "$result"
+if grep -q '"noticed": false' "$result"; then differences=1; fi
+exit $differences
