@@ -39,6 +39,8 @@ Examples:
       FARNN's figures and curves: recurrent layers trained by a GPU and a board together
   millrace study --engine sbe --model lrcn-lstm-256 --device zc706 --limit bram36=300 --target 25000
       every way to build that engine for the model's recurrent layers on the board: the fastest, the smallest, those that nothing beats
+  millrace study --engine pe_chain --model deepspeech2-lstm --device vc709
+      the recurrent part of its layers beside a GPU: elements, memory and time of a step on one to six boards in a row
 )";
 
 // Words of a list: "hybrid,layer".
@@ -65,7 +67,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   list(option(kWhat, "--topology", flags->topologies, "1d, or 1d,2d: also what a two-dimensional interconnect would cost [1d]"));
   list(option(kWhat, "--layers", flags->layers, "with 2d: consecutive layers that are compared [all]"));
   not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep, bb-lstm, farnn"));
-  not_empty(option(kWhat, "--engine", flags->engine, "an engine of recurrent layers on one board instead, built in every way: sbe"));
+  not_empty(
+      option(kWhat, "--engine", flags->engine, "an engine of recurrent layers on one board instead, built in every way: sbe, pe_chain"));
   not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
 
   constexpr const char* kEngine = "With --engine";

@@ -244,9 +244,10 @@ std::string page_of(const std::vector<LayerStudy>& layers, const SbeBoard& board
 }  // namespace
 
 int run_study_engine(const StudyFlags& flags) {
-  static const std::vector<std::string> kEngines = {"sbe"};
+  static const std::vector<std::string> kEngines = {"sbe", "pe_chain"};
   if (std::ranges::find(kEngines, flags.engine) == kEngines.end())
     fail(ErrorCode::kUsage, "--engine \"{}\" is not one that is known{}", flags.engine, suggestion(flags.engine, kEngines));
+  if (flags.engine == "pe_chain") return run_study_pe_chain(flags);
   static const std::vector<std::string> kWith = {"--engine",  "--model", "--device", "--limit",    "--target",
                                                  "--streams", "--json",  "--out",    "--catalogue"};
   for (const std::string& name : flags.given)

@@ -40,6 +40,7 @@ int run_study_paper(const StudyFlags& flags, const StudyTeam& team);
 int run_study_bb_lstm(const StudyFlags& flags);  // --paper bb-lstm
 int run_study_farnn(const StudyFlags& flags);    // --paper farnn
 int run_study_engine(const StudyFlags& flags);
+int run_study_pe_chain(const StudyFlags& flags);  // --engine pe_chain
 
 // Alone, or as one of mpirun's ranks: `run` gets the team.
 int with_study_team(const std::function<int(const StudyTeam&)>& run);
