@@ -20,7 +20,7 @@ MPI_TESTS = Path(__file__).resolve().parents[1] / "node" / "mpi"
 sys.path.insert(0, str(MPI_TESTS))
 
 from launching import Launched  # noqa: E402
-from link_cut import SETTINGS, SCRIPT, TwoHosts  # noqa: E402
+from link_cut import SETTINGS, SCRIPT, Hosts  # noqa: E402
 from ring_job import Failure, processes_with, require, run  # noqa: E402
 from run_folder import checkpoints_of, leftovers_of, require_part_of, require_same_folder  # noqa: E402
 
@@ -501,7 +501,7 @@ def on_two_hosts(act):
         references.of(fault)
         scratch = out.parent / f"{out.name}_hosts"
         scratch.mkdir()
-        lab = TwoHosts(type(tools)(tools.mpirun, tools.millrace, scratch))
+        lab = Hosts(type(tools)(tools.mpirun, tools.millrace, scratch))
         with lab as hosts:
             if not hosts.allowed:
                 raise Skipped("network namespaces are not permitted")

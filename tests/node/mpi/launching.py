@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from link_cut import SETTINGS, SCRIPT, TwoHosts
+from link_cut import SCRIPT, Hosts
 from ring_job import RingJob, environment_of, processes_with, require, run
 from run_folder import checkpoints_of, history_of, require_same_folder
 
@@ -176,22 +176,16 @@ def launch_plans_again(tools):
 
 def launch_loses_a_host(tools):
     """A host is cut off in the middle: on with the devices of the other; it is back later, and so are its devices."""
-    with TwoHosts(tools) as hosts:
+    with Hosts(tools) as hosts:
         if not hosts.allowed:
             return False
         out, listed = tools.scratch / "lost", tools.scratch / "listed"
         listed.write_text("10.91.7.1 slots=2\n10.91.7.2 slots=2\n")
-        mca = " ".join(f"--mca {name} {value}" for name, value in SETTINGS.items() if name.startswith(("btl", "oob_tcp_if")))
-        # As ssh does: by the network, or not at all. A host that can be reached refuses at once.
-        agent = hosts.folder / "by_network"
-        agent.write_text(f'#!/bin/bash\ntimeout 1 bash -c "exec 3<>/dev/tcp/$1/1" 2>/dev/null\n[ $? -ne 124 ] || exit 255\n'
-                         f'exec {SCRIPT} agent {hosts.folder} "$@"\n')
-        agent.chmod(0o755)
         longer = [word if word != str(STEPS) else "600" for word in TRAINING]
         longer[longer.index("--checkpoint-every") + 1] = "20"
         longer[longer.index("--keep") + 1] = "3"
         before = [str(SCRIPT), "run", str(hosts.folder)]
-        flags = ["--hosts", str(listed), "--min-devices", "2", "--look-every", "0.5s", "--agent", str(agent), "--mpi", mca]
+        flags = ["--hosts", str(listed), "--min-devices", "2", "--look-every", "0.5s", *hosts.words_for_launch()]
         with Launched(tools, flags, [*longer, "--log-samples", "--deadline", "8s", "--out", str(out)], before) as job:
             job.wait_for_step(30)
             hosts.tell("cut")

@@ -10,7 +10,7 @@ from killing import STEPS, training
 from ring_job import RingJob, environment_of, processes_with, require, run
 from run_folder import checkpoints_of, history_of, require_part_of, require_same_folder
 
-SCRIPT = Path(__file__).with_name("two_hosts.sh")
+SCRIPT = Path(__file__).with_name("hosts.sh")
 RANKS = 4
 # Open MPI's daemons notice the cut after 5 s with the settings below. Deadlines should be longer: a message that mpirun sends to the
 # lost daemon before it has noticed, to end the job, keeps it waiting for minutes.
@@ -21,13 +21,13 @@ SETTINGS = {"plm": "rsh", "btl": "tcp,vader,self", "btl_tcp_if_include": "eth0",
             "oob_tcp_keepalive_time": "2", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
 
 
-class TwoHosts:
-    def __init__(self, tools):
-        self.tools = tools
+class Hosts:
+    def __init__(self, tools, number=2):
+        self.tools, self.number = tools, number
         self.folder = tools.scratch / "hosts"
 
     def __enter__(self):
-        self.allowed = os.geteuid() == 0 and subprocess.run([SCRIPT, "up", self.folder], check=False).returncode == 0
+        self.allowed = os.geteuid() == 0 and subprocess.run([SCRIPT, "up", self.folder, str(self.number)], check=False).returncode == 0
         if self.allowed:
             self.agent = self.folder / "agent"
             self.agent.write_text(f"#!/bin/sh\nexec {shlex.quote(str(SCRIPT))} agent {shlex.quote(str(self.folder))} \"$@\"\n")
@@ -38,8 +38,21 @@ class TwoHosts:
         if self.folder.exists():
             subprocess.run([SCRIPT, "down", self.folder], check=True)
 
-    def tell(self, word):
-        subprocess.run([SCRIPT, word, self.folder], check=True)
+    def tell(self, word, *more):
+        subprocess.run([SCRIPT, word, self.folder, *map(str, more)], check=True)
+
+    def agent_by_network(self):
+        """As ssh does: by the network, or not at all. A host that can be reached refuses at once."""
+        agent = self.folder / "by_network"
+        agent.write_text(f'#!/bin/bash\ntimeout 1 bash -c "exec 3<>/dev/tcp/$1/1" 2>/dev/null\n[ $? -ne 124 ] || exit 255\n'
+                         f'exec {SCRIPT} agent {self.folder} "$@"\n')
+        agent.chmod(0o755)
+        return agent
+
+    def words_for_launch(self):
+        """Behind `millrace launch --hosts FILE`."""
+        mca = " ".join(f"--mca {name} {value}" for name, value in SETTINGS.items() if name.startswith(("btl", "oob_tcp_if")))
+        return ["--agent", str(self.agent_by_network()), "--mpi", mca]
 
     def launch(self):
         settings = [word for name, value in {**SETTINGS, "plm_rsh_agent": str(self.agent)}.items() for word in ("--mca", name, value)]
@@ -60,7 +73,7 @@ def ranks_of(job):
 
 def link_is_cut(tools):
     """False when this machine does not permit namespaces."""
-    with TwoHosts(tools) as hosts:
+    with Hosts(tools) as hosts:
         if not hosts.allowed:
             return False
         reference, out = tools.scratch / "reference", tools.scratch / "run"
