@@ -27,6 +27,7 @@
 #include "deploy/command/plan_output.h"
 #include "deploy/command/profile_plan.h"
 #include "deploy/command/resource_output.h"
+#include "deploy/command/ring_check.h"
 #include "deploy/command/ring_flags.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/weight_stream.h"
@@ -151,9 +152,16 @@ double epoch_of(const PlanFlags& flags, const Graph& graph) {
   return given || sample_word(graph).one == "image" ? flags.epoch_images : 0;
 }
 
-ReportContext report_context(const PlanFlags& flags, const Graph& graph, const std::vector<std::string>& explanation,
-                             double solve_seconds) {
+ReportContext report_context(const PlanFlags& flags, const Graph& graph, const std::vector<std::string>& explanation, double solve_seconds,
+                             const RingCheck& built) {
   ReportContext context;
+  context.pace_ratio = built.pace_ratio;
+  context.built_text = built_text(built);
+  for (const CheckedDevice& device : built.devices)
+    context.built.push_back({.generated = device.check.generated,
+                             .fits = device.check.fits(),
+                             .planned_seconds = device.check.planned_seconds,
+                             .built_seconds = device.check.built_seconds});
   context.explanation = explanation;
   context.solve_seconds = solve_seconds;
   context.command = flags.command;
@@ -358,10 +366,11 @@ int plan_model(const PlanFlags& flags) {
     explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
   }
   if (flags.inference && outcome.plan && told) add_fronts(task, catalogue, *outcome.plan, explanation);
-  if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
+  const RingCheck built = outcome.plan ? check_ring_if_possible(*outcome.plan, graph) : RingCheck{};
+  if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph), built));
   if (!flags.json && flags.inference && outcome.plan)
     for (const std::string& words : engines_in_words(*outcome.plan, graph)) fmt::print("{} (modelled)\n", words);
-  if (flags.json) fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), explanation, flags.resources));
+  if (flags.json) fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), explanation, built, flags.resources));
   if (!outcome.feasible) {
     fmt::print(stderr, "millrace: infeasible: {}\n", outcome.reason.text);
     return exit_status_of(ErrorCode::kInfeasible);
@@ -387,7 +396,7 @@ int plan_model(const PlanFlags& flags) {
   }
   if (!flags.report.empty()) {
     write_plan_report(flags.report, *outcome.plan, graph, outcome.summary,
-                      report_context(flags, graph, explanation, outcome.solve_seconds));
+                      report_context(flags, graph, explanation, outcome.solve_seconds, built));
     log::info("report written to {}/index.html", flags.report);
   }
   return 0;
@@ -414,14 +423,15 @@ int show_plan(const PlanFlags& flags) {
   outcome.feasible = true;
   outcome.plan = loaded.plan;
   outcome.summary = loaded.summary;
+  const RingCheck built = check_ring_if_possible(loaded.plan, loaded.graph);
   if (flags.json) {
-    fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), {}, flags.resources));
+    fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), {}, built, flags.resources));
   } else {
-    fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph)));
+    fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph), built));
     if (flags.resources) fmt::print("{}", resource_table(loaded.plan, loaded.summary));
   }
   if (!flags.report.empty())
-    write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, loaded.graph, {}, 0));
+    write_plan_report(flags.report, loaded.plan, loaded.graph, loaded.summary, report_context(flags, loaded.graph, {}, 0, built));
   return 0;
 }
 

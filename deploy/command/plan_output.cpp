@@ -99,7 +99,7 @@ std::string choices_text(const PlanTask& task, const Outcome& outcome) {
   return text;
 }
 
-std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images) {
+std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images, const RingCheck& built) {
   const PlanSummary& summary = outcome.summary;
   const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
   std::string text = fmt::format("{} on {} devices, {} parallelism (all figures modelled, {} accounting)\n\n", task.graph->model().name,
@@ -143,6 +143,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   line("four metrics", fmt::format("FLOP utilisation {}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
                                    summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", summary.storage_bits / 1e6,
                                    summary.communication_bits / 1e9, summary.communication_gbps));
+  if (const std::string pace = built_text(built); !pace.empty()) line("built hardware", pace);
   line("planned in", duration(outcome.solve_seconds));
   if (summary.devices.empty()) return text;
 
@@ -184,7 +185,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
 }
 
 std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch_images, const std::vector<std::string>& explanation,
-                      bool resources) {
+                      const RingCheck& built, bool resources) {
   const PlanSummary& summary = outcome.summary;
   Json json;
   json["model"] = task.graph->model().name;
@@ -223,6 +224,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["storage_bits"] = number_or_null(summary.storage_bits);
   json["communication_bits"] = number_or_null(summary.communication_bits);
   json["communication_gbps"] = number_or_null(summary.communication_gbps);
+  json["pace_ratio"] = built.pace_ratio ? number_or_null(*built.pace_ratio) : Json(nullptr);
   json["origin"] = "modelled";
   if (!outcome.feasible)
     json["shortage"] = {{"device", outcome.reason.device},

@@ -6,46 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "fpga/conv_ce/generator/device_check.h"
+#include "deploy/command/ring_check.h"
 
 namespace millrace {
 
 namespace {
 
-struct Row {
-  DeviceCheck check;
-  bool counts = true;  // is a board that computes something
-};
+using Row = CheckedDevice;
 
-std::vector<Row> rows_of(const Plan& plan, const Graph& graph, const std::vector<std::optional<std::string>>& other_kinds) {
-  std::vector<Row> rows;
-  for (int64_t device = 0; device < plan.devices(); ++device) {
-    const auto place = static_cast<size_t>(device);
-    const auto without = [&](const std::string& reason) {
-      Row& row = rows.emplace_back();
-      row.counts = false;
-      row.check.index = device;
-      row.check.board = plan.cluster.devices[place].device;
-      row.check.reason = reason;
-    };
-    if (other_kinds[place])
-      without("it is " + *other_kinds[place]);
-    else if (std::ranges::none_of(plan.shards, [device](const Shard& shard) { return shard.device == device; }))
-      without("it computes nothing in this plan");
-    else
-      rows.push_back({check_device(plan, graph, device), true});
-  }
-  return rows;
-}
-
-std::optional<double> pace_of(const std::vector<Row>& rows) {
-  std::vector<DeviceCheck> boards;
-  for (const Row& row : rows)
-    if (row.counts) boards.push_back(row.check);
-  return pace_ratio(boards);
-}
-
-nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
+nlohmann::ordered_json json_of(const RingCheck& ring) {
   using json = nlohmann::ordered_json;
   const auto multipliers = [](const PhaseMultipliers& counts) {
     return json{{"fp", counts.forward}, {"eb", counts.error_back}, {"pg", counts.gradient}};
@@ -54,7 +23,7 @@ nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
     return json{{"dsp", has.dsp}, {"bram36", has.bram36}, {"uram", has.urams}, {"lut", has.luts}};
   };
   json devices = json::array();
-  for (const Row& row : rows) {
+  for (const Row& row : ring.devices) {
     const DeviceCheck& check = row.check;
     json device = {{"index", check.index},
                    {"device", check.board},
@@ -79,7 +48,7 @@ nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
   json all = {{"devices", devices},
               {"pace_ratio", nullptr},
               {"origin", "planned: the plan's cost model; built: modelled as generated; lut: projected"}};
-  if (const std::optional<double> pace = pace_of(rows)) all["pace_ratio"] = *pace;
+  if (ring.pace_ratio) all["pace_ratio"] = *ring.pace_ratio;
   return all;
 }
 
@@ -116,34 +85,29 @@ void print_table(const std::vector<Row>& rows) {
                  row.check.off_chip.bram36);
 }
 
-void print_pace(const std::vector<Row>& rows) {
-  const auto boards = std::ranges::count_if(rows, &Row::counts);
-  const auto generated = std::ranges::count_if(rows, [](const Row& row) { return row.check.generated; });
-  const auto fitting = std::ranges::count_if(rows, [](const Row& row) { return row.check.fits(); });
-  if (boards == 0) {
+void print_pace(const RingCheck& ring) {
+  if (ring.boards() == 0) {
     fmt::print("the plan has no boards\n");
     return;
   }
-  fmt::print("{} of {} boards generated, {} of them within their resources; ", generated, boards, fitting);
-  const std::optional<double> pace = pace_of(rows);
-  if (pace)
-    fmt::print("pace_ratio {:.3f}: the built ring's pace over the planned one\n", *pace);
+  fmt::print("{} of {} boards generated, {} of them within their resources; ", ring.generated(), ring.boards(), ring.fitting());
+  if (ring.pace_ratio)
+    fmt::print("pace_ratio {:.3f}: the built ring's pace over the planned one\n", *ring.pace_ratio);
   else
     fmt::print("no pace_ratio while one is missing\n");
 }
 
 }  // namespace
 
-int tell_check(const Plan& plan, const Graph& graph, const std::vector<std::optional<std::string>>& other_kinds, bool json) {
-  const std::vector<Row> rows = rows_of(plan, graph, other_kinds);
+int tell_check(const Plan& plan, const Graph& graph, bool json) {
+  const RingCheck ring = check_ring(plan, graph);
   if (json) {
-    fmt::print("{}\n", json_of(rows).dump(2));
+    fmt::print("{}\n", json_of(ring).dump(2));
   } else {
-    print_table(rows);
-    print_pace(rows);
+    print_table(ring.devices);
+    print_pace(ring);
   }
-  const bool all = std::ranges::all_of(rows, [](const Row& row) { return row.check.generated || !row.counts; });
-  return all ? 0 : exit_status_of(ErrorCode::kInfeasible);
+  return ring.generated() == ring.boards() ? 0 : exit_status_of(ErrorCode::kInfeasible);
 }
 
 }  // namespace millrace

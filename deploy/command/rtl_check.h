@@ -1,6 +1,6 @@
 // `millrace rtl --check`: every device of a plan, generated or why not, and what the generated ring's pace is beside the planned one.
 //
-//   return tell_check(plan, graph, kinds, /*json=*/true);    // 0: every board is generated; 3: one is not
+//   return tell_check(plan, graph, /*json=*/true);    // 0: every board is generated; 3: one is not
 //
 // The JSON's keys are a contract: devices[{index, device, generated, reason, planned_multipliers{fp, eb, pg}, built_multipliers{fp, eb,
 // pg}, planned_seconds, built_seconds, slowest, dsp, bram36, uram, lut, fits, lacks, planned{dsp, bram36, uram, lut}, capacity{dsp, bram36,
@@ -8,16 +8,12 @@
 // hardware's. pace_ratio is null where a board is not generated, or there is none.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 
 namespace millrace {
 
-// `other_kinds`: by device, what it is where it is no FPGA; such devices have a row and no part in the pace.
-int tell_check(const Plan& plan, const Graph& graph, const std::vector<std::optional<std::string>>& other_kinds, bool json);
+// Devices that are no FPGAs have a row and no part in the pace.
+int tell_check(const Plan& plan, const Graph& graph, bool json);
 
 }  // namespace millrace

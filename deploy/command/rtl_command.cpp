@@ -20,6 +20,7 @@
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/ring_check.h"
 #include "deploy/command/rtl_check.h"
 #include "deploy/command/rtl_inference.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
@@ -105,24 +106,6 @@ WeightSource weight_source(const Flags& flags, const Graph& graph) {
   };
 }
 
-// Another engine than those of an FPGA that the plan has for the device; nothing: there is none.
-std::optional<std::string> other_engine(const Plan& plan, int64_t device) {
-  for (const Shard& shard : plan.shards)
-    for (const PhaseEngine& phase : shard.phases)
-      if (shard.device == device && phase.engine != "conv_ce" && phase.engine != "pe_chain" && phase.engine != "sbe") return phase.engine;
-  return std::nullopt;
-}
-
-// What the device is, where it is no FPGA. A name that the catalogue does not have (one of the user's own, or of what stands for a
-// board here) is what its engines in the plan say.
-std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
-  const std::string& name = plan.cluster.devices[static_cast<size_t>(device)].device;
-  const std::string kind = catalogue_kind(name);
-  if (!kind.empty()) return kind == "fpga" ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, kind));
-  const std::optional<std::string> engine = other_engine(plan, device);
-  return engine ? std::optional(fmt::format("{}, planned with the engine \"{}\"", name, *engine)) : std::nullopt;
-}
-
 void require_fixed_point(const Plan& plan) {
   if (plan.arithmetic.wire != ElementType::kFixed16)
     fail(ErrorCode::kMismatch,
@@ -201,9 +184,7 @@ int check_plan(const Flags& flags) {
   const Plan plan = load_plan(flags.plan);
   require_fixed_point(plan);
   if (plan.purpose == Purpose::kInference) return tell_inference_check(plan, Graph(plan.model), flags.json);
-  std::vector<std::optional<std::string>> kinds;
-  for (int64_t device = 0; device < plan.devices(); ++device) kinds.push_back(kind_that_is_no_fpga(plan, device));
-  return tell_check(plan, Graph(plan.model), kinds, flags.json);
+  return tell_check(plan, Graph(plan.model), flags.json);
 }
 
 // What the device would take, without writing it; weights change nothing there.

@@ -97,6 +97,8 @@ std::optional<double> pace_ratio_of(const std::vector<Engine>& engines) {
 
 }  // namespace
 
+std::optional<double> inference_pace_ratio(const Plan& plan, const Graph& graph) { return pace_ratio_of(engines_of(plan, graph)); }
+
 int tell_inference_check(const Plan& plan, const Graph& graph, bool json) {
   const std::vector<Engine> engines = engines_of(plan, graph);
   const std::optional<double> ratio = pace_ratio_of(engines);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 
 namespace millrace {
 
+// The built engines' pace over the planned one; nothing where an engine is missing.
+std::optional<double> inference_pace_ratio(const Plan& plan, const Graph& graph);
 int tell_inference_check(const Plan& plan, const Graph& graph, bool json);
 // The layers whose engines were written. Fails with kUnavailable where the device has none.
 std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "core/drawing/quantity.h"
+#include "core/plan/off_chip.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
-#include "partitioner/planning/off_chip.h"
 
 namespace millrace {
 namespace {

@@ -10,10 +10,10 @@
 #include "core/base/error.h"
 #include "core/plan/assemble.h"
 #include "core/plan/engine_period.h"
+#include "core/plan/off_chip.h"
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
-#include "partitioner/planning/off_chip.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "partitioner/planning/off_chip.h"
+#include "core/plan/off_chip.h"
 
 namespace millrace {
 namespace {

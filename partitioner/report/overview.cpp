@@ -191,6 +191,11 @@ void add_key_figures(Page& page, const PlanView& view) {
                             summary.optimality_gap > 0 ? fmt::format("this one is within {}", percent(summary.optimality_gap))
                                                        : std::string("this one reaches it"),
                             "modelled bound"));
+  if (!view.context.built_text.empty())
+    tiles.push_back({.name = "Built hardware",
+                     .value = view.context.pace_ratio ? fmt::format("{:.3f}", *view.context.pace_ratio) : std::string("not all"),
+                     .note = view.context.pace_ratio ? "pace_ratio: its pace over the plan's" : "boards are generated",
+                     .origin = "modelled"});
   tiles.push_back({.name = "In flight",
                    .value = separated(summary.in_flight_samples),
                    .unit = summary.in_flight_samples == 1 ? "image" : "images",

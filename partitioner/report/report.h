@@ -13,6 +13,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,22 @@ namespace millrace {
 
 inline constexpr size_t kMostColumns = 250;
 
+// What is generated for a device, where it is a board.
+struct BuiltTime {
+  bool generated = false;
+  bool fits = false;           // the board
+  double planned_seconds = 0;  // per image, of its slowest engine
+  double built_seconds = 0;    // per image, of its slowest stage
+};
+
 struct ReportContext {
   std::string command;                   // that made the plan; empty: not said
   std::vector<std::string> explanation;  // sentences: what limits the plan, what would lift it
   double epoch_images = 0;               // 0: no hours per epoch
   double solve_seconds = 0;              // measured; 0: not said
+  std::optional<double> pace_ratio;      // the built boards' pace over the plan's; nothing: not all are generated, or there are none
+  std::string built_text;                // that in words; empty: there are no boards
+  std::vector<BuiltTime> built;          // by device; empty: not known
 };
 
 std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context);

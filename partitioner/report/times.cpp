@@ -39,13 +39,16 @@ Figure busy_and_idle(const PlanView& view) {
   return figure;
 }
 
+std::pair<double, const char*> unit_of(double seconds) {
+  if (seconds >= 1) return {1.0, "s per image"};
+  return seconds >= 1e-3 ? std::pair(1e-3, "ms per image") : std::pair(1e-6, "\xC2\xB5s per image");
+}
+
 Figure least_periods(const PlanView& view) {
   const PlanSummary& summary = view.summary;
   const size_t count = summary.devices.size();
   const double period = summary.seconds_per_image;
-  const auto [divisor, unit] = period >= 1      ? std::pair(1.0, "s per image")
-                               : period >= 1e-3 ? std::pair(1e-3, "ms per image")
-                                                : std::pair(1e-6, "\xC2\xB5s per image");
+  const auto [divisor, unit] = unit_of(period);
   StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
   const auto link_seconds = [&](size_t i) { return i < summary.links.size() ? summary.links[i].seconds_per_image : 0; };
   for (const size_t i : view.columns(count, [&](size_t d) { return std::max(summary.devices[d].seconds_per_image, link_seconds(d)); })) {
@@ -73,13 +76,51 @@ Figure least_periods(const PlanView& view) {
   return figure;
 }
 
+// What is generated of every board, beside what is planned.
+Figure as_built(const PlanView& view) {
+  const std::vector<BuiltTime>& built = view.context.built;
+  const size_t count = built.size();
+  double slowest = 0;
+  for (const BuiltTime& device : built) slowest = std::max({slowest, device.planned_seconds, device.built_seconds});
+  const auto [divisor, unit] = unit_of(slowest);
+  StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
+  int64_t too_large = 0, missing = 0;
+  for (const BuiltTime& device : built) {
+    const bool is_board = device.planned_seconds > 0;
+    if (is_board && !device.generated) ++missing;
+    if (device.generated && !device.fits) ++too_large;
+  }
+  for (const size_t i : view.columns(count, [&](size_t d) { return std::max(built[d].planned_seconds, built[d].built_seconds); })) {
+    const BuiltTime& device = built[i];
+    Column column{.name = PlanView::column_name(count, i)};
+    column.parts.push_back({.amount = device.generated ? device.built_seconds / divisor : 0, .classes = device.fits ? "calm" : "accent"});
+    column.mark = device.planned_seconds / divisor;
+    column.tooltip = device.generated
+                         ? fmt::format("{}: built {} per image, planned {}{}", view.device_text(i), duration(device.built_seconds),
+                                       duration(device.planned_seconds), device.fits ? "" : "; more than the board has")
+                         : fmt::format("{}: not generated", view.device_text(i));
+    chart.columns.push_back(std::move(column));
+  }
+  std::string note = view.context.built_text + ".";
+  if (missing > 0) note += fmt::format(" Without a column: {} not generated.", missing);
+  note += view.grouping_note(count, "the slowest");
+  chart.label = "Time per image of every board's hardware as it is generated. " + note;
+  Figure figure{.title = "As built", .note = std::move(note), .drawing = draw(chart)};
+  figure.drawing.legend = {{.name = "generated hardware", .classes = {"calm"}}};
+  if (too_large > 0) figure.drawing.legend.push_back({.name = "more than the board has", .classes = {"accent"}});
+  figure.drawing.legend.push_back({.name = "planned", .classes = {}, .mark = "<path class=\"tick\" d=\"M-7 0H7\"/>"});
+  return figure;
+}
+
 }  // namespace
 
 void add_times(Page& page, const PlanView& view) {
   page.section("Where time goes",
                "At the plan's pace, modelled. Engines that run side by side count by their multipliers; devices whose shards take turns, "
                "by their time.");
-  page.figures({busy_and_idle(view), least_periods(view)});
+  std::vector<Figure> figures = {busy_and_idle(view), least_periods(view)};
+  if (std::ranges::any_of(view.context.built, &BuiltTime::generated)) figures.push_back(as_built(view));
+  page.figures(figures);
 }
 
 }  // namespace millrace

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/off_chip.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
+#include "fpga/conv_ce/generator/ring_engines.h"
 
 namespace millrace {
 
@@ -41,7 +43,20 @@ void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
   }
 }
 
-void add_built(const DeviceDesign& design, const Plan& plan, DeviceCheck& check) {
+// For all that the plan keeps in the board's own memory, as the plan counts it: the words of a sample, at the memory's bandwidth. 0:
+// nothing is there, or the plan does not say how fast it is.
+double off_chip_seconds(const DeviceDesign& design, const Plan& plan, const Graph& graph) {
+  double bytes = 0;
+  for (const ShardDesign& shard : design.shards)
+    bytes += off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)), static_cast<double>(shard.planned_off_chip_bytes),
+                                       plan.micro_batch);
+  for (const DeviceBudget& budget : plan.budgets)
+    if (const double bandwidth = budget.device == design.board ? off_chip_bandwidth(budget.amounts) : 0; bandwidth > 0)
+      return bytes / bandwidth;
+  return 0;
+}
+
+void add_built(const DeviceDesign& design, const Plan& plan, const Graph& graph, DeviceCheck& check) {
   for (const ShardDesign& shard : design.shards) {
     const int64_t multipliers = shard.engine.tiles() * shard.engine.taps();
     check.built.forward += multipliers;
@@ -51,15 +66,17 @@ void add_built(const DeviceDesign& design, const Plan& plan, DeviceCheck& check)
   const StageCycles slowest = slowest_stage(device_cycles(design));
   check.built_seconds = static_cast<double>(slowest.cycles) / clock_of(plan, design.board);
   check.slowest = fmt::format("{} of {}", slowest.stage, slowest.layer);
+  if (const double seconds = off_chip_seconds(design, plan, graph); seconds > check.built_seconds) {
+    check.built_seconds = seconds;
+    check.slowest = "words off the chip";
+  }
   const HardwareUse use = hardware_use(design);
   check.built_amounts = built_amounts(use);
   check.lacks = what_does_not_fit(use, plan);
   check.off_chip = use.off_chip;
 }
 
-}  // namespace
-
-DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
+DeviceCheck checked(const Plan& plan, const Graph& graph, int64_t device, const RingPace& pace) {
   DeviceCheck check;
   check.index = device;
   check.board = plan.cluster.devices[static_cast<size_t>(device)].device;
@@ -67,13 +84,27 @@ DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
   check.planned_amounts = planned_amounts(plan, device);
   check.capacity = board_capacity(plan, check.board);
   try {
-    add_built(device_design(plan, graph, device, nullptr), plan, check);
+    add_built(device_design(plan, graph, device, nullptr, {}, pace), plan, graph, check);
     check.generated = true;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable) throw;
     check.reason = error.message();
   }
   return check;
+}
+
+}  // namespace
+
+DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
+  return checked(plan, graph, device, ring_pace(plan, graph));
+}
+
+std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
+  std::vector<DeviceCheck> checks;
+  if (devices.empty()) return checks;
+  const RingPace pace = ring_pace(plan, graph);
+  for (const int64_t device : devices) checks.push_back(checked(plan, graph, device, pace));
+  return checks;
 }
 
 std::optional<double> pace_ratio(const std::vector<DeviceCheck>& devices) {

@@ -5,12 +5,13 @@
 //   fmt::print("{} of {} s\n", check.planned_seconds, check.built_seconds);
 //
 // Planned figures are those of the plan's engines; built ones of the design, its seconds by its own cycle model (device_cycles.h) at the
-// clock that the plan has for the board. Of a device that is not generated, what is built is zero.
-// Weights change nothing here and are not needed. Pure functions of their arguments.
+// clock that the plan has for the board, and no shorter than the words take that the plan keeps in the board's own memory. Of a device that
+// is not generated, what is built is zero. Weights change nothing here and are not needed. Pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct DeviceCheck {
   std::string reason;  // why not
   PhaseMultipliers planned, built;
   double planned_seconds = 0;  // per image, of the slowest engine
-  double built_seconds = 0;    // per image, of the slowest stage
+  double built_seconds = 0;    // per image, of the slowest stage or the memory off the chip
   std::string slowest;         // that stage: "FP of conv2_2"
   BoardAmounts planned_amounts, built_amounts, capacity;
   std::string lacks;  // what_does_not_fit(); empty: it fits, or nobody knows
@@ -47,6 +48,8 @@ struct DeviceCheck {
 };
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device);
+// What the ring has in common is found once.
+std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
 
 // The built ring's pace as a share of the planned one: the planned seconds of the slowest device over the built seconds of the slowest.
 // Nothing where there is no device, or one of them is not generated.

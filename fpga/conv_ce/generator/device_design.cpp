@@ -374,6 +374,11 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions) {
 }
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats) {
+  return device_design(plan, graph, device, weights, formats, ring_pace(plan, graph));
+}
+
+DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats,
+                           const RingPace& pace) {
   if (device < 0 || device >= plan.devices())
     fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", device, plan.devices() - 1);
   DeviceDesign design;
@@ -381,7 +386,6 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   design.board = plan.cluster.devices[static_cast<size_t>(device)].device;
   design.index = device;
   design.mini_batch = plan.mini_batch;
-  const RingPace pace = ring_pace(plan, graph);
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
   for (size_t i = 0; i < plan.shards.size(); ++i)

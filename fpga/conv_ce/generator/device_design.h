@@ -51,6 +51,8 @@ namespace millrace {
 // Without a source a design has no weights, and serves for what it takes alone.
 using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
 
+struct RingPace;
+
 struct ShardDesign {
   std::string layer;
   ChannelRange inputs;       // held here: whole groups of lanes, up to the layer's last channel
@@ -164,5 +166,8 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions);
 // `formats`: of a run that calibrated; of layers that it does not name, the engine's own.
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
                            const LayerFormats& formats = {});
+// For whoever designs several devices of a ring, and has its pace (ring_engines.h).
+DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats,
+                           const RingPace& pace);
 
 }  // namespace millrace

@@ -127,6 +127,21 @@ TEST(Report, MakesSentencesOfWhatItIsTold) {
   EXPECT_THAT(page, HasSubstr("<li>Done.</li>"));
 }
 
+TEST(Report, DrawsWhatIsBuiltBesideWhatIsPlanned) {
+  Example example = example_of("vgg16");
+  EXPECT_THAT(page_of(example), testing::Not(HasSubstr("As built")));
+  example.context.pace_ratio = 0.875;
+  example.context.built_text = "pace_ratio 0.875: what rtl generates over the plan";
+  for (size_t device = 0; device < example.summary.devices.size(); ++device)
+    example.context.built.push_back({.generated = device != 2, .fits = device != 3, .planned_seconds = 7e-3, .built_seconds = 8e-3});
+  const std::string page = page_of(example);
+  EXPECT_THAT(page, HasSubstr("<span class=\"value\">0.875</span>"));
+  EXPECT_THAT(page, HasSubstr("As built"));
+  EXPECT_THAT(page, HasSubstr("built 8.00 ms per image, planned 7.00 ms"));
+  EXPECT_THAT(page, HasSubstr("more than the board has"));
+  EXPECT_THAT(page, HasSubstr("Without a column: 1 not generated."));
+}
+
 TEST(Report, DrawsEveryRouteOfTheHomes) {
   const Example example = example_of("vgg16");
   ASSERT_FALSE(example.summary.homes.empty());

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/plan/off_chip.h"
 #include "partitioner/planner/planner.h"
-#include "partitioner/planning/off_chip.h"
 #include "tests/partitioner/study/vc709_rings.h"
 
 namespace millrace {

@@ -1,0 +1,47 @@
+// What is generated for the boards of a plan, beside what is planned: for `rtl --check`, and for `plan`, which says their pace.
+//
+//   const RingCheck check = check_ring(plan, graph);
+//   if (check.pace_ratio) fmt::print("{:.3f}\n", *check.pace_ratio);
+//   fmt::print("{}\n", built_text(check));         // "pace_ratio 1.000 ...", or why there is none
+//
+// One function for both commands, so that they say the same. Takes milliseconds; pure functions of the plan.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/conv_ce/generator/device_check.h"
+
+namespace millrace {
+
+struct CheckedDevice {
+  DeviceCheck check;
+  bool counts = true;  // is a board that computes something
+};
+
+struct RingCheck {
+  std::vector<CheckedDevice> devices;  // all of the plan
+  std::optional<double> pace_ratio;    // nothing where a board is not generated, or there is none
+  std::string refusal;                 // why nothing was checked; empty: all was
+
+  int64_t boards() const;
+  int64_t generated() const;
+  int64_t fitting() const;
+};
+
+// What the device is, where it is no FPGA. A name that the catalogue does not have (one of the user's own, or of what stands for a
+// board here) is what its engines in the plan say.
+std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device);
+
+RingCheck check_ring(const Plan& plan, const Graph& graph);
+// The same for a plan just made: what hardware cannot be generated for at all is said in `refusal`, and nothing fails.
+RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
+
+// "pace_ratio 1.000, 3 of 15 boards within their resources", or "no pace_ratio: ..."; empty: there are no boards.
+std::string built_text(const RingCheck& check);
+
+}  // namespace millrace
