@@ -74,15 +74,22 @@ LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates) {
   return chosen_formats(*task.graph, ranges, 1 / (static_cast<double>(task.plan.mini_batch) * replicas), {});
 }
 
-LayerFormats FixedPointRun::wanted_formats() const {
-  if (request_.calibrate > 0) return calibrated_formats(task_, request_.calibrate);
-  if (!request_.formats.empty()) return parse_formats(read_text(request_.formats), request_.formats);
-  const std::filesystem::path kept = formats_file(task_);
-  if (request_.resumed && std::filesystem::exists(kept)) return parse_formats(read_text(kept), kept.string());
-  return {};
+// Asked for or kept in the run's folder: the text of their file, empty where there is none.
+std::string FixedPointRun::known_formats(const Device& first) const {
+  if (!request_.formats.empty()) return read_text(request_.formats);
+  if (!request_.resumed) return "";
+  const std::filesystem::path out = task_.job.out;
+  if (std::filesystem::exists(formats_file(task_))) return read_text(formats_file(task_));
+  if (first.compute_type() == ElementType::kFixed16 && !std::filesystem::exists(out / "job.textproto"))
+    fail(ErrorCode::kNotFound,
+         "{}: the first rank of a replica does not see this folder, which may hold its devices' formats; put those "
+         "ranks where it is seen",
+         out.string());
+  return "";
 }
 
 void FixedPointRun::choose_formats(Agreement& agreement, const Device& first, bool speaks) {
+  std::string text;
   together(agreement, "choosing formats", [&] {
     if ((request_.calibrate > 0 || !request_.formats.empty()) && first.compute_type() != ElementType::kFixed16)
       fail(ErrorCode::kUsage,
@@ -91,7 +98,14 @@ void FixedPointRun::choose_formats(Agreement& agreement, const Device& first, bo
            "of emulated-fpga",
            request_.calibrate > 0 ? fmt::format("--calibrate {}", request_.calibrate) : "--formats " + request_.formats,
            first.description());
-    formats_ = wanted_formats();
+    if (request_.calibrate == 0 && agreement.rank() == 0) text = known_formats(first);
+  });
+  text = agreement.broadcast("formats", text);
+  together(agreement, "choosing formats", [&] {
+    const std::string origin = request_.formats.empty() ? formats_file(task_).string() : request_.formats;
+    formats_ = request_.calibrate > 0 ? calibrated_formats(task_, request_.calibrate)
+               : text.empty()         ? LayerFormats{}
+                                      : parse_formats(text, origin);
     for (const auto& [layer, formats] : formats_)
       if (std::ranges::none_of(task_.plan.model.layers, [&layer = layer](const Layer& known) { return known.name == layer; }))
         fail(ErrorCode::kMismatch, "--formats {}: model \"{}\" has no layer \"{}\"", request_.formats, task_.plan.model.name, layer);

@@ -44,7 +44,7 @@ class FixedPointRun {
   std::string finish(const std::vector<std::string>& reports) const;
 
  private:
-  LayerFormats wanted_formats() const;
+  std::string known_formats(const Device& first) const;
 
   const TrainingTask& task_;
   FixedPointRequest request_;

@@ -7,9 +7,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As who reads models and clusters tells files from names.
-bool looks_like_a_path(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".textproto"); }
-
 void seek(std::string& path, const fs::path& folder) {
   if (path.empty() || fs::path(path).is_absolute()) return;
   const fs::path beside = folder / path;
@@ -30,6 +27,8 @@ void seek_beside(Job& job, const fs::path& folder) {
 }
 
 }  // namespace
+
+bool looks_like_a_path(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".textproto"); }
 
 Job load_job_with_files(const fs::path& path) {
   Job job = load_job(path);

@@ -14,4 +14,7 @@ namespace millrace {
 
 Job load_job_with_files(const std::filesystem::path& path);
 
+// As who reads models and clusters tells files from names.
+bool looks_like_a_path(const std::string& text);
+
 }  // namespace millrace

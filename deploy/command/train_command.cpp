@@ -212,7 +212,10 @@ Job job_of(const TrainFlags& flags) {
 
 int train(const TrainFlags& flags) {
   TrainRequest request;
-  request.job = job_of(flags);
+  if (!flags.resume.empty() || !flags.job_file.empty())
+    request.read_job = [flags] { return job_of(flags); };
+  else
+    request.job = job_of(flags);
   request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,

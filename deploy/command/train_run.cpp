@@ -18,6 +18,7 @@
 #include "core/graph/recurrent_memory.h"
 #include "deploy/command/calibration.h"
 #include "deploy/command/command.h"
+#include "deploy/command/job_files.h"
 #include "deploy/command/ring_devices.h"
 #include "deploy/command/ring_links.h"
 #include "deploy/command/stop_signal.h"
@@ -131,11 +132,15 @@ int status_of(const TrainingOutcome& outcome, const std::string& out) {
   return kExitFailed;
 }
 
+TransportSettings transport_settings(const TrainRequest& request) {
+  return {.deadline = std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds)),
+          .checksums = request.checksums};
+}
+
 // The ring as `wire` joins it, with a column of replicas or none. Returns the exit status: that of the rank that speaks says how it ended.
-int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
-  const TransportSettings settings{
-      .deadline = std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds)),
-      .checksums = request.checksums};
+// `here`: the job with the files that it names as this rank reads them.
+int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
+  const TransportSettings settings = transport_settings(request);
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingTask task;
   DeviceOptions device_options = request.devices;
@@ -143,10 +148,10 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   DeviceLinks links(link_settings(request.links, wire->ranks(), request.shape_links, device_options));  // before CUDA is asked anything
   std::exception_ptr unprepared;
   // Before anybody talks: links whose shape needs the plan, and devices that take long to prepare, while nobody waits.
-  const bool planned_alone = request.shape_links || job_needs_preparation(request.job);
+  const bool planned_alone = request.shape_links || job_needs_preparation(here);
   if (planned_alone) {
     try {
-      task = prepare_task(request.job, planner_of(request.accounting));
+      task = prepare_task(here, planner_of(request.accounting));
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
@@ -159,8 +164,8 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
-  if (!planned_alone)
-    together(agreement, "preparing the training", [&] { task = prepare_task(request.job, planner_of(request.accounting)); });
+  if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting)); });
+  task.job = request.job;
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);
   });
@@ -243,9 +248,24 @@ int train_on(const TrainRequest& request, std::unique_ptr<Wire> wire, std::uniqu
   return status_of(outcome, task.job.out);
 }
 
-int train_as_rank(const TrainRequest& request, MpiSession& session) {
-  const int64_t replicas = request.job.replicas;
+int train_as_rank(const TrainRequest& asked, MpiSession& session) {
   try {
+    TrainRequest request = asked;
+    std::optional<JobFiles> files;
+    if (request.read_job || may_name_files(request.job)) {
+      Transport transport(make_ring_wire(session.world()), transport_settings(request));
+      Agreement agreement(transport);
+      if (request.read_job) {
+        together(agreement, "reading the job", [&] {
+          if (session.rank() == 0) request.job = request.read_job();
+        });
+        request.job = parse_job(agreement.broadcast("job", session.rank() == 0 ? text_of(request.job) : ""), "the job of rank 0");
+      }
+      files.emplace(agreement, request.job);
+      agreement.close();
+    }
+    const Job& here = files ? files->here() : request.job;
+    const int64_t replicas = request.job.replicas;
     try {
       refuse_idle_links(request.links, session.ranks() / std::max<int64_t>(1, replicas), request.shape_links);
     } catch (const Error& error) {
@@ -258,11 +278,11 @@ int train_as_rank(const TrainRequest& request, MpiSession& session) {
                       std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas));
     const int64_t ring = session.ranks() / replicas;
     if (replicas == 1) {
-      return train_on(request, make_ring_wire(session.world()), nullptr);
+      return train_on(request, here, make_ring_wire(session.world()), nullptr);
     }
     const MpiGroup mine = session.split(session.rank() / ring, session.rank());
     const MpiGroup column = session.split(session.rank() % ring, session.rank());
-    return train_on(request, make_ring_wire(mine), make_ring_wire(column));
+    return train_on(request, here, make_ring_wire(mine), make_ring_wire(column));
   } catch (const SharedError&) {
     MpiSession::let_first_rank_speak();
     throw;
@@ -271,7 +291,9 @@ int train_as_rank(const TrainRequest& request, MpiSession& session) {
 
 }  // namespace
 
-int run_training(const TrainRequest& request) {
+int run_training(const TrainRequest& asked) {
+  TrainRequest request = asked;
+  if (request.read_job && !MpiSession::launched()) request.job = request.read_job();
   if (MpiSession::launched()) {
     const MpiSettings settings{.deadline =
                                    std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(request.deadline_seconds))};
@@ -281,7 +303,7 @@ int run_training(const TrainRequest& request) {
   if (request.job.replicas != 1)
     fail(ErrorCode::kUsage, "--replicas {} needs a rank for every ring: mpirun -n {} millrace train ...", request.job.replicas,
          request.job.replicas);
-  return train_on(request, make_loopback_wire(0, 1), nullptr);
+  return train_on(request, request.job, make_loopback_wire(0, 1), nullptr);
 }
 
 }  // namespace millrace

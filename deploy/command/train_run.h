@@ -2,10 +2,12 @@
 //
 //   return run_training({.job = job, .dry_run = true});
 //
-// Under mpirun rank 0 speaks for all: notes, progress, results; what all ranks would refuse is said once. Exit status as the
-// command's; of an MPI job as transport/mpi/mpi_session.h says.
+// Under mpirun rank 0 speaks for all: notes, progress, results; what all ranks would refuse is said once. Hosts
+// need no file system in common: what job and resumed run name is read where it lies, or comes from rank 0, where checkpoints go.
+// Exit status as the command's; of an MPI job as transport/mpi/mpi_session.h says.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "core/documents/job.h"
@@ -16,6 +18,8 @@ namespace millrace {
 
 struct TrainRequest {
   Job job;
+  // Instead of it where it stands in a file: of several ranks the first alone reads it, and the others get it from there.
+  std::function<Job()> read_job = {};
   Accounting accounting = Accounting::kFull;  // of a plan that is made on the spot
   std::string resume = {};
   DeviceOptions devices = {};  // threads are the job's

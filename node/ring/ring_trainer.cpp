@@ -167,7 +167,17 @@ void RingTrainer::make_rank(const CheckpointContent* resumed) {
   });
 }
 
-// The newest complete checkpoint, read by every rank by itself: the first ring's rank 0 says which.
+// Of the rank that speaks: to the first rank of every ring, and from there to its ring.
+HandedOut RingTrainer::hand_out(std::string_view what, const std::filesystem::path& path) {
+  HandedOut from_first;
+  if (column_agreement_ && transport_.rank() == 0) from_first = HandedOut(*column_agreement_, what, path);
+  const std::filesystem::path here = column_agreement_ ? from_first.path() : path;
+  if (!from_first.is_copy()) return {agreement_, what, here};
+  HandedOut to_ring(agreement_, what, here);
+  return from_first;
+}
+
+// The newest complete checkpoint: the first ring's rank 0 says which, every rank reads it by itself, or a copy.
 std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
   std::string folder;
   together(agreement_, "looking for the checkpoint", [&] {
@@ -177,19 +187,14 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
     else
       folder = locate_checkpoint(options_.resume).string();
   });
-  folder = agreement_.broadcast("checkpoint", folder);
-  if (column_agreement_) folder = column_agreement_->broadcast("checkpoint", folder);
-  if (folder.empty()) return std::nullopt;
+  const HandedOut here = hand_out("checkpoint", folder);
+  if (here.path().empty()) return std::nullopt;
   std::optional<CheckpointContent> content;
   together(agreement_, "reading the checkpoint", [&] {
-    if (!std::filesystem::exists(folder))
-      fail(ErrorCode::kNotFound, "rank {} does not see {}: a run's folder must lie where all hosts of the job can read it",
-           transport_.rank(), folder);
-    content = read_checkpoint(folder);
+    content = read_checkpoint(here.path());
     const CheckpointFacts& facts = content->facts;
-    const std::string changes = text_of_changes(facts, options_.resume / "plan.textproto", task_.plan);
-    if (!changes.empty() && speaks())
-      log::warning("{}: training goes on from the checkpoint's weights, not bitwise as it would have", changes);
+    const std::string changes = speaks() ? text_of_changes(facts, options_.resume / "plan.textproto", task_.plan) : "";
+    if (!changes.empty()) log::warning("{}: training goes on from the checkpoint's weights, not bitwise as it would have", changes);
     if (facts.seed != task_.job.seed)
       fail(ErrorCode::kMismatch, "the checkpoint was written with seed {}, this run asks for {}; leave --seed out when resuming",
            facts.seed, task_.job.seed);
@@ -204,11 +209,19 @@ std::optional<CheckpointContent> RingTrainer::find_checkpoint() {
 
 void RingTrainer::open_rank(const CheckpointContent* resumed) {
   make_rank(resumed);
+  std::filesystem::path given;
+  together(agreement_, "looking for the weights", [&] {
+    const std::filesystem::path from = task_.job.init_from;
+    if (resumed != nullptr || !speaks() || from.empty()) return;
+    if (!std::filesystem::exists(from)) fail(ErrorCode::kNotFound, "{}: no such file or folder to take weights from", from.string());
+    given = std::filesystem::is_directory(from) ? locate_checkpoint(from) : from;
+  });
+  const HandedOut weights = hand_out("weights", given);
   together(agreement_, "loading the weights", [&] {
     if (resumed != nullptr) return rank_->restore(*resumed);
     rank_->initialize(task_.job.seed);
     if (task_.job.init_from.empty()) return;
-    const WeightsFit fit = fit_weights(*task_.graph, load_weights(task_.job.init_from));
+    const WeightsFit fit = fit_weights(*task_.graph, load_weights(weights.path()));
     if (fit.taken.empty())
       fail(ErrorCode::kMismatch,
            "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",

@@ -22,6 +22,7 @@
 
 #include "core/train/course.h"
 #include "node/ring/device_flows.h"
+#include "node/ring/handed_out.h"
 #include "node/ring/rank.h"
 #include "node/ring/replica_column.h"
 #include "node/ring/together.h"
@@ -77,6 +78,7 @@ class RingTrainer {
   void choose_links(const DevicesHere& devices);
   void open_rank(const CheckpointContent* resumed);
   std::optional<CheckpointContent> find_checkpoint();
+  HandedOut hand_out(std::string_view what, const std::filesystem::path& path);
   void refuse_what_does_not_fit() const;
   void write_trace();
   void write_times();

@@ -25,6 +25,9 @@ class Agreement {
  public:
   explicit Agreement(Transport& transport) : transport_(transport) {}
 
+  int64_t rank() const { return transport_.rank(); }
+  int64_t ranks() const { return transport_.ranks(); }
+
   void barrier(std::string_view name);
   // Rank 0's content, on every rank; checked by its digest.
   std::string broadcast(std::string_view what, std::string_view content);

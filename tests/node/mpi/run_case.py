@@ -21,6 +21,7 @@ import killing
 import launching
 import link_cut
 import numbers_case
+import own_folders
 import refusals
 import resuming
 import signals_case
@@ -56,6 +57,7 @@ CASES = {
     "launch_unsticks": without_seed(launching.launch_unsticks),
     "launch_plans_again": without_seed(launching.launch_plans_again),
     "launch_loses_a_host": without_seed(launching.launch_loses_a_host),
+    "own_folders": without_seed(own_folders.own_folders),
 }
 
 def processor():
