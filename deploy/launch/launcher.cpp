@@ -29,6 +29,10 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
+// What asks a training to stop ends it where it comes before the training listens: while ranks start.
+constexpr int kStopSignal = SIGUSR2;
+bool stopped_while_starting(const Attempt& attempt) { return attempt.status == 128 + kStopSignal; }
+
 std::string counted(int64_t number, std::string_view one) { return fmt::format("{} {}{}", number, one, number == 1 ? "" : "s"); }
 
 class Launcher {
@@ -302,7 +306,7 @@ void Launcher::hear(int signal, pid_t process) {
   ++stops_asked_;
   if (stops_asked_ == 1) {
     log::info("asked to stop: the training ends with a checkpoint; again, and it ends at once");
-    kill(process, SIGUSR2);
+    kill(process, kStopSignal);
   } else if (signal == SIGINT || signal == SIGTERM) {
     kill(stops_asked_ == 2 ? process : -process, stops_asked_ == 2 ? SIGTERM : SIGKILL);
   }
@@ -336,7 +340,7 @@ void Launcher::look_at_hosts(pid_t process) {
   log::info("{} now instead of {}: the training stops with a checkpoint to be planned again",
             counted(static_cast<int64_t>(found.cluster.devices.size()), "device"), now_.cluster.devices.size());
   plans_again_ = true;
-  kill(process, SIGUSR2);
+  kill(process, kStopSignal);
 }
 
 void Launcher::end_what_stalls(pid_t process, Clock::time_point begun) {
@@ -360,8 +364,10 @@ void Launcher::end_what_stalls(pid_t process, Clock::time_point begun) {
 Launcher::Next Launcher::judge(Attempt& attempt) {
   const int status = attempt.status;
   attempt.end = stalled_ ? fmt::format("{}: no record for too long", status) : text_of_status(status);
-  const bool saved = status == kExitDone || status == kExitInterrupted;
-  if (status == kExitInterrupted && plans_again_ && stops_asked_ == 0) {
+  const bool starting = stopped_while_starting(attempt) && (plans_again_ || stops_asked_ > 0);
+  if (starting) attempt.end = "stopped while it was starting";
+  const bool saved = status == kExitDone || status == kExitInterrupted || starting;
+  if ((status == kExitInterrupted || starting) && plans_again_ && stops_asked_ == 0) {
     attempt.end = "planned again";
     attempt.lost_seconds = 0;
     return Next::kPlanAgain;
@@ -449,6 +455,8 @@ int Launcher::run() {
     summary_.attempts.push_back(attempt());
     Attempt& last = summary_.attempts.back();
     const Next next = judge(last);
+    if (next == Next::kEnd && stopped_while_starting(last) && !last.failed)
+      return finish(state_of_run(request_.job.out).begun ? kExitInterrupted : kExitFailed, "stopped by a signal while it was starting");
     if (next == Next::kEnd) {
       const std::string what = last.status == kExitDone          ? "done"
                                : last.status == kExitInterrupted ? "interrupted, and everything saved"
