@@ -24,7 +24,7 @@ if(TARGET millrace_protos)
   install(TARGETS millrace_protos EXPORT MillraceTargets)
 endif()
 install(FILES ${MILLRACE_GENERATED_FOLDER}/core/base/build_info.h DESTINATION ${MILLRACE_INSTALLED_HEADERS}/core/base)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace COMPONENT runtime)
 
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${package_folder})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/MillraceConfig.cmake.in ${CMAKE_BINARY_DIR}/MillraceConfig.cmake

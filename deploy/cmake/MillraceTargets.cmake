@@ -13,6 +13,7 @@
 # millrace_embedded_documents(LIBRARY CONSTANT): the .textproto files of this folder, one after the other, as the C string
 # millrace::CONSTANT inside the library.
 include(GNUInstallDirs)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)  # what users of the libraries need; programs say runtime, xrt or cuda
 set(MILLRACE_GENERATED_FOLDER ${CMAKE_BINARY_DIR}/generated)
 set(MILLRACE_INSTALLED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
 
