@@ -166,7 +166,7 @@ void FolderLock::take(std::string_view doing) {
 // False: somebody removed the file meanwhile, and a lock on what has no name keeps nobody away.
 bool FolderLock::lock_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor_ < 0) fail_lock(file_, "open");
   if (means_ == Means::kSystem && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) give_way_to_holder();

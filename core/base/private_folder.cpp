@@ -54,4 +54,16 @@ void require_own_file(const std::filesystem::path& file) {
   require_unwritable(file, facts);
 }
 
+void refuse_planted_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();  // "a/": what a link leads to
+  struct stat facts {
+  }, above{};
+  if (lstat(plain.c_str(), &facts) != 0) return;
+  if (facts.st_uid == geteuid() || facts.st_uid == 0) return;
+  const std::filesystem::path parent = plain.has_parent_path() ? plain.parent_path() : std::filesystem::path(".");
+  if (stat(parent.c_str(), &above) != 0 || (above.st_mode & S_IWOTH) == 0) return;
+  fail(ErrorCode::kIo, "{}: belongs to user {}, in a folder where anybody may write, and may lead elsewhere; choose another folder",
+       folder.string(), facts.st_uid);
+}
+
 }  // namespace millrace

@@ -18,4 +18,8 @@ void make_private_folder(const std::filesystem::path& folder);
 // Likewise of a file that is about to be loaded.
 void require_own_file(const std::filesystem::path& file);
 
+// Of a folder that is only written to, where there is one: in a folder into which anybody may write, such as /tmp, somebody else's may be a
+// trap of links to our files.
+void refuse_planted_folder(const std::filesystem::path& folder);
+
 }  // namespace millrace

@@ -15,6 +15,7 @@
 #include "core/base/files.h"
 #include "core/base/folder_lock.h"
 #include "core/base/log.h"
+#include "core/base/private_folder.h"
 #include "core/graph/recurrent_memory.h"
 #include "deploy/command/calibration.h"
 #include "deploy/command/command.h"
@@ -171,7 +172,9 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   });
   std::optional<FolderLock> lock;
   together(agreement, "locking the run's folder", [&] {
-    if (speaks && !request.dry_run && !request.job.out.empty()) lock.emplace(request.job.out, "a training");
+    if (!speaks || request.dry_run || request.job.out.empty()) return;
+    refuse_planted_folder(request.job.out);
+    lock.emplace(request.job.out, "a training");
   });
   together(agreement, "looking for GPUs", [&] { refuse_missing_gpus(task.plan, device_options); });
   if (speaks) {

@@ -14,6 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/folder_lock.h"
 #include "core/base/log.h"
+#include "core/base/private_folder.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/launch/child.h"
@@ -405,6 +406,7 @@ std::unique_ptr<FolderLock> Launcher::lock_folder() {
   constexpr int64_t kTenths = 300;
   const fs::path out = request_.job.out;
   if (out.empty()) return nullptr;
+  refuse_planted_folder(out);
   for (int64_t tries = 0;; ++tries) {
     try {
       return std::make_unique<FolderLock>(out, "a launch", FolderLock::Means::kSystem, kLaunchLock);

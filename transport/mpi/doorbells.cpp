@@ -5,6 +5,8 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <string>
+#include <utility>
 
 #include "transport/mpi/mpi_handles.h"
 
@@ -32,9 +35,10 @@ using Name = std::array<char, 64>;
 
 // Empty when there is no such memory here.
 Name make_memory(size_t bytes) {
-  static int made = 0;  // of this process
+  std::array<uint64_t, 2> unguessable{};
   Name name{};
-  fmt::format_to_n(name.data(), name.size() - 1, "/millrace-bells-{}-{}", getpid(), made++);
+  if (getrandom(unguessable.data(), sizeof(unguessable), 0) != static_cast<ssize_t>(sizeof(unguessable))) return {};
+  fmt::format_to_n(name.data(), name.size() - 1, "/millrace-bells-{:016x}{:016x}", unguessable[0], unguessable[1]);
   const int file = shm_open(name.data(), O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
   if (file < 0) return {};
   const bool sized = ftruncate(file, static_cast<off_t>(bytes)) == 0;
@@ -48,7 +52,9 @@ void* map_of(const Name& name, size_t bytes) {
   if (name[0] == '\0') return nullptr;
   const int file = shm_open(name.data(), O_RDWR, 0);
   if (file < 0) return nullptr;
-  void* const map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  struct stat facts {};
+  const bool ours = fstat(file, &facts) == 0 && facts.st_uid == geteuid() && std::cmp_greater_equal(facts.st_size, bytes);
+  void* const map = ours ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   close(file);
   return map == MAP_FAILED ? nullptr : map;
 }

@@ -45,6 +45,24 @@ TEST_F(PrivateFolder, IsMadeForItsOwnerAlone) {
   EXPECT_EQ(facts.st_mode & 0777, 0700U);
 }
 
+TEST_F(PrivateFolder, OfSomebodyElseWhereAnybodyMayWriteIsNoPlaceForARun) {
+  const std::filesystem::path folder = root_ / "run";
+  EXPECT_EQ(complaint([&] { refuse_planted_folder(folder); }), "");  // there is none
+  std::filesystem::create_directory(folder);
+  ASSERT_EQ(chmod(root_.c_str(), 01777), 0);
+  EXPECT_EQ(complaint([&] { refuse_planted_folder(folder); }), "");  // our own
+  if (geteuid() != 0) GTEST_SKIP() << "root alone can make a folder somebody else's";
+  ASSERT_EQ(chown(folder.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(complaint([&] { refuse_planted_folder(folder); }), HasSubstr("belongs to user 12345"));
+  EXPECT_THAT(complaint([&] { refuse_planted_folder(folder / ""); }), HasSubstr("belongs to user 12345"));
+  const std::filesystem::path link = root_ / "link";
+  std::filesystem::create_directory_symlink("/etc", link);
+  ASSERT_EQ(lchown(link.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(complaint([&] { refuse_planted_folder(link); }), HasSubstr("belongs to user 12345"));
+  ASSERT_EQ(chmod(root_.c_str(), 0755), 0);
+  EXPECT_EQ(complaint([&] { refuse_planted_folder(folder); }), "");  // who may write here gave it to them
+}
+
 TEST_F(PrivateFolder, IsRefusedWhereOthersMayWrite) {
   const std::filesystem::path folder = root_ / "shared";
   std::filesystem::create_directory(folder);
