@@ -21,7 +21,8 @@ import time
 import traceback
 from pathlib import Path
 
-from faults import KINDS, References, Skipped, draw
+from faults import References, Skipped, draw
+from machine_faults import KINDS
 from ring_job import Failure, Tools
 
 SKIPPED = 77
@@ -30,7 +31,8 @@ SHORT = ("kill a rank", "kill mpirun", "stop and continue", "crash a rank", "han
          "file limit", "read-only folder", "torn checkpoint", "flipped bit", "no manifest", "half-written leftover", "damaged plan",
          "damaged metrics", "damaged job", "two runs in a folder", "clock jumps")
 # Rarer than the others by so much: they take minutes of a machine.
-RARE = {"link cut and healed": 6, "link slow": 6, "packets lost": 6, "stop a rank": 2, "two runs in a folder": 2}
+RARE = {"link cut and healed": 6, "link slow": 6, "packets lost": 6, "stop a rank": 2, "two runs in a folder": 2, "XRT device killed": 2,
+        "XRT device silent": 2}
 
 
 def kind_of(number, short):
