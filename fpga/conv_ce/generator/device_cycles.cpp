@@ -70,12 +70,22 @@ void add_after_sum(const ShardDesign& shard, std::vector<StageCycles>& stages) {
                                        unpooling_steps(window).columns * unpooling_steps(window).rows})});
 }
 
-void add_streams(const ShardDesign& shard, std::vector<StageCycles>& stages) {
-  const int64_t plane = shard.shape.height * shard.shape.width;
+void add_sums(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   const int64_t out_plane = shard.shape.out_height() * shard.shape.out_width();
-  stages.push_back({shard.layer, "activations", shard.groups(shard.arriving()) * plane});
   const int64_t sums = shard.outputs_divided ? shard.outputs.end : shard.layer_outputs;
   stages.push_back({shard.layer, "sums", shard.groups(sums) * out_plane});
+}
+
+// A beat per cycle; an operand that does not end with a group of lanes takes a row of it more, to be moved.
+void add_maps(const DeviceDesign& design, std::vector<StageCycles>& stages) {
+  for (const MapDesign& map : design.maps)
+    stages.push_back({map.layer, "activations", divided_up(map.channels.size(), design.lanes) * map.height * map.width});
+  for (const JoinDesign& join : design.joins)
+    for (size_t operand = 0; operand < join.operands.size(); ++operand) {
+      const MapDesign& map = design.maps[join.operands[operand]];
+      if (needs_aligning(join, operand, design.lanes))
+        stages.push_back({join.layer, "aligner", (divided_up(map.layer_channels, design.lanes) + 1) * map.height * map.width});
+    }
 }
 
 }  // namespace
@@ -86,8 +96,10 @@ std::vector<StageCycles> device_cycles(const DeviceDesign& design) {
     add_engines(shard, stages);
     add_adapters(shard, stages);
     if (shard.owner) add_after_sum(shard, stages);
-    add_streams(shard, stages);
+    add_sums(shard, stages);
   }
+  for (const ShardDesign& tail : design.tails) add_after_sum(tail, stages);
+  add_maps(design, stages);
   return stages;
 }
 

@@ -17,10 +17,6 @@ namespace millrace {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& layer, const std::string& reason) {
-  fail(ErrorCode::kUnavailable, "layer {}: {}; no hardware is generated for it yet; emulated-fpga or cpu can train it", layer, reason);
-}
-
 const Group& group_of(const Plan& plan, const std::string& layer) {
   for (const Group& group : plan.groups)
     if (group.layer == layer) return group;
@@ -46,13 +42,13 @@ bool has_phase(const Shard& shard, Phase wanted) {
 ConvolutionShape buildable_shape(const Graph& graph, const Node& node) {
   const std::string& layer = node.layer.name;
   const std::optional<ConvolutionShape> shape = layer_shape(graph, node);
-  if (!shape) refuse(layer, "it is neither a convolution nor a dense layer");
+  if (!shape) refuse_layer(layer, "it is neither a convolution nor a dense layer");
   if (std::holds_alternative<Dense>(node.layer.operation) && shape->kernel_h != shape->kernel_w)
-    refuse(layer, "the map before it is not square");
+    refuse_layer(layer, "the map before it is not square");
   if (shape->kernel_h != shape->kernel_w || shape->stride_h != shape->stride_w || shape->pad_h != shape->pad_w)
-    refuse(layer, "its kernel, stride or padding is not square");
-  if (shape->dilation_h != shape->dilation_w) refuse(layer, "its dilation is not square");
-  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse(layer, "its padding is more than half its kernel");
+    refuse_layer(layer, "its kernel, stride or padding is not square");
+  if (shape->dilation_h != shape->dilation_w) refuse_layer(layer, "its dilation is not square");
+  if (shape->pad_h > ((shape->kernel_h - 1) * shape->dilation_h + 1) / 2) refuse_layer(layer, "its padding is more than half its kernel");
   return *shape;
 }
 
@@ -63,92 +59,10 @@ bool holds(const Shard& shard, int64_t output, int64_t input) {
   });
 }
 
-// Over the whole map is over one window.
-std::optional<Pool2d> pooling_of(const Node& node) {
-  if (const auto* pool = std::get_if<Pool2d>(&node.layer.operation)) return *pool;
-  const auto* global = std::get_if<GlobalPool>(&node.layer.operation);
-  if (global == nullptr) return std::nullopt;
-  const Shape& map = node.input_shapes[0];
-  return Pool2d{.kind = global->kind, .kernel_h = map.height, .kernel_w = map.width, .stride_h = map.height, .stride_w = map.width};
-}
-
-// Neither changes a stream.
-bool is_order_or_loss(const Operation& operation) {
-  return std::holds_alternative<Flatten>(operation) || std::holds_alternative<SoftmaxCrossEntropy>(operation);
-}
-
 std::set<int64_t> devices_with_shards(const Plan& plan) {
   std::set<int64_t> devices;
   for (const Shard& shard : plan.shards) devices.insert(shard.device);
   return devices;
-}
-
-void add_layers_after(ShardDesign& shard, const Group& group, const Graph& graph) {
-  PoolingWindow& window = shard.window;
-  window = {.height = shard.shape.out_height(),
-            .width = shard.shape.out_width(),
-            .out_height = shard.shape.out_height(),
-            .out_width = shard.shape.out_width(),
-            .kernel_h = 1,
-            .kernel_w = 1,
-            .stride_h = 1,
-            .stride_w = 1};
-  bool flattened = false;
-  for (const std::string& name : group.after) {
-    const Node& node = graph.node(graph.index_of(name));
-    if (std::holds_alternative<BatchNorm>(node.layer.operation)) {
-      if (node.trained && std::get<BatchNorm>(node.layer.operation).statistics == Statistics::kRunning)
-        refuse(name, "its statistics are gathered in training, for which no hardware is generated yet (emulated-fpga trains it)");
-      if (node.trained)
-        refuse(name,
-               "it is a trained batch norm, and a board measures no statistics (train it elsewhere, then set `frozen: true` and give "
-               "the weights, which are folded)");
-      if (shard.normalised || shard.relu || shard.pooled || shard.response || flattened)
-        refuse(name, "a batch norm is folded directly behind the sum alone");
-      shard.normalised = true;
-      continue;
-    }
-    if (shard.dropout && !is_order_or_loss(node.layer.operation)) refuse(name, "it follows a dropout, which is generated last");
-    if (const auto* dropout = std::get_if<Dropout>(&node.layer.operation)) {
-      if (shard.dropout) refuse(name, "one dropout per convolution is generated");
-      shard.dropout = *dropout;
-      shard.dropout_layer = name;
-      continue;
-    }
-    if (flattened && !is_order_or_loss(node.layer.operation)) refuse(name, "it follows a flattened convolution");
-    if (const auto* activation = std::get_if<Activation>(&node.layer.operation)) {
-      const bool leaky = activation->kind == ActivationKind::kLeakyRelu;
-      if (activation->kind != ActivationKind::kRelu && !leaky) refuse(name, "its activation is neither ReLU nor leaky ReLU");
-      if (leaky && slope_bits(activation->slope) == 32767) refuse(name, "its slope is not below one");
-      if (shard.relu || shard.pooled || shard.response) refuse(name, "a ReLU is generated once, before a response norm and the pooling");
-      shard.relu = true;
-      if (leaky) shard.slope = slope_bits(activation->slope);
-    } else if (const auto* response = std::get_if<LocalResponseNorm>(&node.layer.operation)) {
-      if (shard.response || shard.pooled) refuse(name, "one response norm per convolution is generated, before the pooling");
-      if (shard.slope != 0) refuse(name, "it follows a leaky ReLU");
-      shard.response = fixed_response_norm(*response, shard.formats.sum);
-      if (!shard.response) refuse(name, "its window is even or wider than seven channels, or its table would be too large");
-    } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
-      if (shard.pooled) refuse(name, "one pooling per convolution is generated");
-      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w ||
-          pool->kernel_h > kLargestWindow || pool->kernel_h < 2)
-        refuse(name, "its window is not square, or not from 2 x 2 to 8 x 8");
-      shard.pooled = true;
-      window.average = pool->kind == PoolKind::kAverage;
-      window.count_padding = pool->count_include_pad;
-      window.kernel_h = window.kernel_w = pool->kernel_h;
-      window.stride_h = window.stride_w = pool->stride_h;
-      window.pad_h = window.pad_w = pool->pad_h;
-      window.out_height = node.output.height;
-      window.out_width = node.output.width;
-    } else if (std::holds_alternative<Flatten>(node.layer.operation)) {
-      flattened = true;  // the order of a stream, nothing to compute
-    } else if (std::holds_alternative<SoftmaxCrossEntropy>(node.layer.operation)) {
-      // The host's: the output leaves for it, and its errors come back.
-    } else {
-      refuse(name, "only a frozen batch norm, ReLU, a response norm, pooling and dropout follow a sum");
-    }
-  }
 }
 
 std::vector<double> values_of(const Node& node, const ParameterSpec& parameter, const WeightSource& weights) {
@@ -224,46 +138,21 @@ void add_weights(ShardDesign& shard, const Shard& planned, const Node& node, con
 }
 
 // What the layers between two engines do not change must not have to be converted: the formats of `node`'s inputs are those of the
-// outputs of the engine before, and those of the layers between.
-void check_formats(const Graph& graph, const Node& node, const LayerFormats& book, double error_scale) {
-  const EngineFormats own = formats_of(book, node.layer.name, error_scale);
-  const Node* before = &node;
-  while (before->inputs[0] != kNetworkInput) {
-    before = &graph.node(before->inputs[0]);
-    const std::string& name = before->layer.name;
-    const bool is_engine = layer_shape(graph, *before).has_value();
-    if (!is_engine && !book.contains(name)) continue;
+// outputs of the engines before, and those of the layers between.
+void check_formats(const Graph& graph, const Node& node, const EngineFormats& own, const std::string& layer, const LayerFormats& book,
+                   double error_scale) {
+  for (const int64_t input : node.inputs) {
+    if (input == kNetworkInput) continue;
+    const Node& before = graph.node(input);
+    const std::string& name = before.layer.name;
+    const bool is_engine = layer_shape(graph, before).has_value();
     const EngineFormats given = formats_of(book, name, error_scale);
-    if (given.sum != own.activation || given.error != own.input_error)
+    if ((is_engine || book.contains(name)) && (given.sum != own.activation || given.error != own.input_error))
       fail(ErrorCode::kMismatch,
            "layer {} gives out activations of {} fraction bits and takes errors of {}, and layer {} behind it wants {} and {}; nothing "
            "converts between them: give both the same in formats.txt (sum and error of the one, activation and input_error of the other)",
-           name, given.sum.fraction_bits, given.error.fraction_bits, node.layer.name, own.activation.fraction_bits,
-           own.input_error.fraction_bits);
-    if (is_engine) return;
-  }
-}
-
-// Streams carry one map at a time: nothing may be on its way past a layer to a later one.
-void check_nothing_passes(const Graph& graph, const std::string& layer) {
-  const auto& groups = graph.groups();
-  std::vector<int64_t> places(graph.nodes().size());  // of each node's group in the chain
-  for (size_t place = 0; place < groups.size(); ++place) {
-    places[static_cast<size_t>(groups[place].head)] = static_cast<int64_t>(place);
-    for (const int64_t index : groups[place].after) places[static_cast<size_t>(index)] = static_cast<int64_t>(place);
-  }
-  const int64_t here = places[static_cast<size_t>(graph.index_of(layer))];
-  for (size_t index = 0; index < places.size(); ++index) {
-    const Node& node = graph.node(static_cast<int64_t>(index));
-    const int64_t to = places[index];
-    const bool heads = groups[static_cast<size_t>(to)].head == static_cast<int64_t>(index);
-    for (const int64_t input : node.inputs) {
-      const int64_t from = input == kNetworkInput ? -1 : places[static_cast<size_t>(input)];
-      const bool in_the_chain = from == to || (from == to - 1 && heads);
-      if (in_the_chain || here <= from || to < here) continue;
-      refuse(layer, fmt::format("the output of {} passes it on its way to {}",
-                                input == kNetworkInput ? "the network's input" : graph.node(input).layer.name, node.layer.name));
-    }
+           name, given.sum.fraction_bits, given.error.fraction_bits, layer, own.activation.fraction_bits, own.input_error.fraction_bits);
+    if (!is_engine) check_formats(graph, before, own, layer, book, error_scale);
   }
 }
 
@@ -280,20 +169,26 @@ void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape
            planned.layer, name_of(engine.phase), engine.multipliers, built);
 }
 
-ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, const WeightSource& weights,
-                         const LayerFormats& formats) {
+// What waits behind a sum for its errors: a sample.
+void give_room(ShardDesign& unit) {
+  unit.mask_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.height * unit.window.width, 4);
+  unit.kept_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.out_height * unit.window.out_width, 4);
+}
+
+// The shard, with what follows its sum where the group ends, becomes a part of the design.
+void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, StationNodes& nodes,
+               const WeightSource& weights, const LayerFormats& formats) {
   const Shard& planned = plan.shards[static_cast<size_t>(shard_index)];
   const Node& node = graph.node(graph.index_of(planned.layer));
   const ConvolutionShape whole = buildable_shape(graph, node);
   const Group& group = group_of(plan, planned.layer);
-  check_nothing_passes(graph, planned.layer);
 
   ShardDesign shard;
   shard.layer = planned.layer;
   shard.layer_inputs = whole.inputs;
   const double error_scale = 1.0 / static_cast<double>(plan.mini_batch);
-  check_formats(graph, node, formats, error_scale);
   shard.formats = formats_of(formats, planned.layer, error_scale);
+  check_formats(graph, node, shard.formats, planned.layer, formats, error_scale);
   const auto place = std::ranges::find(group.shards, shard_index);
   MILLRACE_CHECK(place != group.shards.end(), "shard {} is not in the group of layer {}", shard_index, planned.layer);
   const auto next = std::next(place);
@@ -313,24 +208,53 @@ ShardDesign shard_design(const Plan& plan, const Graph& graph, int64_t shard_ind
   shard.first = place == group.shards.begin();
   shard.owner = next == group.shards.end();
   shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;
-  if (!has_phase(planned, Phase::kParameterGradient)) refuse(planned.layer, "it is not trained");
+  if (!has_phase(planned, Phase::kParameterGradient)) refuse_layer(planned.layer, "it is not trained");
 
   shard.lanes = design.lanes;
   shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles, shard.planned_multipliers);
   check_engine(plan, planned, whole, design.period_cycles, shard);
-  add_layers_after(shard, group, graph);
-  shard.memories = engine_memories(shard.engine, shard.shape, shard.error_block_rows());
-  const int64_t sample_beats = shard.engine.groups_of_inputs(shard.shape.inputs) * shard.shape.height * shard.shape.width;
-  const int64_t beat_bits = shard.engine.input_lanes * kElementBits;
+  // A group that goes on elsewhere has the last device's rows: whether it un-pools in blocks.
+  const bool owner = shard.owner;
+  design.shards.push_back(std::move(shard));
+  const size_t place_here = design.shards.size() - 1, tails_before = design.tails.size();
+  nodes.stations.push_back({StationKind::kShard, place_here});
+  nodes.inputs.push_back({node.inputs[0]});
+  nodes.output.push_back(-1);
+  if (owner) {
+    add_layers_after(design, place_here, group, graph, nodes);
+  } else {
+    // The last device's rows of errors come as they do there, in blocks where it un-pools.
+    DeviceDesign there;
+    there.lanes = design.lanes;
+    there.shards = {design.shards.back()};
+    StationNodes unused{.stations = {{StationKind::kShard, 0}}, .inputs = {{node.inputs[0]}}, .output = {-1}};
+    add_layers_after(there, 0, group, graph, unused);
+    design.shards.back() = std::move(there.shards.front());
+  }
+  ShardDesign& made = design.shards.back();
+  made.memories = engine_memories(made.engine, made.shape, made.error_block_rows());
+  const int64_t sample_beats = made.engine.groups_of_inputs(made.shape.inputs) * made.shape.height * made.shape.width;
+  const int64_t beat_bits = made.engine.input_lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
-  shard.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
-  shard.mask_beats = std::max<int64_t>(shard.groups(shard.layer_outputs) * shard.window.height * shard.window.width, 4);
-  shard.kept_beats = std::max<int64_t>(shard.groups(shard.layer_outputs) * shard.window.out_height * shard.window.out_width, 4);
-  if (weights) add_weights(shard, planned, node, group, graph, weights, design);
-  return shard;
+  made.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
+  give_room(made);
+  for (size_t tail = tails_before; tail < design.tails.size(); ++tail) give_room(design.tails[tail]);
+  if (weights) add_weights(made, planned, node, group, graph, weights, design);
 }
 
 }  // namespace
+
+const MapDesign& DeviceDesign::input_of(const Station& station, size_t operand) const {
+  for (const MapDesign& map : maps)
+    for (const MapReader& reader : map.readers)
+      if (!reader.next && reader.station == station && reader.operand == operand) return map;
+  MILLRACE_CHECK(false, "a station of device {} reads no map", index);
+}
+
+const MapDesign* DeviceDesign::output_of(const Station& station) const {
+  const auto found = std::ranges::find_if(maps, [&](const MapDesign& map) { return !map.arrives && map.maker == station; });
+  return found == maps.end() ? nullptr : &*found;
+}
 
 int ShardDesign::response_address() const {
   const int64_t reach = divided_up(response->half, lanes);
@@ -352,6 +276,8 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
     if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), 2 * design.lanes});
     if (shard.owner && shard.dropout) regions.push_back({index, 2, kDrawWords + design.mini_batch, 4});
   }
+  for (size_t unit = design.shards.size(); unit < design.units(); ++unit)
+    if (design.unit(unit).dropout) regions.push_back({static_cast<int64_t>(unit), 2, kDrawWords + design.mini_batch, 4});
   return regions;
 }
 
@@ -381,6 +307,8 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
                            const RingPace& pace) {
   if (device < 0 || device >= plan.devices())
     fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", device, plan.devices() - 1);
+  if (const std::set<int64_t> computing = devices_with_shards(plan); !computing.contains(device))
+    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; what does: --device {}", device, fmt::join(computing, ", "));
   DeviceDesign design;
   design.model = plan.model.name;
   design.board = plan.cluster.devices[static_cast<size_t>(device)].device;
@@ -388,17 +316,19 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   design.mini_batch = plan.mini_batch;
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
-  for (size_t i = 0; i < plan.shards.size(); ++i)
-    if (plan.shards[i].device == device)
-      design.shards.push_back(shard_design(plan, graph, static_cast<int64_t>(i), design, weights, formats));
-  if (design.shards.empty())
-    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; what does: --device {}", device,
-         fmt::join(devices_with_shards(plan), ", "));
-  for (size_t i = 1; i < design.shards.size(); ++i) {
-    const ShardDesign& shard = design.shards[i];
-    if (!shard.error_back) refuse(shard.layer, "errors must reach the layer before it");
-    if (!shard.first || !design.shards[i - 1].owner) refuse(shard.layer, "it does not follow the layer before it on this device");
-  }
+  StationNodes nodes;
+  for (const Group& group : plan.groups)
+    for (const int64_t shard : group.shards)
+      if (plan.shards[static_cast<size_t>(shard)].device == device) add_shard(plan, graph, shard, design, nodes, weights, formats);
+  for (size_t i = 1; i < design.shards.size(); ++i)
+    if (!design.shards[i].first || !design.shards[i - 1].owner)
+      refuse_layer(design.shards[i].layer, "it does not follow the layer before it on this device");
+  design.stations = nodes.stations;
+  add_maps(design, plan, graph, nodes);
+  for (const MapDesign& map : design.maps)
+    for (const MapReader& reader : map.readers)
+      if (map.error_back && !reader.next && reader.station.kind == StationKind::kShard && !design.shards[reader.station.index].error_back)
+        refuse_layer(design.shards[reader.station.index].layer, "errors must reach the layer before it");
   return design;
 }
 

@@ -24,10 +24,11 @@
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
 // convolutions and dense ones with bias, batch norm, ReLU (leaky too), local response norm, pooling and dropout behind them; kernels and
-// strides that are not square; kernels with padding of more than half their size; a map that passes a layer on its way to a later one
-// (shortcuts). A dilated kernel is built as a larger one with zeros between its elements, which costs the multipliers of the larger one.
-// Channel groups that do not mix take sweeps of their own where the whole layer is on one device; lanes then divide the channels of each.
-// Of a layer that is divided, kernels between channels that do not mix are zero, which costs as many sweeps as a layer that mixes all.
+// strides that are not square; kernels with padding of more than half their size. Sums and concatenations of maps, also of those that
+// passed layers and devices on their way, are joins (device_maps.h). A dilated kernel is built as a larger one with zeros between its
+// elements, which costs the multipliers of the larger one. Channel groups that do not mix take sweeps of their own where the whole layer is
+// on one device; lanes then divide the channels of each. Of a layer that is divided, kernels between channels that do not mix are zero,
+// which costs as many sweeps as a layer that mixes all.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +44,7 @@
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
+#include "fpga/conv_ce/generator/device_maps.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
 namespace millrace {
@@ -71,8 +73,9 @@ struct ShardDesign {
   // Weights, gradients and the optimizer's state that the plan keeps in the board's own memory. What is generated has weights and
   // gradients on the chip.
   int64_t planned_off_chip_bytes = 0;
-  bool first = true;  // of its group: no partial sums come in
-  bool owner = true;  // ends the group: bias, ReLU and pooling are done here
+  bool is_tail = false;  // no engine: what follows a join, device_maps.h
+  bool first = true;     // of its group: no partial sums come in
+  bool owner = true;     // ends the group: bias, ReLU and pooling are done here
   bool error_back = true;
   bool relu = false;
   int16_t slope = 0;  // of a leaky one, after_sum.h
@@ -107,8 +110,8 @@ struct ShardDesign {
   }
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
   bool masks_errors() const { return window.average && relu && !response; }
-  // So are they where the devices before get a part of every row.
-  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response) && window.stride_h != 1; }
+  // So are they where the devices before get a part of every row, and where they are those of a map that others read.
+  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response || is_tail) && window.stride_h != 1; }
   SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
   int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
@@ -149,9 +152,22 @@ struct DeviceDesign {
   int64_t period_cycles = 0;  // that engines may take for a sample; 0: the plan says no times
   int64_t mini_batch = 1;
   std::vector<ShardDesign> shards;
+  std::vector<ShardDesign> tails;
+  std::vector<JoinDesign> joins;
+  std::vector<Station> stations;  // in the order of the way forward
+  std::vector<MapDesign> maps;
   ArithmeticCounters weights_quantised;
 
   std::string module_name() const { return "millrace_device_" + std::to_string(index); }
+  // Shards, and behind them tails: the hosts' window numbers their memories so.
+  size_t units() const { return shards.size() + tails.size(); }
+  const ShardDesign& unit(size_t number) const { return number < shards.size() ? shards[number] : tails[number - shards.size()]; }
+  size_t unit_of(const Station& station) const {
+    return station.kind == StationKind::kShard ? station.index : shards.size() + station.index;
+  }
+  // The map that a station reads, and that it makes; null where a shard does not end its group.
+  const MapDesign& input_of(const Station& station, size_t operand = 0) const;
+  const MapDesign* output_of(const Station& station) const;
 };
 
 // Words in front of those of the samples: dropout_unit.sv.

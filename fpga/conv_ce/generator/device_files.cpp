@@ -29,27 +29,24 @@ std::vector<int16_t> meaningful(const BeatOrder& order, int64_t samples) {
 }
 
 std::vector<int16_t> mask_of(const DeviceDesign& design, const DeviceVectors& vectors, const std::string& port) {
-  const std::vector<ShardDesign> shards = cropped_shards(design, vectors.rows);
-  const ShardDesign& head = shards.front();
-  const ShardDesign& tail = shards.back();
+  const DeviceDesign cropped = *cropped_design(design, vectors.rows);
+  const ShardDesign& head = cropped.shards.front();
+  const ShardDesign& tail = cropped.shards.back();
   BeatOrder order{.lanes = design.lanes};
   const auto is = [&order](int64_t channels, int64_t height, int64_t width) {
     order.channels = channels;
     order.height = height;
     order.width = width;
   };
-  if (port == "m_activation" && tail.owner) {
-    is(tail.layer_outputs, tail.window.out_height, tail.window.out_width);
-  } else if (port == "m_activation") {
-    is(tail.passed(), tail.shape.height, tail.shape.width);
-  } else if (port == "m_partial") {
+  if (port == "m_partial") {
     is(tail.outputs.end, tail.shape.out_height(), tail.shape.out_width());
   } else if (port == "m_raw_error") {
     is(head.sums_before(), head.shape.out_height(), head.shape.out_width());
     order.block_rows = head.error_block_rows();
     order.first_block_rows = head.error_first_block_rows();
   } else {
-    is(head.arriving(), head.shape.height, head.shape.width);
+    const PortOfMap found = port_of_map(cropped, port);
+    is(found.channels.size(), found.map->height, found.map->width);
   }
   return meaningful(order, vectors.samples);
 }
@@ -76,6 +73,8 @@ LayerFormats formats_of(const DeviceDesign& design) {
   return formats;
 }
 
+bool goes_forward(const std::string& port) { return port.find("error") == std::string::npos; }
+
 // What goes forward through the ring comes from upstream, and goes downstream.
 PackagedKernel packaged(const DeviceDesign& design) {
   PackagedKernel kernel{.kernel = xrt::kKernelName,
@@ -84,10 +83,8 @@ PackagedKernel packaged(const DeviceDesign& design) {
                         .board = design.board,
                         .stream_bits = design.lanes * kElementBits,
                         .arguments = xrt::kernel_arguments()};
-  for (const std::string& name : input_streams(design))
-    kernel.inputs.push_back({.name = name, .upstream = name == "s_activation" || name == "s_partial"});
-  for (const std::string& name : output_streams(design))
-    kernel.outputs.push_back({.name = name, .upstream = name != "m_activation" && name != "m_partial"});
+  for (const std::string& name : input_streams(design)) kernel.inputs.push_back({.name = name, .upstream = goes_forward(name)});
+  for (const std::string& name : output_streams(design)) kernel.outputs.push_back({.name = name, .upstream = !goes_forward(name)});
   return kernel;
 }
 
@@ -197,7 +194,7 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
 std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
   std::vector<int16_t> elements;
   for (const MemoryRegion& region : loaded_regions(design)) {
-    const ShardDesign& shard = design.shards[static_cast<size_t>(region.shard)];
+    const ShardDesign& shard = design.unit(static_cast<size_t>(region.shard));
     if (region.kind == 0) {
       const std::vector<int16_t> words = parameter_words(shard.engine, shard.shape, shard.weight);
       elements.insert(elements.end(), words.begin(), words.end());
@@ -233,12 +230,14 @@ OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVecto
 }
 
 DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path& folder, const DeviceFileOptions& options) {
-  const int64_t all_rows = design.shards.front().shape.height;
+  const int64_t all_rows = design.maps.front().height;
   const int64_t fewest = fewest_rows(design);
   const int64_t rows = options.test_rows == 0 ? fewest : options.test_rows;
   if (rows < fewest || rows > all_rows)
     fail(ErrorCode::kUsage, "--test-rows {}: between {} and {} rows leave every layer of device {} something to do", rows, fewest, all_rows,
          design.index);
+  if (!cropped_design(design, rows))
+    fail(ErrorCode::kUsage, "--test-rows {}: maps of device {} that are joined come out unequal; {} rows do", rows, design.index, fewest);
   const DeviceVectors vectors = device_vectors(design, rows, options.test_samples, options.seed);
 
   DeviceFiles written;
@@ -259,6 +258,13 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
     const std::vector<int16_t> parameters = parameter_words(shard.engine, shard.shape, shard.weight);
     write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
+    const std::vector<int32_t> mask = gradient_mask(shard, vectors.gradients[i].words.size());
+    write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));
+    write(fmt::format("vectors/shard_{}_gradients.hex.mask", i), hex_words<int32_t>(mask, word));
+    write(fmt::format("vectors/shard_{}_bias_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].bias, 1));
+  }
+  for (size_t i = 0; i < design.units(); ++i) {
+    const ShardDesign& shard = design.unit(i);
     if (shard.owner && shard.response) {
       std::vector<int16_t> entries;
       for (size_t entry = 0; entry < shard.response->p.size(); ++entry)
@@ -269,10 +275,6 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
       write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(filled_lanes(shard.scale, design.lanes), design.lanes));
       write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(filled_lanes(shard.bias, design.lanes), design.lanes));
     }
-    const std::vector<int32_t> mask = gradient_mask(shard, vectors.gradients[i].words.size());
-    write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));
-    write(fmt::format("vectors/shard_{}_gradients.hex.mask", i), hex_words<int32_t>(mask, word));
-    write(fmt::format("vectors/shard_{}_bias_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].bias, 1));
   }
   for (const StreamVectors& stream : vectors.inputs)
     write(fmt::format("vectors/{}.hex", stream.name), hex_words<int16_t>(stream.beats, stream.lanes));

@@ -45,11 +45,104 @@ int bits_for(int64_t words) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
 }
 
+// What follows a sum, or a join.
+void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::vector<ModuleUse>& uses) {
+  const std::string& layer = shard.layer;
+  const int64_t beat_bits = design.lanes * kElementBits;
+  const EngineMemories pool = pooling_memories(shard);
+  ModuleUse special{.layer = layer, .module = "special_function_unit"};
+  const EngineParallelism window = pooling_parallelism(shard);
+  const EngineResources pooling = shard.pooled ? pooling_resources(window, pool, shard.window.average) : EngineResources{};
+  const int64_t leaks = shard.slope == 0 ? 0 : design.lanes;
+  special.dsp = static_cast<double>((shard.is_tail ? 0 : design.lanes) + pooling.dsp + leaks);  // a scale per lane, and a slope
+  const FabricUse fabric = special_function_fabric(0, kElementBits);
+  special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
+  special.flip_flops = fabric.flip_flops;
+  if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
+  uses.push_back(special);
+  const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
+  ModuleUse back{.layer = layer, .module = "unpooling_unit"};
+  back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
+  back.bram18 = static_cast<double>(unpooling.bram18);
+  uses.push_back(back);
+  if (!shard.window.average)
+    uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * (shard.window.place_bits() + 1), bits_for(shard.kept_beats), 1));
+  if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
+  if (shard.normalised) {
+    ModuleUse scaler{.layer = layer, .module = "error_scaler"};
+    scaler.dsp = static_cast<double>(design.lanes);
+    scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
+    uses.push_back(scaler);
+  }
+  if (shard.response) {
+    const FixedResponseNorm& norm = *shard.response;
+    const int64_t copies = 2 * divided_up(norm.half, design.lanes) + 1;
+    constexpr int64_t kEntryBits = 32, kTermBits = 80;  // of p and q; u, the error's product and x
+    const auto add = [&](const std::string& module, const EngineResources& products, int64_t copied_bits) {
+      ModuleUse use{.layer = layer, .module = module};
+      use.dsp = static_cast<double>(products.dsp);
+      use += memory_use(layer, "", copied_bits, shard.response_address(), copies);
+      use += memory_use(layer, "", kEntryBits, bits_for(static_cast<int64_t>(norm.p.size())), design.lanes);
+      uses.push_back(use);
+    };
+    add("response_norm", response_norm_resources(design.lanes, norm.half), beat_bits);
+    add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
+    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
+  }
+  if (shard.dropout) {
+    // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
+    constexpr int64_t kBlockBits = 128 + 30, kGeneratorBits = 4 * 32 + 2 * 32 + 2 * 64 + 128;
+    ModuleUse dropout{.layer = layer, .module = "dropout_unit (forward, back)"};
+    dropout.dsp = 2 * static_cast<double>(dropout_resources().dsp);
+    dropout.luts = 2 * (lutram_luts(design.lanes, kBlockBits) + lutram_luts(design.mini_batch, 64) + kGeneratorBits);
+    dropout.flip_flops = 2 * (kGeneratorBits + 2 * static_cast<double>(beat_bits));
+    uses.push_back(dropout);
+  }
+  if (shard.sums_all_biases()) {
+    ModuleUse biases{.layer = layer, .module = "bias_gradient"};
+    biases.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(design.lanes * kAccumulatorBits));
+    uses.push_back(biases);
+  }
+  if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
+}
+
+// Forks, sums and what waits, of maps and joins. A beat's counters, and per bit a choice and a sum.
+void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
+  constexpr double kCounters = 48, kAdderLogic = 2;
+  const int64_t beat_bits = design.lanes * kElementBits;
+  const auto wires = static_cast<double>(beat_bits);
+  const auto room = [&](const std::string& layer, const std::string& module, int64_t beats) {
+    if (beats > 0) uses.push_back(memory_use(layer, module, beat_bits, bits_for(beats), 1));
+  };
+  for (const MapDesign& map : design.maps) {
+    for (const MapReader& reader : map.readers) {
+      room(map.layer, "deep_fifo (waits for a join)", reader.waiting_beats);
+      room(map.layer, "deep_fifo (errors that wait)", reader.error_beats);
+    }
+    const auto more = static_cast<double>(map.readers.size() - 1);
+    if (more > 0)
+      uses.push_back({.layer = map.layer,
+                      .module = "map_fork, map_adder",
+                      .luts = kCounters + more * (kCounters + kAdderLogic * wires),
+                      .flip_flops = kCounters * (1 + more)});
+  }
+  for (const JoinDesign& join : design.joins) {
+    const auto adders = static_cast<double>(join.operands.size() - 1);
+    ModuleUse use{.layer = join.layer,
+                  .module = join.concatenates ? "map_adder, map_fork, channel_aligner" : "map_adder, map_fork",
+                  .luts = kCounters + adders * (kCounters + kAdderLogic * wires),
+                  .flip_flops = kCounters * (1 + adders)};
+    for (size_t operand = 0; operand < join.operands.size(); ++operand)
+      if (needs_aligning(join, operand, design.lanes))  // there and back, a row of beats each and a turn of lanes
+        use.luts += 2 * (lutram_luts(design.maps[join.operands[operand]].width, wires) + wires);
+    uses.push_back(use);
+  }
+}
+
 }  // namespace
 
 std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
   std::vector<ModuleUse> uses;
-  const int64_t beat_bits = design.lanes * kElementBits;
   for (const ShardDesign& shard : design.shards) {
     const std::string& layer = shard.layer;
     const EngineMemories& m = shard.memories;
@@ -64,64 +157,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       uses.push_back(adapter_use(layer, "lane_adapter (sums)", shard.sum_adapter()));
       uses.push_back(adapter_use(layer, "lane_adapter (errors)", shard.error_adapter()));
     }
-    if (shard.owner) {
-      const EngineMemories pool = pooling_memories(shard);
-      ModuleUse special{.layer = layer, .module = "special_function_unit"};
-      const EngineParallelism window = pooling_parallelism(shard);
-      const EngineResources pooling = shard.pooled ? pooling_resources(window, pool, shard.window.average) : EngineResources{};
-      const int64_t leaks = shard.slope == 0 ? 0 : design.lanes;
-      special.dsp = static_cast<double>(design.lanes + pooling.dsp + leaks);  // a scale per lane, and a slope
-      const FabricUse fabric = special_function_fabric(0, kElementBits);
-      special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
-      special.flip_flops = fabric.flip_flops;
-      if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
-      uses.push_back(special);
-      const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
-      ModuleUse back{.layer = layer, .module = "unpooling_unit"};
-      back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
-      back.bram18 = static_cast<double>(unpooling.bram18);
-      uses.push_back(back);
-      if (!shard.window.average)
-        uses.push_back(
-            memory_use(layer, "deep_fifo (winners)", design.lanes * (shard.window.place_bits() + 1), bits_for(shard.kept_beats), 1));
-      if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
-      if (shard.normalised) {
-        ModuleUse scaler{.layer = layer, .module = "error_scaler"};
-        scaler.dsp = static_cast<double>(design.lanes);
-        scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
-        uses.push_back(scaler);
-      }
-      if (shard.response) {
-        const FixedResponseNorm& norm = *shard.response;
-        const int64_t copies = 2 * divided_up(norm.half, design.lanes) + 1;
-        constexpr int64_t kEntryBits = 32, kTermBits = 80;  // of p and q; u, the error's product and x
-        const auto add = [&](const std::string& module, const EngineResources& products, int64_t copied_bits) {
-          ModuleUse use{.layer = layer, .module = module};
-          use.dsp = static_cast<double>(products.dsp);
-          use += memory_use(layer, "", copied_bits, shard.response_address(), copies);
-          use += memory_use(layer, "", kEntryBits, bits_for(static_cast<int64_t>(norm.p.size())), design.lanes);
-          uses.push_back(use);
-        };
-        add("response_norm", response_norm_resources(design.lanes, norm.half), beat_bits);
-        add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
-        uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
-      }
-      if (shard.dropout) {
-        // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
-        constexpr int64_t kBlockBits = 128 + 30, kGeneratorBits = 4 * 32 + 2 * 32 + 2 * 64 + 128;
-        ModuleUse dropout{.layer = layer, .module = "dropout_unit (forward, back)"};
-        dropout.dsp = 2 * static_cast<double>(dropout_resources().dsp);
-        dropout.luts = 2 * (lutram_luts(design.lanes, kBlockBits) + lutram_luts(design.mini_batch, 64) + kGeneratorBits);
-        dropout.flip_flops = 2 * (kGeneratorBits + 2 * static_cast<double>(beat_bits));
-        uses.push_back(dropout);
-      }
-      if (shard.sums_all_biases()) {
-        ModuleUse biases{.layer = layer, .module = "bias_gradient"};
-        biases.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(design.lanes * kAccumulatorBits));
-        uses.push_back(biases);
-      }
-      if (shard.sorts_unpooled()) uses.push_back(sorter_use(layer, "row_sorter (un-pooled rows)", design.lanes, shard.unpooled_sorter()));
-    }
+    if (shard.owner) add_after_sum(design, shard, uses);
     uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
     uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
@@ -129,6 +165,8 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     if (shard.error_back && shard.adapts_inputs())
       uses.push_back(adapter_use(layer, "lane_adapter (errors of the input)", shard.input_adapter()));
   }
+  for (const ShardDesign& tail : design.tails) add_after_sum(design, tail, uses);
+  add_maps(design, uses);
   return uses;
 }
 

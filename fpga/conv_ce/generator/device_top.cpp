@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/base/check.h"
 #include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_header_template.h"
 #include "fpga/conv_ce/generator/device_top_adapters.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
+#include "fpga/conv_ce/generator/device_top_maps.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/registers/register_map.h"
 
@@ -55,8 +57,9 @@ std::string raw_error_readers(const ShardDesign& shard) {
   return text + fork("error_fork", "$p$lane_error", "$p$gradient_error", "$p$back_error");
 }
 
+// Of the unit of this number: a shard, or a tail behind all shards.
 TemplateValues values_of(const DeviceDesign& design, size_t index) {
-  const ShardDesign& shard = design.shards[index];
+  const ShardDesign& shard = design.unit(index);
   const ConvolutionShape& s = shard.shape;
   const PoolingWindow& w = shard.window;
   const EngineMemories& m = shard.memories;
@@ -66,7 +69,8 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
   const ErrorBackSteps pool_steps = unpooling_steps(w);
   const int64_t engine_inputs = shard.engine.groups_of_inputs(s.inputs);
   const AdapterMemory inputs = shard.input_adapter(), sums = shard.sum_adapter(), errors = shard.error_adapter();
-  const std::string above = index == 0 ? "INPUT_ROWS" : fmt::format("SHARD_{}_POOLED_HEIGHT", index - 1);
+  const Station station = shard.is_tail ? Station{StationKind::kTail, index - design.shards.size()} : Station{StationKind::kShard, index};
+  const std::string above = height_of(design, design.input_of(station));
   // As infer_shape counts: a last partial window must begin on the map or its leading padding.
   std::string pooled_height = fmt::format("SHARD_{}_OUT_HEIGHT", index);
   if (shard.pooled) {
@@ -113,8 +117,6 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"BIAS_LANES", number(shard.bias_lanes())},
       {"HELD_GROUPS", number(shard.groups(s.inputs))},
       {"INPUT_GROUPS", number(engine_inputs)},
-      {"ALL_GROUPS", number(shard.groups(shard.arriving()))},
-      {"REST_GROUP", number(shard.first_passed() / design.lanes)},
       {"OUTPUT_GROUPS", number(shard.engine.groups_of_outputs(s.outputs))},
       {"GROUP_STEP", number(shard.engine.input_sweeps(s.inputs) * shard.engine.load_words())},
       {"ROW_BANKS", number(m.row_banks)},
@@ -151,6 +153,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"PS", number(w.stride_h)},
       {"POOL_PAD", number(w.pad_h)},
       {"PLACE_BITS", number(w.place_bits())},
+      {"SCALED", shard.is_tail ? "      .SCALED(0),\n" : ""},
       {"SLOPE", shard.slope == 0 ? "" : fmt::format("      .SLOPE({}),\n", shard.slope)},
       {"KEPT_BITS", number(w.place_bits() + 1)},
       {"AVERAGE", w.average ? "1" : "0"},
@@ -226,29 +229,35 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
   return shard.dropout ? text + filled(kDropout, values) : text;
 }
 
-// What leaves a layer for the next one, and what comes back from there: names without _valid, _ready and _data.
-struct LayerStreams {
-  std::string valid_ready, data, error;
-};
-LayerStreams streams_of(const ShardDesign& shard, size_t index) {
+// What leaves a unit for the map that it makes, and the errors that come back from there, without _valid, _ready and _data.
+std::string hand_over(const ShardDesign& unit, size_t index, const StationStreams& streams) {
   const std::string prefix = fmt::format("shard_{}_", index);
-  if (shard.dropout) return {prefix + "dropped", prefix + "dropped", prefix + "drop_error"};
-  return {prefix + "out_first", prefix + "out", prefix + "error"};
+  const std::string beats = prefix + (unit.dropout ? "dropped" : "out_first"), data = prefix + (unit.dropout ? "dropped" : "out");
+  return fmt::format("  assign {0}_valid = {1}_valid;\n  assign {1}_ready = {0}_ready;\n  assign {0}_data = {2}_data;\n", streams.out,
+                     beats, data) +
+         connected(prefix + (unit.dropout ? "drop_error" : "error"), streams.out_error);
+}
+
+// What follows a join: no engine, and what is done to a sum.
+std::string tail_text(const DeviceDesign& design, size_t tail) {
+  const size_t index = design.shards.size() + tail;
+  const ShardDesign& unit = design.unit(index);
+  TemplateValues values = values_of(design, index);
+  const StationStreams streams = streams_of(design, {StationKind::kTail, tail});
+  std::string text = filled(
+      "\n  // ===== $LAYER$: what follows a map of $LAYER_OUTPUTS$ channels.\n  localparam int $P$OUT_HEIGHT = $HEIGHT$;\n"
+      "  logic $p$sum_valid, $p$sum_ready;\n  logic [BEAT-1:0] $p$sum_data;\n"
+      "  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n",
+      values);
+  text += connected(filled("$p$sum", values), streams.in) + after_sum(unit, values) + hand_over(unit, index, streams);
+  return text + connected(streams.in_error, filled("$p$raw", values));
 }
 
 std::string shard_text(const DeviceDesign& design, size_t index) {
   const ShardDesign& shard = design.shards[index];
-  const bool last = index + 1 == design.shards.size();
   TemplateValues values = values_of(design, index);
-  const LayerStreams previous = index == 0 ? LayerStreams{} : streams_of(design.shards[index - 1], index - 1);
-  values["SOURCE_VALID"] = index == 0 ? "s_activation_valid" : previous.valid_ready + "_valid";
-  values["SOURCE_READY"] = index == 0 ? "s_activation_ready" : previous.valid_ready + "_ready";
-  values["SOURCE_DATA"] = index == 0 ? "s_activation_tdata" : previous.data + "_data";
-  const std::string source = shard.passes_on()
-                                 ? filled(kSplitter, values)
-                                 : filled("  assign $p$in_valid = $SOURCE_VALID$;\n  assign $SOURCE_READY$ = $p$in_ready;\n", values);
-  values["SOURCE"] = source + filled("  assign $p$in_data = $SOURCE_DATA$;\n", values) +
-                     filled(shard.adapts_inputs() ? kInputAdapter : kInputLanes, values);
+  const StationStreams streams = streams_of(design, {StationKind::kShard, index});
+  values["SOURCE"] = connected(filled("$p$in", values), streams.in) + filled(shard.adapts_inputs() ? kInputAdapter : kInputLanes, values);
   const std::string partial_wires = "  logic $p$partial_valid, $p$partial_ready;\n  logic [$OUT_LANES$*16-1:0] $p$partial_data;\n";
   values["SUM_WIRES"] =
       shard.adapts_outputs()
@@ -268,14 +277,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   if (shard.appends_sums()) text += filled(kSumJoiner, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
-    text += after_sum(shard, values);
-    const LayerStreams mine = streams_of(shard, index);
-    if (last)
-      text += fmt::format(
-          "  assign m_activation_tvalid = {0}_valid;\n  assign {0}_ready = m_activation_tready;\n"
-          "  assign m_activation_tdata = {1}_data;\n  assign {2}_valid = s_error_valid;\n"
-          "  assign s_error_ready = {2}_ready;\n  assign {2}_data = s_error_tdata;\n",
-          mine.valid_ready, mine.data, mine.error);
+    text += after_sum(shard, values) + hand_over(shard, index, streams);
   } else {
     text += filled(
         "\n  // Partial sums go to the next device, which sends the errors of the raw sum.\n"
@@ -300,39 +302,19 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   text += filled(kErrorBack, values);
   if (sorts) text += filled(kErrorSorter, values);
   if (shard.adapts_inputs()) text += filled(kInputErrorAdapter, values);
-  text += filled("  logic $p$input_error_valid, $p$input_error_ready;\n  logic [BEAT-1:0] $p$input_error_data;\n", values);
-  if (shard.passes_on()) {
-    text += filled(kJoiner, values);
-  } else {
-    text += filled(
-        "  assign $p$input_error_valid = $p$own_error_valid;\n  assign $p$own_error_ready = $p$input_error_ready;\n"
-        "  assign $p$input_error_data = $p$own_error_data;\n",
-        values);
-  }
-  if (index == 0)
-    return text + filled(
-                      "  assign m_input_error_tvalid = $p$input_error_valid;\n  assign $p$input_error_ready = m_input_error_tready;\n"
-                      "  assign m_input_error_tdata = $p$input_error_data;\n",
-                      values);
-  values["B"] = previous.error;
-  return text + filled(
-                    "  assign $B$_valid = $p$input_error_valid;\n  assign $p$input_error_ready = $B$_ready;\n"
-                    "  assign $B$_data = $p$input_error_data;\n",
-                    values);
+  return text + connected(streams.in_error, filled("$p$own_error", values));
 }
 
 // Beats of one sample that leave by a port, as an expression over the top level's parameters.
 std::string beats_expression(const DeviceDesign& design, const std::string& port) {
-  const size_t tail = design.shards.size() - 1;
   const ShardDesign& head = design.shards.front();
   const ShardDesign& last = design.shards.back();
   const auto product = [](const std::string& height, int64_t factor) { return fmt::format("{} * {}", height, factor); };
-  if (port == "m_activation" && last.owner)
-    return product(fmt::format("SHARD_{}_POOLED_HEIGHT", tail), last.window.out_width * last.groups(last.layer_outputs));
-  if (port == "m_activation") return product(fmt::format("SHARD_{}_HEIGHT", tail), last.shape.width * last.groups(last.passed()));
-  if (port == "m_partial") return product(fmt::format("SHARD_{}_OUT_HEIGHT", tail), last.shape.out_width() * last.groups(last.outputs.end));
+  if (port == "m_partial")
+    return product(fmt::format("SHARD_{}_OUT_HEIGHT", design.shards.size() - 1), last.shape.out_width() * last.groups(last.outputs.end));
   if (port == "m_raw_error") return product("SHARD_0_OUT_HEIGHT", head.shape.out_width() * head.groups(head.sums_before()));
-  return product("SHARD_0_HEIGHT", head.shape.width * head.groups(head.arriving()));
+  const PortOfMap found = port_of_map(design, port);
+  return product(height_of(design, *found.map), found.map->width * head.groups(found.channels.size()));
 }
 
 std::string finish_text(const DeviceDesign& design) {
@@ -361,10 +343,13 @@ std::string finish_text(const DeviceDesign& design) {
     if (design.shards[i].first || design.shards[i].outputs_divided) unused += fmt::format(", shard_{}_partial_ready", i);
     if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
     if (design.shards[i].sums_all_biases()) unused += fmt::format(", shard_{}_bias_word", i);
-    if (!design.shards[i].owner) continue;
-    if (design.shards[i].response) unused += fmt::format(", shard_{0}_value_kept", i);
-    if (design.shards[i].window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
-    if (!design.shards[i].masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
+  }
+  for (size_t i = 0; i < design.units(); ++i) {
+    const ShardDesign& unit = design.unit(i);
+    if (!unit.owner) continue;
+    if (unit.response) unused += fmt::format(", shard_{0}_value_kept", i);
+    if (unit.window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
+    if (!unit.masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
   }
   text += fmt::format(
       "\n  // The host's window into the memories.\n  always_ff @(posedge ap_clk) begin\n    case (memory)\n{}      default: data_read <= "
@@ -372,6 +357,15 @@ std::string finish_text(const DeviceDesign& design) {
       "    endcase\n  end\n\n  logic unused;\n  assign unused = &{{1'b0, {}}};\nendmodule\n",
       reads, unused);
   return text;
+}
+
+std::string station_text(const DeviceDesign& design, const Station& station) {
+  switch (station.kind) {
+    case StationKind::kShard: return shard_text(design, station.index);
+    case StationKind::kTail: return tail_text(design, station.index);
+    case StationKind::kJoin: break;
+  }
+  return join_text(design, station.index);
 }
 
 }  // namespace
@@ -396,19 +390,36 @@ EngineMemories pooling_memories(const ShardDesign& shard) {
   return engine_memories(pooling_parallelism(shard), shape);
 }
 
+PortOfMap port_of_map(const DeviceDesign& design, const std::string& port) {
+  for (const MapDesign& map : design.maps) {
+    if (map.arrives && (map.stream == port || map.error_stream == port)) return {&map, map.channels};
+    for (const MapReader& reader : map.readers)
+      if (reader.next && (reader.stream == port || reader.error_stream == port)) return {&map, reader.channels};
+  }
+  MILLRACE_CHECK(false, "device {} has no map with the port {}", design.index, port);
+}
+
 std::vector<std::string> input_streams(const DeviceDesign& design) {
-  std::vector<std::string> streams = {"s_activation"};
-  if (!design.shards.front().first) streams.emplace_back("s_partial");
-  streams.emplace_back("s_error");
-  if (design.shards.back().passes_on() && design.shards.back().error_back) streams.emplace_back("s_input_error");
+  std::vector<std::string> streams;
+  for (const MapDesign& map : design.maps)
+    if (map.arrives) streams.push_back(map.stream);
+  if (!design.shards.front().first) streams.insert(streams.begin() + 1, "s_partial");
+  if (!design.shards.back().owner) streams.emplace_back("s_error");
+  for (const MapDesign& map : design.maps)
+    for (const MapReader& reader : map.readers)
+      if (reader.next && map.error_back) streams.push_back(reader.error_stream);
   return streams;
 }
 
 std::vector<std::string> output_streams(const DeviceDesign& design) {
-  std::vector<std::string> streams = {"m_activation"};
+  std::vector<std::string> streams;
+  for (const MapDesign& map : design.maps)
+    for (const MapReader& reader : map.readers)
+      if (reader.next) streams.push_back(reader.stream);
   if (!design.shards.back().owner) streams.emplace_back("m_partial");
   if (!design.shards.front().first) streams.emplace_back("m_raw_error");
-  if (design.shards.front().error_back) streams.emplace_back("m_input_error");
+  for (const MapDesign& map : design.maps)
+    if (map.arrives && map.error_back) streams.push_back(map.error_stream);
   return streams;
 }
 
@@ -468,8 +479,9 @@ std::string device_top(const DeviceDesign& design) {
   for (const std::string& port : input_streams(design))
     text += fmt::format(
         "  logic {0}_valid, {0}_ready;\n  assign {0}_valid = {0}_tvalid && running;\n  assign {0}_tready = {0}_ready && running;\n", port);
-  for (size_t i = 0; i < design.shards.size(); ++i) text += shard_text(design, i);
-  return text + finish_text(design);
+  text += map_wires(design);
+  for (const Station& station : design.stations) text += station_text(design, station);
+  return text + map_text(design) + finish_text(design);
 }
 
 }  // namespace millrace

@@ -12,6 +12,8 @@
 //   s_input_error    of the channels that the next devices hold, where the group goes on there
 //   m_raw_error      of the raw sum, for the devices before in the group
 //   m_input_error    of s_activation's channels, unless nobody needs them
+//   s_passing_N, m_passing_N              maps that pass shards on their way to later ones (device_maps.h)
+//   m_passing_error_N, s_passing_error_N  their errors
 //   s_axi_control    control_registers.sv, where fpga/conv_ce/registers/register_map.h has them
 //   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
 // Where a layer is divided by outputs, partial sums and errors of the raw sum are those of all outputs up to the device's, row by
@@ -43,7 +45,14 @@ xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples);
 EngineParallelism pooling_parallelism(const ShardDesign& shard);
 EngineMemories pooling_memories(const ShardDesign& shard);
 
-// Names of the ports the design has, in the order above.
+// The map that crosses by a port, there or back, and its channels.
+struct PortOfMap {
+  const MapDesign* map = nullptr;
+  ChannelRange channels;
+};
+PortOfMap port_of_map(const DeviceDesign& design, const std::string& port);
+
+// Names of the ports the design has.
 std::vector<std::string> input_streams(const DeviceDesign& design);
 std::vector<std::string> output_streams(const DeviceDesign& design);
 

@@ -240,47 +240,4 @@ inline constexpr std::string_view kErrorSorter = R"sv(  // EB makes $S$ rows at 
   );
 )sv";
 
-inline constexpr std::string_view kJoiner =
-    R"sv(  // Own errors first, then those of the channels that the next devices hold; where both hold one, their sum.
-  channel_joiner #(
-      .LANES($LANES$)
-  ) $p$joiner (
-      .clock(ap_clk),
-      .clear,
-      .width(16'd$WIDTH$),
-      .own_groups(16'd$HELD_GROUPS$),
-      .rest_group(16'd$REST_GROUP$),
-      .all_groups(16'd$ALL_GROUPS$),
-      .own_tvalid($p$own_error_valid),
-      .own_tready($p$own_error_ready),
-      .own_tdata($p$own_error_data),
-      .rest_tvalid(s_input_error_valid),
-      .rest_tready(s_input_error_ready),
-      .rest_tdata(s_input_error_tdata),
-      .out_tvalid($p$input_error_valid),
-      .out_tready($p$input_error_ready),
-      .out_tdata($p$input_error_data)
-  );
-)sv";
-
-inline constexpr std::string_view kSplitter = R"sv(  logic $p$rest_valid, $p$rest_ready;
-  channel_splitter $p$splitter (
-      .clock(ap_clk),
-      .clear,
-      .width(16'd$WIDTH$),
-      .kept_groups(16'd$HELD_GROUPS$),
-      .rest_group(16'd$REST_GROUP$),
-      .all_groups(16'd$ALL_GROUPS$),
-      .in_tvalid($SOURCE_VALID$),
-      .in_tready($SOURCE_READY$),
-      .kept_tvalid($p$in_valid),
-      .kept_tready($p$in_ready),
-      .rest_tvalid($p$rest_valid),
-      .rest_tready($p$rest_ready)
-  );
-  assign m_activation_tvalid = $p$rest_valid;
-  assign $p$rest_ready = m_activation_tready;
-  assign m_activation_tdata = $SOURCE_DATA$;
-)sv";
-
 }  // namespace millrace

@@ -61,17 +61,20 @@ StreamVectors& stream(std::vector<StreamVectors>& streams, const std::string& na
 
 // What one sample leaves behind on its way forward.
 struct Trace {
-  std::vector<Map> inputs;  // per shard, of its own channels
-  std::vector<Map> values;  // what was pooled
-  std::vector<PooledPlane> pooled;
+  std::vector<Map> maps;    // of the design, the channels that are here
+  std::vector<Map> errors;  // of them, added up so far
+  std::vector<bool> has_errors;
+  std::vector<Map> inputs;          // per shard, of its own channels
+  std::vector<Map> sums;            // per unit: what its special function was given
+  std::vector<Map> values;          // per unit: what was pooled
+  std::vector<PooledPlane> pooled;  // per unit
 };
 
 class Runner {
  public:
-  Runner(const DeviceDesign& design, std::vector<ShardDesign> shards, uint64_t seed, const std::vector<StreamVectors>& given,
-         DeviceVectors& vectors)
-      : design_(design), shards_(std::move(shards)), random_(seed), given_(given), vectors_(vectors) {
-    for (const ShardDesign& shard : shards_) {
+  Runner(DeviceDesign design, uint64_t seed, const std::vector<StreamVectors>& given, DeviceVectors& vectors)
+      : design_(std::move(design)), random_(seed), given_(given), vectors_(vectors) {
+    for (const ShardDesign& shard : design_.shards) {
       gradients_.emplace_back(shard.shape.weight_elements());
       biases_.emplace_back(static_cast<size_t>(shard.biases()));
     }
@@ -79,14 +82,21 @@ class Runner {
 
   void sample() {
     Trace trace;
+    trace.maps.resize(design_.maps.size());
+    trace.errors.resize(design_.maps.size());
+    trace.has_errors.resize(design_.maps.size());
+    trace.inputs.resize(design_.shards.size());
+    trace.sums.resize(design_.units());
+    trace.values.resize(design_.units());
+    trace.pooled.resize(design_.units());
     forward(trace);
     backward(trace);
     ++sample_;
   }
 
   void finish() {
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      const ShardDesign& shard = shards_[i];
+    for (size_t i = 0; i < design_.shards.size(); ++i) {
+      const ShardDesign& shard = design_.shards[i];
       ShardGradients found;
       found.words.resize(parameter_elements(shard.engine, shard.shape));
       size_t at = 0;
@@ -103,6 +113,7 @@ class Runner {
   BeatOrder order(int64_t channels, int64_t height, int64_t width, int64_t block_rows = 1, int64_t first_block_rows = 1) const {
     return {channels, height, width, design_.lanes, first_block_rows, block_rows};
   }
+  BeatOrder order(const MapDesign& map, const ChannelRange& channels) const { return order(channels.size(), map.height, map.width); }
   // Of the first `channels` of the layer.
   BeatOrder raw_order(const ShardDesign& shard, int64_t channels) const {
     return order(channels, shard.shape.out_height(), shard.shape.out_width(), shard.error_block_rows(), shard.error_first_block_rows());
@@ -126,104 +137,169 @@ class Runner {
     append(stream(vectors_.outputs, name, design_.lanes).beats, beats, map);
   }
 
+  size_t place_of(const MapDesign& map) const { return static_cast<size_t>(&map - design_.maps.data()); }
+  const MapReader& reader_of(const MapDesign& map, const Station& station, size_t operand) const {
+    return *std::ranges::find_if(
+        map.readers, [&](const MapReader& reader) { return !reader.next && reader.station == station && reader.operand == operand; });
+  }
+  // What the station reads of its map.
+  Map read(const Trace& trace, const Station& station, size_t operand = 0) const {
+    const MapDesign& map = design_.input_of(station, operand);
+    return part_of(map, trace.maps[place_of(map)], reader_of(map, station, operand).channels);
+  }
+  static Map part_of(const MapDesign& map, const Map& all, const ChannelRange& channels) {
+    return channels_of(all, channels.begin - map.channels.begin, channels.end - map.channels.begin, map.height * map.width);
+  }
+  // A reader's errors of its channels are added to those of the readers behind it.
+  void add_error(Trace& trace, const MapDesign& map, const ChannelRange& channels, const Map& error) const {
+    Map& sum = trace.errors[place_of(map)];
+    sum.resize(trace.maps[place_of(map)].size());
+    const auto begin = static_cast<size_t>((channels.begin - map.channels.begin) * map.height * map.width);
+    for (size_t i = 0; i < error.size(); ++i) sum[begin + i] = static_cast<int16_t>(saturated(int64_t{sum[begin + i]} + error[i]));
+  }
+  void give_error(Trace& trace, const Station& station, const Map& error, size_t operand = 0) const {
+    const MapDesign& map = design_.input_of(station, operand);
+    if (map.error_back) add_error(trace, map, reader_of(map, station, operand).channels, error);
+  }
+
   void forward(Trace& trace) {
-    const ShardDesign& head = shards_.front();
-    const int64_t arriving = head.arriving();
-    Map current = taken("s_activation", order(arriving, head.shape.height, head.shape.width), 13);
-    for (const ShardDesign& shard : shards_) {
-      const ConvolutionShape& s = shard.shape;
-      const int64_t plane = s.height * s.width;
-      const Map own = channels_of(current, 0, s.inputs, plane);
-      if (shard.passes_on()) {
-        expect("m_activation", order(shard.passed(), s.height, s.width),
-               channels_of(current, shard.first_passed(), shard.arriving(), plane));
-      }
-      std::vector<int32_t> accumulators(s.output_elements());
-      const int64_t out_plane = s.out_height() * s.out_width();
-      Map before;  // the sums of other outputs
-      if (shard.appends_sums()) {
-        before = taken("s_partial", order(shard.outputs_before, s.out_height(), s.out_width()), 13);
-      } else if (!shard.first) {
-        const Map partials = taken("s_partial", order(s.outputs, s.out_height(), s.out_width()), 13);
-        accumulators = from_partials(partials, shard.formats.sum_shift(), counters_);
-      }
-      accumulate_forward(s, own, shard.weight, accumulators, counters_);
-      Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
-      if (shard.appends_sums()) sums = joined(before, sums, static_cast<size_t>(shard.outputs.begin * out_plane));
-      trace.inputs.push_back(own);
-      if (!shard.owner) {
-        expect("m_partial", order(shard.outputs.end, s.out_height(), s.out_width()), sums);
-        trace.values.emplace_back();
-        trace.pooled.emplace_back();
-        return;
-      }
-      const Map values = scaled_and_offset(sums, shard.layer_outputs,
-                                           {.scale = shard.scale,
-                                            .offset = shard.bias,
-                                            .offset_shift = shard.scale_shift,
-                                            .shift = shard.scale_shift,
-                                            .relu = shard.relu,
-                                            .slope = shard.slope},
-                                           counters_);
-      const Map normed = shard.response ? responded(*shard.response, shard.layer_outputs, values, counters_) : values;
-      if (shard.pooled) {
-        trace.pooled.push_back(pooled_forward(shard.window, shard.layer_outputs, normed, counters_));
-      } else {
-        trace.pooled.push_back({normed, std::vector<int16_t>(normed.size())});
-      }
-      current = trace.pooled.back().values;
-      trace.values.push_back(values);
-      if (shard.dropout) current = dropped_out(current, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
+    for (const MapDesign& map : design_.maps)
+      if (map.arrives) trace.maps[place_of(map)] = taken(map.stream, order(map, map.channels), 13);
+    for (const Station& station : design_.stations) {
+      Map made;
+      if (station.kind == StationKind::kJoin)
+        made = joined_maps(trace, station);
+      else
+        made = after_sum(trace, design_.unit_of(station),
+                         station.kind == StationKind::kShard ? sums_of(trace, station) : read(trace, station));
+      if (const MapDesign* map = design_.output_of(station)) trace.maps[place_of(*map)] = std::move(made);
     }
-    const ShardDesign& tail = shards_.back();
-    expect("m_activation", order(tail.layer_outputs, tail.window.out_height, tail.window.out_width), current);
+    for (const MapDesign& map : design_.maps)
+      for (const MapReader& reader : map.readers)
+        if (reader.next) expect(reader.stream, order(map, reader.channels), part_of(map, trace.maps[place_of(map)], reader.channels));
   }
 
-  void backward(const Trace& trace) {
-    const ShardDesign& tail = shards_.back();
-    // Of the output of the shard's layer, or of its raw sum where another device ends the group.
-    Map error = taken(
-        "s_error",
-        tail.owner ? order(tail.layer_outputs, tail.window.out_height, tail.window.out_width) : raw_order(tail, tail.outputs.end), 11);
-    for (size_t i = shards_.size(); i-- > 0;) {
-      const ShardDesign& shard = shards_[i];
-      const ConvolutionShape& s = shard.shape;
-      Map raw = error;
-      if (shard.owner) {
-        if (shard.dropout) raw = dropped_out(raw, draws_of_test(shard, sample_ + 1), static_cast<size_t>(sample_), counters_);
-        // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
-        if (shard.relu && !shard.window.average && !shard.response) raw = error_through_relu(trace.pooled[i].values, raw, shard.slope);
-        raw = pooled_back(shard.window, shard.layer_outputs, raw, trace.pooled[i], counters_);
-        if (shard.response) {
-          raw = response_back(*shard.response, shard.layer_outputs, trace.values[i], raw, counters_);
-          if (shard.relu) raw = error_through_relu(trace.values[i], raw);
-        }
-        if (shard.masks_errors()) raw = error_through_relu(trace.values[i], raw, shard.slope);
-        if (shard.normalised) raw = error_through_scale(raw, shard.layer_outputs, shard.scale, shard.scale_shift, counters_);
-      }
-      if (!shard.first) {
-        const int64_t out_plane = s.out_height() * s.out_width();
-        expect("m_raw_error", raw_order(shard, shard.sums_before()), channels_of(raw, 0, shard.sums_before(), out_plane));
-      }
-      if (shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
-      if (shard.outputs_divided) raw = channels_of(raw, shard.outputs.begin, shard.outputs.end, s.out_height() * s.out_width());
-      if (!shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
-      accumulate_gradient(s, trace.inputs[i], raw, gradients_[i], counters_);
-      if (!shard.error_back) return;
-      std::vector<int32_t> accumulators(s.input_elements());
-      accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
-      error = to_elements(accumulators, shard.formats.error_shift(), counters_);
-      if (shard.passes_on()) {
-        const Map others = taken("s_input_error", order(shard.passed(), s.height, s.width), 11);
-        error = joined(error, others, static_cast<size_t>(shard.first_passed() * s.height * s.width));
-      }
-      if (i == 0) expect("m_input_error", order(shard.arriving(), s.height, s.width), error);
+  Map joined_maps(const Trace& trace, const Station& station) {
+    const JoinDesign& join = design_.joins[station.index];
+    Map made = read(trace, station);
+    for (size_t operand = 1; operand < join.operands.size(); ++operand) {
+      const Map other = read(trace, station, operand);
+      if (join.concatenates)
+        made.insert(made.end(), other.begin(), other.end());
+      else
+        made = joined(made, other, 0);
     }
+    return made;
   }
 
-  const DeviceDesign& design_;
+  Map sums_of(Trace& trace, const Station& station) {
+    const ShardDesign& shard = design_.shards[station.index];
+    const ConvolutionShape& s = shard.shape;
+    const Map own = read(trace, station);
+    std::vector<int32_t> accumulators(s.output_elements());
+    const int64_t out_plane = s.out_height() * s.out_width();
+    Map before;  // the sums of other outputs
+    if (shard.appends_sums()) {
+      before = taken("s_partial", order(shard.outputs_before, s.out_height(), s.out_width()), 13);
+    } else if (!shard.first) {
+      const Map partials = taken("s_partial", order(s.outputs, s.out_height(), s.out_width()), 13);
+      accumulators = from_partials(partials, shard.formats.sum_shift(), counters_);
+    }
+    accumulate_forward(s, own, shard.weight, accumulators, counters_);
+    Map sums = to_elements(accumulators, shard.formats.sum_shift(), counters_);
+    if (shard.appends_sums()) sums = joined(before, sums, static_cast<size_t>(shard.outputs.begin * out_plane));
+    trace.inputs[station.index] = own;
+    return sums;
+  }
+
+  Map after_sum(Trace& trace, size_t number, const Map& sums) {
+    const ShardDesign& unit = design_.unit(number);
+    trace.sums[number] = sums;
+    if (!unit.owner) {
+      expect("m_partial", order(unit.outputs.end, unit.shape.out_height(), unit.shape.out_width()), sums);
+      return {};
+    }
+    Map& values = trace.values[number];
+    PooledPlane& pooled = trace.pooled[number];
+    values = scaled_and_offset(sums, unit.layer_outputs,
+                               {.scale = unit.scale,
+                                .offset = unit.bias,
+                                .offset_shift = unit.scale_shift,
+                                .shift = unit.scale_shift,
+                                .relu = unit.relu,
+                                .slope = unit.slope},
+                               counters_);
+    const Map normed = unit.response ? responded(*unit.response, unit.layer_outputs, values, counters_) : values;
+    if (unit.pooled)
+      pooled = pooled_forward(unit.window, unit.layer_outputs, normed, counters_);
+    else
+      pooled = {normed, std::vector<int16_t>(normed.size())};
+    if (!unit.dropout) return pooled.values;
+    return dropped_out(pooled.values, draws_of_test(unit, sample_ + 1), static_cast<size_t>(sample_), counters_);
+  }
+
+  void backward(Trace& trace) {
+    const ShardDesign& tail = design_.shards.back();
+    Map raw_error;  // where another device ends the group
+    if (!tail.owner) raw_error = taken("s_error", raw_order(tail, tail.outputs.end), 11);
+    for (const MapDesign& map : design_.maps)
+      for (const MapReader& reader : map.readers)
+        if (reader.next && map.error_back)
+          add_error(trace, map, reader.channels, taken(reader.error_stream, order(map, reader.channels), 11));
+    for (size_t i = design_.stations.size(); i-- > 0;) {
+      const Station& station = design_.stations[i];
+      const MapDesign* made = design_.output_of(station);
+      const Map error = made == nullptr ? raw_error : trace.errors[place_of(*made)];
+      if (station.kind == StationKind::kJoin) {
+        const JoinDesign& join = design_.joins[station.index];
+        for (size_t operand = join.operands.size(); operand-- > 0;)
+          give_error(trace, station, part_of(*made, error, join.places[operand]), operand);
+        continue;
+      }
+      const Map raw = made == nullptr ? error : before_sum(trace, design_.unit_of(station), error);
+      if (station.kind == StationKind::kTail)
+        give_error(trace, station, raw);
+      else
+        engines_back(trace, station, raw);
+    }
+    for (const MapDesign& map : design_.maps)
+      if (map.arrives && map.error_back) expect(map.error_stream, order(map, map.channels), trace.errors[place_of(map)]);
+  }
+
+  // Errors of a unit's output become those of its sum.
+  Map before_sum(const Trace& trace, size_t number, Map raw) {
+    const ShardDesign& unit = design_.unit(number);
+    if (unit.dropout) raw = dropped_out(raw, draws_of_test(unit, sample_ + 1), static_cast<size_t>(sample_), counters_);
+    // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
+    if (unit.relu && !unit.window.average && !unit.response) raw = error_through_relu(trace.pooled[number].values, raw, unit.slope);
+    raw = pooled_back(unit.window, unit.layer_outputs, raw, trace.pooled[number], counters_);
+    if (unit.response) {
+      raw = response_back(*unit.response, unit.layer_outputs, trace.values[number], raw, counters_);
+      if (unit.relu) raw = error_through_relu(trace.values[number], raw);
+    }
+    if (unit.masks_errors()) raw = error_through_relu(trace.values[number], raw, unit.slope);
+    if (unit.normalised) raw = error_through_scale(raw, unit.layer_outputs, unit.scale, unit.scale_shift, counters_);
+    return raw;
+  }
+
+  void engines_back(Trace& trace, const Station& station, Map raw) {
+    const size_t i = station.index;
+    const ShardDesign& shard = design_.shards[i];
+    const ConvolutionShape& s = shard.shape;
+    const int64_t out_plane = s.out_height() * s.out_width();
+    if (!shard.first) expect("m_raw_error", raw_order(shard, shard.sums_before()), channels_of(raw, 0, shard.sums_before(), out_plane));
+    if (shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
+    if (shard.outputs_divided) raw = channels_of(raw, shard.outputs.begin, shard.outputs.end, out_plane);
+    if (!shard.sums_all_biases()) accumulate_bias_gradient(s, raw, biases_[i], counters_);
+    accumulate_gradient(s, trace.inputs[i], raw, gradients_[i], counters_);
+    if (!shard.error_back) return;
+    std::vector<int32_t> accumulators(s.input_elements());
+    accumulate_error_back(s, raw, shard.weight, accumulators, counters_);
+    give_error(trace, station, to_elements(accumulators, shard.formats.error_shift(), counters_));
+  }
+
+  const DeviceDesign design_;
   int64_t sample_ = 0;
-  std::vector<ShardDesign> shards_;
   std::mt19937_64 random_;
   const std::vector<StreamVectors>& given_;
   DeviceVectors& vectors_;
@@ -240,29 +316,44 @@ DropoutDraws draws_of_test(const ShardDesign& shard, int64_t samples) {
   return dropout_draws(*shard.dropout, /*seed=*/1, shard.dropout_layer, /*epoch=*/3, sample_ids, kApart, /*training=*/true);
 }
 
-std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows) {
-  std::vector<ShardDesign> shards = design.shards;
-  for (ShardDesign& shard : shards) {
-    shard.shape.height = rows;
-    shard.window.height = shard.shape.out_height();
-    const int64_t whole = pooled_rows(design.shards[static_cast<size_t>(&shard - shards.data())], shard.window.height);
-    shard.window.out_height = shard.pooled ? whole : shard.window.height;
-    rows = shard.window.out_height;
+std::optional<DeviceDesign> cropped_design(const DeviceDesign& design, int64_t rows) {
+  DeviceDesign cropped = design;
+  const int64_t all = design.maps.front().height;
+  for (MapDesign& map : cropped.maps) {
+    if (!map.arrives) continue;
+    if (rows * map.height % all != 0 || rows * map.height < all) return std::nullopt;  // no whole row of it
+    map.height = rows * map.height / all;
   }
-  return shards;
+  for (const Station& station : cropped.stations) {
+    const auto out = [&cropped, &station]() -> MapDesign* { return const_cast<MapDesign*>(cropped.output_of(station)); };
+    const int64_t height = cropped.input_of(station).height;
+    if (station.kind == StationKind::kJoin) {
+      for (size_t operand = 0; operand < cropped.joins[station.index].operands.size(); ++operand)
+        if (cropped.input_of(station, operand).height != height) return std::nullopt;
+      out()->height = height;
+      continue;
+    }
+    const size_t number = cropped.unit_of(station);
+    ShardDesign& unit = station.kind == StationKind::kShard ? cropped.shards[station.index] : cropped.tails[station.index];
+    const ConvolutionShape& s = unit.shape;
+    unit.shape.height = height;
+    if (height + 2 * s.pad_h < s.kernel_h) return std::nullopt;
+    unit.window.height = unit.shape.out_height();
+    unit.window.out_height = unit.pooled ? pooled_rows(design.unit(number), unit.window.height) : unit.window.height;
+    if (unit.window.height + 2 * unit.window.pad_h < unit.window.kernel_h || unit.window.out_height < 1) return std::nullopt;
+    if (MapDesign* map = out()) map->height = unit.window.out_height;
+  }
+  return cropped;
 }
 
 int64_t fewest_rows(const DeviceDesign& design) {
-  for (int64_t rows = 1; rows < design.shards.front().shape.height; ++rows) {
-    const std::vector<ShardDesign> shards = cropped_shards(design, rows);
-    const bool all_work = std::ranges::all_of(shards, [](const ShardDesign& shard) {
-      const ConvolutionShape& s = shard.shape;
-      return s.height + 2 * s.pad_h >= s.kernel_h && shard.window.height + 2 * shard.window.pad_h >= shard.window.kernel_h &&
-             shard.window.out_height >= 2;
-    });
-    if (all_work) return rows;
+  const int64_t all = design.maps.front().height;
+  for (int64_t rows = 1; rows < all; ++rows) {
+    const std::optional<DeviceDesign> cropped = cropped_design(design, rows);
+    const auto works = [](const ShardDesign& unit) { return unit.window.out_height >= 2; };
+    if (cropped && std::ranges::all_of(cropped->shards, works) && std::ranges::all_of(cropped->tails, works)) return rows;
   }
-  return design.shards.front().shape.height;
+  return all;
 }
 
 DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t samples, uint64_t seed,
@@ -270,7 +361,9 @@ DeviceVectors device_vectors(const DeviceDesign& design, int64_t rows, int64_t s
   DeviceVectors vectors;
   vectors.rows = rows;
   vectors.samples = samples;
-  Runner runner(design, cropped_shards(design, rows), seed, given, vectors);
+  std::optional<DeviceDesign> cropped = cropped_design(design, rows);
+  MILLRACE_CHECK(cropped.has_value(), "device {} cannot be cropped to {} rows", design.index, rows);
+  Runner runner(std::move(*cropped), seed, given, vectors);
   for (int64_t sample = 0; sample < samples; ++sample) runner.sample();
   runner.finish();
   return vectors;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct DeviceVectors {
 // What a shard's dropout draws from in a test: samples of no order.
 DropoutDraws draws_of_test(const ShardDesign& shard, int64_t samples);
 
-// The design's shards, cropped to an input of `rows` rows.
-std::vector<ShardDesign> cropped_shards(const DeviceDesign& design, int64_t rows);
+// The design with maps cropped to an input of `rows` rows, the others in proportion; nothing where that is no whole row of one of them,
+// or maps that are joined come out unequal.
+std::optional<DeviceDesign> cropped_design(const DeviceDesign& design, int64_t rows);
 // The fewest rows that leave every layer something to do.
 int64_t fewest_rows(const DeviceDesign& design);
 

@@ -25,6 +25,7 @@ module special_function_unit #(
     parameter int LINE_ADDRESS_BITS = 6,
     parameter int GROUP_ADDRESS_BITS = 4,
     parameter int PLACE_BITS = 4,          // of a place in the window
+    parameter int SCALED = 1,              // 0: neither scale nor offset, what follows alone
     parameter int SLOPE = 0,               // of 15 fraction bits
     parameter int ELEMENT_BITS = 16,
     parameter SCALES_IMAGE = "",           // files of words in hexadecimal
@@ -130,7 +131,7 @@ module special_function_unit #(
     );
     always_ff @(posedge clock) begin
       if (advance) begin
-        products[lane*VALUE_BITS+:VALUE_BITS] <=
+        products[lane*VALUE_BITS+:VALUE_BITS] <= (SCALED == 0) ? VALUE_BITS'(element) :
             VALUE_BITS'(element) * VALUE_BITS'(scale) + (VALUE_BITS'(offset) << offset_shift);
         values[lane*ELEMENT_BITS+:ELEMENT_BITS] <= (relu && rounded[ELEMENT_BITS-1]) ? below : rounded;
       end

@@ -110,6 +110,57 @@ inline Model shortcut_model() {
   return net.finish();
 }
 
+// Residual blocks: one whose shortcut is projected through a stride, one whose shortcut is the map itself; then an average over all.
+inline Model residual_model() {
+  ModelBuilder net("residual", {2, 8, 8});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  const std::string input = net.relu("relu1");
+  const std::string shortcut = net.conv("down2", 5, {.kernel = 1, .stride = 2});
+  net.continue_from(input);
+  net.conv("conv2a", 5, {.kernel = 3, .stride = 2, .pad = 1});
+  net.relu("relu2a");
+  net.conv("conv2b", 5, {.kernel = 3, .pad = 1});
+  net.add("sum2", {net.last(), shortcut});
+  const std::string second = net.relu("relu2");
+  net.conv("conv3a", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu3a");
+  net.conv("conv3b", 5, {.kernel = 3, .pad = 1});
+  net.add("sum3", {net.last(), second});
+  net.relu("relu3");
+  net.layer("pool", GlobalPool{.kind = PoolKind::kAverage});
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Branches side by side, one behind a pooling, joined by their channels, which fill no lanes; a second such block behind it.
+inline Model inception_model() {
+  ModelBuilder net("inception", {2, 6, 6});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  const auto block = [&net](const std::string& name, int64_t a, int64_t b, int64_t c) {
+    const std::string input = net.last();
+    net.conv(name + "1", a, {.kernel = 1});
+    const std::string first = net.relu(name + "1r");
+    net.continue_from(input);
+    net.conv(name + "2a", 2, {.kernel = 1});
+    net.relu(name + "2ar");
+    net.conv(name + "2b", b, {.kernel = 3, .pad = 1});
+    const std::string second = net.relu(name + "2br");
+    net.continue_from(input);
+    net.max_pool(name + "3p", {.kernel = 3, .stride = 1, .pad = 1});
+    net.conv(name + "3", c, {.kernel = 1});
+    const std::string third = net.relu(name + "3r");
+    net.concat(name, {first, second, third});
+  };
+  block("a", 3, 2, 2);
+  net.max_pool("poola", {.kernel = 2, .stride = 2});
+  block("b", 1, 4, 2);
+  net.layer("pool", GlobalPool{.kind = PoolKind::kAverage});
+  net.dropout("drop", 0.2);
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Rectifiers that leave a part, before a maximum, an average and no pooling.
 inline Model leaky_model() {
   const auto leaky = [](double slope) { return Activation{.kind = ActivationKind::kLeakyRelu, .slope = slope}; };

@@ -100,17 +100,6 @@ TEST_F(LayersBehind, ADilatedKernelIsALargerOneWithZerosBetween) {
   for (size_t tap = 0; tap < 25; ++tap) EXPECT_EQ(shard.weight[tap] != 0, tap / 5 % 2 == 0 && tap % 5 % 2 == 0) << tap;
 }
 
-// Streams carry no second map past a layer, on devices without the sum as well.
-TEST_F(LayersBehind, RefusesAMapThatPasses) {
-  const Graph graph(shortcut_model());
-  const Plan plan = cut_plan(graph, {{1, 0, 0}, {2, 0, 0}, {3, 0, 0}});
-  for (const auto& [device, layer] : {std::pair(1, "conv2"), std::pair(2, "conv3")})
-    expect_error(ErrorCode::kUnavailable, fmt::format("layer {}: the output of conv1 passes it on its way to sum", layer),
-                 [&, at = device] { device_design(plan, graph, at, some_weights); });
-  EXPECT_EQ(device_design(plan, graph, 0, some_weights).shards.size(), 1U);
-  EXPECT_EQ(device_design(plan, graph, 3, some_weights).shards.size(), 2U);
-}
-
 TEST_F(LayersBehind, RectifiersMayLeak) { pass_under_icarus(Graph(leaky_model()), {{2, 0, 0}}); }
 
 TEST_F(LayersBehind, LeakyRectifiersAreCleanWithoutWaivers) { are_clean(Graph(leaky_model()), {{2, 0, 0}}); }

@@ -50,13 +50,19 @@ std::string hex_lines(std::span<const Element> elements, size_t per_line) {
   return text;
 }
 
-// The port of the neighbour that an input of device `index` comes from; "" at the ring's ends.
-std::string source_of(const std::vector<DeviceDesign>& designs, size_t index, const std::string& input) {
-  if (input == "s_activation" || input == "s_partial") return index == 0 ? "" : fmt::format("device_{}_m{}", index - 1, input.substr(1));
+// The port of the neighbour that an input of device `index` comes from; "" at the ring's ends. It comes from upstream unless it is errors.
+std::string neighbours_port(const std::vector<DeviceDesign>& designs, size_t index, const std::string& input) {
+  const bool forward = input.find("error") == std::string::npos;
+  if (forward) return index == 0 ? "" : "m" + input.substr(1);
   if (index + 1 == designs.size()) return "";
-  const bool ends_group = designs[index].shards.back().owner;
-  const bool raw = input == "s_error" && !ends_group;
-  return fmt::format("device_{}_{}", index + 1, raw ? "m_raw_error" : "m_input_error");
+  if (input.starts_with("s_passing")) return "m" + input.substr(1);
+  const bool raw = input == "s_error" && !designs[index].shards.back().owner;
+  return raw ? "m_raw_error" : "m_input_error";
+}
+std::string source_of(const std::vector<DeviceDesign>& designs, size_t index, const std::string& input) {
+  const std::string port = neighbours_port(designs, index, input);
+  const bool forward = input.find("error") == std::string::npos;
+  return port.empty() ? "" : fmt::format("device_{}_{}", forward ? index - 1 : index + 1, port);
 }
 
 constexpr std::string_view kHost = R"sv(
@@ -108,17 +114,19 @@ RingBench::RingBench(const Plan& plan, const Graph& graph, const WeightSource& w
   std::vector<std::vector<StreamVectors>> given(designs_.size());
   given.front() = {random_stream("s_activation", lanes, 13)};
   given.back().push_back(random_stream("s_error", lanes, 11));
-  for (size_t i = 0; i < designs_.size(); ++i) {
-    if (i > 0) {
-      give(given[i], vectors_[i - 1], "m_activation", "s_activation");
-      give(given[i], vectors_[i - 1], "m_partial", "s_partial");
+  const auto give_all = [&](size_t i, bool forward) {
+    for (const std::string& input : input_streams(designs_[i])) {
+      if ((input.find("error") == std::string::npos) != forward) continue;
+      const std::string port = neighbours_port(designs_, i, input);
+      if (!port.empty()) give(given[i], vectors_[forward ? i - 1 : i + 1], port, input);
     }
+  };
+  for (size_t i = 0; i < designs_.size(); ++i) {
+    give_all(i, true);
     run(i, given[i]);
   }
   for (size_t i = designs_.size() - 1; i-- > 0;) {
-    const DeviceVectors& after = vectors_[i + 1];
-    give(given[i], after, designs_[i].shards.back().owner ? "m_input_error" : "m_raw_error", "s_error");
-    if (!designs_[i].shards.back().owner) give(given[i], after, "m_input_error", "s_input_error");
+    give_all(i, false);
     run(i, given[i]);
   }
 }
