@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 
 namespace millrace {
 bool runs_kernel(const Step& step) {
@@ -26,11 +27,15 @@ KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentPro
   if (step.activation >= 0) spec.activation = std::get<Activation>(graph.node(step.activation).layer.operation);
   switch (step.kind) {
     case StepKind::kCompute: {
-      spec.operation = block_of(node.layer.operation, node.input_shapes[0].channels, step.block.inputs.size(), step.block.outputs.size());
+      if (step.direction >= 0) {
+        spec.operation = Dense{.out_features = step.block.outputs.size(), .bias = false};
+      } else {
+        spec.operation = block_of(node.layer.operation, node.input_shapes[0].channels, step.block.inputs.size(), step.block.outputs.size());
+      }
       Shape input = value(step.inputs[0]).shape;
       input.channels = step.block.inputs.size();
       spec.inputs = {input};
-      if (node.divides) spec.output.channels = step.block.outputs.size();
+      if (node.divides || step.direction >= 0) spec.output.channels = step.block.outputs.size();
       // Adding into part of a sum goes through a tensor of its own: sub-tensors with offsets are slow on some devices.
       spec.adds_to_output = step.adds && step.block.outputs == value(step.output).channels;
       spec.input_error_needed = node.input_error_needed;
@@ -56,7 +61,11 @@ std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& 
   const Node& node = graph.node(step.node);
   for (size_t p = 0; p < node.parameters.size(); ++p) {
     const ParameterSpec& parameter = node.parameters[p];
-    const bool weight = p == 0;
+    const bool recurrent = role_of(node.layer.operation) == Role::kRecurrence;
+    const bool weight = recurrent ? input_direction_of(parameter) >= 0 : p == 0;
+    // Of a recurrent layer divided by kind each product has its direction's weight, the steps have the rest.
+    if (recurrent && step.direction >= 0 && input_direction_of(parameter) != step.direction) continue;
+    if (recurrent && step.kind == StepKind::kFinish && weight) continue;
     // A divided layer's weight belongs to its compute steps, the rest to whoever finishes the sum.
     if (node.divides) {
       if (step.kind == StepKind::kFinish && weight) continue;
@@ -67,9 +76,11 @@ std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& 
     slice.tensor = parameter.tensor;
     slice.dimensions = parameter.dimensions;
     slice.trained = parameter.trained;
-    slice.divided = weight && step.kind == StepKind::kCompute && node.divides;
-    slice.block = step.block;
-    slice.elements = slice.divided ? weight_elements(graph, step.node, step.block) : parameter.elements();
+    slice.divided = weight && step.kind == StepKind::kCompute && (node.divides || step.direction >= 0);
+    slice.block = step.direction >= 0 ? *within_direction(node, step.direction, step.block) : step.block;
+    slice.elements = !slice.divided        ? parameter.elements()
+                     : step.direction >= 0 ? slice.block.inputs.size() * slice.block.outputs.size()
+                                           : weight_elements(graph, step.node, step.block);
     (parameter.trained ? trained : state).push_back(std::move(slice));
   }
   trained.insert(trained.end(), state.begin(), state.end());

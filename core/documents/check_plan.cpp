@@ -76,8 +76,7 @@ void Fields<Block>::check(const Block& block, const Path& where) {
 
 void Fields<Shard>::check(const Shard& shard, const Path& where) {
   constexpr size_t kMostBlocks = 3;
-  if (shard.blocks.empty() || shard.blocks.size() > kMostBlocks)
-    Path(where, "blocks").fail("{} given; a shard has one to {}", shard.blocks.size(), kMostBlocks);
+  if (shard.blocks.size() > kMostBlocks) Path(where, "blocks").fail("{} given; a shard has at most {}", shard.blocks.size(), kMostBlocks);
   bool seen[3] = {};
   for (size_t i = 0; i < shard.phases.size(); ++i) {
     bool& known = seen[static_cast<size_t>(shard.phases[i].phase)];

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
@@ -74,20 +75,11 @@ std::vector<ParameterHome> homes_of(const Plan& plan, const Graph& graph, const 
   const Placement placement(plan, graph);
   for (size_t index = 0; index < graph.nodes().size(); ++index) {
     const Node& node = graph.nodes()[index];
-    const int64_t owner = placement.owner_of(static_cast<int64_t>(index));
     for (size_t p = 0; p < node.parameters.size(); ++p) {
       const ParameterSpec& parameter = node.parameters[p];
       if (!parameter.trained) continue;
-      if (p > 0 || !node.computes) {
-        list.cover(node.layer.name, parameter.tensor, parameter.elements(), owner);
-        continue;
-      }
-      for (const int64_t s : placement.group_of(static_cast<int64_t>(index)).shards) {
-        const Shard& shard = plan.shards[static_cast<size_t>(s)];
-        int64_t elements = 0;
-        for (const Block& block : shard.blocks) elements += weight_elements(graph, static_cast<int64_t>(index), block);
-        list.cover(node.layer.name, parameter.tensor, elements, shard.device);
-      }
+      for (const ParameterUse& use : uses_of(placement, static_cast<int64_t>(index), p))
+        list.cover(node.layer.name, parameter.tensor, use.elements, use.device);
     }
   }
   return list.take();

@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/home_routes.h"
+#include "core/plan/parts.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
@@ -31,9 +32,10 @@ Shape sum_shape(const Node& node) {
   return shape;
 }
 
-// Shards that all read the whole input differ by outputs.
+// Shards that all read the whole input differ by outputs. Of a recurrent layer divided by kind: how x W is.
 Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
-  if (group.shards.size() == 1) return Split::kWhole;
+  const bool by_kind = divided_by_kind(graph, group);
+  if (group.shards.size() == 1 || (by_kind && group.shards.size() == 2)) return Split::kWhole;
   const int64_t inputs = graph.node(graph.index_of(group.layer)).input_shapes[0].channels;
   for (const int64_t shard : group.shards)
     for (const Block& block : plan.shards[static_cast<size_t>(shard)].blocks)
@@ -78,8 +80,12 @@ class LinkFlows {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& user = graph_.nodes()[i];
       if (std::find(user.inputs.begin(), user.inputs.end(), node) == user.inputs.end()) continue;
-      if (placement_.last_device_of_group(user.group) > up)
-        last = std::max(last, plan_.groups[static_cast<size_t>(user.group)].shards.back());
+      const Group& group = plan_.groups[static_cast<size_t>(user.group)];
+      // The steps of a recurrent layer read sums, not its input.
+      const bool head = graph_.groups()[static_cast<size_t>(user.group)].head == static_cast<int64_t>(i);
+      const bool by_kind = head && divided_by_kind(graph_, group);
+      const int64_t shard = by_kind ? *std::prev(group.shards.end(), 2) : group.shards.back();
+      if (plan_.shards[static_cast<size_t>(shard)].device > up) last = std::max(last, shard);
     }
     return last;
   }

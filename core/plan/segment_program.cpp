@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 
 namespace millrace {
 namespace {
@@ -181,20 +182,20 @@ class Compiler {
   }
 
   void compute_blocks(int64_t g, int64_t node, const Shard& shard, bool first, bool last) {
-    // Without a bias the last device's sum already is the layer's output.
-    const bool finish = last && has_bias(node);
+    // Without a bias the last device's sum already is the layer's output; not so the sums of a recurrent layer's gates.
+    const bool by_kind = divided_by_kind(graph_, plan_.groups[static_cast<size_t>(g)]);
+    const bool finish = last && (by_kind || has_bias(node));
     const bool sum_is_output = last && !finish;
     const ChannelRange channels = placement_.summed_until(g, device_);
     const int64_t sum = add_value(node, !sum_is_output, channels);
     if (!first) receive(sum, sum_name(graph_.node(node).layer.name), placement_.summed_until(g, device_ - 1));
     for (const Block& block : shard.blocks) {
-      Step step;
-      step.kind = StepKind::kCompute;
-      step.node = node;
-      step.block = block;
-      step.inputs = {value_of(graph_.node(node).inputs[0])};
-      step.output = sum;
-      program_.steps.push_back(std::move(step));
+      if (!by_kind) compute_block(node, block, -1, sum);
+      const int64_t rows = by_kind ? sum_shape(graph_.node(node)).channels / directions_of(graph_.node(node)) : 0;
+      for (int64_t d = 0; by_kind && d < directions_of(graph_.node(node)); ++d) {
+        const ChannelRange outputs = intersection(block.outputs, {d * rows, (d + 1) * rows});
+        if (!outputs.empty()) compute_block(node, {block.inputs, outputs}, d, sum);
+      }
     }
     if (!last) send(sum, sum_name(graph_.node(node).layer.name), channels);
     if (!finish) return;
@@ -204,6 +205,17 @@ class Compiler {
     step.bias = true;
     step.inputs = {sum};
     step.output = fused_output(step);
+    program_.steps.push_back(std::move(step));
+  }
+
+  void compute_block(int64_t node, const Block& block, int64_t direction, int64_t sum) {
+    Step step;
+    step.kind = StepKind::kCompute;
+    step.node = node;
+    step.block = block;
+    step.direction = direction;
+    step.inputs = {value_of(graph_.node(node).inputs[0])};
+    step.output = sum;
     program_.steps.push_back(std::move(step));
   }
 

@@ -10,7 +10,7 @@
 //   receive  a flow from upstream fills channels of a value        (E: the value's error leaves upstream)
 //   load     the network's input, on device 0
 //   compute  one block of a shard: output (+)= block(input)        (E: EB; G: PG)
-//   finish   bias after the sum, where it was not fused
+//   finish   bias after the sum, where it was not fused; of a recurrent layer divided by kind its steps
 //   apply    a layer that follows the sum
 //   send     channels of a value leave downstream                  (E: their error arrives and starts the value's error)
 //
@@ -49,6 +49,7 @@ struct Step {
   std::vector<int64_t> inputs;      // values; receive and load have none, send has one
   int64_t output = -1;              // value; send has none
   Block block;                      // compute only
+  int64_t direction = -1;           // compute: x W alone, of this direction of a recurrent layer divided by kind; block.outputs lie in it
   bool adds = false;                // compute: adds to what the output already holds
   bool bias = false;                // compute: bias fused; finish: always
   std::vector<uint8_t> error_adds;  // per input, 0 or 1: E adds to the input's error, else it overwrites that range

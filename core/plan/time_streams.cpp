@@ -9,7 +9,7 @@ namespace {
 bool divisible(const Step& step, const Graph& graph) {
   if (step.kind != StepKind::kApply && step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) return true;
   const Node& node = graph.node(step.node);
-  if (step.activation >= 0) return false;
+  if (step.activation >= 0 || step.direction >= 0) return false;  // dense kernels take all steps at once
   switch (traits_of(node.layer.operation).chunks) {
     case TimeChunks::kNone: return false;
     case TimeChunks::kAlways: return true;

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
@@ -64,11 +65,20 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
   const int64_t inputs = node.input_shapes[0].channels;
   const int64_t outputs = sum_shape(node).channels;
   const int64_t conv_groups = traits_of(node.layer.operation).channel_groups;
+  const bool by_kind = divided_by_kind(graph, group);
   std::vector<Block> blocks;
   int64_t area = 0;
   int64_t furthest_input = 0;
   for (const int64_t s : group.shards) {
     const Shard& shard = plan.shards[static_cast<size_t>(s)];
+    if (by_kind && s == group.shards.back()) {
+      if (!shard.blocks.empty())
+        malformed(
+            "shards[{}] (layer \"{}\"): the last device of a divided recurrent layer makes its steps and has no blocks, the plan gives it "
+            "{}; leave the layer whole on one device, or its products with the inputs to the devices before",
+            s, shard.layer, shard.blocks.size());
+      continue;
+    }
     if (shard.blocks.empty() || shard.blocks.size() > 3)
       malformed("shards[{}] (layer \"{}\"): {} blocks, expected one to three", s, shard.layer, shard.blocks.size());
     for (const Block& block : shard.blocks) {
@@ -104,8 +114,6 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
                   text_of(blocks[j].inputs), text_of(blocks[j].outputs));
   const int64_t expected = inputs / conv_groups * outputs;
   if (area != expected) malformed("layer \"{}\": its shards cover {} of {} input-output channel pairs", group.layer, area, expected);
-  if (role_of(node.layer.operation) == Role::kRecurrence && group.shards.size() > 1)
-    malformed("layer \"{}\": a recurrent layer stays whole on one device, the plan gives it {} shards", group.layer, group.shards.size());
 }
 
 void check_groups(const Plan& plan, const Graph& graph) {
@@ -173,16 +181,7 @@ void check_homes(const Plan& plan, const Graph& graph) {
                     elements);
         slices.erase(found);
       };
-      if (p > 0 || !node.computes) {
-        check_user(placement.owner_of(static_cast<int64_t>(index)), node.parameters[p].elements());
-        continue;
-      }
-      for (const int64_t s : placement.group_of(static_cast<int64_t>(index)).shards) {
-        const Shard& shard = plan.shards[static_cast<size_t>(s)];
-        int64_t elements = 0;
-        for (const Block& block : shard.blocks) elements += weight_elements(graph, static_cast<int64_t>(index), block);
-        check_user(shard.device, elements);
-      }
+      for (const ParameterUse& use : uses_of(placement, static_cast<int64_t>(index), p)) check_user(use.device, use.elements);
     }
   }
   if (!slices.empty()) {

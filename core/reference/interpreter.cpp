@@ -89,6 +89,8 @@ class Interpreter::Machine {
   }
   // What cannot be divided runs as any whole layer does.
   bool computes(size_t group) const { return context_.graph.node(context_.graph.groups()[group].head).divides; }
+  bool by_kind(size_t group) const { return context_.divided_by_kind(context_.graph.groups()[group].head); }
+  bool whole(size_t group) const { return !computes(group) && !by_kind(group); }
 
   void forward(int64_t device, const Action& action) {
     auto& memories = devices_[static_cast<size_t>(device)].memories;
@@ -102,10 +104,12 @@ class Interpreter::Machine {
     for (size_t g = 0; g < context_.plan.groups.size(); ++g) {
       if (!context_.holds(device, static_cast<int64_t>(g))) continue;
       const LayerGroup& group = context_.graph.groups()[g];
-      if (!computes(g)) layers_.apply(group.head, memory, action, score);
+      if (whole(g)) layers_.apply(group.head, memory, action, score);
       if (computes(g)) layers_.forward_blocks(device, group.head, memory, action);
+      if (by_kind(g)) layers_.products(device, group.head, memory, action);
       if (!is_last(device, g)) continue;
       if (computes(g)) layers_.finish(group.head, memory, action);
+      if (by_kind(g)) layers_.steps(group.head, memory, action);
       for (const int64_t node : group.after) layers_.apply(node, memory, action, score);
     }
     scores_[static_cast<size_t>(action.index / context_.plan.micro_batches())] += score;
@@ -121,9 +125,11 @@ class Interpreter::Machine {
       if (is_last(device, g)) {
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_back(*node, memory, action);
         if (computes(g)) layers_.finish_back(group.head, memory);
+        if (by_kind(g)) layers_.steps_back(group.head, memory, action);
       }
       if (computes(g)) layers_.blocks_back(device, group.head, memory, action);
-      if (!computes(g)) layers_.apply_back(group.head, memory, action);
+      if (by_kind(g)) layers_.products_back(device, group.head, memory, action);
+      if (whole(g)) layers_.apply_back(group.head, memory, action);
     }
     queues_.send_all(device - 1, Direction::kBackward, memory);
   }
@@ -136,9 +142,11 @@ class Interpreter::Machine {
       if (is_last(device, g)) {
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_gradient(*node, memory, action);
         if (computes(g)) layers_.finish_gradient(group.head, memory, action);
+        if (by_kind(g)) layers_.steps_gradient(group.head, memory, action);
       }
       if (computes(g)) layers_.blocks_gradient(device, group.head, memory, action);
-      if (!computes(g)) layers_.apply_gradient(group.head, memory, action);
+      if (by_kind(g)) layers_.products_gradient(device, group.head, memory, action);
+      if (whole(g)) layers_.apply_gradient(group.head, memory, action);
     }
     devices_[static_cast<size_t>(device)].memories.erase(action.index);
   }

@@ -33,6 +33,18 @@ bool Context::holds(int64_t device_index, int64_t group) const {
   return false;
 }
 
+bool Context::divided_by_kind(int64_t node) const {
+  return placement.group_of(node).shards.size() > 1 && std::holds_alternative<Recurrent>(graph.node(node).layer.operation);
+}
+
+int64_t Context::directions_of(int64_t node) const { return std::get<Recurrent>(graph.node(node).layer.operation).directions(); }
+
+ChannelRange Context::sums_of(int64_t node, int64_t direction) const {
+  const auto& cell = std::get<Recurrent>(graph.node(node).layer.operation);
+  const int64_t rows = gates_of(cell.cell) * cell.hidden;
+  return {direction * rows, (direction + 1) * rows};
+}
+
 const Shard& Context::shard_of(int64_t node, int64_t device_index) const {
   for (const int64_t s : placement.group_of(node).shards)
     if (plan.shards[static_cast<size_t>(s)].device == device_index) return plan.shards[static_cast<size_t>(s)];

@@ -23,6 +23,10 @@ namespace millrace::interpreting {
 using Values = std::vector<double>;
 using TensorPointer = std::unique_ptr<Tensor>;
 
+inline Values part(const Values& vector, int64_t offset, int64_t count) {
+  return {vector.begin() + offset, vector.begin() + offset + count};
+}
+
 template <typename T>
 std::vector<T*> pointers(const std::vector<TensorPointer>& tensors) {
   std::vector<T*> raw;
@@ -53,6 +57,10 @@ struct Context {
   Values values_of(const Tensor& tensor) const;
 
   bool holds(int64_t device_index, int64_t group) const;
+  // A recurrent layer whose group has several devices: x W on all but the last, the steps there.
+  bool divided_by_kind(int64_t node) const;
+  int64_t directions_of(int64_t node) const;
+  ChannelRange sums_of(int64_t node, int64_t direction) const;
   const Shard& shard_of(int64_t node, int64_t device_index) const;
 };
 

@@ -38,7 +38,7 @@ Kernel& LayerRunner::block_kernel(int64_t node, const Block& block) {
 
 Kernel& LayerRunner::layer_kernel(StepKind kind, int64_t node) {
   std::vector<Shape> inputs;
-  if (kind == StepKind::kFinish) inputs = {context_.graph.shape_of(node)};
+  if (kind == StepKind::kFinish) inputs = {sum_shape(context_.graph.node(node))};
   if (kind == StepKind::kApply) inputs = context_.graph.node(node).input_shapes;
   Step step;
   step.kind = kind;
@@ -177,12 +177,6 @@ void LayerRunner::for_each_block(int64_t device, int64_t node, bool reverse, Vis
     visit(blocks[b], offsets[b], weight_elements(context_.graph, node, blocks[b]));
   }
 }
-
-namespace {
-
-Values part(const Values& vector, int64_t offset, int64_t count) { return {vector.begin() + offset, vector.begin() + offset + count}; }
-
-}  // namespace
 
 void LayerRunner::forward_blocks(int64_t device, int64_t node, Memory& memory, const Action& action) {
   const Values vector = parameters_.vector_of(node, "weight", device, action.version);

@@ -31,6 +31,14 @@ class LayerRunner {
   void blocks_back(int64_t device, int64_t node, Memory& memory, const Action& action);
   void blocks_gradient(int64_t device, int64_t node, Memory& memory, const Action& action);
 
+  // Of a recurrent layer divided by kind: x W where it is made, and the steps on the last device.
+  void products(int64_t device, int64_t node, Memory& memory, const Action& action);
+  void products_back(int64_t device, int64_t node, Memory& memory, const Action& action);
+  void products_gradient(int64_t device, int64_t node, Memory& memory, const Action& action);
+  void steps(int64_t node, Memory& memory, const Action& action);
+  void steps_back(int64_t node, Memory& memory, const Action& action);
+  void steps_gradient(int64_t node, Memory& memory, const Action& action);
+
   void finish(int64_t node, Memory& memory, const Action& action);
   void finish_back(int64_t node, Memory& memory);
   void finish_gradient(int64_t node, Memory& memory, const Action& action);
@@ -52,6 +60,10 @@ class LayerRunner {
   Kernel& kernel_for(const Step& like, std::span<const Shape> inputs, const Shape& output);
   Kernel& block_kernel(int64_t node, const Block& block);
   Kernel& layer_kernel(StepKind kind, int64_t node);
+  Kernel& product_kernel(int64_t node, int64_t direction, const Block& block);
+  std::vector<TensorPointer> steps_parameters(Kernel& kernel, int64_t node, int64_t version) const;
+  template <typename Visit>
+  void for_each_product(int64_t device, int64_t node, bool reverse, Visit visit) const;
   std::vector<TensorPointer> load_parameters(Kernel& kernel, const std::vector<Values>& values) const;
   std::vector<TensorPointer> layer_parameters(Kernel& kernel, int64_t node, int64_t version) const;
   std::vector<TensorPointer> layer_inputs(int64_t node, Memory& memory) const;

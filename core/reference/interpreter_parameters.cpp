@@ -27,7 +27,7 @@ Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t eleme
     const Values vector = vector_of(node, tensor, user, std::nullopt);
     if (!divided(node, tensor)) return vector;
     int64_t offset = 0;
-    for (const Block& block : context_.shard_of(node, user).blocks) {
+    for (const Block& block : blocks_of(node, tensor, user)) {
       const ParameterSlice slice = weight_slice(node, block);
       insert_slice(slice, std::span(vector).subspan(static_cast<size_t>(offset), static_cast<size_t>(slice.elements)), full);
       offset += slice.elements;
@@ -37,7 +37,21 @@ Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t eleme
 }
 
 bool ParameterStore::divided(int64_t node, std::string_view tensor) const {
+  if (context_.divided_by_kind(node)) return tensor.starts_with("weight_ih");
   return tensor == "weight" && context_.graph.node(node).divides;
+}
+
+// Of a recurrent layer divided by kind: what lies in the tensor's direction, counted from its first row.
+std::vector<Block> ParameterStore::blocks_of(int64_t node, std::string_view tensor, int64_t user) const {
+  const std::vector<Block>& blocks = context_.shard_of(node, user).blocks;
+  if (!context_.divided_by_kind(node)) return blocks;
+  const ChannelRange rows = context_.sums_of(node, tensor.ends_with("_reverse") ? 1 : 0);
+  std::vector<Block> here;
+  for (const Block& block : blocks) {
+    const ChannelRange outputs = intersection(block.outputs, rows);
+    if (!outputs.empty()) here.push_back({block.inputs, {outputs.begin - rows.begin, outputs.end - rows.begin}});
+  }
+  return here;
 }
 
 std::vector<int64_t> ParameterStore::users_of(int64_t node, std::string_view tensor) const {
@@ -54,7 +68,8 @@ ParameterSlice ParameterStore::weight_slice(int64_t node, const Block& block) co
   slice.dimensions = context_.graph.node(node).parameters[0].dimensions;
   slice.block = block;
   slice.divided = true;
-  slice.elements = weight_elements(context_.graph, node, block);
+  slice.elements =
+      context_.divided_by_kind(node) ? block.inputs.size() * block.outputs.size() : weight_elements(context_.graph, node, block);
   return slice;
 }
 
@@ -62,7 +77,7 @@ ParameterSlice ParameterStore::weight_slice(int64_t node, const Block& block) co
 Values ParameterStore::user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const {
   if (!divided(node, tensor)) return {full.begin(), full.end()};
   Values vector;
-  for (const Block& block : context_.shard_of(node, user).blocks) {
+  for (const Block& block : blocks_of(node, tensor, user)) {
     const ParameterSlice slice = weight_slice(node, block);
     Values part(static_cast<size_t>(slice.elements));
     extract_slice(slice, full, part);

@@ -44,6 +44,7 @@ class ParameterStore {
 
   bool divided(int64_t node, std::string_view tensor) const;
   std::vector<int64_t> users_of(int64_t node, std::string_view tensor) const;
+  std::vector<Block> blocks_of(int64_t node, std::string_view tensor, int64_t user) const;
   ParameterSlice weight_slice(int64_t node, const Block& block) const;
   Values user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const;
   template <typename Visit>

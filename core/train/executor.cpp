@@ -66,6 +66,10 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   if (!runs_kernel(step)) return;
   const KernelSpec kernel = kernel_spec_of(plan_, graph_, program_, step);
   const Node& node = graph_.node(step.node);
+  if (step.direction >= 0 && device_.compute_type() == ElementType::kFixed16)
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\" on device {}: boards take recurrent layers whole or not at all; multiply its inputs on cpu or a GPU",
+         node.layer.name, program_.device);
   run.trained = node.trained;
   run.lent = run.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
                return home.user == program_.device && home.home != program_.device && home.layer == node.layer.name;
@@ -81,7 +85,7 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     version.pointers = raw<const Tensor>(version.parameters);
     if (version.parameters.empty()) break;
   }
-  run.carries = traits_of(node.layer.operation).keeps_state;
+  run.carries = step.direction < 0 && traits_of(node.layer.operation).keeps_state;
   const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
   if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
     fail(ErrorCode::kUnavailable,

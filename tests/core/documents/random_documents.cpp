@@ -148,7 +148,7 @@ Shard random_shard(Draw& draw, int64_t devices) {
   Shard shard;
   shard.device = draw.below(devices);
   shard.layer = draw.name();
-  shard.blocks = draw.list(1, 3, [&] { return Block{random_range(draw, 1, kMostDimension), random_range(draw, 1, kMostDimension)}; });
+  shard.blocks = draw.list(0, 3, [&] { return Block{random_range(draw, 1, kMostDimension), random_range(draw, 1, kMostDimension)}; });
   shard.unit = draw.one_of<StreamingUnit>(3);
   for (int phase = 0; phase < 3; ++phase)
     if (draw.coin())

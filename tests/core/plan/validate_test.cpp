@@ -122,15 +122,45 @@ TEST(Validate, GroupedConvolutions) {
                  plan);
 }
 
-TEST(Validate, RecurrentLayersStayWhole) {
+TEST(Validate, RecurrentLayersStayWholeOrAreDividedByKind) {
   const Layer cell{.name = "rnn", .operation = Recurrent{.hidden = 3}, .inputs = {"input"}};
   const Layer dense{.name = "fc", .operation = Dense{.out_features = 2}, .inputs = {"rnn"}};
   const Layer loss{.name = "loss", .operation = SoftmaxCrossEntropy{}, .inputs = {"fc"}};
   const Graph graph(Model{.name = "rnn", .input_kind = InputKind::kFeatures, .input = {4, 5, 1}, .layers = {cell, dense, loss}});
   EXPECT_NO_THROW(validate(plan_of(graph, {{1, 0, 0}}), graph, "plan"));
-  expect_error(ErrorCode::kMalformed, R"(layer "rnn": a recurrent layer stays whole on one device, the plan gives it 2 shards)", [&] {
-    validate(plan_of(graph, {{0, 2, 0}}), graph, "plan");
-  });
+  expect_error(
+      ErrorCode::kMalformed,
+      R"(shards[1] (layer "rnn"): the last device of a divided recurrent layer makes its steps and has no blocks, the plan gives it 1)",
+      [&] {
+        validate(plan_of(graph, {{0, 2, 0}}), graph, "plan");
+      });
+  // x W on one device, the steps and the rest on another.
+  const auto shard = [](int64_t device, const std::string& layer, const std::vector<Block>& blocks) {
+    Shard made;
+    made.device = device;
+    made.layer = layer;
+    made.blocks = blocks;
+    return made;
+  };
+  const Plan by_kind = assemble_plan(graph, {.cluster = uniform_cluster("cpu", 2), .mini_batch = 4},
+                                     {shard(0, "rnn", {{{0, 4}, {0, 12}}}), shard(1, "rnn", {}), shard(1, "fc", {{{0, 3}, {0, 2}}})});
+  EXPECT_NO_THROW(validate(by_kind, graph, "plan"));
+  const auto expect_this = [&](const std::string& message, const std::function<void(Plan&)>& edit) {
+    Plan plan = by_kind;
+    edit(plan);
+    expect_error(ErrorCode::kMalformed, message, [&] { validate(plan, graph, "plan"); });
+  };
+  expect_this(R"(shards[0] (layer "rnn"): 0 blocks, expected one to three)", [](Plan& p) { p.shards[0].blocks.clear(); });
+  expect_this(R"(layer "rnn": its shards cover 44 of 48 input-output channel pairs)",
+              [](Plan& p) { p.shards[0].blocks[0].outputs.end = 11; });
+  expect_this(R"(groups[0].split (layer "rnn"): ICP, but its shards divide it by whole)",
+              [](Plan& p) { p.groups[0].split = Split::kInputChannels; });
+  expect_this("homes: rnn.weight_ih used by device 0 covers 47 of 48 elements", [](Plan& p) { --p.homes[0].count; });
+  expect_this("homes: rnn.weight_hh used by device 1 has no home", [](Plan& p) { p.homes[1].user = 0; });
+  expect_this(
+      "flows[0]: link 0 forward partial rnn:sum [0, 6) (60 per sample, 0 per pass) should be "
+      "link 0 forward partial rnn:sum [0, 12) (60 per sample, 0 per pass)",
+      [](Plan& p) { p.flows[0].channels.end = 6; });
 }
 
 TEST(Validate, Homes) {

@@ -77,6 +77,61 @@ TEST(RecurrentRing, ALayerOfBothDirectionsIsABarrier) {
   for (size_t f = 0; f < free.flows.size(); ++f) EXPECT_TRUE(all.flow(static_cast<int64_t>(f))) << free.flows[f].tensor;
 }
 
+// x W of the first layer on two devices, its steps beside x W of the next, and so on; a residual add behind the second.
+Plan plan_by_kind(const Graph& graph, Alignment alignment, int64_t chunks) {
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 5);
+  request.alignment = alignment;
+  request.mini_batch = 8;
+  request.micro_batch = 2;
+  request.time_chunks = chunks;
+  std::vector<Shard> shards;
+  const auto place = [&](int64_t device, const std::string& layer, const std::vector<Block>& blocks) {
+    Shard& shard = shards.emplace_back();
+    shard.device = device;
+    shard.layer = layer;
+    shard.blocks = blocks;
+  };
+  place(0, "rnn1", {{{0, 1}, {0, 20}}});
+  place(1, "rnn1", {{{1, 3}, {0, 20}}});
+  place(2, "rnn1", {});
+  place(2, "rnn2", {{{0, 5}, {0, 40}}});
+  place(3, "rnn2", {});
+  place(3, "rnn3", {{{0, 10}, {0, 15}}});
+  place(4, "rnn3", {});
+  place(4, "fc", {{{0, 5}, {0, 3}}});
+  return assemble_plan(graph, request, shards);
+}
+
+TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
+  ModelBuilder net("divided", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
+  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
+  const std::string both = net.last();
+  net.layer("tanh", Activation{.kind = ActivationKind::kTanh});
+  net.add("join", {net.last(), both});
+  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep, Alignment::kStash, Alignment::kZeroBubble}) {
+    std::string digest;
+    for (const int64_t chunks : {1, 4})
+      for (const int64_t ranks : {1, 2, 3, 4, 5}) {
+        SCOPED_TRACE(fmt::format("{} chunks, {} ranks, {}", chunks, ranks, name_of(alignment)));
+        const Plan plan = plan_by_kind(graph, alignment, chunks);
+        RingRun run(graph, plan);
+        run.open_device = [](int64_t) { return make_cpu_device(); };
+        const RingResult result = run.train(ranks);
+        ASSERT_THAT(result.errors, Each(""));
+        if (digest.empty()) digest = result.outcome.weights_digest;
+        EXPECT_EQ(result.outcome.weights_digest, digest);
+        for (size_t f = 0; f < plan.flows.size(); ++f)
+          EXPECT_EQ(result.bytes[f], plan.flows[f].elements_per_sample * plan.mini_batch * run.job.steps * 4) << plan.flows[f].tensor;
+      }
+  }
+}
+
 TEST(RecurrentRing, MoreChunksThanStepsAreRefused) {
   const Graph graph(stack(false));
   const RingRun run(graph, plan_of(graph, Alignment::kFlush, 13, 2));

@@ -1,0 +1,204 @@
+// Recurrent layers divided by kind of product, x W apart from the steps: executors are the interpreter to the bit, what crosses links is
+// what the plan says, and the numbers are those of the undivided layer.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/cpu/cpu_device.h"
+#include "core/plan/validate.h"
+#include "core/reference/reference_device.h"
+#include "core/train/initialize.h"
+#include "tests/core/dataflow/plans_by_kind.h"
+#include "tests/core/dataflow/ring_of_executors.h"
+
+namespace millrace::by_kind {
+namespace {
+
+using testing_support::DrawnByKind;
+using testing_support::RingOfExecutors;
+using testing_support::shard_on;
+
+constexpr int64_t kMiniBatches = 3;
+constexpr double kRate = 0.05;
+
+// Sequences of all lengths, 1 among them.
+Interpreter::Source source_for(const Plan& plan, int64_t steps) {
+  return [&plan, steps](int64_t s) {
+    Samples samples;
+    const Philox draw(31, 1);
+    for (int64_t i = 0; i < plan.micro_batch; ++i) {
+      const int64_t id = s * plan.micro_batch + i;
+      samples.ids.push_back(id);
+      samples.lengths.push_back(static_cast<int32_t>(1 + id % steps));
+      for (int64_t t = 0; t < steps; ++t) {
+        const auto token = static_cast<int32_t>(draw.below(static_cast<uint64_t>(id * steps + t), DrawnByKind::kVocabulary));
+        samples.pixels.push_back(static_cast<double>(token));
+        samples.labels.push_back(t < samples.lengths.back() ? (token + 1) % static_cast<int32_t>(DrawnByKind::kVocabulary) : kNoLabel);
+      }
+    }
+    return samples;
+  };
+}
+
+template <typename Visit>
+void for_each_trained(const Graph& graph, Visit visit) {
+  for (const Node& node : graph.nodes())
+    for (const ParameterSpec& parameter : node.parameters)
+      if (parameter.trained) visit(node, parameter);
+}
+
+std::unique_ptr<Interpreter> interpreted(const Plan& plan, const Graph& graph, ElementType type, int64_t steps) {
+  InterpreterOptions options;
+  options.type = type;
+  options.seed = 5;
+  options.learning_rate = [](int64_t) { return kRate; };
+  auto interpreter = std::make_unique<Interpreter>(plan, options, source_for(plan, steps));
+  for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+    std::vector<double> full(static_cast<size_t>(parameter.elements()));
+    InitialValues(node.layer, parameter, fans_of(node.parameters.front()), 5).fill(std::span<double>(full));
+    interpreter->set_parameter(node.layer.name, parameter.tensor, full);
+  });
+  interpreter->run(kMiniBatches);
+  return interpreter;
+}
+
+std::unique_ptr<RingOfExecutors> trained(const Plan& plan, const Graph& graph, std::unique_ptr<Device> (*make)(), int64_t steps) {
+  auto ring = std::make_unique<RingOfExecutors>(plan, graph, make);
+  for (auto& segment : ring->segments) segment->initialize(5);
+  ring->run(kMiniBatches, 5, kRate, source_for(plan, steps));
+  return ring;
+}
+
+Plan whole_plan(const Graph& graph, const Plan& like) {
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 1);
+  request.alignment = like.alignment;
+  request.mini_batch = like.mini_batch;
+  request.micro_batch = like.micro_batch;
+  request.optimizer = like.optimizer;
+  return single_device_plan(graph, request);
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference) / std::max(1.0, std::sqrt(norm));
+}
+
+constexpr Alignment kAlignments[] = {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble};
+constexpr Alignment kDrained[] = {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble};
+
+TEST(DividedByKind, ExecutorsAreBitwiseTheInterpreter) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan plan = draw.plan(graph, kAlignments[seed % 4]);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(plan.alignment)) + " on " + std::to_string(plan.devices()));
+    ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+    const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
+    const auto ring = trained(
+        plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
+          << node.layer.name << "." << parameter.tensor;
+    });
+    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    // What the plan says of every flow.
+    for (size_t f = 0; f < plan.flows.size(); ++f)
+      ASSERT_EQ(interpreter->moved()[f], plan.flows[f].elements_per_sample * plan.mini_batch * kMiniBatches) << f;
+  }
+}
+
+TEST(DividedByKind, NumbersAreThoseOfTheUndividedLayer) {
+  double furthest = 0;
+  for (uint32_t seed = 100; seed < 160; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan plan = draw.plan(graph, kDrained[seed % 3]);
+    const Plan whole = whole_plan(graph, plan);
+    const auto divided = interpreted(plan, graph, ElementType::kFloat64, draw.steps);
+    const auto expected = interpreted(whole, graph, ElementType::kFloat64, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      const std::vector<double> want = expected->parameter(node.layer.name, parameter.tensor);
+      furthest = std::max(furthest, distance(divided->parameter(node.layer.name, parameter.tensor), want));
+    });
+    ASSERT_LT(furthest, 1e-10) << "seed " << seed;
+  }
+  RecordProperty("furthest", std::to_string(furthest));
+}
+
+// In fp32 after three updates, norms on the way.
+TEST(DividedByKind, TheCpuEngineAgrees) {
+  const auto make = +[] { return make_cpu_device(); };
+  for (uint32_t seed = 200; seed < 220; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan plan = draw.plan(graph, kDrained[seed % 3]);
+    const Plan whole = whole_plan(graph, plan);
+    const auto divided = trained(plan, graph, make, draw.steps);
+    const auto expected = trained(whole, graph, make, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_LT(distance(divided->parameter(node.layer.name, parameter), expected->parameter(node.layer.name, parameter)), 1e-4)
+          << "seed " << seed << ", " << node.layer.name << "." << parameter.tensor;
+    });
+  }
+}
+
+// By hand: LSTM of 3 cells over 5 steps, 4 inputs; bidirectional, x W on two devices by its sums.
+TEST(DividedByKind, WhatCrossesLinks) {
+  ModelBuilder net("two", {4, 5, 1});
+  net.dense("in", 4);
+  net.layer("rnn", Recurrent{.hidden = 3, .bidirectional = true});
+  net.dense("fc", 2);
+  Model model = net.finish();
+  model.input_kind = InputKind::kFeatures;
+  const Graph graph(model);
+  const Plan plan = assemble_plan(graph, {.cluster = uniform_cluster("cpu", 3), .mini_batch = 2},
+                                  {shard_on(0, "in", {{{0, 4}, {0, 4}}}), shard_on(0, "rnn", {{{0, 4}, {0, 10}}}),
+                                   shard_on(1, "rnn", {{{0, 4}, {10, 24}}}), shard_on(2, "rnn"), shard_on(2, "fc", {{{0, 6}, {0, 2}}})});
+  EXPECT_EQ(plan.groups[1].split, Split::kOutputChannels);
+  struct Expected {
+    int64_t link;
+    Direction direction;
+    Stream stream;
+    std::string tensor;
+    int64_t elements;
+  };
+  const std::vector<Expected> expected = {
+      {0, Direction::kForward, Stream::kActivation, "in", 20},    {0, Direction::kForward, Stream::kPartial, "rnn:sum", 50},
+      {0, Direction::kBackward, Stream::kError, "in", 20},        {0, Direction::kBackward, Stream::kError, "rnn:sum", 50},
+      {1, Direction::kForward, Stream::kPartial, "rnn:sum", 120}, {1, Direction::kBackward, Stream::kError, "rnn:sum", 120},
+  };
+  ASSERT_EQ(plan.flows.size(), expected.size());
+  for (size_t f = 0; f < expected.size(); ++f) {
+    EXPECT_EQ(plan.flows[f].link, expected[f].link) << f;
+    EXPECT_EQ(plan.flows[f].direction, expected[f].direction) << f;
+    EXPECT_EQ(plan.flows[f].stream, expected[f].stream) << f;
+    EXPECT_EQ(plan.flows[f].tensor, expected[f].tensor) << f;
+    EXPECT_EQ(plan.flows[f].elements_per_sample, expected[f].elements) << f;
+  }
+  EXPECT_EQ(plan.flows[0].consumer_shard, 2);  // not the steps: they read sums
+  // Rows 0-9 of the first direction's W here, the rest and the second direction's there; everything else with the steps.
+  struct Home {
+    std::string tensor;
+    int64_t count, user;
+  };
+  std::vector<Home> homes;
+  for (const ParameterHome& home : plan.homes)
+    if (home.layer == "rnn") homes.push_back({home.tensor, home.count, home.user});
+  const std::vector<Home> wanted = {{"weight_ih", 40, 0},         {"weight_ih", 8, 1},        {"weight_hh", 36, 2},
+                                    {"bias_ih", 12, 2},           {"bias_hh", 12, 2},         {"weight_ih_reverse", 48, 1},
+                                    {"weight_hh_reverse", 36, 2}, {"bias_ih_reverse", 12, 2}, {"bias_hh_reverse", 12, 2}};
+  ASSERT_EQ(homes.size(), wanted.size());
+  for (size_t h = 0; h < wanted.size(); ++h) {
+    EXPECT_EQ(homes[h].tensor, wanted[h].tensor);
+    EXPECT_EQ(homes[h].count, wanted[h].count) << wanted[h].tensor;
+    EXPECT_EQ(homes[h].user, wanted[h].user) << wanted[h].tensor;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::by_kind
