@@ -6,7 +6,7 @@ import struct
 
 from launching import Launched, digest_in
 from link_cut import SCRIPT, Hosts
-from ring_job import processes_with, require, run
+from ring_job import require, run
 from run_folder import checkpoints_of, require_same_folder
 
 STEPS = 40
@@ -57,33 +57,37 @@ def write_job(work):
     return ["train", "--job", str(work / "job.textproto"), "--steps", str(STEPS), "--keep", "1000", "--log-every", "1", "--json"]
 
 
+def strike_and_compare(tools, hosts, work, name, more):
+    """A launch over both hosts whose rank 3, on the second, is killed: as undisturbed on one host."""
+    training = [*write_job(work), *more]
+    whole, out = tools.scratch / f"{name}_undisturbed", work / "run"
+    run(tools, 4 if "--replicas" in more else 0, [*training, "--out", str(whole)])
+    hosts.tell("own", work)
+    copies, listed = tools.scratch / f"{name}_copies", tools.scratch / "listed"
+    copies.mkdir()
+    listed.write_text("10.91.7.1 slots=2\n10.91.7.2 slots=2\n")
+    with Launched(tools, ["--hosts", str(listed), *hosts.words_for_launch()], [*training, "--deadline", "20s", "--out", str(out)],
+                  ["env", f"TMPDIR={copies}", str(SCRIPT), "run", str(hosts.folder)]) as job:
+        job.wait_for_step(15)
+        require(len(job.ranks_now()) == 4, f"ranks {sorted(job.ranks_now())}")
+        job.strike(3, signal.SIGKILL)
+        job.finish()
+        statuses = [attempt["status"] for attempt in job.summary()["attempts"]]
+        require(statuses == [137, 0], f"{job.summary()}\n{job.output()}")
+        for what in ("own.textproto", "pictures", "checkpoints"):
+            require(any("are sent" in line and what in line for line in job.said), f"nothing was said of {what} being sent:\n{job.output()}")
+    require(digest_in(out) == digest_in(whole), f"weights {digest_in(out)}, undisturbed {digest_in(whole)}")
+    require_same_folder(checkpoints_of(out)[STEPS], checkpoints_of(whole)[STEPS])
+    require(not list(copies.iterdir()), f"copies are left: {list(copies.iterdir())}")
+
+
 def own_folders(tools):
     """The second host sees an empty folder where the first has job, model, cluster, data and run. False: no namespaces here."""
-    work = tools.scratch / "own"
-    training = write_job(work)
-    run(tools, 0, [*training, "--out", str(work / "undisturbed")])
     with Hosts(tools) as hosts:
         if not hosts.allowed:
             return False
-        hosts.tell("own", work)
-        copies = tools.scratch / "copies"
-        copies.mkdir()
-        listed, out = tools.scratch / "listed", work / "run"
-        listed.write_text("10.91.7.1 slots=2\n10.91.7.2 slots=2\n")
-        with Launched(tools, ["--hosts", str(listed), *hosts.words_for_launch()], [*training, "--deadline", "20s", "--out", str(out)],
-                      ["env", f"TMPDIR={copies}", str(SCRIPT), "run", str(hosts.folder)]) as job:
-            job.wait_for_step(15)
-            require(len(job.ranks_now()) == 4, f"ranks {sorted(job.ranks_now())}")
-            job.strike(3, signal.SIGKILL)
-            job.finish()
-            statuses = [attempt["status"] for attempt in job.summary()["attempts"]]
-            require(statuses == [137, 0], f"{job.summary()}\n{job.output()}")
-            for what in ("own.textproto", "ring.textproto", "pictures", "checkpoints"):
-                require(any("are sent" in line and what in line for line in job.said), f"nothing was said of {what} being sent:\n{job.output()}")
-            require(not processes_with(job.word), "processes are left")
-        require(digest_in(out) == digest_in(work / "undisturbed"), f"weights {digest_in(out)}, undisturbed {digest_in(work / 'undisturbed')}")
-        require_same_folder(checkpoints_of(out)[STEPS], checkpoints_of(work / "undisturbed")[STEPS])
-        require(not list(copies.iterdir()), f"copies are left: {list(copies.iterdir())}")
-        of_second = [entry.name for entry in (hosts.folder / "host2.files").rglob("*") if entry.name in ("run", "checkpoints")]
-        require(not of_second, f"on the second host: {of_second}")
+        strike_and_compare(tools, hosts, tools.scratch / "ring", "ring", [])
+        strike_and_compare(tools, hosts, tools.scratch / "replicas", "replicas", ["--cluster", "cpux2", "--replicas", "2", "--mini-batch", "48"])
+        written = [entry.name for entry in (hosts.folder / "host2.files").rglob("*") if entry.name in ("run", "checkpoints")]
+        require(not written, f"on the second host: {written}")
     return True
