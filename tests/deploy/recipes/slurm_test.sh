@@ -1,7 +1,7 @@
 #!/bin/bash
 # The batch script of deploy/recipes/slurm in a real Slurm of four nodes on this machine. First a rank is killed, and the warning signal queues
 # the job again; then, in another job, a node's daemon is killed with all that runs there, Slurm queues the job again by itself, and the node
-# comes back. Either ends with the weights of a run that nobody disturbed.
+# comes back. Either ends with the weights of a run that nobody disturbed. Last an array of seeds.
 #
 #   slurm_test.sh MILLRACE BATCH_SCRIPT
 #
@@ -56,4 +56,16 @@ await_end_of_job "$job"
 require_same "$folder/lost"
 grep -q "resumed at step" job.log || fail "it did not go on from a checkpoint: $(cat job.log)"
 echo "$(grep -o 'resumed at step [0-9]*' job.log | tail -n 1); the weights of the undisturbed run: $(digest "$folder/lost")"
+
+array=$(sbatch --parsable --array=1-3 --nodes=1 --ntasks-per-node=1 --output=array-%a.log "$script" --model digits-cnn --data digits --evaluate-every 0 --steps 50 \
+  --seed '$SLURM_ARRAY_TASK_ID' --out "$folder/seed-\$SLURM_ARRAY_TASK_ID") || fail "sbatch --array"
+for seed in 1 2 3; do
+  for _ in $(seq 600); do
+    scontrol show job "${array}_$seed" | grep -qE 'JobState=(COMPLETED|FAILED|CANCELLED)' && break
+    sleep 0.2
+  done
+  "$millrace" --log-level error train --model digits-cnn --data digits --evaluate-every 0 --steps 50 --seed $seed --out "$folder/alone-$seed" >/dev/null || fail "seed $seed"
+  [ "$(digest "$folder/seed-$seed")" = "$(digest "$folder/alone-$seed")" ] || fail "seed $seed of the array: $(cat array-$seed.log)"
+done
+echo "an array of three seeds: the weights of three runs by hand"
 end 0

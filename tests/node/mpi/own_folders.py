@@ -91,3 +91,24 @@ def own_folders(tools):
         written = [entry.name for entry in (hosts.folder / "host2.files").rglob("*") if entry.name in ("run", "checkpoints")]
         require(not written, f"on the second host: {written}")
     return True
+
+
+def mixed_hosts(tools):
+    """Cores on the first host and emulated boards on the second in one ring: the weights of one process. False: no namespaces here."""
+    cluster = tools.scratch / "mixed.textproto"
+    cluster.write_text("version: 1\n" + "".join(f'devices {{ device: "{kind}" host: "10.91.7.{host}" }}\n'
+                                               for host, kind in ((1, "cpu"), (1, "cpu"), (2, "emulated-fpga"), (2, "emulated-fpga"))))
+    training = ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", str(cluster), "--alignment", "flush", "--mini-batch", "32",
+                "--steps", "8", "--evaluate-every", "0", "--log-every", "1", "--json"]
+    run(tools, 0, [*training, "--out", str(tools.scratch / "alone")])
+    with Hosts(tools) as hosts:
+        if not hosts.allowed:
+            return False
+        listed, out = tools.scratch / "listed", tools.scratch / "mixed"
+        listed.write_text("10.91.7.1 slots=2\n10.91.7.2 slots=2\n")
+        with Launched(tools, ["--hosts", str(listed), *hosts.words_for_launch()], [*training, "--out", str(out)],
+                      [str(SCRIPT), "run", str(hosts.folder)]) as job:
+            job.finish()
+            require(job.summary()["attempts"][0]["hosts"] == 2 and job.summary()["attempts"][0]["ranks"] == 4, f"{job.summary()}")
+    require(digest_in(out) == digest_in(tools.scratch / "alone"), f"weights {digest_in(out)}, of one process {digest_in(tools.scratch / 'alone')}")
+    return True

@@ -58,6 +58,7 @@ CASES = {
     "launch_plans_again": without_seed(launching.launch_plans_again),
     "launch_loses_a_host": without_seed(launching.launch_loses_a_host),
     "own_folders": without_seed(own_folders.own_folders),
+    "mixed_hosts": without_seed(own_folders.mixed_hosts),
 }
 
 def processor():
