@@ -66,6 +66,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     if (const auto* cell = std::get_if<Recurrent>(&spec.operation); cell != nullptr && fixed_)
       return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);
+    if (fixed_ && emulated::has_fixed_running_norm(spec)) return emulated::make_fixed_running_norm(spec, *host_, counters, book_);
     // A loss has an output of its own making, which is not an activation; its error is.
     return emulated::make_host_kernel(spec, *host_, counters, fixed_ && role != Role::kLoss, book_);
   }

@@ -29,6 +29,9 @@ std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, L
 // In fixed point, where hardware has such a norm.
 bool has_fixed_response_norm(const KernelSpec& spec, const LayerFormats& book);
 std::unique_ptr<Kernel> make_fixed_response_norm(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);
+// In fixed point, of a batch norm that is trained with running statistics.
+bool has_fixed_running_norm(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_fixed_running_norm(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);
 // In fixed point, with the draws of a board.
 std::unique_ptr<Kernel> make_fixed_dropout(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);
 

@@ -95,6 +95,14 @@ def set_of(program):
     back = re.fullmatch(r"cosimulation_back_stages_(\d+)", program)
     if back:
         return {"back_stages": ["error_scaler", "relu_gate", "bias_gradient"], "lanes": int(back[1])}
+    maps = re.fullmatch(r"cosimulation_map_stages_(\d+)_(\d+)_(\d+)_(\d+)", program)
+    if maps:
+        lanes, channels, from_lane, to_lane = map(int, maps.groups())
+        return {"map_stages": ["map_adder", "map_fork", "channel_aligner", "running_norm_back"], "lanes": lanes, "channels": channels,
+                "from_lane": from_lane, "to_lane": to_lane}
+    adapter = re.fullmatch(r"cosimulation_adapter_(\d+)_(\d+)", program)
+    if adapter:
+        return {"adapter_lanes": [int(adapter[1]), int(adapter[2])]}
     p = re.fullmatch(r"cosimulation_(\w+)_p(\d+)s(\d+)_(\d+)(_leaky)?", program)
     found = {"pooling": p[1], "kernel": int(p[2]), "stride": int(p[3]), "lanes": int(p[4])}
     return {**found, "leaky": True} if p[5] else found

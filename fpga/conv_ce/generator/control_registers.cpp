@@ -241,7 +241,8 @@ std::string registers_text() {
   line(xrt::kIdentityRegister, "identity", fmt::format("{:#x}, read only: the map's number", xrt::kIdentity));
   text += "\nA window into the memories, while nothing runs:\n";
   constexpr std::array<std::string_view, xrt::kWindowCount> kMeanings = {
-      "shard * 4 + kind: 0 parameters, 1 gradients, 2 bias gradients (written: what dropout draws from), 3 scales and offsets",
+      "shard * 4 + kind: 0 parameters, 1 gradients, 2 bias gradients (written: what dropout draws from), 3 scales and offsets (read: what "
+      "a running batch norm gathers)",
       "number of a word in it", "number of an element in that word: gradients 32 bits each, others 16; scales before offsets",
       "reading gives the element; writing changes it (parameters, scales and offsets)",
       "bit 0: the memory outside answered a read with an error, bit 1: a write; until the next start"};

@@ -81,12 +81,15 @@ void fold_normalisation(ShardDesign& shard, const std::vector<double>& sum_bias,
     if (norm == nullptr) continue;
     std::map<std::string, std::vector<double>> tensors;
     for (const ParameterSpec& parameter : node.parameters) tensors[parameter.tensor] = values_of(node, parameter, weights);
-    const FoldedNormalisation folded = folded_normalisation({.weight = tensors.at("weight"),
-                                                             .bias = tensors.at("bias"),
-                                                             .mean = tensors.at("running_mean"),
-                                                             .variance = tensors.at("running_var"),
-                                                             .epsilon = norm->epsilon},
-                                                            sum_bias, shard.formats.sum, design.weights_quantised);
+    const ConstantNormalisation statistics{.weight = tensors.at("weight"),
+                                           .bias = tensors.at("bias"),
+                                           .mean = tensors.at("running_mean"),
+                                           .variance = tensors.at("running_var"),
+                                           .epsilon = norm->epsilon};
+    const FoldedNormalisation folded = folded_normalisation(statistics, sum_bias, shard.formats.sum, design.weights_quantised);
+    if (shard.running)
+      shard.norm = running_norm(statistics, {tensors.at("running_error"), tensors.at("running_projection")}, sum_bias, folded.shift,
+                                shard.formats.sum, shard.formats.error, design.weights_quantised);
     shard.scale = folded.scale;
     shard.bias = folded.offset;
     shard.scale_shift = folded.shift;
@@ -273,7 +276,7 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 0, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
-    if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), 2 * design.lanes});
+    if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), shard.scale_elements()});
     if (shard.owner && shard.dropout) regions.push_back({index, 2, kDrawWords + design.mini_batch, 4});
   }
   for (size_t unit = design.shards.size(); unit < design.units(); ++unit)
@@ -289,6 +292,7 @@ std::vector<MemoryRegion> stored_regions(const DeviceDesign& design) {
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     regions.push_back({index, 1, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
     regions.push_back({index, 2, divided_up(shard.biases(), shard.bias_lanes()), shard.bias_lanes()});
+    if (shard.owner && shard.running) regions.push_back({index, 3, shard.groups(shard.layer_outputs), shard.gathered_elements()});
   }
   return regions;
 }

@@ -16,8 +16,9 @@
 // zero, and the errors that both make for it are added, downstream first. A boundary channel is no special case of that.
 // Batch norm: a board measures no statistics. A FROZEN batch norm directly behind the sum, whose running statistics are
 // constants, is folded into scale and offset per channel; errors go back through the scale, rounded once, and what lies before
-// it is trained. Its own weight, bias and statistics stay as the weights have them. A trained batch norm is refused: train it
-// on CPUs, GPUs or emulated boards, then freeze it.
+// it is trained. Its own weight, bias and statistics stay as the weights have them. One that is trained with RUNNING statistics takes those
+// of a version for a mini-batch, keeps the sums it was given, and gathers what the next statistics are made of (running_norm.h). With
+// EXACT ones it is refused: train it on CPUs, GPUs or emulated boards, then freeze it.
 // An emulated board computes averages and batch norms with the host's arithmetic and rounds their outputs; the hardware's
 // reciprocals, scales and offsets are rounded themselves, so what leaves those layers may differ by a step (after_sum.h).
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
@@ -44,6 +45,7 @@
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
+#include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/conv_ce/generator/device_maps.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 
@@ -81,6 +83,9 @@ struct ShardDesign {
   int16_t slope = 0;  // of a leaky one, after_sum.h
   bool pooled = false;
   bool normalised = false;
+  // Trained with running statistics: `norm`, scale and offset are those of a version, which the host sends before every mini-batch.
+  bool running = false;
+  RunningNorm norm;
   // Behind the ReLU, where there is one, and before the pooling.
   std::optional<FixedResponseNorm> response;
   // Last of what follows the sum.
@@ -111,10 +116,14 @@ struct ShardDesign {
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
   bool masks_errors() const { return window.average && relu && !response; }
   // So are they where the devices before get a part of every row, and where they are those of a map that others read.
-  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response || is_tail) && window.stride_h != 1; }
+  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response || is_tail || running) && window.stride_h != 1; }
   SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
   int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }
+  // Elements of a word of what a sum is scaled by: scales and offsets, and of a running norm centres, slopes, levels and both shifts.
+  int64_t scale_elements() const { return running ? 6 * lanes + 1 : 2 * lanes; }
+  // Of the sums that a running norm gathers: four of 64 bits per lane.
+  int64_t gathered_elements() const { return 8 * lanes; }
   // Divided by outputs, and sums come from the devices before.
   // Of the norm's buffers: pixels that wait for their neighbours.
   int response_address() const;

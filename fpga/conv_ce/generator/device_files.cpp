@@ -67,6 +67,22 @@ std::vector<int16_t> filled_lanes(std::vector<int16_t> channels, int64_t lanes) 
   return channels;
 }
 
+// Of a running batch norm, word by word as device_top_after_sum.h takes them.
+void append_running(const ShardDesign& shard, std::vector<int16_t>& elements) {
+  const auto channels = static_cast<size_t>(shard.groups(shard.layer_outputs) * shard.lanes), lanes = static_cast<size_t>(shard.lanes);
+  std::vector<int32_t> levels = shard.norm.level;
+  levels.resize(channels);
+  const std::vector<int16_t> parts[] = {filled_lanes(shard.scale, shard.lanes), filled_lanes(shard.bias, shard.lanes),
+                                        filled_lanes(shard.norm.centre, shard.lanes), filled_lanes(shard.norm.slope, shard.lanes)};
+  for (size_t first = 0; first < channels; first += lanes) {
+    for (const std::vector<int16_t>& part : parts)
+      for (size_t lane = 0; lane < lanes; ++lane) elements.push_back(part[first + lane]);
+    for (size_t lane = 0; lane < lanes; ++lane)
+      for (const int half : {0, 16}) elements.push_back(static_cast<int16_t>(levels[first + lane] >> half));
+    elements.push_back(static_cast<int16_t>(shard.norm.slope_shift << 8 | shard.scale_shift));
+  }
+}
+
 LayerFormats formats_of(const DeviceDesign& design) {
   LayerFormats formats;
   for (const ShardDesign& shard : design.shards) formats[shard.layer] = shard.formats;
@@ -205,6 +221,10 @@ std::vector<int16_t> outside_parameters(const DeviceDesign& design) {
         for (int part = 0; part < 4; ++part) elements.push_back(static_cast<int16_t>(word >> (16 * part)));
       continue;
     }
+    if (shard.running) {
+      append_running(shard, elements);
+      continue;
+    }
     const std::vector<int16_t> scales = filled_lanes(shard.scale, design.lanes), offsets = filled_lanes(shard.bias, design.lanes);
     for (int64_t first = 0; first < region.words * design.lanes; first += design.lanes)
       for (const std::vector<int16_t>* half : {&scales, &offsets})
@@ -218,9 +238,10 @@ OutsideGradients outside_gradients(const DeviceDesign& design, const DeviceVecto
   for (const MemoryRegion& region : stored_regions(design)) {
     const auto shard = static_cast<size_t>(region.shard);
     const ShardGradients& gradients = vectors.gradients[shard];
-    std::vector<int32_t> values = region.kind == 1 ? gradients.words : gradients.bias;
+    std::vector<int32_t> values = region.kind == 1 ? gradients.words : region.kind == 2 ? gradients.bias : gradients.gathered;
     std::vector<int32_t> mask =
         region.kind == 1 ? gradient_mask(design.shards[shard], values.size()) : std::vector<int32_t>(values.size(), -1);
+    if (region.kind == 3) mask.resize(static_cast<size_t>(8 * design.shards[shard].layer_outputs));
     values.resize(static_cast<size_t>(region.all_elements()));
     mask.resize(values.size());
     all.values.insert(all.values.end(), values.begin(), values.end());

@@ -68,7 +68,16 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
   if (!shard.window.average)
     uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * (shard.window.place_bits() + 1), bits_for(shard.kept_beats), 1));
   if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
-  if (shard.normalised) {
+  if (shard.running) {
+    constexpr int64_t kConstantBits = 3 * kElementBits + 32, kSumBits = 4 * 64;
+    ModuleUse norm{.layer = layer, .module = "running_norm_back"};
+    norm.dsp = static_cast<double>(running_norm_resources(design.lanes).dsp);
+    norm.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(design.lanes * (kConstantBits + kSumBits))) +
+                static_cast<double>(design.lanes * kSumBits);
+    norm.flip_flops = static_cast<double>(design.lanes * (kConstantBits + kSumBits));
+    uses.push_back(norm);
+    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
+  } else if (shard.normalised) {
     ModuleUse scaler{.layer = layer, .module = "error_scaler"};
     scaler.dsp = static_cast<double>(design.lanes);
     scaler.luts = lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));

@@ -174,7 +174,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"POOL_STEP_COLUMNS", number(pool_steps.columns)},
       {"POOL_FIRST_STEP", number(pool_steps.first)},
       {"POOL_FIRST_PHASE", number(pool_steps.first_phase)},
-      {"LAST_OFFSET", number(2 * design.lanes - 1)},
+      {"LAST_OFFSET", number(shard.scale_elements() - 1)},
       {"MEMORY_0", number(memory)},
       {"MEMORY_2", number(memory + 2)},
       {"SAMPLE_BITS", number(std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(design.mini_batch - 1)))))},
@@ -206,8 +206,11 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
   values["SFK"] = shard.response ? "1" : values["PK"];
   values["SFS"] = shard.response ? "1" : values["PS"];
   values["SF_AVERAGE"] = shard.response ? "0" : values["AVERAGE"];
+  values["SF_SUM"] = filled(shard.running ? "$p$scaling" : "$p$sum", values);
+  values["SF_SHIFT"] = filled(shard.running ? "$p$scale_shift" : "5'd$SCALE_SHIFT$", values);
+  values["SF_OFFSET_SHIFT"] = filled(shard.running ? "$p$scale_shift[3:0]" : "4'd$SCALE_SHIFT$", values);
   values["UNPOOL_RELU"] = shard.response ? "0" : values["RELU"];
-  std::string text = filled(kSpecialFunction, values);
+  std::string text = (shard.running ? filled(kRunning, values) : "") + filled(kSpecialFunction, values);
   if (shard.response) {
     add_response_values(shard, values);
     text += filled(kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
@@ -218,7 +221,7 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
   if (shard.sorts_unpooled()) stages.push_back(kUnpooledSorter);
   if (shard.response) stages.push_back(kResponseBack);
   if (shard.masks_errors()) stages.push_back(kReluGate);
-  if (shard.normalised) stages.push_back(kScaler);
+  if (shard.normalised) stages.push_back(shard.running ? kRunningBack : kScaler);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const bool last = stage + 1 == stages.size();
     values["IN"] = stage == 0 ? "" : values["OUT"];
@@ -336,6 +339,8 @@ std::string finish_text(const DeviceDesign& design) {
         "      16'd{2}: data_read <= shard_{1}_gradient_read_word[16'(element)*32+:32];\n"
         "      16'd{3}: data_read <= shard_{1}_{4}_word[16'(element)*32+:32];\n",
         i * 4, i, i * 4 + 1, i * 4 + 2, design.shards[i].sums_all_biases() ? "all_biases" : "bias");
+    if (design.shards[i].owner && design.shards[i].running)
+      reads += fmt::format("      16'd{0}: data_read <= shard_{1}_gathered_word[16'(element)*32+:32];\n", i * 4 + 3, i);
   }
   text += fmt::format("  assign computed = running && {};\n", conditions);
   std::string unused = "address, data_written, m_axi_gmem_rlast";  // and what a first shard, or one without EB, leaves open

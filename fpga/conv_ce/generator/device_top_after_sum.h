@@ -45,14 +45,14 @@ $SCALED$$SLOPE$      .AVERAGE($SF_AVERAGE$),
       .pool_pad(16'd$POOL_PAD$),
       .relu(1'b$RELU$),
       .count_padding(1'b$COUNT_PADDING$),
-      .offset_shift(4'd$SCALE_SHIFT$),
-      .shift(5'd$SCALE_SHIFT$),
+      .offset_shift($SF_OFFSET_SHIFT$),
+      .shift($SF_SHIFT$),
       .parameter_write_enable($p$scales_write),
       .parameter_write_address($p$scales_group),
       .parameter_write_scales($p$scales),
       .parameter_write_offsets($p$offsets),
-      .sum_tvalid($p$sum_valid),
-      .sum_tready($p$sum_ready),
+      .sum_tvalid($SF_SUM$_valid),
+      .sum_tready($SF_SUM$_ready),
       .sum_tdata($p$sum_data),
       .out_tvalid($VALUES$_valid),
       .out_tready($VALUES$_ready),
@@ -73,6 +73,52 @@ $SCALED$$SLOPE$      .AVERAGE($SF_AVERAGE$),
   end
 )sv";
 
+// Before it where a batch norm is trained with running statistics: the sum waits for its errors, and with scales and offsets come the
+// constants of its way back. Both shifts are of the last word, and of all.
+inline constexpr std::string_view kRunning = R"sv(
+  // The sums that a running batch norm normalises wait for their errors. Its constants come with scales and offsets.
+  logic $p$scaling_valid, $p$scaling_ready, $p$keeps_sum_valid, $p$keeps_sum_ready;
+  stream_fork $p$running_fork (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$sum_valid),
+      .in_tready($p$sum_ready),
+      .first_tvalid($p$scaling_valid),
+      .first_tready($p$scaling_ready),
+      .second_tvalid($p$keeps_sum_valid),
+      .second_tready($p$keeps_sum_ready)
+  );
+  logic $p$x_valid, $p$x_ready;
+  logic [BEAT-1:0] $p$x_data;
+  deep_fifo #(
+      .WIDTH(BEAT),
+      .DEPTH($MASK_BEATS$)
+  ) $p$sum_ram (
+      .clock(ap_clk),
+      .clear,
+      .in_tvalid($p$keeps_sum_valid),
+      .in_tready($p$keeps_sum_ready),
+      .in_tdata($p$sum_data),
+      .out_tvalid($p$x_valid),
+      .out_tready($p$x_ready),
+      .out_tdata($p$x_data)
+  );
+  logic [4:0] $p$scale_shift, $p$slope_shift;
+  logic [BEAT-1:0] $p$centres, $p$slopes;
+  logic [2*BEAT-1:0] $p$levels;
+  logic [$LANES$*256-1:0] $p$gathered_word;
+  always_ff @(posedge ap_clk) begin
+    for (int lane = 0; lane < $LANES$; lane++) begin
+      if (data_write && element == 16'(lane + 2 * $LANES$)) $p$centres[lane*16+:16] <= data_written[15:0];
+      if (data_write && element == 16'(lane + 3 * $LANES$)) $p$slopes[lane*16+:16] <= data_written[15:0];
+    end
+    for (int half = 0; half < 2 * $LANES$; half++)
+      if (data_write && element == 16'(half + 4 * $LANES$)) $p$levels[half*16+:16] <= data_written[15:0];
+    if (data_write && memory == 16'd$MEMORY_3$ && element == 16'd$LAST_OFFSET$)
+      {$p$slope_shift, $p$scale_shift} <= {data_written[12:8], data_written[4:0]};
+  end
+)sv";
+
 // A response norm between the special-function unit, which then does not pool, and the pooling; what it was given waits for its errors.
 // $RESPONSE$: the parameters that both ways have.
 inline constexpr std::string_view kResponse = R"sv(
@@ -88,8 +134,8 @@ inline constexpr std::string_view kResponse = R"sv(
       .second_tvalid($p$keeps_x_valid),
       .second_tready($p$keeps_x_ready)
   );
-  logic $p$x_valid, $p$x_ready;
-  logic [BEAT-1:0] $p$x_data;
+  logic $p$norm_x_valid, $p$norm_x_ready;
+  logic [BEAT-1:0] $p$norm_x_data;
   deep_fifo #(
       .WIDTH(BEAT),
       .DEPTH($MASK_BEATS$)
@@ -99,9 +145,9 @@ inline constexpr std::string_view kResponse = R"sv(
       .in_tvalid($p$keeps_x_valid),
       .in_tready($p$keeps_x_ready),
       .in_tdata($p$value_data),
-      .out_tvalid($p$x_valid),
-      .out_tready($p$x_ready),
-      .out_tdata($p$x_data)
+      .out_tvalid($p$norm_x_valid),
+      .out_tready($p$norm_x_ready),
+      .out_tdata($p$norm_x_data)
   );
   logic $p$normed_valid, $p$normed_ready;
   logic [BEAT-1:0] $p$normed_data;
@@ -168,9 +214,9 @@ $RESPONSE$      .P_SHIFT($P_SHIFT$),
       .groups(16'd$SUM_GROUPS$),
       .lanes_of_last(16'd$LANES_OF_LAST$),
       .relu(1'b$RELU$),
-      .x_tvalid($p$x_valid),
-      .x_tready($p$x_ready),
-      .x_tdata($p$x_data),
+      .x_tvalid($p$norm_x_valid),
+      .x_tready($p$norm_x_ready),
+      .x_tdata($p$norm_x_data),
       .error_tvalid($IN$_valid),
       .error_tready($IN$_ready),
       .error_tdata($IN$_data),
@@ -402,6 +448,37 @@ inline constexpr std::string_view kScaler = R"sv(  error_scaler #(
       .out_tvalid($OUT$_valid),
       .out_tready($OUT$_ready),
       .out_tdata($OUT$_data)
+  );
+)sv";
+
+// Behind everything else: a running batch norm, and what it gathers.
+inline constexpr std::string_view kRunningBack = R"sv(  running_norm_back #(
+      .LANES($LANES$),
+      .GROUP_ADDRESS_BITS($SUM_GROUP_BITS$)
+  ) $p$running (
+      .clock(ap_clk),
+      .clear,
+      .width(16'd$OUT_WIDTH$),
+      .groups(16'd$SUM_GROUPS$),
+      .shift($p$scale_shift),
+      .slope_shift($p$slope_shift),
+      .parameter_write_enable($p$scales_write),
+      .parameter_write_address($p$scales_group),
+      .parameter_write_scales($p$scales),
+      .parameter_write_centres($p$centres),
+      .parameter_write_slopes($p$slopes),
+      .parameter_write_levels($p$levels),
+      .x_tvalid($p$x_valid),
+      .x_tready($p$x_ready),
+      .x_tdata($p$x_data),
+      .error_tvalid($IN$_valid),
+      .error_tready($IN$_ready),
+      .error_tdata($IN$_data),
+      .out_tvalid($OUT$_valid),
+      .out_tready($OUT$_ready),
+      .out_tdata($OUT$_data),
+      .read_address($SUM_GROUP_BITS$'(address)),
+      .read_word($p$gathered_word)
   );
 )sv";
 

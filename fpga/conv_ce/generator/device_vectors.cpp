@@ -59,6 +59,18 @@ StreamVectors& stream(std::vector<StreamVectors>& streams, const std::string& na
   return streams.back();
 }
 
+// As the memory has them, zero behind the last channel.
+std::vector<int32_t> halves_of(const NormSums& sums, int64_t lanes) {
+  std::vector<int32_t> halves;
+  for (size_t channel = 0; channel < static_cast<size_t>(lanes); ++channel)
+    for (const std::vector<int64_t>* of : {&sums.distances, &sums.squares, &sums.errors, &sums.products}) {
+      const int64_t sum = channel < of->size() ? (*of)[channel] : 0;
+      halves.push_back(wrapped(sum));
+      halves.push_back(wrapped(sum >> 32));
+    }
+  return halves;
+}
+
 // What one sample leaves behind on its way forward.
 struct Trace {
   std::vector<Map> maps;    // of the design, the channels that are here
@@ -77,6 +89,7 @@ class Runner {
     for (const ShardDesign& shard : design_.shards) {
       gradients_.emplace_back(shard.shape.weight_elements());
       biases_.emplace_back(static_cast<size_t>(shard.biases()));
+      gathered_.emplace_back(shard.layer_outputs);
     }
   }
 
@@ -105,6 +118,7 @@ class Runner {
           for (int64_t tap = 0; tap < shard.engine.taps(); ++tap)
             found.words[parameter_place(shard.engine, shard.shape, output, input, tap)] = gradients_[i][at++];
       found.bias = biases_[i];
+      if (shard.owner && shard.running) found.gathered = halves_of(gathered_[i], shard.groups(shard.layer_outputs) * shard.lanes);
       vectors_.gradients.push_back(std::move(found));
     }
   }
@@ -278,6 +292,9 @@ class Runner {
       if (unit.relu) raw = error_through_relu(trace.values[number], raw);
     }
     if (unit.masks_errors()) raw = error_through_relu(trace.values[number], raw, unit.slope);
+    if (unit.running)
+      return error_through_running_norm(unit.norm, unit.scale, unit.scale_shift, unit.layer_outputs, trace.sums[number], raw,
+                                        gathered_[number], counters_);
     if (unit.normalised) raw = error_through_scale(raw, unit.layer_outputs, unit.scale, unit.scale_shift, counters_);
     return raw;
   }
@@ -305,6 +322,7 @@ class Runner {
   DeviceVectors& vectors_;
   ArithmeticCounters counters_;
   std::vector<std::vector<int32_t>> gradients_, biases_;
+  std::vector<NormSums> gathered_;
 };
 
 }  // namespace

@@ -25,8 +25,9 @@ struct StreamVectors {
 };
 
 struct ShardGradients {
-  std::vector<int32_t> words;  // the gradient buffer, element by element
-  std::vector<int32_t> bias;   // [output group][lane]
+  std::vector<int32_t> words;     // the gradient buffer, element by element
+  std::vector<int32_t> bias;      // [output group][lane]
+  std::vector<int32_t> gathered;  // by a running batch norm: [output group][lane][sum][low, high]
 };
 
 struct DeviceVectors {

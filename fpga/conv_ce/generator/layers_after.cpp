@@ -160,12 +160,11 @@ class Builder {
     const std::string& name = node.layer.name;
     const Operation& operation = node.layer.operation;
     if (const auto* norm = std::get_if<BatchNorm>(&operation)) {
-      if (node.trained && norm->statistics == Statistics::kRunning)
-        refuse_layer(name, "its statistics are gathered in training, for which no hardware is generated yet (emulated-fpga trains it)");
-      if (node.trained)
+      unit.running = node.trained && norm->statistics == Statistics::kRunning;
+      if (node.trained && !unit.running)
         refuse_layer(name,
-                     "it is a trained batch norm, and a board measures no statistics (train it elsewhere, then set `frozen: true` and give "
-                     "the weights, which are folded)");
+                     "it is a trained batch norm, and a board measures no statistics of a micro-batch (--batch-norm running, or train it "
+                     "elsewhere, then set `frozen: true` and give the weights, which are folded)");
       unit.normalised = true;
     } else if (const auto* dropout = std::get_if<Dropout>(&operation)) {
       unit.dropout = *dropout;

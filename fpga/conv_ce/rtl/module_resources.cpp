@@ -58,6 +58,8 @@ EngineResources unpooling_resources(const EngineParallelism& pooling, const Engi
 EngineResources response_norm_resources(int64_t lanes, int64_t half) { return {.dsp = 4 * lanes + 2 * half, .bram18 = 0}; }
 EngineResources response_norm_back_resources(int64_t lanes, int64_t half) { return {.dsp = 9 * lanes + 2 * half, .bram18 = 0}; }
 
+EngineResources running_norm_resources(int64_t lanes) { return {.dsp = 4 * lanes, .bram18 = 0}; }
+
 EngineResources dropout_resources() { return {.dsp = 2 * 4 + 1, .bram18 = 0}; }
 
 EngineResources sorter_resources(int64_t lanes, const SorterMemory& memory) {

@@ -61,7 +61,10 @@ int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
     const Operation& operation = node->layer.operation;
     if (const auto* pool = std::get_if<Pool2d>(&operation)) average = average || pool->kind == PoolKind::kAverage;
     if (const auto* pool = std::get_if<GlobalPool>(&operation)) average = average || pool->kind == PoolKind::kAverage;
-    normalised = normalised || std::holds_alternative<BatchNorm>(operation);
+    if (const auto* norm = std::get_if<BatchNorm>(&operation); norm != nullptr && node->trained && norm->statistics == Statistics::kRunning)
+      slices += running_norm_resources(lanes).dsp;
+    else
+      normalised = normalised || norm != nullptr;
     const auto* activation = std::get_if<Activation>(&operation);
     if (activation != nullptr && activation->kind == ActivationKind::kLeakyRelu) per_lane += 2;
     if (std::holds_alternative<Dropout>(operation)) slices += 2 * dropout_resources().dsp;

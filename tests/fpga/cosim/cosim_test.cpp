@@ -54,9 +54,9 @@ class Cosim : public testing::Test {
   void SetUp() override {
     if (verilator_is_missing()) GTEST_SKIP() << "verilator is not installed";
   }
-  // Of the weights after three mini-batches.
+  // Of the weights after the last mini-batch.
   std::string digest_on(const Plan& plan, const OpenDevice& open, int64_t ranks) const {
-    RingRun run(graph_, plan, /*mini_batches=*/3);
+    RingRun run(graph_, plan, mini_batches_);
     run.open_device = open;
     const auto result = run.train(ranks);
     for (const std::string& error : result.errors) EXPECT_EQ(error, "");
@@ -74,7 +74,10 @@ class Cosim : public testing::Test {
   }
 
   Graph graph_{small_model()};
+  int64_t mini_batches_ = 3;
 };
+
+using CosimLong = Cosim;  // what a case of the other covers in part
 
 // Device 0: conv1, two channels of conv2 and a part of the third; device 1: the rest. Both alignments: with fpdeep micro-batches go
 // forward before the errors of others are back, and weights change between.
@@ -115,6 +118,61 @@ TEST_F(Cosim, TrainsASmallAlexNet) {
   net.dense("fc", 3);
   graph_ = Graph(net.finish());
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
+}
+
+// Twenty updates: a projected shortcut and one that is the map itself, past a cut, behind batch norms with running statistics.
+TEST_F(CosimLong, TrainsASmallResNet) {
+  const BatchNorm norm{.statistics = Statistics::kRunning};
+  ModelBuilder net("small-resnet", {2, 6, 6});
+  net.conv_without_bias("conv1", 3, {.kernel = 3, .pad = 1});
+  net.layer("norm1", norm);
+  const std::string input = net.relu("relu1");
+  net.conv_without_bias("down", 4, {.kernel = 1, .stride = 2});
+  const std::string shortcut = net.layer("downnorm", norm);
+  net.continue_from(input);
+  net.conv_without_bias("conv2", 4, {.kernel = 3, .stride = 2, .pad = 1});
+  net.layer("norm2", norm);
+  net.relu("relu2");
+  net.conv_without_bias("conv3", 4, {.kernel = 3, .pad = 1});
+  net.layer("norm3", norm);
+  net.add("sum3", {net.last(), shortcut});
+  const std::string second = net.relu("relu3");
+  net.conv_without_bias("conv4", 4, {.kernel = 3, .pad = 1});
+  net.layer("norm4", norm);
+  net.add("sum4", {net.last(), second});
+  net.relu("relu4");
+  net.layer("pool", GlobalPool{.kind = PoolKind::kAverage});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  mini_batches_ = 20;
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 1, 0}}));
+}
+
+// Twenty updates: three branches of one map, one behind a pooling, past a cut.
+TEST_F(CosimLong, TrainsASmallInceptionBlock) {
+  const BatchNorm norm{.epsilon = 1e-3, .statistics = Statistics::kRunning};
+  ModelBuilder net("small-inception", {2, 6, 6});
+  const auto convolution = [&](const std::string& name, int64_t channels, const Window& window) {
+    net.conv_without_bias(name, channels, window);
+    net.layer(name + ".norm", norm);
+    return net.relu(name + ".relu");
+  };
+  const std::string input = convolution("conv1", 3, {.kernel = 3, .pad = 1});
+  const std::string first = convolution("branch1", 2, {.kernel = 1});
+  net.continue_from(input);
+  convolution("branch2.0", 2, {.kernel = 1});
+  const std::string second = convolution("branch2.1", 3, {.kernel = 3, .pad = 1});
+  net.continue_from(input);
+  net.max_pool("branch3.0", {.kernel = 3, .stride = 1, .pad = 1});
+  const std::string third = convolution("branch3.1", 2, {.kernel = 1});
+  net.concat("joined", {first, second, third});
+  net.max_pool("pool", {.kernel = 2, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  mini_batches_ = 20;
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{3, 1, 0}}));
 }
 
 // Phases of any size find an engine, dense ones included; what comes out is compared inside, so that ending is passing.

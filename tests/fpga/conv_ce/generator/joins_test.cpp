@@ -32,7 +32,7 @@ TEST_F(Joins, AMapPassesDividedLayers) { ring_passes(Graph(shortcut_model()), {{
 
 TEST_F(JoinsLong, ResidualBlocksOnOneDevice) { ring_passes(Graph(residual_model()), {}, 5); }
 
-TEST_F(Joins, ResidualBlocksAreCut) { ring_passes(Graph(residual_model()), {{2, 0, 0}, {3, 2, 1}, {5, 0, 0}}, 5); }
+TEST_F(JoinsLong, ResidualBlocksAreCut) { ring_passes(Graph(residual_model()), {{2, 0, 0}, {3, 2, 1}, {5, 0, 0}}, 5); }
 
 TEST_F(JoinsLong, BranchesOnOneDevice) { ring_passes(Graph(inception_model()), {}, 5); }
 

@@ -232,11 +232,39 @@ inline Model normalised_model(bool frozen) {
   return model;
 }
 
+// Batch norms that are trained with running statistics: behind a stride, before a sum, a maximum that overlaps, an average, nothing.
+inline Model running_model() {
+  const BatchNorm norm{.statistics = Statistics::kRunning};
+  ModelBuilder net("running", {2, 8, 8});
+  net.conv_without_bias("conv1", 3, {.kernel = 3, .pad = 1});
+  net.layer("norm1", norm);
+  net.relu("relu1");
+  const std::string input = net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv_without_bias("down", 5, {.kernel = 1, .stride = 2});
+  const std::string shortcut = net.layer("downnorm", norm);
+  net.continue_from(input);
+  net.conv_without_bias("conv2", 5, {.kernel = 3, .stride = 2, .pad = 1});
+  net.layer("norm2", norm);
+  net.relu("relu2");
+  net.conv("conv3", 5, {.kernel = 3, .pad = 1});
+  net.layer("norm3", norm);
+  net.add("sum", {net.last(), shortcut});
+  net.relu("relu3");
+  net.conv_without_bias("conv4", 3, {.kernel = 1});
+  net.layer("norm4", norm);
+  net.relu("relu4");
+  net.layer("pool4", GlobalPool{.kind = PoolKind::kAverage});
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Scales of both signs, some above one.
 inline std::vector<double> normalising_weights(const Node& node, const ParameterSpec& parameter) {
   std::vector<double> values = some_weights(node, parameter);
   if (parameter.tensor == "running_var")
     for (double& value : values) value = 0.02 + value * value;
+  if (parameter.tensor == "running_error" || parameter.tensor == "running_projection")
+    for (double& value : values) value *= 0.01;
   return values;
 }
 

@@ -122,6 +122,28 @@ TEST_F(LayersBehind, ErrorsGoBackThroughFoldedBatchNorms) {
   }
 }
 
+// Statistics of a version forward and back, and 64 bits of sums; whole, and on the last device of a divided layer.
+TEST_F(LayersBehind, BatchNormsRunAlong) { pass_under_icarus(Graph(running_model()), {{2, 1, 1}, {4, 0, 0}}, {}, normalising_weights); }
+
+TEST_F(LayersBehindLong, BatchNormsRunAlongOnOneDevice) { pass_under_icarus(Graph(running_model()), {}, {}, normalising_weights); }
+
+TEST_F(LayersBehindLong, RunningBatchNormsAreCleanWithoutWaivers) {
+  are_clean(Graph(running_model()), {{2, 1, 1}}, {}, normalising_weights);
+}
+
+TEST_F(LayersBehind, CountsRunningBatchNorms) {
+  const Graph graph(running_model());
+  const DeviceDesign design = device_design(cut_plan(graph, {}, 20), graph, 0, normalising_weights);
+  const std::vector<ModuleUse> uses = device_resources(design);
+  const auto found = std::ranges::find(uses, "running_norm_back", &ModuleUse::module);
+  ASSERT_NE(found, uses.end());
+  EXPECT_EQ(found->dsp, 4.0 * static_cast<double>(design.lanes)) << "scale, slope, a square, a product with the error";
+  EXPECT_EQ(std::ranges::count(uses, "deep_fifo (what the norm is given)", &ModuleUse::module), 5);
+  int64_t gathered = 0;
+  for (const MemoryRegion& region : stored_regions(design)) gathered += region.kind == 3 ? 1 : 0;
+  EXPECT_EQ(gathered, 5);
+}
+
 TEST_F(LayersBehind, RefusesABatchNormThatIsTrained) {
   const Graph graph(normalised_model(/*frozen=*/false));
   expect_error(ErrorCode::kUnavailable, "layer norm1: it is a trained batch norm", [&] {
