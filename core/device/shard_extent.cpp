@@ -34,7 +34,8 @@ int64_t size_of_union(std::span<const Block> blocks) {
 Shares shares_of(const Node& node, std::span<const Block> blocks) {
   if (!node.computes || blocks.empty()) return {};
   const double input_channels = static_cast<double>(node.input_shapes[0].channels);
-  const double output_channels = static_cast<double>(node.output.channels);
+  // Blocks count the sums' channels: of a recurrent layer those of all gates.
+  const double output_channels = static_cast<double>(sum_channels_of(node.layer.operation, node.output));
   const bool grouped = traits_of(node.layer.operation).channel_groups > 1;
   Shares shares{0, 0, 0};
   ChannelRange inputs;

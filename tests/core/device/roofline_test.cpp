@@ -132,7 +132,7 @@ TEST_F(RooflineOfAnLstm, GateValuesAreHeldUntilTheGradient) {
 
 TEST_F(RooflineOfAnLstm, StatesBelongToTheOwner) {
   slow_.bytes_per_second = 1e9;
-  const Block first{{0, 1}, {0, 3}};
+  const Block first{{0, 1}, {0, 12}};
   ShardQuestion question = whole(lstm_);
   question.blocks = std::span(&first, 1);
   question.owner = false;
@@ -140,6 +140,17 @@ TEST_F(RooflineOfAnLstm, StatesBelongToTheOwner) {
   EXPECT_NEAR(seconds_of(model->cost_of(question), Phase::kForward), 10 * 12, 1e-3);
   question.owner = true;
   EXPECT_NEAR(seconds_of(model->cost_of(question), Phase::kForward), 10 * (12 + 36), 1e-3);
+}
+
+// Plans always say which blocks, all of them too.
+TEST_F(RooflineOfAnLstm, BlocksOfAllSumsAreTheWholeLayer) {
+  const Block all{{0, 2}, {0, 12}};
+  ShardQuestion question = whole(lstm_);
+  question.blocks = std::span(&all, 1);
+  const auto model = make_roofline_cost_model(slow_);
+  EXPECT_EQ(model->cost_of(question).seconds_per_sample, model->cost_of(whole(lstm_)).seconds_per_sample);
+  EXPECT_EQ(model->demand_of(question).parameters, model->demand_of(whole(lstm_)).parameters);
+  EXPECT_EQ(model->demand_of(question).amounts[0], model->demand_of(whole(lstm_)).amounts[0]);
 }
 
 TEST(Roofline, BothDirectionsTakeTheirTurns) {
