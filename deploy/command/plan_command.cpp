@@ -535,7 +535,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   not_empty(what.add_option("--cluster", flags->cluster, "devices (millrace devices): vc709x15, u280x8+h200x2, or a .textproto"));
   not_empty(what.add_option("--job", flags->job_file, "job.textproto with model, cluster, batches, pins and cuts; flags override it"));
   not_empty(what.add_option("--catalogue", flags->catalogues, "a file with devices of your own"));
-  what.add_option("--strategy", flags->strategy, "hybrid, layer, model, data [hybrid]");
+  what.add_option("--strategy", flags->strategy, "hybrid, layer, kind, model, data [hybrid]");
 
   const Section training{*command, "How it will train"};
   training.add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");

@@ -20,8 +20,9 @@ std::string channel_text(double channel) {
 }
 
 std::string part_text(const SegmentPart& part) {
-  if (part.split == Split::kWhole) return part.layer;
-  return fmt::format("{} {}[{}, {})", part.layer, part.split == Split::kOutputChannels ? "out" : "in", channel_text(part.begin),
+  const std::string layer = part.products.empty() ? part.layer : fmt::format("{} ({})", part.layer, part.products);
+  if (part.split == Split::kWhole || part.products == "steps") return layer;
+  return fmt::format("{} {}[{}, {})", layer, part.split == Split::kOutputChannels ? "out" : "in", channel_text(part.begin),
                      channel_text(part.end));
 }
 
@@ -49,9 +50,11 @@ std::string updates_text(const Plan& plan, const PlanSummary& summary, std::stri
 
 Json json_of(const DeviceFigures& device) {
   Json segment = Json::array();
-  for (const SegmentPart& part : device.segment)
+  for (const SegmentPart& part : device.segment) {
     segment.push_back(
         {{"layer", part.layer}, {"split", name_of(part.split)}, {"begin", channel_json(part.begin)}, {"end", channel_json(part.end)}});
+    if (!part.products.empty()) segment.back()["products"] = part.products;
+  }
   return {{"index", device.index},
           {"name", device.name},
           {"device", device.device},

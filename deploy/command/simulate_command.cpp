@@ -226,7 +226,7 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   not_empty(option(kWhat, "--catalogue", flags->catalogues, "a file with devices of your own"));
 
   constexpr const char* kPlanning = "Planned on the spot";
-  option(kPlanning, "--strategy", flags->strategy, "hybrid, layer [hybrid]");
+  option(kPlanning, "--strategy", flags->strategy, "hybrid, layer, kind [hybrid]");
   option(kPlanning, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
   whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
   whole(option(kPlanning, "--micro-batch", flags->micro_batch,

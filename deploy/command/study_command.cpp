@@ -63,7 +63,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   not_empty(option(kWhat, "--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
   not_empty(option(kWhat, "--device", flags->device, "one of millrace devices"));
   option(kWhat, "--count", flags->count, "numbers of devices: FROM:TO:STEP, or a list with commas [5:100:5]");
-  list(option(kWhat, "--strategy", flags->strategies, "hybrid, layer, model, data, or a list of them with commas [hybrid]"));
+  list(option(kWhat, "--strategy", flags->strategies, "hybrid, layer, kind, model, data, or a list of them with commas [hybrid]"));
   list(option(kWhat, "--topology", flags->topologies, "1d, or 1d,2d: also what a two-dimensional interconnect would cost [1d]"));
   list(option(kWhat, "--layers", flags->layers, "with 2d: consecutive layers that are compared [all]"));
   not_empty(option(kWhat, "--paper", flags->paper, "a paper's own rings and figures instead: fpdeep, bb-lstm, farnn"));

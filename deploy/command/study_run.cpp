@@ -151,7 +151,7 @@ class SweepMaker {
     bool some = false;
     for (StudyCurve& curve : sweep_.curves) {
       const Strategy strategy = curve.task.options.strategy;
-      some = some || strategy == Strategy::kHybrid || strategy == Strategy::kLayer;
+      some = some || strategy == Strategy::kHybrid || strategy == Strategy::kLayer || strategy == Strategy::kKind;
       curve.task.simulate = [this](const Plan& plan) {
         return simulated_figures(simulate(plan, graph_, {.samples = flags_.images.value_or(enough_samples(plan))}));
       };

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "partitioner/baseline/baseline.h"
+#include "partitioner/baseline/kind_parallel.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 
 namespace millrace {
@@ -30,6 +31,7 @@ Outcome plan_by_strategy(const PlanTask& task) {
     case Strategy::kLayer: return plan_layers(task);
     case Strategy::kModel: return plan_model(task);
     case Strategy::kData: return plan_data(task);
+    case Strategy::kKind: return plan_by_kind(task);
   }
   return plan_ring(task);
 }

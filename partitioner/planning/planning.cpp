@@ -8,8 +8,11 @@
 namespace millrace {
 namespace {
 
-constexpr std::array<std::pair<Strategy, std::string_view>, 4> kStrategies{
-    {{Strategy::kHybrid, "hybrid"}, {Strategy::kLayer, "layer"}, {Strategy::kModel, "model"}, {Strategy::kData, "data"}}};
+constexpr std::array<std::pair<Strategy, std::string_view>, 5> kStrategies{{{Strategy::kHybrid, "hybrid"},
+                                                                            {Strategy::kLayer, "layer"},
+                                                                            {Strategy::kModel, "model"},
+                                                                            {Strategy::kData, "data"},
+                                                                            {Strategy::kKind, "kind"}}};
 
 }  // namespace
 

@@ -22,7 +22,7 @@
 
 namespace millrace {
 
-enum class Strategy { kHybrid, kLayer, kModel, kData };
+enum class Strategy { kHybrid, kLayer, kModel, kData, kKind };
 std::string_view name_of(Strategy strategy);
 Strategy strategy_from(std::string_view name);  // fails with kUsage
 

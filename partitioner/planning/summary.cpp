@@ -7,6 +7,7 @@
 #include "core/plan/cuts.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 
 namespace millrace {
 namespace {
@@ -55,9 +56,19 @@ double share_of(const Graph& graph, int64_t node, const std::vector<Block>& bloc
   return pairs / (static_cast<double>(extent.inputs) / static_cast<double>(extent.conv_groups) * static_cast<double>(extent.outputs));
 }
 
+// Of a recurrent layer divided by kind: the blocks' share of x W, or all that steps multiply.
+double share_by_kind(const Graph& graph, int64_t index, const std::vector<Block>& blocks) {
+  double inputs = 0, states = 0;
+  for (const ParameterSpec& parameter : graph.node(index).parameters)
+    if (parameter.tensor.starts_with("weight"))
+      (input_direction_of(parameter) >= 0 ? inputs : states) += static_cast<double>(parameter.elements());
+  return (blocks.empty() ? states : inputs * share_of(graph, index, blocks)) / (inputs + states);
+}
+
 SegmentPart part_of(const Graph& graph, const Group& group, int64_t node, const Shard& shard) {
   const LayerExtent extent = extent_of(graph, graph.node(node).group);
-  SegmentPart part{.layer = shard.layer, .split = group.split, .begin = 0, .end = static_cast<double>(extent.inputs)};
+  SegmentPart part{.layer = shard.layer, .split = group.split, .begin = 0, .end = static_cast<double>(extent.inputs), .products = ""};
+  if (divided_by_kind(graph, group)) part.products = shard.blocks.empty() ? "steps" : "x W";
   if (shard.blocks.empty()) return part;
   const Block& first = shard.blocks.front();
   const Block& last = shard.blocks.back();
@@ -116,7 +127,8 @@ class Summarizer {
     DeviceFigures& device = summary_.devices[static_cast<size_t>(shard.device)];
     device.segment.push_back(part_of(graph_, group, index, shard));
     ShardFigures figures{.layer = shard.layer, .resources = {}};
-    const double share = share_of(graph_, index, shard.blocks);
+    const bool by_kind = divided_by_kind(graph_, group);
+    const double share = by_kind ? share_by_kind(graph_, index, shard.blocks) : share_of(graph_, index, shard.blocks);
     double slowest = 0;
     const double dsp_used = amount_of(shard.resources, "dsp");
     double multipliers = 0;
@@ -151,8 +163,11 @@ class Summarizer {
     figures.parameter_storage = parameter_storage_of(shard);
     for (const NamedAmount& amount : shard.resources)
       if (!amount.name.starts_with(kParameterPrefix)) figures.resources.push_back(amount);
+    // The steps' weights are no slices of the first parameter; parts of a recurrent layer keep theirs.
+    if (by_kind) (device.bram_capacity_bits > 0 ? device.bram_bits : device.memory) += figures.parameter_storage;
     int64_t elements = 0;
-    for (const Block& block : shard.blocks) elements += weight_elements(graph_, index, block);
+    for (const Block& block : shard.blocks)
+      if (!by_kind) elements += weight_elements(graph_, index, block);
     if (elements > 0) {
       const auto count = static_cast<double>(elements);
       weights_[{shard.layer, shard.device}] = {figures.parameter_storage / count, amount_of(shard.resources, "parameter_bram36") / count};

@@ -24,6 +24,7 @@ struct SegmentPart {
   // inside a channel.
   double begin = 0;
   double end = 0;
+  std::string products = {};  // "x W" or "steps" of a recurrent layer divided by kind, else empty
 };
 
 // One layer's share of one device, for drawings.

@@ -1,0 +1,19 @@
+// Strategy `kind`: recurrent layers may be divided by kind of product, x W on one device and the steps on the next.
+//
+//   Outcome outcome = plan_by_kind(task);
+//
+// Every other layer stays whole. The chain is a row of units: of a recurrent layer x W and its steps, of any other group the group; each
+// device takes a run of them, and two units of one layer on one device are that layer, undivided. So a layer is divided where that shortens
+// the ring's period (core/plan/parts.h says what that means), and the search over all cuts is exact: the least, over cuts, of the slowest
+// device or link, where a device's memory and a link's bits are counted as plans have them.
+// Devices are those whose shards take turns, CPUs and GPUs. Boards are refused by name: a board that makes steps alone would load its
+// weights once per pass, which plans do not say yet. Fails with kUsage where the network has no recurrent layer, and on pins and cuts.
+#pragma once
+
+#include "partitioner/planning/planning.h"
+
+namespace millrace {
+
+Outcome plan_by_kind(const PlanTask& task);
+
+}  // namespace millrace
