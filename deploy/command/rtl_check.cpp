@@ -42,7 +42,9 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
                        {"weights_off_chip",
                         {{"layers", check.off_chip.layers},
                          {"planned_bytes", check.off_chip.off_chip_bytes},
-                         {"generated_bram36", check.off_chip.bram36}}}});
+                         {"generated_bram36", check.off_chip.bram36},
+                         {"streamed", check.off_chip.streamed},
+                         {"streamed_bytes_per_sample", check.off_chip.streamed_bytes_per_sample}}}});
     devices.push_back(std::move(device));
   }
   json all = {{"devices", devices},
@@ -78,6 +80,10 @@ void print_table(const std::vector<Row>& rows) {
                amounts_text(planned.luts, built.luts, there.luts), check.lacks.empty() ? "" : "  too large");
   }
   fmt::print("multipliers by phase; DSP, BRAM36 and LUT: planned, built, of the board (modelled; LUT projected); no URAM is generated\n");
+  for (const Row& row : rows)
+    if (!row.check.off_chip.streamed.empty())
+      fmt::print("device {}: weights and gradients of {} lie off the chip: {:.1f} MB a sample, streamed\n", row.check.index,
+                 row.check.off_chip.streamed, row.check.off_chip.streamed_bytes_per_sample / 1e6);
   for (const Row& row : rows)
     if (!row.check.off_chip.layers.empty())
       fmt::print("device {}: the plan keeps {:.1f} MB of weights and gradients off the chip ({}); built, they are on it: {:.0f} BRAM36\n",

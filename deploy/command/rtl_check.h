@@ -4,7 +4,8 @@
 //
 // The JSON's keys are a contract: devices[{index, device, generated, reason, planned_multipliers{fp, eb, pg}, built_multipliers{fp, eb,
 // pg}, planned_seconds, built_seconds, slowest, dsp, bram36, uram, lut, fits, lacks, planned{dsp, bram36, uram, lut}, capacity{dsp, bram36,
-// uram, lut}, weights_off_chip{layers, planned_bytes, generated_bram36}}], pace_ratio, origin. dsp, bram36, uram and lut are the generated
+// uram, lut}, weights_off_chip{layers, planned_bytes, generated_bram36, streamed,
+// streamed_bytes_per_sample}}], pace_ratio, origin. dsp, bram36, uram and lut are the generated
 // hardware's. pace_ratio is null where a board is not generated, or there is none.
 #pragma once
 

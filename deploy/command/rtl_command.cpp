@@ -153,9 +153,9 @@ std::string warn_of_size(const DeviceDesign& design, const Plan& plan) {
   const WeightsOnChip off_chip = weights_planned_off_chip(design);
   if (!lack.empty())
     log::warning(
-        "the generated hardware of device {} takes more than {} has: {} (modelled); it keeps all weights and gradients of its layers on "
+        "the generated hardware of device {} takes more than {} has: {} (modelled); it keeps all weights and gradients of its layers{} on "
         "the chip{}: simulate it, or plan for more or larger boards",
-        design.index, design.board, lack,
+        design.index, design.board, lack, off_chip.streamed.empty() ? "" : fmt::format(" but {}", off_chip.streamed),
         off_chip.layers.empty()
             ? ""
             : fmt::format(", {:.0f} BRAM36 for {}, which the plan has in the board's own memory", off_chip.bram36, off_chip.layers));

@@ -53,7 +53,7 @@ def programs_of(build, jobs, only):
     if configured.returncode != 0:
         sys.exit(configured.stderr)
     targets = run(["ninja", "-C", build, "-t", "targets", "all"]).stdout
-    names = sorted(name for name in set(re.findall(r"^bin/(cosimulation_[a-z0-9_]+): ", targets, re.MULTILINE)) if re.search(only, name))
+    names = sorted(name for name in set(re.findall(r"^bin/((?:cosimulation|streamed)_[a-z0-9_]+): ", targets, re.MULTILINE)) if re.search(only, name))
     if not names:
         sys.exit("no program to run: is verilator installed?")
     ninja(build, jobs, [f"bin/{name}" for name in names])
@@ -83,6 +83,10 @@ def set_of(program):
     if k:
         found = dict(zip(("kernel", "stride", "input_lanes", "output_lanes", "kernels_per_word"), map(int, k.groups()[:5])))
         return found if k[6] is None else {**found, "channel_groups": int(k[6])}
+    streamed = re.fullmatch(r"streamed_k(\d+)s(\d+)_(\d+)x(\d+)_(\d+)_(\d+)", program)
+    if streamed:
+        return dict(zip(("kernel", "stride", "input_lanes", "output_lanes", "kernels_per_word", "streamed_beat_bits"),
+                        map(int, streamed.groups())))
     norm = re.fullmatch(r"cosimulation_response_norm_(\d+)", program)
     if norm:
         return {"response_norm_lanes": int(norm[1])}

@@ -146,7 +146,11 @@ std::string resources_json(const HardwareUse& device, const Plan& plan) {
        {{"dsp", capacity.dsp}, {"bram36", capacity.bram36}, {"uram", capacity.urams}, {"lut", capacity.luts}, {"ff", capacity.flip_flops}}},
       {"fits", what_does_not_fit(device, plan).empty()},
       {"weights_planned_off_chip",
-       {{"layers", off_chip.layers}, {"planned_bytes", off_chip.off_chip_bytes}, {"generated_bram36", off_chip.bram36}}},
+       {{"layers", off_chip.layers},
+        {"planned_bytes", off_chip.off_chip_bytes},
+        {"generated_bram36", off_chip.bram36},
+        {"streamed", off_chip.streamed},
+        {"streamed_bytes_per_sample", off_chip.streamed_bytes_per_sample}}},
       {"layers", layers}};
   return report.dump(1) + "\n";
 }
@@ -169,6 +173,9 @@ std::string resources_table(const HardwareUse& device, const Plan& plan) {
   text += line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
   if (const BoardAmounts capacity = board_capacity(plan, device.board); capacity.dsp > 0)
     text += line(fmt::format("of {}", device.board), capacity.dsp, capacity.bram36, capacity.urams, capacity.luts, capacity.flip_flops);
+  if (const WeightsOnChip& off_chip = device.off_chip; !off_chip.streamed.empty())
+    text += fmt::format("weights and gradients of {} lie in the board's own memory: {:.3g} MB a sample, streamed\n", off_chip.streamed,
+                        off_chip.streamed_bytes_per_sample / 1e6);
   if (const WeightsOnChip& off_chip = device.off_chip; !off_chip.layers.empty())
     text += fmt::format(
         "the plan keeps the weights of {} in the board's own memory ({:.1f} MB); generated, they are on the chip: {:.1f} BRAM36\n",

@@ -29,11 +29,13 @@ ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use);
 // One memory, or several alike, of 2^address_bits words of `width` bits.
 ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks);
 
-// A plan may keep weights in the board's own memory; what is generated has all of them on the chip.
+// A plan may keep weights in the board's own memory; what is generated streams them from there, or has them on the chip.
 struct WeightsOnChip {
-  std::string layers;          // "fc1, fc2": whose weights the plan keeps off chip; empty: none
-  int64_t off_chip_bytes = 0;  // as the plan has it, with gradients and the optimizer's state
-  double bram36 = 0;           // what the same layers' weights and gradients take as they are generated
+  std::string layers;          // "fc1, fc2": whose weights the plan keeps off chip, and that are generated on it; empty: none
+  int64_t off_chip_bytes = 0;  // of these and of those that are streamed, as the plan has it, with gradients and the optimizer's state
+  double bram36 = 0;           // what the layers' weights and gradients take as they are generated
+  std::string streamed;        // whose weights and gradients are streamed; empty: none
+  double streamed_bytes_per_sample = 0;
 };
 
 // What a device takes or has.

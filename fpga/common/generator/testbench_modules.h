@@ -176,6 +176,125 @@ module outside_memory #(
   end
 endmodule
 
+// Memory outside behind one port of a device: AXI4, bursts of ascending addresses, several on their way, each answered LATENCY cycles after it
+// was asked for at the earliest, with pauses. It has BEATS beats from BASE on, those of FILE where there is one; other places are errors.
+module streamed_memory #(
+    parameter FILE = "",
+    parameter logic [63:0] BASE = 64'd0,
+    parameter int BEATS = 1,
+    parameter int BEAT_BITS = 64,
+    parameter int LATENCY = 100,
+    parameter int SEED = 1
+) (
+    input  logic                   clock,
+    input  logic                   reset_n,
+    input  logic                   arvalid,
+    output logic                   arready,
+    input  logic [           63:0] araddr,
+    input  logic [            7:0] arlen,
+    output logic                   rvalid,
+    input  logic                   rready,
+    output logic [  BEAT_BITS-1:0] rdata,
+    output logic                   rlast,
+    output logic [            1:0] rresp,
+    input  logic                   awvalid,
+    output logic                   awready,
+    input  logic [           63:0] awaddr,
+    input  logic [            7:0] awlen,
+    input  logic                   wvalid,
+    output logic                   wready,
+    input  logic [  BEAT_BITS-1:0] wdata,
+    input  logic [BEAT_BITS/8-1:0] wstrb,
+    input  logic                   wlast,
+    output logic                   bvalid,
+    input  logic                   bready,
+    output logic [            1:0] bresp
+);
+  localparam int BURSTS = 64;
+  logic [BEAT_BITS-1:0] words[0:BEATS-1];
+  logic [31:0] random;
+  int now, asked, served, read_beat, left, addressed, taken, write_beat, write_left, answered;
+  int ask_beat[0:BURSTS-1], ask_beats[0:BURSTS-1], ask_time[0:BURSTS-1];
+  int write_first[0:BURSTS-1], write_beats[0:BURSTS-1], answer_time[0:BURSTS-1];
+  logic write_failed;
+  initial begin
+    for (int beat = 0; beat < BEATS; beat++) words[beat] = '0;
+    if (FILE != "") $readmemh(FILE, words);
+    random = 32'h3C6EF372 ^ SEED;
+  end
+  always @(posedge clock) begin
+    random <= {random[30:0], random[31] ^ random[21] ^ random[1] ^ random[0]};
+    if (!reset_n) begin
+      {arready, rvalid, rlast, awready, wready, bvalid, write_failed} <= '0;
+      {rresp, bresp} <= '0;
+      now = 0;
+      asked = 0;
+      served = 0;
+      left = 0;
+      addressed = 0;
+      taken = 0;
+      write_left = 0;
+      answered = 0;
+    end else begin
+      now = now + 1;
+      // Reading.
+      if (arvalid && arready) begin
+        ask_beat[asked%BURSTS] = int'((araddr - BASE) / (BEAT_BITS / 8));
+        ask_beats[asked%BURSTS] = int'(arlen) + 1;
+        ask_time[asked%BURSTS] = now + LATENCY;
+        asked = asked + 1;
+      end
+      arready <= asked - served < BURSTS - 2 && random[0];
+      if (!rvalid || rready) begin
+        rvalid <= 1'b0;
+        if (left == 0 && served < asked && ask_time[served%BURSTS] <= now) begin
+          read_beat = ask_beat[served%BURSTS];
+          left = ask_beats[served%BURSTS];
+          served = served + 1;
+        end
+        if (left != 0 && random[2:1] != 2'd0) begin
+          rvalid <= 1'b1;
+          rdata <= words[read_beat%BEATS];
+          rresp <= (read_beat >= 0 && read_beat < BEATS) ? 2'b00 : 2'b11;
+          rlast <= left == 1;
+          read_beat = read_beat + 1;
+          left = left - 1;
+        end
+      end
+      // Writing: an address, then its beats, then later the answer.
+      if (awvalid && awready) begin
+        write_first[addressed%BURSTS] = int'((awaddr - BASE) / (BEAT_BITS / 8));
+        write_beats[addressed%BURSTS] = int'(awlen) + 1;
+        addressed = addressed + 1;
+      end
+      awready <= addressed - answered < BURSTS - 2 && random[3];
+      if (wvalid && wready) begin
+        if (write_beat < 0 || write_beat >= BEATS || wlast != (write_left == 1)) write_failed <= 1'b1;
+        for (int lane = 0; lane < BEAT_BITS / 8; lane++)
+          if (wstrb[lane] && write_beat >= 0 && write_beat < BEATS) words[write_beat%BEATS][lane*8+:8] = wdata[lane*8+:8];
+        write_beat = write_beat + 1;
+        write_left = write_left - 1;
+        if (write_left == 0) answer_time[(taken-1)%BURSTS] = now + LATENCY;
+      end
+      if (write_left == 0 && taken < addressed) begin
+        write_beat = write_first[taken%BURSTS];
+        write_left = write_beats[taken%BURSTS];
+        answer_time[taken%BURSTS] = 0;
+        taken = taken + 1;
+      end
+      wready <= write_left > 1 && random[4] || write_left == 1 && !wready && random[4];
+      if (!bvalid || bready) begin
+        bvalid <= 1'b0;
+        if (answered < taken && answer_time[answered%BURSTS] != 0 && answer_time[answered%BURSTS] <= now) begin
+          bvalid <= 1'b1;
+          bresp <= write_failed ? 2'b10 : 2'b00;
+          answered = answered + 1;
+        end
+      end
+    end
+  end
+endmodule
+
 )sv";
 
 }  // namespace millrace

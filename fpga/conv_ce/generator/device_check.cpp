@@ -43,13 +43,14 @@ void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
   }
 }
 
-// For all that the plan keeps in the board's own memory, as the plan counts it: the words of a sample, at the memory's bandwidth. 0:
-// nothing is there, or the plan does not say how fast it is.
+// For all that lies in the board's own memory: the words of a sample, at the memory's bandwidth; those that the plan has there and the
+// hardware on the chip as the plan counts them. 0: nothing is there, or the plan does not say how fast it is.
 double off_chip_seconds(const DeviceDesign& design, const Plan& plan, const Graph& graph) {
   double bytes = 0;
   for (const ShardDesign& shard : design.shards)
-    bytes += off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)), static_cast<double>(shard.planned_off_chip_bytes),
-                                       plan.micro_batch);
+    bytes += shard.streams ? bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back)
+                           : off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)),
+                                                       static_cast<double>(shard.planned_off_chip_bytes), plan.micro_batch);
   for (const DeviceBudget& budget : plan.budgets)
     if (const double bandwidth = budget.device == design.board ? off_chip_bandwidth(budget.amounts) : 0; bandwidth > 0)
       return bytes / bandwidth;

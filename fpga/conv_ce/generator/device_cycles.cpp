@@ -19,7 +19,17 @@ int64_t steady(Cycles cycles, const ShardDesign& shard) {
 void add_engines(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   stages.push_back({shard.layer, "FP", steady(forward_cycles, shard)});
   if (shard.error_back) stages.push_back({shard.layer, "EB", steady(error_back_cycles, shard)});
-  stages.push_back({shard.layer, "PG", steady(gradient_cycles, shard)});
+  const ConvolutionShape wide = shard.gradient_shape();
+  stages.push_back({shard.layer, "PG",
+                    divided_up(gradient_cycles(shard.engine, wide, 3) - gradient_cycles(shard.engine, wide, 2), shard.gradient_samples())});
+}
+
+// Ports to the memory outside, which take a beat per cycle at best.
+void add_weight_streams(const ShardDesign& shard, std::vector<StageCycles>& stages) {
+  const StreamCycles ports = weight_stream_cycles(*shard.streams, shard.engine, shard.shape);
+  stages.push_back({shard.layer, "kernels of FP from outside", ports.forward});
+  if (shard.error_back) stages.push_back({shard.layer, "kernels of EB from outside", ports.error_back});
+  stages.push_back({shard.layer, "gradients from and to outside", ports.gradient});
 }
 
 // Streams regrouped between engines and ring, and rows sorted behind EB.
@@ -94,6 +104,7 @@ std::vector<StageCycles> device_cycles(const DeviceDesign& design) {
   std::vector<StageCycles> stages;
   for (const ShardDesign& shard : design.shards) {
     add_engines(shard, stages);
+    if (shard.streams) add_weight_streams(shard, stages);
     add_adapters(shard, stages);
     if (shard.owner) add_after_sum(shard, stages);
     add_sums(shard, stages);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <set>
 
 #include "core/base/check.h"
@@ -159,6 +160,17 @@ void check_formats(const Graph& graph, const Node& node, const EngineFormats& ow
   }
 }
 
+// Weights in the board's own memory. FP and EB take samples one by one: to wait for several would keep the maps of all layers before on the
+// chip for as long.
+void add_streams(const Plan& plan, int64_t period_cycles, ShardDesign& shard) {
+  const ConvolutionShape& s = shard.shape;
+  if (shard.planned_off_chip_bytes == 0 || s.groups != 1) return;
+  const bool dense = s.width == s.kernel_w && s.out_height() == 1 && s.out_width() == 1 && !shard.pooled;
+  const int64_t wanted = 4 * std::max<int64_t>(plan.micro_batch, 1);
+  const int64_t samples = dense && plan.mini_batch % wanted == 0 ? wanted : 1;
+  shard.streams = weight_streams(shard.engine, s, 1, samples, period_cycles);
+}
+
 // A plan that counts what is built says the very engine.
 void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape& whole, int64_t period_cycles, const ShardDesign& shard) {
   if (period_cycles <= 0 || engine_period_of(plan) <= 0 || bits_of(plan.arithmetic.wire) != kElementBits) return;
@@ -235,7 +247,9 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
     design.shards.back() = std::move(there.shards.front());
   }
   ShardDesign& made = design.shards.back();
+  add_streams(plan, design.period_cycles, made);
   made.memories = engine_memories(made.engine, made.shape, made.error_block_rows());
+  made.gradient_memories = engine_memories(made.engine, made.gradient_shape(), made.error_block_rows());
   const int64_t sample_beats = made.engine.groups_of_inputs(made.shape.inputs) * made.shape.height * made.shape.width;
   const int64_t beat_bits = made.engine.input_lanes * kElementBits;
   // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
@@ -275,7 +289,7 @@ std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design) {
     const ShardDesign& shard = design.shards[i];
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
-    regions.push_back({index, 0, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
+    if (!shard.streams) regions.push_back({index, 0, streamed_words(shard.engine, shard.shape), elements});
     if (shard.owner) regions.push_back({index, 3, shard.groups(shard.layer_outputs), shard.scale_elements()});
     if (shard.owner && shard.dropout) regions.push_back({index, 2, kDrawWords + design.mini_batch, 4});
   }
@@ -290,7 +304,7 @@ std::vector<MemoryRegion> stored_regions(const DeviceDesign& design) {
     const ShardDesign& shard = design.shards[i];
     const auto index = static_cast<int64_t>(i);
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
-    regions.push_back({index, 1, static_cast<int64_t>(parameter_elements(shard.engine, shard.shape)) / elements, elements});
+    if (!shard.streams) regions.push_back({index, 1, streamed_words(shard.engine, shard.shape), elements});
     regions.push_back({index, 2, divided_up(shard.biases(), shard.bias_lanes()), shard.bias_lanes()});
     if (shard.owner && shard.running) regions.push_back({index, 3, shard.groups(shard.layer_outputs), shard.gathered_elements()});
   }
@@ -301,6 +315,31 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions) {
   int64_t all = 0;
   for (const MemoryRegion& region : regions) all += region.all_elements();
   return all;
+}
+
+StreamPlaces stream_places(const DeviceDesign& design, size_t shard) {
+  constexpr int64_t kPage = 4096;
+  int64_t end = rounded_up(2 * all_elements(loaded_regions(design)), kPage);
+  StreamPlaces places;
+  for (size_t i = 0; i <= shard; ++i) {
+    const ShardDesign& other = design.shards[i];
+    if (!other.streams) continue;
+    const auto taken = [&](int64_t bits) {
+      const int64_t begin = end;
+      end += rounded_up(streamed_beats(other.engine, other.shape, bits, other.streams->beat_bits) * other.streams->beat_bits / 8, kPage);
+      return begin;
+    };
+    places.kernels = taken(kElementBits);
+    places.error_back_kernels = other.error_back ? taken(kElementBits) : places.kernels;
+    places.gradients = taken(kAccumulatorBits);
+  }
+  return places;
+}
+
+int64_t DeviceDesign::sample_multiple() const {
+  int64_t multiple = 1;
+  for (const ShardDesign& shard : shards) multiple = std::lcm(multiple, shard.gradient_samples());
+  return multiple;
 }
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats) {

@@ -12,6 +12,9 @@
 // those of the devices before, and the last one finishes them all and sums the gradients of all biases. Errors of the raw sum go
 // upstream row by row, each device keeping those of its own outputs; errors of the input are added up from the last to the first.
 // A dense layer is a convolution whose kernel is as large as the map that was flattened.
+// Weights that the plan keeps in the board's own memory are streamed from there, once per sample for FP and EB of a dense layer, and once
+// per row of a convolution. PG of a dense layer makes the gradients of four micro-batches in a pass, reading and writing each: with two it
+// would move the words that the plan counts, and nothing would be left for channels that two boards hold.
 // Cuts may fall anywhere. Both neighbours hold the group of lanes that a cut falls into; kernels that are the neighbour's are
 // zero, and the errors that both make for it are added, downstream first. A boundary channel is no special case of that.
 // Batch norm: a board measures no statistics. A FROZEN batch norm directly behind the sum, whose running statistics are
@@ -48,6 +51,7 @@
 #include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/conv_ce/generator/device_maps.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 
 namespace millrace {
 
@@ -69,12 +73,14 @@ struct ShardDesign {
   ConvolutionShape shape;      // with the inputs and outputs held here
   EngineParallelism engine;
   EngineMemories memories;
+  EngineMemories gradient_memories;  // PG's, whose rows may hold several samples
   EngineFormats formats;
   int64_t lanes = 1;                // channels of a beat of the ring's streams
   int64_t planned_multipliers = 0;  // of FP, as the plan has it; 0: it does not say
-  // Weights, gradients and the optimizer's state that the plan keeps in the board's own memory. What is generated has weights and
-  // gradients on the chip.
+  // Weights, gradients and the optimizer's state that the plan keeps in the board's own memory.
   int64_t planned_off_chip_bytes = 0;
+  // Weights and gradients lie in the memory outside; nothing: on the chip, as those of channel groups always do.
+  std::optional<WeightStreams> streams;
   bool is_tail = false;  // no engine: what follows a join, device_maps.h
   bool first = true;     // of its group: no partial sums come in
   bool owner = true;     // ends the group: bias, ReLU and pooling are done here
@@ -102,6 +108,9 @@ struct ShardDesign {
   std::vector<int16_t> bias;    // what is added then, of the sum's fraction bits
   int scale_shift = 0;
 
+  // Of PG: samples that share a pass over the gradients come side by side.
+  int64_t gradient_samples() const { return streams ? streams->gradient_samples : 1; }
+  ConvolutionShape gradient_shape() const { return side_by_side(shape, gradient_samples()); }
   // EB through a stride makes its rows in blocks; they leave one by one.
   bool sorts_errors() const { return error_back && engine.stride != 1; }
   SorterMemory sorter() const { return sorter_memory(engine.groups_of_inputs(shape.inputs), shape.width, engine.stride); }
@@ -153,6 +162,13 @@ struct MemoryRegion {
   int64_t all_elements() const { return words * elements; }
 };
 
+// What of the memory outside is streamed, in bytes from the parameters' address, all multiples of 4096.
+struct StreamPlaces {
+  int64_t kernels = 0;             // in FP's order
+  int64_t error_back_kernels = 0;  // in EB's
+  int64_t gradients = 0;
+};
+
 struct DeviceDesign {
   std::string model;
   std::string board;
@@ -167,6 +183,8 @@ struct DeviceDesign {
   std::vector<MapDesign> maps;
   ArithmeticCounters weights_quantised;
 
+  // A mini-batch has a multiple of as many samples.
+  int64_t sample_multiple() const;
   std::string module_name() const { return "millrace_device_" + std::to_string(index); }
   // Shards, and behind them tails: the hosts' window numbers their memories so.
   size_t units() const { return shards.size() + tails.size(); }
@@ -182,11 +200,13 @@ struct DeviceDesign {
 // Words in front of those of the samples: dropout_unit.sv.
 inline constexpr int64_t kDrawWords = 3;
 
-// What comes in before a mini-batch (parameters, then scales and offsets and what dropout draws from, shard by shard) and what goes out
-// behind it (gradients, then those of the biases), in the order in which it lies in the memory outside.
+// What comes in before a mini-batch (parameters that are not streamed, then scales and offsets and what dropout draws from, shard by shard)
+// and what goes out behind it (gradients, then those of the biases), in the order in which it lies in the memory outside.
 std::vector<MemoryRegion> loaded_regions(const DeviceDesign& design);
 std::vector<MemoryRegion> stored_regions(const DeviceDesign& design);
 int64_t all_elements(const std::vector<MemoryRegion>& regions);
+// Of a shard that has streams; behind everything that is loaded.
+StreamPlaces stream_places(const DeviceDesign& design, size_t shard);
 
 // `formats`: of a run that calibrated; of layers that it does not name, the engine's own.
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,

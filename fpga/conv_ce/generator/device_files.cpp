@@ -9,6 +9,7 @@
 #include "fpga/common/generator/text_template.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/control_registers.h"
+#include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/device_top.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
@@ -142,6 +143,24 @@ std::string on_a_board(const DeviceDesign& design, const std::string& lacks, con
         "on\n"
         "the chip, {:.1f} BRAM36. What the plan says of memory on the chip is not what is generated here.\n",
         off_chip.layers, static_cast<double>(off_chip.off_chip_bytes) / 1e6, off_chip.bram36);
+  if (!off_chip.streamed.empty()) {
+    text += fmt::format(
+        "Weights and gradients of {} lie in the board's own memory, packed, from `parameters` on; {:.3g} MB of them move for a sample, "
+        "through "
+        "ports\nof their own (m_axi_shard_*). A mini-batch has a multiple of {} samples.\n\n"
+        "| shard | bits of a port | kernels, FP's order, at | kernels, EB's order, at | gradients at |\n|---|---|---|---|---|\n",
+        off_chip.streamed, off_chip.streamed_bytes_per_sample / 1e6, design.sample_multiple());
+    for (size_t i = 0; i < design.shards.size(); ++i) {
+      if (!design.shards[i].streams) continue;
+      const StreamPlaces places = stream_places(design, i);
+      text += fmt::format("| {} | {} | {:#x} | {} | {:#x} |\n", i, design.shards[i].streams->beat_bits, places.kernels,
+                          design.shards[i].error_back ? fmt::format("{:#x}", places.error_back_kernels) : "-", places.gradients);
+    }
+    text += "\n";
+  }
+  const StageCycles slowest = slowest_stage(device_cycles(design));
+  text += fmt::format("Its slowest stage, {} of {}, takes {} cycles a sample (modelled){}.\n", slowest.stage, slowest.layer, slowest.cycles,
+                      off_chip.streamed.empty() ? "" : "; the board's memory may take longer, which `millrace rtl --check` counts");
   if (!homes.empty()) text += fmt::format("Beware: {}.\n", homes);
   return text.empty() ? text : text + "\n";
 }
@@ -200,9 +219,9 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
       "their places are those that the host's code looks for.\n\n"
       "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
-      design.module_name(), design.index, design.board, design.model, shards, design.lanes, options.test_samples, rows, numbers,
-      all_elements(loaded_regions(design)), all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName,
-      on_a_board(design, options.lacks, options.homes));
+      design.module_name(), design.index, design.board, design.model, shards, design.lanes,
+      rounded_up(options.test_samples, design.sample_multiple()), rows, numbers, all_elements(loaded_regions(design)),
+      all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName, on_a_board(design, options.lacks, options.homes));
 }
 
 }  // namespace
@@ -259,7 +278,8 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
          design.index);
   if (!cropped_design(design, rows))
     fail(ErrorCode::kUsage, "--test-rows {}: maps of device {} that are joined come out unequal; {} rows do", rows, design.index, fewest);
-  const DeviceVectors vectors = device_vectors(design, rows, options.test_samples, options.seed);
+  const int64_t samples = rounded_up(options.test_samples, design.sample_multiple());
+  const DeviceVectors vectors = device_vectors(design, rows, samples, options.seed);
 
   DeviceFiles written;
   written.test_rows = rows;
@@ -278,7 +298,15 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
     const ShardDesign& shard = design.shards[i];
     const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
     const std::vector<int16_t> parameters = parameter_words(shard.engine, shard.shape, shard.weight);
-    write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
+    if (shard.streams) {
+      const int64_t beat = shard.streams->beat_bits / kElementBits;
+      write(fmt::format("vectors/shard_{}_forward.hex", i), hex_words<int16_t>(filled_lanes(parameters, beat), beat));
+      if (shard.error_back)
+        write(fmt::format("vectors/shard_{}_back.hex", i),
+              hex_words<int16_t>(filled_lanes(parameter_words_of_error_back(shard.engine, shard.shape, parameters), beat), beat));
+    } else {
+      write(fmt::format("images/shard_{}_parameters.hex", i), hex_words<int16_t>(parameters, word));
+    }
     const std::vector<int32_t> mask = gradient_mask(shard, vectors.gradients[i].words.size());
     write(fmt::format("vectors/shard_{}_gradients.hex", i), hex_words<int32_t>(vectors.gradients[i].words, word));
     write(fmt::format("vectors/shard_{}_gradients.hex.mask", i), hex_words<int32_t>(mask, word));

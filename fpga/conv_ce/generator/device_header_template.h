@@ -72,7 +72,7 @@ $PORTS$
   logic [15:0] samples;
   logic [31:0] refusal, run;
   logic [63:0] parameters_address, result_address;
-  logic [1:0] faults;
+  logic [1:0] faults, stream_faults;
   assign clear = !running;
 
   // The window into the memories: the host's, while nothing moves.
@@ -112,7 +112,7 @@ $PORTS$
       .stores,
       .parameters_address,
       .result_address,
-      .faults,
+      .faults(faults | stream_faults),
       .memory(host_memory),
       .address(host_address),
       .element(host_element),
@@ -141,7 +141,7 @@ $PORTS$
       .active,
       .loads,
       .stores,
-      .refusal,
+      .refusal($REFUSAL$),
       .run,
       .parameters_address,
       .result_address,

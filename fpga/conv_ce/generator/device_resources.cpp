@@ -41,6 +41,41 @@ ModuleUse adapter_use(const std::string& layer, const std::string& module, const
   return use;
 }
 
+int bits_for(int64_t words);
+
+// In place of the memories of kernels and gradients: beats and words that wait on both sides, what packs and unpacks them, and for PG
+// samples that are put side by side.
+void add_streamers(const ShardDesign& shard, std::vector<ModuleUse>& uses) {
+  const WeightStreams& streams = *shard.streams;
+  const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
+  const auto packing = [&](int64_t word_bits) {
+    const auto held = static_cast<double>(word_bits + streams.beat_bits);
+    return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / kElementBits))));
+  };
+  const auto add = [&](const std::string& module, int64_t word_bits, int64_t waiting_words, bool writes) {
+    ModuleUse use = memory_use(shard.layer, module, streams.beat_bits, bits_for(kStreamedBeats), 1);
+    use.luts += packing(word_bits);
+    use.flip_flops += static_cast<double>(2 * word_bits + streams.beat_bits);
+    if (waiting_words > 0) use += memory_use(shard.layer, "", word_bits, bits_for(waiting_words), writes ? 2 : 1);
+    if (writes) {
+      use += memory_use(shard.layer, "", streams.beat_bits, bits_for(kWrittenBeats), 1);
+      use.luts += packing(word_bits);
+      use.flip_flops += static_cast<double>(word_bits + streams.beat_bits);
+    }
+    uses.push_back(use);
+  };
+  add("parameter_streamer (FP)", word * kElementBits, 0, false);
+  if (shard.error_back) add("parameter_streamer (EB)", word * kElementBits, 0, false);
+  add("gradient_streamer (PG)", word * kAccumulatorBits, 4 * shard.engine.load_words() + 4, true);
+  const int64_t samples = shard.gradient_samples();
+  if (samples == 1) return;
+  const ConvolutionShape& s = shard.shape;
+  uses.push_back(memory_use(shard.layer, "permuting_buffer (activations side by side)", shard.engine.input_lanes * kElementBits,
+                            bits_for(2 * samples * shard.engine.groups_of_inputs(s.inputs) * s.height * s.width), 1));
+  uses.push_back(memory_use(shard.layer, "permuting_buffer (errors side by side)", shard.engine.output_lanes * kElementBits,
+                            bits_for(2 * samples * shard.engine.groups_of_outputs(s.outputs)), 1));
+}
+
 int bits_for(int64_t words) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
 }
@@ -159,7 +194,10 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     if (shard.adapts_inputs()) uses.push_back(adapter_use(layer, "lane_adapter (activations)", shard.input_adapter()));
     uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", shard.engine.input_lanes * kElementBits, bits_for(shard.act_ram_beats), 1));
     // Where FP and EB read at once, the memory is there twice.
-    uses.push_back(memory_use(layer, kWeights, word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
+    if (shard.streams)
+      add_streamers(shard, uses);
+    else
+      uses.push_back(memory_use(layer, kWeights, word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
     uses.push_back(engine_use(layer, "forward_engine (FP)", forward_resources(shard.engine, m)));
     if (shard.adapts_outputs()) {
       if (!shard.first && !shard.outputs_divided) uses.push_back(adapter_use(layer, "lane_adapter (partial sums)", shard.sum_adapter()));
@@ -167,8 +205,8 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       uses.push_back(adapter_use(layer, "lane_adapter (errors)", shard.error_adapter()));
     }
     if (shard.owner) add_after_sum(design, shard, uses);
-    uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
-    uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, m)));
+    if (!shard.streams) uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
+    uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, shard.gradient_memories)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
     if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", shard.engine.input_lanes, shard.sorter()));
     if (shard.error_back && shard.adapts_inputs())
@@ -184,8 +222,13 @@ WeightsOnChip weights_planned_off_chip(const DeviceDesign& design) {
   const std::vector<ModuleUse> uses = device_resources(design);
   for (const ShardDesign& shard : design.shards) {
     if (shard.planned_off_chip_bytes == 0) continue;
-    found.layers += (found.layers.empty() ? "" : ", ") + shard.layer;
     found.off_chip_bytes += shard.planned_off_chip_bytes;
+    if (shard.streams) {
+      found.streamed += (found.streamed.empty() ? "" : ", ") + shard.layer;
+      found.streamed_bytes_per_sample += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
+      continue;
+    }
+    found.layers += (found.layers.empty() ? "" : ", ") + shard.layer;
     for (const ModuleUse& use : uses)
       if (use.layer == shard.layer && (use.module == kWeights || use.module == kGradients)) found.bram36 += use.bram18 / 2;
   }

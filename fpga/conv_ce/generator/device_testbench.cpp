@@ -31,6 +31,53 @@ xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples) {
   return registers;
 }
 
+namespace {
+
+// What stands behind the ports of a shard whose weights are outside.
+void add_streamed_memories(const DeviceDesign& design, size_t index, std::string& streams, std::string& connections) {
+  const ShardDesign& shard = design.shards[index];
+  const StreamPlaces places = stream_places(design, index);
+  const int64_t bits = shard.streams->beat_bits, base = memory_places(design).parameters;
+  const auto add = [&](const std::string& what, int64_t place, int64_t element_bits, bool reads_file) {
+    const bool writes = what == "gradient";
+    const std::string name = fmt::format("shard_{}_{}", index, what);
+    std::string ports;
+    std::vector<std::pair<std::string, int64_t>> signals = {{"arvalid", 1}, {"arready", 1},  {"araddr", 64}, {"arlen", 8}, {"rvalid", 1},
+                                                            {"rready", 1},  {"rdata", bits}, {"rlast", 1},   {"rresp", 2}};
+    if (writes)
+      signals.insert(signals.end(), {{"awvalid", 1},
+                                     {"awready", 1},
+                                     {"awaddr", 64},
+                                     {"awlen", 8},
+                                     {"wvalid", 1},
+                                     {"wready", 1},
+                                     {"wdata", bits},
+                                     {"wstrb", bits / 8},
+                                     {"wlast", 1},
+                                     {"bvalid", 1},
+                                     {"bready", 1},
+                                     {"bresp", 2}});
+    for (const auto& [signal, width] : signals) {
+      streams += fmt::format("  logic [{}:0] {}_{};\n", width - 1, name, signal);
+      ports += fmt::format(",\n      .{0}({1}_{0})", signal, name);
+      connections += fmt::format("      .m_axi_{0}_{1}({0}_{1}),\n", name, signal);
+    }
+    for (const char* open : {"arsize", "arburst", "awsize", "awburst"})
+      if (writes || open[1] == 'r') connections += fmt::format("      .m_axi_{}_{}(),\n", name, open);
+    if (!writes) ports += ",\n      .awvalid(1'b0),\n      .wvalid(1'b0),\n      .bready(1'b0)";
+    streams += fmt::format(
+        "  streamed_memory #(\n{}      .BASE(64'd{}),\n      .BEATS({}),\n      .BEAT_BITS({}),\n      .SEED({})\n  ) {}_memory (\n"
+        "      .clock(clock),\n      .reset_n(reset_n){}\n  );\n",
+        reads_file ? fmt::format("      .FILE(\"vectors/{}.hex\"),\n", name) : "", base + place,
+        streamed_beats(shard.engine, shard.shape, element_bits, bits), bits, 7 * index + static_cast<size_t>(what[0]), name, ports);
+  };
+  add("forward", places.kernels, kElementBits, true);
+  if (shard.error_back) add("back", places.error_back_kernels, kElementBits, true);
+  add("gradient", places.gradients, kAccumulatorBits, false);
+}
+
+}  // namespace
+
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors) {
   std::string streams, connections, checks, expected, progress;
   int64_t seed = 1;
@@ -70,6 +117,7 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     const int64_t words = static_cast<int64_t>(vectors.gradients[i].words.size()) / elements;
     const int64_t outputs = shard.biases();
+    if (shard.streams) add_streamed_memories(design, i, streams, connections);
     expected += fmt::format("  logic [{1}:0] shard_{0}_expected[0:{2}];\n  logic [31:0] shard_{0}_expected_bias[0:{3}];\n", i,
                             elements * 32 - 1, words - 1, outputs - 1);
     expected += fmt::format(
@@ -77,23 +125,40 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
         "    $readmemh(\"vectors/shard_{0}_gradients.hex.mask\", shard_{0}_mask);\n"
         "    $readmemh(\"vectors/shard_{0}_bias_gradients.hex\", shard_{0}_expected_bias);\n  end\n",
         i, elements * 32 - 1, words - 1);
+    const std::string first_gradients = shard.streams ? std::string()
+                                                      : fmt::format(
+                                                            "    for (int index = 0; index < {}; index++) expect_element({}, 0, index, "
+                                                            "shard_{}_expected[0][index*32+:32]);\n",
+                                                            std::min<int64_t>(elements, shard.engine.taps()), i * 4 + 1, i);
+    if (shard.streams)
+      checks += fmt::format(
+          "    for (int word = 0; word < {2}; word++)\n"
+          "      for (int index = 0; index < {3}; index++)\n"
+          "        if (((shard_{0}_gradient_memory.words[(word*{3}+index)/{4}][(word*{3}+index)%{4}*32+:32] ^\n"
+          "              shard_{0}_expected[word][index*32+:32]) & shard_{0}_mask[word][index*32+:32]) != '0) begin\n"
+          "          if (differences < 10)\n"
+          "            $display(\"{1}: gradient %0d of word %0d is %h, expected %h\", index, word,\n"
+          "                     shard_{0}_gradient_memory.words[(word*{3}+index)/{4}][(word*{3}+index)%{4}*32+:32],\n"
+          "                     shard_{0}_expected[word][index*32+:32]);\n"
+          "          differences = differences + 1;\n        end\n",
+          i, shard.layer, words, elements, shard.streams->beat_bits / kAccumulatorBits);
+    else
+      checks += fmt::format(
+          "    for (int word = 0; word < {2}; word++)\n"
+          "      if (((device.shard_{0}_gradients.words[word] ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0)\n"
+          "        for (int index = 0; index < {3}; index++)\n"
+          "          if (((device.shard_{0}_gradients.words[word][index*32+:32] ^ shard_{0}_expected[word][index*32+:32]) &\n"
+          "               shard_{0}_mask[word][index*32+:32]) != '0) begin\n"
+          "            if (differences < 10)\n"
+          "              $display(\"{1}: gradient %0d of word %0d is %h, expected %h\", index, word,\n"
+          "                       device.shard_{0}_gradients.words[word][index*32+:32], shard_{0}_expected[word][index*32+:32]);\n"
+          "            differences = differences + 1;\n          end\n",
+          i, shard.layer, words, elements);
     checks += fmt::format(
-        "    for (int word = 0; word < {2}; word++)\n"
-        "      if (((device.shard_{0}_gradients.words[word] ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0)\n"
-        "        for (int index = 0; index < {3}; index++)\n"
-        "          if (((device.shard_{0}_gradients.words[word][index*32+:32] ^ shard_{0}_expected[word][index*32+:32]) &\n"
-        "               shard_{0}_mask[word][index*32+:32]) != '0) begin\n"
-        "            if (differences < 10)\n"
-        "              $display(\"{1}: gradient %0d of word %0d is %h, expected %h\", index, word,\n"
-        "                       device.shard_{0}_gradients.words[word][index*32+:32], shard_{0}_expected[word][index*32+:32]);\n"
-        "            differences = differences + 1;\n          end\n",
-        i, shard.layer, words, elements);
-    checks += fmt::format(
-        "    // As the host reads them: the first gradients, and the biases'.\n"
-        "    for (int index = 0; index < {1}; index++) expect_element({2}, 0, index, shard_{0}_expected[0][index*32+:32]);\n"
-        "    for (int channel = 0; channel < {3}; channel++)\n"
-        "      expect_element({4}, channel / {5}, channel % {5}, shard_{0}_expected_bias[channel]);\n",
-        i, std::min<int64_t>(elements, shard.engine.taps()), i * 4 + 1, std::min<int64_t>(outputs, 64), i * 4 + 2, shard.bias_lanes());
+        "    // As the host reads them: the first gradients on the chip, and the biases'.\n{1}"
+        "    for (int channel = 0; channel < {2}; channel++)\n"
+        "      expect_element({3}, channel / {4}, channel % {4}, shard_{0}_expected_bias[channel]);\n",
+        i, first_gradients, std::min<int64_t>(outputs, 64), i * 4 + 2, shard.bias_lanes());
   }
   int64_t work = 0;
   for (const ShardDesign& shard : design.shards)
@@ -101,7 +166,12 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
             (shard.shape.out_width() + shard.engine.load_words() + 8);
   const MemoryPlaces places = memory_places(design);
   const int64_t moved = 8 * (all_elements(loaded_regions(design)) + all_elements(stored_regions(design)));
-  const int64_t limit = 100'000 + moved + 20 * (beats + work * vectors.rows * vectors.samples);
+  int64_t streamed = 0;  // beats, with their pauses
+  for (const ShardDesign& shard : design.shards)
+    if (shard.streams)
+      streamed += 8 * vectors.samples * (shard.shape.height + 1) *
+                  (4 * streamed_beats(shard.engine, shard.shape, kAccumulatorBits, shard.streams->beat_bits) + 1000);
+  const int64_t limit = 100'000 + streamed + moved + 20 * (beats + work * vectors.rows * vectors.samples);
   TemplateValues values = register_values();
   values.merge(TemplateValues{{"MODULE", design.module_name()},
                               {"MODULES", std::string(kTestbenchModules)},

@@ -12,6 +12,7 @@
 #include "fpga/conv_ce/generator/device_top_adapters.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
 #include "fpga/conv_ce/generator/device_top_maps.h"
+#include "fpga/conv_ce/generator/device_top_streams.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
 #include "fpga/conv_ce/registers/register_map.h"
 
@@ -99,6 +100,10 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"HEIGHT", above},
       {"POOLED_HEIGHT", pooled_height},
       {"WIDTH", number(s.width)},
+      {"PG_WIDTH", number(shard.gradient_shape().width)},
+      {"PG_OUT_WIDTH", number(shard.gradient_shape().out_width())},
+      {"PG_LINE_BITS", number(shard.gradient_memories.line_address)},
+      {"PG_SAMPLES", shard.gradient_samples() == 1 ? "samples" : fmt::format("samples / 16'd{}", shard.gradient_samples())},
       {"OUT_WIDTH", number(s.out_width())},
       {"POOLED_WIDTH", number(w.out_width)},
       {"LANES", number(design.lanes)},
@@ -128,7 +133,7 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"ERROR_COLUMN_BANKS", number(m.error_column_banks)},
       {"ERROR_LINE_BITS", number(m.error_line_address)},
       {"GRADIENT_ERROR_ROW_BANKS", number(m.gradient_error_row_banks)},
-      {"GRADIENT_ERROR_BITS", number(m.gradient_error_address)},
+      {"GRADIENT_ERROR_BITS", number(shard.gradient_memories.gradient_error_address)},
       {"GROUP_BITS", number(m.group_address)},
       {"SUM_GROUPS", number(shard.groups(shard.layer_outputs))},
       {"SUM_GROUP_BITS", number(pool.group_address)},
@@ -275,6 +280,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
                                             "  assign $p$partial_data = s_partial_tdata;\n",
              values);
   if (shard.appends_sums()) values["PARTIAL"] += filled("  logic $MADE$_valid, $MADE$_ready;\n  logic [BEAT-1:0] $MADE$_data;\n", values);
+  add_weights(design, index, values);
   std::string text = filled(kShard, values);
   if (shard.adapts_outputs()) text += filled(kSumAdapter, values);
   if (shard.appends_sums()) text += filled(kSumJoiner, values);
@@ -291,7 +297,7 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
   values["RAW"] = filled(shard.appends_sums() ? "$p$own_raw" : "$p$raw", values);
   text += filled(raw_error_readers(shard), values);
   text += filled(kGradient, values);
-  if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n", values);
+  if (!shard.error_back) return text + filled("  assign $p$back_address = '0;\n  assign $p$back_read = 1'b0;\n", values);
   const bool sorts = shard.sorts_errors();
   values["ROWS"] = filled(shard.adapts_inputs() ? "$p$lane_input_error" : "$p$own_error", values);
   values["BLOCKS"] = filled(sorts ? "$p$block_error" : "$ROWS$", values);
@@ -333,20 +339,34 @@ std::string finish_text(const DeviceDesign& design) {
   }
   std::string reads;
   for (size_t i = 0; i < design.shards.size(); ++i) {
-    conditions += fmt::format(" &&\n      shard_{0}_rows_done == 16'(samples * 16'(SHARD_{0}_OUT_HEIGHT))", i);
-    reads += fmt::format(
-        "      16'd{0}: data_read <= {{16'd0, shard_{1}_forward_word[16'(element)*16+:16]}};\n"
-        "      16'd{2}: data_read <= shard_{1}_gradient_read_word[16'(element)*32+:32];\n"
-        "      16'd{3}: data_read <= shard_{1}_{4}_word[16'(element)*32+:32];\n",
-        i * 4, i, i * 4 + 1, i * 4 + 2, design.shards[i].sums_all_biases() ? "all_biases" : "bias");
+    conditions += fmt::format(" &&\n      shard_{0}_rows_done == 16'((samples / 16'd{1}) * 16'(SHARD_{0}_OUT_HEIGHT))", i,
+                              design.shards[i].gradient_samples());
+    if (design.shards[i].streams)
+      conditions += fmt::format(" && shard_{}_streaming == 3'd0", i);
+    else
+      reads += fmt::format(
+          "      16'd{0}: data_read <= {{16'd0, shard_{1}_forward_word[16'(element)*16+:16]}};\n"
+          "      16'd{2}: data_read <= shard_{1}_gradient_read_word[16'(element)*32+:32];\n",
+          i * 4, i, i * 4 + 1);
+    reads += fmt::format("      16'd{0}: data_read <= shard_{1}_{2}_word[16'(element)*32+:32];\n", i * 4 + 2, i,
+                         design.shards[i].sums_all_biases() ? "all_biases" : "bias");
     if (design.shards[i].owner && design.shards[i].running)
       reads += fmt::format("      16'd{0}: data_read <= shard_{1}_gathered_word[16'(element)*32+:32];\n", i * 4 + 3, i);
   }
   text += fmt::format("  assign computed = running && {};\n", conditions);
-  std::string unused = "address, data_written, m_axi_gmem_rlast";  // and what a first shard, or one without EB, leaves open
+  text += stream_faults(design);
+  std::string unused =
+      "address, element, data_write, data_written, m_axi_gmem_rlast";  // and what a first shard, or one without EB, leaves open
   for (size_t i = 0; i < design.shards.size(); ++i) {
+    if (design.shards[i].streams) {
+      unused += fmt::format(
+          ", shard_{0}_forward_address, shard_{0}_back_address, shard_{0}_gradient_read_address, shard_{0}_gradient_write_address", i);
+      if (!design.shards[i].error_back) unused += fmt::format(", shard_{0}_back_read", i);
+    } else {
+      unused += fmt::format(", shard_{0}_forward_read, shard_{0}_back_read, shard_{0}_gradient_claim, shard_{0}_gradient_read", i);
+    }
     if (design.shards[i].first || design.shards[i].outputs_divided) unused += fmt::format(", shard_{}_partial_ready", i);
-    if (!design.shards[i].error_back) unused += fmt::format(", shard_{}_back_word", i);
+    if (!design.shards[i].error_back) unused += fmt::format(", shard_{0}_back_word, shard_{0}_back_there", i);
     if (design.shards[i].sums_all_biases()) unused += fmt::format(", shard_{}_bias_word", i);
   }
   for (size_t i = 0; i < design.units(); ++i) {
@@ -443,9 +463,9 @@ std::string table_of(const std::vector<MemoryRegion>& regions) {
 MemoryPlaces memory_places(const DeviceDesign& design) {
   constexpr int64_t kPage = xrt::kPageBytes, kHeaderBytes = sizeof(xrt::ResultHeader);
   MemoryPlaces places;
-  places.parameters = kPage;
-  places.result = places.parameters + rounded_up(2 * all_elements(loaded_regions(design)), kPage);
-  places.words = (places.result + rounded_up(kHeaderBytes + 4 * all_elements(stored_regions(design)), kPage)) / 8;
+  places.result = kPage;  // what is streamed lies behind all else
+  places.parameters = places.result + rounded_up(kHeaderBytes + 4 * all_elements(stored_regions(design)), kPage);
+  places.words = (places.parameters + rounded_up(2 * all_elements(loaded_regions(design)), kPage)) / 8;
   return places;
 }
 
@@ -464,21 +484,26 @@ std::string device_top(const DeviceDesign& design) {
     ports += fmt::format("    output logic {0}_tvalid,\n    input  logic {0}_tready,\n    output logic [{1}:0] {0}_tdata,\n\n", port,
                          design.lanes * 16 - 1);
   ports.pop_back();
+  ports += stream_ports(design);
   TemplateValues values = register_values();
-  values.merge(TemplateValues{{"MODULE", design.module_name()},
-                              {"INDEX", number(design.index)},
-                              {"BOARD", design.board},
-                              {"MODEL", design.model},
-                              {"SHARDS", shards},
-                              {"LANES", number(design.lanes)},
-                              {"ROWS", number(design.shards.front().shape.height)},
-                              {"PORTS", ports},
-                              {"LOADS", number(static_cast<int64_t>(loads.size()))},
-                              {"LOAD_TABLE", table_of(loads)},
-                              {"LOAD_ELEMENTS", number(all_elements(loads))},
-                              {"STORES", number(static_cast<int64_t>(stores.size()))},
-                              {"STORE_TABLE", table_of(stores)},
-                              {"STORE_ELEMENTS", number(all_elements(stores))}});
+  values.merge(TemplateValues{
+      {"MODULE", design.module_name()},
+      {"INDEX", number(design.index)},
+      {"BOARD", design.board},
+      {"MODEL", design.model},
+      {"SHARDS", shards},
+      {"LANES", number(design.lanes)},
+      {"ROWS", number(design.shards.front().shape.height)},
+      {"PORTS", ports},
+      {"REFUSAL", design.sample_multiple() == 1 ? "refusal"
+                                                : fmt::format("(refusal == 32'd0 && samples % 16'd{} != 16'd0) ? {} : refusal",
+                                                              design.sample_multiple(), values.at("STATUS_BAD_SHAPE"))},
+      {"LOADS", number(static_cast<int64_t>(loads.size()))},
+      {"LOAD_TABLE", table_of(loads)},
+      {"LOAD_ELEMENTS", number(all_elements(loads))},
+      {"STORES", number(static_cast<int64_t>(stores.size()))},
+      {"STORE_TABLE", table_of(stores)},
+      {"STORE_ELEMENTS", number(all_elements(stores))}});
   std::string text = filled(kHeader, values);
   text += "\n  // Nothing comes in before parameters are in place and the engines run.\n";
   for (const std::string& port : input_streams(design))

@@ -11,6 +11,31 @@
 
 namespace millrace {
 
+inline constexpr std::string_view kKernelMemory = R"sv(  // Kernels, for FP and EB.
+  localparam int $P$WORD = $KPW$ * $K$ * $K$;
+  logic [$PARAMETER_BITS$-1:0] $p$forward_address, $p$back_address;
+  logic [$P$WORD*16-1:0] $p$forward_word, $p$back_word;
+  logic $p$forward_there, $p$forward_read, $p$back_there, $p$back_read;
+  assign $p$forward_there = 1'b1;
+  assign $p$back_there = 1'b1;
+  parameter_memory #(
+      .ELEMENTS($P$WORD),
+      .ADDRESS_BITS($PARAMETER_BITS$),
+      .IMAGE("images/$P_FILE$_parameters.hex")
+  ) $p$parameters (
+      .clock(ap_clk),
+      .forward_address(running ? $p$forward_address : $PARAMETER_BITS$'(address)),
+      .forward_word($p$forward_word),
+      .back_address($p$back_address),
+      .back_word($p$back_word),
+      .write_enable(data_write && memory == 16'd$MEMORY_0$),
+      .write_address($PARAMETER_BITS$'(address)),
+      .write_element(element),
+      .write_data(data_written[15:0])
+  );
+
+)sv";
+
 inline constexpr std::string_view kShard = R"sv(
   // ===== Shard $I$: $LAYER$, input channels [$BEGIN$, $END$) of $LAYER_INPUTS$, outputs $OUTPUTS$ of $LAYER_OUTPUTS$, kernel $K$ x $K$, stride $S$.
   localparam int $P$HEIGHT = $HEIGHT$;
@@ -47,27 +72,7 @@ $SOURCE$
       .out_tdata($p$kept_data)
   );
 
-  // Kernels, for FP and EB.
-  localparam int $P$WORD = $KPW$ * $K$ * $K$;
-  logic [$PARAMETER_BITS$-1:0] $p$forward_address, $p$back_address;
-  logic [$P$WORD*16-1:0] $p$forward_word, $p$back_word;
-  parameter_memory #(
-      .ELEMENTS($P$WORD),
-      .ADDRESS_BITS($PARAMETER_BITS$),
-      .IMAGE("images/$P_FILE$_parameters.hex")
-  ) $p$parameters (
-      .clock(ap_clk),
-      .forward_address(running ? $p$forward_address : $PARAMETER_BITS$'(address)),
-      .forward_word($p$forward_word),
-      .back_address($p$back_address),
-      .back_word($p$back_word),
-      .write_enable(data_write && memory == 16'd$MEMORY_0$),
-      .write_address($PARAMETER_BITS$'(address)),
-      .write_element(element),
-      .write_data(data_written[15:0])
-  );
-
-  // FP.
+$KERNELS$  // FP.
   logic $p$sum_valid, $p$sum_ready;
   logic [BEAT-1:0] $p$sum_data;
 $PARTIAL$$SUM_WIRES$  forward_engine #(
@@ -106,19 +111,14 @@ $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
       .sum_tvalid($SUMS$_valid),
       .sum_tready($SUMS$_ready),
       .sum_tdata($SUMS$_data),
+      .parameter_ready($p$forward_there),
+      .parameter_read($p$forward_read),
       .parameter_address($p$forward_address),
       .parameter_word($p$forward_word)
   );
 )sv";
 
-inline constexpr std::string_view kGradient = R"sv(
-  // PG, and the gradient buffer that the host reads while the device rests.
-  logic [$PARAMETER_BITS$-1:0] $p$gradient_read_address, $p$gradient_write_address;
-  logic [$P$WORD*32-1:0] $p$gradient_read_word, $p$gradient_write_word;
-  logic $p$gradient_write;
-  logic [$OUT_LANES$*32-1:0] $p$bias_word;
-  logic [15:0] $p$rows_done;
-  gradient_memory #(
+inline constexpr std::string_view kGradientMemory = R"sv(  gradient_memory #(
       .ELEMENTS($P$WORD),
       .ADDRESS_BITS($PARAMETER_BITS$)
   ) $p$gradients (
@@ -129,7 +129,17 @@ inline constexpr std::string_view kGradient = R"sv(
       .write_address($p$gradient_write_address),
       .write_word($p$gradient_write_word)
   );
-  gradient_engine #(
+  assign $p$gradient_there = 1'b1;
+)sv";
+
+inline constexpr std::string_view kGradient = R"sv(
+  // PG, and the gradient buffer that the host reads while the device rests.
+  logic [$PARAMETER_BITS$-1:0] $p$gradient_read_address, $p$gradient_write_address;
+  logic [$P$WORD*32-1:0] $p$gradient_read_word, $p$gradient_write_word;
+  logic $p$gradient_write, $p$gradient_there, $p$gradient_claim, $p$gradient_read;
+  logic [$OUT_LANES$*32-1:0] $p$bias_word;
+  logic [15:0] $p$rows_done;
+$SIDE_BY_SIDE$$GRADIENTS$  gradient_engine #(
       .KERNEL($K$),
       .STRIDE($S$),
       .INPUT_LANES($IN_LANES$),
@@ -137,7 +147,7 @@ inline constexpr std::string_view kGradient = R"sv(
 $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
       .ROW_BANKS_LOG2($ROW_BANKS$),
       .COLUMN_BANKS_LOG2($COLUMN_BANKS$),
-      .LINE_ADDRESS_BITS($LINE_BITS$),
+      .LINE_ADDRESS_BITS($PG_LINE_BITS$),
       .ERROR_ROW_BANKS_LOG2($GRADIENT_ERROR_ROW_BANKS$),
       .ERROR_ADDRESS_BITS($GRADIENT_ERROR_BITS$),
       .GRADIENT_ADDRESS_BITS($PARAMETER_BITS$),
@@ -146,9 +156,9 @@ $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
       .clock(ap_clk),
       .clear,
       .height(16'($P$HEIGHT)),
-      .width(16'd$WIDTH$),
+      .width(16'd$PG_WIDTH$),
       .out_height(16'($P$OUT_HEIGHT)),
-      .out_width(16'd$OUT_WIDTH$),
+      .out_width(16'd$PG_OUT_WIDTH$),
       .pad(16'd$PAD$),
       .input_groups(16'd$INPUT_GROUPS$),
       .output_groups(16'd$OUTPUT_GROUPS$),
@@ -156,13 +166,16 @@ $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
       .block_rows(16'd1),
       .error_first_block_rows(16'd$ERROR_FIRST_BLOCK$),
       .error_block_rows(16'd$ERROR_BLOCK$),
-      .samples_per_update(samples),
-      .activation_tvalid($p$kept_valid),
-      .activation_tready($p$kept_ready),
-      .activation_tdata($p$kept_data),
-      .error_tvalid($p$gradient_error_valid),
-      .error_tready($p$gradient_error_ready),
-      .error_tdata($p$lane_error_data),
+      .samples_per_update($PG_SAMPLES$),
+      .activation_tvalid($PG_ACTIVATIONS$_valid),
+      .activation_tready($PG_ACTIVATIONS$_ready),
+      .activation_tdata($PG_ACTIVATIONS$_data),
+      .error_tvalid($PG_ERRORS$_valid),
+      .error_tready($PG_ERRORS$_ready),
+      .error_tdata($PG_ERROR_DATA$_data),
+      .gradient_ready($p$gradient_there),
+      .gradient_claim($p$gradient_claim),
+      .gradient_read($p$gradient_read),
       .gradient_read_address($p$gradient_read_address),
       .gradient_read_word($p$gradient_read_word),
       .gradient_write_enable($p$gradient_write),
@@ -212,6 +225,8 @@ $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
       .input_error_tvalid($BLOCKS$_valid),
       .input_error_tready($BLOCKS$_ready),
       .input_error_tdata($BLOCKS$_data),
+      .parameter_ready($p$back_there),
+      .parameter_read($p$back_read),
       .parameter_address($p$back_address),
       .parameter_word($p$back_word)
   );

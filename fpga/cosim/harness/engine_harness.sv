@@ -99,6 +99,7 @@ module engine_harness #(
   // --- FP.
   logic [PARAMETER_ADDRESS_BITS-1:0] forward_address;
   logic [WORD*16-1:0] forward_word, forward_second_word;
+  logic forward_read;
   parameter_memory #(
       .ELEMENTS(WORD),
       .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
@@ -152,6 +153,8 @@ module engine_harness #(
       .sum_tvalid(raw_sum_valid),
       .sum_tready(raw_sum_ready),
       .sum_tdata(raw_sum),
+      .parameter_ready(1'b1),
+      .parameter_read(forward_read),
       .parameter_address(forward_address),
       .parameter_word(forward_word)
   );
@@ -200,6 +203,7 @@ module engine_harness #(
   // --- EB.
   logic [PARAMETER_ADDRESS_BITS-1:0] back_address;
   logic [WORD*16-1:0] back_word, back_second_word;
+  logic back_read;
   parameter_memory #(
       .ELEMENTS(WORD),
       .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
@@ -249,6 +253,8 @@ module engine_harness #(
       .input_error_tvalid,
       .input_error_tready,
       .input_error_tdata,
+      .parameter_ready(1'b1),
+      .parameter_read(back_read),
       .parameter_address(back_address),
       .parameter_word(back_word)
   );
@@ -256,7 +262,7 @@ module engine_harness #(
   // --- PG.
   logic [PARAMETER_ADDRESS_BITS-1:0] gradient_read_address, gradient_write_address;
   logic [WORD*32-1:0] gradient_read_word, gradient_write_word;
-  logic gradient_write;
+  logic gradient_write, gradient_claim, gradient_read;
   gradient_memory #(
       .ELEMENTS(WORD),
       .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
@@ -304,6 +310,9 @@ module engine_harness #(
       .error_tvalid(raw_error_tvalid),
       .error_tready(raw_error_tready),
       .error_tdata(raw_error_tdata),
+      .gradient_ready(1'b1),
+      .gradient_claim,
+      .gradient_read,
       .gradient_read_address,
       .gradient_read_word,
       .gradient_write_enable(gradient_write),
@@ -315,5 +324,6 @@ module engine_harness #(
   );
 
   logic unused;
-  assign unused = &{1'b0, forward_second_word, back_second_word, winners, mask, mask_valid, output_group_step};
+  assign unused = &{1'b0, forward_second_word, back_second_word, winners, mask, mask_valid, output_group_step, forward_read, back_read, gradient_claim,
+      gradient_read};
 endmodule

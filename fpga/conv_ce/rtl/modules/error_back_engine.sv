@@ -54,6 +54,8 @@ module error_back_engine #(
     input  logic                                input_error_tready,
     output logic [INPUT_LANES*ELEMENT_BITS-1:0] input_error_tdata,
 
+    input  logic                                                   parameter_ready,
+    output logic                                                   parameter_read,
     output logic [                     PARAMETER_ADDRESS_BITS-1:0] parameter_address,
     input  logic [KERNELS_PER_WORD*KERNEL*KERNEL*ELEMENT_BITS-1:0] parameter_word
 );
@@ -176,6 +178,8 @@ module error_back_engine #(
       .outer_step(PARAMETER_ADDRESS_BITS'(LOAD_WORDS)),
       .take(issue && first_column),
       .kernels_ready,
+      .word_ready(parameter_ready),
+      .read_enable(parameter_read),
       .read_address(parameter_address),
       .load_enable,
       .load_index

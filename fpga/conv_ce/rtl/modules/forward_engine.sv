@@ -58,7 +58,9 @@ module forward_engine #(
     input  logic                                 sum_tready,
     output logic [OUTPUT_LANES*ELEMENT_BITS-1:0] sum_tdata,
 
-    // The parameter memory: a word one cycle after its address.
+    // The parameter memory: a word one cycle after it is read at its address; none is read while it is not ready.
+    input  logic                                                   parameter_ready,
+    output logic                                                   parameter_read,
     output logic [                    PARAMETER_ADDRESS_BITS-1:0] parameter_address,
     input  logic [KERNELS_PER_WORD*KERNEL*KERNEL*ELEMENT_BITS-1:0] parameter_word
 );
@@ -186,6 +188,8 @@ module forward_engine #(
       .outer_step(output_group_step),
       .take(issue && first_column),
       .kernels_ready,
+      .word_ready(parameter_ready),
+      .read_enable(parameter_read),
       .read_address(parameter_address),
       .load_enable,
       .load_index

@@ -52,6 +52,10 @@ module gradient_engine #(
     output logic                                 error_tready,
     input  logic [OUTPUT_LANES*ELEMENT_BITS-1:0] error_tdata,
 
+    // Memory outside: a sweep ends while `gradient_ready`, and claims its LOAD_WORDS words by `gradient_claim`.
+    input  logic                                              gradient_ready,
+    output logic                                              gradient_claim,
+    output logic                                              gradient_read,
     output logic [                 GRADIENT_ADDRESS_BITS-1:0] gradient_read_address,
     input  logic [KERNELS_PER_WORD*KERNEL*KERNEL*SUM_BITS-1:0] gradient_read_word,
     output logic                                              gradient_write_enable,
@@ -221,7 +225,8 @@ module gradient_engine #(
 
   // --- Steps. The last one of a sweep waits until the sweep before is on its way into the gradient buffer.
   logic [15:0] capture_wait, sample;
-  assign issue = row_ready && error_row_ready && (!last_column || capture_wait == 16'd0);
+  assign issue = row_ready && error_row_ready && (!last_column || (capture_wait == 16'd0 && gradient_ready));
+  assign gradient_claim = issue && last_column;
   always_ff @(posedge clock) begin
     if (clear) begin
       error_row <= '0;
@@ -319,6 +324,7 @@ module gradient_engine #(
     add_replaces <= drain_replaces;
     gradient_write_address <= drain_address;
   end
+  assign gradient_read = draining;
   assign gradient_read_address = drain_address;
   assign gradient_write_enable = adding;
 

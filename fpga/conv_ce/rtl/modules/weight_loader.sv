@@ -4,6 +4,7 @@
 // steps between the sweeps of the inner and of the outer loop say. Every row reads it again. A word appears one cycle
 // after its address.
 // Outer sweeps come in classes of `class_sweeps`; behind a class the outer step counts from the last sweep's place. One class is none.
+// Where words come from the memory outside, one by one in the order of the walk (parameter_streamer.sv), it waits while `word_ready` is low.
 // `take` says that a sweep has begun, whose kernels the tiles then make their own; `kernels_ready` that it may.
 // A sweep thus lasts LOAD_WORDS + 1 cycles at least.
 module weight_loader #(
@@ -22,6 +23,8 @@ module weight_loader #(
     input  logic take,
     output logic kernels_ready,
 
+    input  logic                    word_ready,
+    output logic                    read_enable,
     output logic [ADDRESS_BITS-1:0] read_address,
     output logic                    load_enable,  // the word asked for before arrives
     output logic [            15:0] load_index    // which of the sweep's words it is
@@ -31,7 +34,8 @@ module weight_loader #(
   logic [15:0] outer_of_class;
   logic asks, last_inner, last_outer, last_of_class;
 
-  assign asks = !clear && !kernels_ready;
+  assign asks = !clear && !kernels_ready && word_ready;
+  assign read_enable = asks;
   assign read_address = sweep_address + ADDRESS_BITS'(index);
   assign last_inner = inner == inner_sweeps - 16'd1;
   assign last_outer = outer == outer_sweeps - 16'd1;

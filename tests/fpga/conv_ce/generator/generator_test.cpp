@@ -175,7 +175,8 @@ TEST_F(Generator, ReportsWhatTheDeviceTakes) {
     EXPECT_NE(table.find(module), std::string::npos) << module;
 }
 
-// A plan may keep weights in the board's own memory; the hardware has them on the chip, and says so wherever it is described.
+// A plan may keep weights in the board's own memory; the hardware streams them, or has them on the chip, and says so wherever it is
+// described.
 TEST_F(Generator, SaysWhichWeightsThePlanHasOffChip) {
   EXPECT_EQ(weights_planned_off_chip(device_design(plan_, graph_, 2, nullptr)).layers, "");
   Plan plan = plan_;
@@ -183,21 +184,22 @@ TEST_F(Generator, SaysWhichWeightsThePlanHasOffChip) {
     if (shard.layer == "fc") shard.resources.push_back({"dram_bytes", 2.5e6});
   const DeviceDesign design = device_design(plan, graph_, 2, some_weights);
   const WeightsOnChip found = weights_planned_off_chip(design);
-  EXPECT_EQ(found.layers, "fc");
+  EXPECT_EQ(found.layers, "");
+  EXPECT_EQ(found.streamed, "fc");
   EXPECT_EQ(found.off_chip_bytes, 2'500'000);
-  EXPECT_EQ(found.bram36, 0) << "few enough for LUTs";
+  EXPECT_EQ(found.bram36, 0);
   EXPECT_EQ(nlohmann::json::parse(resources_json(hardware_use(design), plan))["weights_planned_off_chip"]["planned_bytes"], 2'500'000);
-  EXPECT_NE(resources_table(hardware_use(design), plan).find("the plan keeps the weights of fc in the board's own memory (2.5 MB)"),
+  EXPECT_NE(resources_table(hardware_use(design), plan).find("weights and gradients of fc lie in the board's own memory"),
             std::string::npos);
   write_device(design, folder_.path() / "large", {.lacks = "2000 BRAM36 of 1470"});
   const std::string readme = read_text(folder_.path() / "large" / "README.md");
   EXPECT_NE(readme.find("For simulation alone: it takes more than vc709 has, 2000 BRAM36 of 1470"), std::string::npos) << readme;
-  EXPECT_NE(readme.find("The plan keeps the weights of fc in the board's own memory, 2.5 MB"), std::string::npos) << readme;
+  EXPECT_NE(readme.find("Weights and gradients of fc lie in the board's own memory"), std::string::npos) << readme;
   write_device(device_design(plan_, graph_, 2, some_weights), folder_.path() / "fits", {});
   EXPECT_EQ(read_text(folder_.path() / "fits" / "README.md").find("For simulation alone"), std::string::npos);
 
   ModelBuilder net("wide", {64, 8, 8});
-  net.conv("conv1", 64, {.kernel = 3, .pad = 1});
+  net.grouped_conv("conv1", 64, {.kernel = 3, .pad = 1}, 2);
   net.flatten("flat");
   net.dense("fc", 4);
   const Graph wide(net.finish());
@@ -209,6 +211,7 @@ TEST_F(Generator, SaysWhichWeightsThePlanHasOffChip) {
     if (use.layer == "conv1" && (use.module.starts_with("parameter_memory") || use.module.starts_with("gradient_memory")))
       bram36 += use.bram18 / 2;
   EXPECT_GT(bram36, 0);
+  EXPECT_EQ(weights_planned_off_chip(alone).layers, "conv1") << "channel groups are on the chip";
   EXPECT_EQ(weights_planned_off_chip(alone).bram36, bram36);
 }
 

@@ -14,6 +14,7 @@
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 
 namespace millrace {
@@ -40,6 +41,27 @@ struct BenchResult {
   std::vector<int64_t> beat_cycles;        // when each beat came out (FP), each row was done (PG)
   std::vector<int32_t> gradient;           // of PG
   std::vector<int32_t> bias_gradient;
+};
+
+// Where an engine's kernels come from when they lie outside: once a cycle ready(), the engine's answer to it, then step().
+class KernelSource {
+ public:
+  virtual ~KernelSource() = default;
+  virtual void clear(const std::vector<int16_t>& words, int64_t word_elements, int64_t passes) = 0;
+  virtual bool ready() = 0;
+  virtual void step(bool read) = 0;
+  virtual std::vector<int16_t> word() const = 0;
+};
+// Likewise PG's gradients.
+class GradientStore {
+ public:
+  virtual ~GradientStore() = default;
+  virtual void clear(const std::vector<int32_t>& words, int64_t word_elements, int64_t passes) = 0;
+  virtual bool ready() = 0;
+  virtual void step(bool claim, bool read, bool writes, const std::vector<int32_t>& written) = 0;
+  virtual std::vector<int32_t> word() const = 0;
+  virtual bool busy() const = 0;
+  virtual std::vector<int32_t> words() const = 0;
 };
 
 template <typename Model>
@@ -93,7 +115,7 @@ class ForwardBench : public EngineBench<Model> {
  public:
   using EngineBench<Model>::EngineBench;
 
-  BenchResult run(const EngineJob& job, std::mt19937_64& random) {
+  BenchResult run(const EngineJob& job, std::mt19937_64& random, KernelSource* outside = nullptr) {
     Model& m = *this->model_;
     const EngineParallelism& engine = this->engine_;
     const ConvolutionShape& s = job.shape;
@@ -106,6 +128,7 @@ class ForwardBench : public EngineBench<Model> {
     m.output_groups = port16(engine.groups_of_outputs(s.outputs));
     set_number(m.output_group_step, engine.input_sweeps(s.inputs) * engine.load_words());
     m.first_block_rows = m.block_rows = port16(job.activation_block_rows);
+    m.parameter_ready = 1;
     m.adds_partial = !job.partials.empty();
     m.partial_shift = static_cast<uint8_t>(job.partial_shift);
     m.sum_shift = static_cast<uint8_t>(job.sum_shift);
@@ -119,18 +142,24 @@ class ForwardBench : public EngineBench<Model> {
     const auto beats = static_cast<size_t>(outputs.beats() * job.samples);
 
     this->clear_once();
+    if (outside != nullptr) outside->clear(words, engine.kernels_per_word * engine.taps(), forward_passes(s) * job.samples);
     BenchResult result;
     for (int64_t cycle = 0; cycle < job.most_cycles && sum.beat_count() < beats; ++cycle) {
       activation.drive(m.activation_tvalid, m.activation_tdata);
       partial.drive(m.partial_tvalid, m.partial_tdata);
       sum.drive(m.sum_tready);
+      if (outside != nullptr) m.parameter_ready = outside->ready();
       this->settle();
       activation.after(m.activation_tready);
       partial.after(m.partial_tready);
       if (sum.after(m.sum_tvalid, m.sum_tdata)) result.beat_cycles.push_back(cycle);
       const size_t address = m.parameter_address;
+      const bool read = m.parameter_read;
       this->edge();
-      if ((address + 1) * word_elements <= words.size())
+      if (outside != nullptr) {
+        outside->step(read);
+        set_elements<int16_t>(m.parameter_word, outside->word());
+      } else if ((address + 1) * word_elements <= words.size())
         set_elements<int16_t>(m.parameter_word, std::span<const int16_t>(words).subspan(address * word_elements, word_elements));
       result.cycles = cycle + 1;
     }
@@ -145,7 +174,7 @@ class ErrorBackBench : public EngineBench<Model> {
  public:
   using EngineBench<Model>::EngineBench;
 
-  BenchResult run(const EngineJob& job, std::mt19937_64& random) {
+  BenchResult run(const EngineJob& job, std::mt19937_64& random, KernelSource* outside = nullptr) {
     Model& m = *this->model_;
     const EngineParallelism& engine = this->engine_;
     const ConvolutionShape& s = job.shape;
@@ -162,6 +191,7 @@ class ErrorBackBench : public EngineBench<Model> {
     m.output_groups = port16(engine.groups_of_outputs(s.outputs));
     set_number(m.output_group_step, engine.input_sweeps(s.inputs) * engine.load_words());
     m.first_block_rows = m.block_rows = port16(job.error_block_rows);
+    m.parameter_ready = 1;
     m.sum_shift = static_cast<uint8_t>(job.sum_shift);
     const BeatOrder outputs{s.outputs, s.out_height(), s.out_width(), engine.output_lanes, job.error_block_rows, job.error_block_rows};
     const BeatOrder inputs{s.inputs, s.height, s.width, engine.input_lanes, steps.first_block_rows, engine.stride};
@@ -172,16 +202,24 @@ class ErrorBackBench : public EngineBench<Model> {
     const auto beats = static_cast<size_t>(inputs.beats() * job.samples);
 
     this->clear_once();
+    if (outside != nullptr)
+      outside->clear(parameter_words_of_error_back(engine, s, words), engine.kernels_per_word * engine.taps(),
+                     error_back_passes(s) * job.samples);
     BenchResult result;
     for (int64_t cycle = 0; cycle < job.most_cycles && input_error.beat_count() < beats; ++cycle) {
       error.drive(m.error_tvalid, m.error_tdata);
       input_error.drive(m.input_error_tready);
+      if (outside != nullptr) m.parameter_ready = outside->ready();
       this->settle();
       error.after(m.error_tready);
       if (input_error.after(m.input_error_tvalid, m.input_error_tdata)) result.beat_cycles.push_back(cycle);
       const size_t address = m.parameter_address;
+      const bool read = m.parameter_read;
       this->edge();
-      if ((address + 1) * word_elements <= words.size())
+      if (outside != nullptr) {
+        outside->step(read);
+        set_elements<int16_t>(m.parameter_word, outside->word());
+      } else if ((address + 1) * word_elements <= words.size())
         set_elements<int16_t>(m.parameter_word, std::span<const int16_t>(words).subspan(address * word_elements, word_elements));
       result.cycles = cycle + 1;
     }
@@ -196,7 +234,7 @@ class GradientBench : public EngineBench<Model> {
  public:
   using EngineBench<Model>::EngineBench;
 
-  BenchResult run(const EngineJob& job, std::mt19937_64& random) {
+  BenchResult run(const EngineJob& job, std::mt19937_64& random, GradientStore* outside = nullptr) {
     Model& m = *this->model_;
     const EngineParallelism& engine = this->engine_;
     const ConvolutionShape& s = job.shape;
@@ -209,6 +247,7 @@ class GradientBench : public EngineBench<Model> {
     m.output_groups = port16(engine.groups_of_outputs(s.outputs));
     m.first_block_rows = m.block_rows = port16(job.activation_block_rows);
     m.error_first_block_rows = m.error_block_rows = port16(job.error_block_rows);
+    m.gradient_ready = 1;
     m.samples_per_update = port16(job.samples);
     m.bias_read_address = 0;
     const BeatOrder inputs{s.inputs, s.height, s.width, engine.input_lanes, job.activation_block_rows, job.activation_block_rows};
@@ -221,11 +260,13 @@ class GradientBench : public EngineBench<Model> {
     const int64_t rows = s.out_height() * job.samples;
 
     this->clear_once();
+    if (outside != nullptr) outside->clear(words, engine.kernels_per_word * engine.taps(), rows);
     BenchResult result;
     uint16_t rows_done = 0;
     for (int64_t cycle = 0; cycle < job.most_cycles && rows_done != port16(rows); ++cycle) {
       activation.drive(m.activation_tvalid, m.activation_tdata);
       error.drive(m.error_tvalid, m.error_tdata);
+      if (outside != nullptr) m.gradient_ready = outside->ready();
       this->settle();
       activation.after(m.activation_tready);
       error.after(m.error_tready);
@@ -234,10 +275,14 @@ class GradientBench : public EngineBench<Model> {
       const bool writes = m.gradient_write_enable;
       std::vector<int32_t> written(word_elements);
       if (writes) get_elements<int32_t>(m.gradient_write_word, written);
+      const bool claim = m.gradient_claim, reads = m.gradient_read;
       this->edge();
-      if ((read + 1) * word_elements <= words.size())
+      if (outside != nullptr) {
+        outside->step(claim, reads, writes, written);
+        set_elements<int32_t>(m.gradient_read_word, outside->word());
+      } else if ((read + 1) * word_elements <= words.size())
         set_elements<int32_t>(m.gradient_read_word, std::span<const int32_t>(words).subspan(read * word_elements, word_elements));
-      if (writes && (write + 1) * word_elements <= words.size())
+      if (outside == nullptr && writes && (write + 1) * word_elements <= words.size())
         std::copy(written.begin(), written.end(), words.begin() + static_cast<std::ptrdiff_t>(write * word_elements));
       if (m.rows_done != rows_done) {
         rows_done = m.rows_done;
@@ -246,6 +291,14 @@ class GradientBench : public EngineBench<Model> {
       result.cycles = cycle + 1;
     }
     result.finished = rows_done == port16(rows);
+    if (outside != nullptr) {
+      for (int64_t cycle = 0; cycle < 100'000 && outside->busy(); ++cycle) {
+        outside->ready();
+        outside->step(false, false, false, {});
+      }
+      result.finished = result.finished && !outside->busy();
+      words = outside->words();
+    }
     result.gradient = gradients_of_words(engine, s, words);
     for (int64_t group = 0; group < engine.groups_of_outputs(s.outputs); ++group) {
       set_number(m.bias_read_address, group);

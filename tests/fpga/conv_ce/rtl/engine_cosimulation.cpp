@@ -3,6 +3,7 @@
 //   cosimulation_k3s1 --geometries 25 --seed 7
 //   cosimulation_k3s1 --cycles 20       cycles of the RTL against the cycle model, at full speed
 //   cosimulation_k3s1 --table           MACs per cycle over shapes of layers
+//   streamed_k3s1_64 --geometries 25    kernels and gradients in a memory outside, of random latency up to 100 cycles and random pauses
 //
 // Prints one line of totals; ends with 1 and the first difference otherwise. The parameter set is compiled in.
 #include <fmt/format.h>
@@ -19,6 +20,11 @@
 #include MILLRACE_FORWARD_HEADER
 #include MILLRACE_ERROR_BACK_HEADER
 #include MILLRACE_GRADIENT_HEADER
+#ifdef MILLRACE_BEAT_BITS
+#include "tests/fpga/conv_ce/rtl/streamed_bench.h"
+#include MILLRACE_KERNELS_HEADER
+#include MILLRACE_GRADIENTS_HEADER
+#endif
 
 namespace millrace {
 namespace {
@@ -97,13 +103,20 @@ bool same(const char* what, const EngineJob& job, const std::vector<T>& expected
   return false;
 }
 
+// What lies outside, where the program has streamers.
+struct Outside {
+  KernelSource* forward = nullptr;
+  KernelSource* error_back = nullptr;
+  GradientStore* gradient = nullptr;
+};
+
 struct Benches {
   ForwardBench<MILLRACE_FORWARD_MODEL> forward{kEngine};
   ErrorBackBench<MILLRACE_ERROR_BACK_MODEL> error_back{kEngine};
   GradientBench<MILLRACE_GRADIENT_MODEL> gradient{kEngine};
 };
 
-bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random) {
+bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, const Outside& outside = {}) {
   ArithmeticCounters counters;
   const ConvolutionShape& shape = job.shape;
   const auto ended = [&job](const char* what, const BenchResult& result) {
@@ -111,7 +124,7 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random) {
     return result.finished;
   };
 
-  const BenchResult forward = benches.forward.run(job, random);
+  const BenchResult forward = benches.forward.run(job, random, outside.forward);
   if (!ended("FP", forward)) return false;
   for (size_t sample = 0; sample < forward.maps.size(); ++sample) {
     std::vector<int32_t> sums(shape.output_elements());
@@ -120,7 +133,7 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random) {
     if (!same("FP", job, to_elements(sums, job.sum_shift, counters), forward.maps[sample])) return false;
   }
 
-  const BenchResult error_back = benches.error_back.run(job, random);
+  const BenchResult error_back = benches.error_back.run(job, random, outside.error_back);
   if (!ended("EB", error_back)) return false;
   for (size_t sample = 0; sample < error_back.maps.size(); ++sample) {
     std::vector<int32_t> sums(shape.input_elements());
@@ -128,7 +141,7 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random) {
     if (!same("EB", job, to_elements(sums, job.sum_shift, counters), error_back.maps[sample])) return false;
   }
 
-  const BenchResult gradient = benches.gradient.run(job, random);
+  const BenchResult gradient = benches.gradient.run(job, random, outside.gradient);
   if (!ended("PG", gradient)) return false;
   std::vector<int32_t> sums(shape.weight_elements());
   std::vector<int32_t> bias_sums(static_cast<size_t>(shape.outputs));
@@ -148,6 +161,45 @@ int compare_many(int64_t geometries, uint64_t seed) {
              kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, geometries);
   return 0;
 }
+
+#ifdef MILLRACE_BEAT_BITS
+int compare_streamed(int64_t geometries, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  StreamedKernels<MILLRACE_KERNELS_MODEL> forward(MILLRACE_BEAT_BITS, random), error_back(MILLRACE_BEAT_BITS, random);
+  StreamedGradients<MILLRACE_GRADIENTS_MODEL> gradient(MILLRACE_BEAT_BITS, random);
+  int64_t beats = 0, most_outstanding = 0;
+  for (int64_t geometry = 0; geometry < geometries; ++geometry) {
+    const EngineJob job = drawn_job(random);
+    const double pauses[] = {0, 0.3, 0.8};
+    const OutsideTiming timing{.latency = drawn(random, 0, 2) == 0 ? drawn(random, 0, 20) : 100, .pause = pauses[random() % 3]};
+    forward.timing = error_back.timing = gradient.timing = timing;
+    if (!compare(job, benches, random, {&forward, &error_back, &gradient})) return 1;
+    // Every pass moves each word once, and nothing else.
+    const int64_t kernels = streamed_beats(kEngine, job.shape, 16, MILLRACE_BEAT_BITS);
+    const int64_t gradients = streamed_beats(kEngine, job.shape, 32, MILLRACE_BEAT_BITS) * forward_passes(job.shape) * job.samples;
+    const bool counted = forward.memory().beats_read() == kernels * forward_passes(job.shape) * job.samples &&
+                         error_back.memory().beats_read() == kernels * error_back_passes(job.shape) * job.samples &&
+                         gradient.memory().beats_read() == gradients && gradient.memory().beats_written() == gradients;
+    if (!counted || forward.fault() || error_back.fault() || gradient.fault()) {
+      fmt::print("beats outside: FP {}, EB {}, PG {} read and {} written, of {} per pass and {} in all; faults {} {} {}\n  {}\n",
+                 forward.memory().beats_read(), error_back.memory().beats_read(), gradient.memory().beats_read(),
+                 gradient.memory().beats_written(), kernels, gradients, forward.fault(), error_back.fault(), gradient.fault(),
+                 text_of(job));
+      return 1;
+    }
+    for (const OutsideMemory* memory : {&forward.memory(), &error_back.memory(), &gradient.memory()}) {
+      beats += memory->beats_read() + memory->beats_written();
+      most_outstanding = std::max(most_outstanding, memory->most_outstanding());
+    }
+  }
+  fmt::print(
+      "kernel {} stride {} lanes {}x{}, beats of {}: {} geometries, FP, EB and PG bit by bit as the functional model; {} beats, up to "
+      "{} bursts on their way\n",
+      kEngine.kernel, kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, MILLRACE_BEAT_BITS, geometries, beats, most_outstanding);
+  return 0;
+}
+#endif
 
 // Whether computing a row and bringing it in take about equally long. What a sample's edges save then shifts from row to
 // row, and only whole samples have a steady time.
@@ -294,5 +346,9 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
   }
   if (cycle_geometries > 0) return millrace::compare_cycles(cycle_geometries, seed);
+#ifdef MILLRACE_BEAT_BITS
+  return millrace::compare_streamed(geometries, seed);
+#else
   return millrace::compare_many(geometries, seed);
+#endif
 }
