@@ -40,7 +40,7 @@ void check_sums(int64_t ranks, size_t count, size_t piece_bytes, int64_t credits
     for (int64_t round = 0; round < 3; ++round) {
       std::vector<T> values = values_of<T>(rank, count);
       sum.add_up(std::span(values), round);
-      EXPECT_EQ(std::memcmp(values.data(), expected.data(), count * sizeof(T)), 0)
+      EXPECT_TRUE(values.empty() || std::memcmp(values.data(), expected.data(), count * sizeof(T)) == 0)
           << ranks << " ranks, " << count << " values, rank " << rank;
     }
     Agreement(column).close();
