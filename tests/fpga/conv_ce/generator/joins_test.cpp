@@ -28,7 +28,7 @@ using JoinsLong = Joins;  // what a case of the other covers in part
 TEST_F(JoinsLong, AMapPassesDevices) { ring_passes(Graph(shortcut_model()), {{1, 0, 0}, {2, 0, 0}, {3, 0, 0}}, 5); }
 
 // Cuts inside the layers that it passes, and inside the one behind.
-TEST_F(Joins, AMapPassesDividedLayers) { ring_passes(Graph(shortcut_model()), {{1, 2, 1}, {2, 1, 0}, {3, 1, 1}}, 5); }
+TEST_F(JoinsLong, AMapPassesDividedLayers) { ring_passes(Graph(shortcut_model()), {{1, 2, 1}, {2, 1, 0}, {3, 1, 1}}, 5); }
 
 TEST_F(JoinsLong, ResidualBlocksOnOneDevice) { ring_passes(Graph(residual_model()), {}, 5); }
 
