@@ -90,7 +90,9 @@ std::string_view word_of(CutKind cuts) {
 double transfers_of(const Stage& stage) { return stage.in_seconds + stage.out_seconds; }
 
 int64_t devices_used(const StagePartition& plan) {
-  return plan.stages.empty() ? 0 : plan.stages.back().device + plan.stages.back().replicas;
+  int64_t devices = 0;
+  for (const Stage& stage : plan.stages) devices += stage.replicas;
+  return devices;
 }
 
 // Of the time of all devices that work; waiting for transfers counts as idle.

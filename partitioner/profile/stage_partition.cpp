@@ -65,7 +65,7 @@ Stage described(const Profile& profile, const StageTask& task, const CutSpace& c
   stage.nodes = cuts.nodes_between(cut.begin, cut.end);
   stage.first = profile.nodes[static_cast<size_t>(stage.nodes.front())].name;
   stage.last = profile.nodes[static_cast<size_t>(stage.nodes.back())].name;
-  stage.device = used - remaining;
+  stage.device = cut.device >= 0 ? cut.device : used - remaining;
   stage.replicas = cut.replicas;
   long double seconds = 0;
   for (const int64_t n : stage.nodes) {
@@ -244,7 +244,8 @@ StagePartition partition_stages(const Profile& profile, const StageTask& task) {
   plan.cuts = cuts.kind;
   plan.cuts_searched = cuts.size();
   StageTask asked = task;
-  if (!asked.exactly && !asked.replicate) {
+  const bool picks = !asked.exactly && differ(asked.speeds) && !differ(asked.link_gbps);
+  if (!asked.exactly && !asked.replicate && !picks) {
     // More devices than nodes cannot all work.
     asked.devices = std::min(asked.devices, profile.size());
     if (!asked.speeds.empty()) asked.speeds.resize(static_cast<size_t>(asked.devices));
@@ -253,10 +254,10 @@ StagePartition partition_stages(const Profile& profile, const StageTask& task) {
   double known = std::numeric_limits<double>::infinity();
   if (cuts.kind == CutKind::kAntichains) {
     const CutSpace order = linear_cuts(profile);  // a subset of the cuts, quick to search: what takes longer need not be looked at
-    if (const auto answer = StageSearch(order, asked).fastest()) known = answer->seconds;
+    if (const auto answer = StageSearch(order, asked, picks).fastest()) known = answer->seconds;
   }
   const CutSpace worthwhile = cuts.kind == CutKind::kAntichains && std::isfinite(known) ? without_thick_cuts(cuts, asked, known) : cuts;
-  StageSearch search(worthwhile, asked);
+  StageSearch search(worthwhile, asked, picks);
   const std::optional<StageAnswer> answer = search.fastest(known);
   if (!answer) {
     plan.reason = why_not(profile, asked, cuts);

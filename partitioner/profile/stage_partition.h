@@ -55,7 +55,8 @@ MemoryRule memory_rule_from(std::string_view name);  // fails with kUsage
 
 struct StageTask {
   int64_t devices = 1;
-  bool exactly = true;  // false: at most so many; the first ones are used
+  // False: at most so many. Of devices of several speeds behind links that are alike the best are used, in their order; else the first.
+  bool exactly = true;
   StageObjective objective = StageObjective::kCompute;
   std::vector<double> link_gbps = {10};  // one for all links, or one per link: between stage s and s + 1
   std::vector<double> speeds = {};       // per device, relative to the one the profile was measured on; empty: 1

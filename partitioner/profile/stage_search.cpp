@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kBitsPerByte = 8;
+constexpr int32_t kPassedOver = -2;  // in place of a choice's end
 
 bool all_equal(const std::vector<double>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
@@ -39,10 +40,11 @@ std::vector<double> memory_order(const CutSpace& cuts) {
   return order;
 }
 
-StageSearch::StageSearch(const CutSpace& cuts, const StageTask& task)
+StageSearch::StageSearch(const CutSpace& cuts, const StageTask& task, bool picks_devices)
     : cuts_(cuts),
       task_(task),
       equal_devices_(all_equal(task.speeds) && all_equal(task.link_gbps)),
+      picks_devices_(picks_devices),
       most_replicas_(task.replicate ? std::numeric_limits<int64_t>::max() : 1),
       memory_key_(memory_order(cuts)) {
   for (const double gbps : task.link_gbps) seconds_per_byte_.push_back(2 * kBitsPerByte / (gbps * 1e9));  // there and back
@@ -51,7 +53,7 @@ StageSearch::StageSearch(const CutSpace& cuts, const StageTask& task)
 double StageSearch::stage_seconds(const StageCut& stage, int64_t remaining, int64_t used) const {
   const auto begin = static_cast<size_t>(stage.begin);
   const auto end = static_cast<size_t>(stage.end);
-  const auto device = static_cast<size_t>(used - remaining);
+  const auto device = static_cast<size_t>(stage.device >= 0 ? stage.device : used - remaining);
   const double speed = task_.speeds.empty() ? 1 : task_.speeds[device];
   double compute = (cuts_.seconds[end] - cuts_.seconds[begin]) / speed;
   if (stage.replicas > 1)
@@ -131,6 +133,7 @@ void StageSearch::add_row(Tables& tables, Aim aim, const Limits& limits, int64_t
 }
 
 StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* keep) const {
+  if (picks_devices_ && aim != Aim::kMemoryAlone) return search_picking(aim, limits, keep);
   Found found;
   Tables tables;
   const int64_t fewest = task_.exactly ? task_.devices : 1;
@@ -149,6 +152,56 @@ StageSearch::Found StageSearch::search(Aim aim, const Limits& limits, Tables* ke
     if (better && keep != nullptr) *keep = one_table ? std::move(tables) : tables;
   }
   return found;
+}
+
+StageSearch::Found StageSearch::search_picking(Aim aim, const Limits& limits, Tables* keep) const {
+  Found found;
+  const int64_t devices = task_.devices;
+  const std::vector<double> none(static_cast<size_t>(cuts_.size()), kInfinity);
+  std::vector<std::vector<double>> fewer(static_cast<size_t>(devices + 1), none);  // by the next device, of one device less
+  for (std::vector<double>& row : fewer) row.back() = 0;
+  const int64_t most = std::min(devices, cuts_.last());
+  if (keep != nullptr) keep->choices.assign(picked(most + 1, 0), {});
+  for (int64_t remaining = 1; remaining <= most; ++remaining) {
+    std::vector<std::vector<double>> rows(static_cast<size_t>(devices + 1), none);
+    for (int64_t next = devices - remaining; next >= 0; --next) {
+      Tables step;
+      step.best.resize(static_cast<size_t>(remaining));
+      step.best.back() = fewer[static_cast<size_t>(next + 1)];
+      add_row(step, aim, limits, next + remaining);
+      std::vector<double>& row = step.best.back();
+      const std::vector<double>& without = rows[static_cast<size_t>(next + 1)];
+      for (size_t begin = 0; begin < row.size(); ++begin) {
+        if (without[begin] >= row[begin]) continue;
+        row[begin] = without[begin];
+        step.choices.back()[begin] = {kPassedOver, 0};
+      }
+      rows[static_cast<size_t>(next)] = std::move(row);
+      if (keep != nullptr) keep->choices[picked(remaining, next)] = std::move(step.choices.back());
+    }
+    if (rows[0][0] < found.value) found = {rows[0][0], remaining, devices};
+    fewer = std::move(rows);
+  }
+  return found;
+}
+
+StageAnswer StageSearch::read_picked(const Tables& tables, const Found& found) const {
+  StageAnswer answer;
+  answer.devices = found.used;
+  int64_t begin = 0;
+  int64_t remaining = found.used;
+  for (int64_t next = 0; remaining > 0; ++next) {
+    const Choice& choice = tables.choices[picked(remaining, next)][static_cast<size_t>(begin)];
+    if (choice.end == kPassedOver) continue;
+    MILLRACE_CHECK(choice.end > begin, "no stage was chosen behind cut {} with {} devices left", begin, remaining);
+    const StageCut stage{begin, choice.end, choice.replicas, next};
+    answer.seconds = std::max(answer.seconds, stage_seconds(stage, remaining, found.table));
+    answer.memory_bytes = std::max(answer.memory_bytes, stage_memory(stage, remaining));
+    answer.stages.push_back(stage);
+    begin = choice.end;
+    --remaining;
+  }
+  return answer;
 }
 
 StageAnswer StageSearch::read(const Tables& tables, const Found& found) const {
@@ -184,7 +237,7 @@ std::optional<StageAnswer> StageSearch::fastest(double at_most) {
   limits.memory = search(Aim::kMemory, limits, nullptr).value;
   Tables tables;
   const Found found = search(Aim::kTraffic, limits, &tables);
-  return read(tables, found);
+  return picks_devices_ ? read_picked(tables, found) : read(tables, found);
 }
 
 std::optional<StageAnswer> StageSearch::least_full() {

@@ -23,6 +23,7 @@ struct StageCut {
   int64_t begin = 0;  // cuts
   int64_t end = 0;
   int64_t replicas = 1;
+  int64_t device = -1;  // -1: the last `remaining` devices are those that are used
 };
 
 struct StageAnswer {
@@ -34,7 +35,8 @@ struct StageAnswer {
 
 class StageSearch {
  public:
-  StageSearch(const CutSpace& cuts, const StageTask& task);
+  // `picks_devices`: some of the devices may be passed over, not the last ones alone.
+  StageSearch(const CutSpace& cuts, const StageTask& task, bool picks_devices = false);
 
   // Nothing when no way fits. `at_most`: nothing slower need be found.
   std::optional<StageAnswer> fastest(double at_most = std::numeric_limits<double>::infinity());
@@ -73,11 +75,16 @@ class StageSearch {
   void add_row(Tables& tables, Aim aim, const Limits& limits, int64_t used) const;
   Found search(Aim aim, const Limits& limits, Tables* keep) const;
   StageAnswer read(const Tables& tables, const Found& found) const;
+  // The same where some of the devices may be passed over: `keep` then has the choices of (devices left to use, the next of all).
+  Found search_picking(Aim aim, const Limits& limits, Tables* keep) const;
+  StageAnswer read_picked(const Tables& tables, const Found& found) const;
+  size_t picked(int64_t remaining, int64_t next) const { return static_cast<size_t>(remaining * (task_.devices + 1) + next); }
   double slack() const;
 
   const CutSpace& cuts_;
   const StageTask& task_;
   bool equal_devices_ = true;  // and links
+  bool picks_devices_ = false;
   int64_t most_replicas_ = 1;
   std::vector<double> seconds_per_byte_;  // per link
   std::vector<double> memory_key_;        // never more than what any stage's memory grows by

@@ -152,11 +152,15 @@ class RandomTasks {
   std::mt19937 random_;
 };
 
+bool differ(const std::vector<double>& values) { return std::ranges::adjacent_find(values, std::not_equal_to<>()) != values.end(); }
+
+// Any of the devices may be left out, not the last ones alone.
+bool picks(const StageTask& task) { return !task.exactly && differ(task.speeds) && !differ(task.link_gbps); }
+
 Best best_over_counts(const Profile& profile, const StageTask& task, int64_t& winner) {
   Everything everything(profile, task);
   Best best;
-  for (int64_t count = task.exactly ? task.devices : 1; count <= task.devices; ++count) {
-    const Best found = everything.search(count);
+  const auto consider = [&](int64_t count, const Best& found) {
     best.least_memory = std::min(best.least_memory, found.least_memory);
     const auto rank = [](const Best& b) { return std::tuple(b.memory, b.traffic); };
     const bool faster = found.seconds < best.seconds - 1e-12;
@@ -166,6 +170,19 @@ Best best_over_counts(const Profile& profile, const StageTask& task, int64_t& wi
       best.least_memory = least;
       winner = count;
     }
+  };
+  if (!picks(task)) {
+    for (int64_t count = task.exactly ? task.devices : 1; count <= task.devices; ++count) consider(count, everything.search(count));
+    return best;
+  }
+  for (uint32_t chosen = 1; chosen < 1U << task.devices; ++chosen) {
+    StageTask some = task;
+    some.speeds.clear();
+    for (int64_t d = 0; d < task.devices; ++d)
+      if ((chosen >> d & 1) != 0) some.speeds.push_back(task.speeds[static_cast<size_t>(d)]);
+    some.link_gbps.resize(1);
+    const auto count = static_cast<int64_t>(some.speeds.size());
+    if (count <= profile.size()) consider(count, Everything(profile, some).search(count));
   }
   return best;
 }
@@ -173,12 +190,18 @@ Best best_over_counts(const Profile& profile, const StageTask& task, int64_t& wi
 void expect_consistent(const Profile& profile, const StageTask& task, const StagePartition& plan) {
   std::vector<int> seen(profile.nodes.size(), 0);
   int64_t device = 0;
+  int64_t last = -1;
   double slowest = 0;
   for (const Stage& stage : plan.stages) {
     ASSERT_FALSE(stage.nodes.empty());
     EXPECT_EQ(stage.first, profile.nodes[static_cast<size_t>(stage.nodes.front())].name);
     EXPECT_EQ(stage.last, profile.nodes[static_cast<size_t>(stage.nodes.back())].name);
-    EXPECT_EQ(stage.device, device);
+    if (picks(task)) {
+      EXPECT_GT(stage.device, last);
+      last = stage.device;
+    } else {
+      EXPECT_EQ(stage.device, device);
+    }
     device += stage.replicas;
     slowest = std::max(slowest, stage.seconds);
     for (const int64_t node : stage.nodes) ++seen[static_cast<size_t>(node)];

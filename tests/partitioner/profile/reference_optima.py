@@ -8,6 +8,7 @@ Nothing is shared with the planner: this reads the files itself, finds the cuts 
 """
 
 import functools
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -127,7 +128,9 @@ def answers(path):
     solver = Solver(path)
     for devices, count, objective, gbps, speeds, memory_gb in questions(path):
         tried = [devices] if count == "exactly" else range(1, devices + 1)
-        best = min(solver.best(n, objective, gbps, speeds, memory_gb * 1e9) for n in tried)
+        # Of devices that differ any may stay without work, in whatever place.
+        ways = [(n, some) for n in tried for some in (itertools.combinations(speeds, n) if speeds else [()])]
+        best = min(solver.best(n, objective, gbps, some, memory_gb * 1e9) for n, some in ways)
         text = "infeasible" if best == INFINITE else repr(best)
         speed_text = " ".join(str(speed) for speed in speeds)
         yield f"{path.name},{devices},{count},{objective},{gbps},{speed_text},{memory_gb or ''},{text}"
