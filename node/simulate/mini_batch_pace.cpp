@@ -1,6 +1,7 @@
 #include "node/simulate/mini_batch_pace.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
@@ -13,6 +14,8 @@ constexpr int64_t kMostMicroBatches = 16;
 constexpr int64_t kSteadySamples = 48;     // at least
 constexpr int64_t kMostRows = 20'000'000;  // through links and engines: a few seconds
 constexpr double kUpdatePeriods = 1.8;
+constexpr double kLongUpdate = 5;  // periods; a longer one may hide that the ring does not keep its period between updates either
+constexpr double kSteady = 5e-3;   // by how much what a sample takes may differ between two lengths
 
 // The same plan with an update after so many micro-batches.
 Plan with_mini_batch(const Plan& plan, const Graph& graph, int64_t micro_batches) {
@@ -56,12 +59,28 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
   const double period = 1e-12 * static_cast<double>(pace.period);
   if (pace.streams && rows_of(plan, graph) * static_cast<double>(samples) > static_cast<double>(kMostRows))
     return {.seconds = period * (static_cast<double>(plan.mini_batch) + kUpdatePeriods), .simulated = false};
-  SimulationOptions options;
-  options.samples = samples;
-  options.act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0;
-  options.scenario.replicas = replicas;
-  const double rate = mini_batch_rate(shorter, simulate(shorter, graph, options));
-  return {.seconds = static_cast<double>(shorter.mini_batch) / rate + period * static_cast<double>(plan.mini_batch - shorter.mini_batch)};
+  const auto seconds_of = [&](const Plan& asked, int64_t count) {
+    SimulationOptions options;
+    options.samples = count;
+    options.act_ram = plan.accounting == Accounting::kFull ? 1.0 : 0.0;
+    options.scenario.replicas = replicas;
+    return static_cast<double>(asked.mini_batch) / mini_batch_rate(asked, simulate(asked, graph, options));
+  };
+  double seconds = seconds_of(shorter, samples);
+  double each = period;
+  // Parameters from elsewhere, or windows that Act-RAM keeps small, may hold a ring back at every sample: twice as long a mini-batch tells.
+  while (run < all && seconds - each * static_cast<double>(shorter.mini_batch) > kLongUpdate * period) {
+    run = std::min(2 * run, all);
+    const Plan longer = run == all ? plan : with_mini_batch(plan, graph, run);
+    const double of_longer = seconds_of(longer, fewest * longer.mini_batch);
+    const double slope = (of_longer - seconds) / static_cast<double>(longer.mini_batch - shorter.mini_batch);
+    const bool steady = std::abs(slope - each) < kSteady * each;
+    seconds = of_longer;
+    shorter = longer;
+    each = std::max(slope, period);
+    if (steady) break;
+  }
+  return {.seconds = seconds + each * static_cast<double>(plan.mini_batch - shorter.mini_batch)};
 }
 
 }  // namespace millrace
