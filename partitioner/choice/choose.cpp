@@ -21,6 +21,7 @@ namespace {
 // nearly the same with one board more or less, and a plan takes them longer than one of GPUs.
 constexpr double kWorthChoosing = 1e-6;
 constexpr double kWorthIdleBoards = 1e-3;
+constexpr double kWorthAnother = 1e-9;
 constexpr size_t kLongRing = 200;
 constexpr size_t kMostKinds = 4;
 constexpr int kMostRounds = 3;  // of leaving devices out
@@ -73,6 +74,7 @@ class RingChooser {
     Outcome best = make_plan(*task_);
     if (!leave_empty || all.size() < 2 || all.size() > kLongRing) return best;
     for (int round = 0; round < kMostRounds; ++round) {
+      drop_idle(best);
       Outcome better;
       Places places;
       for (const Places& fewer : fewer_devices(best)) {
@@ -106,6 +108,20 @@ class RingChooser {
   }
 
  private:
+  // Without those that have no work anyway others have more to choose: more of a mini-batch's samples may share a micro-batch.
+  void drop_idle(Outcome& best) {
+    if (!best.plan) return;
+    Places working;
+    for (const int64_t place : kept_)
+      if (!best.summary.devices[static_cast<size_t>(place)].shards.empty()) working.push_back(place);
+    if (working.empty() || working.size() == kept_.size()) return;
+    Outcome same = outcome_of(working);
+    if (rate_of(same) < rate_of(best) * (1 - kWorthAnother)) return;
+    hold_to_bound(best, same);
+    best = std::move(same);
+    kept_ = std::move(working);
+  }
+
   double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
   void note(const Places& places, const Outcome& outcome) { others_.emplace(places, rate_of(outcome)); }
 
@@ -140,7 +156,7 @@ class RingChooser {
         if (may_reach(places, rate)) tries.push_back(std::move(places));
         if (some_stream_) break;
       }
-      if (!some_stream_ || all_stream_ || !known.feasible || length < 3) continue;
+      if (!some_stream_ || !known.feasible || length < 3) continue;
       // As many as change nothing between updates.
       const double steady = (1 - kWorthChoosing) / known.summary.seconds_per_image;
       size_t low = 1;

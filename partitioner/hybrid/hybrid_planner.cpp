@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -24,9 +25,11 @@ constexpr double kFullyConnectedDelay = 0.4;
 constexpr double kWorthEmptyDevices = 1e-6;
 // Longer rings that work are not planned a second time, which takes seconds.
 constexpr size_t kLongRing = 200;
-// By how much another micro-batch has to be faster, and by how much where it also delays what streams.
+// By how much another micro-batch has to be faster, and by how much where it also delays what streams; there it is faster between updates
+// for sure when it is by so much.
 constexpr double kWorthAnother = 1e-9;
-constexpr double kWorthSharing = 0.01;
+constexpr double kWorthSharing = 1e-3;
+constexpr double kSurelyFaster = 0.01;
 
 bool streams_rows(const PlanTask& task) {
   return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
@@ -216,6 +219,8 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
 struct Candidate {
   Plan plan;
   PlanSummary summary;
+  bool timed = false;  // what a mini-batch takes is known
+  bool stands_still = false;
 };
 
 bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
@@ -224,13 +229,62 @@ bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
   return RingSolver(relaxed, micro_batch).rules_out(period);
 }
 
-// A plan for every micro-batch that allows one, each as fast as can be between updates.
-std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage) {
+// False where the plan comes to a standstill, and why.
+bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill) {
+  if (!task.mini_batch_time)
+    fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
+  if (candidate.timed) return !candidate.stands_still;
+  candidate.timed = true;
+  try {
+    const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
+    candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kMismatch) throw;
+    standstill = error.what();
+    candidate.stands_still = true;
+    candidate.summary.images_per_second = 0;
+    return false;
+  }
+  const double gap = candidate.plan.optimality_gap;
+  candidate.summary = summarize(candidate.plan, *task.graph);
+  candidate.plan.optimality_gap = gap;
+  return true;
+}
+
+// Where rows stream, weights off chip alone ask for micro-batches: once they are no faster, larger ones are not either. They may be as fast
+// between updates, and lose less at one.
+bool may_be_faster(const PlanTask& task, int64_t micro_batch, Candidate& known, std::string& standstill) {
+  if (!no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kSurelyFaster))) return true;
+  if (!add_mini_batch_time(task, known, standstill)) return true;
+  return !no_faster(task, micro_batch, 1 / (known.summary.images_per_second * (1 + kWorthSharing)));
+}
+
+bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std::string& standstill) {
+  if (!known.timed && candidate.summary.images_per_second > known.summary.images_per_second * (1 + kSurelyFaster)) return true;
+  if (!add_mini_batch_time(task, known, standstill)) return true;
+  const double wanted = known.summary.images_per_second * (1 + kWorthSharing);
+  if (candidate.summary.images_per_second <= wanted) return false;
+  return add_mini_batch_time(task, candidate, standstill) && candidate.summary.images_per_second > wanted;
+}
+
+Candidate candidate_of(const PlanTask& task, const Attempt& attempt, double lower_bound) {
+  Candidate candidate{.plan = plan_of(task, attempt.solver, attempt.solution), .summary = {}};
+  candidate.plan.lower_bound_seconds_per_image = lower_bound;
+  candidate.summary = summarize(candidate.plan, *task.graph);
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
+  if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
+  return candidate;
+}
+
+// A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
+// they do not: slower between updates, and at an update or with every pass perhaps faster.
+std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, std::string& standstill) {
   std::vector<Candidate> candidates;
+  std::vector<Candidate> at_home;
   const bool streams = streams_rows(task);
+  const bool full = task.options.accounting == Accounting::kFull;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
-    if (streams && !candidates.empty() && no_faster(task, micro_batch, candidates.back().summary.seconds_per_image / (1 + kWorthSharing)))
-      break;
+    if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
     const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
@@ -238,35 +292,18 @@ std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage) {
       if (streams) break;  // more samples hold more memory
       continue;
     }
-    Candidate candidate{.plan = plan_of(task, attempt->solver, solution), .summary = {}};
-    candidate.summary = summarize(candidate.plan, *task.graph);
-    candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / candidate.plan.lower_bound_seconds_per_image - 1);
-    const double before = candidates.empty() ? 0 : candidates.back().summary.images_per_second;
-    if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
-    const bool faster = candidate.summary.images_per_second > before * (1 + kWorthSharing);
-    // Where rows stream, weights off chip alone ask for micro-batches: once they are no faster, larger ones are not either.
-    if (streams && !candidates.empty() && !faster) break;
+    Candidate candidate = candidate_of(task, *attempt, solution.lower_bound);
+    if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
+      PlanTask quiet = task;
+      quiet.options.balance = Balance::kNever;
+      const std::unique_ptr<Attempt> with_users = best_attempt(quiet, micro_batch);
+      if (with_users->solution.feasible) at_home.push_back(candidate_of(quiet, *with_users, solution.lower_bound));
+    }
+    if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) break;
     candidates.push_back(std::move(candidate));
   }
+  std::ranges::move(at_home, std::back_inserter(candidates));
   return candidates;
-}
-
-// False where the plan comes to a standstill, and why.
-bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill) {
-  if (!task.mini_batch_time)
-    fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
-  try {
-    const MiniBatchTime time = task.mini_batch_time(candidate.plan, *task.graph);
-    candidate.plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kMismatch) throw;
-    standstill = error.what();
-    return false;
-  }
-  const double gap = candidate.plan.optimality_gap;
-  candidate.summary = summarize(candidate.plan, *task.graph);
-  candidate.plan.optimality_gap = gap;
-  return true;
 }
 
 }  // namespace
@@ -335,13 +372,14 @@ Outcome plan_ring(const PlanTask& task) {
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
   Outcome outcome;
   Shortage shortage;
-  std::vector<Candidate> candidates = candidates_of(task, shortage);
+  std::string standstill;
+  std::vector<Candidate> candidates = candidates_of(task, shortage, standstill);
   const bool full = task.options.accounting == Accounting::kFull;
   PlanTask last_resort = task;
   if (full && candidates.empty()) {
     last_resort.options.all_off_chip = true;
     shortage = {};
-    candidates = candidates_of(last_resort, shortage);
+    candidates = candidates_of(last_resort, shortage, standstill);
   }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)
@@ -350,7 +388,6 @@ Outcome plan_ring(const PlanTask& task) {
   const auto faster = [&](const Candidate& candidate) {
     return !outcome.feasible || candidate.summary.images_per_second > outcome.summary.images_per_second * (1 + kWorthAnother);
   };
-  std::string standstill;
   for (Candidate& candidate : candidates) {
     if (!faster(candidate)) continue;
     if (full && (!add_mini_batch_time(task, candidate, standstill) || !faster(candidate))) continue;
