@@ -30,6 +30,13 @@ MIXED_MODELS = ["alexnet", "resnet18", "googlenet"]
 MOST = {"boards": 0.01, "drained": 0.02, "mixed": 0.02}
 
 
+KEYS = ("kind", "model", "cluster", "mini_batch", "alignment")
+
+
+def write(path, rows):
+    Path(path).write_text(json.dumps({"origin": "simulated, beside the plan's full accounting", "rows": rows}, indent=1) + "\n")
+
+
 def run(command, seconds):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -90,16 +97,19 @@ def main():
     parser.add_argument("--kind", choices=list(MOST))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=100)
+    parser.add_argument("--resume", action="store_true", help="keep the rows that --out has already, and run the other cases")
     flags = parser.parse_args()
     cases = [case for case in (SMALL if flags.small else all_cases()) if flags.kind in (None, case[0])]
-    rows = []
+    rows = json.loads(Path(flags.out).read_text())["rows"] if flags.resume else []
+    known = {tuple(row[key] for key in KEYS) for row in rows}
+    cases = [case for case in cases if case not in known]
     with ThreadPoolExecutor(flags.jobs) as pool:
         for row in pool.map(lambda case: measure(flags, case), cases):
             rows.append(row)
+            if flags.out:
+                write(flags.out, rows)
             what = f"{100 * row['difference']:+.2f}%, Act-RAM {row['act_ram_of_plan']:.2f}" if "difference" in row else row["text"][:200]
             print(f"{row['verdict']:<13} {row['model']:<16} {row['cluster']:<22} {row['mini_batch']:>4} {row['alignment']:<12} {what}", flush=True)
-    if flags.out:
-        Path(flags.out).write_text(json.dumps({"origin": "simulated, beside the plan's full accounting", "rows": rows}, indent=1) + "\n")
     count = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in sorted({row["verdict"] for row in rows})}
     print(count)
     return 0 if set(count) <= {"holds", "infeasible"} else 1
