@@ -15,15 +15,34 @@ namespace millrace {
 namespace {
 
 // A channel count, with its fraction where the cut falls inside a channel.
-std::string channel_text(double channel) {
-  return channel == std::floor(channel) ? fmt::format("{:.0f}", channel) : fmt::format("{:.2f}", channel);
+std::string channel_text(double channel, int digits) {
+  return channel == std::floor(channel) ? fmt::format("{:.0f}", channel) : fmt::format("{:.{}f}", channel, digits);
+}
+
+// As many digits as it takes to tell the ends from each other and from whole channels.
+std::string range_text(double begin, double end) {
+  constexpr int kMostDigits = 9;
+  const auto plain = [](double channel, int digits) {
+    return channel == std::floor(channel) || std::round(channel) != std::stod(channel_text(channel, digits));
+  };
+  int digits = 2;
+  while (digits < kMostDigits && (channel_text(begin, digits) == channel_text(end, digits) || !plain(begin, digits) || !plain(end, digits)))
+    ++digits;
+  return fmt::format("[{}, {})", channel_text(begin, digits), channel_text(end, digits));
 }
 
 std::string part_text(const SegmentPart& part) {
   const std::string layer = part.products.empty() ? part.layer : fmt::format("{} ({})", part.layer, part.products);
   if (part.split == Split::kWhole || part.products == "steps") return layer;
-  return fmt::format("{} {}[{}, {})", layer, part.split == Split::kOutputChannels ? "out" : "in", channel_text(part.begin),
-                     channel_text(part.end));
+  return fmt::format("{} {}{}", layer, part.split == Split::kOutputChannels ? "out" : "in", range_text(part.begin, part.end));
+}
+
+// Devices that have something so that none goes without: a part of one channel of one layer, with next to no arithmetic.
+int64_t devices_with_crumbs(const PlanSummary& summary) {
+  return std::ranges::count_if(summary.devices, [](const DeviceFigures& device) {
+    return device.segment.size() == 1 && device.segment.front().split == Split::kInputChannels &&
+           device.segment.front().end - device.segment.front().begin < 1;
+  });
 }
 
 std::string segment_text(const DeviceFigures& device) {
@@ -143,6 +162,9 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s", 100 * summary.optimality_gap,
                                          summary.lower_bound_images_per_second, sample.many));
   }
+  if (const int64_t crumbs = devices_with_crumbs(summary); crumbs > 1)
+    line("spread thin", fmt::format("{} of {} devices have less than one channel of a layer: so many are more than the model has use for",
+                                    crumbs, summary.devices.size()));
   line("four metrics", fmt::format("FLOP utilisation {}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
                                    summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", summary.storage_bits / 1e6,
                                    summary.communication_bits / 1e9, summary.communication_gbps));
@@ -150,7 +172,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   line("planned in", duration(outcome.solve_seconds));
   if (summary.devices.empty()) return text;
 
-  std::vector<std::string> head{"", "device", "segment", "time/image", "idle"};
+  std::vector<std::string> head{"", "device", "segment", fmt::format("time/{}", sample.one), "idle"};
   if (fpga) head.insert(head.end(), {"DSP", "LUT", "FF"});
   head.insert(head.end(), {"memory", "link out Gb/s", "back"});
   TextTable table(std::move(head), 3);

@@ -176,8 +176,7 @@ void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, cons
   fmt::print("{}", flags.json ? simulation_json(view) : simulation_table(view));
   if (!flags.report.empty()) {
     make_folders(flags.report);
-    write_atomically(std::filesystem::path(flags.report) / "index.html",
-                     simulation_page(plan, result, forecast_of(summary, plan, result.samples), flags.command));
+    write_atomically(std::filesystem::path(flags.report) / "index.html", simulation_page(plan, result, forecast_of(view), flags.command));
     log::info("report written to {}/index.html", flags.report);
   }
   if (flags.trace.empty()) return;

@@ -18,7 +18,12 @@ bool over_mini_batches(const PlanSummary& summary, const Plan& plan, int64_t sam
   return summary.mini_batch_seconds > 0 && samples >= 2 * plan.mini_batch;
 }
 
-double planned_pace(const SimulationView& view) { return forecast_of(*view.summary, *view.plan, view.result->samples).images_per_second; }
+// Between updates, where the run is too short for whole mini-batches.
+double planned_pace(const SimulationView& view) {
+  const PlanSummary& summary = *view.summary;
+  const bool between = summary.mini_batch_seconds > 0 && !over_mini_batches(summary, *view.plan, view.result->samples);
+  return between ? 1 / summary.seconds_per_image : summary.images_per_second;
+}
 
 double simulated_pace(const SimulationView& view) {
   const bool whole = over_mini_batches(*view.summary, *view.plan, view.result->samples);
@@ -66,11 +71,10 @@ void add_scenario_lines(const SimulationView& view, std::string& text) {
                                duration(1e-12 * static_cast<double>(scenario.jitter_picoseconds)), scenario.seed));
   const Replicas& replicas = scenario.replicas;
   if (replicas.count < 2) return;
-  line("replicas",
-       fmt::format("{} rings{}, {} all-reduce after each mini-batch: up to {} a column (modelled); all together {:.4g} images/s",
-                   replicas.count, replicas.group_size > 0 ? fmt::format(" in groups of {}", replicas.group_size) : "",
-                   name_of(replicas.method), duration(all_reduce_seconds(view)),
-                   static_cast<double>(replicas.count) * view.result->images_per_second));
+  line("replicas", fmt::format("{} rings{}, {} all-reduce after each mini-batch: up to {} a column (modelled); all together {:.4g} {}/s",
+                               replicas.count, replicas.group_size > 0 ? fmt::format(" in groups of {}", replicas.group_size) : "",
+                               name_of(replicas.method), duration(all_reduce_seconds(view)),
+                               static_cast<double>(replicas.count) * view.result->images_per_second, view.sample.many));
 }
 
 Json scenario_json(const SimulationView& view) {
@@ -94,26 +98,9 @@ std::string memory_text(const SimulatedDevice& device) {
   return fmt::format("{:.0f}%", 100 * static_cast<double>(device.act_ram_peak_bits) / static_cast<double>(device.act_ram_plan_bits));
 }
 
-// Whatever works for most of the time: a stage, a link, or what replicas need to agree.
-std::string pace_text(const SimulationView& view) {
-  const SimulationResult& result = *view.result;
-  const SimulatedStage* stage = busiest_stage(result);
-  if (stage == nullptr) return "";
-  double most = static_cast<double>(stage->busy) / static_cast<double>(stage->window);
-  std::string who = name_of(*stage, *view.plan);
-  for (const SimulatedLink& link : result.links) {
-    if (link.utilisation <= most) continue;
-    most = link.utilisation;
-    who = fmt::format("the link between devices {} and {}", link.from, link.to);
-  }
-  if (view.options.scenario.replicas.count > 1) {
-    const double share = all_reduce_seconds(view) * simulated_pace(view) / static_cast<double>(view.plan->mini_batch);
-    if (share > most) {
-      most = share;
-      who = "the all-reduce of the replicas";
-    }
-  }
-  return fmt::format("{}, at work for {} of the time", who, percent(std::min(most, 1.0)));
+double all_reduce_share(const SimulationView& view) {
+  if (view.options.scenario.replicas.count < 2) return 0;
+  return all_reduce_seconds(view) * simulated_pace(view) / static_cast<double>(view.plan->mini_batch);
 }
 
 int64_t ranks_of(const SimulationView& view) { return view.options.trainer_ranks > 0 ? view.options.trainer_ranks : view.plan->devices(); }
@@ -126,29 +113,33 @@ double core_share(const SimulationResult& result) {
 
 }  // namespace
 
-SimulationForecast forecast_of(const PlanSummary& summary, const Plan& plan, int64_t samples) {
-  const bool between = summary.mini_batch_seconds > 0 && !over_mini_batches(summary, plan, samples);
-  return {.images_per_second = between ? 1 / summary.seconds_per_image : summary.images_per_second,
-          .in_flight_samples = summary.in_flight_samples};
+SimulationForecast forecast_of(const SimulationView& view) {
+  const PlanSummary& summary = *view.summary;
+  return {.images_per_second = planned_pace(view),
+          .in_flight_samples = summary.in_flight_samples,
+          .all_reduce_share = all_reduce_share(view),
+          .one = std::string(view.sample.one),
+          .many = std::string(view.sample.many)};
 }
 
 std::string simulation_table(const SimulationView& view) {
   const SimulationResult& result = *view.result;
   const Plan& plan = *view.plan;
-  std::string text = fmt::format("{} on {} devices: {} images in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
-                                 plan.devices(), result.samples);
+  std::string text = fmt::format("{} on {} devices: {} {} in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
+                                 plan.devices(), result.samples, view.sample.many);
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
   const bool whole = over_mini_batches(*view.summary, plan, result.samples);
   const char* where = whole ? "over whole mini-batches" : view.summary->mini_batch_seconds > 0 ? "between updates" : "in the steady half";
   line("throughput",
        fmt::format("{:.4g} {}/s {}; the plan predicts {:.4g} ({} accounting, modelled): {:+.2f}%", simulated_pace(view), view.sample.many,
                    where, planned_pace(view), name_of(view.summary->accounting), 100 * difference_of(view)));
-  line("time", fmt::format("{} for all images, {} until the first is done", duration(1e-12 * static_cast<double>(result.picoseconds)),
-                           duration(1e-12 * static_cast<double>(result.fill_picoseconds))));
+  line("time", fmt::format("{} for all {}, {} until the first is done", duration(1e-12 * static_cast<double>(result.picoseconds)),
+                           view.sample.many, duration(1e-12 * static_cast<double>(result.fill_picoseconds))));
   line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
                                plan.micro_batch, result.in_flight_samples));
   line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
-  if (const std::string pace = pace_text(view); !pace.empty()) line("pace set by", pace);
+  if (const PaceSetter pace = pace_setter(plan, result, forecast_of(view)); !pace.who.empty())
+    line("pace set by", fmt::format("{}, at work for {} of the time", pace.who, percent(pace.share)));
   if (!view.options.measured.empty()) line("devices", "take turns at the measured times of their actions, updates included");
   if (view.options.cores + view.options.trainer_ranks > 0)
     line("cores", fmt::format("{} for {} ranks; a device waits for one for {} of the time, on average", cores_of(view), ranks_of(view),
@@ -160,7 +151,7 @@ std::string simulation_table(const SimulationView& view) {
   line("simulated in", fmt::format("{} on {} rank{} (measured): {} events, {:.3g} million a second", duration(result.wall_seconds),
                                    view.ranks, view.ranks == 1 ? "" : "s", separated(result.events),
                                    result.wall_seconds > 0 ? 1e-6 * static_cast<double>(result.events) / result.wall_seconds : 0));
-  const std::vector<SimulationFinding> found = findings(plan, result, forecast_of(*view.summary, plan, result.samples));
+  const std::vector<SimulationFinding> found = findings(plan, result, forecast_of(view));
   if (!found.empty()) text += "\nagainst the plan\n";
   for (const SimulationFinding& finding : found) text += fmt::format("  - {}: {}\n", finding.reason, finding.text);
 
@@ -213,7 +204,7 @@ std::string simulation_json(const SimulationView& view) {
                      {"in_flight_samples", view.summary->in_flight_samples},
                      {"origin", "modelled"}};
   json["reasons"] = Json::array();
-  for (const SimulationFinding& finding : findings(plan, result, forecast_of(*view.summary, plan, result.samples)))
+  for (const SimulationFinding& finding : findings(plan, result, forecast_of(view)))
     json["reasons"].push_back({{"reason", finding.reason}, {"text", finding.text}});
   json["idle_fraction"] = number_or_null(result.idle_fraction);
   json["in_flight_samples"] = result.in_flight_samples;

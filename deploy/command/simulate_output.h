@@ -38,7 +38,7 @@ struct SimulationView {
 };
 
 // What the plan says of such a run: its pace between updates, where the run is too short for whole mini-batches.
-SimulationForecast forecast_of(const PlanSummary& summary, const Plan& plan, int64_t samples);
+SimulationForecast forecast_of(const SimulationView& view);
 std::string simulation_table(const SimulationView& view);
 std::string simulation_json(const SimulationView& view);
 

@@ -108,7 +108,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   add_seed_flag(*command, flags->seed);
 
   constexpr const char* kOutput = "Output";
-  real(option(kOutput, "--epoch-images", flags->epoch_images, "images of an epoch [1281167]"), Least::kAboveZero);
+  real(option(kOutput, "--epoch-images", flags->epoch_images, "samples of an epoch [1281167 where they are images]"), Least::kAboveZero);
   whole(option(kOutput, "--threads", flags->threads, "rings planned at once [as many as the machine runs, 8 at most]"), 1, 1024);
   not_empty(option(kOutput, "--out", flags->out,
                    "write points.csv, study.json and index.html into this folder; go on there with what a stopped study left"));

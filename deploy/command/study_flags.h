@@ -26,7 +26,7 @@ struct StudyFlags {
   std::vector<int64_t> bits;
   std::optional<int64_t> mini_batch, micro_batch, images, streams;
   std::optional<double> target;
-  double epoch_images = kImageNetImages;
+  std::optional<double> epoch_images;
   int threads = 0;
   FailureFlags failures;
   std::optional<int64_t> seed;

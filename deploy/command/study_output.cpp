@@ -9,6 +9,7 @@
 #include "deploy/command/json_text.h"
 #include "deploy/command/scenario_flags.h"
 #include "deploy/command/text_table.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/study/study_record.h"
 
 namespace millrace {
@@ -23,7 +24,9 @@ std::string curve_table(const StudyTask& task, const Study& study, const std::st
       fmt::format("{} on rings of {}, {} parallelism{}, links of {} ({}, {} accounting)\n\n", task.graph->model().name, task.device,
                   name_of(task.options.strategy), detail, link_text(task.link),
                   simulates(study) ? "modelled, and simulated where it says so" : "all figures modelled", name_of(task.options.accounting));
-  std::vector<std::string> head{"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory", "limited by"};
+  std::vector<std::string> head{
+      "devices",   fmt::format("{}/s", sample_word(*task.graph).many), "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory",
+      "limited by"};
   const bool simulated = simulates(study);
   if (simulated) head.insert(head.end(), {"simulated", "against the plan", "in flight"});
   TextTable table(std::move(head), 0);
@@ -39,7 +42,7 @@ std::string curve_table(const StudyTask& task, const Study& study, const std::st
     std::vector<std::string> row{fmt::format("{}", point.devices),
                                  significant(point.images_per_second, 4),
                                  significant(point.full_speed_images_per_second, 4),
-                                 significant(point.hours_per_epoch),
+                                 task.epoch_images > 0 ? significant(point.hours_per_epoch) : "-",
                                  fmt::format("{:.2f}%", 100 * point.idle_fraction),
                                  significant(point.max_link_gbps),
                                  significant(point.max_link_gbps_both),
@@ -122,7 +125,8 @@ std::string study_json(const StudySweep& sweep) {
   json["model"] = task.graph->model().name;
   json["device"] = task.device;
   add_setting(json, sweep.curves.front());
-  json["epoch_images"] = task.epoch_images;
+  json["sample"] = sample_word(*task.graph).one;
+  json["epoch_images"] = task.epoch_images > 0 ? Json(task.epoch_images) : Json(nullptr);
   json["origin"] = "modelled";
   json["points"] = Json::array();
   for (size_t c = 0; c < sweep.curves.size(); ++c)

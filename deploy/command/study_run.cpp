@@ -19,6 +19,7 @@
 #include "deploy/command/study_flags.h"
 #include "deploy/command/study_output.h"
 #include "node/simulate/simulate.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/study/study_page.h"
 
 namespace millrace {
@@ -94,7 +95,7 @@ class SweepMaker {
                            {"--accounting", std::string(name_of(task.options.accounting))},
                            {"--fc-barrier", flags_.fc_barrier ? "given" : "not given"},
                            {"--fpdeep-lifetimes", flags_.fpdeep_lifetimes ? "given" : "not given"},
-                           {"--epoch-images", fmt::format("{:.17g}", flags_.epoch_images)},
+                           {"--epoch-images", fmt::format("{:.17g}", task.epoch_images)},
                            {"--simulate", flags_.simulate ? "given" : "not given"},
                            {"--images", flags_.images ? fmt::format("{}", *flags_.images) : "not given"}};
     for (const char* name : {"--strategy", "--alignment", "--bits", "--link-gbps"}) question.emplace_back(name, swept(name));
@@ -138,7 +139,7 @@ class SweepMaker {
     task.options.accounting = accounted.options.accounting;
     task.mini_batch_time = accounted.mini_batch_time;
     task.counts = counts;
-    task.epoch_images = flags_.epoch_images;
+    task.epoch_images = flags_.epoch_images.value_or(sample_word(graph_).one == "image" ? kImageNetImages : 0);
     sweep_.curves.push_back({std::move(task), {}});
   }
 

@@ -26,6 +26,7 @@
 #include "deploy/devices/device_registry.h"
 #include "node/report/tensorboard.h"
 #include "node/ring/ring_trainer.h"
+#include "partitioner/planning/sample_word.h"
 #include "transport/local/local_wire.h"
 #include "transport/mpi/mpi_session.h"
 #include "transport/mpi/mpi_wire.h"
@@ -113,8 +114,8 @@ class EvaluationLines : public MetricsSink {
 void print_outcome(const TrainingTask& task, const TrainingOutcome& outcome) {
   fmt::print("{} on {}: test accuracy {:.2f}% of {} samples, loss {:.4f}, after {} updates ({:.2f} epochs)\n", task.plan.model.name,
              task.job.data, 100 * outcome.test.accuracy, outcome.test.samples, outcome.test.loss, outcome.steps, outcome.epochs);
-  fmt::print("{:.0f} images/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second, outcome.seconds,
-             outcome.reason, outcome.weights_digest);
+  fmt::print("{:.0f} {}/s training, {:.1f} s in all (measured); ended by {}; weights {}\n", outcome.images_per_second,
+             sample_word(Graph(task.plan.model)).many, outcome.seconds, outcome.reason, outcome.weights_digest);
   if (!task.job.out.empty()) fmt::print("run folder: {}\n", task.job.out);
 }
 

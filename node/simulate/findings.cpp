@@ -27,15 +27,15 @@ void add_rate(const Plan& plan, const SimulationResult& result, const Simulation
               std::vector<SimulationFinding>& found) {
   const double over_all = result.picoseconds > 0 ? 1e12 * static_cast<double>(result.samples) / static_cast<double>(result.picoseconds) : 0;
   if (over_all < (1 - kNotable) * result.images_per_second)
-    found.push_back(
-        {"fill", fmt::format("filling the pipeline: the first image is done after {:.4g} ms, so that {} images take {:.4g} images/s on "
-                             "average; the steady rate is that of the second half",
-                             1e-9 * static_cast<double>(result.fill_picoseconds), result.samples, over_all)});
+    found.push_back({"fill", fmt::format("filling the pipeline: the first {} is done after {:.4g} ms, so that {} {} take {:.4g} {}/s on "
+                                         "average; the steady rate is that of the second half",
+                                         prediction.one, 1e-9 * static_cast<double>(result.fill_picoseconds), result.samples,
+                                         prediction.many, over_all, prediction.many)});
   if (prediction.images_per_second <= 0) return;
   const double difference = result.images_per_second / prediction.images_per_second - 1;
   if (std::abs(difference) <= kNotable) return;
-  found.push_back({"rate", fmt::format("{} {} than the plan's {:.4g} images/s", percent(std::abs(difference)),
-                                       difference < 0 ? "slower" : "faster", prediction.images_per_second)});
+  found.push_back({"rate", fmt::format("{} {} than the plan's {:.4g} {}/s", percent(std::abs(difference)),
+                                       difference < 0 ? "slower" : "faster", prediction.images_per_second, prediction.many)});
   if (difference > 0 && drains(plan.alignment))
     found.push_back({"drain", "the plan counts every stage as long as the slowest while the pipeline drains; shorter ones drain faster"});
 }
@@ -45,14 +45,17 @@ double share_of(const SimulatedStage& stage, Cause cause) {
 }
 
 // What the stage that sets the pace waits for, and the stages where such waiting begins.
-void add_waits(const Plan& plan, const SimulationResult& result, std::vector<SimulationFinding>& found) {
+void add_waits(const Plan& plan, const SimulationResult& result, const PaceSetter& setter, std::vector<SimulationFinding>& found) {
   const SimulatedStage* pace = busiest_stage(result);
   if (pace == nullptr) return;
+  // An engine that waits for a full link, or for other rings, sets no pace.
+  const bool sets = setter.stage == pace;
+  if (!sets) found.push_back({"pace", fmt::format("{} sets the pace, at work for {} of the time", setter.who, percent(setter.share))});
   bool waits = false;
   const auto add = [&](Cause cause, const char* reason, const char* what) {
     if (share_of(*pace, cause) < kNotableWait) return;
     waits = true;
-    found.push_back({reason, fmt::format("{} sets the pace and waits {} of its time for {}", name_of(*pace, plan),
+    found.push_back({reason, fmt::format("{}{} waits {} of its time for {}", name_of(*pace, plan), sets ? " sets the pace and" : "",
                                          percent(share_of(*pace, cause)), what)});
   };
   add(Cause::kInput, "input", "rows or errors");
@@ -105,6 +108,23 @@ const SimulatedStage* busiest_stage(const SimulationResult& result) {
   return busiest;
 }
 
+PaceSetter pace_setter(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction) {
+  PaceSetter setter;
+  setter.stage = busiest_stage(result);
+  if (setter.stage == nullptr) return setter;
+  setter.who = name_of(*setter.stage, plan);
+  setter.share = busy_share(*setter.stage);
+  const auto consider = [&](double share, std::string who) {
+    if (share <= setter.share) return;
+    setter = {std::move(who), share, nullptr};
+  };
+  for (const SimulatedLink& link : result.links)
+    consider(link.utilisation, fmt::format("the link between devices {} and {}", link.from, link.to));
+  consider(prediction.all_reduce_share, "the all-reduce of the replicas");
+  setter.share = std::min(setter.share, 1.0);
+  return setter;
+}
+
 std::string name_of(const SimulatedStage& stage, const Plan& plan) {
   if (stage.shard < 0) return fmt::format("device {}", stage.device);
   static constexpr const char* kPhases[] = {"FP", "EB", "PG"};
@@ -115,16 +135,16 @@ std::string name_of(const SimulatedStage& stage, const Plan& plan) {
 std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction) {
   std::vector<SimulationFinding> found;
   add_rate(plan, result, prediction, found);
-  add_waits(plan, result, found);
+  add_waits(plan, result, pace_setter(plan, result, prediction), found);
   add_memory(result, found);
   if (prediction.in_flight_samples > 0 && result.in_flight_samples > prediction.in_flight_samples)
     found.push_back({"in flight", fmt::format("{} samples are in flight at once where the plan counts with {}", result.in_flight_samples,
                                               prediction.in_flight_samples)});
   if (drains(plan.alignment) && result.samples < 2 * plan.mini_batch)
     found.push_back(
-        {"fill", fmt::format("{} images are fewer than two mini-batches of {}: the drain at each update is not in the rate; simulate "
+        {"fill", fmt::format("{} {} are fewer than two mini-batches of {}: the drain at each update is not in the rate; simulate "
                              "{} or more",
-                             result.samples, plan.mini_batch, 3 * plan.mini_batch)});
+                             result.samples, prediction.many, plan.mini_batch, 3 * plan.mini_batch)});
   return found;
 }
 

@@ -18,6 +18,8 @@ namespace millrace {
 struct SimulationForecast {
   double images_per_second = 0;
   int64_t in_flight_samples = 0;
+  double all_reduce_share = 0;  // of the time, for which replicas agree on an update
+  std::string one = "image", many = "images";
 };
 
 struct SimulationFinding {
@@ -27,8 +29,16 @@ struct SimulationFinding {
 
 std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction);
 
-// The stage that works for most of its time: what sets the pace. Nothing when no stage ran.
+// The stage that works for most of its time. Nothing when no stage ran.
 const SimulatedStage* busiest_stage(const SimulationResult& result);
+
+// What works for most of the time: a stage, a link, or the all-reduce of replicas.
+struct PaceSetter {
+  std::string who;                        // "FP of conv1 on device 0", "the link between devices 1 and 2"; "" when nothing ran
+  double share = 0;                       // of the time
+  const SimulatedStage* stage = nullptr;  // where it is one
+};
+PaceSetter pace_setter(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction);
 std::string name_of(const SimulatedStage& stage, const Plan& plan);
 
 }  // namespace millrace

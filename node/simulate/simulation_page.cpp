@@ -48,13 +48,13 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
   const double difference = forecast.images_per_second > 0 ? result.images_per_second / forecast.images_per_second - 1 : 0;
   tiles.push_back({.name = "Throughput",
                    .value = significant(result.images_per_second, 4),
-                   .unit = "images/s",
+                   .unit = forecast.many + "/s",
                    .note = "slope over the second half",
                    .origin = kSimulated});
   if (forecast.images_per_second > 0)
     tiles.push_back({.name = "The plan's",
                      .value = significant(forecast.images_per_second, 4),
-                     .unit = "images/s",
+                     .unit = forecast.many + "/s",
                      .note = fmt::format("simulated {:+.2f}%", 100 * difference),
                      .origin = "modelled"});
   tiles.push_back({.name = "Engines idle",
@@ -66,13 +66,13 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
                    .unit = "samples",
                    .note = forecast.in_flight_samples > 0 ? fmt::format("the plan counts with {}", forecast.in_flight_samples) : "",
                    .origin = kSimulated});
-  tiles.push_back({.name = "First image",
+  tiles.push_back({.name = "First " + forecast.one,
                    .value = duration(1e-12 * static_cast<double>(result.fill_picoseconds)),
                    .note = "from its first row to its last gradient",
                    .origin = kSimulated});
   tiles.push_back({.name = "Virtual time",
                    .value = duration(1e-12 * static_cast<double>(result.picoseconds)),
-                   .note = fmt::format("for {} images, mini-batches of {}", result.samples, plan.mini_batch),
+                   .note = fmt::format("for {} {}, mini-batches of {}", result.samples, forecast.many, plan.mini_batch),
                    .origin = kSimulated});
   tiles.push_back({.name = "Simulated in",
                    .value = duration(result.wall_seconds),
@@ -84,7 +84,8 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
 void add_verdict(Page& page, const Plan& plan, const SimulationResult& result, const SimulationForecast& forecast) {
   const double difference = forecast.images_per_second > 0 ? result.images_per_second / forecast.images_per_second - 1 : 0;
   std::string headline = "The ring keeps the plan's pace.";
-  if (forecast.images_per_second <= 0) headline = fmt::format("The ring does {} images/s.", significant(result.images_per_second, 4));
+  if (forecast.images_per_second <= 0)
+    headline = fmt::format("The ring does {} {}/s.", significant(result.images_per_second, 4), forecast.many);
   if (difference < -0.01) headline = fmt::format("The ring is {} slower than its plan.", percent(-difference));
   if (difference > 0.01) headline = fmt::format("The ring is {} faster than its plan.", percent(difference));
   std::vector<std::string> sentences;

@@ -121,6 +121,7 @@ void BatchRing::fill(const BatchStep& step, PlanSummary& summary) const {
   const double rate = summary.images_per_second;
   summary.gops_per_device = 2e-9 * 3 * static_cast<double>(macs.conv + macs.rnn) * rate / count;
   double peak = 0;
+  bool all_peaks = true;  // known
   double watts = 0;
   bool all_known = true;
   for (int64_t d = 0; d < devices(); ++d) {
@@ -154,12 +155,14 @@ void BatchRing::fill(const BatchStep& step, PlanSummary& summary) const {
     device.watts = inventory_of(model, "watts_idle") + inventory_of(model, "watts_per_gops") * summary.gops_per_device;
     all_known = all_known && device.watts > 0;
     watts += device.watts;
-    peak += inventory_of(model, "macs_per_second");
+    const double device_peak = inventory_of(model, "macs_per_second");
+    all_peaks = all_peaks && device_peak > 0;
+    peak += device_peak;
     summary.idle_fraction += device.idle_fraction / count;
     summary.storage_bits += held;
     summary.devices.push_back(std::move(device));
   }
-  if (peak > 0) summary.flop_utilisation = macs_per_sample(graph) * rate / peak;
+  if (all_peaks && peak > 0) summary.flop_utilisation = macs_per_sample(graph) * rate / peak;
   if (all_known && watts > 0) summary.gops_per_joule = summary.gops_per_device * count / watts;
 
   for (const Link& link : links_of(task_->cluster)) {

@@ -9,14 +9,15 @@
 #include "core/plan/off_chip.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
+#include "partitioner/planning/sample_word.h"
 
 namespace millrace {
 namespace {
 
 constexpr double kLongestWhatIf = 1;  // seconds a plan may have taken for what-ifs to be worth planning
 
-std::string change_text(double before, double after) {
-  return fmt::format("{:.4g} images/s ({:+.1f}%)", after, 100 * (after / before - 1));
+std::string change_text(const Graph& graph, double before, double after) {
+  return fmt::format("{:.4g} {}/s ({:+.1f}%)", after, sample_word(graph).many, 100 * (after / before - 1));
 }
 
 double off_chip_bandwidth_of(const Plan& plan, const std::string& device) {
@@ -52,22 +53,22 @@ std::string limit_text(const PlanTask& task, const Outcome& outcome) {
     const LinkEntry& entry = task.cluster.links[index];
     const bool shared = entry.shared_gbps > 0 && (link.forward_bits_per_image + link.backward_bits_per_image) / (entry.shared_gbps * 1e9) >=
                                                      link.seconds_per_image * (1 - 1e-9);
-    return fmt::format(
-        "the link from device {} to {} sets the pace: {:.4g} Mb forward and {:.4g} Mb back per image take {} at {:.4g} Gb/s{}", link.from,
-        link.to, link.forward_bits_per_image / 1e6, link.backward_bits_per_image / 1e6, duration(link.seconds_per_image),
-        shared ? entry.shared_gbps : std::min(entry.forward_gbps, entry.backward_gbps),
-        shared ? " for both directions together" : " per direction");
+    return fmt::format("the link from device {} to {} sets the pace: {:.4g} Mb forward and {:.4g} Mb back per {} take {} at {:.4g} Gb/s{}",
+                       link.from, link.to, link.forward_bits_per_image / 1e6, link.backward_bits_per_image / 1e6,
+                       sample_word(*task.graph).one, duration(link.seconds_per_image),
+                       shared ? entry.shared_gbps : std::min(entry.forward_gbps, entry.backward_gbps),
+                       shared ? " for both directions together" : " per direction");
   }
   const DeviceFigures& device = summary.devices[index];
   if (outcome.plan && outcome.plan->accounting == Accounting::kFull && device.off_chip_parameters) {
     const double bandwidth = off_chip_bandwidth_of(*outcome.plan, device.device);
     const double moved = off_chip_of(*outcome.plan, *task.graph, device.index).moved;
     if (bandwidth > 0 && moved / bandwidth >= device.seconds_per_image * (1 - 1e-6))
-      return fmt::format("memory off chip sets the pace: device {} ({}) needs {} for the {:.4g} MB that an image moves", device.index,
-                         device.device, duration(device.seconds_per_image), moved / 1e6);
+      return fmt::format("memory off chip sets the pace: device {} ({}) needs {} for the {:.4g} MB that one {} moves", device.index,
+                         device.device, duration(device.seconds_per_image), moved / 1e6, sample_word(*task.graph).one);
   }
-  std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per image", device.index, device.device,
-                                 duration(device.seconds_per_image));
+  std::string text = fmt::format("arithmetic sets the pace: device {} ({}) needs {} per {}", device.index, device.device,
+                                 duration(device.seconds_per_image), sample_word(*task.graph).one);
   if (device.dsp_capacity > 0) text += fmt::format(" with {:.0f} of {:.0f} DSP slices in engines", device.dsp, device.dsp_capacity);
   return text;
 }
@@ -90,12 +91,12 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
     const double bandwidth = off_chip_bandwidth_of(plan, device.device);
     if (!device.off_chip_parameters || bandwidth <= 0) continue;
     const OffChip held = off_chip_of(plan, graph, device.index);
-    const double demand = held.moved * summary.images_per_second;
+    const double demand = held.moved / summary.seconds_per_image;  // between updates, as the plan's own figures have it
     if (plan.accounting == Accounting::kFull) {
       sentences.push_back(
           fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip: {:.1f} GB/s of {:.1f}, at one pass per {}",
                       device.index, held.bytes / 1e6, demand / 1e9, bandwidth / 1e9,
-                      plan.micro_batch > 1 ? fmt::format("micro-batch of {}", plan.micro_batch) : "image"));
+                      plan.micro_batch > 1 ? fmt::format("micro-batch of {}", plan.micro_batch) : std::string(sample_word(graph).one)));
       continue;
     }
     if (demand <= bandwidth) continue;
@@ -134,7 +135,7 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::funct
     }
     const Outcome other = planner(faster);
     if (other.feasible && other.summary.images_per_second > rate * 1.005)
-      sentences.push_back("with links twice as fast: " + change_text(rate, other.summary.images_per_second));
+      sentences.push_back("with links twice as fast: " + change_text(*task.graph, rate, other.summary.images_per_second));
     else if (other.feasible)
       sentences.push_back("links twice as fast would change nothing");
   }
@@ -150,7 +151,8 @@ void add_what_ifs(const PlanTask& task, const Outcome& outcome, const std::funct
     for (size_t i = 0; i < task.cluster.links.size(); ++i) larger.cluster.links[i] = task.cluster.links[i];
     const Outcome other = planner(larger);
     if (other.feasible)
-      sentences.push_back(fmt::format("with one {} more: {}", devices[0].device, change_text(rate, other.summary.images_per_second)));
+      sentences.push_back(
+          fmt::format("with one {} more: {}", devices[0].device, change_text(*task.graph, rate, other.summary.images_per_second)));
   }
 }
 
@@ -179,15 +181,15 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
     if (device.shards.empty()) idle += fmt::format("{}{} ({})", idle.empty() ? "" : ", ", device.index, device.device);
   if (idle.empty()) return "";
   return fmt::format("--allow-empty would give {}, with nothing to do for device {}",
-                     change_text(outcome.summary.images_per_second, other.summary.images_per_second), idle);
+                     change_text(*task.graph, outcome.summary.images_per_second, other.summary.images_per_second), idle);
 }
 
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
   if (summary.optimality_gap > 1e-6)
-    sentences.push_back(fmt::format("at most {:.4g} images/s are possible in this model; the plan is {:.2f}% below that bound",
-                                    summary.lower_bound_images_per_second, 100 * summary.optimality_gap));
+    sentences.push_back(fmt::format("at most {:.4g} {}/s are possible in this model; the plan is {:.2f}% below that bound",
+                                    summary.lower_bound_images_per_second, sample_word(*task.graph).many, 100 * summary.optimality_gap));
   else
     sentences.push_back("no other cuts are faster in this model: the plan meets its lower bound");
   sentences.push_back(memory_text(summary));
@@ -200,13 +202,14 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
 
 std::vector<std::string> compare(const Plan& before, const PlanSummary& was, const Plan& after, const PlanSummary& is) {
   std::vector<std::string> sentences;
+  const Graph graph(after.model);
   if (before.model_digest != after.model_digest)
     sentences.push_back(fmt::format("the plans are of different models: {} and {}", before.model.name, after.model.name));
   if (before.cluster_digest != after.cluster_digest)
     sentences.push_back(
         fmt::format("the clusters differ: {} and {} devices, or other devices or links", before.devices(), after.devices()));
-  sentences.push_back(
-      fmt::format("{:.4g} images/s before, now {}", was.images_per_second, change_text(was.images_per_second, is.images_per_second)));
+  sentences.push_back(fmt::format("{:.4g} {}/s before, now {}", was.images_per_second, sample_word(graph).many,
+                                  change_text(graph, was.images_per_second, is.images_per_second)));
   const auto limit = [](const PlanSummary& summary) { return fmt::format("{} {}", summary.bottleneck.kind, summary.bottleneck.index); };
   sentences.push_back(fmt::format("limited by {} before, now by {}", limit(was), limit(is)));
   sentences.push_back(fmt::format("idle {:.1f}%, now {:.1f}%; fullest link {:.4g} Gb/s, now {:.4g}", 100 * was.idle_fraction,

@@ -6,6 +6,7 @@
 
 #include "core/drawing/quantity.h"
 #include "core/drawing/ring.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/report/sections.h"
 
 namespace millrace {
@@ -170,14 +171,16 @@ Wheel wheel_of(const PlanView& view, size_t index, double largest_load) {
 void add_key_figures(Page& page, const PlanView& view) {
   const PlanSummary& summary = view.summary;
   std::vector<Tile> tiles;
-  tiles.push_back(tile_of("Throughput", plain(summary.images_per_second, "images/s"),
-                          fmt::format("one image every {}", duration(1 / summary.images_per_second))));
+  const SampleWord sample = sample_word(view.graph);
+  const std::string rate = fmt::format("{}/s", sample.many);
+  tiles.push_back(tile_of("Throughput", plain(summary.images_per_second, rate),
+                          fmt::format("one {} every {}", sample.one, duration(1 / summary.images_per_second))));
   if (view.context.epoch_images > 0)
     tiles.push_back(tile_of("Epoch", duration(3600 * summary.hours_per_epoch(view.context.epoch_images)),
-                            fmt::format("{} images", counted(view.context.epoch_images))));
+                            fmt::format("{} {}", counted(view.context.epoch_images), sample.many)));
   tiles.push_back({.name = "Limited by",
                    .value = slowest_text(view),
-                   .note = fmt::format("{} per image", duration(summary.seconds_per_image)),
+                   .note = fmt::format("{} per {}", duration(summary.seconds_per_image), sample.one),
                    .origin = "modelled"});
   tiles.push_back({.name = "Idle", .value = percent(summary.idle_fraction), .note = "of the devices' time", .origin = "modelled"});
   tiles.push_back(tile_of("Arithmetic per device", plain(summary.gops_per_device, "GOPS"), "convolutions and recurrent layers only"));
@@ -187,7 +190,7 @@ void add_key_figures(Page& page, const PlanView& view) {
     tiles.push_back(tile_of("Fullest link", quantity(1e9 * summary.max_link_gbps, "b/s"),
                             fmt::format("one direction; {} in both", quantity(1e9 * summary.max_link_gbps_both, "b/s"))));
   if (summary.lower_bound_images_per_second > 0)
-    tiles.push_back(tile_of("No plan can pass", plain(summary.lower_bound_images_per_second, "images/s"),
+    tiles.push_back(tile_of("No plan can pass", plain(summary.lower_bound_images_per_second, rate),
                             summary.optimality_gap > 0 ? fmt::format("this one is within {}", percent(summary.optimality_gap))
                                                        : std::string("this one reaches it"),
                             "modelled bound"));
@@ -198,7 +201,7 @@ void add_key_figures(Page& page, const PlanView& view) {
                      .origin = "modelled"});
   tiles.push_back({.name = "In flight",
                    .value = separated(summary.in_flight_samples),
-                   .unit = summary.in_flight_samples == 1 ? "image" : "images",
+                   .unit = std::string(summary.in_flight_samples == 1 ? sample.one : sample.many),
                    .note = "under way at once",
                    .origin = "modelled"});
   page.tiles(tiles);

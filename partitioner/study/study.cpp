@@ -55,6 +55,8 @@ Pace pace_of(const StudyTask& task, int64_t devices) {
   if (pace.outcome.plan && keeps(pace.outcome.summary, task.link)) return pace;
   Outcome within = make_plan(plan_task_of(task, devices, task.link));
   within.solve_seconds += pace.outcome.solve_seconds;
+  // Cuts that send less have a higher roof than those of full speed: without it the ring would pass what is said to bound it.
+  if (within.feasible && within.plan && pace.roof > 0) pace.roof = std::max(pace.roof, roof_of(within.summary, task.link));
   pace.outcome = std::move(within);
   return pace;
 }
@@ -74,7 +76,7 @@ StudyPoint point_of(const StudyTask& task, int64_t devices, const Pace& pace) {
   point.max_link_gbps = summary.max_link_gbps;
   point.max_link_gbps_both = summary.max_link_gbps_both;
   point.idle_fraction = summary.idle_fraction;
-  point.hours_per_epoch = summary.hours_per_epoch(task.epoch_images);
+  point.hours_per_epoch = task.epoch_images > 0 ? summary.hours_per_epoch(task.epoch_images) : std::numeric_limits<double>::infinity();
   point.gops_per_device = summary.gops_per_device;
   point.gops_per_joule = summary.gops_per_joule;
   for (const DeviceFigures& device : summary.devices) point.memory_fraction = std::max(point.memory_fraction, device.memory_fraction);

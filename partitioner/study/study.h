@@ -51,8 +51,8 @@ struct StudyTask {
   PlanOptions options;
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};  // for full accounting; called by several threads
   std::vector<int64_t> counts;                                                   // ascending
-  double epoch_images = kImageNetImages;
-  int threads = 0;  // 0: as many as the machine has, within reason
+  double epoch_images = kImageNetImages;                                         // 0: no epoch is known
+  int threads = 0;                                                               // 0: as many as the machine has, within reason
   // Of a point's plan; called by several threads. None: closed forms alone.
   std::function<SimulatedFigures(const Plan&)> simulate;
 };
@@ -63,8 +63,8 @@ struct StudyPoint {
   std::string reason;  // when it is not
   double images_per_second = 0;
   double full_speed_images_per_second = 0;  // with free links
-  // What the links' budget carries of the traffic that full speed makes: FPDeep's roof. Infinite where nothing is sent, 0 where the
-  // strategy's time is not the slower of computing and sending.
+  // What the links' budget carries of the traffic that full speed makes: FPDeep's roof; or of that of the cuts that were chosen, where
+  // they send less. Infinite where nothing is sent, 0 where the strategy's time is not the slower of computing and sending.
   double link_roof_images_per_second = 0;
   double max_link_gbps = 0;
   double max_link_gbps_both = 0;

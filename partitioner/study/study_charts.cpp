@@ -8,6 +8,7 @@
 
 #include "core/drawing/colour.h"
 #include "core/drawing/quantity.h"
+#include "partitioner/planning/sample_word.h"
 
 namespace millrace {
 namespace {
@@ -68,8 +69,9 @@ double highest(const LineChart& chart) {
 }  // namespace
 
 LineChart throughput_chart(const StudySweep& sweep) {
-  LineChart chart = chart_of(sweep, "Throughput by number of devices, and the roof that links put on it", "images/s",
-                             "within the links' budget", [](const StudyPoint& point) { return point.images_per_second; });
+  LineChart chart = chart_of(sweep, "Throughput by number of devices, and the roof that links put on it",
+                             fmt::format("{}/s", sample_word(*sweep.curves.front().task.graph).many), "within the links' budget",
+                             [](const StudyPoint& point) { return point.images_per_second; });
   if (sweep.curves.size() == 1) {
     const Study& study = sweep.curves.front().study;
     chart.series.push_back(

@@ -7,6 +7,7 @@
 #include "core/drawing/colour.h"
 #include "core/drawing/page.h"
 #include "core/drawing/quantity.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/study/study_charts.h"
 
 namespace millrace {
@@ -18,7 +19,10 @@ Table points_table(const StudySweep& sweep) {
   const bool several = sweep.curves.size() > 1;
   const bool simulated = simulates(sweep);
   if (several) table.columns.push_back({.name = "curve"});
-  for (const char* name : {"devices", "images/s", "devices alone", "h/epoch", "idle", "Gb/s one way", "both", "memory"})
+  const StudyTask& task = sweep.curves.front().task;
+  const std::string rate = fmt::format("{}/s", sample_word(*task.graph).many);
+  for (const std::string& name : {std::string("devices"), rate, std::string("devices alone"), std::string("h/epoch"), std::string("idle"),
+                                  std::string("Gb/s one way"), std::string("both"), std::string("memory")})
     table.columns.push_back({.name = name, .number = true});
   if (simulated)
     for (const char* name : {"simulated", "idle, simulated", "in flight, simulated"})
@@ -33,7 +37,7 @@ Table points_table(const StudySweep& sweep) {
       if (point.feasible) {
         add(significant(point.images_per_second, 4));
         add(significant(point.full_speed_images_per_second, 4));
-        add(significant(point.hours_per_epoch));
+        add(task.epoch_images > 0 ? significant(point.hours_per_epoch) : "-");
         add(percent(point.idle_fraction));
         add(significant(point.max_link_gbps));
         add(significant(point.max_link_gbps_both));
@@ -135,13 +139,17 @@ std::string study_page(const StudySweep& sweep, std::string_view command) {
   page.section(
       "Throughput",
       "How fast the ring is, how fast its devices alone would be with links that never bind, and the roof that the links' budget puts "
-      "on the traffic of that speed.");
+      "on their traffic: with the cuts of that speed, or with those that were chosen where they send less.");
   page.figure({.title = "Throughput", .note = "modelled where it does not say simulated", .drawing = draw(throughput_chart(sweep))});
-  page.section("Epochs and idle stages");
-  page.figures({{.title = "Epochs per hour",
-                 .note = fmt::format("epochs of {} images", separated(static_cast<int64_t>(task.epoch_images))),
-                 .drawing = draw(epochs_chart(sweep))},
-                {.title = "Idle stages", .note = "of the engines' time, mean over the devices", .drawing = draw(idle_chart(sweep))}});
+  page.section(task.epoch_images > 0 ? "Epochs and idle stages" : "Idle stages");
+  std::vector<Figure> over_time;
+  if (task.epoch_images > 0)
+    over_time.push_back(
+        {.title = "Epochs per hour",
+         .note = fmt::format("epochs of {} {}", separated(static_cast<int64_t>(task.epoch_images)), sample_word(*task.graph).many),
+         .drawing = draw(epochs_chart(sweep))});
+  over_time.push_back({.title = "Idle stages", .note = "of the engines' time, mean over the devices", .drawing = draw(idle_chart(sweep))});
+  page.figures(over_time);
   page.section("Links and memory");
   page.figures({{.title = "Fullest link", .note = "at the ring's rate", .drawing = draw(link_chart(sweep))},
                 {.title = "Fullest memory", .note = "of the memory that parameters share", .drawing = draw(memory_chart(sweep))}});

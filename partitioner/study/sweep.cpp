@@ -20,7 +20,7 @@ bool slowed(const StudyPoint& point) {
 
 void check(const StudyTask& task) {
   if (task.counts.empty()) fail(ErrorCode::kUsage, "a study needs a number of devices at least");
-  if (!(task.epoch_images > 0)) fail(ErrorCode::kUsage, "an epoch of {} images has no length", task.epoch_images);
+  if (!(task.epoch_images >= 0)) fail(ErrorCode::kUsage, "an epoch of {} images has no length", task.epoch_images);
 }
 
 int threads_of(const StudyTask& task) { return task.threads > 0 ? task.threads : default_threads(); }

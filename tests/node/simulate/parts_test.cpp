@@ -218,6 +218,33 @@ TEST(Findings, NameTheirReasons) {
   EXPECT_THAT(reasons, ::testing::IsSupersetOf({"fill", "rate", "in flight"}));
 }
 
+TEST(Findings, BlameWhatWorksForMostOfTheTime) {
+  SmallRun run;
+  for (SimulatedLink& link : run.result.links) link.utilisation = 0;
+  const auto pace_of = [&](const SimulationForecast& forecast) {
+    std::vector<std::string> found;
+    for (const SimulationFinding& finding : findings(run.plan, run.result, forecast))
+      if (finding.text.find("sets the pace") != std::string::npos) found.push_back(finding.text);
+    return found;
+  };
+  // An engine by itself; one whose link is busier, or whose replicas take longer to agree, waits for these.
+  EXPECT_NE(pace_setter(run.plan, run.result, {}).stage, nullptr);
+  EXPECT_THAT(pace_of({.all_reduce_share = 2}), ::testing::ElementsAre(HasSubstr("the all-reduce of the replicas sets the pace")));
+  run.result.links[1].utilisation = 1.5;
+  EXPECT_EQ(pace_setter(run.plan, run.result, {}).stage, nullptr);
+  EXPECT_THAT(pace_of({}), ::testing::ElementsAre(HasSubstr("the link between devices 1 and 2 sets the pace")));
+}
+
+TEST(Findings, CountWhatASampleIs) {
+  const SmallRun run;
+  std::string all;
+  for (const SimulationFinding& finding :
+       findings(run.plan, run.result, {.images_per_second = 1e6, .one = "utterance", .many = "utterances"}))
+    all += finding.text;
+  EXPECT_THAT(all, HasSubstr("utterances/s"));
+  EXPECT_THAT(all, ::testing::Not(HasSubstr("image")));
+}
+
 std::string error_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,8 +1,10 @@
 // What full accounting counts and FPDeep's does not, on boards whose dense layers live off chip.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
 #include "tests/partitioner/study/vc709_rings.h"
 
@@ -46,6 +48,32 @@ TEST(Accounting, MemoryOffChipIsNeverPromisedFasterThanItIs) {
       EXPECT_LE(bytes / outcome.summary.seconds_per_image, bandwidth * (1 + 1e-6)) << model << ", device " << d;
     }
     EXPECT_GT(all, 0) << model;
+  }
+}
+
+// What --explain says of memory off chip is what the report draws.
+TEST(Accounting, WordsAndFiguresOfMemoryOffChipAgree) {
+  const Vc709Rings rings("vgg16");
+  for (const Accounting accounting : {Accounting::kFull, Accounting::kFpdeep}) {
+    const PlanTask task = task_of(rings, 15, accounting);
+    const Outcome outcome = make_plan(task);
+    ASSERT_TRUE(outcome.feasible);
+    const std::vector<std::string> sentences = explain(task, outcome, make_plan);
+    int told = 0;
+    for (int64_t d = 0; d < 15; ++d) {
+      double drawn = 0;
+      for (const Shard& shard : outcome.plan->shards)
+        for (const NamedAmount& amount : shard.resources)
+          if (shard.device == d && amount.name == "dram_bytes_per_second") drawn += amount.amount;
+      for (const std::string& sentence : sentences) {
+        if (!sentence.starts_with(fmt::format("device {} keeps", d))) continue;
+        ++told;
+        const std::string expected =
+            accounting == Accounting::kFull ? fmt::format(": {:.1f} GB/s of", drawn / 1e9) : fmt::format(" {:.0f} GB/s of", drawn / 1e9);
+        EXPECT_NE(sentence.find(expected), std::string::npos) << sentence << " but " << drawn;
+      }
+    }
+    EXPECT_GT(told, 0);
   }
 }
 

@@ -50,6 +50,29 @@ TEST(Studies, PointsArePlans) {
   EXPECT_EQ(study.points[2].bottleneck.kind, "link");
 }
 
+TEST(Studies, TheRoofOfTheLinksIsNeverBelowTheRing) {
+  const Vc709Rings rings("vgg16");
+  StudyTask task = rings.task(20);
+  task.counts = {20, 60};
+  for (const StudyPoint& point : run_study(task).points) {
+    EXPECT_LT(point.images_per_second, 0.99 * point.full_speed_images_per_second);
+    EXPECT_GE(point.link_roof_images_per_second, point.images_per_second * (1 - 1e-9));
+  }
+}
+
+TEST(Studies, EpochsAreOfImagesAlone) {
+  const Vc709Rings rings("alexnet");
+  StudyTask task = rings.task(150);
+  task.counts = {9};
+  task.epoch_images = 0;
+  StudySweep sweep;
+  sweep.curves.push_back({task, run_study(task)});
+  EXPECT_EQ(sweep.curves[0].study.points[0].hours_per_epoch, 0);
+  const std::string page = study_page(sweep, "");
+  EXPECT_THAT(page, Not(HasSubstr("Epochs per hour")));
+  EXPECT_THAT(page, HasSubstr("images/s"));
+}
+
 TEST(Studies, TheLinearLimitIsTheFirstRingThatItsLinksSlowDown) {
   const Vc709Rings rings("alexnet");
   for (const double gbps : {6.0, 11.0, 24.0, 60.0}) {
@@ -138,7 +161,7 @@ TEST(Studies, RefuseEmptyOnes) {
   StudyTask task = rings.task(0);
   EXPECT_THROW(run_study(task), Error);
   task.counts = {2};
-  task.epoch_images = 0;
+  task.epoch_images = -1;
   EXPECT_THROW(run_study(task), Error);
 }
 
