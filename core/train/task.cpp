@@ -42,6 +42,24 @@ void refuse_rows_too_long(const Graph& graph, const DataSplit& data) {
 
 }  // namespace
 
+namespace {
+
+// A mini-batch is all replicas' together: what one of them takes.
+Job of_one_ring(const Job& job) {
+  Job ring = job;
+  if (job.mini_batch % job.replicas != 0)
+    fail(ErrorCode::kUsage, "mini-batch {} is for all {} replicas together, and does not divide among them; choose a multiple of {}",
+         job.mini_batch, job.replicas, job.replicas);
+  ring.mini_batch /= job.replicas;
+  if (job.micro_batch > 0 && ring.mini_batch % job.micro_batch != 0)
+    fail(ErrorCode::kUsage,
+         "of mini-batch {} each of {} replicas takes {}, which is no multiple of micro-batch {}; choose a multiple of {} as mini-batch",
+         job.mini_batch, job.replicas, ring.mini_batch, job.micro_batch, job.micro_batch * job.replicas);
+  return ring;
+}
+
+}  // namespace
+
 Cluster find_cluster(std::string_view shorthand_or_path) {
   return is_path(shorthand_or_path) ? load_cluster(std::filesystem::path(shorthand_or_path)) : parse_cluster_shorthand(shorthand_or_path);
 }
@@ -54,8 +72,8 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   const Dataset& train = task.data.train;
   const auto refuse_too_few_samples = [&](int64_t mini_batch, std::string_view advice) {
     if (mini_batch * job.replicas > train.size())
-      fail(ErrorCode::kUsage, "mini-batch {}{} is more than the {} training samples of {}; {}", mini_batch,
-           job.replicas > 1 ? fmt::format(" of {} replicas", job.replicas) : "", train.size(), train.name, advice);
+      fail(ErrorCode::kUsage, "mini-batch {}{} is more than the {} training samples of {}; {}", mini_batch * job.replicas,
+           job.replicas > 1 ? fmt::format(" of {} replicas together", job.replicas) : "", train.size(), train.name, advice);
   };
   if (!job.plan.empty()) {
     task.plan = load_plan(job.plan);
@@ -77,7 +95,8 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
 
   const Model model = with_choice(find_model(job.model), job.batch_norm);
   cut_to(task.data, model);
-  refuse_too_few_samples(job.mini_batch, "choose a smaller --mini-batch");
+  const Job ring = of_one_ring(job);
+  refuse_too_few_samples(ring.mini_batch, "choose a smaller --mini-batch");
   AdaptedModel adapted = adapt(model, form_of(train));
   task.transform = adapted.transform;
   add_notes(task, adapted.notes);
@@ -89,7 +108,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   refuse_rows_too_long(*task.graph, task.data);
 
   if (make_plan)
-    if (std::optional<Plan> plan = make_plan(*task.graph, job)) {
+    if (std::optional<Plan> plan = make_plan(*task.graph, ring)) {
       task.plan = std::move(*plan);
       return task;
     }
@@ -99,8 +118,8 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
     fail(ErrorCode::kUnavailable, "cluster \"{}\" has {} devices, and nobody plans here; give a plan file", job.cluster,
          request.cluster.devices.size());
   request.alignment = job.alignment;
-  request.mini_batch = job.mini_batch;
-  request.micro_batch = job.micro_batch > 0 ? job.micro_batch : job.mini_batch;
+  request.mini_batch = ring.mini_batch;
+  request.micro_batch = ring.micro_batch > 0 ? ring.micro_batch : ring.mini_batch;
   request.optimizer = job.optimizer;
   request.time_chunks = job.time_chunks;
   // On one device every drained alignment gives the same bits; one micro-batch in flight needs the least memory.

@@ -269,7 +269,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(command->add_option("--formats", flags->formats, "16-bit devices: the formats.txt of an earlier run")->group(how));
   command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush; on one device 1f1b, the same sums]")
       ->group(how);
-  whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel [1]")->group(how), 1);
+  whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel, which share a mini-batch [1]")->group(how), 1);
   whole(command->add_option("--seed", flags->seed, "of weights, order, augmentation and dropout [1]")->group(how), 0, UINT64_MAX);
   whole(command->add_option("--threads", flags->threads, "per rank [1]")->group(how), 1);
   const std::string optimizing = "Optimizer";

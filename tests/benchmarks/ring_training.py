@@ -90,7 +90,7 @@ def text(binary, seeds):
 def figure16(binary, _seeds):
     devices, mini_batch = 4, 64
     common = ["--model", "digits-cnn", "--data", "digits", "--epochs", "15", "--learning-rate", "0.02", "--evaluate-every", "1"]
-    parallel = train(binary, common + ["--cluster", "cpu", "--replicas", str(devices), "--mini-batch", str(mini_batch // devices),
+    parallel = train(binary, common + ["--cluster", "cpu", "--replicas", str(devices), "--mini-batch", str(mini_batch),
                                        "--micro-batch", "4"], devices)
     pipeline = train(binary, common + ["--cluster", f"cpux{devices}", "--alignment", "fpdeep", "--mini-batch", str(mini_batch),
                                        "--micro-batch", "4"], devices)

@@ -45,7 +45,7 @@ TASKS = {
     "cnn": Task([*CNN, "--cluster", "cpux4", "--mini-batch", "192", "--micro-batch", "32"], 30, 4),
     "cnn8": Task([*CNN, "--cluster", "cpux8", "--mini-batch", "192", "--micro-batch", "32"], 30, 8),
     "rnn": Task([*RNN, "--cluster", "cpux4"], 16, 4),
-    "replicas": Task([*CNN, "--cluster", "cpux2", "--mini-batch", "96", "--micro-batch", "32", "--replicas", "2"], 30, 2, 2),
+    "replicas": Task([*CNN, "--cluster", "cpux2", "--mini-batch", "192", "--micro-batch", "32", "--replicas", "2"], 30, 2, 2),
     "homes": Task([*CNN], 30, 4),  # with a plan whose parameters are stored elsewhere
 }
 # Never drawn: kinds of fault ask for them.

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/data/sample_source.h"
+#include "core/train/task.h"
 #include "tests/core/data/counted_sequences.h"
 
 namespace millrace {
@@ -23,6 +25,23 @@ TEST(HeldBatch, FillsAShortBatchUpWithSamplesOfNoStepsAndNoLabels) {
   EXPECT_THAT(batch.lengths, ElementsAre(5, 0, 0));
   EXPECT_THAT(batch.fresh, ElementsAre(1, 1, 1));
   EXPECT_THAT(batch.labels, ElementsAre(1, 2, kNoLabel, kNoLabel, kNoLabel, kNoLabel, kNoLabel, kNoLabel, kNoLabel));
+}
+
+TEST(PreparedTask, GivesEachReplicaItsShareOfTheMiniBatch) {
+  Job job;
+  job.model = "digits-cnn";
+  job.data = "synthetic:1x8x8:10:64";
+  job.mini_batch = 48;
+  job.replicas = 3;
+  const TrainingTask task = prepare_task(job);
+  EXPECT_EQ(task.plan.mini_batch, 16);
+  EXPECT_EQ(task.plan.micro_batch, 16);
+  EXPECT_EQ(task.job.mini_batch, 48);
+  job.mini_batch = 32;
+  EXPECT_THROW(prepare_task(job), Error);
+  job.mini_batch = 24;
+  job.micro_batch = 3;
+  EXPECT_THROW(prepare_task(job), Error);
 }
 
 TEST(HeldBatch, KeepsWhatItTookWhenTheLoaderMovesOn) {

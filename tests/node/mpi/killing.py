@@ -32,7 +32,7 @@ DAMAGES = ("", "truncated", "flipped", "no manifest")
 TASKS = {
     "digits": ["--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--mini-batch", str(MINI_BATCH), "--micro-batch", "32"],
     # Two rings side by side, whose gradients are added up column by column.
-    "replicas": ["--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--mini-batch", "96", "--micro-batch", "32",
+    "replicas": ["--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--mini-batch", "192", "--micro-batch", "32",
                  "--replicas", "2"],
     "recurrent": ["--model", "char-rnn", "--data", "text", "--cluster", "cpux4", "--mini-batch", "8", "--micro-batch", "4"],
 }
