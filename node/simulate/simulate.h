@@ -155,8 +155,8 @@ bool streams_rows(const Plan& plan, const Graph& graph);
 int64_t enough_samples(const Plan& plan, bool replicas = false);
 
 // Images per second over whole mini-batches, updates included: from the end of the first to the end of the last that is whole; of four
-// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, of five or more to
-// the end of the last but one. 0 where the run has fewer than two.
+// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, of five or more
+// to the end of the last but one. 0 where the run has fewer than two.
 double mini_batch_rate(const Plan& plan, const SimulationResult& result);
 
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
