@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/data/text.h"
 #include "core/decode/ctc.h"
@@ -26,8 +27,10 @@
 #include "core/train/torch_names.h"
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
+#include "deploy/command/inference_figures.h"
 #include "deploy/command/predict_files.h"
 #include "deploy/command/ring_devices.h"
+#include "deploy/command/run_formats.h"
 #include "deploy/devices/device_registry.h"
 #include "node/ring/ring_evaluator.h"
 #include "node/ring/together.h"
@@ -47,6 +50,7 @@ struct CheckpointFlags {
   bool cluster_given = false;
   int threads = 1;
   bool json = false;
+  double frame_rate = 0;  // of each sequence; 0: its steps are all there
   bool last_weights = false;
   FilePredictionFlags of_files;  // predict alone
 };
@@ -85,12 +89,14 @@ struct Question {
     if (flags.beam > 0 && data().label_form != LabelForm::kRow)
       fail(ErrorCode::kUsage, "--beam has no effect: {} has no rows of labels to search for; leave it out", data().name);
     find_plan(flags, model);
+    if (const std::string file = formats_file_of(flags.checkpoint); !file.empty()) formats = formats_from(file, model);
   }
 
   const Dataset& data() const { return task.data.test; }
 
   CheckpointContent content;
   TrainingTask task;
+  LayerFormats formats;  // of the checkpoint's run, where it was calibrated
 
  private:
   // Others in the plan's places: the same shards, flows and bits of every device.
@@ -99,6 +105,7 @@ struct Question {
       fail(ErrorCode::kUsage, "--cluster has {} devices and the plan {}: give one for each", cluster.devices.size(),
            task.plan.cluster.devices.size());
     for (size_t i = 0; i < cluster.devices.size(); ++i) task.plan.cluster.devices[i].device = cluster.devices[i].device;
+    if (!task.plan.cluster_digest.empty()) task.plan.cluster_digest = digest_of(text_of(task.plan.cluster));
   }
 
   void find_plan(const CheckpointFlags& flags, const Model& model) {
@@ -110,8 +117,10 @@ struct Question {
              flags.plan, task.plan.model.name, model.name);
       task.graph = std::make_unique<Graph>(task.plan.model);
       if (flags.cluster_given) compute_on(find_cluster(flags.cluster));
-      return;
     }
+    if (flags.frame_rate > 0 && task.plan.purpose != Purpose::kInference)
+      fail(ErrorCode::kUsage, "--frame-rate has no effect without a --plan for inference; leave it out");
+    if (!flags.plan.empty()) return;
     Job& job = task.job;
     job.cluster = flags.cluster;
     job.mini_batch = job.micro_batch = std::min(flags.micro_batch, std::max<int64_t>(1, data().size()));
@@ -162,7 +171,9 @@ void ask_ring(const CheckpointFlags& flags, std::unique_ptr<Wire> wire, const Ma
   }
   const Answer answer = make_answer(*question);
   EvaluationSum sum(*task.graph, question->data(), task.plan.micro_batch, {.beam = flags.beam}, answer.visit);
-  RingEvaluator evaluator(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, device_options); });
+  RingEvaluator evaluator(task, transport, agreement, [&](int64_t index) {
+    return with_formats(open_ring_device(task.plan, index, device_options), question->formats);
+  });
   const auto started = std::chrono::steady_clock::now();
   const Score score =
       evaluator.run(question->content.weights, [&](SegmentExecutor& segment, const Batch& loaded) { sum.add(segment, loaded); });
@@ -191,6 +202,20 @@ int ask(const CheckpointFlags& flags, const MakeAnswer& make_answer) {
   });
 }
 
+// What the plan promises and what was measured, apart; nothing of plans that train.
+void add_figures(const CheckpointFlags& flags, const Question& question, const Evaluation& measured, nlohmann::ordered_json& line) {
+  const auto modelled = inference_figures(question.task.plan, *question.task.graph, flags.frame_rate);
+  if (!modelled) return;
+  line["modelled"] = json_of(*modelled);
+  line["measured"] = {{"seconds", measured.seconds},
+                      {"sequences_per_second", static_cast<double>(measured.samples) / measured.seconds},
+                      {"origin", "this machine, which computes what the plan's devices would"}};
+}
+std::string modelled_text(const CheckpointFlags& flags, const Question& question) {
+  const auto modelled = inference_figures(question.task.plan, *question.task.graph, flags.frame_rate);
+  return modelled ? text_of(*modelled) : "";
+}
+
 std::string text_of_evaluation(const CheckpointFlags& flags, const Question& question, const SequenceEvaluation& result) {
   const int64_t step = question.content.facts.step;
   if (flags.json) {
@@ -200,15 +225,16 @@ std::string text_of_evaluation(const CheckpointFlags& flags, const Question& que
     if (result.bits_per_character) line["bits_per_character"] = *result.bits_per_character;
     if (result.step_accuracy) line["step_accuracy"] = *result.step_accuracy;
     if (result.character_error_rate) line["character_error_rate"] = *result.character_error_rate;
+    add_figures(flags, question, result.basic, line);
     return line.dump() + "\n";
   }
   std::string more;
   if (result.bits_per_character)
     more = fmt::format(", {:.3f} bits per character, {:.2f}% of all steps right", *result.bits_per_character, 100 * *result.step_accuracy);
   if (result.character_error_rate) more = fmt::format(", character error rate {:.2f}%", 100 * *result.character_error_rate);
-  return fmt::format("{} at step {}: accuracy {:.2f}% of {} samples of {}, loss {:.4f}{} ({:.2f} s, measured)\n",
+  return fmt::format("{} at step {}: accuracy {:.2f}% of {} samples of {}, loss {:.4f}{} ({:.2f} s, measured)\n{}",
                      question.task.graph->model().name, step, 100 * result.basic.accuracy, result.basic.samples, question.data().name,
-                     result.basic.loss, more, result.basic.seconds);
+                     result.basic.loss, more, result.basic.seconds, modelled_text(flags, question));
 }
 
 int eval(const CheckpointFlags& flags) {
@@ -324,7 +350,13 @@ int predict(const CheckpointFlags& flags) {
   return ask(flags, [&flags](const Question& question) {
     const auto sayings = std::make_shared<Sayings>(flags, question);
     return Answer{.visit = [sayings](const SampleResult& result) { sayings->add(result); },
-                  .told = [sayings](const SequenceEvaluation&) { return sayings->text(); }};
+                  .told =
+                      [&, sayings](const SequenceEvaluation& result) {
+                        nlohmann::ordered_json last = {{"event", "prediction"}, {"samples", result.basic.samples}};
+                        add_figures(flags, question, result.basic, last);
+                        if (flags.json) return sayings->text() + (last.contains("modelled") ? last.dump() + "\n" : "");
+                        return sayings->text() + modelled_text(flags, question);
+                      }};
   });
 }
 
@@ -363,6 +395,9 @@ void add_data_flags(CLI::App* command, const std::shared_ptr<CheckpointFlags>& f
   whole(micro_batch, 1);
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto of the checkpoint's model; with --cluster on other devices, as many")
                 ->excludes(micro_batch));
+  real(command->add_option("--frame-rate", flags->frame_rate,
+                           "of --plan, one for inference: steps per second that each sequence brings [all of them are there]"),
+       Least::kAboveZero);
   cluster->each([flags](const std::string&) { flags->cluster_given = true; });
   whole(command->add_option("--threads", flags->threads, "[1]"), 1, 4096);
   whole(command->add_option("--beam", flags->beam, "prefixes that reading a CTC network's labels keeps [0: its best path]"), 0, 4096);

@@ -306,7 +306,7 @@ void add_fronts(const PlanTask& task, const Catalogue& catalogue, const Plan& pl
   for (const Shard& shard : plan.shards) {
     const Node& node = task.graph->node(task.graph->index_of(shard.layer));
     if (role_of(node.layer.operation) != Role::kRecurrence) continue;
-    const RecurrentShape shape = sbe_shape_of(node);
+    const GateMatrix shape = sbe_shape_of(node);
     if (!weight_stream_of(shard, shape)) continue;
     const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
     const Exploration found =

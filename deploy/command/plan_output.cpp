@@ -137,7 +137,8 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     line("side by side",
          fmt::format("{} rings of {} devices, each with {} of a mini-batch of {}; figures below are of one ring", outcome.replicas,
                      task.cluster.devices.size(), task.options.mini_batch, outcome.replicas * task.options.mini_batch));
-  if (summary.mini_batch_seconds > 0) line("updates", updates_text(*outcome.plan, summary, sample.many));
+  const bool inference = outcome.plan && outcome.plan->purpose == Purpose::kInference;
+  if (summary.mini_batch_seconds > 0 && !inference) line("updates", updates_text(*outcome.plan, summary, sample.many));
   line("limited by", summary.bottleneck.kind == "link"
                          ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
                          : fmt::format("device {}", summary.bottleneck.index));
@@ -146,10 +147,15 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                            percent(summary.idle_fraction)));
   if (!summary.links.empty())
     line("fullest link", fmt::format("{:.4g} Gb/s one way, {:.4g} both together", summary.max_link_gbps, summary.max_link_gbps_both));
-  if (outcome.plan) {
+  if (inference) {
+    line("schedule", fmt::format("forward passes alone, {} {} side by side, at most {} in flight", outcome.plan->micro_batch,
+                                 outcome.plan->micro_batch == 1 ? sample.one : sample.many, summary.in_flight_samples));
+  } else if (outcome.plan) {
     line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}, at most {} samples in flight, optimizer {}",
                                  name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
                                  summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
+  }
+  if (outcome.plan) {
     for (const Choice& choice : outcome.choices) {
       if (choice.what == "micro-batch" && norms_by_micro_batch(*task.graph))
         line("batch norms", fmt::format("take their statistics of micro-batches of {}, chosen for speed; --micro-batch states another",

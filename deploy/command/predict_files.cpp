@@ -20,6 +20,7 @@
 #include "core/train/evaluate.h"
 #include "core/train/segment_state.h"
 #include "deploy/command/csv.h"
+#include "deploy/command/run_formats.h"
 #include "deploy/devices/device_registry.h"
 
 namespace millrace {
@@ -85,7 +86,9 @@ class Asked {
     if (cluster.devices.size() != 1)
       fail(ErrorCode::kUsage, "--cluster {}: {} devices, but files are asked about on one; name one, such as cpu", flags.cluster,
            cluster.devices.size());
-    device_ = open_device(cluster.devices.front().device, {.threads = flags.threads});
+    const std::string formats = formats_file_of(flags.checkpoint);
+    device_ = with_formats(open_device(cluster.devices.front().device, {.threads = flags.threads}),
+                           formats.empty() ? LayerFormats{} : formats_from(formats, model));
     prepare();
     if (facts_.pictures) {
       form_ = *facts_.pictures;

@@ -23,6 +23,7 @@
 #include "deploy/command/ring_check.h"
 #include "deploy/command/rtl_check.h"
 #include "deploy/command/rtl_inference.h"
+#include "deploy/command/run_formats.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
@@ -126,25 +127,9 @@ void require_fpga(const Plan& plan, int64_t device) {
   require_fixed_point(plan);
 }
 
-// Of the run that the weights are from: a run's folder, its checkpoints or one of them; empty where it was not calibrated.
-std::string formats_file_of(const std::string& weights) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::path folder = weights.empty() ? fs::path() : fs::weakly_canonical(weights, error);
-  if (folder.parent_path().filename() == "checkpoints") folder = folder.parent_path();
-  if (folder.filename() == "checkpoints") folder = folder.parent_path();
-  return !folder.empty() && fs::exists(folder / "formats.txt", error) ? (folder / "formats.txt").string() : "";
-}
-
 LayerFormats wanted_formats(const Flags& flags, const Plan& plan) {
   const std::string file = flags.formats.empty() ? formats_file_of(flags.weights) : flags.formats;
-  if (file.empty()) return {};
-  LayerFormats formats = parse_formats(read_text(file), file);
-  for (const auto& [layer, own] : formats)
-    if (std::ranges::none_of(plan.model.layers, [&layer = layer](const Layer& known) { return known.name == layer; }))
-      fail(ErrorCode::kMismatch, "{}: model \"{}\" has no layer \"{}\"; these are the formats of another model", file, plan.model.name,
-           layer);
-  return formats;
+  return file.empty() ? LayerFormats{} : formats_from(file, plan.model);
 }
 
 // Says what the board lacks, and gives it back.

@@ -29,7 +29,7 @@ constexpr double kMilli = 1e3;
 
 struct LayerStudy {
   std::string layer;
-  RecurrentShape shape;
+  GateMatrix shape;
   int64_t steps = 0;
   Exploration found;
 };

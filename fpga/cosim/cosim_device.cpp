@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/cosim/simulated_phases.h"
+#include "fpga/cosim/simulated_recurrence.h"
 
 namespace millrace {
 
@@ -58,27 +60,72 @@ class CosimEngine final : public ConvolutionEngine {
 
 }  // namespace
 
+namespace {
+
+constexpr int64_t kSmallLanes = 2;  // of engines that no plan sizes
+
+// What the shard holds, as a convolution over the rows that come; nothing where it holds no convolution and no dense layer.
+std::optional<ConvolutionShape> held_convolution(const Node& node, const Shard& shard) {
+  const auto* conv = std::get_if<Conv2d>(&node.layer.operation);
+  if ((conv == nullptr && !std::holds_alternative<Dense>(node.layer.operation)) || shard.blocks.empty()) return std::nullopt;
+  ChannelRange inputs = shard.blocks.front().inputs, outputs = shard.blocks.front().outputs;
+  for (const Block& block : shard.blocks) {
+    inputs = hull(inputs, block.inputs);
+    outputs = hull(outputs, block.outputs);
+  }
+  const Shape& in = node.input_shapes[0];
+  if (conv == nullptr) return ConvolutionShape{inputs.size(), outputs.size(), in.height, in.width};
+  return ConvolutionShape{inputs.size(),  outputs.size(), in.height,   in.width,         conv->kernel_h,   conv->kernel_w, conv->stride_h,
+                          conv->stride_w, conv->pad_h,    conv->pad_w, conv->dilation_h, conv->dilation_w, conv->groups};
+}
+
+// No device is generated whole of a plan for inference: layers that are no recurrence get small engines of their own.
+std::vector<PlannedEngine> forward_engines(const Plan& plan, const Graph& graph, int64_t device) {
+  std::vector<PlannedEngine> engines;
+  for (const Shard& shard : plan.shards)
+    if (shard.device == device)
+      if (const auto shape = held_convolution(graph.node(graph.index_of(shard.layer)), shard)) {
+        engines.push_back(small_engine(*shape, kSmallLanes));
+        engines.back().layer = shard.layer;
+      }
+  return engines;
+}
+
+}  // namespace
+
 // Engines depend on no weights: what a plan's device computes with comes from the trainer.
 std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int64_t device) {
   const bool computes = std::ranges::any_of(plan.shards, [device](const Shard& shard) { return shard.device == device; });
   if (!computes) return {};
+  if (plan.purpose == Purpose::kInference) return forward_engines(plan, graph, device);
   return planned_engines(device_design(plan, graph, device, [](const Node&, const ParameterSpec& parameter) {
     return std::vector<double>(static_cast<size_t>(parameter.elements()));
   }));
 }
 
+std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device) {
+  // Plans that train have no engine for recurrent layers; engines_of says so.
+  return plan.purpose == Purpose::kInference ? planned_recurrences(plan, graph, device) : std::vector<PlannedRecurrence>{};
+}
+
 std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options) {
   SimulatedPhasesOptions phases{.planned = engines_of(plan, graph, device), .build = options};
-  const size_t engines = phases.planned.size();
-  auto engine = std::make_unique<CosimEngine>(std::move(phases));
-  return make_fpga_on(std::move(engine),
-                      fmt::format("RTL under Verilator (conv_ce, {} engine{}, 16-bit fixed point)", engines, engines == 1 ? "" : "s"));
+  SimulatedRecurrenceOptions recurrence{.planned = recurrences_of(plan, graph, device), .build = options};
+  const size_t engines = phases.planned.size(), recurrent = recurrence.planned.size();
+  const auto counted = [](const char* name, size_t count) { return fmt::format("{}, {} engine{}", name, count, count == 1 ? "" : "s"); };
+  const std::string what = recurrent == 0 ? counted("conv_ce", engines)
+                           : engines == 0 ? counted("sbe", recurrent)
+                                          : counted("conv_ce", engines) + "; " + counted("sbe", recurrent);
+  return make_fpga_on(std::make_unique<CosimEngine>(std::move(phases)), std::make_unique<SimulatedRecurrence>(std::move(recurrence)),
+                      fmt::format("RTL under Verilator ({}, 16-bit fixed point)", what));
 }
 
 void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options) {
-  for (int64_t i = 0; i < plan.devices(); ++i)
-    for (const PlannedEngine& engine : engines_of(plan, graph, (first + i) % plan.devices()))
-      build_library(library_of(engine.hardware), options);
+  for (int64_t i = 0; i < plan.devices(); ++i) {
+    const int64_t device = (first + i) % plan.devices();
+    for (const PlannedEngine& engine : engines_of(plan, graph, device)) build_library(library_of(engine.hardware), options);
+    for (const PlannedRecurrence& engine : recurrences_of(plan, graph, device)) build_library(library_of(engine), options);
+  }
 }
 
 }  // namespace millrace

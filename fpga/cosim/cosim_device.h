@@ -1,4 +1,4 @@
-// A device of the ring whose convolutions and dense layers are computed by the generated RTL under Verilator.
+// A device of the ring whose convolutions, dense and recurrent layers are computed by the generated RTL under Verilator.
 //
 //   std::unique_ptr<EmulatedFpga> device = make_cosim_device(plan, graph, /*device=*/0, {});
 //
@@ -6,6 +6,8 @@
 // one harness per shard (harness/engine_harness.sv) with its LPRAM, LGB and special-function unit; the trainer calls phase
 // by phase, which the device's stitched top level, a pipeline of a whole mini-batch, cannot answer. That top level has its
 // own testbench. The update is the host's, as in the generated design: it reads gradients and writes LPRAM.
+// In a plan for inference recurrent layers have the plan's engines of blocked columns (simulated_recurrence.h); no device of such a plan
+// is generated whole yet, so that its other layers are computed by engines of two by two lanes.
 // All numbers are those of emulated-fpga, bit by bit, and checked against it as they come (simulated_phases.h).
 // build_cosim_engines brings every engine of a plan into the cache, so that opening devices takes no time; `first` is the
 // device to begin with, so that ranks that build side by side begin with different ones.
@@ -20,14 +22,16 @@
 #include "core/graph/graph.h"
 #include "fpga/cosim/engine_builder.h"
 #include "fpga/cosim/simulated_phases.h"
+#include "fpga/cosim/simulated_recurrence.h"
 #include "fpga/emulated/emulated_fpga.h"
 
 namespace millrace {
 
 std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options);
 
-// Of one device of the plan; none where it computes no convolution.
+// Of one device of the plan; none where it computes no convolution, or no recurrence.
 std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int64_t device);
+std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device);
 
 void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options);
 

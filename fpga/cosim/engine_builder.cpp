@@ -27,8 +27,6 @@ namespace millrace {
 
 namespace {
 
-constexpr std::string_view kHarnessFolder = "fpga/cosim/harness";  // as the sources include each other
-
 std::string on_path(std::string_view program) {
   const char* path = std::getenv("PATH");
   std::string_view left = path == nullptr ? "" : path;
@@ -110,7 +108,7 @@ std::vector<std::string> command_for(const std::string& verilator, const EngineL
   words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + compiler_cache, "-o", "engine.so"});
   const auto add_harness = [&](std::string_view ending) {
     for (const HarnessSource& source : library.harness)
-      if (source.file.ends_with(ending)) words.push_back((folder / kHarnessFolder / source.file).string());
+      if (source.file.ends_with(ending)) words.push_back((folder / source.file).string());
   };
   add_harness(".sv");
   for (const RtlModule& module : library.modules) words.push_back((folder / "rtl" / module.file).string());
@@ -164,9 +162,11 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
   const auto begin = std::chrono::steady_clock::now();
   std::filesystem::remove_all(folder);  // what a build before left unfinished
   make_folders(folder / "rtl");
-  make_folders(folder / kHarnessFolder);
   for (const RtlModule& module : library.modules) write_atomically(folder / "rtl" / module.file, module.text);
-  for (const HarnessSource& source : library.harness) write_atomically(folder / kHarnessFolder / source.file, source.text);
+  for (const HarnessSource& source : library.harness) {
+    make_folders((folder / source.file).parent_path());
+    write_atomically(folder / source.file, source.text);
+  }
   const std::filesystem::path report = folder / "verilator.log";
   const int status = run(command_for(verilator, library, folder), report);
   const std::filesystem::path made = folder / "objects" / "engine.so";

@@ -9,10 +9,11 @@
 namespace millrace {
 
 struct HarnessSource {
-  std::string_view file;  // "engine_harness.sv"
+  std::string_view file;  // "fpga/cosim/harness/engine_harness.sv": as the sources include each other
   std::string_view text;
 };
 
-const std::vector<HarnessSource>& harness_sources();
+const std::vector<HarnessSource>& harness_sources();      // of conv_ce
+const std::vector<HarnessSource>& sbe_harness_sources();  // of sbe
 
 }  // namespace millrace

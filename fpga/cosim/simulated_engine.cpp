@@ -1,7 +1,5 @@
 #include "fpga/cosim/simulated_engine.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -9,35 +7,25 @@
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/cosim/harness/engine_library.h"
+#include "fpga/cosim/shared_library.h"
 
 namespace millrace {
 
 namespace {
 
-class Library {
- public:
-  explicit Library(const std::filesystem::path& path) : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ == nullptr)
-      fail(ErrorCode::kUnavailable, "the simulated engine cannot be loaded: {}; remove {} to build it anew", ::dlerror(),
-           path.parent_path().string());
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle_, name));
-      if (function == nullptr)
-        fail(ErrorCode::kMalformed, "{} has no {}; remove {} to build it anew", path.string(), name, path.parent_path().string());
-    };
-    find(open, "millrace_engine_open");
-    find(close, "millrace_engine_close");
-    find(write_parameter, "millrace_engine_write_parameter");
-    find(write_scales, "millrace_engine_write_scales");
-    find(forward, "millrace_engine_forward");
-    find(error_back, "millrace_engine_error_back");
-    find(gradient, "millrace_engine_gradient");
-    find(read_gradients, "millrace_engine_read_gradients");
+struct Library {
+  explicit Library(const std::filesystem::path& path) : library(path) {
+    library.find(open, "millrace_engine_open");
+    library.find(close, "millrace_engine_close");
+    library.find(write_parameter, "millrace_engine_write_parameter");
+    library.find(write_scales, "millrace_engine_write_scales");
+    library.find(forward, "millrace_engine_forward");
+    library.find(error_back, "millrace_engine_error_back");
+    library.find(gradient, "millrace_engine_gradient");
+    library.find(read_gradients, "millrace_engine_read_gradients");
   }
-  ~Library() { ::dlclose(handle_); }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
+  SharedLibrary library;
   decltype(&millrace_engine_open) open = nullptr;
   decltype(&millrace_engine_close) close = nullptr;
   decltype(&millrace_engine_write_parameter) write_parameter = nullptr;
@@ -46,9 +34,6 @@ class Library {
   decltype(&millrace_engine_error_back) error_back = nullptr;
   decltype(&millrace_engine_gradient) gradient = nullptr;
   decltype(&millrace_engine_read_gradients) read_gradients = nullptr;
-
- private:
-  void* handle_;
 };
 
 std::vector<int16_t> beats_of(const BeatOrder& order, std::span<const int16_t> maps, int64_t samples) {

@@ -90,7 +90,36 @@ void require_same(const char* what, const PhaseShape& phase, std::span<const Ele
        phase.samples);
 }
 
+bool can_do(const ConvolutionShape& s) {
+  const bool square = s.kernel_h == s.kernel_w && s.stride_h == s.stride_w && s.pad_h == s.pad_w;
+  return square && s.pad_h <= ((s.kernel_h - 1) * s.dilation_h + 1) / 2;
+}
+
+[[noreturn]] void refuse(const ConvolutionShape& s) {
+  fail(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: {}, {} groups; train on emulated-fpga instead", text_of(s),
+       s.groups);
+}
+
 }  // namespace
+
+PlannedEngine small_engine(const ConvolutionShape& of, int64_t lanes) {
+  if (!can_do(of)) refuse(of);
+  // A dilated kernel is a larger one with zeros between.
+  ConvolutionShape shape = of;
+  shape.kernel_h = (of.kernel_h - 1) * of.dilation_h + 1;
+  shape.kernel_w = (of.kernel_w - 1) * of.dilation_w + 1;
+  shape.dilation_h = shape.dilation_w = 1;
+  // Lanes divide the channels of a group.
+  const int64_t input_lanes = shape.groups == 1 ? lanes : std::gcd(lanes, shape.inputs / shape.groups);
+  const int64_t output_lanes = shape.groups == 1 ? lanes : std::gcd(lanes, shape.outputs / shape.groups);
+  const EngineParallelism engine{.kernel = shape.kernel_h,
+                                 .stride = shape.stride_h,
+                                 .input_lanes = input_lanes,
+                                 .output_lanes = output_lanes,
+                                 .kernels_per_word = kernels_per_word(input_lanes * output_lanes, shape.out_width()),
+                                 .channel_groups = shape.groups};
+  return {.layer = "", .hardware = {engine, engine_memories(engine, shape)}, .shape = shape, .blocks = {}};
+}
 
 std::vector<PlannedEngine> planned_engines(const DeviceDesign& design) {
   std::vector<PlannedEngine> engines;
@@ -123,22 +152,10 @@ SimulatedPhases::Served& SimulatedPhases::engine_for(const ConvolutionShape& sha
         (best == nullptr || served->planned.shape.weight_elements() < best->planned.shape.weight_elements()))
       best = served.get();
   if (best != nullptr) return *best;
-  const bool square = shape.kernel_h == shape.kernel_w && shape.stride_h == shape.stride_w && shape.pad_h == shape.pad_w;
   const bool dilated = shape.dilation_h != 1 || shape.dilation_w != 1;
-  if (!square || (dilated && options_.planned.empty()) || shape.pad_h > ((shape.kernel_h - 1) * shape.dilation_h + 1) / 2)
-    fail(ErrorCode::kUnavailable, "the engine's RTL cannot do this convolution: {}, {} groups; train on emulated-fpga instead",
-         text_of(shape), shape.groups);
+  if (!can_do(shape) || (dilated && options_.planned.empty())) refuse(shape);
   if (!options_.planned.empty()) fail(ErrorCode::kUnavailable, "no engine of the plan's device does this convolution: {}", text_of(shape));
-  // Lanes divide the channels of a group.
-  const int64_t input_lanes = shape.groups == 1 ? options_.lanes : std::gcd(options_.lanes, shape.inputs / shape.groups);
-  const int64_t output_lanes = shape.groups == 1 ? options_.lanes : std::gcd(options_.lanes, shape.outputs / shape.groups);
-  const EngineParallelism engine{.kernel = shape.kernel_h,
-                                 .stride = shape.stride_h,
-                                 .input_lanes = input_lanes,
-                                 .output_lanes = output_lanes,
-                                 .kernels_per_word = kernels_per_word(input_lanes * output_lanes, shape.out_width()),
-                                 .channel_groups = shape.groups};
-  const PlannedEngine planned{.layer = "", .hardware = {engine, engine_memories(engine, shape)}, .shape = shape, .blocks = {}};
+  const PlannedEngine planned = small_engine(shape, options_.lanes);
   served_.push_back(
       std::make_unique<Served>(Served{planned, std::make_unique<SimulatedEngine>(planned.hardware, planned.blocks, options_.build)}));
   return *served_.back();

@@ -32,6 +32,8 @@ struct PlannedEngine {
   ErrorBlocks blocks;
 };
 std::vector<PlannedEngine> planned_engines(const DeviceDesign& design);
+// Of `lanes` x `lanes` tiles, as large as this convolution; fails with kUnavailable on those that engines cannot do.
+PlannedEngine small_engine(const ConvolutionShape& shape, int64_t lanes);
 
 struct SimulatedPhasesOptions {
   std::vector<PlannedEngine> planned;  // empty: engines of lanes x lanes tiles, as large as the phases that come

@@ -31,21 +31,7 @@ SbeBoard sbe_board_of(const FpgaResources& board) {
           .clock_hz = static_cast<double>(board.clock_hz)};
 }
 
-RecurrentShape sbe_shape_of(const Node& node) {
-  const auto& cell = std::get<Recurrent>(node.layer.operation);
-  if (cell.projection > 0)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe does not compute projections; leave it out of the model", node.layer.name);
-  if (cell.bidirectional)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe walks one direction; plan a model without bidirectional layers",
-         node.layer.name);
-  if (cell.cell == CellKind::kGru && !cell.reset_after)
-    fail(ErrorCode::kUnavailable,
-         "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
-         node.layer.name);
-  return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell)};
-}
-
-SbeSpace planned_space(const RecurrentShape& shape, int64_t steps, int64_t streams) {
+SbeSpace planned_space(const GateMatrix& shape, int64_t steps, int64_t streams) {
   return {.shape = shape,
           .steps = steps,
           .least_streams = streams,
@@ -64,7 +50,7 @@ const BlockedEngine* BlockedEngines::within(const Node& node, double period_seco
 }
 
 const BlockedEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
-  const RecurrentShape shape = sbe_shape_of(node);
+  const GateMatrix shape = sbe_shape_of(node);
   const int64_t steps = node.output.height;
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Ways>& ways = known_[{shape.inputs, shape.hidden, shape.gates, steps}];

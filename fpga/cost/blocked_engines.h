@@ -19,15 +19,13 @@
 #include "core/graph/graph.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/sbe/exploration.h"
+#include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
 
 SbeBoard sbe_board_of(const FpgaResources& board);
-// Of one direction. Fails with kUnavailable, naming the layer, on those that the engine does not compute.
-RecurrentShape sbe_shape_of(const Node& node);
-
 // What plans choose from: every way that can be generated, with so many sequences side by side.
-SbeSpace planned_space(const RecurrentShape& shape, int64_t steps, int64_t streams);
+SbeSpace planned_space(const GateMatrix& shape, int64_t steps, int64_t streams);
 
 struct BlockedEngine {
   SbePoint point;

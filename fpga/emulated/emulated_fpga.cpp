@@ -25,12 +25,13 @@ Activation with_slope_of_board(Activation activation) {
 
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
-  EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::string description, bool recurrent)
+  EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
+                     std::string description)
       : fixed_(arithmetic == EngineArithmetic::kFixed16),
         description_(std::move(description)),
         host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)),
         engine_(std::move(engine)),
-        recurrent_(recurrent) {}
+        recurrence_(std::move(recurrence)) {}
 
   std::string description() const override { return description_; }
   ElementType compute_type() const override { return fixed_ ? ElementType::kFixed16 : ElementType::kFloat32; }
@@ -60,11 +61,8 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     if (fixed_ && !spec.finish && std::holds_alternative<Dropout>(spec.operation))
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
-    if (role == Role::kRecurrence && !recurrent_)
-      fail(ErrorCode::kUnavailable, "{}: {} computes convolutional networks; recurrent layers run on emulated-fpga and cpu", spec.layer,
-           description_);
     if (const auto* cell = std::get_if<Recurrent>(&spec.operation); cell != nullptr && fixed_)
-      return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_);
+      return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);
     if (fixed_ && emulated::has_fixed_running_norm(spec)) return emulated::make_fixed_running_norm(spec, *host_, counters, book_);
     // A loss has an output of its own making, which is not an activation; its error is.
@@ -139,7 +137,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   std::string description_;
   std::unique_ptr<Device> host_;
   std::unique_ptr<ConvolutionEngine> engine_;
-  bool recurrent_;  // computes recurrent layers, too
+  std::unique_ptr<RecurrenceEngine> recurrence_;
   LayerFormats book_;
   TanhForm smooth_ = TanhForm::kPlan;
   std::map<std::string, LayerArithmetic> counters_;  // nodes stay where they are: kernels point to them
@@ -148,15 +146,15 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
 }  // namespace
 
 std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) {
-  return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(),
+  return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(), make_host_recurrence_engine(),
                                               arithmetic == EngineArithmetic::kFixed16
                                                   ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
-                                                  : "emulated FPGA (conv_ce, single precision)",
-                                              true);
+                                                  : "emulated FPGA (conv_ce, single precision)");
 }
 
-std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::string description) {
-  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(description), false);
+std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
+                                           std::string description) {
+  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(recurrence), std::move(description));
 }
 
 }  // namespace millrace

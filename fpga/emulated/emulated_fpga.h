@@ -62,7 +62,9 @@ class EmulatedFpga : public Device {
 std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic);
 
 class ConvolutionEngine;  // fpga/conv_ce/phases/convolution_engine.h
-// The same device in kFixed16 with the phases of its convolutions computed somewhere else.
-std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::string description);
+class RecurrenceEngine;   // fpga/recurrence/arithmetic/recurrence_engine.h
+// The same device in kFixed16 with the phases of its convolutions, and the forward pass of its recurrent layers, computed somewhere else.
+std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
+                                           std::string description);
 
 }  // namespace millrace

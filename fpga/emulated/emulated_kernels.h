@@ -1,7 +1,7 @@
 // The kernels of the emulated FPGA. Internal to fpga/emulated.
 //
 // `host` is the plain-loops device that holds the tensors and computes every layer that is no convolution; `counters` belong
-// to the layer; `engine` computes the phases, in the formats that `book` has for the layer. All outlive the kernel.
+// to the layer; engines compute the phases, in the formats that `book` has for the layer. All outlive the kernel.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "core/device/device.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/emulated/emulated_fpga.h"
-#include "fpga/recurrence/arithmetic/cell_arithmetic.h"
+#include "fpga/recurrence/arithmetic/recurrence_engine.h"
 
 namespace millrace::emulated {
 
@@ -21,7 +21,7 @@ std::unique_ptr<Kernel> make_fixed_convolution(const KernelSpec& spec, const Con
 std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const ConvolutionShape& shape, Device& host);
 // Fails with kUnavailable, naming the layer, on what the functional model does not compute.
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
-                                             const LayerFormats& book, TanhForm smooth);
+                                             const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
                                          const LayerFormats& book);

@@ -10,7 +10,7 @@
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
-#include "fpga/recurrence/arithmetic/fixed_recurrent.h"
+#include "fpga/recurrence/arithmetic/recurrence_engine.h"
 
 namespace millrace::emulated {
 
@@ -21,11 +21,12 @@ namespace {
 class FixedRecurrentKernel final : public Kernel {
  public:
   FixedRecurrentKernel(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters, const LayerFormats& book,
-                       TanhForm smooth)
+                       TanhForm smooth, RecurrenceEngine& engine)
       : spec_(spec),
         cell_(cell),
         host_(host),
         counters_(counters),
+        engine_(engine),
         shape_(spec, cell),
         record_(shape_),
         formats_(recurrent_formats_of(book, spec.layer, cell)),
@@ -49,21 +50,24 @@ class FixedRecurrentKernel final : public Kernel {
     if (layers_.empty()) take_parameters(arguments.parameters);
     const std::vector<double> x = values_of(host_, *host_of(arguments.inputs[0]));
     std::vector<double> output(static_cast<size_t>(spec_.output.elements() * shape_.samples), activated(0));
-    std::vector<double> kept(static_cast<size_t>(shape_.directions * shape_.samples * record_.places() * record_.size()));
+    std::vector<double> kept;
+    if (arguments.keep != nullptr) kept.resize(static_cast<size_t>(shape_.directions * shape_.samples * record_.places() * record_.size()));
     std::vector<double> hidden, cells;
     if (shape_.stateful && arguments.batch->training) {
       hidden = values_of(host_, *host_of(arguments.state[0]));
       if (shape_.has_cell_state()) cells = values_of(host_, *host_of(arguments.state[1]));
     }
-    for (int64_t direction = 0; direction < shape_.directions; ++direction)
+    for (int64_t direction = 0; direction < shape_.directions; ++direction) {
+      const FixedRecurrent& layer = layers_[static_cast<size_t>(direction)];
+      RecurrentState state = zero_state(layer, shape_.samples);
+      std::vector<int64_t> lengths;
       for (int64_t sample = 0; sample < shape_.samples; ++sample) {
-        const FixedRecurrent& layer = layers_[static_cast<size_t>(direction)];
-        RecurrentState state = zero_state(layer, 1);
+        lengths.push_back(valid_steps(spec_, *arguments.batch, sample));
         if (!hidden.empty() && !is_fresh(*arguments.batch, sample))
-          take_up(hidden, cells, shape_.first_sample(*arguments.batch) + sample, state);
-        Sample one{direction, sample, valid_steps(spec_, *arguments.batch, sample)};
-        run(one, layer, x, state, output, kept);
+          take_up(hidden, cells, shape_.first_sample(*arguments.batch) + sample, sample, state);
       }
+      run(direction, layer, lengths, x, state, output, arguments.keep != nullptr ? &kept : nullptr);
+    }
     set_values(host_, *host_of(arguments.output), output);
     if (arguments.keep != nullptr) set_values(host_, *host_of(arguments.keep), kept);
   }
@@ -98,11 +102,6 @@ class FixedRecurrentKernel final : public Kernel {
   std::string implementation() const override { return "functional model of fpga/recurrence, back on the host"; }
 
  private:
-  struct Sample {
-    int64_t direction = 0, index = 0, steps = 0;
-    int64_t step_of(int64_t i) const { return direction == 0 ? i : steps - 1 - i; }
-  };
-
   void take_parameters(std::span<const Tensor* const> parameters) {
     for (int64_t d = 0; d < shape_.directions; ++d) {
       const auto values = [&](size_t index) {
@@ -123,52 +122,67 @@ class FixedRecurrentKernel final : public Kernel {
     return !batch.fresh.empty() && batch.fresh[static_cast<size_t>(sample)] != 0;
   }
 
-  void take_up(std::span<const double> hidden, std::span<const double> cells, int64_t sample, RecurrentState& state) {
-    for (size_t j = 0; j < state.hidden.size(); ++j)
-      state.hidden[j] = quantized(hidden[static_cast<size_t>(sample * shape_.features) + j], {formats_.hidden}, counters_.outputs);
-    for (size_t j = 0; j < state.cell.size(); ++j)
-      state.cell[j] = static_cast<int32_t>(std::llrint(std::ldexp(cells[static_cast<size_t>(sample * shape_.hidden) + j], kCellFraction)));
+  // The state of the mini-batch's `sample` as that of stream `stream`.
+  void take_up(std::span<const double> hidden, std::span<const double> cells, int64_t sample, int64_t stream, RecurrentState& state) {
+    for (int64_t j = 0; j < shape_.features; ++j)
+      state.hidden[static_cast<size_t>(stream * shape_.features + j)] =
+          quantized(hidden[static_cast<size_t>(sample * shape_.features + j)], {formats_.hidden}, counters_.outputs);
+    if (state.cell.empty()) return;
+    for (int64_t j = 0; j < shape_.hidden; ++j)
+      state.cell[static_cast<size_t>(stream * shape_.hidden + j)] =
+          static_cast<int32_t>(std::llrint(std::ldexp(cells[static_cast<size_t>(sample * shape_.hidden + j)], kCellFraction)));
   }
 
-  void run(const Sample& sample, const FixedRecurrent& layer, std::span<const double> x, RecurrentState& state, std::vector<double>& output,
-           std::vector<double>& kept) {
-    const int64_t steps = shape_.steps, inputs = shape_.inputs, features = shape_.features;
-    std::vector<int16_t> elements(static_cast<size_t>(sample.steps * inputs));
-    for (int64_t i = 0; i < sample.steps; ++i)
-      for (int64_t j = 0; j < inputs; ++j)
-        elements[static_cast<size_t>(i * inputs + j)] =
-            quantized(x[static_cast<size_t>((sample.index * inputs + j) * steps + sample.step_of(i))], {formats_.input}, counters_.inputs);
-    const auto keep_state = [&](double* record) {
-      for (int64_t j = 0; j < features; ++j) record[record_.h() + j] = real_value(state.hidden[static_cast<size_t>(j)], formats_.hidden);
-      for (size_t j = 0; j < state.cell.size(); ++j)
-        record[record_.c() + static_cast<int64_t>(j)] = real_value(state.cell[j], kCellFraction);
+  // All samples of the micro-batch side by side; `kept` is null where nothing goes back.
+  void run(int64_t direction, const FixedRecurrent& layer, const std::vector<int64_t>& lengths, std::span<const double> x,
+           RecurrentState& state, std::vector<double>& output, std::vector<double>* kept) {
+    const int64_t steps = shape_.steps, inputs = shape_.inputs, samples = shape_.samples;
+    const auto step_of = [&](int64_t sample, int64_t i) { return direction == 0 ? i : lengths[static_cast<size_t>(sample)] - 1 - i; };
+    std::vector<int16_t> elements(static_cast<size_t>(samples * steps * inputs));
+    for (int64_t sample = 0; sample < samples; ++sample)
+      for (int64_t i = 0; i < lengths[static_cast<size_t>(sample)]; ++i)
+        for (int64_t j = 0; j < inputs; ++j)
+          elements[static_cast<size_t>((sample * steps + i) * inputs + j)] =
+              quantized(x[static_cast<size_t>((sample * inputs + j) * steps + step_of(sample, i))], {formats_.input}, counters_.inputs);
+    const auto record_at = [&](int64_t sample, int64_t step) { return kept->data() + record_.at(direction, sample, step); };
+    const auto keep_state = [&](int64_t sample, int64_t step) {
+      double* const record = record_at(sample, step);
+      for (int64_t j = 0; j < shape_.features; ++j)
+        record[record_.h() + j] = real_value(state.hidden[static_cast<size_t>(sample * shape_.features + j)], formats_.hidden);
+      for (int64_t j = 0; j < shape_.hidden && !state.cell.empty(); ++j)
+        record[record_.c() + j] = real_value(state.cell[static_cast<size_t>(sample * shape_.hidden + j)], kCellFraction);
     };
     // The state before a stream's first step, and behind its last.
-    const int64_t before = sample.direction == 0 ? -1 : sample.steps;
-    const auto record_at = [&](int64_t step) { return kept.data() + record_.at(sample.direction, sample.index, step); };
-    keep_state(record_at(before));
-    if (sample.direction == 1)
-      for (int64_t t = sample.steps; t <= steps; ++t) keep_state(record_at(t));
+    for (int64_t sample = 0; sample < samples && kept != nullptr; ++sample) {
+      if (direction == 0) keep_state(sample, -1);
+      for (int64_t t = lengths[static_cast<size_t>(sample)]; t <= steps && direction == 1; ++t) keep_state(sample, t);
+    }
     RecurrentTrace trace;
     RecurrentCounters counted;
-    const std::vector<int16_t> h =
-        direct_forward(layer, {.streams = 1, .steps = sample.steps, .first_step = 0, .lengths = {}}, elements, state, counted, &trace);
+    const std::vector<int16_t> h = engine_.forward(layer, {.streams = samples, .steps = steps, .first_step = 0, .lengths = lengths},
+                                                   elements, state, counted, kept != nullptr ? &trace : nullptr);
     counters_.sums += counted.sums;
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
-    for (int64_t i = 0; i < sample.steps; ++i) {
-      const int64_t t = sample.step_of(i);
-      double* const record = record_at(t);
-      for (int64_t j = 0; j < features; ++j) {
-        const double value = real_value(h[static_cast<size_t>(i * features + j)], formats_.hidden);
-        record[record_.h() + j] = value;
-        const int64_t channel = sample.direction * features + j;
-        output[static_cast<size_t>((sample.index * spec_.output.channels + channel) * steps + t)] = activated(value);
-      }
-      keep_gates(layer, trace, i, record);
+    for (int64_t sample = 0; sample < samples; ++sample) {
+      const int64_t valid = lengths[static_cast<size_t>(sample)];
+      for (int64_t i = 0; i < valid; ++i) take_step(direction, layer, sample, i, step_of(sample, i), h, trace, output, kept);
+      for (int64_t t = valid; t <= steps && direction == 0 && kept != nullptr; ++t) keep_state(sample, t);
     }
-    if (sample.direction == 0)
-      for (int64_t t = sample.steps; t <= steps; ++t) keep_state(record_at(t));
+  }
+
+  // Step i of a stream, which is step t of the sequence, is what goes out, and what is kept for the way back.
+  void take_step(int64_t direction, const FixedRecurrent& layer, int64_t sample, int64_t i, int64_t t, std::span<const int16_t> h,
+                 const RecurrentTrace& trace, std::vector<double>& output, std::vector<double>* kept) {
+    const int64_t steps = shape_.steps, features = shape_.features, place = sample * steps + i;
+    double* const record = kept == nullptr ? nullptr : kept->data() + record_.at(direction, sample, t);
+    for (int64_t j = 0; j < features; ++j) {
+      const double value = real_value(h[static_cast<size_t>(place * features + j)], formats_.hidden);
+      if (record != nullptr) record[record_.h() + j] = value;
+      const int64_t channel = direction * features + j;
+      output[static_cast<size_t>((sample * spec_.output.channels + channel) * steps + t)] = activated(value);
+    }
+    if (record != nullptr) keep_gates(layer, trace, place, record);
   }
 
   // Of an activation that is fused behind the layer; its slope comes from what it gives out.
@@ -178,10 +192,10 @@ class FixedRecurrentKernel final : public Kernel {
     return real_value(quantized(made, {formats_.hidden}, counters_.outputs), formats_.hidden);
   }
 
-  void keep_gates(const FixedRecurrent& layer, const RecurrentTrace& trace, int64_t step, double* record) const {
+  void keep_gates(const FixedRecurrent& layer, const RecurrentTrace& trace, int64_t vector, double* record) const {
     const int64_t units = layer.hidden, each = shape_.record;
     for (int64_t unit = 0; unit < units; ++unit) {
-      const int64_t place = step * units + unit;
+      const int64_t place = vector * units + unit;
       const int16_t* const sums = trace.sums.data() + place * each;
       const auto keep = [&](int64_t gate, double value) { record[gate * units + unit] = value; };
       const auto gate = [&](int16_t sum) { return real_value(sigmoid_of(forms_.sigmoid, sum), kGateFraction); };
@@ -215,6 +229,7 @@ class FixedRecurrentKernel final : public Kernel {
   Recurrent cell_;
   Device& host_;
   LayerArithmetic& counters_;
+  RecurrenceEngine& engine_;
   RecurrentShape shape_;
   reference::RecurrentRecord record_;
   CellFormats formats_;
@@ -226,14 +241,14 @@ class FixedRecurrentKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
-                                             const LayerFormats& book, TanhForm smooth) {
+                                             const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine) {
   if (spec.finish || spec.adds_to_output)
     fail(ErrorCode::kUnavailable, "layer \"{}\": boards make a recurrent layer's products with x themselves; leave it whole on one device",
          spec.layer);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",
          spec.layer);
-  return std::make_unique<FixedRecurrentKernel>(spec, cell, host, counters, book, smooth);
+  return std::make_unique<FixedRecurrentKernel>(spec, cell, host, counters, book, smooth, engine);
 }
 
 }  // namespace millrace::emulated

@@ -5,7 +5,7 @@
 namespace millrace {
 
 void check(const SbeConfig& config) {
-  const RecurrentShape& shape = config.shape;
+  const GateMatrix& shape = config.shape;
   if (shape.inputs < 0 || shape.hidden < 1 || shape.gates < 1)
     fail(ErrorCode::kUsage, "a recurrent layer of {} inputs, {} hidden units and {} gates", shape.inputs, shape.hidden, shape.gates);
   if (config.row_lanes < 1 || config.row_lanes % shape.gates != 0 || config.row_lanes > shape.rows())

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fpga/common/arithmetic/divided_up.h"
-#include "fpga/recurrence/recurrent_shape.h"
+#include "fpga/recurrence/gate_matrix.h"
 
 namespace millrace {
 
@@ -26,7 +26,7 @@ enum class Pinned {
 };
 
 struct SbeConfig {
-  RecurrentShape shape;
+  GateMatrix shape;
   int64_t row_lanes = 0;     // a multiple of the gates, at most the rows
   int64_t columns = 1;       // k
   int64_t tail_units = 4;    // U

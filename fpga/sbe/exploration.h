@@ -26,7 +26,7 @@
 namespace millrace {
 
 struct SbeSpace {
-  RecurrentShape shape;
+  GateMatrix shape;
   int64_t steps = 1;  // of a sequence
   int64_t least_streams = 1;
   int64_t most_streams = 4;

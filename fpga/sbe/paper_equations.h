@@ -10,12 +10,12 @@
 
 #include <cstdint>
 
-#include "fpga/recurrence/recurrent_shape.h"
+#include "fpga/recurrence/gate_matrix.h"
 
 namespace millrace {
 
 struct PaperDesign {
-  RecurrentShape shape;
+  GateMatrix shape;
   double multipliers = 0;      // Npe
   double words_per_cycle = 0;  // Nt
   int64_t blocks = 1;          // Nb

@@ -23,7 +23,7 @@ constexpr double kMega = 1e6, kMebi = 1 << 20, kBitsOfWord = 16;
 constexpr double kClock = 125e6;  // the Virtex's; the Zynq's is not printed
 constexpr double kSlices = 900;   // of the XC7Z045
 constexpr double kGopsPerDsp = 0.246, kGopsPerWatt = 20.84;
-constexpr RecurrentShape kLrcn{1792, 256, 4};
+constexpr GateMatrix kLrcn{1792, 256, 4};
 
 constexpr std::string_view kHolds = "holds", kContradicts = "paper contradicts itself", kNotPinned = "not pinned", kReported = "reported",
                            kNotReproduced = "not reproduced";
@@ -56,7 +56,7 @@ double share(const SbeConfig& config, double cycles) {
 double share(const SbeConfig& config) { return share(config, batch_timing(config).cycles); }
 
 double bits_of_weights(int64_t inputs, int64_t hidden, bool biases) {
-  const RecurrentShape shape{inputs, hidden, 4};
+  const GateMatrix shape{inputs, hidden, 4};
   return kBitsOfWord * static_cast<double>(shape.weights() + (biases ? shape.rows() : 0));
 }
 

@@ -40,6 +40,20 @@ std::optional<int64_t> amount_of(const Shard& shard, std::string_view name) {
 
 }  // namespace
 
+GateMatrix sbe_shape_of(const Node& node) {
+  const auto& cell = std::get<Recurrent>(node.layer.operation);
+  if (cell.projection > 0)
+    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe does not compute projections; leave it out of the model", node.layer.name);
+  if (cell.bidirectional)
+    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe walks one direction; plan a model without bidirectional layers",
+         node.layer.name);
+  if (cell.cell == CellKind::kGru && !cell.reset_after)
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
+         node.layer.name);
+  return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell)};
+}
+
 std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config) {
   std::vector<NamedAmount> amounts;
   for (const Field& field : kFields) amounts.push_back({std::string(kPrefix) + field.name, static_cast<double>(config.*field.value)});
@@ -47,7 +61,7 @@ std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config) {
   return amounts;
 }
 
-std::optional<SbeConfig> weight_stream_of(const Shard& shard, const RecurrentShape& shape) {
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const GateMatrix& shape) {
   SbeConfig config{.shape = shape, .inputs_share_bus = false};
   if (!amount_of(shard, kFields[0].name)) return std::nullopt;
   for (const Field& field : kFields) {

@@ -11,11 +11,15 @@
 #include <vector>
 
 #include "core/documents/plan.h"
+#include "core/graph/graph.h"
 #include "fpga/sbe/engine_config.h"
 
 namespace millrace {
 
+// Of one direction. Fails with kUnavailable, naming the layer, on those that the engine does not compute.
+GateMatrix sbe_shape_of(const Node& node);
+
 std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config);
-std::optional<SbeConfig> weight_stream_of(const Shard& shard, const RecurrentShape& shape);
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const GateMatrix& shape);
 
 }  // namespace millrace

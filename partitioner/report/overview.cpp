@@ -214,10 +214,11 @@ void add_verdict(Page& page, const PlanView& view) {
   const std::string next = next_limit(view);
   if (!next.empty()) sentences.push_back(next);
   const double pace = view.summary.images_per_second * view.summary.seconds_per_image;
-  if (view.summary.mini_batch_seconds > 0)
+  const bool trains = view.plan.purpose == Purpose::kTraining;
+  if (trains && view.summary.mini_batch_seconds > 0)
     sentences.push_back(fmt::format("Updates cost {} of the throughput between them ({} alignment, mini-batches of {}; full accounting).",
                                     percent(std::max(0.0, 1 - pace)), name_of(view.plan.alignment), view.plan.mini_batch));
-  else if (pace > 0 && pace < 0.9995)
+  else if (trains && pace > 0 && pace < 0.9995)
     sentences.push_back(fmt::format("Draining the pipeline at every update ({} alignment) costs {} of the throughput of a full one.",
                                     name_of(view.plan.alignment), percent(1 - pace)));
   page.verdict(headline(view), sentences);

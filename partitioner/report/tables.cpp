@@ -102,7 +102,9 @@ void add_segments(Page& page, const PlanView& view) {
   page.section(
       "Segments",
       "Every shard, in ring order. Channels are half-open ranges; a fraction is a channel whose outputs are divided between two devices. "
-      "Times are per image, parameters with their gradients and optimizer slots, wherever they live.");
+      "Times are per image, parameters " +
+          std::string(view.plan.purpose == Purpose::kInference ? "" : "with their gradients and optimizer slots, ") +
+          "wherever they live.");
   const size_t rows = table.rows.size();
   page.table(table, rows > kRowsUnfolded
                         ? fmt::format("All {} shards of {} devices", separated(static_cast<int64_t>(rows)), view.summary.devices.size())
@@ -136,10 +138,14 @@ void add_origin(Page& page, const PlanView& view) {
   facts.emplace_back("Cluster", fmt::format("{}{}", view.cluster_text(),
                                             plan.cluster_digest.empty() ? "" : fmt::format(" (digest {})", plan.cluster_digest)));
   facts.emplace_back("Strategy", plan.strategy);
-  facts.emplace_back("Alignment",
-                     fmt::format("{}, mini-batch {}, micro-batch {}", name_of(plan.alignment), plan.mini_batch, plan.micro_batch));
-  facts.emplace_back("Optimizer", fmt::format("{} ({} state {} per parameter)", name_of(plan.optimizer.kind), plan.optimizer.slots(),
-                                              plan.optimizer.slots() == 1 ? "tensor" : "tensors"));
+  if (plan.purpose == Purpose::kInference) {
+    facts.emplace_back("Purpose", fmt::format("inference: forward passes alone, {} side by side", plan.micro_batch));
+  } else {
+    facts.emplace_back("Alignment",
+                       fmt::format("{}, mini-batch {}, micro-batch {}", name_of(plan.alignment), plan.mini_batch, plan.micro_batch));
+    facts.emplace_back("Optimizer", fmt::format("{} ({} state {} per parameter)", name_of(plan.optimizer.kind), plan.optimizer.slots(),
+                                                plan.optimizer.slots() == 1 ? "tensor" : "tensors"));
+  }
   facts.emplace_back("Arithmetic", fmt::format("{}, {} on links", view.arithmetic_text(), name_of(plan.arithmetic.wire)));
   const Graph::Macs macs = view.graph.macs();
   facts.emplace_back("Network", fmt::format("{} parameters, {} forward per image (counted)", separated(view.graph.parameter_count()),

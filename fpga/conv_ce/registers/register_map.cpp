@@ -127,7 +127,7 @@ std::string_view name_of(RunStatus status) {
   switch (status) {
     case kDone: return "done";
     case kBadPhase: return "a phase that the device does not have";
-    case kBadShape: return "a shape that no convolution has";
+    case kBadShape: return "a shape that no layer has";
     case kBadAddress: return "an address outside of the device's buffers";
     case kBadGradient: return "a gradient whose phase did not succeed";
   }

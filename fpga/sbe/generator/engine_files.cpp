@@ -60,17 +60,6 @@ std::string settings_text(const SbeSettings& s) {
   return text;
 }
 
-// Of each unit its gates', and behind them the state's own bias where there is one.
-std::vector<int32_t> bias_words(const FixedRecurrent& layer) {
-  std::vector<int32_t> words;
-  const int64_t gates = layer.gates();
-  for (int64_t unit = 0; unit < layer.hidden; ++unit) {
-    for (int64_t gate = 0; gate < gates; ++gate) words.push_back(layer.bias[static_cast<size_t>(unit * gates + gate)]);
-    if (!layer.hidden_bias.empty()) words.push_back(layer.hidden_bias[static_cast<size_t>(unit)]);
-  }
-  return words;
-}
-
 }  // namespace
 
 void write_engine(const std::filesystem::path& folder, const SbeConfig& config, const FixedRecurrent& layer, const EngineVectors& vectors,
@@ -99,7 +88,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   std::vector<int16_t> lengths;
   for (int64_t stream = 0; stream < config.streams; ++stream) lengths.push_back(static_cast<int16_t>(vectors.run.valid_steps(stream)));
 
-  const auto units = static_cast<int64_t>(bias_words(layer).size()) / layer.hidden;
+  const int64_t units = biases_of_unit(layer.cell);
   std::string parameters;
   for (const auto& [name, value] : parameters_of(hardware)) parameters += fmt::format("      .{}({}),\n", name, value);
   const auto number = [](int64_t value) { return fmt::format("{}", value); };
@@ -116,12 +105,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   const BuiltCycles cycles = built_cycles(config, testbench.memory_latency);
   const auto write = [&folder](const std::string& file, std::string_view text) { write_atomically(folder / file, text); };
   for (const char* part : {"rtl", "images", "vectors"}) make_folders(folder / part);
-  std::vector<RtlModule> modules = sbe_rtl_modules();
-  modules.insert(modules.end(), recurrence_rtl_modules().begin(), recurrence_rtl_modules().end());
-  for (const RtlModule& module : common_rtl_modules())
-    for (const char* used : {"round_to_element.sv", "stream_fifo.sv", "deep_fifo.sv"})
-      if (module.file == used) modules.push_back(module);
-  for (const RtlModule& module : modules) write(fmt::format("rtl/{}", module.file), module.text);
+  for (const RtlModule& module : sbe_engine_modules()) write(fmt::format("rtl/{}", module.file), module.text);
   write("rtl/millrace_sbe.sv",
         filled(kEngineTop,
                with({{"WHAT", fmt::format("{} inputs, {} hidden units, {} streams of {} steps a batch; {} multipliers.", layer.inputs,

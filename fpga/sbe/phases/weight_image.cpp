@@ -9,7 +9,7 @@ void check(const SbeConfig& config, const FixedRecurrent& layer) {
   if (layer.projection > 0)
     fail(ErrorCode::kUnavailable, "an lstm that projects {} units to {}: the engine of blocked columns has no second matrix", layer.hidden,
          layer.projection);
-  const RecurrentShape shape{layer.inputs, layer.hidden, layer.gates()};
+  const GateMatrix shape{layer.inputs, layer.hidden, layer.gates()};
   if (config.shape != shape)
     fail(ErrorCode::kMismatch, "an engine for {} inputs, {} units and {} gates, a layer of {}, {} and {}", config.shape.inputs,
          config.shape.hidden, config.shape.gates, shape.inputs, shape.hidden, shape.gates);

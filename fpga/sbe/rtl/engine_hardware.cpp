@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "fpga/recurrence/rtl/rtl_modules.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 
 namespace millrace {
@@ -33,7 +34,7 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardwar
                    : h.cell == CellKind::kVanillaRelu ? 2
                                                       : 3},
           {"GATES", gates},
-          {"BIASES", h.cell == CellKind::kGru ? gates + 1 : gates},
+          {"BIASES", biases_of_unit(h.cell)},
           {"SIGMOID", static_cast<int64_t>(h.forms.sigmoid)},
           {"TANH", static_cast<int64_t>(h.forms.tanh)},
           {"LANES", h.lanes},
@@ -170,6 +171,25 @@ std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurre
     first += block.chunks;
   }
   return chunks;
+}
+
+std::vector<int32_t> bias_words(const FixedRecurrent& layer) {
+  std::vector<int32_t> words;
+  const int64_t gates = layer.gates();
+  for (int64_t unit = 0; unit < layer.hidden; ++unit) {
+    for (int64_t gate = 0; gate < gates; ++gate) words.push_back(layer.bias[static_cast<size_t>(unit * gates + gate)]);
+    if (!layer.hidden_bias.empty()) words.push_back(layer.hidden_bias[static_cast<size_t>(unit)]);
+  }
+  return words;
+}
+
+std::vector<RtlModule> sbe_engine_modules() {
+  std::vector<RtlModule> modules = sbe_rtl_modules();
+  modules.insert(modules.end(), recurrence_rtl_modules().begin(), recurrence_rtl_modules().end());
+  for (const RtlModule& module : common_rtl_modules())
+    for (const char* used : {"round_to_element.sv", "stream_fifo.sv", "deep_fifo.sv"})
+      if (module.file == used) modules.push_back(module);
+  return modules;
 }
 
 }  // namespace millrace

@@ -16,6 +16,7 @@
 #include "fpga/recurrence/arithmetic/fixed_recurrent.h"
 #include "fpga/sbe/engine_config.h"
 #include "fpga/sbe/phases/weight_image.h"
+#include "fpga/sbe/rtl/engine_settings.h"
 
 namespace millrace {
 
@@ -40,25 +41,18 @@ void check_buildable(const SbeConfig& config);
 // Memories as deep as the batch needs them.
 SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms& forms);
 
-struct SbeSettings {
-  int64_t streams = 0, steps = 0, groups = 0, input_jobs = 0, block_chunks = 0, input_last_chunks = 0, walk_parts = 0, walk_last_chunks = 0;
-  int64_t lead = 0;
-  bool resident = false, walk_pinned = false;
-  int64_t units = 0, state_units = 0, group_words = 0, last_group_words = 0, stream_words = 0, stream_places = 0;
-  int64_t slot_words = 0, pinned_place = 0, input_slot_words = 0, input_store_distance = 0, walk_store_distance = 0;
-  int64_t input_job_words = 0, input_last_words = 0, input_walk_words = 0;
-  int64_t stream_blocks = 0, stream_input_blocks = 0, stream_walks = 0, stream_last_chunks = 0;
-  int64_t group_beats = 0, last_group_beats = 0, block_beats = 0, last_block_beats = 0, pinned_beats = 0;
-  int64_t address = 0, stride = 0, pinned_address = 0;
-  int64_t sum_shift = 0, hidden_shift = 0;
-};
-
 // `address`, of the image in the memory outside, is a multiple of a page.
 SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, const WeightImage& image, int64_t address);
 
 // x in the order in which the engine takes it, chunk after chunk, zeros behind the last input; x is [stream][step][input].
 std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int16_t> x);
 
+// As the engine's memory holds them: of each unit its gates', and behind them the state's own where there is one.
+std::vector<int32_t> bias_words(const FixedRecurrent& layer);
+inline int64_t biases_of_unit(CellKind cell) { return gates_of(cell) + (cell == CellKind::kGru ? 1 : 0); }
+
 const std::vector<RtlModule>& sbe_rtl_modules();
+// Those and what they are made of: everything that an engine needs.
+std::vector<RtlModule> sbe_engine_modules();
 
 }  // namespace millrace

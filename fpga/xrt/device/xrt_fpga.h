@@ -2,8 +2,8 @@
 //
 //   std::unique_ptr<EmulatedFpga> device = make_xrt_fpga({.emulated = true});
 //
-// Everything that is not a convolution's phase is what emulated_fpga.h says; the phases are runs of the kernel that
-// register_map.h describes. The numbers are those of the functional model, bit by bit, in the emulation; a board's are what
+// Everything that is not a convolution's phase or a recurrent layer's forward pass is what emulated_fpga.h says; those are runs of the
+// kernel that register_map.h describes. The numbers are those of the functional model, bit by bit, in the emulation; a board's are what
 // its design makes them, and no board has been tried.
 // Every device has an XRT session and, when emulated, a device process of its own.
 #pragma once

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "fpga/xrt/protocol/recurrence_block.h"
 
 namespace millrace::xrt {
 
@@ -11,7 +12,8 @@ namespace {
 
 class FunctionalArithmetic final : public PhaseArithmetic {
  public:
-  std::string description() const override { return "functional model of conv_ce"; }
+  std::string description() const override { return "functional models of conv_ce and of recurrent layers"; }
+  RecurrenceEngine& recurrence() override { return *recurrence_; }
   std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) override {
     return forward_phase(phase, data, counters);
   }
@@ -23,6 +25,9 @@ class FunctionalArithmetic final : public PhaseArithmetic {
                     std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) override {
     gradient_phase(phase, input, output_error, weight, bias, counters);
   }
+
+ private:
+  std::unique_ptr<RecurrenceEngine> recurrence_ = make_host_recurrence_engine();
 };
 
 // An address that no buffer has.
@@ -73,6 +78,7 @@ class Body final : public PhaseBody {
     const uint64_t result = at[kResult] + sizeof(ResultHeader);
     const auto code = static_cast<PhaseCode>(registers.scalars[kPhase]);
     if (code == PhaseCode::kUpdate) return update(registers, memory, own);
+    if (code == PhaseCode::kRecurrence) return recurrence(registers, memory);
     if (code != PhaseCode::kForward && code != PhaseCode::kErrorBack && code != PhaseCode::kGradient) return kBadPhase;
     PhaseShape shape;
     try {
@@ -119,6 +125,49 @@ class Body final : public PhaseBody {
       default: break;
     }
     return kBadPhase;
+  }
+
+  RunStatus recurrence(const PhaseRegisters& registers, const Reached& memory) {
+    const auto& at = registers.pointers;
+    RecurrenceBlock block;
+    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
+    FixedRecurrent layer;
+    try {
+      layer = layer_of(block);
+    } catch (const Error&) {
+      return kBadShape;
+    }
+    const RecurrenceSizes sizes = sizes_of(layer, block);
+    const auto valid = memory.of<int64_t>(at[kSource] + sizeof(block), static_cast<uint64_t>(block.streams));
+    const auto vectors = memory.of<int16_t>(at[kSecond], sizes.x + sizes.state);
+    const auto take = [](auto& to, auto& from, size_t count) {
+      to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+      from = from.subspan(count);
+    };
+    auto weights = memory.of<int16_t>(at[kParameters], sizes.weights());
+    take(layer.input_weight, weights, sizes.input_weights);
+    take(layer.hidden_weight, weights, sizes.hidden_weights);
+    take(layer.projection_weight, weights, sizes.projection_weights);
+    RecurrentState state;
+    auto sums = memory.of<int32_t>(at[kExtra], sizes.biases + sizes.hidden_biases + sizes.cells);
+    take(layer.bias, sums, sizes.biases);
+    take(layer.hidden_bias, sums, sizes.hidden_biases);
+    take(state.cell, sums, sizes.cells);
+    auto hidden = vectors.subspan(sizes.x);
+    take(state.hidden, hidden, sizes.state);
+
+    const uint64_t behind_header = at[kResult] + sizeof(ResultHeader), behind_counters = behind_header + sizeof(RecurrentCounters);
+    const auto counted = memory.at(behind_header, sizeof(RecurrentCounters));
+    const auto cells = memory.of<int32_t>(behind_counters, sizes.cells);
+    const auto outputs = memory.of<int16_t>(behind_counters + sizeof(int32_t) * sizes.cells, sizes.state + sizes.outputs);
+    const RecurrentRun run{.streams = block.streams, .steps = block.steps, .first_step = 0, .lengths = {valid.begin(), valid.end()}};
+    RecurrentCounters counters;
+    const std::vector<int16_t> h = arithmetic_->recurrence().forward(layer, run, vectors.first(sizes.x), state, counters, nullptr);
+    std::memcpy(counted.data(), &counters, sizeof(counters));
+    std::ranges::copy(state.cell, cells.begin());
+    std::ranges::copy(state.hidden, outputs.begin());
+    std::ranges::copy(h, outputs.begin() + static_cast<std::ptrdiff_t>(sizes.state));
+    return kDone;
   }
 
   static RunStatus update(const PhaseRegisters& registers, const Reached& memory, ResultHeader& own) {

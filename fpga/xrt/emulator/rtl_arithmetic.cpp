@@ -7,6 +7,7 @@
 #include "core/plan/validate.h"
 #include "fpga/cosim/cosim_device.h"
 #include "fpga/cosim/simulated_phases.h"
+#include "fpga/cosim/simulated_recurrence.h"
 #include "fpga/xrt/emulator/phase_body.h"
 
 namespace millrace::xrt {
@@ -15,9 +16,10 @@ namespace {
 
 class RtlArithmetic final : public PhaseArithmetic {
  public:
-  explicit RtlArithmetic(SimulatedPhasesOptions options) : phases_(std::move(options)) {}
+  RtlArithmetic(SimulatedPhasesOptions options, SimulatedRecurrenceOptions recurrence)
+      : phases_(std::move(options)), recurrence_(std::move(recurrence)) {}
 
-  std::string description() const override { return "RTL of conv_ce under Verilator"; }
+  std::string description() const override { return "RTL of conv_ce and sbe under Verilator"; }
   std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) override {
     return phases_.forward(phase, data, counters);
   }
@@ -29,9 +31,11 @@ class RtlArithmetic final : public PhaseArithmetic {
                     std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) override {
     phases_.add_gradient(phase, input, output_error, weight, bias, counters);
   }
+  RecurrenceEngine& recurrence() override { return recurrence_; }
 
  private:
   SimulatedPhases phases_;
+  SimulatedRecurrence recurrence_;
 };
 
 }  // namespace
@@ -43,7 +47,9 @@ std::unique_ptr<PhaseArithmetic> make_rtl_arithmetic(std::string_view which) {
   const Plan plan = load_plan(std::string(which.substr(0, hash)));
   if (device < 0 || device >= plan.devices())
     fail(ErrorCode::kUsage, "rtl:{}: the plan has devices 0 to {}; the body is named rtl:PLAN#DEVICE", which, plan.devices() - 1);
-  return std::make_unique<RtlArithmetic>(SimulatedPhasesOptions{.planned = engines_of(plan, Graph(plan.model), device), .build = {}});
+  const Graph graph(plan.model);
+  return std::make_unique<RtlArithmetic>(SimulatedPhasesOptions{.planned = engines_of(plan, graph, device), .build = {}},
+                                         SimulatedRecurrenceOptions{.planned = recurrences_of(plan, graph, device), .build = {}});
 }
 
 }  // namespace millrace::xrt

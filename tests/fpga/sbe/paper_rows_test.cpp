@@ -26,7 +26,7 @@ TEST(BbLstmRows, EachHasAVerdictAndWhatCannotHoldSaysSo) {
 }
 
 TEST(BbLstmRows, TheEquationsAsPrinted) {
-  const RecurrentShape lrcn{1792, 256, 4};
+  const GateMatrix lrcn{1792, 256, 4};
   const auto share = [&](int64_t blocks, double batch) {
     return paper_products_per_cycle({.shape = lrcn, .multipliers = 1024, .words_per_cycle = 16, .blocks = blocks, .batch = batch}) / 1024;
   };

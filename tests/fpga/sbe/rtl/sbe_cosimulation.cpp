@@ -17,12 +17,13 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "fpga/cosim/harness/sbe_bench.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 #include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/rtl/engine_hardware.h"
 #include "fpga/sbe/timing.h"
 #include "tests/fpga/sbe/phases/random_layer.h"
-#include "tests/fpga/sbe/rtl/engine_bench.h"
 
 namespace millrace {
 namespace {
@@ -117,7 +118,7 @@ struct Seen {
 bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, Seen& seen) {
   const Trial trial = trial_of(dice, random_config(dice, {Pinned::kNone, Pinned::kNone, Pinned::kNone, Pinned::kHidden, Pinned::kAll}));
   const SbeConfig& config = trial.config;
-  bench.load(trial.layer, kUnits);
+  bench.load_biases(bias_words(trial.layer), biases_of_unit(kCell) * kUnits);
   RecurrentState state = zero_state(trial.layer, config.streams);
   const BatchTiming timing = batch_timing(config);
   for (int part = 0; part < 2; ++part) {
@@ -133,13 +134,13 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
     if (dice.from_to(0, 1) == 1)
       for (int64_t& valid : job.valid_steps) valid = dice.from_to(0, config.steps);
     run.lengths = job.valid_steps;
-    std::vector<int16_t> expected;
+    std::vector<int16_t> inputs, expected;
     RecurrentCounters counters;
     for (int64_t batch = 0; batch < job.batches; ++batch) {
       if (!job.stateful) state = zero_state(trial.layer, config.streams);
       const std::vector<int16_t> x = testing_support::random_elements(dice, config.vectors() * config.shape.inputs, 32767);
       const std::vector<int16_t> chunks = input_chunks_of(config, trial.layer, x);
-      job.inputs.insert(job.inputs.end(), chunks.begin(), chunks.end());
+      inputs.insert(inputs.end(), chunks.begin(), chunks.end());
       BlockedTraffic traffic;
       const std::vector<int16_t> h = blocked_forward(config, trial.layer, trial.image, run, x, state, counters, traffic);
       for (int64_t step = 0; step < config.steps; ++step)
@@ -148,6 +149,7 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
           expected.insert(expected.end(), from, from + config.shape.hidden);
         }
     }
+    job.inputs = inputs;
     const BenchResult result = bench.run(job, random);
     const auto fails = [&](const std::string& why) {
       fmt::print("case {}, run {}: {}\n  {}, {} batches, {}\n", seen.cases, part, why, text_of(config), job.batches,
@@ -186,12 +188,14 @@ BenchResult run_freely(Dice& dice, std::mt19937_64& random, EngineBench<Model>& 
                        int64_t memory_latency) {
   EngineJob job = job_of(trial, batches);
   job.memory_latency = memory_latency;
-  bench.load(trial.layer, kUnits);
+  bench.load_biases(bias_words(trial.layer), biases_of_unit(kCell) * kUnits);
+  std::vector<int16_t> inputs;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const std::vector<int16_t> x = testing_support::random_elements(dice, trial.config.vectors() * trial.config.shape.inputs, 16384);
     const std::vector<int16_t> chunks = input_chunks_of(trial.config, trial.layer, x);
-    job.inputs.insert(job.inputs.end(), chunks.begin(), chunks.end());
+    inputs.insert(inputs.end(), chunks.begin(), chunks.end());
   }
+  job.inputs = inputs;
   return bench.run(job, random);
 }
 

@@ -10,11 +10,12 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "fpga/cosim/harness/sbe_bench.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 #include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/rtl/engine_hardware.h"
 #include "fpga/sbe/timing.h"
 #include "tests/fpga/sbe/phases/random_layer.h"
-#include "tests/fpga/sbe/rtl/engine_bench.h"
 
 namespace millrace {
 namespace {
@@ -39,12 +40,13 @@ int run(int64_t blocks) {
   BlockedTraffic traffic;
   const std::vector<int16_t> expected = blocked_forward(config, layer, image, {.steps = 64, .lengths = {}}, x, state, counters, traffic);
   EngineBench<MILLRACE_MODEL> bench;
-  bench.load(layer, config.tail_units);
+  bench.load_biases(bias_words(layer), biases_of_unit(layer.cell) * config.tail_units);
+  const std::vector<int16_t> inputs = input_chunks_of(config, layer, x);
   constexpr int64_t kMemoryLatency = 100;
   const EngineJob job{.settings = settings_of(config, layer, image, 0),
                       .valid_steps = {64},
                       .memory = image.words,
-                      .inputs = input_chunks_of(config, layer, x),
+                      .inputs = inputs,
                       .columns = 1,
                       .units = 4,
                       .beat_words = 16,

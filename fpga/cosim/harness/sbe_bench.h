@@ -1,23 +1,26 @@
 // Runs batches on a Verilated engine of blocked columns: its memory outside answers after a latency and with pauses, its streams pause.
 //
 //   EngineBench<Vlstm> bench;
-//   bench.load(layer, config.tail_units);
+//   bench.load_biases(bias_words(layer), /*each=*/biases_of_unit(layer.cell) * config.tail_units);
 //   const BenchResult result = bench.run(job, generator);
 //
+// Tests include it, and the glue that makes a library of an engine (sbe_library.cpp): the standard library and Verilator's alone.
 // One model serves all runs that fit its memories; state stays from run to run. A run that does not end within its limit comes back
 // with `finished` false.
 #pragma once
 
 #include <verilated.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
-#include "fpga/sbe/rtl/engine_hardware.h"
+#include "fpga/sbe/rtl/engine_settings.h"
 
 namespace millrace {
 
@@ -27,7 +30,7 @@ struct EngineJob {
   bool stateful = false, loads_pinned = false;
   std::vector<int64_t> valid_steps;  // of each stream
   std::span<const int16_t> memory;   // from address 0
-  std::vector<int16_t> inputs;       // chunks of all batches
+  std::span<const int16_t> inputs;   // chunks of all batches
   int64_t columns = 1, units = 1, beat_words = 4;
   int64_t memory_latency = 0;
   double memory_pause = 0, source_pause = 0, sink_pause = 0;
@@ -53,19 +56,17 @@ class EngineBench {
     cycle();
   }
 
-  // Biases of all units, `units` to a word.
-  void load(const FixedRecurrent& layer, int64_t units) {
-    const int64_t gates = layer.gates(), biases = layer.cell == CellKind::kGru ? gates + 1 : gates;
-    for (int64_t first = 0; first < layer.hidden; first += units) {
+  // Biases of all units (bias_words), `each` to a word of the memory.
+  void load_biases(std::span<const int32_t> biases, int64_t each) {
+    const auto length = static_cast<size_t>(each);
+    for (size_t first = 0; first < biases.size(); first += length) {
       std::vector<int16_t> words;
-      for (int64_t unit = first; unit < first + units; ++unit)
-        for (int64_t b = 0; b < biases; ++b) {
-          const int32_t bias = b < gates ? layer.bias[static_cast<size_t>(unit * gates + b)] : layer.hidden_bias[static_cast<size_t>(unit)];
-          words.push_back(static_cast<int16_t>(bias));
-          words.push_back(static_cast<int16_t>(bias >> 16));
-        }
+      for (const int32_t bias : biases.subspan(first, length)) {
+        words.push_back(static_cast<int16_t>(bias));
+        words.push_back(static_cast<int16_t>(bias >> 16));
+      }
       set_wide(model_->bias_data, words);
-      model_->bias_address = static_cast<uint16_t>(first / units);
+      model_->bias_address = static_cast<uint16_t>(first / length);
       model_->bias_write = 1;
       cycle();
     }
@@ -111,7 +112,7 @@ class EngineBench {
       }
       if (!input_waits) input_waits = (next_input + 1) * columns <= job.inputs.size() && !chance(job.source_pause);
       m.x_tvalid = input_waits;
-      if (input_waits) set_wide(m.x_tdata, std::span(job.inputs).subspan(next_input * columns, columns));
+      if (input_waits) set_wide(m.x_tdata, job.inputs.subspan(next_input * columns, columns));
       m.h_tready = !chance(job.sink_pause);
       m.clock = 0;
       m.eval();

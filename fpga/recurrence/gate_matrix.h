@@ -1,7 +1,7 @@
 // A recurrent layer as hardware sees it: one direction's matrix of gates, a row per gate and hidden unit, a column per input and per
 // hidden unit.
 //
-//   const RecurrentShape lstm{.inputs = 1792, .hidden = 256, .gates = 4};
+//   const GateMatrix lstm{.inputs = 1792, .hidden = 256, .gates = 4};
 //   lstm.rows();                              // 1,024
 //   lstm.row_of(/*unit=*/2, /*gate=*/1);      // 9: the gates of a unit lie side by side
 //
@@ -13,11 +13,11 @@
 
 namespace millrace {
 
-struct RecurrentShape {
+struct GateMatrix {
   int64_t inputs = 0;
   int64_t hidden = 0;
   int64_t gates = 4;  // of a unit: LSTM 4, GRU 3, vanilla 1
-  bool operator==(const RecurrentShape&) const = default;
+  bool operator==(const GateMatrix&) const = default;
 
   int64_t rows() const { return gates * hidden; }
   int64_t columns() const { return inputs + hidden; }

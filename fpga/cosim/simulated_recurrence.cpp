@@ -1,0 +1,245 @@
+#include "fpga/cosim/simulated_recurrence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/cosim/harness/sbe_library.h"
+#include "fpga/cosim/shared_library.h"
+#include "fpga/sbe/phases/weight_image.h"
+#include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/weight_stream.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory outside
+
+struct RecurrenceLibrary {
+  explicit RecurrenceLibrary(const std::filesystem::path& path) : library(path) {
+    library.find(open, "millrace_sbe_open");
+    library.find(close, "millrace_sbe_close");
+    library.find(load_biases, "millrace_sbe_load_biases");
+    library.find(run, "millrace_sbe_run");
+  }
+
+  SharedLibrary library;
+  decltype(&millrace_sbe_open) open = nullptr;
+  decltype(&millrace_sbe_close) close = nullptr;
+  decltype(&millrace_sbe_load_biases) load_biases = nullptr;
+  decltype(&millrace_sbe_run) run = nullptr;
+};
+
+GateMatrix matrix_of(const FixedRecurrent& layer) { return {layer.inputs, layer.hidden, layer.gates()}; }
+
+bool can_be_built(const SbeConfig& config) {
+  try {
+    check_buildable(config);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// Some sixteen multipliers, weights on the chip.
+SbeConfig small_config(const FixedRecurrent& layer, const RecurrentRun& run) {
+  SbeConfig config{.shape = matrix_of(layer),
+                   .tail_units = 1,
+                   .latency = kBuiltLatency,
+                   .pinned = Pinned::kAll,
+                   .words_per_cycle = 4,
+                   .inputs_share_bus = false,
+                   .streams = std::min<int64_t>(run.streams, 4)};
+  for (config.steps = run.steps; config.steps > 0; config.steps /= 2)
+    for (config.columns = 1; config.columns <= 8; config.columns *= 2)
+      for (int64_t units = std::min<int64_t>(layer.hidden, 8); units > 0; --units) {
+        config.row_lanes = units * config.shape.gates;
+        if (can_be_built(config)) return config;
+      }
+  fail(ErrorCode::kUnavailable,
+       "no small engine of blocked columns fits a layer of {} inputs and {} units with {} gates; compute it on emulated-fpga", layer.inputs,
+       layer.hidden, layer.gates());
+}
+
+std::string text_of(const PlannedRecurrence& planned) {
+  const SbeConfig& c = planned.config;
+  return fmt::format("sbe, {} x {} multipliers, {} tail unit{}, {} streams of {} steps", c.row_lanes, c.columns, c.tail_units,
+                     c.tail_units == 1 ? "" : "s", c.streams, c.steps);
+}
+
+}  // namespace
+
+std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph& graph, int64_t device) {
+  std::vector<PlannedRecurrence> planned;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
+    if (shard.device != device || cell == nullptr) continue;
+    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    if (!config)
+      fail(ErrorCode::kUnavailable,
+           "layer \"{}\": the plan has no engine for it that can be simulated; plan with millrace plan --inference, or compute it on "
+           "emulated-fpga",
+           shard.layer);
+    planned.push_back({shard.layer, cell->cell, gate_forms_of(*cell, TanhForm::kPlan), *config});
+  }
+  return planned;
+}
+
+EngineLibrary library_of(const PlannedRecurrence& planned) {
+  const SbeHardware hardware = hardware_of(planned.config, planned.cell, planned.forms);
+  return {.name = text_of(planned),
+          .top = "sbe_engine",
+          .parameters = parameters_of(hardware),
+          .defines = {{"MILLRACE_ENGINE_COLUMNS", hardware.columns},
+                      {"MILLRACE_ENGINE_UNITS", hardware.units},
+                      {"MILLRACE_ENGINE_BEAT_WORDS", hardware.beat_words}},
+          .modules = sbe_engine_modules(),
+          .harness = sbe_harness_sources()};
+}
+
+// An engine, opened when it is first needed.
+struct SimulatedRecurrence::Served {
+  Served(PlannedRecurrence of, const EngineBuildOptions& options) : planned(std::move(of)), build(options) {}
+  ~Served() {
+    if (engine != nullptr) library->close(engine);
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  void open(const FixedRecurrent& layer) {
+    if (engine == nullptr) {
+      library = std::make_unique<RecurrenceLibrary>(build_library(library_of(planned), build).engine_file);
+      engine = library->open();
+    }
+    WeightImage now = weight_image(planned.config, layer);
+    now.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(now.words.size()), kPageWords)));
+    if (now.words != image.words) {
+      image = std::move(now);
+      pinned_is_there = planned.config.pinned == Pinned::kNone;
+    }
+    if (std::vector<int32_t> wanted = bias_words(layer); wanted != biases) {
+      biases = std::move(wanted);
+      library->load_biases(engine, biases.data(), static_cast<int64_t>(biases.size()),
+                           planned.config.tail_units * biases_of_unit(layer.cell));
+    }
+  }
+
+  // Batches that follow each other with the same numbers of valid steps: h in the engine's order.
+  std::vector<int16_t> run(const FixedRecurrent& layer, int64_t batches, bool stateful, const std::vector<int64_t>& valid,
+                           std::span<const int16_t> inputs) {
+    const SbeConfig& config = planned.config;
+    const BuiltCycles modelled = built_cycles(config, kMemoryLatency);
+    std::vector<int16_t> outputs(static_cast<size_t>(batches * config.vectors() * layer.hidden));
+    const MillraceSbeJob job{.settings = settings_of(config, layer, image, 0),
+                             .batches = batches,
+                             .stateful = stateful,
+                             .loads_pinned = !pinned_is_there,
+                             .valid_steps = valid.data(),
+                             .memory = image.words.data(),
+                             .memory_words = static_cast<int64_t>(image.words.size()),
+                             .inputs = inputs.data(),
+                             .input_words = static_cast<int64_t>(inputs.size()),
+                             .memory_latency = kMemoryLatency,
+                             .most_cycles = 100'000 + 20 * batches * static_cast<int64_t>(modelled.batch + 1) + 20 * modelled.first};
+    MillraceSbeResults results{.outputs = outputs.data(), .output_words = static_cast<int64_t>(outputs.size()), .beats = 0};
+    const int64_t taken = library->run(engine, &job, &results);
+    if (taken < 0)
+      fail(taken == -1 ? ErrorCode::kTimeout : ErrorCode::kMismatch, "{} of {} batch{} {} ({})", text_of(planned), batches,
+           batches == 1 ? "" : "es",
+           taken == -1   ? fmt::format("does not end within {} cycles of its RTL", job.most_cycles)
+           : taken == -2 ? std::string("asks the memory outside for what is not there")
+                         : std::string("gives another number of outputs"),
+           planned.layer);
+    pinned_is_there = true;
+    cycles += taken;
+    words += results.beats * config.words_per_cycle;
+    return outputs;
+  }
+
+  PlannedRecurrence planned;
+  EngineBuildOptions build;
+  std::unique_ptr<RecurrenceLibrary> library;
+  void* engine = nullptr;
+  WeightImage image;
+  std::vector<int32_t> biases;
+  bool pinned_is_there = false;
+  int64_t cycles = 0, words = 0;
+};
+
+SimulatedRecurrence::SimulatedRecurrence(SimulatedRecurrenceOptions options) : options_(std::move(options)) {
+  for (const PlannedRecurrence& planned : options_.planned) served_.push_back(std::make_unique<Served>(planned, options_.build));
+}
+SimulatedRecurrence::~SimulatedRecurrence() = default;
+
+SimulatedRecurrence::Served& SimulatedRecurrence::engine_for(const FixedRecurrent& layer, const RecurrentRun& run) {
+  if (layer.projection > 0)
+    fail(ErrorCode::kUnavailable, "the engine sbe has no RTL for layers that project; compute them on emulated-fpga");
+  if (layer.forms.sigmoid == SigmoidForm::kTable || layer.forms.tanh == TanhForm::kTable)
+    fail(ErrorCode::kUnavailable, "simulated engines have straight lines for sigmoid and tanh; compute tables on emulated-fpga");
+  for (const auto& served : served_) {
+    const PlannedRecurrence& planned = served->planned;
+    if (planned.cell == layer.cell && planned.config.shape == matrix_of(layer) && planned.forms.sigmoid == layer.forms.sigmoid &&
+        planned.forms.tanh == layer.forms.tanh)
+      return *served;
+  }
+  if (!options_.planned.empty())
+    fail(ErrorCode::kUnavailable, "no engine of the plan's device computes a layer of {} inputs and {} units with {} gates", layer.inputs,
+         layer.hidden, layer.gates());
+  served_.push_back(std::make_unique<Served>(
+      PlannedRecurrence{.layer = "", .cell = layer.cell, .forms = layer.forms, .config = small_config(layer, run)}, options_.build));
+  return *served_.back();
+}
+
+std::vector<int16_t> SimulatedRecurrence::forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x,
+                                                  RecurrentState& state, RecurrentCounters& counters, RecurrentTrace* trace) {
+  Served& served = engine_for(layer, run);
+  const auto is_zero = [](auto value) { return value == 0; };
+  if (!std::ranges::all_of(state.hidden, is_zero) || !std::ranges::all_of(state.cell, is_zero))
+    fail(ErrorCode::kUnavailable, "simulated engines of blocked columns begin at a state of zeros; compute this layer on emulated-fpga");
+  const std::vector<int16_t> expected = direct_forward(layer, run, x, state, counters, trace);
+  served.open(layer);
+  const SbeConfig& config = served.planned.config;
+  std::vector<int16_t> found(expected.size());
+  for (int64_t first_stream = 0; first_stream < run.streams; first_stream += config.streams)
+    for (int64_t first_step = 0; first_step < run.steps; first_step += config.steps) {
+      const int64_t streams = std::min(config.streams, run.streams - first_stream), steps = std::min(config.steps, run.steps - first_step);
+      // Streams and steps that there are not have no valid step.
+      std::vector<int64_t> valid(static_cast<size_t>(config.streams));
+      std::vector<int16_t> part(static_cast<size_t>(config.vectors() * layer.inputs));
+      for (int64_t stream = 0; stream < streams; ++stream) {
+        valid[static_cast<size_t>(stream)] = std::clamp<int64_t>(run.valid_steps(first_stream + stream) - first_step, 0, steps);
+        const auto from = x.begin() + ((first_stream + stream) * run.steps + first_step) * layer.inputs;
+        std::copy_n(from, steps * layer.inputs, part.begin() + stream * config.steps * layer.inputs);
+      }
+      const std::vector<int16_t> h = served.run(layer, 1, first_step > 0, valid, input_chunks_of(config, layer, part));
+      for (int64_t stream = 0; stream < streams; ++stream)
+        for (int64_t step = 0; step < steps; ++step)
+          std::copy_n(h.begin() + (step * config.streams + stream) * layer.hidden, layer.hidden,
+                      found.begin() + ((first_stream + stream) * run.steps + first_step + step) * layer.hidden);
+    }
+  if (const auto [wanted, got] = std::ranges::mismatch(expected, found); wanted != expected.end()) {
+    const int64_t at = wanted - expected.begin(), vector = at / layer.hidden;
+    fail(ErrorCode::kMismatch,
+         "h of the RTL differs from the functional model at sequence {}, step {}, unit {}: {} instead of {} ({} inputs, {} units; {})",
+         vector / run.steps, vector % run.steps, at % layer.hidden, *got, *wanted, layer.inputs, layer.hidden, text_of(served.planned));
+  }
+  return found;
+}
+
+int64_t SimulatedRecurrence::cycles() const {
+  int64_t all = 0;
+  for (const auto& served : served_) all += served->cycles;
+  return all;
+}
+int64_t SimulatedRecurrence::weight_words() const {
+  int64_t all = 0;
+  for (const auto& served : served_) all += served->words;
+  return all;
+}
+
+}  // namespace millrace

@@ -1,0 +1,181 @@
+"""Plans for inference on every kind of FPGA that this machine can compute: the millrace command, alone and under mpirun.
+
+    inference_ring.py --mpirun mpirun --millrace bin/millrace functional       emulated-fpga, alone and on two ranks, and with other engines
+    inference_ring.py --mpirun mpirun --millrace bin/millrace behind_xrt       xrt-emulated-fpga
+    inference_ring.py --mpirun mpirun --millrace bin/millrace simulated        cosim and xrt-cosim; builds engines first
+    inference_ring.py --mpirun mpirun --millrace bin/millrace many_engines --engines 12 [--json FILE]       minutes: builds each of them
+
+Every one must say of every sample what emulated-fpga says alone, to the last digit, in a calibrated run's formats.
+Exit status 0 all promises kept, 1 not, 77 this machine or build lacks what the case needs.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SKIPPED = 77
+# Two cells of few units, so that engines are small; the second layer on a device of its own.
+MODEL = """version: 1
+name: "small-rows"
+input { channels: 1 height: 8 width: 8 }
+layers { name: "steps" to_sequence {} }
+layers { name: "lstm" lstm { hidden: 4 } }
+layers { name: "last" last_step {} }
+layers { name: "fc" dense { out_features: 10 } }
+layers { name: "loss" softmax_cross_entropy {} }
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def run(folder, *words, status=0):
+    result = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    expect(result.returncode == status, f"{' '.join(map(str, words))}: status {result.returncode}: {result.stderr[-2000:]}")
+    return result.stdout
+
+
+def prepared(tools, folder):
+    """A calibrated run, and its plan on two boards."""
+    (folder / "model.textproto").write_text(MODEL)
+    run(folder, tools.millrace, "train", "--model", "model.textproto", "--data", "digits", "--cluster", "emulated-fpga", "--calibrate", 2,
+        "--steps", 12, "--mini-batch", 32, "--optimizer", "adam", "--learning-rate", 0.02, "--seed", 3, "--out", "run")
+    expect((folder / "run/formats.txt").exists(), "a calibrated run has formats")
+    run(folder, tools.millrace, "plan", "--model", "model.textproto", "--cluster", "zc706x2", "--inference", "--streams", 2, "--out",
+        "plan.textproto")
+
+
+def asked(tools, folder, kind, ranks=1, plan="plan.textproto", count=24):
+    """What predict says of the samples, and its last object."""
+    launcher = [tools.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
+    output = run(folder, *launcher, tools.millrace, "predict", "--checkpoint", "run", "--plan", plan, "--cluster", f"{kind}x2", "--json",
+                 "--count", count)
+    lines = output.splitlines()
+    last = json.loads(lines[-1])
+    expect(last["event"] == "prediction" and last["modelled"]["origin"].startswith("model at "), lines[-1])
+    latency = last["modelled"]["latency"]
+    expect(abs(sum(latency.values()) - last["modelled"]["first_result_seconds"]) < 1e-12, f"the latency's parts add up: {latency}")
+    expect("seconds" in last["measured"] and "cycles_per_batch" not in last["measured"], "measured and modelled figures are apart")
+    return lines[:-1], last
+
+
+def functional(tools, folder):
+    alone, _ = asked(tools, folder, "emulated-fpga", count=0)
+    expect(len(alone) == 360, f"{len(alone)} samples")
+    expect(asked(tools, folder, "emulated-fpga", ranks=2, count=0)[0] == alone, "two ranks say something else")
+    (folder / "run/formats.txt").rename(folder / "formats.txt")
+    expect(asked(tools, folder, "emulated-fpga", count=0)[0] != alone, "the run's formats make no difference")
+    reals, _ = asked(tools, folder, "cpu", count=0)
+    expect(reals != alone, "sixteen bits make no difference")
+
+
+def behind_xrt(tools, folder):
+    needs_xrt(tools)
+    expected, _ = asked(tools, folder, "emulated-fpga", count=0)
+    for ranks in (1, 2):
+        expect(asked(tools, folder, "xrt-emulated-fpga", ranks, count=0)[0] == expected, f"xrt-emulated-fpga on {ranks} ranks differs")
+
+
+def needs_xrt(tools):
+    findings = json.loads(run(Path.cwd(), tools.millrace, "doctor", "--json"))["findings"]
+    finding = next(finding for finding in findings if finding["name"] == "XRT emulation")
+    if not finding["present"]:
+        print(f"skipped: {finding['detail']}")
+        sys.exit(SKIPPED)
+
+
+def needs_verilator():
+    if shutil.which("verilator") is None:
+        print("skipped: verilator is not installed")
+        sys.exit(SKIPPED)
+
+
+def with_engine(text, **amounts):
+    """The plan's text with other amounts of its one weight stream."""
+    for name, value in amounts.items():
+        text, count = re.subn(rf'(name: "weight_stream_{name}"\s+amount: )[-+.e0-9]+', rf"\g<1>{value}", text)
+        expect(count == 1, f"{count} times weight_stream_{name}")
+    return text
+
+
+# An engine of few multipliers: 4 units by 4 gates in two groups of rows, two blocks of weights streamed.
+SMALL = {"row_lanes": 8, "columns": 1, "tail_units": 1, "block_chunks": 6, "slots": 2, "words_per_cycle": 4, "streams": 3, "steps": 4, "pinned": 0}
+
+
+def simulated(tools, folder):
+    needs_verilator()
+    plan = folder / "small.textproto"
+    plan.write_text(with_engine((folder / "plan.textproto").read_text(), **SMALL))
+    expected, _ = asked(tools, folder, "emulated-fpga", plan=plan)
+    for kind, ranks in (("cosim", 1), ("cosim", 2), ("xrt-cosim", 1)):
+        if kind == "xrt-cosim":
+            needs_xrt(tools)
+        expect(asked(tools, folder, kind, ranks, plan)[0] == expected, f"{kind} on {ranks} ranks differs")
+
+
+def many_engines(tools, folder):
+    """Lanes, columns, blocks, slots, sequences and steps side by side, drawn; each on cosim, every third behind XRT, too."""
+    needs_verilator()
+    draw = random.Random(7)
+    text = (folder / "plan.textproto").read_text()
+    expected, _ = asked(tools, folder, "emulated-fpga", count=0)
+    done = []
+    while len(done) < tools.engines:
+        columns = draw.choice((1, 1, 2, 4))
+        engine = {"row_lanes": draw.choice((4, 8, 16)), "columns": columns, "tail_units": draw.choice((1, 2, 4)), "slots": draw.choice((2, 3)),
+                  "words_per_cycle": draw.choice((4, 8, 16)), "pinned": draw.choice((0, 0, 1, 2)), "streams": draw.choice((1, 2, 3, 8, 32)),
+                  "steps": draw.choice((1, 2, 4, 8)), "block_chunks": draw.randint(1, 12 // columns)}
+        plan = folder / "drawn.textproto"
+        plan.write_text(with_engine(text, **engine))
+        started = time.monotonic()
+        kind = "xrt-cosim" if len(done) % 3 == 2 else "cosim"
+        result = subprocess.run([tools.millrace, "predict", "--checkpoint", "run", "--plan", plan, "--cluster", f"{kind}x2", "--json", "--count", "0"],
+                                cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+        if result.returncode != 0 and re.search("no engine is generated|a power of two|malformed|must be|do not divide|at most", result.stderr):
+            continue  # cannot be built, said by name
+        expect(result.returncode == 0, f"{engine}: {result.stderr[-2000:]}")
+        expect(result.stdout.splitlines()[:-1] == expected, f"{kind} with {engine} differs")
+        done.append({**engine, "kind": kind, "samples": len(expected), "equal": True, "seconds": round(time.monotonic() - started, 1)})
+        print(done[-1], flush=True)
+    if tools.json:
+        Path(tools.json).write_text(json.dumps({"what": "predictions with drawn engines equal emulated-fpga's to the last digit (measured)",
+                                                "model": "LSTM of 4 units, digits row by row, 8 steps, calibrated", "engines": done}, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case", choices=("functional", "behind_xrt", "simulated", "many_engines"))
+    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--millrace", required=True)
+    parser.add_argument("--engines", type=int, default=12)
+    parser.add_argument("--json")
+    tools = parser.parse_args()
+    tools.millrace = os.path.abspath(tools.millrace)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            prepared(tools, folder)
+            globals()[tools.case](tools, folder)
+        except Failure as failure:
+            print(f"FAILED: {failure}")
+            return 1
+    print("ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
