@@ -1,4 +1,4 @@
-// FPDeep's engine as its functional model, and the same dataflow in fp32.
+// The engines as their functional models, with straight lines or with tables for sigmoid and tanh, and the same dataflow in fp32.
 // Planned as a small board, whose engines are small enough to be simulated.
 #include "fpga/emulated/emulated_fpga.h"
 
@@ -18,6 +18,15 @@ std::vector<DeviceKind> emulated_fpga_kinds() {
   return {{.name = "emulated-fpga",
            .planned_as = "zc706",
            .open = [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFixed16, options); }},
+          {.name = "emulated-fpga-tables",
+           .planned_as = "zc706",
+           .open =
+               [](const DeviceOptions& options) {
+                 refuse_cpu_options("the emulated FPGA", options);
+                 auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+                 device->use_gates(TanhForm::kTable);
+                 return device;
+               }},
           {.name = "emulated-fpga-fp32", .planned_as = "zc706", .open = [](const DeviceOptions& options) {
              return open_emulated_fpga(EngineArithmetic::kFloat32, options);
            }}};

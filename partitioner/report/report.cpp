@@ -10,10 +10,13 @@ namespace millrace {
 std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context) {
   const PlanView view(plan, graph, summary, context);
   const size_t devices = summary.devices.size();
-  Page page(
-      fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
-      fmt::format("A {} plan for {} {}: {} alignment, mini-batches of {} in micro-batches of {}, arithmetic in {}.", plan.strategy, devices,
-                  devices == 1 ? "device" : "devices", name_of(plan.alignment), plan.mini_batch, plan.micro_batch, view.arithmetic_text()));
+  const std::string schedule = plan.purpose == Purpose::kInference
+                                   ? fmt::format("inference, forward passes alone, {} side by side", plan.micro_batch)
+                                   : fmt::format("{} alignment, mini-batches of {} in micro-batches of {}", name_of(plan.alignment),
+                                                 plan.mini_batch, plan.micro_batch);
+  Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
+            fmt::format("A {} plan for {} {}: {}, arithmetic in {}.", plan.strategy, devices, devices == 1 ? "device" : "devices", schedule,
+                        view.arithmetic_text()));
   add_key_figures(page, view);
   add_verdict(page, view);
   add_ring(page, view);
