@@ -48,9 +48,10 @@ int bits_for(int64_t words);
 void add_streamers(const ShardDesign& shard, std::vector<ModuleUse>& uses) {
   const WeightStreams& streams = *shard.streams;
   const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
+  // Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
   const auto packing = [&](int64_t word_bits) {
     const auto held = static_cast<double>(word_bits + streams.beat_bits);
-    return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / kElementBits))));
+    return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / kElementBits)))) / 2;
   };
   const auto add = [&](const std::string& module, int64_t word_bits, int64_t waiting_words, bool writes) {
     ModuleUse use = memory_use(shard.layer, module, streams.beat_bits, bits_for(kStreamedBeats), 1);
