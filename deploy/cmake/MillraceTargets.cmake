@@ -40,7 +40,7 @@ function(millrace_compile_together TARGET SEPARATE)
   if(MILLRACE_UNITY AND NOT SEPARATE)
     set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     # A type hidden in one .cpp looks as if it were in a header.
-    target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
