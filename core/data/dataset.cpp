@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch) {
+std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch, const PictureDraw* draw) {
   MILLRACE_CHECK(0 <= sample && sample < data.size(), "sample {} of the {} in {}", sample, data.size(), data.name);
   const auto elements = static_cast<size_t>(data.shape.elements());
   if (const auto* stored = std::get_if<std::vector<uint8_t>>(&data.images)) {
@@ -20,7 +20,7 @@ std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span
     return std::span(*stored).subspan(begin, elements);
   }
   if (const auto* files = std::get_if<std::shared_ptr<const PictureFiles>>(&data.images))
-    (*files)->read(sample, scratch.first(elements));
+    (*files)->read(sample, scratch.first(elements), draw);
   else
     draw_image(std::get<SyntheticImages>(data.images), sample, scratch);
   return scratch.first(elements);

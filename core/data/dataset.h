@@ -30,6 +30,7 @@
 namespace millrace {
 
 class PictureFiles;  // core/data/picture_files.h
+struct PictureDraw;  // core/data/resize.h
 
 // Per channel, of pixels in 0..1. A network sees (pixel - mean) / stddev.
 struct Normalisation {
@@ -88,8 +89,8 @@ struct DataSplit {
 DataSplit load_data(std::string_view what);
 
 // The pixels of one sample, [channel][row][column]. Points into the data set, or into `scratch` (shape.elements()
-// bytes) when they had to be drawn.
-std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch);
+// bytes) when they had to be drawn. Of a picture file a draw says which part is read (core/data/resize.h).
+std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch, const PictureDraw* draw = nullptr);
 
 // Mean and standard deviation per channel, exact over all stored pixels; over the first 256 samples of generated ones, and over 256
 // of those read from files, evenly apart.

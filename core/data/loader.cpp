@@ -11,13 +11,6 @@
 namespace millrace {
 namespace {
 
-SampleReader image_reader(const Dataset& data, const ImageTransform& transform) {
-  return [&data, transform, scratch = std::vector<uint8_t>(static_cast<size_t>(data.shape.elements()))](int64_t epoch, int64_t sample,
-                                                                                                        std::span<float> pixels) mutable {
-    transform.apply(image_of(data, sample, scratch), epoch, sample, pixels);
-  };
-}
-
 SampleSource labelled_source(SampleReader reader, int64_t elements, std::span<const int32_t> labels, const BatchSampler& batches) {
   MILLRACE_CHECK(static_cast<int64_t>(labels.size()) == batches.samples(), "{} labels for {} samples", labels.size(), batches.samples());
   return {
@@ -28,8 +21,16 @@ SampleSource labelled_source(SampleReader reader, int64_t elements, std::span<co
 
 }  // namespace
 
+SampleReader transformed_images(const Dataset& data, const ImageTransform& transform) {
+  return [&data, transform, scratch = std::vector<uint8_t>(static_cast<size_t>(data.shape.elements()))](int64_t epoch, int64_t sample,
+                                                                                                        std::span<float> pixels) mutable {
+    const std::optional<PictureDraw> draw = transform.draw_of(epoch, sample);
+    transform.apply(image_of(data, sample, scratch, draw ? &*draw : nullptr), epoch, sample, pixels);
+  };
+}
+
 Loader::Loader(const Dataset& data, const ImageTransform& transform, const BatchSampler& batches, const LoaderOptions& options)
-    : Loader(image_reader(data, transform), transform.output().elements(), data.labels, batches, options) {}
+    : Loader(transformed_images(data, transform), transform.output().elements(), data.labels, batches, options) {}
 
 Loader::Loader(SampleReader reader, int64_t elements, std::span<const int32_t> labels, const BatchSampler& batches,
                const LoaderOptions& options)

@@ -57,6 +57,9 @@ struct LoaderOptions {
 // Writes what the network sees of one sample in an epoch. Each of the loader's threads calls a copy of its own.
 using SampleReader = std::function<void(int64_t epoch, int64_t sample, std::span<float> pixels)>;
 
+// Of an image data set: read, or drawn, and transformed. The data set is borrowed.
+SampleReader transformed_images(const Dataset& data, const ImageTransform& transform);
+
 // Where samples come from, of any kind. Each of the loader's threads calls copies of its own.
 struct SampleSource {
   int64_t elements = 0;     // the network sees of one sample

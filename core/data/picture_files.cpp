@@ -231,19 +231,21 @@ std::string text_of(const PictureForm& form) {
                      form.fit == PictureFit::kStretch ? ",fit=stretch" : "");
 }
 
-void read_picture(std::span<const std::byte> bytes, std::string_view origin, const PictureForm& form, std::span<uint8_t> pixels) {
+void read_picture(std::span<const std::byte> bytes, std::string_view origin, const PictureForm& form, std::span<uint8_t> pixels,
+                  const PictureDraw* draw) {
   thread_local PictureResizer resizer;
   const PictureFacts facts = read_picture_facts(bytes, origin);
-  resizer.begin(facts.shape, form.shape, crop_of(facts.shape, form.shape, form.fit, form.shorter));
+  resizer.begin(facts.shape, form.shape,
+                draw != nullptr ? drawn_box(facts.shape, form.shape, *draw) : crop_of(facts.shape, form.shape, form.fit, form.shorter));
   decode_picture(bytes, origin, facts, resizer);
   resizer.finish(pixels);
 }
 
-void read_picture(const fs::path& path, const PictureForm& form, std::span<uint8_t> pixels) {
+void read_picture(const fs::path& path, const PictureForm& form, std::span<uint8_t> pixels, const PictureDraw* draw) {
   const OpenFile file(path);
   if (file.bytes() > kMostFileBytes)
     fail(ErrorCode::kMalformed, "{}: {} bytes, pictures of at most {} are read", path.string(), file.bytes(), kMostFileBytes);
-  read_picture(file.part(0, file.bytes()), path.string(), form, pixels);
+  read_picture(file.part(0, file.bytes()), path.string(), form, pixels, draw);
 }
 
 PictureFiles::PictureFiles(fs::path folder, std::vector<Entry> entries, PictureForm form, bool damaged_is_fatal)
@@ -254,13 +256,13 @@ int64_t PictureFiles::damaged() const {
   return static_cast<int64_t>(damaged_.size());
 }
 
-bool PictureFiles::try_to_read(int64_t sample, std::span<uint8_t> pixels) const {
+bool PictureFiles::try_to_read(int64_t sample, std::span<uint8_t> pixels, const PictureDraw* draw) const {
   {
     const std::lock_guard lock(mutex_);
     if (damaged_.contains(sample)) return false;
   }
   try {
-    read_picture(folder_ / name_of(sample), form_, pixels);
+    read_picture(folder_ / name_of(sample), form_, pixels, draw);
     return true;
   } catch (const Error& error) {
     if (damaged_is_fatal_ || error.code() != ErrorCode::kMalformed) throw;
@@ -279,10 +281,10 @@ int64_t PictureFiles::following(int64_t sample) const {
   return sample;
 }
 
-void PictureFiles::read(int64_t sample, std::span<uint8_t> pixels) const {
+void PictureFiles::read(int64_t sample, std::span<uint8_t> pixels, const PictureDraw* draw) const {
   MILLRACE_CHECK(0 <= sample && sample < static_cast<int64_t>(entries_.size()), "picture {} of {}", sample, entries_.size());
   for (int64_t s = sample;;) {
-    if (try_to_read(s, pixels)) return;
+    if (try_to_read(s, pixels, draw)) return;
     s = following(s);
     if (s == sample) {  // none of its class is left
       std::ranges::fill(pixels, uint8_t{0});

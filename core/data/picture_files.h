@@ -40,8 +40,10 @@ std::string text_of(const PictureForm& form);
 bool is_picture_name(const std::filesystem::path& path);
 
 // One file, decoded and resized. Fails as picture.h says, and with kNotFound or kIo.
-void read_picture(const std::filesystem::path& path, const PictureForm& form, std::span<uint8_t> pixels);
-void read_picture(std::span<const std::byte> bytes, std::string_view origin, const PictureForm& form, std::span<uint8_t> pixels);
+// With a draw, a part of the picture instead of what the form's fit says.
+void read_picture(const std::filesystem::path& path, const PictureForm& form, std::span<uint8_t> pixels, const PictureDraw* draw = nullptr);
+void read_picture(std::span<const std::byte> bytes, std::string_view origin, const PictureForm& form, std::span<uint8_t> pixels,
+                  const PictureDraw* draw = nullptr);
 
 class PictureFiles {
  public:
@@ -54,12 +56,12 @@ class PictureFiles {
 
   const PictureForm& form() const { return form_; }
   std::string name_of(int64_t sample) const { return entries_[static_cast<size_t>(sample)].path; }
-  void read(int64_t sample, std::span<uint8_t> pixels) const;
+  void read(int64_t sample, std::span<uint8_t> pixels, const PictureDraw* draw = nullptr) const;
   // How many turned out damaged when they were decoded.
   int64_t damaged() const;
 
  private:
-  bool try_to_read(int64_t sample, std::span<uint8_t> pixels) const;
+  bool try_to_read(int64_t sample, std::span<uint8_t> pixels, const PictureDraw* draw) const;
   int64_t following(int64_t sample) const;
 
   std::filesystem::path folder_;

@@ -23,6 +23,19 @@ PictureBox crop_of(const Shape& picture, const Shape& shape, PictureFit fit, int
   return {top, left, top + box_height, left + box_width};
 }
 
+PictureBox drawn_box(const Shape& picture, const Shape& shape, const PictureDraw& draw) {
+  constexpr double kWidest = 4.0 / 3;
+  const auto part_of_one = [&](size_t word) { return static_cast<double>(draw.words[word]) * 0x1p-32; };
+  const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+  // Columns for one row; as often too wide as too high.
+  const double ratio = static_cast<double>(shape.width) / static_cast<double>(shape.height) * std::pow(kWidest, 2 * part_of_one(0) - 1);
+  const double area = height * width * (draw.smallest + (1 - draw.smallest) * part_of_one(1));
+  const double rows = std::min({std::sqrt(area / ratio), height, width / ratio});
+  const double columns = std::min(rows * ratio, width);
+  const double top = (height - rows) * part_of_one(2), left = (width - columns) * part_of_one(3);
+  return {top, left, top + rows, left + columns};
+}
+
 void PictureResizer::Axis::lay(int64_t input, int64_t output, double begin, double end) {
   const double scale = (end - begin) / static_cast<double>(output);
   const double widened = std::max(scale, 1.0);

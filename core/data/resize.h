@@ -10,6 +10,7 @@
 // rows under way are made of. A resizer is used again for the next picture and keeps its buffers. Not thread safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,6 +31,14 @@ struct PictureBox {
 
 // `shorter`: the picture is brought to so many pixels along its shorter side, then its middle is cut out; 0: to what just fills the shape.
 PictureBox crop_of(const Shape& picture, const Shape& shape, PictureFit fit, int64_t shorter = 0);
+
+// A part drawn by four random words: its area from `smallest` of the picture's to all of it, its proportions from 3:4 to 4:3 of the
+// shape's, its place anywhere. An area that does not fit the picture in those proportions becomes the largest that does.
+struct PictureDraw {
+  double smallest = 1;
+  std::array<uint32_t, 4> words = {};
+};
+PictureBox drawn_box(const Shape& picture, const Shape& shape, const PictureDraw& draw);
 
 class PictureResizer final : public PictureRows {
  public:

@@ -14,11 +14,7 @@ namespace {
 SampleSource image_source(const Dataset& data, const DataTransform& adaptation, const Augmentation& augmentation, uint64_t seed) {
   SampleSource source;
   source.elements = adaptation.output.elements();
-  source.read = [&data, transform = ImageTransform(data, adaptation, augmentation, seed),
-                 scratch = std::vector<uint8_t>(static_cast<size_t>(data.shape.elements()))](int64_t epoch, int64_t sample,
-                                                                                             std::span<float> pixels) mutable {
-    transform.apply(image_of(data, sample, scratch), epoch, sample, pixels);
-  };
+  source.read = transformed_images(data, ImageTransform(data, adaptation, augmentation, seed));
   source.read_labels = [&data](int64_t sample, std::span<int32_t> labels) { labels[0] = data.labels[static_cast<size_t>(sample)]; };
   return source;
 }

@@ -19,6 +19,13 @@ std::vector<int64_t> sources_along(int64_t extent, int64_t scale, int64_t before
   return sources;
 }
 
+uint64_t counter_of(int64_t epoch, int64_t sample) {
+  constexpr int kSampleBits = 40;
+  MILLRACE_CHECK(0 <= sample && sample >> kSampleBits == 0 && 0 <= epoch && epoch >> (63 - kSampleBits) == 0,
+                 "sample {} of epoch {} has no counter of its own", sample, epoch);
+  return (static_cast<uint64_t>(epoch) << kSampleBits) | static_cast<uint64_t>(sample);
+}
+
 // An integer in [0, bound) from one random word.
 int64_t scaled(uint32_t word, int64_t bound) { return static_cast<int64_t>((uint64_t{word} * static_cast<uint64_t>(bound)) >> 32); }
 
@@ -30,6 +37,11 @@ ImageTransform::ImageTransform(const Dataset& data, const DataTransform& adaptat
   const int64_t limit = std::min(output_.height, output_.width);
   if (around < 0 || (around > 0 && around >= limit))
     fail(ErrorCode::kUsage, "augmentation: crop padding {} for images of {}, expected 0 to {}", around, text_of(output_), limit - 1);
+  if (augmentation.crop_area > 0 && !std::holds_alternative<std::shared_ptr<const PictureFiles>>(data.images))
+    fail(ErrorCode::kUsage,
+         "augmentation: a random part of {} of the area is cut out of picture files, and the images of {} have the network's size already; "
+         "give a crop padding instead (--crop 4)",
+         augmentation.crop_area, data.name);
   MILLRACE_CHECK(output_.channels == source_.channels || (adaptation.repeat_channels && source_.channels == 1),
                  "{} does not become {} by repeating a channel", text_of(source_), text_of(output_));
 
@@ -51,14 +63,16 @@ ImageTransform::ImageTransform(const Dataset& data, const DataTransform& adaptat
 }
 
 ImageTransform::View ImageTransform::view_of(int64_t epoch, int64_t sample) const {
-  constexpr int kSampleBits = 40;
-  MILLRACE_CHECK(0 <= sample && sample >> kSampleBits == 0 && 0 <= epoch && epoch >> (63 - kSampleBits) == 0,
-                 "sample {} of epoch {} has no counter of its own", sample, epoch);
-  if (augmentation_ == Augmentation{}) return {};
+  if (augmentation_.crop_padding == 0 && !augmentation_.flip) return {};
   const Philox draw(seed_, stream_id("augment"));
-  const std::array<uint32_t, 4> words = draw.block((static_cast<uint64_t>(epoch) << kSampleBits) | static_cast<uint64_t>(sample));
+  const std::array<uint32_t, 4> words = draw.block(counter_of(epoch, sample));
   const int64_t positions = 2 * augmentation_.crop_padding + 1;
   return {scaled(words[0], positions), scaled(words[1], positions), augmentation_.flip && (words[2] >> 31) != 0};
+}
+
+std::optional<PictureDraw> ImageTransform::draw_of(int64_t epoch, int64_t sample) const {
+  if (augmentation_.crop_area <= 0) return {};
+  return PictureDraw{augmentation_.crop_area, Philox(seed_, stream_id("crop area")).block(counter_of(epoch, sample))};
 }
 
 void ImageTransform::apply(std::span<const uint8_t> image, int64_t epoch, int64_t sample, std::span<float> pixels) const {

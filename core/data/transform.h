@@ -4,7 +4,8 @@
 //   const ImageTransform evaluation(data.test, adapted.transform);
 //   training.apply(image_of(data.train, sample, scratch), epoch, sample, pixels);     // [channel][row][column]
 //
-// In this order: repeat the channel, enlarge, pad (core/graph/adapt.h), crop at random, flip at random, normalise.
+// In this order: repeat the channel, enlarge, pad (core/graph/adapt.h), crop at random, flip at random, normalise. Which part of a picture
+// file is read at all is drawn before (draw_of).
 // What is added around an image is black (byte 0) and then normalised like any pixel.
 // The random choices are a pure function of (seed, epoch, sample): the same on any number of ranks, in any batch.
 // Immutable, copied freely, thread safe; nothing is borrowed from the data set.
@@ -12,10 +13,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/data/resize.h"
 #include "core/documents/job.h"
 #include "core/graph/adapt.h"
 
@@ -37,6 +40,8 @@ class ImageTransform {
     bool operator==(const View&) const = default;
   };
   View view_of(int64_t epoch, int64_t sample) const;
+  // What Augmentation::crop_area shows of a picture file; empty where it is off.
+  std::optional<PictureDraw> draw_of(int64_t epoch, int64_t sample) const;
 
  private:
   Shape source_;

@@ -47,6 +47,7 @@ enum class ClipKind { kNone, kValue, kGlobalNorm };
 struct Augmentation {
   int64_t crop_padding = 0;  // pad by so much, crop back at random; 0: off
   bool flip = false;         // left-right at random
+  double crop_area = 0;      // of picture files a random part is shown, at least this share of the area; 0: off
   bool operator==(const Augmentation&) const = default;
 };
 

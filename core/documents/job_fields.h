@@ -63,6 +63,7 @@ struct Fields<Augmentation> {
     constexpr Integers kCropPadding{0, 1 << 16};
     v.field("crop_padding", &Augmentation::crop_padding, Presence::kRecorded, kCropPadding);
     v.field("flip", &Augmentation::flip, Presence::kRecorded);
+    v.field("crop_area", &Augmentation::crop_area, Presence::kRecorded, kShare);
   }
 };
 

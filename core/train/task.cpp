@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/data/sample_source.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/step_map.h"
 #include "core/graph/zoo.h"
@@ -38,6 +39,11 @@ void refuse_rows_too_long(const Graph& graph, const DataSplit& data) {
             "strides over time, or leave the sample out",
             part->name, part->sequences->name_of(sample), labels, needed, graph.model().name, steps, length);
     }
+}
+
+// An augmentation that does not suit the data is refused before there is a run's folder.
+void refuse_augmentation_of_others(const TrainingTask& task) {
+  sample_source(task.data.train, task.transform, task.job.augmentation, task.job.seed);
 }
 
 }  // namespace
@@ -90,6 +96,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
     add_notes(task, adapted.notes);
     task.graph = std::make_unique<Graph>(task.plan.model);
     refuse_rows_too_long(*task.graph, task.data);
+    refuse_augmentation_of_others(task);
     return task;
   }
 
@@ -106,6 +113,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
          task.graph->model().name);
 
   refuse_rows_too_long(*task.graph, task.data);
+  refuse_augmentation_of_others(task);
 
   if (make_plan)
     if (std::optional<Plan> plan = make_plan(*task.graph, ring)) {

@@ -49,7 +49,7 @@ struct TrainFlags {
   std::string job_file, resume;
   std::optional<std::string> model, data, cluster, plan, alignment, accounting, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
-      evaluate_every;
+      evaluate_every, crop_area;
   std::optional<double> label_smoothing, stop_delta;
   std::optional<int64_t> early_stop;
   std::optional<std::string> keep_best, stop_metric, batch_norm;
@@ -205,6 +205,7 @@ Job job_of(const TrainFlags& flags) {
   if (flags.clip_value) job.clip = ClipKind::kValue, job.clip_limit = *flags.clip_value;
   take(flags.crop, job.augmentation.crop_padding);
   if (flags.flip) job.augmentation.flip = true;
+  take(flags.crop_area, job.augmentation.crop_area);
   refuse_idle_flags(flags, job);
   validate(job);
   return job;
@@ -296,6 +297,11 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   real(command->add_option("--clip-norm", flags->clip_norm, "limit of the gradients' global norm")->group(optimizing), Least::kAboveZero);
   real(command->add_option("--clip-value", flags->clip_value, "limit of every gradient's size")->group(optimizing), Least::kAboveZero);
   whole(command->add_option("--crop", flags->crop, "augment: random crop after padding by so many pixels")->group(optimizing), 0);
+  real(command
+           ->add_option("--crop-area", flags->crop_area,
+                        "augment: show a random part of each picture file, at least this share of its area (0.08 for ImageNet)")
+           ->group(optimizing),
+       Least::kZero);
   command->add_flag("--flip", flags->flip, "augment: random left-right flip")->group(optimizing);
   const std::string run = "The run";
   not_empty(command->add_option("--out", flags->out, "folder of the run: job, plan, metrics.jsonl, checkpoints/")->group(run));

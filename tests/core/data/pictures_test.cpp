@@ -203,6 +203,64 @@ TEST(PictureFolders, GiveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// Definition: the box has the drawn area and proportions wherever both fit, lies inside the picture, and spreads over all of it.
+TEST(Pictures, ShowADrawnPart) {
+  const Shape shape{3, 20, 30};
+  const Shape picture{3, 200, 320};
+  std::set<int64_t> areas, tops, lefts;
+  int64_t wide = 0;
+  constexpr uint32_t kDraws = 4000;
+  for (uint32_t i = 0; i < kDraws; ++i) {
+    const uint32_t word = i * 2654435761U;
+    const PictureDraw draw{0.1, {word * 2246822519U, word, word * 3266489917U, word * 668265263U}};
+    const PictureBox box = drawn_box(picture, shape, draw);
+    const double rows = box.bottom - box.top, columns = box.right - box.left;
+    const double ratio = columns / rows / 1.5, area = rows * columns / (200.0 * 320.0);
+    EXPECT_GE(box.top, 0);
+    EXPECT_GE(box.left, 0);
+    EXPECT_LE(box.bottom, 200 + 1e-9);
+    EXPECT_LE(box.right, 320 + 1e-9);
+    EXPECT_GE(ratio, 0.75 - 1e-9);
+    EXPECT_LE(ratio, 4.0 / 3 + 1e-9);
+    const double wanted = 0.1 + 0.9 * static_cast<double>(draw.words[1]) * 0x1p-32;
+    EXPECT_TRUE(std::abs(area - wanted) < 1e-9 || (area < wanted && (rows > 200 - 1e-6 || columns > 320 - 1e-6))) << area;
+    areas.insert(static_cast<int64_t>(area * 10));
+    tops.insert(static_cast<int64_t>(box.top / 20));
+    lefts.insert(static_cast<int64_t>(box.left / 32));
+    wide += ratio > 1 ? 1 : 0;
+  }
+  EXPECT_GE(areas.size(), 9U);
+  EXPECT_GE(tops.size(), 7U);
+  EXPECT_GE(lefts.size(), 7U);
+  EXPECT_NEAR(static_cast<double>(wide) / kDraws, 0.5, 0.05);
+  const PictureBox narrow = drawn_box({3, 1000, 10}, shape, {1, {0, UINT32_MAX, 0, UINT32_MAX}});  // whole area, as high as it gets
+  EXPECT_NEAR(narrow.right - narrow.left, 10, 1e-6);
+  EXPECT_NEAR(narrow.bottom - narrow.top, 10 / 1.5 / 0.75, 1e-6);
+}
+
+TEST(PictureFolders, ShowAnotherPartInEveryEpochAndTheMiddleInEvaluation) {
+  SKIP_WITHOUT_READERS();
+  const TemporaryFolder folder;
+  copy_pictures(folder.path() / "cat", {"colour.jpg"}, 4);
+  copy_pictures(folder.path() / "dog", {"clear.png"}, 4);
+  const DataSplit data = load_data(fmt::format("pictures:{},size=3x9x11", folder.text()));
+  const auto seen = [&](const Augmentation& augmentation, uint64_t seed, int64_t epoch, int64_t sample) {
+    const SampleSource source = sample_source(data.train, {.output = data.train.shape}, augmentation, seed);
+    std::vector<float> pixels(3 * 9 * 11);
+    source.read(epoch, sample, pixels);
+    return pixels;
+  };
+  const Augmentation part{.crop_area = 0.1};
+  EXPECT_EQ(seen(part, 4, 2, 1), seen(part, 4, 2, 1));
+  EXPECT_NE(seen(part, 4, 2, 1), seen(part, 4, 3, 1));
+  EXPECT_NE(seen(part, 4, 2, 1), seen(part, 5, 2, 1));
+  EXPECT_NE(seen(part, 4, 2, 1), seen(part, 4, 2, 2));  // the same file under another name
+  EXPECT_EQ(seen({}, 4, 2, 1), seen({}, 5, 3, 2));
+  const DataSplit digits = load_data("digits");
+  expect_error(ErrorCode::kUsage, "give a crop padding instead",
+               [&] { sample_source(digits.train, {.output = digits.train.shape}, part, 4); });
+}
+
 TEST(PictureFolders, AreNamedByWhatIsWrongWithTheirName) {
   const TemporaryFolder folder;
   const std::string name = "pictures:" + folder.text();

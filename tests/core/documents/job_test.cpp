@@ -32,7 +32,7 @@ TEST(JobDocument, ReadsTheExample) {
   EXPECT_EQ(job.learning_rate.kind, LearningRateKind::kStep);
   EXPECT_EQ(job.learning_rate.step_epochs, (std::vector<double>{30, 45, 55}));
   EXPECT_EQ(job.clip, ClipKind::kGlobalNorm);
-  EXPECT_EQ(job.augmentation, (Augmentation{4, true}));
+  EXPECT_EQ(job.augmentation, (Augmentation{4, true, 0.25}));
   EXPECT_EQ(job.pins, (std::map<std::string, int64_t>{{"conv1_1", 0}, {"fc8", 1}}));
   EXPECT_EQ(job.keep_checkpoints, 3);
   validate(job);
@@ -52,7 +52,7 @@ TEST(JobDocument, IsRecordedInFull) {
       "micro_batch: 0\nseed: 1\n"
       "optimizer { kind: MOMENTUM momentum: 0.9 beta1: 0.9 beta2: 0.999 epsilon: 1e-08 weight_decay: 0 }\n"
       "learning_rate { kind: CONSTANT base: 0.01 warmup_epochs: 0 factor: 0.1 final_rate: 0 power: 1 }\n"
-      "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
+      "clip: NONE\nclip_limit: 1\naugmentation { crop_padding: 0 flip: false crop_area: 0 }\nreplicas: 1\nthreads: 1\ncheckpoint_every: 0\n"
       "keep_checkpoints: 3\nevaluate_every_epochs: 1\ntime_limit_seconds: 0\n");
 }
 
