@@ -53,6 +53,7 @@ struct Expected {
   double variance;
   double kurtosis;
 };
+void PrintTo(const Expected& expected, std::ostream* out) { *out << "initializer" << static_cast<int>(expected.initializer); }
 class Distributions : public ::testing::TestWithParam<Expected> {};
 
 TEST_P(Distributions, HaveTheirMoments) {

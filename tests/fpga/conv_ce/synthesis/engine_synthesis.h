@@ -92,7 +92,7 @@ inline EngineCase pooling_case(const std::string& top, EngineParallelism window,
 
 inline EngineCase sorter_case(int64_t lanes, const SorterMemory& memory) {
   return {.top = "row_sorter",
-          .engine = {},
+          .engine = {.input_lanes = lanes},
           .address_bits = memory.address,
           .modelled = sorter_resources(lanes, memory),
           .parameters = fmt::format("-set WIDTH {} -set ROW_BANKS_LOG2 {} -set ADDRESS_BITS {}", lanes * kElementBits, memory.row_banks,

@@ -11,6 +11,12 @@ struct Part {
   EngineCase engine;
   std::string family;
 };
+// What the test is called.
+void PrintTo(const Part& part, std::ostream* out) {
+  const EngineParallelism& engine = part.engine.engine;
+  *out << fmt::format("{}_k{}s{}_{}x{}_{}_a{}_{}", part.engine.top, engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes,
+                      engine.kernels_per_word, part.engine.address_bits, part.family);
+}
 
 class Synthesis : public testing::TestWithParam<Part> {
  protected:

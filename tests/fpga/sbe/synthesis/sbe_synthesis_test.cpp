@@ -20,6 +20,12 @@ struct Part {
   GateForms forms;
   std::string family;
 };
+// What the test is called.
+void PrintTo(const Part& part, std::ostream* out) {
+  const SbeConfig& config = part.config;
+  *out << fmt::format("cell{}_{}x{}_{}rows_{}columns_{}units_{}streams_{}", static_cast<int>(part.cell), config.shape.inputs,
+                      config.shape.hidden, config.row_lanes, config.columns, config.tail_units, config.streams, part.family);
+}
 
 Part part(int64_t inputs, int64_t hidden, CellKind cell, int64_t groups, int64_t columns, int64_t units, int64_t beat, int64_t blocks,
           Pinned pinned, int64_t streams, int64_t steps, const std::string& family, GateForms forms = {}) {
