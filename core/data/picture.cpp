@@ -48,10 +48,12 @@ std::optional<PictureKind> picture_kind(std::span<const std::byte> bytes) {
 bool picture_is_complete(PictureKind kind, std::span<const std::byte> last_bytes) {
   static constexpr std::array<uint8_t, 2> kJpegEnd = {0xff, 0xd9};
   static constexpr std::array<uint8_t, 4> kPngEnd = {'I', 'E', 'N', 'D'};
-  const auto same = [](std::byte a, uint8_t b) { return std::to_integer<uint8_t>(a) == b; };
   // Cameras and tools write a few bytes behind the end.
-  if (kind == PictureKind::kJpeg) return !std::ranges::search(last_bytes, kJpegEnd, same).empty();
-  return !std::ranges::search(last_bytes, kPngEnd, same).empty();
+  const auto holds = [&](const auto& end) {
+    const auto same = [](std::byte a, uint8_t b) { return std::to_integer<uint8_t>(a) == b; };
+    return std::search(last_bytes.begin(), last_bytes.end(), end.begin(), end.end(), same) != last_bytes.end();
+  };
+  return kind == PictureKind::kJpeg ? holds(kJpegEnd) : holds(kPngEnd);
 }
 
 PictureFacts read_picture_facts(std::span<const std::byte> bytes, std::string_view origin, std::optional<size_t> file_bytes) {
