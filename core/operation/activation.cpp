@@ -5,19 +5,6 @@
 #include "core/base/error.h"
 
 namespace millrace {
-namespace {
-
-std::string_view word_for(ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::kRelu: return "relu";
-    case ActivationKind::kLeakyRelu: return "leaky_relu";
-    case ActivationKind::kSigmoid: return "sigmoid";
-    case ActivationKind::kTanh: return "tanh";
-  }
-  return "unknown";
-}
-
-}  // namespace
 
 std::vector<Activation> Activation::kinds() {
   std::vector<Activation> all;
@@ -26,7 +13,7 @@ std::vector<Activation> Activation::kinds() {
 }
 
 Traits Activation::traits() const {
-  return {.name = word_for(kind),
+  return {.name = word(),
           .rows = Rows::kOwn,
           .chunks = TimeChunks::kOfSequences,
           .keeps_channels = true,
@@ -34,16 +21,6 @@ Traits Activation::traits() const {
           .fuses_activation = false,
           .keeps_state = false,
           .reads_tokens = false};
-}
-
-std::optional<double> Activation::slope_below_zero() const {
-  switch (kind) {
-    case ActivationKind::kRelu: return 0;
-    case ActivationKind::kLeakyRelu: return slope;
-    case ActivationKind::kSigmoid:
-    case ActivationKind::kTanh: break;
-  }
-  return std::nullopt;
 }
 
 Shape Activation::output_shape(const ShapeRules& rules) const {
