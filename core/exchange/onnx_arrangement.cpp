@@ -119,11 +119,11 @@ void convert_transpose(OnnxNode& node, OnnxGraph& graph) {
     for (size_t i = rank; i-- > 0;) order.push_back(static_cast<int64_t>(i));
   std::vector<int64_t> sorted = order;
   std::ranges::sort(sorted);
+  bool permutes = sorted.size() == rank;
+  for (size_t i = 0; permutes && i < rank; ++i) permutes = sorted[i] == static_cast<int64_t>(i);
+  if (!permutes) node.refuse("perm [{}] for axes {}", fmt::join(order, ", "), x.axes);
   std::string axes;
-  for (size_t i = 0; i < rank; ++i) {
-    if (sorted.size() != rank || sorted[i] != static_cast<int64_t>(i)) node.refuse("perm [{}] for axes {}", fmt::join(order, ", "), x.axes);
-    axes += x.axes[static_cast<size_t>(order[i])];
-  }
+  for (const int64_t axis : order) axes += x.axes[static_cast<size_t>(axis)];
   graph.set(node, 0, {x.value, axes});
 }
 
