@@ -3,6 +3,7 @@
 //   bench_picture_reading FOLDER SIZE [PIXELS.bin]      every picture stretched to 3 x SIZE x SIZE; the file gets the bytes, in the order
 //   of the names
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,5 +41,8 @@ int main(int argc, char** argv) {
     if (out.is_open()) out.write(reinterpret_cast<const char*>(pixels.data()), static_cast<std::streamsize>(pixels.size()));
   }
   const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
-  fmt::print("{{\"pictures\": {}, \"damaged\": {}, \"processor_seconds\": {}, \"sum\": {}}}\n", files.size(), damaged, seconds, sum);
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  fmt::print("{{\"pictures\": {}, \"damaged\": {}, \"processor_seconds\": {}, \"peak_memory_MB\": {:.1f}, \"sum\": {}}}\n", files.size(),
+             damaged, seconds, static_cast<double>(use.ru_maxrss) / 1024, sum);
 }

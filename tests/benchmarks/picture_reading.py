@@ -23,8 +23,10 @@ from PIL import Image
 def generate(folder, count, seed=3):
     draw = numpy.random.default_rng(seed)
     cut = set()
+    largest = 0
     for i in range(count):
         rows, columns = (int(side) for side in 32 * (2000 / 32) ** draw.random(2))  # as many small ones as large ones
+        largest = max(largest, 3 * rows * columns)
         small = draw.integers(0, 256, (max(2, rows // 16), max(2, columns // 16), 3)).astype(numpy.uint8)
         picture = Image.fromarray(small).resize((columns, rows), Image.Resampling.BICUBIC)
         buffer = io.BytesIO()
@@ -34,7 +36,7 @@ def generate(folder, count, seed=3):
             content = content[: len(content) // 2]
             cut.add(i)
         (folder / f"{i:06}.jpg").write_bytes(content)
-    return cut
+    return cut, largest
 
 
 def read_with_pillow(files, size):
@@ -63,7 +65,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "pictures"
         folder.mkdir()
-        cut = generate(folder, options.pictures)
+        cut, largest = generate(folder, options.pictures)
         files = sorted(folder.iterdir())
         ours, theirs = [], []
         for _ in range(options.rounds):
@@ -75,7 +77,8 @@ def main():
         mine = numpy.fromfile(raw, numpy.uint8).reshape(len(files), 3, options.size, options.size).transpose(0, 2, 3, 1)
         worst = max(int(numpy.abs(mine[i].astype(int) - pixels[i]).max()) for i in range(len(files)) if i not in cut)
     row = {"pictures": options.pictures, "size": options.size, "damaged": found["damaged"], "cut": len(cut), "pillow_per_second": options.pictures / min(theirs),
-           "millrace_per_second": options.pictures / min(ours), "ratio": min(theirs) / min(ours), "worst_difference": worst, "pillow": Image.__version__}
+           "millrace_per_second": options.pictures / min(ours), "ratio": min(theirs) / min(ours), "worst_difference": worst, "peak_memory_MB": found["peak_memory_MB"], "largest_picture_MB": largest / 1e6,
+           "pillow": Image.__version__}
     print(json.dumps(row))
     if options.out:
         Path(options.out).write_text(json.dumps(row, indent=1) + "\n")

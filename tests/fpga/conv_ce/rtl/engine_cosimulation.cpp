@@ -152,16 +152,6 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, co
   return same("PG", job, sums, gradient.gradient) && same("PG's bias", job, bias_sums, gradient.bias_gradient);
 }
 
-int compare_many(int64_t geometries, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Benches benches;
-  for (int64_t geometry = 0; geometry < geometries; ++geometry)
-    if (!compare(drawn_job(random), benches, random)) return 1;
-  fmt::print("kernel {} stride {} lanes {}x{}: {} geometries, FP, EB and PG bit by bit as the functional model\n", kEngine.kernel,
-             kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, geometries);
-  return 0;
-}
-
 #ifdef MILLRACE_BEAT_BITS
 int compare_streamed(int64_t geometries, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -197,6 +187,16 @@ int compare_streamed(int64_t geometries, uint64_t seed) {
       "kernel {} stride {} lanes {}x{}, beats of {}: {} geometries, FP, EB and PG bit by bit as the functional model; {} beats, up to "
       "{} bursts on their way\n",
       kEngine.kernel, kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, MILLRACE_BEAT_BITS, geometries, beats, most_outstanding);
+  return 0;
+}
+#else
+int compare_many(int64_t geometries, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Benches benches;
+  for (int64_t geometry = 0; geometry < geometries; ++geometry)
+    if (!compare(drawn_job(random), benches, random)) return 1;
+  fmt::print("kernel {} stride {} lanes {}x{}: {} geometries, FP, EB and PG bit by bit as the functional model\n", kEngine.kernel,
+             kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, geometries);
   return 0;
 }
 #endif

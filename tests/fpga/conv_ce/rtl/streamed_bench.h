@@ -33,10 +33,10 @@ class StreamerBench {
   // `elements` of 16 bits in words of `word_bits`.
   void begin(std::vector<int16_t> elements, int64_t word_bits, int64_t passes) {
     const int64_t bits = static_cast<int64_t>(elements.size()) * 16;
-    constexpr size_t kPage = 2048, kAddress = 4096 / 2;  // in elements
-    const size_t count = elements.size();
-    elements.insert(elements.begin(), kAddress, int16_t{-21846});
-    elements.resize(kAddress + rounded_up(static_cast<int64_t>(count), static_cast<int64_t>(kPage)), int16_t{21845});
+    constexpr int64_t kPage = 2048, kAddress = 4096 / 2;  // in elements
+    const int64_t behind = kAddress + rounded_up(static_cast<int64_t>(elements.size()), kPage);
+    elements.insert(elements.begin(), static_cast<size_t>(kAddress), int16_t{-21846});
+    elements.resize(static_cast<size_t>(behind), int16_t{21845});
     memory_ = std::make_unique<OutsideMemory>(std::move(elements), beat_bits_ / 16, timing.latency, timing.pause, random_);
     model_->address = 4096;
     model_->words = static_cast<uint32_t>(bits / word_bits);
