@@ -115,9 +115,13 @@ TEST_F(CourseTest, StepsCountAllUpdatesWhateverTheirSize) {
   EXPECT_EQ(of_20.learning_rate(9), 0);
 }
 
-TEST_F(CourseTest, ReplicasCountAsLargerMiniBatches) {
+TEST_F(CourseTest, ReplicasShareTheMiniBatch) {
   const Course alone = from_the_beginning();
   job.replicas = 2;
+  const Course shared = resumed(alone, 5);
+  EXPECT_EQ(shared.updates_per_epoch(), alone.updates_per_epoch());
+  EXPECT_EQ(shared.total_updates(), alone.total_updates());
+  take_mini_batches(16);
   const Course together = resumed(alone, 5);
   EXPECT_EQ(together.updates_per_epoch(), 2);
   EXPECT_EQ(together.epoch_at(5), 1);

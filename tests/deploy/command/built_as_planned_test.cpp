@@ -17,6 +17,8 @@ std::optional<Plan> planned(const Graph& graph, const char* cluster) {
   task.graph = &graph;
   task.cluster = cluster_from(cluster, shipped_catalogue());
   task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
+  // Streamed weights pass once for every sample, so plans whose samples share a pass promise more than is built, and `plan` says so.
+  task.options.micro_batch = 1;
   const CostModels models = models_for(task.cluster, shipped_catalogue(), task.options.arithmetic, Accounting::kFull, graph);
   task.models = models.of_devices;
   account(task, Accounting::kFull);

@@ -87,7 +87,7 @@ def own_folders(tools):
         if not hosts.allowed:
             return False
         strike_and_compare(tools, hosts, tools.scratch / "ring", "ring", [])
-        strike_and_compare(tools, hosts, tools.scratch / "replicas", "replicas", ["--cluster", "cpux2", "--replicas", "2", "--mini-batch", "48"])
+        strike_and_compare(tools, hosts, tools.scratch / "replicas", "replicas", ["--cluster", "cpux2", "--replicas", "2", "--mini-batch", "96"])
         written = [entry.name for entry in (hosts.folder / "host2.files").rglob("*") if entry.name in ("run", "checkpoints")]
         require(not written, f"on the second host: {written}")
     return True
