@@ -28,6 +28,7 @@ BLOCK = re.compile(r"(?:^<!-- test: (?P<how>.+?) -->\n+)?^```(?P<language>\w*)\n
 SPAN = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*|[0-9a-f]{32}")
+INSTRUCTION_SET = re.compile(r"\b(?:sse4|avx)\w*")  # of the machine, as oneDNN names it
 PROGRESS = re.compile(r"\w+: \d+/\d+ \(\d+%\)")  # on a machine that takes its time
 OF_THE_MACHINE = {"train", "eval", "predict", "tune", "profile"}
 SECONDS_PER_COMMAND = 300
@@ -131,6 +132,7 @@ class Words:
 def compiled_line(line, exact):
     """The line as a pattern: `...` is any text; where numbers depend on the machine, one is as good as another."""
     exact = exact and "measured" not in line
+    line = INSTRUCTION_SET.sub("(instruction set)", line)
     pattern = "".join(".*" if part == "..." else re.escape(part) if exact else NUMBER_PATTERN.join(re.escape(rest) for rest in NUMBER.split(part))
                       for part in re.split(r"(\.\.\.)", re.sub(r" +", " ", line.rstrip())))
     return re.compile(pattern + " *")
@@ -150,7 +152,7 @@ def missing_line(expected, actual, exact):
             continue
         pattern = compiled_line(line, exact)
         places = range(at, len(actual)) if anywhere else range(at, min(at + 1, len(actual)))
-        found = next((i for i in places if pattern.fullmatch(re.sub(r" +", " ", actual[i].rstrip()))), None)
+        found = next((i for i in places if pattern.fullmatch(re.sub(r" +", " ", INSTRUCTION_SET.sub("(instruction set)", actual[i].rstrip())))), None)
         if found is None:
             return line
         at, anywhere = found + 1, False
