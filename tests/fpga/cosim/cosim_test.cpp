@@ -87,7 +87,7 @@ TEST_F(Cosim, TrainsToTheFunctionalModelsWeights) {
 }
 
 // Outputs of the first layer on devices 0 and 1, those of the second on 1 and 2: sums are appended, errors of the input added up.
-TEST_F(Cosim, TrainsLayersDividedByOutputs) {
+TEST_F(CosimLong, TrainsLayersDividedByOutputs) {
   const Plan plan = divided_plan(graph_, Alignment::kFpdeep, {{0, 2, 0}, {1, 3, 0}},
                                  {Split::kOutputChannels, Split::kOutputChannels, Split::kInputChannels});
   for (const char* layer : {"conv1", "conv2"}) {
@@ -103,7 +103,7 @@ TEST_F(Cosim, TrainsLayersDividedByOutputs) {
 }
 
 // A response norm, channel groups, whole and divided, windows that overlap, and dropout.
-TEST_F(Cosim, TrainsASmallAlexNet) {
+TEST_F(CosimLong, TrainsASmallAlexNet) {
   ModelBuilder net("small-alexnet", {2, 7, 7});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
   net.relu("relu1");
