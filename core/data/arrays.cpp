@@ -198,6 +198,8 @@ std::vector<std::string> class_names_beside(const fs::path& path, int64_t classe
 
 Dataset dataset_from(const NpyArray& x, ArrayLayout layout, std::string_view origin) {
   if (x.dimensions.empty()) fail(ErrorCode::kMismatch, "{}: a single number, samples are expected", origin);
+  // An extent of 0 lets a few bytes promise any number of samples.
+  if (x.bytes.empty()) fail(ErrorCode::kMismatch, "{}: no elements in it, samples are expected", origin);
   Dataset data = labelled(x, layout, origin, std::vector<int32_t>(static_cast<size_t>(x.dimensions.front())));
   data.classes = 1;
   data.name = data.source = origin;
