@@ -20,7 +20,7 @@ fi
 source "$(dirname "$self")/slurm_cluster.sh"
 ls /usr/lib/*/slurm-wlm/mpi_pmix*.so >/dev/null 2>&1 || { echo "skipped: this Slurm knows no PMIx"; end 77; }
 lab=$MILLRACE_TEST_LAB/net
-work=$folder/work
+work=$folder/runs
 mkdir "$work"
 for own in "$work" /tmp /dev/shm; do "$hosts" own "$lab" "$own" || { echo "skipped: folders of their own are not permitted"; end 77; }; done
 start_slurm "host1(10.91.7.1)" "NodeName=n%n NodeHostname=host%n NodeAddr=10.91.7.%n Port=%port CPUs=2 RealMemory=1000"
