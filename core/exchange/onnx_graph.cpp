@@ -228,6 +228,12 @@ const OnnxConstant& OnnxGraph::constant(const OnnxNode& node, int index) const {
   return found->second;
 }
 
+const OnnxConstant& OnnxGraph::weights(const OnnxNode& node, int index) const {
+  const OnnxConstant& found = constant(node, index);
+  if (found.whole) node.refuse("its input {} \"{}\" holds whole numbers, floating point was expected", index, found.name);
+  return found;
+}
+
 void OnnxGraph::set(const OnnxNode& node, int output, OnnxActivation activation) {
   const std::string name = node.output(output);
   if (name.empty()) return;

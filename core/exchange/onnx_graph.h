@@ -101,6 +101,8 @@ struct OnnxGraph {
   // Of a node's input; fail naming the node.
   const OnnxActivation& activation(const OnnxNode& node, int index) const;
   const OnnxConstant& constant(const OnnxNode& node, int index) const;
+  // A constant of floating point, as weights are: floats holds as many as its dimensions say.
+  const OnnxConstant& weights(const OnnxNode& node, int index) const;
   bool is_constant(const std::string& name) const { return constants.contains(name); }
   void set(const OnnxNode& node, int output, OnnxActivation activation);
   // The outputs from `first` on are read by nobody.

@@ -74,8 +74,8 @@ OnnxWindow window_of(OnnxNode& node, const OnnxActivation& x, std::vector<int64_
 void convert_convolution(OnnxNode& node, OnnxGraph& graph) {
   const OnnxActivation x = graph.activation(node, 0);
   expect_maps(node, x);
-  const OnnxConstant& weight = graph.constant(node, 1);
-  if (weight.whole || weight.dimensions.size() != x.axes.size())
+  const OnnxConstant& weight = graph.weights(node, 1);
+  if (weight.dimensions.size() != x.axes.size())
     node.refuse("weights of [{}] for an input with axes {}", fmt::join(weight.dimensions, ", "), x.axes);
   const OnnxWindow w = window_of(node, x, {weight.dimensions.begin() + 2, weight.dimensions.end()}, true);
   const int64_t groups = node.whole("group", 1);
@@ -96,7 +96,7 @@ void convert_convolution(OnnxNode& node, OnnxGraph& graph) {
   graph.net.set_weight(y.layer, "weight", {weight.dimensions[0], weight.dimensions[1], w.kernel_h, w.kernel_w}, weight.floats, weight.name,
                        x.axes.size() == 4 ? kAsItIs : "an axis of 1 behind");
   if (bias) {
-    const OnnxConstant& b = graph.constant(node, 2);
+    const OnnxConstant& b = graph.weights(node, 2);
     graph.net.set_weight(y.layer, "bias", b.dimensions, b.floats, b.name, kAsItIs);
   }
   graph.set(node, 0, {y, x.axes});
@@ -154,7 +154,7 @@ void convert_batch_norm(OnnxNode& node, OnnxGraph& graph) {
   const NetworkValue y = graph.net.add(node.layer_name(), norm, {x.value});
   const char* const tensors[] = {"weight", "bias", "running_mean", "running_var"};
   for (int i = 0; i < 4; ++i) {
-    const OnnxConstant& values = graph.constant(node, i + 1);
+    const OnnxConstant& values = graph.weights(node, i + 1);
     graph.net.set_weight(y.layer, tensors[i], values.dimensions, values.floats, values.name, kAsItIs);
   }
   graph.set(node, 0, {y, x.axes});
@@ -176,7 +176,7 @@ void convert_dropout(OnnxNode& node, OnnxGraph& graph) {
   const OnnxActivation x = graph.activation(node, 0);
   double probability = static_cast<double>(node.number("ratio", 0.5F));
   if (!node.input(1).empty()) {
-    const OnnxConstant& ratio = graph.constant(node, 1);
+    const OnnxConstant& ratio = graph.weights(node, 1);
     if (ratio.floats.size() != 1) node.refuse("a ratio of {} numbers", ratio.elements());
     probability = static_cast<double>(ratio.floats[0]);
   }
@@ -201,13 +201,13 @@ void expect_features_last(const OnnxNode& node, const OnnxActivation& x) {
 void convert_gemm(OnnxNode& node, OnnxGraph& graph) {
   const OnnxActivation x = graph.activation(node, 0);
   if (x.axes != "NC") node.refuse("its input has axes {}, samples of features were expected", x.axes);
-  const OnnxConstant& b = graph.constant(node, 1);
+  const OnnxConstant& b = graph.weights(node, 1);
   const float alpha = node.number("alpha", 1), beta = node.number("beta", 1);
   if (node.whole("transA", 0) != 0) node.refuse("transA, which turns samples into features");
   const bool is_transposed = node.whole("transB", 0) != 0;
   node.ignore("broadcast");
   node.no_more();
-  if (b.whole || b.dimensions.size() != 2) node.refuse("weights of [{}]", fmt::join(b.dimensions, ", "));
+  if (b.dimensions.size() != 2) node.refuse("weights of [{}]", fmt::join(b.dimensions, ", "));
   const int64_t in = b.dimensions[is_transposed ? 1 : 0], out = b.dimensions[is_transposed ? 0 : 1];
   const bool bias = !node.input(2).empty();
   const NetworkValue y = graph.net.add(node.layer_name(), Dense{.out_features = out, .bias = bias}, {x.value});
@@ -216,7 +216,7 @@ void convert_gemm(OnnxNode& node, OnnxGraph& graph) {
   graph.net.set_weight(y.layer, "weight", {out, in}, weight, b.name,
                        fmt::format("{}{}", is_transposed ? kAsItIs : "transposed", alpha != 1 ? fmt::format(", times {}", alpha) : ""));
   if (bias) {
-    const OnnxConstant& c = graph.constant(node, 2);
+    const OnnxConstant& c = graph.weights(node, 2);
     std::vector<float> values = c.floats;
     // One for all outputs, or for all samples: never one for each sample.
     const bool one = values.size() == 1,
@@ -233,8 +233,8 @@ void convert_matrix_product(OnnxNode& node, OnnxGraph& graph) {
   const OnnxActivation x = graph.activation(node, 0);
   expect_features_last(node, x);
   node.no_more();
-  const OnnxConstant& b = graph.constant(node, 1);
-  if (b.whole || b.dimensions.size() != 2) node.refuse("weights of [{}]", fmt::join(b.dimensions, ", "));
+  const OnnxConstant& b = graph.weights(node, 1);
+  if (b.dimensions.size() != 2) node.refuse("weights of [{}]", fmt::join(b.dimensions, ", "));
   const NetworkValue y = graph.net.add(node.layer_name(), Dense{.out_features = b.dimensions[1], .bias = false}, {x.value});
   graph.net.set_weight(y.layer, "weight", {b.dimensions[1], b.dimensions[0]}, transposed(b.floats, b.dimensions[0], b.dimensions[1]),
                        b.name, "transposed");
@@ -244,9 +244,9 @@ void convert_matrix_product(OnnxNode& node, OnnxGraph& graph) {
 // A constant behind a matrix product is its bias.
 void add_bias(OnnxNode& node, OnnxGraph& graph, int computed) {
   const OnnxActivation x = graph.activation(node, computed);
-  const OnnxConstant& bias = graph.constant(node, 1 - computed);
+  const OnnxConstant& bias = graph.weights(node, 1 - computed);
   auto* dense = x.value.layer == kInputName ? nullptr : std::get_if<Dense>(&graph.net.operation_of(x.value.layer));
-  if (dense == nullptr || dense->bias || graph.readers[node.input(computed)] != 1 || bias.whole || bias.dimensions.empty() ||
+  if (dense == nullptr || dense->bias || graph.readers[node.input(computed)] != 1 || bias.dimensions.empty() ||
       static_cast<int64_t>(bias.floats.size()) != dense->out_features || bias.dimensions.back() != dense->out_features)
     node.refuse("a constant of [{}] is added; only the bias of a matrix product is read", fmt::join(bias.dimensions, ", "));
   dense->bias = true;

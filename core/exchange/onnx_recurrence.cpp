@@ -28,8 +28,8 @@ const CellFacts& facts_of(const std::string& type) {
 void expect_zeros(const OnnxNode& node, const OnnxGraph& graph, int index, std::string_view what) {
   if (node.input(index).empty()) return;
   if (const auto found = graph.filled.find(node.input(index)); found != graph.filled.end() && found->second == 0) return;
-  const OnnxConstant& constant = graph.constant(node, index);
-  if (constant.whole || std::ranges::any_of(constant.floats, [](float value) { return value != 0; }))
+  const OnnxConstant& constant = graph.weights(node, index);
+  if (std::ranges::any_of(constant.floats, [](float value) { return value != 0; }))
     node.refuse("{} other than zeros (input {})", what, index);
 }
 
@@ -81,18 +81,18 @@ void set_cell(OnnxNode& node, int directions, Recurrent& cell) {
 
 void set_weights(const OnnxNode& node, OnnxGraph& graph, const std::string& layer, int directions, int64_t hidden, int64_t features) {
   const CellFacts& facts = facts_of(node.type());
-  const OnnxConstant &w = graph.constant(node, 1), &r = graph.constant(node, 2);
+  const OnnxConstant &w = graph.weights(node, 1), &r = graph.weights(node, 2);
   const int64_t rows = facts.gates * hidden;
   const std::vector<int64_t> w_wanted = {directions, rows, features}, r_wanted = {directions, rows, hidden},
                              b_wanted = {directions, 2 * rows};
   const auto expect = [&](const OnnxConstant& found, const std::vector<int64_t>& wanted) {
-    if (found.whole || found.dimensions != wanted)
+    if (found.dimensions != wanted)
       node.refuse("weights \"{}\" of [{}], [{}] were expected", found.name, fmt::join(found.dimensions, ", "), fmt::join(wanted, ", "));
   };
   expect(w, w_wanted);
   expect(r, r_wanted);
   const bool biased = !node.input(3).empty();
-  if (biased) expect(graph.constant(node, 3), b_wanted);
+  if (biased) expect(graph.weights(node, 3), b_wanted);
   const auto part = [](const std::vector<float>& values, int64_t begin, int64_t count) {
     const auto from = values.begin() + static_cast<ptrdiff_t>(begin);
     return std::vector<float>(from, from + static_cast<ptrdiff_t>(count));
@@ -107,8 +107,8 @@ void set_weights(const OnnxNode& node, OnnxGraph& graph, const std::string& laye
     set("weight_ih", {rows, features}, part(w.floats, d * rows * features, rows * features), w.name);
     set("weight_hh", {rows, hidden}, part(r.floats, d * rows * hidden, rows * hidden), r.name);
     const std::vector<float> zeros(static_cast<size_t>(2 * rows));
-    const std::vector<float> bias = biased ? part(graph.constant(node, 3).floats, d * 2 * rows, 2 * rows) : zeros;
-    const std::string source = biased ? graph.constant(node, 3).name : "none";
+    const std::vector<float> bias = biased ? part(graph.weights(node, 3).floats, d * 2 * rows, 2 * rows) : zeros;
+    const std::string source = biased ? graph.weights(node, 3).name : "none";
     set("bias_ih", {rows}, part(bias, 0, rows), source);
     set("bias_hh", {rows}, part(bias, rows, rows), source);
   }
@@ -182,9 +182,9 @@ void convert_embedding(OnnxNode& node, OnnxGraph& graph) {
   if (node.whole("axis", 0) != 0 || !graph.is_constant(node.input(0)))
     node.refuse("anything but rows of a constant, as an embedding takes them");
   node.no_more();
-  const OnnxConstant& table = graph.constant(node, 0);
+  const OnnxConstant& table = graph.weights(node, 0);
   const OnnxActivation ids = graph.activation(node, 1);
-  if (table.whole || table.dimensions.size() != 2) node.refuse("rows of [{}]", fmt::join(table.dimensions, ", "));
+  if (table.dimensions.size() != 2) node.refuse("rows of [{}]", fmt::join(table.dimensions, ", "));
   if (ids.axes != "NH" && ids.axes != "HN") node.refuse("ids with axes {}, samples x steps were expected", ids.axes);
   const NetworkValue y =
       graph.net.add(node.layer_name(), Embedding{.vocabulary = table.dimensions[0], .dimension = table.dimensions[1]}, {ids.value});

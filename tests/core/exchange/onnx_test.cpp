@@ -284,6 +284,17 @@ TEST(OnnxImport, RefusesByNameWhatHasNoCounterpart) {
   refuse_lists("activation_alpha and activation_beta", {"Sigmoid", "Tanh", "Tanh"}, {0.2F}, {0.5F});
   refuse_lists("activations hardsigmoid, hardsigmoid, tanh", {"HardSigmoid", "HardSigmoid", "Tanh"}, {}, {});
   refuse_lists("both directions have one", {"HardSigmoid", "Tanh", "Tanh", "HardSigmoid", "Tanh", "Tanh"}, {0.2F, 0.3F}, {}, true);
+  for (const char* const type : {"BatchNormalization", "Conv"})  // the scale, and the bias
+    expect_refusal(ErrorCode::kUsage, "holds whole numbers", [&](ModelProto&, GraphProto& graph, NodeProto& node) {
+      convolution(graph, node);
+      node.set_op_type(type);
+      if (node.op_type() == "BatchNormalization") node.mutable_input()->RemoveLast();
+      node.add_input("whole");
+      auto* const whole = weight(graph, "whole", {5});
+      whole->clear_float_data();
+      whole->set_data_type(onnx::TensorProto::INT32);
+      for (int i = 0; i < 5; ++i) whole->add_int32_data(i);
+    });
   expect_refusal(ErrorCode::kMalformed, "is made by no node", [](ModelProto&, GraphProto&, NodeProto& node) { node.set_input(0, "z"); });
   const std::string rubbish = "no ONNX at all, but long enough to be parsed as something";
   EXPECT_THROW(import_onnx(std::as_bytes(std::span(rubbish)), "net.onnx"), Error);
