@@ -163,6 +163,6 @@ KINDS = {
     "link slow": on_two_hosts(slow_link),
     "packets lost": on_two_hosts(lossy_link),
     "slow disk": slow_disk,
-    "XRT device killed": xrt_device(signal.SIGKILL, (1,)),
+    "XRT device killed": xrt_device(signal.SIGKILL, AGAIN),
     "XRT device silent": xrt_device(signal.SIGSTOP, AGAIN),
 }

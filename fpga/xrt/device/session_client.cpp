@@ -129,7 +129,8 @@ SessionMessage SessionClient::answer() {
   if (!session_.readable_within(1000 * (seconds_ + 30)))
     fail(ErrorCode::kTimeout, "the XRT session (process {}) has not answered within {} seconds", process_, seconds_ + 30);
   auto message = receive_message(session_);
-  if (!message) fail(ErrorCode::kUnavailable, "the XRT session ended{}", last_words());
+  // One that had opened its device was killed: it answers as little as one that hangs, and another attempt may go well.
+  if (!message) fail(name_.empty() ? ErrorCode::kUnavailable : ErrorCode::kTimeout, "the XRT session ended{}", last_words());
   if (message->call != SessionCall::kFailed) return std::move(*message);
   ErrorCode code = ErrorCode::kUnavailable;
   std::string why;

@@ -19,6 +19,8 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -163,10 +165,7 @@ class Session {
   // Ends the process; the rank hears why.
   [[noreturn]] void report(ErrorCode code, std::string why) {
     // What XRT says of a device that is gone is not what happened.
-    if (const std::string death = death_of_device(); !death.empty()) {
-      code = ErrorCode::kUnavailable;
-      why = death;
-    }
+    if (auto death = death_of_device()) std::tie(code, why) = std::pair(death->code, std::move(death->why));
     std::fprintf(stderr, "%s\n", why.c_str());
     bool heard = false;
     // A thread that is stuck in the middle of a message keeps the lock: the rank then sees the end of the socket, and the log.
@@ -194,23 +193,28 @@ class Session {
     while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 
-  // How the emulated device's process ended; empty while it lives.
-  std::string death_of_device() const {
+  struct Death {
+    ErrorCode code;
+    std::string why;
+  };
+  // How the emulated device's process ended; nothing while it lives.
+  std::optional<Death> death_of_device() const {
     if (!emulated_ || device_ <= 0) return {};
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(device_.load()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return {};
     return ended(info);
   }
-  std::string ended(const siginfo_t& info) const {
+  Death ended(const siginfo_t& info) const {
+    // One that is killed answers as little as one that hangs, and another attempt may go well.
     if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
-      return fmt::format("the emulated device's process {} was killed by signal {}", info.si_pid, info.si_status);
+      return {ErrorCode::kTimeout, fmt::format("the emulated device's process {} was killed by signal {}", info.si_pid, info.si_status)};
     // It says why before it ends by itself.
     std::ifstream log(folder_ / kSessionLog);
     std::string why;
     for (std::string line; std::getline(log, line);)
       if (line.starts_with("millrace-xrt-device: ")) why = line;
-    return fmt::format("the emulated device's process {} ended with status {}{}{}", info.si_pid, info.si_status, why.empty() ? "" : ": ",
-                       why);
+    return {ErrorCode::kUnavailable, fmt::format("the emulated device's process {} ended with status {}{}{}", info.si_pid, info.si_status,
+                                                 why.empty() ? "" : ": ", why)};
   }
 
   // Beside the main thread, which may be inside XRT for as long as XRT likes.
@@ -223,12 +227,15 @@ class Session {
       if (since != 0 && now() - since > 1000 * int64_t{seconds_} + 2000)
         report(ErrorCode::kTimeout, fmt::format("XRT has not answered within {} seconds", seconds_));
       if (!emulated_) continue;
-      if (const std::string death = death_of_device(); !death.empty()) report(ErrorCode::kUnavailable, death);
+      if (auto death = death_of_device()) report(death->code, std::move(death->why));
       if (device_ > 0) continue;
       // Others that the shim starts are waited for at once; one that stays dead is the device.
       siginfo_t info{};
       const pid_t dead = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
-      if (dead != 0 && dead == dead_before) report(ErrorCode::kUnavailable, ended(info));
+      if (dead != 0 && dead == dead_before) {
+        Death death = ended(info);
+        report(death.code, std::move(death.why));
+      }
       dead_before = dead;
     }
   }

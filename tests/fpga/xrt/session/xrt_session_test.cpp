@@ -159,10 +159,10 @@ TEST_F(XrtSession, ADeviceKilledInTheMiddleOfARunIsNamed) {
     PhaseCounters counters;
     engine->forward(phase, {.input = input, .weight = weight}, &input, counters);
   };
-  expect_error(ErrorCode::kUnavailable, fmt::format("the emulated device's process {} was killed by signal 9", device), forward);
+  expect_error(ErrorCode::kTimeout, fmt::format("the emulated device's process {} was killed by signal 9", device), forward);
   killer.join();
   // And ever after.
-  expect_error(ErrorCode::kUnavailable, "the XRT session ended", forward);
+  expect_error(ErrorCode::kTimeout, "the XRT session ended", forward);
   EXPECT_TRUE(is_gone(session));
 }
 
@@ -185,7 +185,7 @@ TEST_F(XrtSession, ASessionThatDiesIsNamed) {
   device.allocate(4096);
   kill(device.session_process(), SIGKILL);
   std::vector<uint8_t> bytes(4);
-  expect_error(ErrorCode::kUnavailable, "the XRT session ended", [&] { device.read(1, 0, bytes); });
+  expect_error(ErrorCode::kTimeout, "the XRT session ended", [&] { device.read(1, 0, bytes); });
 }
 
 TEST_F(XrtSession, AnotherRegisterMapIsRefused) {
