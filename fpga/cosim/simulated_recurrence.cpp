@@ -53,6 +53,7 @@ SbeConfig small_config(const FixedRecurrent& layer, const RecurrentRun& run) {
                    .pinned = Pinned::kAll,
                    .words_per_cycle = 4,
                    .inputs_share_bus = false,
+                   .sums_arrive = !run.sums.empty(),
                    .streams = std::min<int64_t>(run.streams, 4)};
   for (config.steps = run.steps; config.steps > 0; config.steps /= 2)
     for (config.columns = 1; config.columns <= 8; config.columns *= 2)
@@ -80,6 +81,8 @@ std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph
     const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
     if (shard.device != device || cell == nullptr) continue;
     const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    // Divided by kind of product: the steps come with sums, and a small engine takes them.
+    if (!config && std::ranges::count(plan.shards, shard.layer, &Shard::layer) > 1) continue;
     if (!config)
       fail(ErrorCode::kUnavailable,
            "layer \"{}\": the plan has no engine for it that can be simulated; plan with millrace plan --inference, or compute it on "
@@ -95,7 +98,7 @@ EngineLibrary library_of(const PlannedRecurrence& planned) {
   return {.name = text_of(planned),
           .top = "sbe_engine",
           .parameters = parameters_of(hardware),
-          .defines = {{"MILLRACE_ENGINE_COLUMNS", hardware.columns},
+          .defines = {{"MILLRACE_ENGINE_INPUT_WORDS", hardware.words_of_input()},
                       {"MILLRACE_ENGINE_UNITS", hardware.units},
                       {"MILLRACE_ENGINE_BEAT_WORDS", hardware.beat_words}},
           .modules = sbe_engine_modules(),
@@ -184,10 +187,10 @@ SimulatedRecurrence::Served& SimulatedRecurrence::engine_for(const FixedRecurren
   for (const auto& served : served_) {
     const PlannedRecurrence& planned = served->planned;
     if (planned.cell == layer.cell && planned.config.shape == matrix_of(layer) && planned.forms.sigmoid == layer.forms.sigmoid &&
-        planned.forms.tanh == layer.forms.tanh)
+        planned.forms.tanh == layer.forms.tanh && planned.config.sums_arrive == !run.sums.empty())
       return *served;
   }
-  if (!options_.planned.empty())
+  if (!options_.planned.empty() && run.sums.empty())
     fail(ErrorCode::kUnavailable, "no engine of the plan's device computes a layer of {} inputs and {} units with {} gates", layer.inputs,
          layer.hidden, layer.gates());
   served_.push_back(std::make_unique<Served>(
@@ -211,12 +214,17 @@ std::vector<int16_t> SimulatedRecurrence::forward(const FixedRecurrent& layer, c
       // Streams and steps that there are not have no valid step.
       std::vector<int64_t> valid(static_cast<size_t>(config.streams));
       std::vector<int16_t> part(static_cast<size_t>(config.vectors() * layer.inputs));
+      std::vector<int32_t> sums(config.sums_arrive ? static_cast<size_t>(config.vectors() * layer.rows()) : 0);
       for (int64_t stream = 0; stream < streams; ++stream) {
         valid[static_cast<size_t>(stream)] = std::clamp<int64_t>(run.valid_steps(first_stream + stream) - first_step, 0, steps);
         const auto from = x.begin() + ((first_stream + stream) * run.steps + first_step) * layer.inputs;
         std::copy_n(from, steps * layer.inputs, part.begin() + stream * config.steps * layer.inputs);
+        if (config.sums_arrive)
+          std::copy_n(run.sums.begin() + ((first_stream + stream) * run.steps + first_step) * layer.rows(), steps * layer.rows(),
+                      sums.begin() + stream * config.steps * layer.rows());
       }
-      const std::vector<int16_t> h = served.run(layer, 1, first_step > 0, valid, input_chunks_of(config, layer, part));
+      const std::vector<int16_t> h = served.run(
+          layer, 1, first_step > 0, valid, config.sums_arrive ? sum_words_of(config, layer, sums) : input_chunks_of(config, layer, part));
       for (int64_t stream = 0; stream < streams; ++stream)
         for (int64_t step = 0; step < steps; ++step)
           std::copy_n(h.begin() + (step * config.streams + stream) * layer.hidden, layer.hidden,

@@ -1,6 +1,7 @@
 // Recurrent layers on the functional model of fpga/recurrence: forward to the bit as the hardware, back through what it kept.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
@@ -110,12 +111,21 @@ class FixedRecurrentKernel final : public Kernel {
         host_.read(tensor, whole(tensor), std::span<float>(floats));
         return floats;
       };
-      const std::vector<float> input_weight = values(shape_.input_weight(d)), hidden_weight = values(shape_.hidden_weight(d)),
-                               input_bias = values(shape_.input_bias(d)), hidden_bias = values(shape_.hidden_bias(d)),
+      const std::vector<float> input_weight = shape_.multiplies_input ? values(shape_.input_weight(d)) : std::vector<float>{},
+                               hidden_weight = values(shape_.hidden_weight(d)), input_bias = values(shape_.input_bias(d)),
+                               hidden_bias = values(shape_.hidden_bias(d)),
                                projection = shape_.projects ? values(shape_.projection(d)) : std::vector<float>{};
-      layers_.push_back(fixed_recurrent(cell_, shape_.inputs, {input_weight, hidden_weight, input_bias, hidden_bias, projection}, formats_,
-                                        forms_, counters_.weights));
+      layers_.push_back(fixed_recurrent(cell_, shape_.multiplies_input ? shape_.inputs : 0,
+                                        {input_weight, hidden_weight, input_bias, hidden_bias, projection}, formats_, forms_,
+                                        counters_.weights));
     }
+  }
+
+  // x W that another device made, in the accumulators' bits.
+  int32_t accumulated(double sum) {
+    const double scaled = std::nearbyint(std::ldexp(sum, formats_.accumulator())), most = std::numeric_limits<int32_t>::max();
+    if (!(std::fabs(scaled) <= most)) ++counters_.inputs.saturated;
+    return std::isnan(scaled) ? 0 : static_cast<int32_t>(std::clamp(scaled, -most - 1, most));
   }
 
   static bool is_fresh(const MicroBatch& batch, int64_t sample) {
@@ -138,12 +148,17 @@ class FixedRecurrentKernel final : public Kernel {
            RecurrentState& state, std::vector<double>& output, std::vector<double>* kept) {
     const int64_t steps = shape_.steps, inputs = shape_.inputs, samples = shape_.samples;
     const auto step_of = [&](int64_t sample, int64_t i) { return direction == 0 ? i : lengths[static_cast<size_t>(sample)] - 1 - i; };
-    std::vector<int16_t> elements(static_cast<size_t>(samples * steps * inputs));
+    std::vector<int16_t> elements(shape_.multiplies_input ? static_cast<size_t>(samples * steps * inputs) : 0);
+    std::vector<int32_t> sums(shape_.multiplies_input ? 0 : static_cast<size_t>(samples * steps * layer.rows()));
     for (int64_t sample = 0; sample < samples; ++sample)
-      for (int64_t i = 0; i < lengths[static_cast<size_t>(sample)]; ++i)
-        for (int64_t j = 0; j < inputs; ++j)
-          elements[static_cast<size_t>((sample * steps + i) * inputs + j)] =
-              quantized(x[static_cast<size_t>((sample * inputs + j) * steps + step_of(sample, i))], {formats_.input}, counters_.inputs);
+      for (int64_t i = 0; i < lengths[static_cast<size_t>(sample)]; ++i) {
+        const auto input = [&](int64_t j) { return x[static_cast<size_t>((sample * inputs + j) * steps + step_of(sample, i))]; };
+        for (int64_t j = 0; shape_.multiplies_input && j < inputs; ++j)
+          elements[static_cast<size_t>((sample * steps + i) * inputs + j)] = quantized(input(j), {formats_.input}, counters_.inputs);
+        for (int64_t row = 0; !shape_.multiplies_input && row < layer.rows(); ++row)  // gate by gate they come, unit by unit they go
+          sums[static_cast<size_t>((sample * steps + i) * layer.rows() + row)] =
+              accumulated(input(direction * layer.rows() + row % layer.gates() * layer.hidden + row / layer.gates()));
+      }
     const auto record_at = [&](int64_t sample, int64_t step) { return kept->data() + record_.at(direction, sample, step); };
     const auto keep_state = [&](int64_t sample, int64_t step) {
       double* const record = record_at(sample, step);
@@ -159,8 +174,9 @@ class FixedRecurrentKernel final : public Kernel {
     }
     RecurrentTrace trace;
     RecurrentCounters counted;
-    const std::vector<int16_t> h = engine_.forward(layer, {.streams = samples, .steps = steps, .first_step = 0, .lengths = lengths},
-                                                   elements, state, counted, kept != nullptr ? &trace : nullptr);
+    const std::vector<int16_t> h =
+        engine_.forward(layer, {.streams = samples, .steps = steps, .first_step = 0, .lengths = lengths, .sums = sums}, elements, state,
+                        counted, kept != nullptr ? &trace : nullptr);
     counters_.sums += counted.sums;
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
@@ -242,8 +258,8 @@ class FixedRecurrentKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
                                              const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine) {
-  if (spec.finish || spec.adds_to_output)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": boards make a recurrent layer's products with x themselves; leave it whole on one device",
+  if (spec.adds_to_output)
+    fail(ErrorCode::kUnavailable, "layer \"{}\": boards add up a recurrent layer's products themselves; leave it whole on one device",
          spec.layer);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",

@@ -17,6 +17,9 @@ void check(const SbeConfig& config) {
   if (config.words_per_cycle < 1) fail(ErrorCode::kUsage, "{} words a cycle from the memory outside; at least 1", config.words_per_cycle);
   if (config.streams < 1 || config.steps < 1)
     fail(ErrorCode::kUsage, "a batch of {} streams and {} steps; at least 1 of each", config.streams, config.steps);
+  if (config.sums_arrive && (shape.inputs > 0 || config.pinned != Pinned::kAll))
+    fail(ErrorCode::kUsage, "sums that arrive beside {} inputs{}: x W is made elsewhere, and the weights of h stay on the chip",
+         shape.inputs, config.pinned == Pinned::kAll ? "" : " and streamed weights");
   if (config.pinned != Pinned::kAll && config.block_chunks < 1)
     fail(ErrorCode::kUsage, "blocks of {} chunks; at least 1", config.block_chunks);
 }

@@ -37,6 +37,7 @@ struct SbeConfig {
   int64_t words_per_cycle = 16;   // Nt, 16 bits each, from the memory outside
   bool inputs_share_bus = true;   // x comes and h goes over the memory's bus, else over streams of their own
   bool one_weight_memory = true;  // one memory with a port for loading holds all slots; else one memory for each
+  bool sums_arrive = false;       // x W is made elsewhere and comes as sums of 32 bits; no inputs then, and all is pinned
   int64_t streams = 1;            // S sequences side by side
   int64_t steps = 1;              // K of each
 

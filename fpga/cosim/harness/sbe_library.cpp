@@ -33,7 +33,7 @@ int64_t millrace_sbe_run(void* engine, const MillraceSbeJob* job, MillraceSbeRes
                                 .valid_steps = {job->valid_steps, job->valid_steps + job->settings.streams},
                                 .memory = {job->memory, static_cast<size_t>(job->memory_words)},
                                 .inputs = {job->inputs, static_cast<size_t>(job->input_words)},
-                                .columns = MILLRACE_ENGINE_COLUMNS,
+                                .columns = MILLRACE_ENGINE_INPUT_WORDS,
                                 .units = MILLRACE_ENGINE_UNITS,
                                 .beat_words = MILLRACE_ENGINE_BEAT_WORDS,
                                 .memory_latency = job->memory_latency,

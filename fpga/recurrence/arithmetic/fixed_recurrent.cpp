@@ -124,6 +124,8 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
                                     RecurrentCounters& counters, RecurrentTrace* trace) {
   const int64_t features = layer.features(), gates = layer.gates();
   MILLRACE_CHECK(x.size() == static_cast<size_t>(run.streams * run.steps * layer.inputs), "{} inputs", x.size());
+  MILLRACE_CHECK(run.sums.empty() || run.sums.size() == static_cast<size_t>(run.streams * run.steps * layer.rows()), "{} sums",
+                 run.sums.size());
   std::vector<int16_t> output(static_cast<size_t>(run.streams * run.steps * features));
   std::vector<int16_t> units(static_cast<size_t>(layer.hidden));
   std::vector<int64_t> sums(static_cast<size_t>(gates));
@@ -140,6 +142,7 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
           int64_t& sum = sums[static_cast<size_t>(gate)];
           sum = layer.bias[static_cast<size_t>(row)] +
                 product(&layer.input_weight[0] + row * layer.inputs, x.data() + vector * layer.inputs, layer.inputs);
+          if (!run.sums.empty()) sum += run.sums[static_cast<size_t>(vector * layer.rows() + row)];
           const int64_t of_state = product(&layer.hidden_weight[0] + row * features, h, features);
           const bool apart = layer.cell == CellKind::kGru && gate == 2;
           (apart ? hidden_sum : sum) += of_state + (apart ? layer.hidden_bias[static_cast<size_t>(unit)] : 0);

@@ -58,6 +58,8 @@ struct RecurrentRun {
   int64_t steps = 1;             // of this run
   int64_t first_step = 0;        // of a longer sequence
   std::vector<int64_t> lengths;  // of the sequences; empty: none ends
+  // x W as accumulators, made elsewhere: [stream][step][row]; empty: none. Borrowed.
+  std::span<const int32_t> sums = {};
 
   // Steps of this run that stream `stream` has.
   int64_t valid_steps(int64_t stream) const;

@@ -68,6 +68,8 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   WeightImage image = weight_image(config, layer);
   const SbeSettings settings = settings_of(config, layer, image, /*address=*/0);
   const int64_t batch_inputs = config.vectors() * layer.inputs;
+  const int64_t batch_sums = config.sums_arrive ? config.vectors() * layer.rows() : 0;
+  MILLRACE_CHECK(static_cast<int64_t>(vectors.sums.size()) == vectors.batches * batch_sums, "{} sums", vectors.sums.size());
   MILLRACE_CHECK(static_cast<int64_t>(vectors.x.size()) == vectors.batches * batch_inputs, "{} inputs", vectors.x.size());
 
   std::vector<int16_t> inputs, states;
@@ -75,10 +77,12 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   BlockedTraffic traffic;
   for (int64_t batch = 0; batch < vectors.batches; ++batch) {
     const auto x = std::span(vectors.x).subspan(static_cast<size_t>(batch * batch_inputs), static_cast<size_t>(batch_inputs));
-    const std::vector<int16_t> chunks = input_chunks_of(config, layer, x);
+    RecurrentRun run = vectors.run;
+    run.sums = std::span(vectors.sums).subspan(static_cast<size_t>(batch * batch_sums), static_cast<size_t>(batch_sums));
+    const std::vector<int16_t> chunks = config.sums_arrive ? sum_words_of(config, layer, run.sums) : input_chunks_of(config, layer, x);
     inputs.insert(inputs.end(), chunks.begin(), chunks.end());
     RecurrentState state = zero_state(layer, config.streams);
-    const std::vector<int16_t> h = blocked_forward(config, layer, image, vectors.run, x, state, counters, traffic);
+    const std::vector<int16_t> h = blocked_forward(config, layer, image, run, x, state, counters, traffic);
     for (int64_t vector = 0; vector < config.vectors(); ++vector) {
       const int64_t row = vector % config.streams * config.steps + vector / config.streams;
       states.insert(states.end(), h.begin() + row * layer.hidden, h.begin() + (row + 1) * layer.hidden);
@@ -95,7 +99,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   const int64_t bias_bits = config.tail_units * units * kAccumulatorBits;
   const TemplateValues common = {{"BIAS_BITS", number(bias_bits)},
                                  {"BEAT_BITS", number(config.words_per_cycle * kElementBits)},
-                                 {"X_BITS", number(config.columns * kElementBits)},
+                                 {"X_BITS", number(hardware.words_of_input() * kElementBits)},
                                  {"H_BITS", number(config.tail_units * kElementBits)}};
   const auto with = [&common](TemplateValues values) {
     values.insert(common.begin(), common.end());
@@ -118,7 +122,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   write("images/weights.hex", hex_words<int16_t>(image.words, config.words_per_cycle));
   write("images/biases.hex", hex_words<int32_t>(bias_words(layer), config.tail_units * units));
   write(fmt::format("images/{}", kGateTableFile), gate_table_text());
-  write("vectors/x.hex", hex_words<int16_t>(inputs, config.columns));
+  write("vectors/x.hex", hex_words<int16_t>(inputs, hardware.words_of_input()));
   write("vectors/h.hex", hex_words<int16_t>(states, config.tail_units));
   write("vectors/h.hex.mask", hex_words<int16_t>(std::vector<int16_t>(states.size(), -1), config.tail_units));
   write("vectors/lengths.hex", hex_words<int16_t>(lengths, 1));
@@ -135,7 +139,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
        {"PINNED", pinned ? "1" : "0"},
        {"IMAGE_BEATS", number(static_cast<int64_t>(image.words.size()) / config.words_per_cycle)},
        {"H_WORDS", number(static_cast<int64_t>(states.size()) / config.tail_units)},
-       {"X_WORDS", number(static_cast<int64_t>(inputs.size()) / config.columns)},
+       {"X_WORDS", number(static_cast<int64_t>(inputs.size()) / hardware.words_of_input())},
        {"WEIGHT_BEATS", number(beats)},
        {"MOST_CYCLES", number(20 * vectors.batches * static_cast<int64_t>(cycles.batch + static_cast<double>(cycles.first)) + 100'000)}});
   TemplateValues bench = values;

@@ -23,6 +23,7 @@ struct EngineVectors {
   RecurrentRun run;
   std::vector<int16_t> x;  // [batch][stream][step][input]; each batch begins with zeros
   int64_t batches = 1;
+  std::vector<int32_t> sums = {};  // in place of x where they arrive: [batch][stream][step][row]
 };
 
 struct EngineTestbench {

@@ -27,6 +27,10 @@ class Engine {
         output_(static_cast<size_t>(config.vectors() * layer.hidden)) {
     for (const ImageBlock& block : image.blocks)
       block_first_.push_back(block_first_.empty() ? 0 : block_first_.back() + last_chunks_), last_chunks_ = block.columns.chunks;
+    for (int64_t vector = 0; vector < config.vectors() && !run.sums.empty(); ++vector)
+      for (int64_t row = 0; row < layer.rows(); ++row)
+        store_[static_cast<size_t>(vector * layer.rows() + row)].add(
+            run.sums[static_cast<size_t>((vector % run.streams * run.steps + vector / run.streams) * layer.rows() + row)]);
     pinned_words_.assign(image.words.begin() + image.pinned.first, image.words.begin() + image.pinned.first + image.pinned.words);
   }
 
@@ -179,6 +183,8 @@ std::vector<int16_t> blocked_forward(const SbeConfig& config, const FixedRecurre
                                      const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
                                      RecurrentCounters& counters, BlockedTraffic& traffic) {
   check(config, layer);
+  MILLRACE_CHECK(run.sums.size() == static_cast<size_t>(config.sums_arrive ? config.vectors() * layer.rows() : 0), "{} sums",
+                 run.sums.size());
   MILLRACE_CHECK(run.streams == config.streams && run.steps == config.steps, "a batch of another size");
   MILLRACE_CHECK(x.size() == static_cast<size_t>(config.vectors() * layer.inputs), "{} inputs", x.size());
   return Engine(config, layer, image, run, x, state, counters, traffic).run();

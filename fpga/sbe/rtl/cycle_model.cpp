@@ -10,6 +10,8 @@ namespace millrace {
 
 namespace {
 
+constexpr int64_t kSumCycles = 2;    // from a group's last sum that arrives to its first chunk
+constexpr int64_t kSumsLeave = 5;    // from a visit's last chunk until its place takes other sums
 constexpr int64_t kStoreCycles = 3;  // from a visit's last chunk to the first that may read its sums
 
 // The sequencer: a chunk a cycle, and what each waits for.
@@ -30,6 +32,7 @@ class Walk {
       const bool ends = chunks.first_hidden + chunks.of_hidden == c_.hidden_chunks();
       for (int64_t group = 0; group < groups; ++group) {
         if (loads_sums && visits <= 2) clock_ = std::max(clock_, last_[static_cast<size_t>(visits - 1)] + kStoreCycles);
+        if (c_.sums_arrive) wait_for_sums(vector * groups + group, group);
         visit(chunks, stream, ends, group);
       }
       if (ends) std::copy(next_.begin(), next_.end(), ready_.begin() + stream * c_.shape.hidden);
@@ -38,6 +41,14 @@ class Walk {
   }
 
  private:
+  // They come ahead of the walk, a word of the tail's units a cycle, into places whose sums of the batch before have left.
+  void wait_for_sums(int64_t place, int64_t group) {
+    left_.resize(static_cast<size_t>(c_.vectors() * c_.groups()));
+    sums_ = std::max(sums_, left_[static_cast<size_t>(place)]) + divided_up(rows_of_group(c_, group) / c_.shape.gates, c_.tail_units);
+    clock_ = std::max(clock_, sums_ + kSumCycles);
+    sum_place_ = place;
+  }
+
   void visit(const Chunks& chunks, int64_t stream, bool ends, int64_t group) {
     clock_ += chunks.of_x;
     for (int64_t i = 0; i < chunks.of_hidden; ++i) {
@@ -47,6 +58,7 @@ class Walk {
       ++clock_;
     }
     last_ = {clock_ - 1, last_[0]};
+    if (c_.sums_arrive) left_[static_cast<size_t>(sum_place_)] = clock_ + kSumsLeave;
     if (!ends) return;
     const int64_t units = rows_of_group(c_, group) / c_.shape.gates;
     tail_free_ = clock_ - 1 + divided_up(units, c_.tail_units);
@@ -58,7 +70,8 @@ class Walk {
   std::vector<int64_t> ready_;  // of each stream's units: when they can be multiplied
   std::vector<int64_t> next_;
   std::array<int64_t, 2> last_{-kStoreCycles, -kStoreCycles};
-  int64_t clock_ = 0, tail_free_ = 0;
+  std::vector<int64_t> left_;  // of each place of sums that arrive
+  int64_t clock_ = 0, tail_free_ = 0, sums_ = 0, sum_place_ = 0;
 };
 
 }  // namespace

@@ -50,6 +50,7 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardwar
           {"BIAS_DEPTH", h.bias_depth},
           {"STORE_DEPTH", h.store_depth},
           {"STORE_BLOCK", h.store_depth > kDistributedDepth ? 1 : 0},
+          {"SUMS", h.sums ? 1 : 0},
           {"OUTPUT_DEPTH", h.output_depth}};
 }
 
@@ -80,6 +81,7 @@ SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms&
   check_buildable(config);
   return {.cell = cell,
           .forms = forms,
+          .sums = config.sums_arrive,
           .lanes = config.row_lanes,
           .columns = config.columns,
           .units = config.tail_units,
@@ -171,6 +173,18 @@ std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurre
     first += block.chunks;
   }
   return chunks;
+}
+
+std::vector<int16_t> sum_words_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int32_t> sums) {
+  std::vector<int16_t> words;
+  for (int64_t vector = 0; vector < config.vectors(); ++vector) {
+    const int64_t place = vector % config.streams * config.steps + vector / config.streams;
+    for (const int32_t sum : sums.subspan(static_cast<size_t>(place * layer.rows()), static_cast<size_t>(layer.rows()))) {
+      words.push_back(static_cast<int16_t>(sum));
+      words.push_back(static_cast<int16_t>(sum >> 16));
+    }
+  }
+  return words;
 }
 
 std::vector<int32_t> bias_words(const FixedRecurrent& layer) {

@@ -27,9 +27,12 @@ inline constexpr int64_t kDistributedDepth = 64;  // of sums; deeper stores are 
 struct SbeHardware {
   CellKind cell = CellKind::kLstm;
   GateForms forms;
+  bool sums = false;  // of x, made elsewhere, come in place of x
   int64_t lanes = 0, columns = 1, units = 1, beat_words = 4, slots = 2, streams = 1;
   int64_t weight_depth = 0, input_depth = 0, state_depth = 0, kept_depth = 0, bias_depth = 0, store_depth = 0, output_depth = 0;
 
+  // Of x, or of the sums in its place.
+  int64_t words_of_input() const { return sums ? 2 * units * gates_of(cell) : columns; }
   bool operator==(const SbeHardware&) const = default;
 };
 
@@ -46,6 +49,9 @@ SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, co
 
 // x in the order in which the engine takes it, chunk after chunk, zeros behind the last input; x is [stream][step][input].
 std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int16_t> x);
+
+// The same of sums that arrive in place of x: two words each, the lower half first.
+std::vector<int16_t> sum_words_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int32_t> sums);
 
 // As the engine's memory holds them: of each unit its gates', and behind them the state's own where there is one.
 std::vector<int32_t> bias_words(const FixedRecurrent& layer);

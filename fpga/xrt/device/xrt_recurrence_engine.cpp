@@ -48,6 +48,7 @@ class BoardRecurrence final : public RecurrenceEngine {
     registers.pointers[kParameters] = holding(kParameters, std::move(bytes));
     bytes.clear();
     for (const auto& biases : {layer.bias, layer.hidden_bias, state.cell}) append<int32_t>(biases, bytes);
+    append<int32_t>(run.sums, bytes);
     registers.pointers[kExtra] = holding(kExtra, std::move(bytes));
 
     const RecurrentState before = trace != nullptr ? state : RecurrentState{};

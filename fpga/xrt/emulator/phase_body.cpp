@@ -149,7 +149,7 @@ class Body final : public PhaseBody {
     take(layer.hidden_weight, weights, sizes.hidden_weights);
     take(layer.projection_weight, weights, sizes.projection_weights);
     RecurrentState state;
-    auto sums = memory.of<int32_t>(at[kExtra], sizes.biases + sizes.hidden_biases + sizes.cells);
+    auto sums = memory.of<int32_t>(at[kExtra], sizes.biases + sizes.hidden_biases + sizes.cells + sizes.sums);
     take(layer.bias, sums, sizes.biases);
     take(layer.hidden_bias, sums, sizes.hidden_biases);
     take(state.cell, sums, sizes.cells);
@@ -160,7 +160,8 @@ class Body final : public PhaseBody {
     const auto counted = memory.at(behind_header, sizeof(RecurrentCounters));
     const auto cells = memory.of<int32_t>(behind_counters, sizes.cells);
     const auto outputs = memory.of<int16_t>(behind_counters + sizeof(int32_t) * sizes.cells, sizes.state + sizes.outputs);
-    const RecurrentRun run{.streams = block.streams, .steps = block.steps, .first_step = 0, .lengths = {valid.begin(), valid.end()}};
+    const RecurrentRun run{
+        .streams = block.streams, .steps = block.steps, .first_step = 0, .lengths = {valid.begin(), valid.end()}, .sums = sums};
     RecurrentCounters counters;
     const std::vector<int16_t> h = arithmetic_->recurrence().forward(layer, run, vectors.first(sizes.x), state, counters, nullptr);
     std::memcpy(counted.data(), &counters, sizeof(counters));

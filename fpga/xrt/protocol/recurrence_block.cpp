@@ -20,6 +20,7 @@ RecurrenceBlock block_of(const FixedRecurrent& layer, const RecurrentRun& run) {
   return {.cell = static_cast<uint32_t>(layer.cell),
           .sigmoid = static_cast<uint32_t>(layer.forms.sigmoid),
           .tanh = static_cast<uint32_t>(layer.forms.tanh),
+          .sums_arrive = run.sums.empty() ? 0u : 1u,
           .input_bits = layer.formats.input,
           .weight_bits = layer.formats.weight,
           .hidden_bits = layer.formats.hidden,
@@ -35,6 +36,7 @@ FixedRecurrent layer_of(const RecurrenceBlock& block) {
   expect("as its cell", block.cell, 0, static_cast<int64_t>(CellKind::kVanillaTanh));
   expect("as its sigmoid", block.sigmoid, 0, static_cast<int64_t>(SigmoidForm::kHardSixth));
   expect("as its tangent", block.tanh, 0, static_cast<int64_t>(TanhForm::kTable));
+  expect("as whether sums arrive", block.sums_arrive, 0, 1);
   expect("inputs", block.inputs, 0, kMostExtent);
   expect("hidden units", block.hidden, 1, kMostExtent);
   expect("projected features", block.projection, 0, kMostExtent);
@@ -53,6 +55,7 @@ FixedRecurrent layer_of(const RecurrenceBlock& block) {
   expect("vectors", block.streams * block.steps, 1, kMostElements);
   expect("inputs of all vectors", block.streams * block.steps * (layer.inputs + layer.features()), 1, kMostElements);
   expect("cells", block.streams * layer.hidden, 1, kMostElements);
+  if (block.sums_arrive != 0) expect("sums", block.streams * block.steps * layer.rows(), 1, kMostElements);
   return layer;
 }
 
@@ -66,6 +69,7 @@ RecurrenceSizes sizes_of(const FixedRecurrent& layer, const RecurrenceBlock& blo
           .projection_weights = product(layer.projection, layer.hidden),
           .biases = static_cast<size_t>(layer.rows()),
           .hidden_biases = layer.cell == CellKind::kGru ? static_cast<size_t>(layer.hidden) : 0,
+          .sums = block.sums_arrive != 0 ? product(block.streams * block.steps, layer.rows()) : 0,
           .outputs = product(block.streams * block.steps, layer.features())};
 }
 

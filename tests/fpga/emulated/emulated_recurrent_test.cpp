@@ -94,9 +94,35 @@ TEST(EmulatedRecurrent, RefusesByName) {
   spec.output = {4, 3, 1};
   expect_error(ErrorCode::kUnavailable, "set reset_after", [&] { device->make_kernel(spec); });
   spec.operation = Recurrent{.hidden = 4};
-  spec.finish = true;
-  spec.inputs = {{16, 3, 1}};
+  spec.adds_to_output = true;
   expect_error(ErrorCode::kUnavailable, "leave it whole on one device", [&] { device->make_kernel(spec); });
+}
+
+// The products with x made by another device in real numbers, the steps in fixed point: near the reference's own, forth and back.
+TEST(EmulatedRecurrent, TakesSumsThatAnotherDeviceMade) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  constexpr double kFlatter = 0.08;  // of slopes: the sums that are drawn reach far into the flat parts of the gates
+  int64_t cases = 0;
+  for (testing::OperationCase& one : testing::operation_cases({.per_kind = 80, .seed = 8})) {
+    const auto* cell = std::get_if<Recurrent>(&one.spec.operation);
+    if (cell == nullptr || !one.spec.finish || cell->cell == CellKind::kVanillaRelu ||
+        (cell->cell == CellKind::kGru && !cell->reset_after) ||
+        (cell->gate_activation != GateActivation::kSigmoid && cell->gate_slope != 0.2))
+      continue;
+    SCOPED_TRACE(one.name);
+    const testing::CaseData data = data_of(one);
+    const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+    device->use_gates(TanhForm::kTable);
+    const testing::CaseResult expected = run_case(*oracle, one, data), found = run_case(*device, one, data);
+    EXPECT_LT(testing::normwise_difference(found.output, expected.output), 0.005);
+    for (size_t i = 0; i < found.input_errors.size(); ++i)
+      EXPECT_LT(testing::normwise_difference(found.input_errors[i], expected.input_errors[i]), kFlatter);
+    for (size_t i = 0; i < found.gradients.size(); ++i)
+      EXPECT_LT(testing::normwise_difference(found.gradients[i], expected.gradients[i]), kFlatter);
+    EXPECT_EQ(device->counters().at(one.spec.layer).sums.accumulator_overflows, 0);
+    ++cases;
+  }
+  EXPECT_GE(cases, 5);
 }
 
 // The digits row by row, eight steps: sixteen bits with straight lines for gates within two points of single precision.

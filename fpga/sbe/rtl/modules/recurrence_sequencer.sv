@@ -8,6 +8,7 @@ module recurrence_sequencer #(
     parameter int SLOTS = 2,
     parameter int STREAMS = 4,   // at most
     parameter int COLUMNS = 1,
+    parameter int SUMS = 0,      // of x, made elsewhere, are there before a visit
     parameter int OUTPUT_DEPTH = 64
 ) (
     input logic clock,
@@ -48,6 +49,7 @@ module recurrence_sequencer #(
     output logic [15:0] released,
     input  logic [15:0] inputs_loaded,
     output logic [15:0] inputs_used,
+    input  logic [15:0] sums_loaded,
     input  logic [31:0] done_units,
     input  logic        output_leaves,
     output logic        running,
@@ -105,7 +107,7 @@ module recurrence_sequencer #(
   assign takes_state = in_walk && (part != 16'd0 || chunk >= lead);
   assign uses_inputs = !in_walk || (first_part == 16'd0 && lead != 16'd0);
   assign first = part == first_part && chunk == 16'd0;
-  assign fresh = !in_walk ? job == 16'd0 : (first_part == 16'd0 && input_jobs == 16'd0);
+  assign fresh = (SUMS != 0) ? 1'b0 : !in_walk ? job == 16'd0 : (first_part == 16'd0 && input_jobs == 16'd0);
   assign ends_part = chunk + 16'd1 == chunks;
   assign ends_visit = ends_part && part + 16'd1 == first_part + parts;
   assign reaches_tail = in_walk && first_part + parts == walk_parts;
@@ -117,7 +119,9 @@ module recurrence_sequencer #(
   assign releases_inputs = (!in_walk && ends_job) || (ends_batch && lead != 16'd0);
 
   // --- May it go?
-  logic weights_there, inputs_there, state_there, sums_there, tail_there, room_there;
+  logic weights_there, inputs_there, state_there, sums_there, tail_there, room_there, sums_came;
+  logic [15:0] sums_taken;
+  assign sums_came = SUMS == 0 || !first || sums_loaded != sums_taken;
   logic [1:0] distance;
   assign distance = in_walk ? walk_store_distance : input_store_distance;
   assign weights_there = (in_walk && walk_pinned) ? pinned_loaded : 16'(loaded - released) >= parts;
@@ -126,7 +130,7 @@ module recurrence_sequencer #(
   assign sums_there = !first || fresh || !((distance == 2'd1 && (stored_1 || stored_2)) || (distance == 2'd2 && stored_1 && stored_2));
   assign tail_there = !leaves || tail_wait == 16'd0;
   assign room_there = !(first && reaches_tail) || room >= tail_words;
-  assign issue = running && weights_there && inputs_there && state_there && sums_there && tail_there && room_there;
+  assign issue = running && weights_there && inputs_there && state_there && sums_there && tail_there && room_there && sums_came;
 
   assign weight_place = weights_at[part_bits];
   assign takes_zeros = tail_zero;
@@ -200,7 +204,7 @@ module recurrence_sequencer #(
       {stream_place, kept_place, group_first} <= '0;
       {stored_1, stored_2} <= '0;
       tail_wait <= '0;
-      {released, inputs_used} <= '0;
+      {released, inputs_used, sums_taken} <= '0;
     end else begin
       stored_1 <= issue && stores;
       stored_2 <= stored_1;
@@ -209,6 +213,7 @@ module recurrence_sequencer #(
       if (issue) begin
         weights_at[part_bits] <= weights_at[part_bits] + 16'd1;
         inputs_at <= inputs_after;
+        if (first) sums_taken <= sums_taken + 16'd1;
         if (takes_state) hidden_chunk <= hidden_chunk + 16'd1;
         chunk <= ends_part ? 16'd0 : chunk + 16'd1;
         if (ends_part) part <= part + 16'd1;

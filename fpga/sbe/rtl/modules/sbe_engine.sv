@@ -2,6 +2,8 @@
 // vectors of a batch before it is replaced (fpga/sbe/engine_config.h; fpga/sbe/phases computes the same in C++).
 // `start` begins `batches` batches; x comes as chunks in the order of the jobs, h leaves in words of UNITS units, step by step and
 // stream by stream, zeros behind a stream's last step. Settings stand still while `busy`. Biases and lengths are written before.
+// With SUMS, x W was multiplied elsewhere: there are no columns of x, all weights stay here, and x_tdata brings sums of 32 bits, UNITS units
+// with all their gates a transfer (sum_loader.sv).
 // CELL: 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh. LANES is a multiple of GATES, a chunk of a group
 // fills whole beats, UNITS divides a group's units, and of COLUMNS and UNITS one divides the other.
 module sbe_engine #(
@@ -24,8 +26,10 @@ module sbe_engine #(
     parameter int BIAS_DEPTH = 64,
     parameter int STORE_DEPTH = 64,
     parameter int STORE_BLOCK = 0,
+    parameter int SUMS = 0,
     parameter int OUTPUT_DEPTH = 64,
-    parameter int OUTSTANDING = 8
+    parameter int OUTSTANDING = 8,
+    parameter int X_BITS = (SUMS != 0) ? UNITS * GATES * 32 : COLUMNS * 16
 ) (
     input  logic clock,
     input  logic reset_n,
@@ -95,7 +99,7 @@ module sbe_engine #(
 
     input  logic                  x_tvalid,
     output logic                  x_tready,
-    input  logic [COLUMNS*16-1:0] x_tdata,
+    input  logic [    X_BITS-1:0] x_tdata,
     output logic                  h_tvalid,
     input  logic                  h_tready,
     output logic [  UNITS*16-1:0] h_tdata
@@ -104,6 +108,8 @@ module sbe_engine #(
   localparam int GROUP_UNITS = LANES / GATES;
   localparam int SIDES = (GATES == 3) ? GROUP_UNITS : 0;
   localparam int STORE_WIDTH = (LANES + SIDES) * 32;
+  localparam int STAGES = 4;  // from a chunk to its sums
+  logic [STAGES:1] stores_at, leaves_at;
 
   logic restart;
   assign restart = start;
@@ -134,10 +140,44 @@ module sbe_engine #(
   // --- Inputs, ahead of the walk.
   logic [15:0] inputs_used, inputs_loaded, input_write_place;
   logic input_write;
+  logic x_for_vectors, vectors_ready;
+  logic [COLUMNS*16-1:0] input_chunk;
+  logic sums_write;
+  logic [15:0] sums_loaded, sums_done, sums_place;
+  logic [STORE_WIDTH-1:0] sums_word;
+  if (SUMS != 0) begin : g_sums
+    assign x_for_vectors = 1'b0;
+    assign input_chunk = '0;
+    if (SIDES != 0) begin : g_sides_of_sums
+      assign sums_word[STORE_WIDTH-1-:GROUP_UNITS*32] = '0;
+    end
+    sum_loader #(
+        .LANES(LANES),
+        .GATES(GATES),
+        .UNITS(UNITS)
+    ) from_elsewhere (
+        .clock, .reset_n, .restart, .batches, .streams, .steps, .groups, .group_words, .last_group_words, .done(sums_done),
+        .loaded(sums_loaded), .in_valid(x_tvalid), .in_ready(x_tready), .in_sums(x_tdata), .write(sums_write), .write_place(sums_place),
+        .write_word(sums_word[LANES*32-1:0])
+    );
+    always_ff @(posedge clock) begin
+      if (!reset_n || restart) sums_done <= '0;
+      else if (leaves_at[STAGES]) sums_done <= sums_done + 16'd1;
+    end
+    logic unused_sums;
+    assign unused_sums = &{1'b0, vectors_ready};
+  end else begin : g_vectors
+    assign x_for_vectors = x_tvalid;
+    assign x_tready = vectors_ready;
+    assign input_chunk = x_tdata;
+    assign {sums_write, sums_loaded, sums_done, sums_place, sums_word} = '0;
+    logic unused_sums;
+    assign unused_sums = &{1'b0, sums_done};
+  end
   input_loader loader (
       .clock, .reset_n, .restart, .batches, .input_jobs, .job_words(input_job_words), .last_words(input_last_words),
-      .walk_words(input_walk_words), .slot_words(input_slot_words), .used(inputs_used), .loaded(inputs_loaded), .in_valid(x_tvalid),
-      .in_ready(x_tready), .write(input_write), .write_place(input_write_place)
+      .walk_words(input_walk_words), .slot_words(input_slot_words), .used(inputs_used), .loaded(inputs_loaded), .in_valid(x_for_vectors),
+      .in_ready(vectors_ready), .write(input_write), .write_place(input_write_place)
   );
 
   // --- The order.
@@ -149,20 +189,19 @@ module sbe_engine #(
       .SLOTS(SLOTS),
       .STREAMS(STREAMS),
       .COLUMNS(COLUMNS),
+      .SUMS(SUMS),
       .OUTPUT_DEPTH(OUTPUT_DEPTH)
   ) sequencer (
       .clock, .reset_n, .start, .batches, .streams, .steps, .groups, .input_jobs, .block_chunks, .input_last_chunks, .walk_parts,
       .walk_last_chunks, .lead, .resident, .walk_pinned, .stateful, .units, .state_units, .group_words, .last_group_words, .stream_words,
       .stream_places, .slot_words, .pinned_place, .input_slot_words, .input_store_distance, .walk_store_distance, .length_write,
-      .length_stream, .length, .loaded, .pinned_loaded(pinned_is_there), .released, .inputs_loaded, .inputs_used, .done_units,
+      .length_stream, .length, .loaded, .pinned_loaded(pinned_is_there), .released, .inputs_loaded, .inputs_used, .sums_loaded, .done_units,
       .output_leaves, .running, .drained, .issue, .weight_place, .takes_state, .takes_zeros, .input_place, .state_half, .state_place,
       .state_chunk, .first, .fresh, .turns, .stores, .leaves, .store_place, .tail_words, .tail_first, .tail_kept, .tail_valid, .tail_zero
   );
 
   // --- What goes along with a chunk until its sums are there, four cycles later.
-  localparam int STAGES = 4;
   localparam int NOTE_BITS = 16 * 5 + 3;
-  logic [STAGES:1] stores_at, leaves_at;
   logic first_1, fresh_1, turns_1, issue_1;
   logic [NOTE_BITS-1:0] note[1:STAGES];
   integer i;
@@ -197,7 +236,7 @@ module sbe_engine #(
       .INPUT_DEPTH(INPUT_DEPTH),
       .STATE_DEPTH(STATE_DEPTH)
   ) vectors (
-      .clock, .input_write, .input_write_place, .input_chunk(x_tdata), .input_place, .state_write, .state_write_half, .state_write_place,
+      .clock, .input_write, .input_write_place, .input_chunk, .input_place, .state_write, .state_write_half, .state_write_place,
       .state_write_word, .state_units(hidden), .state_half, .state_place, .state_chunk, .takes_state, .takes_zeros, .chunk(vector)
   );
   logic [STORE_WIDTH-1:0] stored, kept_sums;
@@ -223,7 +262,8 @@ module sbe_engine #(
       .DEPTH(STORE_DEPTH),
       .BLOCK(STORE_BLOCK)
   ) store (
-      .clock, .write(stores_at[STAGES]), .write_place(note_store), .write_word(kept_sums), .read_place(note[2][NOTE_BITS-1-:16]),
+      .clock, .write((SUMS != 0) ? sums_write : stores_at[STAGES]), .write_place((SUMS != 0) ? sums_place : note_store),
+      .write_word((SUMS != 0) ? sums_word : kept_sums), .read_place(note[2][NOTE_BITS-1-:16]),
       .read_word(stored)
   );
 

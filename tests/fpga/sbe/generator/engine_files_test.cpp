@@ -32,6 +32,8 @@ SbeConfig random_buildable(Dice& dice) {
                      .inputs_share_bus = false,
                      .streams = dice.from_to(1, 3),
                      .steps = dice.from_to(1, 6)};
+    config.sums_arrive = dice.from_to(0, 4) == 0;
+    if (config.sums_arrive) config.shape.inputs = 0, config.pinned = Pinned::kAll;
     const int64_t chunks = config.input_chunks() + (config.pinned == Pinned::kNone ? config.hidden_chunks() : 0);
     if (config.pinned != Pinned::kAll) config.block_chunks = divided_up(chunks, dice.from_to(1, 8));
     try {
@@ -61,6 +63,8 @@ void pass(uint32_t seed, int count) {
     EngineVectors vectors{.run = {.streams = config.streams, .steps = config.steps, .first_step = 0, .lengths = {}}, .x = {}, .batches = 2};
     for (int64_t stream = 0; stream < config.streams; ++stream) vectors.run.lengths.push_back(dice.from_to(0, config.steps));
     vectors.x = testing_support::random_elements(dice, vectors.batches * config.vectors() * config.shape.inputs, 32767);
+    for (int64_t sum = 0; config.sums_arrive && sum < vectors.batches * config.vectors() * layer.rows(); ++sum)
+      vectors.sums.push_back(static_cast<int32_t>(dice.from_to(-(1 << 28), 1 << 28)));
     const std::string folder = fmt::format("{}sbe_engine_{}_{}", testing::TempDir(), seed, i);
     write_engine(folder, config, layer, vectors, {.memory_latency = dice.from_to(0, 100), .seed = dice.from_to(1, 1000)});
     const std::string said = simulated(folder);

@@ -32,6 +32,7 @@ using testing_support::Dice;
 
 constexpr int64_t kLanes = MILLRACE_LANES, kColumns = MILLRACE_COLUMNS, kUnits = MILLRACE_UNITS, kBeatWords = MILLRACE_BEAT_WORDS;
 constexpr int64_t kSlots = MILLRACE_SLOTS;
+constexpr bool kSums = MILLRACE_SUMS != 0;  // x W comes as sums
 constexpr auto kCell = static_cast<CellKind>(MILLRACE_CELL);
 constexpr GateForms kForms{static_cast<SigmoidForm>(MILLRACE_SIGMOID), static_cast<TanhForm>(MILLRACE_TANH)};
 // Memories as CMakeLists.txt builds them.
@@ -60,8 +61,9 @@ SbeConfig random_config(Dice& dice, std::initializer_list<Pinned> pinned) {
                      .words_per_cycle = kBeatWords,
                      .inputs_share_bus = false};
     const int64_t gates = gates_of(kCell);
-    config.shape = {.inputs = dice.from_to(0, 40), .hidden = dice.from_to(1, 4 * kLanes / gates), .gates = gates};
-    config.pinned = dice.one_of(pinned);
+    config.sums_arrive = kSums;
+    config.shape = {.inputs = kSums ? 0 : dice.from_to(0, 40), .hidden = dice.from_to(1, 4 * kLanes / gates), .gates = gates};
+    config.pinned = kSums ? Pinned::kAll : dice.one_of(pinned);
     if (config.shape.inputs == 0 && config.pinned != Pinned::kAll) continue;
     config.streams = dice.from_to(1, kStreams);
     config.steps = dice.from_to(1, 12);
@@ -102,7 +104,7 @@ EngineJob job_of(const Trial& trial, int64_t batches) {
           .valid_steps = std::vector<int64_t>(static_cast<size_t>(trial.config.streams), trial.config.steps),
           .memory = trial.image.words,
           .inputs = {},
-          .columns = kColumns,
+          .columns = kSums ? 2 * kUnits * gates_of(kCell) : kColumns,  // words of an input
           .units = kUnits,
           .beat_words = kBeatWords,
           .most_cycles = 3'000'000};
@@ -113,6 +115,18 @@ struct Seen {
   int64_t step_engines = 0, waiting_engines = 0, batch_engines = 0;
   std::map<int64_t, int64_t> of_case, of_pinned, of_groups;
 };
+
+// Sums of 32 bits, of which some make others wrap.
+std::vector<int32_t> random_sums(Dice& dice, const Trial& trial) {
+  std::vector<int32_t> sums(kSums ? static_cast<size_t>(trial.config.vectors() * trial.layer.rows()) : 0);
+  const int64_t most = dice.from_to(0, 9) == 0 ? INT32_MAX : 1 << 28;
+  for (int32_t& sum : sums) sum = static_cast<int32_t>(dice.from_to(-most, most));
+  return sums;
+}
+
+std::vector<int16_t> input_of(const Trial& trial, std::span<const int16_t> x, std::span<const int32_t> sums) {
+  return kSums ? sum_words_of(trial.config, trial.layer, sums) : input_chunks_of(trial.config, trial.layer, x);
+}
 
 // Two runs of one engine, the second perhaps from the state of the first.
 bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, Seen& seen) {
@@ -139,7 +153,9 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
     for (int64_t batch = 0; batch < job.batches; ++batch) {
       if (!job.stateful) state = zero_state(trial.layer, config.streams);
       const std::vector<int16_t> x = testing_support::random_elements(dice, config.vectors() * config.shape.inputs, 32767);
-      const std::vector<int16_t> chunks = input_chunks_of(config, trial.layer, x);
+      const std::vector<int32_t> sums = random_sums(dice, trial);
+      run.sums = sums;
+      const std::vector<int16_t> chunks = input_of(trial, x, sums);
       inputs.insert(inputs.end(), chunks.begin(), chunks.end());
       BlockedTraffic traffic;
       const std::vector<int16_t> h = blocked_forward(config, trial.layer, trial.image, run, x, state, counters, traffic);
@@ -192,7 +208,7 @@ BenchResult run_freely(Dice& dice, std::mt19937_64& random, EngineBench<Model>& 
   std::vector<int16_t> inputs;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const std::vector<int16_t> x = testing_support::random_elements(dice, trial.config.vectors() * trial.config.shape.inputs, 16384);
-    const std::vector<int16_t> chunks = input_chunks_of(trial.config, trial.layer, x);
+    const std::vector<int16_t> chunks = input_of(trial, x, random_sums(dice, trial));
     inputs.insert(inputs.end(), chunks.begin(), chunks.end());
   }
   job.inputs = inputs;
@@ -233,6 +249,7 @@ bool compare_batches(Dice& dice, std::mt19937_64& random, EngineBench<Model>& be
   do {
     config = random_config(dice, {Pinned::kNone, Pinned::kNone, Pinned::kHidden});
     timing = batch_timing(config);
+    if (kSums && timing.tail_keeps_up && config.vectors() > 8) break;
   } while (!timing.tail_keeps_up || timing.cycles < 400);
   const Trial trial = trial_of(dice, config);
   constexpr int64_t kBatches = 8, kWarm = 4;

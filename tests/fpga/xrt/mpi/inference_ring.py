@@ -3,6 +3,7 @@
     inference_ring.py --mpirun mpirun --millrace bin/millrace functional       emulated-fpga, alone and on two ranks, and with other engines
     inference_ring.py --mpirun mpirun --millrace bin/millrace behind_xrt       xrt-emulated-fpga
     inference_ring.py --mpirun mpirun --millrace bin/millrace simulated        cosim and xrt-cosim; builds engines first
+    inference_ring.py --mpirun mpirun --millrace bin/millrace steps_alone      the steps on each of them, the products with x on a processor
     inference_ring.py --mpirun mpirun --millrace bin/millrace many_engines --engines 12 [--json FILE]       minutes: builds each of them
 
 Every one must say of every sample what emulated-fpga says alone, to the last digit, in a calibrated run's formats.
@@ -22,16 +23,21 @@ import time
 from pathlib import Path
 
 SKIPPED = 77
-# Two cells of few units, so that engines are small; the second layer on a device of its own.
+# A cell of few units, so that engines are small; what follows it on a device of its own.
 MODEL = """version: 1
 name: "small-rows"
-input { channels: 1 height: 8 width: 8 }
-layers { name: "steps" to_sequence {} }
-layers { name: "lstm" lstm { hidden: 4 } }
-layers { name: "last" last_step {} }
-layers { name: "fc" dense { out_features: 10 } }
-layers { name: "loss" softmax_cross_entropy {} }
+input {{ channels: 1 height: 8 width: 8 }}
+layers {{ name: "steps" to_sequence {{}} }}
+layers {{ name: "lstm" {cell} }}
+layers {{ name: "last" last_step {{}} }}
+layers {{ name: "fc" dense {{ out_features: 10 }} }}
+layers {{ name: "loss" softmax_cross_entropy {{}} }}
 """
+# With gates that are straight lines, and with hard ones of both slopes.
+CELLS = {"lstm": (4, "lstm { hidden: 4 }"), "gru": (3, "gru { hidden: 4 reset_after: true }"),
+         "rnn_tanh": (1, "rnn_tanh { hidden: 4 }"), "rnn_relu": (1, "rnn_relu { hidden: 4 }"),
+         "lstm, hard fifth": (4, "lstm { hidden: 4 gate_activation: HARD_SIGMOID gate_slope: 0.2 }"),
+         "gru, hard sixth": (3, "gru { hidden: 4 reset_after: true gate_activation: HARD_SIGMOID gate_slope: 0.16666667 }")}
 
 
 class Failure(Exception):
@@ -49,9 +55,9 @@ def run(folder, *words, status=0):
     return result.stdout
 
 
-def prepared(tools, folder):
+def prepared(tools, folder, cell="lstm"):
     """A calibrated run, and its plan on two boards."""
-    (folder / "model.textproto").write_text(MODEL)
+    (folder / "model.textproto").write_text(MODEL.format(cell=CELLS[cell][1]))
     run(folder, tools.millrace, "train", "--model", "model.textproto", "--data", "digits", "--cluster", "emulated-fpga", "--calibrate", 2,
         "--steps", 12, "--mini-batch", 32, "--optimizer", "adam", "--learning-rate", 0.02, "--seed", 3, "--out", "run")
     expect((folder / "run/formats.txt").exists(), "a calibrated run has formats")
@@ -77,6 +83,9 @@ def functional(tools, folder):
     alone, _ = asked(tools, folder, "emulated-fpga", count=0)
     expect(len(alone) == 360, f"{len(alone)} samples")
     expect(asked(tools, folder, "emulated-fpga", ranks=2, count=0)[0] == alone, "two ranks say something else")
+    text = (folder / "plan.textproto").read_text()
+    (folder / "chunks.textproto").write_text(text.replace("micro_batch:", "time_chunks: 4\nmicro_batch:", 1))
+    expect(asked(tools, folder, "emulated-fpga", ranks=2, plan="chunks.textproto", count=0)[0] == alone, "chunks of time say something else")
     (folder / "run/formats.txt").rename(folder / "formats.txt")
     expect(asked(tools, folder, "emulated-fpga", count=0)[0] != alone, "the run's formats make no difference")
     reals, _ = asked(tools, folder, "cpu", count=0)
@@ -90,11 +99,17 @@ def behind_xrt(tools, folder):
         expect(asked(tools, folder, "xrt-emulated-fpga", ranks, count=0)[0] == expected, f"xrt-emulated-fpga on {ranks} ranks differs")
 
 
-def needs_xrt(tools):
+def has_xrt(tools):
     findings = json.loads(run(Path.cwd(), tools.millrace, "doctor", "--json"))["findings"]
     finding = next(finding for finding in findings if finding["name"] == "XRT emulation")
     if not finding["present"]:
-        print(f"skipped: {finding['detail']}")
+        print(finding["detail"])
+    return finding["present"]
+
+
+def needs_xrt(tools):
+    if not has_xrt(tools):
+        print("skipped: XRT's emulation is not there")
         sys.exit(SKIPPED)
 
 
@@ -127,41 +142,75 @@ def simulated(tools, folder):
         expect(asked(tools, folder, kind, ranks, plan)[0] == expected, f"{kind} on {ranks} ranks differs")
 
 
+def steps_alone(tools, folder):
+    """A layer divided by kind of product: x W on a processor, the steps on a board, whose engine holds all weights of h and takes sums."""
+    for cell in ("lstm", "gru"):
+        own = folder / cell
+        own.mkdir()
+        prepared(tools, own, cell)
+        run(own, tools.millrace, "plan", "--model", "model.textproto", "--cluster", "cpux3", "--strategy", "kind", "--inference", "--streams", 4,
+            "--out", "kind.textproto")
+        on_processors = of_steps(tools, own, "cpu")
+        expected = of_steps(tools, own, "emulated-fpga")
+        expect(len(expected) == 360 and expected != on_processors, "sixteen bits make no difference")
+        others = [("emulated-fpga", 2)] + [("cosim", 1), ("cosim", 2)] * (shutil.which("verilator") is not None)
+        if has_xrt(tools):
+            others += [("xrt-emulated-fpga", 1)] + [("xrt-cosim", 1)] * (shutil.which("verilator") is not None)
+        for kind, ranks in others:
+            expect(of_steps(tools, own, kind, ranks) == expected, f"{cell}: steps on {kind}, {ranks} ranks, differ")
+        print(cell, "the same on", others)
+
+
+def of_steps(tools, folder, kind, ranks=1):
+    launcher = [tools.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
+    output = run(folder, *launcher, tools.millrace, "predict", "--checkpoint", "run", "--plan", "kind.textproto", "--cluster", f"cpu+{kind}+cpu",
+                 "--json", "--count", 0)
+    return [line for line in output.splitlines() if '"sample"' in line]
+
+
 def many_engines(tools, folder):
-    """Lanes, columns, blocks, slots, sequences and steps side by side, drawn; each on cosim, every third behind XRT, too."""
+    """Cells, lanes, columns, blocks, slots, sequences and steps side by side, drawn; on cosim, every third behind XRT, on one rank or two."""
     needs_verilator()
-    draw = random.Random(7)
-    text = (folder / "plan.textproto").read_text()
-    expected, _ = asked(tools, folder, "emulated-fpga", count=0)
-    done = []
+    draw = random.Random(tools.seed)
+    runs, done = {}, []
     while len(done) < tools.engines:
+        cell = draw.choice(list(CELLS))
+        if cell not in runs:
+            own = folder / f"cell-{len(runs)}"
+            own.mkdir()
+            prepared(tools, own, cell)
+            runs[cell] = own, (own / "plan.textproto").read_text(), asked(tools, own, "emulated-fpga", count=0)[0]
+        own, text, expected = runs[cell]
         columns = draw.choice((1, 1, 2, 4))
-        engine = {"row_lanes": draw.choice((4, 8, 16)), "columns": columns, "tail_units": draw.choice((1, 2, 4)), "slots": draw.choice((2, 3)),
+        engine = {"row_lanes": CELLS[cell][0] * draw.choice((1, 2, 4)), "columns": columns, "tail_units": draw.choice((1, 2, 4)), "slots": draw.choice((2, 3)),
                   "words_per_cycle": draw.choice((4, 8, 16)), "pinned": draw.choice((0, 0, 1, 2)), "streams": draw.choice((1, 2, 3, 8, 32)),
                   "steps": draw.choice((1, 2, 4, 8)), "block_chunks": draw.randint(1, 12 // columns)}
-        plan = folder / "drawn.textproto"
+        plan = own / "drawn.textproto"
         plan.write_text(with_engine(text, **engine))
         started = time.monotonic()
         kind = "xrt-cosim" if len(done) % 3 == 2 else "cosim"
-        result = subprocess.run([tools.millrace, "predict", "--checkpoint", "run", "--plan", plan, "--cluster", f"{kind}x2", "--json", "--count", "0"],
-                                cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+        ranks = 1 if kind == "xrt-cosim" else draw.choice((1, 2))
+        launcher = [tools.mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
+        result = subprocess.run([*launcher, tools.millrace, "predict", "--checkpoint", "run", "--plan", plan, "--cluster", f"{kind}x2", "--json", "--count", "0"],
+                                cwd=own, capture_output=True, text=True, check=False, timeout=900)
         if result.returncode != 0 and re.search("no engine is generated|a power of two|malformed|must be|do not divide|at most", result.stderr):
             continue  # cannot be built, said by name
         expect(result.returncode == 0, f"{engine}: {result.stderr[-2000:]}")
         expect(result.stdout.splitlines()[:-1] == expected, f"{kind} with {engine} differs")
-        done.append({**engine, "kind": kind, "samples": len(expected), "equal": True, "seconds": round(time.monotonic() - started, 1)})
+        done.append({"cell": cell, **engine, "kind": kind, "ranks": ranks, "samples": len(expected), "equal": True, "seconds": round(time.monotonic() - started, 1)})
         print(done[-1], flush=True)
     if tools.json:
         Path(tools.json).write_text(json.dumps({"what": "predictions with drawn engines equal emulated-fpga's to the last digit (measured)",
-                                                "model": "LSTM of 4 units, digits row by row, 8 steps, calibrated", "engines": done}, indent=1) + "\n")
+                                                "model": "a cell of 4 units, digits row by row, 8 steps, calibrated", "engines": done}, indent=1) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("case", choices=("functional", "behind_xrt", "simulated", "many_engines"))
+    parser.add_argument("case", choices=("functional", "behind_xrt", "simulated", "steps_alone", "many_engines"))
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--millrace", required=True)
     parser.add_argument("--engines", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json")
     tools = parser.parse_args()
     tools.millrace = os.path.abspath(tools.millrace)
