@@ -18,7 +18,7 @@ namespace {
 
 struct ModelKind {
   std::string name;
-  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, int64_t inference_streams,
+  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, const InferenceBatch&,
                                            const std::shared_ptr<const GeneratedEngines>&)>
       make;
 };
@@ -26,18 +26,19 @@ struct ModelKind {
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"fpga", make_fpga_cost_model},
-      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t,
+      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&,
                  const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
-      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, int64_t, const auto&) { return make_cpu_cost_model(device); }},
+      {"cpu",
+       [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&) { return make_cpu_cost_model(device); }},
   };
   return all;
 }
 
-std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams,
+std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch& inference,
                                     const std::shared_ptr<const GeneratedEngines>& built) {
   std::vector<std::string> known;
   for (const ModelKind& kind : model_kinds()) {
-    if (kind.name == device.kind) return kind.make(device, arithmetic, inference_streams, built);
+    if (kind.name == device.kind) return kind.make(device, arithmetic, inference, built);
     known.push_back(kind.name);
   }
   fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
@@ -118,7 +119,7 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
   return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest) : nullptr;
 }
 
-CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams,
+CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,
                        const std::shared_ptr<const GeneratedEngines>& built) {
   CostModels models;
   std::map<std::string, const CostModel*> known;
@@ -127,7 +128,7 @@ CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const
     if (added) {
       CatalogueDevice device = device_named(entry.device, cluster, catalogue);
       device.short_names = {entry.device};
-      models.owned.push_back(model_of(device, arithmetic, inference_streams, built));
+      models.owned.push_back(model_of(device, arithmetic, inference, built));
       place->second = models.owned.back().get();
     }
     models.of_devices.push_back(place->second);
@@ -137,14 +138,14 @@ CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const
 
 }  // namespace
 
-CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams) {
-  return models_with(cluster, catalogue, arithmetic, inference_streams, nullptr);
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference) {
+  return models_with(cluster, catalogue, arithmetic, inference, nullptr);
 }
 
 CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
                       const Graph& graph) {
   const bool builds = accounting == Accounting::kFull;
-  return models_with(cluster, catalogue, arithmetic, 0, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr);
+  return models_with(cluster, catalogue, arithmetic, {}, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr);
 }
 
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue) {

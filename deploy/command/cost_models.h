@@ -18,6 +18,7 @@
 #include "core/documents/cluster.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "fpga/cost/inference_batch.h"
 
 namespace millrace {
 
@@ -28,8 +29,9 @@ struct CostModels {
 
 // Each model answers under the name its device has in the cluster. Fails with kUsage on names the catalogue does not know,
 // with kMalformed on a kind without a cost model or a device that lacks a value.
-// `inference_streams`: see fpga_cost_model.h; 0: for training.
-CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, int64_t inference_streams = 0);
+// `inference`: see fpga_cost_model.h; without streams: for training.
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic,
+                      const InferenceBatch& inference = {});
 
 // The same for plans of `graph`, which must outlive the models: with full accounting boards have the engines that are generated for its
 // layers, with FPDeep's the paper's free counts.

@@ -24,13 +24,12 @@
 #include "deploy/command/cost_models.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/job_paths.h"
+#include "deploy/command/plan_inference.h"
 #include "deploy/command/plan_output.h"
 #include "deploy/command/profile_plan.h"
 #include "deploy/command/resource_output.h"
 #include "deploy/command/ring_check.h"
 #include "deploy/command/ring_flags.h"
-#include "fpga/cost/blocked_engines.h"
-#include "fpga/sbe/weight_stream.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
@@ -65,7 +64,7 @@ struct PlanFlags {
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
-  std::optional<int64_t> streams;
+  InferenceRequest batch;  // of inference
   bool inference = false, explain = false, resources = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false,
        exactly = false, json = false;
   ProfilePlanFlags profile;
@@ -244,80 +243,12 @@ Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::stri
   return freedom;
 }
 
-// Batches of so many sequences side by side are tried where nobody says how many.
-constexpr int64_t kMostStreams = 4;
-
 void refuse_training_options(const PlanFlags& flags) {
   static const std::vector<std::string> of_training = {"--job",       "--alignment",  "--mini-batch", "--micro-batch",
                                                        "--optimizer", "--batch-norm", "--balance",    "--fpdeep-lifetimes"};
   for (const std::string& name : flags.given)
     if (std::find(of_training.begin(), of_training.end(), name) != of_training.end())
       fail(ErrorCode::kUsage, "{} has no effect with --inference, which trains nothing; leave one of the two out", name);
-}
-
-// The best of every number of sequences that may be side by side; the cost models of its plan.
-Outcome plan_inference(const PlanFlags& flags, const Catalogue& catalogue, PlanTask& task, CostModels& models) {
-  const bool recurrent = std::any_of(task.graph->nodes().begin(), task.graph->nodes().end(),
-                                     [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; });
-  Outcome best;
-  CostModels of_best;
-  const int64_t least = flags.streams.value_or(1), most = flags.streams ? *flags.streams : recurrent ? kMostStreams : 1;
-  for (int64_t streams = least; streams <= most; streams *= 2) {
-    CostModels tried = models_for(task.cluster, catalogue, task.options.arithmetic, streams);
-    PlanTask one = task;
-    one.models = tried.of_devices;
-    one.options.optimizer.kind = OptimizerKind::kSgd;  // nothing is updated: no state
-    one.options.micro_batch = streams;
-    one.options.mini_batch = (one.options.mini_batch + streams - 1) / streams * streams;
-    Outcome outcome = make_plan(one);
-    const bool better =
-        streams == least ||
-        (outcome.feasible && (!best.feasible || outcome.summary.images_per_second > best.summary.images_per_second * (1 + 1e-3)));
-    if (!better) continue;
-    best = std::move(outcome);
-    of_best = std::move(tried);
-    task.options = one.options;
-  }
-  models = std::move(of_best);
-  task.models = models.of_devices;
-  if (best.plan) best.plan->purpose = Purpose::kInference;
-  return best;
-}
-
-// The engines of a plan's recurrent layers in words.
-std::vector<std::string> engines_in_words(const Plan& plan, const Graph& graph) {
-  std::vector<std::string> words;
-  for (const Shard& shard : plan.shards) {
-    const Node& node = graph.node(graph.index_of(shard.layer));
-    if (role_of(node.layer.operation) != Role::kRecurrence) continue;
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
-    if (!config) continue;
-    const int64_t batches = node.output.height / config->steps;
-    const int64_t weight_words = batches * batch_timing(*config).weight_words;
-    words.push_back(fmt::format("{} on device {}: {}; {} words of weights from outside for {} sequence{}", shard.layer, shard.device,
-                                text_of(*config), weight_words, config->streams, config->streams == 1 ? "" : "s"));
-  }
-  return words;
-}
-
-// What else would do, layer by layer: the ways to build each engine that nothing beats, fastest first.
-void add_fronts(const PlanTask& task, const Catalogue& catalogue, const Plan& plan, std::vector<std::string>& explanation) {
-  constexpr size_t kShown = 8;
-  for (const Shard& shard : plan.shards) {
-    const Node& node = task.graph->node(task.graph->index_of(shard.layer));
-    if (role_of(node.layer.operation) != Role::kRecurrence) continue;
-    const GateMatrix shape = sbe_shape_of(node);
-    if (!weight_stream_of(shard, shape)) continue;
-    const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
-    const Exploration found =
-        explore(planned_space(shape, node.output.height, plan.micro_batch), sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));
-    explanation.push_back(fmt::format("{} alone on {}: {} ways to build its engine fit, {} of which nothing beats", shard.layer, board,
-                                      found.feasible, found.front.size()));
-    for (size_t i = 0; i < std::min(kShown, found.front.size()); ++i)
-      explanation.push_back(fmt::format("{}: {:.0f} steps/s, {:.1f} BRAM36, {:.0f} DSP with {}", shard.layer,
-                                        found.front[i].steps_per_second, found.front[i].use.bram36, found.front[i].use.dsp,
-                                        text_of(found.front[i].config)));
-  }
 }
 
 int plan_model(const PlanFlags& flags) {
@@ -331,7 +262,10 @@ int plan_model(const PlanFlags& flags) {
   BatchNormChoice norms = flags.job_file.empty() ? BatchNormChoice::kAsModel : job.batch_norm;
   if (!flags.batch_norm.empty()) norms = batch_norm_from(flags.batch_norm);
   if (flags.inference) refuse_training_options(flags);
-  if (flags.streams && !flags.inference) fail(ErrorCode::kUsage, "--streams has no effect without --inference; leave it out");
+  if (!flags.inference)
+    for (const char* name : {"--streams", "--steps-per-pass", "--blocks"})
+      if (std::ranges::find(flags.given, name) != flags.given.end())
+        fail(ErrorCode::kUsage, "{} has no effect without --inference; leave it out", name);
   Model model = with_choice(find_model(model_name), norms);
   const Graph graph(flags.inference ? frozen_model(std::move(model)) : std::move(model));
   const Catalogue catalogue = catalogue_with(flags.catalogues);
@@ -352,7 +286,7 @@ int plan_model(const PlanFlags& flags) {
   if (flags.inference && orders) fail(ErrorCode::kUsage, "--order and --replicas are for training; leave them out with --inference");
   ChosenPlan chosen;
   if (flags.inference) {
-    chosen.outcome = plan_inference(flags, catalogue, asked, models);
+    chosen.outcome = plan_inference(flags.batch, catalogue, asked, models);
     chosen.task = asked;
   } else {
     chosen = plan_with_progress(asked, freedom_of(flags, asked, cluster_name, catalogue));
@@ -365,7 +299,8 @@ int plan_model(const PlanFlags& flags) {
     const auto planner = [](const PlanTask& other) { return choose_plan(other, {}).outcome; };
     explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
   }
-  if (flags.inference && outcome.plan && told) add_fronts(task, catalogue, *outcome.plan, explanation);
+  if (flags.inference && outcome.plan && told)
+    for (std::string& words : fronts_in_words(flags.batch, task, catalogue, *outcome.plan)) explanation.push_back(std::move(words));
   const RingCheck built = outcome.plan ? check_ring_if_possible(*outcome.plan, graph) : RingCheck{};
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph), built));
   if (!flags.json && flags.inference && outcome.plan)
@@ -552,7 +487,10 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   const Section asked{*command, "For inference"};
   asked.add_flag("--inference", flags->inference,
                  "forward passes alone: nothing is trained, and recurrent layers on boards get BB-LSTM's engine, which streams weights");
-  whole(asked.add_option("--streams", flags->streams, "sequences side by side, a power of two [the fastest of 1, 2 and 4]"), 1, 64);
+  whole(asked.add_option("--streams", flags->batch.streams, "sequences side by side, a power of two [the fastest of 1, 2 and 4]"), 1, 64);
+  whole(asked.add_option("--steps-per-pass", flags->batch.steps_per_pass, "steps of each sequence at a time [what is fastest]"), 1);
+  whole(asked.add_option("--blocks", flags->batch.blocks, "in which weights are streamed [what is fastest; all on chip where they fit]"), 1,
+        4096);
 
   const Section ring{*command, "The ring"};
   real(ring.add_option("--link-gbps", flags->link_gbps, "bandwidth of every link, per direction [the devices' own]"), Least::kAboveZero);

@@ -18,6 +18,16 @@ bool can_be_built(const SbeConfig& config) {
   return true;
 }
 
+BlockedEngine engine_of(const SbePoint& point, int64_t steps, const SbeBoard& board) {
+  const auto batches = static_cast<double>(steps / point.config.steps) / static_cast<double>(point.config.streams);
+  const SbeUse& use = point.use;
+  const double seconds = batches * point.seconds, bytes = 2 * batches * static_cast<double>(point.timing.words);
+  const auto of = [](double amount, double there) { return there > 0 ? amount / there : amount > 0 ? 1.0 : 0.0; };
+  const double share = std::max({of(use.dsp, board.dsp), of(use.bram36, board.bram36), of(use.lut, kUsableLuts * board.lut),
+                                 of(use.uram, board.uram), of(bytes / seconds, board.bytes_per_second)});
+  return {point, seconds, bytes, share};
+}
+
 }  // namespace
 
 SbeBoard sbe_board_of(const FpgaResources& board) {
@@ -31,17 +41,53 @@ SbeBoard sbe_board_of(const FpgaResources& board) {
           .clock_hz = static_cast<double>(board.clock_hz)};
 }
 
-SbeSpace planned_space(const GateMatrix& shape, int64_t steps, int64_t streams) {
-  return {.shape = shape,
-          .steps = steps,
-          .least_streams = streams,
-          .most_streams = streams,
-          .latency = kBuiltLatency,
-          .inputs_share_bus = false,
-          .allowed = can_be_built};
+SbeSpace planned_space(const GateMatrix& shape, int64_t steps, const InferenceBatch& batch) {
+  SbeSpace space{.shape = shape,
+                 .steps = steps,
+                 .least_streams = batch.streams,
+                 .most_streams = batch.streams,
+                 .latency = kBuiltLatency,
+                 .inputs_share_bus = false};
+  space.most_blocks = std::max(space.most_blocks, batch.blocks);
+  space.allowed = [batch](const SbeConfig& config) {
+    if (batch.steps > 0 && config.steps != batch.steps) return false;
+    if (batch.blocks > 0 && static_cast<int64_t>(blocks_of(config).size()) != batch.blocks) return false;
+    return can_be_built(config);
+  };
+  return space;
+}
+
+EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
+                                 const BoardShare& taken) {
+  constexpr size_t kMostTried = 12;
+  const SbeBoard whole = sbe_board_of(board);
+  std::vector<SbeSpace> spaces;
+  for (const Node* node : nodes) spaces.push_back(planned_space(sbe_shape_of(*node), node->output.height, batch));
+  EnginesTogether chosen;
+  for (const JointChoice& choice : explore_together(spaces, whole, taken, kMostTried).front) {
+    double slices = std::max(0.0, whole.dsp - taken.dsp);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      SbePoint point = point_of(choice.configs[i], whole);
+      const double wanted = point.use.dsp + static_cast<double>(point.use.fabric_multipliers), given = std::min(wanted, slices);
+      point.use.lut += (point.use.dsp - given) * kLutsOfFabricMultiplier;
+      point.use.dsp = given;
+      point.use.fabric_multipliers = static_cast<int64_t>(wanted - given);
+      slices -= given;
+      EnginesTogether::Ways& ways = chosen.of_layers[nodes[i]->layer.name];
+      ways.seconds.push_back(choice.seconds);
+      ways.engines.push_back(engine_of(point, nodes[i]->output.height, whole));
+    }
+  }
+  return chosen;
 }
 
 const BlockedEngine* BlockedEngines::within(const Node& node, double period_seconds) const {
+  if (batch_.together != nullptr)
+    if (const auto found = batch_.together->of_layers.find(node.layer.name); found != batch_.together->of_layers.end()) {
+      const std::vector<double>& seconds = found->second.seconds;
+      const auto behind = std::ranges::upper_bound(seconds, period_seconds);
+      return behind == seconds.begin() ? nullptr : &found->second.engines[static_cast<size_t>(behind - seconds.begin()) - 1];
+    }
   const Ways& ways = ways_of(node);
   const auto behind = std::upper_bound(ways.all.begin(), ways.all.end(), period_seconds,
                                        [](double period, const BlockedEngine& engine) { return period < engine.seconds_per_sample; });
@@ -56,16 +102,8 @@ const BlockedEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
   std::unique_ptr<Ways>& ways = known_[{shape.inputs, shape.hidden, shape.gates, steps}];
   if (ways != nullptr) return *ways;
   ways = std::make_unique<Ways>();
-  const Exploration found = explore(planned_space(shape, steps, streams_), board_);
-  for (const SbePoint& point : found.front) {
-    const auto batches = static_cast<double>(steps / point.config.steps) / static_cast<double>(streams_);
-    const SbeUse& use = point.use;
-    const double seconds = batches * point.seconds, bytes = 2 * batches * static_cast<double>(point.timing.words);
-    const auto of = [](double amount, double there) { return there > 0 ? amount / there : amount > 0 ? 1.0 : 0.0; };
-    const double share = std::max({of(use.dsp, board_.dsp), of(use.bram36, board_.bram36), of(use.lut, kUsableLuts * board_.lut),
-                                   of(use.uram, board_.uram), of(bytes / seconds, board_.bytes_per_second)});
-    ways->all.push_back({point, seconds, bytes, share});
-  }
+  const Exploration found = explore(planned_space(shape, steps, batch_), board_);
+  for (const SbePoint& point : found.front) ways->all.push_back(engine_of(point, steps, board_));
   std::ranges::stable_sort(ways->all, {}, &BlockedEngine::seconds_per_sample);
   for (size_t i = 0; i < ways->all.size(); ++i) {
     const bool better = i == 0 || ways->all[i].share < ways->all[ways->best.back()].share;

@@ -1,31 +1,35 @@
 // The engine of blocked columns that a recurrent layer gets on a board in a plan for inference: out of every way to build it, the one that
 // keeps a period and takes least of what the board has least of.
 //
-//   const BlockedEngines engines(board, /*streams=*/4);
+//   const BlockedEngines engines(board, {.streams = 4});
 //   const BlockedEngine* engine = engines.within(node, /*period_seconds=*/1e-3);      // null: no engine is so fast
+//   const EnginesTogether chosen = engines_together(nodes, board, {.streams = 4}, {});      // of layers that share a board
 //
-// The ways are the exploration's front (fpga/sbe/exploration.h) over what can be generated, with so many sequences side by side; a layer's
-// is found once and kept. A sample is a sequence: it takes a batch's time, divided by its sequences, for each batch of steps.
-// Thread safe; pointers live as long as the engines.
+// The ways are the exploration's front (fpga/sbe/exploration.h) over what can be generated, with so many sequences side by side, and so
+// many steps and blocks where those are given; a layer's is found once and kept. A sample is a sequence: it takes a batch's time, divided
+// by its sequences, for each batch of steps. Thread safe; pointers live as long as the engines.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "core/graph/graph.h"
 #include "fpga/cost/fpga_resources.h"
+#include "fpga/cost/inference_batch.h"
 #include "fpga/sbe/exploration.h"
+#include "fpga/sbe/joint_exploration.h"
 #include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
 
 SbeBoard sbe_board_of(const FpgaResources& board);
-// What plans choose from: every way that can be generated, with so many sequences side by side.
-SbeSpace planned_space(const GateMatrix& shape, int64_t steps, int64_t streams);
+// What plans choose from: every way that can be generated, with such batches.
+SbeSpace planned_space(const GateMatrix& shape, int64_t steps, const InferenceBatch& batch);
 
 struct BlockedEngine {
   SbePoint point;
@@ -34,9 +38,21 @@ struct BlockedEngine {
   double share = 0;             // of what the board has least of
 };
 
+// Ways to build the engines of layers that share a board, fastest first, each with fewer blocks of memory than the one before
+// (joint_exploration.h): the n-th of every layer go together. Slices are given out in the layers' order; what finds none is of LUTs.
+struct EnginesTogether {
+  struct Ways {
+    std::vector<double> seconds;  // a sequence, of all layers together
+    std::vector<BlockedEngine> engines;
+  };
+  std::map<std::string, Ways> of_layers;
+};
+EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
+                                 const BoardShare& taken);
+
 class BlockedEngines {
  public:
-  BlockedEngines(const FpgaResources& board, int64_t streams) : board_(sbe_board_of(board)), streams_(streams) {}
+  BlockedEngines(const FpgaResources& board, const InferenceBatch& batch) : board_(sbe_board_of(board)), batch_(batch) {}
 
   const BlockedEngine* within(const Node& node, double period_seconds) const;
 
@@ -49,7 +65,7 @@ class BlockedEngines {
   const Ways& ways_of(const Node& node) const;
 
   SbeBoard board_;
-  int64_t streams_;
+  InferenceBatch batch_;
   mutable std::mutex mutex_;
   mutable std::map<Key, std::unique_ptr<Ways>> known_;
 };

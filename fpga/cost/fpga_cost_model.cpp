@@ -59,9 +59,9 @@ int64_t whole_part_of(double share, int64_t amount) {
 
 class FpgaCostModel final : public CostModel {
  public:
-  FpgaCostModel(FpgaResources board, int64_t element_bits, int64_t inference_streams, std::shared_ptr<const GeneratedEngines> built)
+  FpgaCostModel(FpgaResources board, int64_t element_bits, const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built)
       : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)) {
-    if (inference_streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference_streams);
+    if (inference.streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference);
     const FabricUse once = interconnection_fabric();
     capacities_ = {{"dsp", board_.engine_dsps()},
                    {"lut", board_.luts - once.luts},
@@ -365,14 +365,14 @@ class FpgaCostModel final : public CostModel {
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams,
-                                                std::shared_ptr<const GeneratedEngines> built) {
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic,
+                                                const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built) {
   const int64_t bits = bits_of(arithmetic.wire);
   if (bits != 16 && bits != 32)
     fail(ErrorCode::kUsage, "FPGA engines work on 16 or 32 bits, not on the {} of {}; choose another width for {}", bits,
          name_of(arithmetic.wire), device.short_names.empty() ? device.name : device.short_names.front());
   if (bits != 16) built = nullptr;  // hardware is generated for 16 bits
-  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference_streams, std::move(built));
+  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference, std::move(built));
 }
 
 }  // namespace millrace

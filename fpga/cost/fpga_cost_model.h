@@ -27,15 +27,17 @@
 #include "core/device/cost_model.h"
 #include "core/documents/catalogue.h"
 #include "fpga/cost/generated_engines.h"
+#include "fpga/cost/inference_batch.h"
 
 namespace millrace {
 
-// `inference_streams` above 0: of a plan for inference, whose recurrent layers get the engine of blocked columns ("sbe", blocked_engines.h)
-// with so many sequences side by side; what it takes of the block RAM counts as the bits of its blocks, and weights from outside take
+// `inference` with streams: of a plan for inference, whose recurrent layers get the engine of blocked columns ("sbe", blocked_engines.h)
+// with such batches; what it takes of the block RAM counts as the bits of its blocks, and weights from outside take
 // seconds of the memory that holds them. cost_of then gives the time of the engine as it is built (fpga/sbe/rtl/cycle_model.h), up to some
 // 2% more than the period that was asked for.
 // Fails with kUsage when arithmetic.wire has neither 16 nor 32 bits, with kMalformed when the catalogue lacks a value.
-std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic, int64_t inference_streams = 0,
+std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic,
+                                                const InferenceBatch& inference = {},
                                                 std::shared_ptr<const GeneratedEngines> built = nullptr);
 
 }  // namespace millrace

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kWordBits = 16, kSumBits = 32;
 constexpr int64_t kSlicesPerTailUnit = 4;
-constexpr double kLutsPerMultiplier = 256, kLutsPerAccumulator = 32, kLutsPerTailUnit = 512, kControlLuts = 900;
+constexpr double kLutsPerMultiplier = 256, kLutsPerAccumulator = kLutsOfFabricMultiplier - kLutsPerMultiplier, kLutsPerTailUnit = 512,
+                 kControlLuts = 900;
 
 }  // namespace
 
@@ -64,7 +65,7 @@ SbeUse UseCounter::use_of(const SbeConfig& config) {
   const int64_t slices = config.multipliers() + kSlicesPerTailUnit * config.tail_units;
   use.dsp = std::min(static_cast<double>(slices), board_.dsp);
   use.fabric_multipliers = slices - static_cast<int64_t>(use.dsp);
-  use.lut = static_cast<double>(use.fabric_multipliers) * (kLutsPerMultiplier + kLutsPerAccumulator) + use.lutram_lut +
+  use.lut = static_cast<double>(use.fabric_multipliers) * kLutsOfFabricMultiplier + use.lutram_lut +
             kLutsPerTailUnit * static_cast<double>(config.tail_units) + kControlLuts;
   return use;
 }

@@ -43,8 +43,9 @@ struct SbeBoard {
   int64_t words_per_cycle() const;
 };
 
-inline constexpr double kUsableBandwidth = 0.85;  // of a memory's peak: projected
-inline constexpr double kUsableLuts = 0.8;        // projected
+inline constexpr double kUsableBandwidth = 0.85;             // of a memory's peak: projected
+inline constexpr double kUsableLuts = 0.8;                   // projected
+inline constexpr double kLutsOfFabricMultiplier = 256 + 32;  // and its accumulator: projected
 
 struct Lack {
   std::string resource;

@@ -63,6 +63,8 @@ class PlanView {
   static std::string column_name(size_t count, size_t index);
   // What to say about a chart whose columns stand for several devices each; empty when they do not.
   std::string grouping_note(size_t count, std::string_view what) const;
+  // FP alone where nothing is trained.
+  size_t phases() const { return plan.purpose == Purpose::kInference ? 1 : 3; }
   // Tooltips of single parts, where there are few enough.
   bool detailed() const { return summary.devices.size() <= 80; }
 

@@ -126,7 +126,7 @@ Resource dsp(const PlanView& view) {
   resource.parts = [&view](size_t i) {
     std::vector<BarPart> parts;
     for (const ShardFigures& shard : view.summary.devices[i].shards)
-      for (size_t phase = 0; phase < 3; ++phase)
+      for (size_t phase = 0; phase < view.phases(); ++phase)
         if (shard.dsp[phase] > 0)
           parts.push_back({.amount = shard.dsp[phase],
                            .classes = fmt::format("{} {}", view.class_of(shard.layer), kPhaseClasses[phase]),
@@ -145,50 +145,52 @@ Resource dsp(const PlanView& view) {
     };
     resource.note = "The solid line is what engines may take.";
   }
-  for (size_t phase = 0; phase < 3; ++phase)
+  for (size_t phase = 0; phase < view.phases(); ++phase)
     resource.legend.push_back({.name = std::string(kPhaseWords[phase]), .classes = {fmt::format("ink {}", kPhaseClasses[phase])}});
   return resource;
 }
 
-std::vector<BarPart> memory_parts(const MemoryShares& shares, size_t device, const std::string& unit) {
+const char* held_words(const PlanView& view) { return view.phases() == 1 ? "activations in flight" : "activations between FP and PG"; }
+
+std::vector<BarPart> memory_parts(const PlanView& view, const MemoryShares& shares, size_t device, const std::string& unit) {
   std::vector<BarPart> parts;
   const auto add = [&](double amount, const char* classes, const char* what) {
     if (amount > 0)
       parts.push_back(
           {.amount = amount, .classes = classes, .tooltip = fmt::format("device {}, {}: {}", device, what, amount_text(amount, unit))});
   };
-  add(shares.activations, "held", "activations between FP and PG");
+  add(shares.activations, "held", held_words(view));
   add(shares.buffers, "buffers", "buffers and the rest");
   add(shares.own, "own", "own parameters");
   add(shares.homed, "homed", "parameters homed here for others");
   return parts;
 }
 
-std::vector<LegendEntry> memory_legend(bool homes) {
-  std::vector<LegendEntry> legend = {{.name = "activations between FP and PG", .classes = {"held"}},
+std::vector<LegendEntry> memory_legend(const PlanView& view) {
+  std::vector<LegendEntry> legend = {{.name = held_words(view), .classes = {"held"}},
                                      {.name = "buffers and the rest", .classes = {"buffers"}},
                                      {.name = "own parameters", .classes = {"own"}}};
-  if (homes) legend.push_back({.name = "parameters homed here for others", .classes = {"homed"}});
+  if (!view.summary.homes.empty()) legend.push_back({.name = "parameters homed here for others", .classes = {"homed"}});
   return legend;
 }
 
 Resource on_chip_memory(const PlanView& view) {
   Resource resource = by_layer(view, "On-chip memory", "bram_bits", "b", &DeviceFigures::bram_bits, &DeviceFigures::bram_capacity_bits);
-  resource.parts = [&view](size_t i) { return memory_parts(view.on_chip(i), i, "b"); };
+  resource.parts = [&view](size_t i) { return memory_parts(view, view.on_chip(i), i, "b"); };
   bool packed = false;
   for (size_t i = 0; i < view.summary.devices.size(); ++i) packed = packed || view.packed_bits(i).has_value();
   if (packed) {
     resource.mark = [&view](size_t i) { return view.packed_bits(i); };
     resource.note = "The short line is the same in whole blocks, packed to their widths and depths.";
   }
-  resource.legend = memory_legend(!view.summary.homes.empty());
+  resource.legend = memory_legend(view);
   return resource;
 }
 
 Resource large_memory(const PlanView& view) {
   Resource resource = by_layer(view, "Device memory", "memory_bytes", "B", &DeviceFigures::memory, &DeviceFigures::memory_capacity);
-  resource.parts = [&view](size_t i) { return memory_parts(view.large_memory(i), i, "B"); };
-  resource.legend = memory_legend(!view.summary.homes.empty());
+  resource.parts = [&view](size_t i) { return memory_parts(view, view.large_memory(i), i, "B"); };
+  resource.legend = memory_legend(view);
   return resource;
 }
 

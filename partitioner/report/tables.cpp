@@ -56,13 +56,11 @@ void add_segments(Page& page, const PlanView& view) {
                           {.name = "Memory", .number = true},
                           {.name = "Layer", .unbroken = true},
                           {.name = "Channels", .unbroken = true},
-                          {.name = "Engines FP / EB / PG", .unbroken = true},
-                          {.name = "FP", .number = true},
-                          {.name = "EB", .number = true},
-                          {.name = "PG", .number = true},
-                          {.name = "MACs", .number = true},
-                          {.name = "Parameters", .number = true}},
+                          {.name = view.phases() == 1 ? "Engine" : "Engines FP / EB / PG", .unbroken = true}},
               .label = "Segments, shard by shard"};
+  for (size_t phase = 0; phase < view.phases(); ++phase) table.columns.push_back({.name = std::string(kPhaseNames[phase]), .number = true});
+  table.columns.push_back({.name = "MACs", .number = true});
+  table.columns.push_back({.name = "Parameters", .number = true});
   std::map<std::pair<int64_t, std::string>, const Shard*> shards;
   for (const Shard& shard : view.plan.shards) shards[{shard.device, shard.layer}] = &shard;
   for (size_t d = 0; d < view.summary.devices.size(); ++d) {
@@ -92,7 +90,8 @@ void add_segments(Page& page, const PlanView& view) {
       row.cells.push_back({.text = shard.layer, .chip = view.class_of(shard.layer)});
       row.cells.push_back({.text = s < device.segment.size() ? range_text(view, device.segment[s]) : ""});
       row.cells.push_back({.text = engines_text(shards[{device.index, shard.layer}])});
-      for (const double seconds : shard.seconds) row.cells.push_back({.text = seconds > 0 ? duration(seconds) : "\xE2\x80\x93"});
+      for (size_t phase = 0; phase < view.phases(); ++phase)
+        row.cells.push_back({.text = shard.seconds[phase] > 0 ? duration(shard.seconds[phase]) : "\xE2\x80\x93"});
       row.cells.push_back({.text = quantity(shard.macs, "")});
       const bool bytes = device.memory_capacity > 0;
       row.cells.push_back({.text = shard.parameter_storage > 0 ? quantity(shard.parameter_storage, bytes ? "B" : "b") : "\xE2\x80\x93"});

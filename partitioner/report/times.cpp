@@ -20,10 +20,12 @@ Figure busy_and_idle(const PlanView& view) {
   for (const size_t i : view.columns(count, [&](size_t d) { return view.time(d).idle; })) {
     const TimeShares& time = view.time(i);
     Column column{.name = PlanView::column_name(count, i)};
-    column.tooltip = fmt::format("{}: FP {}, EB {}, PG {}, idle {}", view.device_text(i), percent(time.phases[0]), percent(time.phases[1]),
-                                 percent(time.phases[2]), percent(time.idle));
-    for (size_t phase = 0; phase < 3; ++phase)
+    column.tooltip = fmt::format("{}: ", view.device_text(i));
+    for (size_t phase = 0; phase < view.phases(); ++phase) {
+      column.tooltip += fmt::format("{} {}, ", kPhaseNames[phase], percent(time.phases[phase]));
       column.parts.push_back({.amount = 100 * time.phases[phase], .classes = kPhaseColours[phase]});
+    }
+    column.tooltip += fmt::format("idle {}", percent(time.idle));
     column.parts.push_back({.amount = 100 * time.idle, .classes = "idle"});
     column.emphasised = view.summary.bottleneck.kind == "device" && view.summary.bottleneck.index == static_cast<int64_t>(i);
     chart.columns.push_back(std::move(column));
@@ -33,7 +35,7 @@ Figure busy_and_idle(const PlanView& view) {
   note += view.grouping_note(count, "the one that idles most");
   chart.label = "Busy and idle time by device. " + note;
   Figure figure{.title = "Busy and idle", .note = std::move(note), .drawing = draw(chart)};
-  for (size_t phase = 0; phase < 3; ++phase)
+  for (size_t phase = 0; phase < view.phases(); ++phase)
     figure.drawing.legend.push_back({.name = std::string(kPhaseWords[phase]), .classes = {kPhaseColours[phase]}});
   figure.drawing.legend.push_back({.name = "idle", .classes = {"idle"}});
   return figure;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "core/graph/frozen_model.h"
 #include "core/graph/zoo.h"
@@ -23,9 +24,9 @@ TEST(BlockedEngines, TheFastestIsThatOfEveryWayToBuildIt) {
   const Graph graph(frozen_model(zoo_model("text-classifier")));
   const Node& node = first_recurrent(graph);
   for (const int64_t streams : {1, 2}) {
-    const BlockedEngines engines(resources, streams);
+    const BlockedEngines engines(resources, {.streams = streams});
     double fastest = 1e9;
-    const SbeSpace space = planned_space(sbe_shape_of(node), node.output.height, streams);
+    const SbeSpace space = planned_space(sbe_shape_of(node), node.output.height, {.streams = streams});
     for_each_config(space, board.words_per_cycle(), [&](const SbeConfig& config) {
       const SbePoint point = point_of(config, board);
       if (!point.use.fits(board) || !point.timing.tail_keeps_up) return;
@@ -52,7 +53,7 @@ TEST(BlockedEngines, AreThoseOfPlansForInferenceAlone) {
   const Graph graph(frozen_model(zoo_model("text-classifier")));
   const Node& node = first_recurrent(graph);
   const Arithmetic arithmetic{.compute = ElementType::kFixed16, .wire = ElementType::kFixed16};
-  const auto inference = make_fpga_cost_model(testing_support::vc709(), arithmetic, 2);
+  const auto inference = make_fpga_cost_model(testing_support::vc709(), arithmetic, {.streams = 2});
   const auto training = make_fpga_cost_model(testing_support::vc709(), arithmetic);
   ShardQuestion question;
   question.node = &node;
@@ -68,6 +69,66 @@ TEST(BlockedEngines, AreThoseOfPlansForInferenceAlone) {
   ShardQuestion impossible = question;
   impossible.period_seconds = 1e-9;
   EXPECT_GT(inference->demand_of(impossible).amounts[0], 1e20);
+}
+
+TEST(BlockedEngines, StepsAndBlocksAreThoseAskedFor) {
+  const Graph graph(frozen_model(zoo_model("text-classifier")));
+  const Node& node = first_recurrent(graph);
+  const FpgaResources resources = fpga_resources_of(testing_support::vc709(), 16);
+  const BlockedEngines engines(resources, {.streams = 2, .steps = 5, .blocks = 3});
+  const BlockedEngine* const found = engines.within(node, 1.0);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->point.config.streams, 2);
+  EXPECT_EQ(found->point.config.steps, 5);
+  EXPECT_EQ(blocks_of(found->point.config).size(), 3u);
+}
+
+// Chosen together they fit what is left of the board, and are no slower than each one's own best.
+TEST(EnginesTogether, FitTheBoardAndAreNoSlowerThanOneByOne) {
+  const Graph graph(frozen_model(zoo_model("text-classifier")));
+  std::vector<const Node*> nodes;
+  for (const Node& node : graph.nodes())
+    if (role_of(node.layer.operation) == Role::kRecurrence) nodes.push_back(&node);
+  ASSERT_EQ(nodes.size(), 2u);
+  const FpgaResources resources = fpga_resources_of(testing_support::vc709(), 16);
+  const SbeBoard board = sbe_board_of(resources);
+  const BoardShare taken{.dsp = board.dsp - 1000, .lut = 0.5 * board.lut, .bram36 = board.bram36 - 700};
+  const InferenceBatch batch{.streams = 1, .steps = 4};
+  const EnginesTogether chosen = engines_together(nodes, resources, batch, taken);
+  ASSERT_EQ(chosen.of_layers.size(), 2u);
+  const auto fits = [&](double dsp, double lut, double bram36, double bytes, double seconds) {
+    return dsp <= board.dsp - taken.dsp && lut <= kUsableLuts * board.lut - taken.lut && bram36 <= board.bram36 - taken.bram36 &&
+           bytes <= seconds * board.bytes_per_second * (1 + 1e-9);
+  };
+  const auto& first = chosen.of_layers.begin()->second;
+  for (size_t i = 0; i < first.seconds.size(); ++i) {
+    double dsp = 0, lut = 0, bram36 = 0, bytes = 0;
+    for (const auto& [layer, ways] : chosen.of_layers) {
+      EXPECT_EQ(ways.seconds, first.seconds);
+      EXPECT_LE(ways.engines[i].seconds_per_sample, first.seconds[i] * (1 + 1e-9));
+      const SbeUse& use = ways.engines[i].point.use;
+      dsp += use.dsp, lut += use.lut, bram36 += use.bram36, bytes += ways.engines[i].bytes_per_sample;
+    }
+    EXPECT_TRUE(fits(dsp, lut, bram36, bytes, first.seconds[i])) << i;
+    if (i > 0) {
+      EXPECT_GT(first.seconds[i], first.seconds[i - 1]);
+    }
+  }
+  const BlockedEngines alone(resources, batch);
+  double one_by_one = first.seconds[0] / 2;
+  for (;; one_by_one *= 1.002) {
+    double dsp = 0, lut = 0, bram36 = 0, bytes = 0;
+    bool all = true;
+    for (const Node* node : nodes) {
+      const BlockedEngine* const engine = alone.within(*node, one_by_one);
+      all = all && engine != nullptr;
+      if (engine == nullptr) continue;
+      const SbeUse& use = engine->point.use;
+      dsp += use.dsp, lut += use.lut, bram36 += use.bram36, bytes += engine->bytes_per_sample;
+    }
+    if (all && fits(dsp, lut, bram36, bytes, one_by_one)) break;
+  }
+  EXPECT_LE(first.seconds[0], one_by_one * (1 + 1e-9));
 }
 
 }  // namespace
