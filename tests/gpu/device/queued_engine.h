@@ -28,6 +28,7 @@
 #include "gpu/device/direct_convolution.h"
 #include "gpu/device/gpu_device.h"
 #include "tests/gpu/device/emulated_recurrences.h"
+#include "tests/gpu/device/own_work.h"
 #include "tests/transport/nccl/standin_driver.h"
 
 namespace millrace::testing {
@@ -40,7 +41,8 @@ struct QueuedOptions {
   bool direct = false;                          // convolutions by gpu/device/direct_convolution.h
   unsigned long long patience = 2'000'000'000;  // emulated nanoseconds that a block waits for another one
   EmulatedRecurrences::Options recurrent = {};
-  int number = 0;  // of the GPU that it is
+  int number = 0;               // of the GPU that it is
+  OwnWork* own_work = nullptr;  // in place of loops
 };
 
 class QueuedEngine final : public gpu::Engine, private testing_support::StandInQueue {
@@ -134,7 +136,8 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     if (call.algorithm != static_cast<int64_t>(call.phase) + 7)
       throw gpu::Failure(gpu::Failure::Kind::kBroken, "not the algorithm that was chosen");
     if (options_.direct)
-      return compute([work = gpu::direct_convolution(call)] {
+      return compute([this, work = gpu::direct_convolution(call)] {
+        if (options_.own_work != nullptr) return options_.own_work->run(work, may_access());
         for (int64_t i = 0; i < work.elements(); ++i) work(i);
       });
     compute([call] {
@@ -207,7 +210,8 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
   }
 
   void run(const gpu::ElementWork& work) override {
-    compute([work] {
+    compute([this, work] {
+      if (options_.own_work != nullptr) return options_.own_work->run(work, may_access());
       std::visit(
           [](const auto& w) {
             for (int64_t i = w.elements; i-- > 0;) w(i);  // any order is right
@@ -216,7 +220,8 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     });
   }
   void run(const gpu::ReductionWork& work) override {
-    compute([work] {
+    compute([this, work] {
+      if (options_.own_work != nullptr) return options_.own_work->run(work, may_access());
       std::visit(
           [](const auto& w) {
             for (int64_t group = w.groups; group-- > 0;) w.finish(group, gpu::reduced(w, group));
@@ -247,6 +252,15 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
                   : precision == gpu::Precision::kBfloat16 ? gpu::float_of_bfloat16(static_cast<const uint16_t*>(memory)[i])
                                                            : gpu::float_of_float16(static_cast<const uint16_t*>(memory)[i]);
     return values;
+  }
+
+  OwnWork::MayAccess may_access() const {
+    return [this](uint64_t address, size_t bytes) {
+      auto after = sizes_.upper_bound(reinterpret_cast<void*>(address));
+      if (after == sizes_.begin()) return false;
+      --after;
+      return address + bytes <= reinterpret_cast<uint64_t>(after->first) + after->second;
+    };
   }
 
   void compute(std::function<void()> work) { push(gpu::Queue::kCompute, {.run = std::move(work)}); }
