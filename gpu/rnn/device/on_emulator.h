@@ -9,6 +9,7 @@
 
 #define MILLRACE_DEVICE inline
 #define MILLRACE_UNROLL
+#define MILLRACE_NO_UNROLL
 #define MILLRACE_RESTRICT __restrict__
 
 namespace millrace::rnn::device {

@@ -73,16 +73,24 @@ MILLRACE_DEVICE Scalar element_of(const device::Four& four, int index, Scalar) {
 
 template <class Scalar>
 MILLRACE_DEVICE bool all_written(const device::Four& four) {
-  bool written = true;
+  if (kElements<Scalar> == 4) {
+    bool written = true;
+    MILLRACE_UNROLL
+    for (int i = 0; i < 4; ++i) written = written && four.word[i] != 0xFFFFFFFFU;
+    return written;
+  }
+  // Two elements at once: the highest bit of a half stays where it was all ones, and in no other.
+  unsigned marks = 0;
   MILLRACE_UNROLL
-  for (int i = 0; i < kElements<Scalar>; ++i) written = written && !is_unwritten(element_of(four, i, Scalar{}));
-  return written;
+  for (int i = 0; i < 4; ++i) marks |= (0xFFFEFFFEU - four.word[i]) & four.word[i];
+  return (marks & 0x80008000U) == 0;
 }
 
 // How a block's threads take turns at the chunks of rows, one after the other: where a thread begins and how far it goes from one
 // chunk of its own to the next, so that counting on takes additions alone.
 struct Turns {
   int chunks;  // of a row
+  int mine;    // of those of one row
   int first_row;
   int first_chunk;
   int rows;        // on ...
@@ -92,7 +100,12 @@ MILLRACE_DEVICE Turns turns_of(int chunks) {
   const int thread = device::thread_index();
   const int threads = device::thread_count();
   const int in_a_row = greatest(1, chunks);
-  return {chunks, thread / in_a_row, thread % in_a_row, threads / in_a_row, threads % in_a_row};
+  return {chunks,
+          (greatest(0, chunks - thread) + threads - 1) / threads,
+          thread / in_a_row,
+          thread % in_a_row,
+          threads / in_a_row,
+          threads % in_a_row};
 }
 
 // Brings `rows` rows of `columns` elements each to place.one(row, column, element), or place.four(row, column, words) by 16 bytes, the
@@ -116,19 +129,20 @@ MILLRACE_DEVICE void gather(const Scalar* from, int rows, int stride, int column
   if (kOneRow && rows < 1) return;
   int row = kOneRow ? 0 : turns.first_row;
   int chunk = kOneRow ? thread : turns.first_chunk;
-  const auto is_there = [&](int of_row, int of_chunk) { return kOneRow ? of_chunk < turns.chunks : of_row < rows; };
-  while (is_there(row, chunk)) {
+  int left = turns.mine;  // of one row
+  while (kOneRow ? left > 0 : row < rows) {
     device::Registers<device::Four, kInFlight> values;
     device::Registers<int, kInFlight> rows_of;
     device::Registers<int, kInFlight> chunks_of;
     const auto load = [&](int k) {
       return device::load_relaxed(reinterpret_cast<const device::Four*>(from + rows_of[k] * stride + chunks_of[k] * kElements<Scalar>));
     };
+    const auto is_there = [&](int k) { return kOneRow ? k < left : rows_of[k] < rows; };
     MILLRACE_UNROLL
     for (int k = 0; k < kInFlight; ++k) {
       rows_of[k] = row;
       chunks_of[k] = chunk;
-      if (is_there(row, chunk)) values[k] = load(k);
+      if (is_there(k)) values[k] = load(k);
       if (kOneRow) {
         chunk += threads;
         continue;
@@ -142,10 +156,11 @@ MILLRACE_DEVICE void gather(const Scalar* from, int rows, int stride, int column
     }
     MILLRACE_UNROLL
     for (int k = 0; k < kInFlight; ++k) {
-      if (!is_there(rows_of[k], chunks_of[k])) continue;
+      if (!is_there(k)) continue;
       while (!all_written<Scalar>(values[k]) && waiting.again()) values[k] = load(k);
       place.four(rows_of[k], chunks_of[k] * kElements<Scalar>, values[k]);
     }
+    left -= kInFlight;
   }
 }
 

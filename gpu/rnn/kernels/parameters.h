@@ -43,7 +43,7 @@ struct Parameters {
   int unit_tiles = 0;
   int sample_tiles = 0;
   int rounds = 0;                               // turns in which a block's samples are taken, `height` at a time
-  int slices = 1;                               // matrix tiles: warps that share rows
+  int slices = 1;                               // threads or warps that share rows: a power of two
   unsigned* hung = nullptr;                     // 0, or 1 + the step whose exchange came to nothing
   unsigned long long patience = 2000000000ULL;  // nanoseconds that a thread waits for another block
 };

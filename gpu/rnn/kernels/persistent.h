@@ -7,10 +7,11 @@
 //
 // A block computes the new states of tile_width units for `height` samples at a time; all blocks must be resident at once
 // (a cooperative launch). Per product: gather the sequence's newest rows into shared memory, a block barrier, multiply, a
-// block barrier, and the threads that own a unit finish it. Every barrier is met by all threads of a block, also of blocks
-// whose samples have run out. tile_width * height threads at least.
+// block barrier, and the threads that own a unit finish it, an LSTM's by a lane per gate. Every barrier is met by all threads of
+// a block, also of blocks whose samples have run out. tile_width * height threads at least.
 #pragma once
 
+#include "gpu/rnn/kernels/gate_lanes.h"
 #include "gpu/rnn/kernels/gru_cells.h"
 #include "gpu/rnn/kernels/product.h"
 
@@ -39,6 +40,10 @@ struct Persistent {
 
   // All that 256 threads ask for of 1,024 units at once, and no more registers than that: of two phases' the weights leave fewer.
   static constexpr int kInFlight = kHeight > 1 ? (kTwoPhases ? 2 : 4) : Cell::kForward ? 2 : greatest(2, Cell::kGates);
+
+  // Lanes that finish a unit together, and how many units at most one after the other: a block has a thread per unit and sample.
+  using Lanes = UnitLanes<Cell>;
+  static constexpr int kTurns = least(Lanes::kCount, First::kSumsOfThread);
 
   struct Plans {
     SharedPlan plan[2];
@@ -79,34 +84,73 @@ struct Persistent {
     if constexpr (kTwoPhases) second.load(resident(p, side, 1, first_unit, units), shared, plans.plan[1], p.slices);
     device::block_barrier();
 
-    // What this thread owns: a unit of one of the round's samples.
-    const int index = device::thread_index() / p.tile_width;
-    const int unit = device::thread_index() % p.tile_width;
+    // What this thread owns: a unit of one of the round's samples, or gates of some.
+    const int lane = device::thread_index() % Lanes::kCount;
+    device::Registers<Owned, kTurns> owned;
+    device::Registers<int, kTurns> sum_words;  // of a gate's lane: where its first slice's sum lies
+    const int wanted = Lanes::kCount * least(kHeight, p.batch) * p.tile_width;
+    int takes_part = 0;  // a bit per turn, the same for the whole warp
+    const int slices = device::computed_here(p.slices);
+    MILLRACE_UNROLL
+    for (int k = 0; k < kTurns; ++k) {
+      const int place_of_unit = (device::thread_index() + k * device::thread_count()) / Lanes::kCount;
+      owned[k] = {place_of_unit / p.tile_width, place_of_unit % p.tile_width};
+      if (k * device::thread_count() + device::warp_index() * device::kWarp < wanted) takes_part |= 1 << k;
+      const bool there = owned[k].index < kHeight;
+      sum_words[k] =
+          plans.plan[0].sums / 4 + (there ? owned[k].index * plans.plan[0].rows + row_of_unit(Cell::gates(0), owned[k].unit, lane) : 0);
+    }
+    takes_part = device::computed_here(takes_part);
     for (int turn = 0; turn < p.steps; ++turn) {
       const int step = Cell::kForward ? turn : p.steps - 1 - turn;
       for (int round = 0; round < p.rounds; ++round) {
         const int base = sample_of(round, p.sample_tiles, place.sample_tile, kHeight, 0);
-        const Standing at{p, side, step, base + index, first_unit + unit};
-        const bool owns = index < kHeight && unit < units && at.sample < p.batch;
-        Cell cell{};
-        if (owns) cell.prefetch(at);
-        if (!phase<0>(p, side, step, base, shared, again<First>(p, plans, 0), turns[0], hung, first)) return;
-        if (owns)
-          cell.template finish<0>(at, [&](int gate) {
-            return First::sum_at(shared, again<First>(p, plans, 0), p.slices, index, row_of_unit(Cell::gates(0), unit, gate));
-          });
-        if constexpr (kTwoPhases) {
-          if (!phase<1>(p, side, step, base, shared, again<Second>(p, plans, 1), turns[1], hung, second)) return;
-          if (owns)
-            cell.template finish<1>(at, [&](int gate) {
-              return Second::sum_at(shared, again<Second>(p, plans, 1), p.slices, index, row_of_unit(Cell::gates(1), unit, gate));
-            });
+        const auto standing = [&](int k) { return Standing{p, side, step, base + owned[k].index, first_unit + owned[k].unit}; };
+        const auto owns = [&](int k) { return owned[k].index < kHeight && owned[k].unit < units && base + owned[k].index < p.batch; };
+        if constexpr (Lanes::kCount > 1) {
+          device::Registers<typename Lanes::Type, kTurns> cells{};
+          MILLRACE_UNROLL
+          for (int k = 0; k < kTurns; ++k)
+            if (owns(k)) cells[k].prefetch(standing(k), lane);
+          if (!phase<0>(p, side, step, base, shared, again<First>(p, plans, 0), turns[0], hung, first)) return;
+          MILLRACE_UNROLL
+          for (int k = 0; k < kTurns; ++k) {
+            if ((takes_part >> k & 1) == 0) break;
+            cells[k].finish(owns(k), standing(k), lane,
+                            sum_of_slices(reinterpret_cast<const float*>(shared) + sum_words[k], slices,
+                                          kHeight * device::computed_here(plans.plan[0].rows)));
+          }
+        } else {
+          const Standing at = standing(0);
+          Cell cell{};
+          if (owns(0)) cell.prefetch(at);
+          if (!phase<0>(p, side, step, base, shared, again<First>(p, plans, 0), turns[0], hung, first)) return;
+          if (owns(0)) cell.template finish<0>(at, sum_of<First>(p, plans, 0, shared, owned[0]));
+          if constexpr (kTwoPhases) {
+            if (!phase<1>(p, side, step, base, shared, again<Second>(p, plans, 1), turns[1], hung, second)) return;
+            if (owns(0)) cell.template finish<1>(at, sum_of<Second>(p, plans, 1, shared, owned[0]));
+          }
         }
       }
     }
   }
 
  private:
+  // A unit of the block, of one of its samples.
+  struct Owned {
+    int index;
+    int unit;
+  };
+
+  // The sums of a unit's gates, by gate.
+  template <class Product>
+  MILLRACE_DEVICE static auto sum_of(const Parameters& p, const Plans& plans, int which, const unsigned char* shared, const Owned& owned) {
+    return [&p, &plans, which, shared, owned](int gate) {
+      return Product::sum_at(shared, again<Product>(p, plans, which), p.slices, owned.index,
+                             row_of_unit(Cell::gates(which), owned.unit, gate));
+    };
+  }
+
   // A phase's plan, made anew where it is wanted: two numbers stay in registers from step to step, not six.
   template <class Product>
   MILLRACE_DEVICE static SharedPlan again(const Parameters& p, const Plans& plans, int which) {
@@ -141,10 +185,10 @@ struct Persistent {
       if (!waiting.ended_well) device::raise_in_block(hung);
     }
     device::block_barrier();
-    if (device::is_raised_in_block(hung)) return false;
+    const bool gone = device::is_raised_in_block(hung);  // not waited for before the products
     product.multiply(shared, plan, columns, p.slices);
     device::block_barrier();
-    return true;
+    return !gone;
   }
 };
 

@@ -100,9 +100,23 @@ constexpr MILLRACE_HOST_DEVICE int values_left() {
     return values_left < kCount % 2 == 0 ? kCount / 2 : kCount, kMask / 2 > ();
 }
 
-MILLRACE_DEVICE float sum_of_slices(const float* sums, int slices, int height, int rows, int sample, int row) {
-  float sum = sums[sample * rows + row];
-  for (int slice = 1; slice < slices; ++slice) sum += sums[(slice * height + sample) * rows + row];
+// `first`: the first slice's sum; those of the others lie `stride` apart. There is a power of two of them; eight are loaded together.
+MILLRACE_DEVICE float sum_of_slices(const float* first, int slices, int stride) {
+  if (slices == 1) return *first;
+  constexpr int kTogether = 8;
+  float sum = 0;
+  if (slices < kTogether) {
+    MILLRACE_NO_UNROLL
+    for (int slice = 0; slice < slices; ++slice) sum += first[slice * stride];
+    return sum;
+  }
+  MILLRACE_NO_UNROLL
+  for (int slice = 0; slice < slices; slice += kTogether) {
+    device::Registers<float, kTogether> some;
+    MILLRACE_UNROLL
+    for (int s = 0; s < kTogether; ++s) some[s] = first[(slice + s) * stride];
+    sum += ((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7]));
+  }
   return sum;
 }
 
@@ -111,6 +125,7 @@ struct FmaProduct {
   using Scalar = float;
   static constexpr MILLRACE_HOST_DEVICE FmaTile tile() { return {kRows, kColumns, kGroup, kSamples}; }
   static constexpr int kHeight = kSamples;
+  static constexpr int kSumsOfThread = (kRows * kSamples + kGroup - 1) / kGroup;  // most, when a block's threads take turns at them
 
   static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
     return plan_with(rows_per_block(tile(), slices, threads), spilled_columns(tile(), slices, columns), columns, threads, slices, from);
@@ -132,6 +147,7 @@ struct FmaProduct {
     const int thread = device::thread_index();
     const int threads = device::thread_count();
     row_group_ = thread / kGroup / slices;
+    thread_ = device::computed_here(thread);
     device::Registers<Resident<float>::Row, kRows> rows;
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; ++r) rows[r] = resident.row(row_of(tile(), slices, thread, r));
@@ -160,7 +176,7 @@ struct FmaProduct {
     struct alignas(16) Vector {
       float at[kVector];
     };
-    const int thread = device::thread_index();
+    const int thread = thread_;
     const int threads = device::thread_count();
     const auto* const states = reinterpret_cast<const Vector*>(shared + plan.states);
     const int stride = plan.stride / kVector;
@@ -213,12 +229,13 @@ struct FmaProduct {
 
   // The sum of a row for a sample.
   MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
-    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kSamples, plan.rows, sample, row);
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums) + sample * plan.rows + row, slices, kSamples * plan.rows);
   }
 
  private:
   device::Registers<device::Registers<float, kColumns>, kRows> weights_;
   int row_group_;  // of those that share rows: the one number of a thread's place that a division brings
+  int thread_;     // stays in a register: asking for it takes as long as shared memory does
 };
 
 template <class ShortScalar, int kRows, int kDepth, int kGroupsOfSamples>
@@ -226,6 +243,7 @@ struct MatrixProduct {
   using Scalar = ShortScalar;
   static constexpr MILLRACE_HOST_DEVICE MatrixTile tile() { return {kRows, kDepth, kGroupsOfSamples}; }
   static constexpr int kHeight = kGroupsOfSamples * device::kFragmentSamples;
+  static constexpr int kSumsOfThread = kRows * kGroupsOfSamples * device::kFragmentRows * device::kFragmentSamples / device::kWarp;
 
   static constexpr MILLRACE_HOST_DEVICE SharedPlan plan(int columns, int threads, int slices, int from) {
     return plan_with(rows_per_block(tile(), slices, threads), 0, columns, threads, slices, from);
@@ -278,28 +296,38 @@ struct MatrixProduct {
     const int stride = plan.stride;
     const int slice = device::warp_index() - row_group_ * slices;
     const device::Place place = device::place_in_right(lane, 0);
-    device::Registers<device::Registers<float[4], kGroupsOfSamples>, kRows> sums;
+    // Products wait for the ones before that add to the same sums: two sets of them take turns.
+    device::Registers<device::Registers<device::Registers<float[4], kGroupsOfSamples>, kRows>, 2> sums;
     MILLRACE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < 2 * kRows * kGroupsOfSamples; ++r) {
       MILLRACE_UNROLL
-      for (int n = 0; n < kGroupsOfSamples; ++n) {
-        MILLRACE_UNROLL
-        for (int i = 0; i < 4; ++i) sums[r][n][i] = 0;
-      }
+      for (int i = 0; i < 4; ++i) sums[r % 2][r / 2 % kRows][r / 2 / kRows][i] = 0;
     }
     const int turn = device::computed_here(slices) * device::kFragmentDepth;
     int column = device::computed_here(slice) * device::kFragmentDepth;
     MILLRACE_UNROLL
-    for (int d = 0; d < kDepth; ++d, column += turn) {
+    for (int first = 0; first < kDepth; first += kTogether) {
       if (column >= columns) break;  // the same for the whole warp
+      // Loads of some fragments wait together, those beyond the columns bring zeros.
+      device::Registers<device::Registers<unsigned[2], kGroupsOfSamples>, kTogether> right;
       MILLRACE_UNROLL
-      for (int n = 0; n < kGroupsOfSamples; ++n) {
-        const int word = (n * device::kFragmentSamples + place.column) * stride + (column + place.row) / 2;
-        const unsigned right[2] = {pair_at(states, word), pair_at(states, word + 4)};
+      for (int t = 0; t < kTogether; ++t, column += turn) {
         MILLRACE_UNROLL
-        for (int r = 0; r < kRows; ++r) device::multiply_16x8x16(sums[r][n], weights_[r][d], right, Scalar{});
+        for (int n = 0; n < kGroupsOfSamples; ++n) {
+          const int word = (n * device::kFragmentSamples + place.column) * stride + (column + place.row) / 2;
+          right[t][n][0] = column < columns ? pair_at(states, word) : 0;
+          right[t][n][1] = column < columns ? pair_at(states, word + 4) : 0;
+        }
       }
-      if (d % 4 == 3) device::keep_order();
+      MILLRACE_UNROLL
+      for (int t = 0; t < kTogether && first + t < kDepth; ++t) {
+        MILLRACE_UNROLL
+        for (int n = 0; n < kGroupsOfSamples; ++n) {
+          MILLRACE_UNROLL
+          for (int r = 0; r < kRows; ++r) device::multiply_16x8x16(sums[t % 2][r][n], weights_[r][first + t], right[t][n], Scalar{});
+        }
+      }
+      device::keep_order();
     }
     auto* const out = reinterpret_cast<float*>(shared + plan.sums);
     const int rows = plan.rows;
@@ -311,17 +339,20 @@ struct MatrixProduct {
         MILLRACE_UNROLL
         for (int i = 0; i < 4; ++i) {
           const device::Place at = device::place_in_sums(lane, i);
-          out[(slice * kHeight + n * device::kFragmentSamples + at.column) * rows + first_row + at.row] = sums[r][n][i];
+          out[(slice * kHeight + n * device::kFragmentSamples + at.column) * rows + first_row + at.row] =
+              sums[0][r][n][i] + sums[1][r][n][i];
         }
       }
     }
   }
 
   MILLRACE_DEVICE static float sum_at(const unsigned char* shared, const SharedPlan& plan, int slices, int sample, int row) {
-    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums), slices, kHeight, plan.rows, sample, row);
+    return sum_of_slices(reinterpret_cast<const float*>(shared + plan.sums) + sample * plan.rows + row, slices, kHeight * plan.rows);
   }
 
  private:
+  static constexpr int kTogether = least(kGroupsOfSamples == 1 ? 8 : 4, kDepth);  // fragments whose states are loaded together
+
   MILLRACE_DEVICE static unsigned pair_at(const unsigned char* states, int word) {
     return device::load_pair(reinterpret_cast<const unsigned short*>(states) + 2 * word);
   }

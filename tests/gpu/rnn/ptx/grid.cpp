@@ -11,6 +11,7 @@ namespace millrace::rnn::ptx {
 namespace {
 
 constexpr int kWarp = 32;
+constexpr int kPublishes = 1;  // the thread whose chain is counted: of an LSTM's unit the lane that publishes, else any that owns one
 
 enum class State : unsigned char { kReady, kAtBarrier, kInWarp, kFinished };
 
@@ -129,7 +130,7 @@ class RunningGrid {
     for (unsigned long long n = 0; n < quantum; ++n) {
       const Instruction& i = code[thread.pc];
       ++statistics_.instructions;
-      if (&thread == threads_.data()) count(i);
+      if (&thread == threads_.data() + kPublishes) count(i);
       if (i.guard >= 0 && (r[i.guard] != 0) == i.guard_negated) {
         ++thread.pc;
         continue;

@@ -38,7 +38,7 @@ struct Launch {
   unsigned long long most_instructions = 40'000'000'000ULL;
 };
 
-// What the first thread of the first block, which owns a unit, has done: from an even number of barriers to an odd one (finishing its unit,
+// What the second thread of the first block, which publishes a state, has done: from an even number of barriers to an odd one (finishing,
 // gathering) and from an odd one to an even one (multiplying, summing).
 struct Chain {
   long long instructions = 0, integer_divisions = 0, exact_divisions = 0, products = 0, shared = 0, global = 0, exchanges = 0;

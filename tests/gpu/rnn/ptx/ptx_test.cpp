@@ -211,10 +211,11 @@ void design_counts(const Architectures& architectures) {
     expect(found[1].divisions == found[0].divisions,
            name + ": " + std::to_string(found[1].divisions - found[0].divisions) + " divisions in the steps");
     ++counted_layouts;
-    if (s.recurrence == Recurrence::kCanonicalGru) continue;  // two gathers of different widths
     // Every block of a sample tile gathers all columns of its samples; a GRU's owners read their own state beside.
-    const int columns = s.backward ? gates_of(s.recurrence) * kHidden : kHidden;
-    const long long own = s.recurrence == Recurrence::kGru ? kHidden * kBatch : 0;
+    const bool canonical =
+        s.recurrence == Recurrence::kCanonicalGru;  // gathers twice: states and reset states, two gates' errors and one's
+    const int columns = s.backward ? gates_of(s.recurrence) * kHidden : canonical ? 2 * kHidden : kHidden;
+    const long long own = s.recurrence == Recurrence::kGru || canonical ? kHidden * kBatch : 0;
     const long long loads = (kMany - kFew) * (1LL * layout->unit_tiles * kBatch * columns * bytes_of(s.precision) / 16 + own);
     const auto counted = static_cast<long long>(found[1].different_loads - found[0].different_loads);
     expect(counted == loads, name + ": " + std::to_string(counted) + " loads, and the design has " + std::to_string(loads));
