@@ -42,6 +42,16 @@ bool is_floating(int32_t type) {
   return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16;
 }
 
+// In the list that its type has, where its elements are not raw bytes.
+int listed_elements(const TensorProto& tensor) {
+  switch (tensor.data_type()) {
+    case TensorProto::FLOAT: return tensor.float_data_size();
+    case TensorProto::DOUBLE: return tensor.double_data_size();
+    case TensorProto::INT64: return tensor.int64_data_size();
+    default: return tensor.int32_data_size();
+  }
+}
+
 // Bytes beside the model: a file in its folder or below, reached without links that lead out.
 std::string external_bytes(const TensorProto& tensor, std::string_view origin, const fs::path& folder, uint64_t wanted) {
   std::string location;
@@ -96,19 +106,14 @@ OnnxConstant read_onnx_tensor(const TensorProto& tensor, std::string_view origin
   if (is_raw && raw.size() != wanted)
     fail(ErrorCode::kMalformed, "{}: {} bytes for [{}], {} were expected; the file is damaged", origin, raw.size(),
          fmt::join(constant.dimensions, ", "), wanted);
-  const auto count = [&](const auto& list) {
-    if (!is_raw && list.size() != elements)
-      fail(ErrorCode::kMalformed, "{}: {} elements for [{}]; the file is damaged", origin, list.size(),
-           fmt::join(constant.dimensions, ", "));
-  };
+  // Before memory is asked for.
+  const int listed = listed_elements(tensor);
+  if (!is_raw && listed != elements)
+    fail(ErrorCode::kMalformed, "{}: {} elements for [{}]; the file is damaged", origin, listed, fmt::join(constant.dimensions, ", "));
   constant.whole = !is_floating(tensor.data_type());
   const auto n = static_cast<size_t>(elements);
   if (constant.whole) {
     const bool longs = tensor.data_type() == TensorProto::INT64;
-    if (longs)
-      count(tensor.int64_data());
-    else
-      count(tensor.int32_data());
     constant.wholes.resize(n);
     for (size_t i = 0; i < n; ++i) {
       int64_t& value = constant.wholes[i];
@@ -127,7 +132,6 @@ OnnxConstant read_onnx_tensor(const TensorProto& tensor, std::string_view origin
   if (tensor.data_type() == TensorProto::FLOAT16 || tensor.data_type() == TensorProto::BFLOAT16) {
     HostTensor half{
         .type = tensor.data_type() == TensorProto::FLOAT16 ? StoredType::kF16 : StoredType::kBf16, .dimensions = {elements}, .bytes = {}};
-    count(tensor.int32_data());
     half.bytes.resize(2 * n);
     for (size_t i = 0; i < n; ++i) {
       const uint16_t bits = is_raw ? value_at<uint16_t>(raw, i) : static_cast<uint16_t>(tensor.int32_data(static_cast<int>(i)));
@@ -136,10 +140,6 @@ OnnxConstant read_onnx_tensor(const TensorProto& tensor, std::string_view origin
     copy_values(half, std::span<float>(constant.floats), origin);
   } else {
     const bool doubles = tensor.data_type() == TensorProto::DOUBLE;
-    if (doubles)
-      count(tensor.double_data());
-    else
-      count(tensor.float_data());
     for (size_t i = 0; i < n; ++i) {
       if (doubles)
         constant.floats[i] = static_cast<float>(is_raw ? value_at<double>(raw, i) : tensor.double_data(static_cast<int>(i)));

@@ -245,6 +245,15 @@ TEST(OnnxImport, RefusesByNameWhatHasNoCounterpart) {
     w->set_dims(0, int64_t{1} << 40);
     w->set_dims(1, int64_t{1} << 40);
   });
+  // Said before memory for them is asked for: 32 GiB.
+  expect_refusal(ErrorCode::kMalformed, "0 elements", [&](ModelProto&, GraphProto& graph, NodeProto& node) {
+    auto* const w = convolution(graph, node);
+    w->clear_float_data();
+    w->set_dims(0, int64_t{1} << 29);
+    w->set_dims(1, 8);
+    w->set_dims(2, 2);
+    w->set_dims(3, 1);
+  });
   for (const char* const place : {"../../etc/passwd", "/etc/passwd", "nowhere.bin"})
     expect_refusal(ErrorCode::kMalformed, "outside of the model's folder", [&](ModelProto&, GraphProto& graph, NodeProto& node) {
       auto* const w = convolution(graph, node);
