@@ -94,7 +94,10 @@ void rgb_from_cmyk(const uint8_t* cmyk, bool inverted, std::span<uint8_t> rgb) {
 
 void decode_jpeg(std::span<const std::byte> bytes, std::string_view origin, const PictureFacts& facts, PictureRows& sink) {
   const auto width = static_cast<size_t>(facts.shape.width), channels = static_cast<size_t>(facts.shape.channels);
-  std::vector<uint8_t> line(width * 4), rgb;
+  // libjpeg-turbo writes aligned lines past the caches, from where they would have to be fetched again.
+  constexpr size_t kOutOfStep = 1;
+  std::vector<uint8_t> aligned(width * 4 + kOutOfStep), rgb;
+  const std::span<uint8_t> line = std::span(aligned).subspan(kOutOfStep);
   jpeg_decompress_struct info;
   jpeg_progress_mgr progress{};
   Failure failure;
@@ -132,7 +135,7 @@ void decode_jpeg(std::span<const std::byte> bytes, std::string_view origin, cons
         rgb_from_cmyk(line.data(), inverted, rgb);
         sink.row(index, rgb);
       } else {
-        sink.row(index, std::span(line).first(width * channels));
+        sink.row(index, line.first(width * channels));
       }
     } catch (...) {
       reason = std::current_exception();

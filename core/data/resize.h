@@ -58,6 +58,7 @@ class PictureResizer final : public PictureRows {
     void lay(int64_t input, int64_t output, double begin, double end);
   };
 
+  void add_pending();
   void emit(int64_t output_row, const std::vector<float>& sums);
 
   Shape picture_, output_;
@@ -65,7 +66,8 @@ class PictureResizer final : public PictureRows {
   int64_t first_column_ = 0, end_column_ = 0;  // what any output column needs
   int64_t next_ = 0;                           // the first output row that is not complete
   std::vector<std::vector<float>> sums_;       // of the output rows under way: row r lies at r modulo their number
-  std::vector<float> line_;                    // an input row as numbers
+  std::vector<uint8_t> lines_;                 // input rows that wait to be added together
+  int64_t first_pending_ = 0, pending_ = 0;    // which, and how many
   std::vector<uint8_t> result_;                // [channel of the picture][row][column]
 };
 
