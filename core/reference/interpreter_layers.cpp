@@ -178,60 +178,71 @@ void LayerRunner::for_each_block(int64_t device, int64_t node, bool reverse, Vis
   }
 }
 
+void LayerRunner::forward_block(Kernel& kernel, int64_t node, const Block& block, const Values& weight, Memory& memory,
+                                const MicroBatch& batch) {
+  const int64_t input = context_.graph.node(node).inputs[0];
+  const auto parameters = load_parameters(kernel, {weight});
+  const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
+  const TensorPointer y = make_tensor(block_output(node, block));
+  const std::array<const Tensor*, 1> inputs = {x.get()};
+  const auto weights = pointers<const Tensor>(parameters);
+  kernel.forward({.inputs = inputs, .output = y.get(), .parameters = weights, .state = {}, .batch = &batch});
+  memory.sum(node).put(block.outputs, context_.values_of(*y), context_.rounder());
+}
+
+void LayerRunner::block_back(Kernel& kernel, int64_t node, const Block& block, const Values& weight, Memory& memory,
+                             const MicroBatch& batch) {
+  const int64_t input = context_.graph.node(node).inputs[0];
+  const auto parameters = load_parameters(kernel, {weight});
+  const Patch& source = memory.output(input);
+  const TensorPointer x = tensor_from(source, block.inputs, context_.graph.name_of(input));
+  const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
+  const TensorPointer y = make_tensor(block_output(node, block));
+  const TensorPointer dx = make_tensor(source.shape_of(block.inputs));
+  const std::array<const Tensor*, 1> inputs = {x.get()};
+  const std::array<Tensor*, 1> errors = {dx.get()};
+  const std::array<uint8_t, 1> adds = {0};
+  const auto weights = pointers<const Tensor>(parameters);
+  kernel.error_back({.inputs = inputs,
+                     .output = y.get(),
+                     .output_error = dy.get(),
+                     .input_errors = errors,
+                     .adds = adds,
+                     .parameters = weights,
+                     .batch = &batch});
+  memory.error(input).put(block.inputs, context_.values_of(*dx), context_.rounder());
+}
+
+Values LayerRunner::block_gradient(Kernel& kernel, int64_t node, const Block& block, Memory& memory, const MicroBatch& batch) {
+  const int64_t input = context_.graph.node(node).inputs[0];
+  const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
+  const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
+  return gradients_of(kernel, {x.get()}, *dy, {}, nullptr, batch).front();
+}
+
 void LayerRunner::forward_blocks(int64_t device, int64_t node, Memory& memory, const Action& action) {
   const Values vector = parameters_.vector_of(node, "weight", device, action.version);
   const MicroBatch batch = memory.micro_batch(action.index);
-  const int64_t input = context_.graph.node(node).inputs[0];
   for_each_block(device, node, false, [&](const Block& block, int64_t offset, int64_t count) {
-    Kernel& kernel = block_kernel(node, block);
-    const auto parameters = load_parameters(kernel, {part(vector, offset, count)});
-    const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
-    const TensorPointer y = make_tensor(block_output(node, block));
-    const std::array<const Tensor*, 1> inputs = {x.get()};
-    const auto weights = pointers<const Tensor>(parameters);
-    kernel.forward({.inputs = inputs, .output = y.get(), .parameters = weights, .state = {}, .batch = &batch});
-    memory.sum(node).put(block.outputs, context_.values_of(*y), context_.rounder());
+    forward_block(block_kernel(node, block), node, block, part(vector, offset, count), memory, batch);
   });
 }
 
 void LayerRunner::blocks_back(int64_t device, int64_t node, Memory& memory, const Action& action) {
   if (!context_.graph.node(node).input_error_needed) return;
-  const int64_t input = context_.graph.node(node).inputs[0];
   const Values vector = parameters_.vector_of(node, "weight", device, action.version);
   const MicroBatch batch = memory.micro_batch(action.index);
   for_each_block(device, node, true, [&](const Block& block, int64_t offset, int64_t count) {
-    Kernel& kernel = block_kernel(node, block);
-    const auto parameters = load_parameters(kernel, {part(vector, offset, count)});
-    const Patch& source = memory.output(input);
-    const TensorPointer x = tensor_from(source, block.inputs, context_.graph.name_of(input));
-    const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
-    const TensorPointer y = make_tensor(block_output(node, block));
-    const TensorPointer dx = make_tensor(source.shape_of(block.inputs));
-    const std::array<const Tensor*, 1> inputs = {x.get()};
-    const std::array<Tensor*, 1> errors = {dx.get()};
-    const std::array<uint8_t, 1> adds = {0};
-    const auto weights = pointers<const Tensor>(parameters);
-    kernel.error_back({.inputs = inputs,
-                       .output = y.get(),
-                       .output_error = dy.get(),
-                       .input_errors = errors,
-                       .adds = adds,
-                       .parameters = weights,
-                       .batch = &batch});
-    memory.error(input).put(block.inputs, context_.values_of(*dx), context_.rounder());
+    block_back(block_kernel(node, block), node, block, part(vector, offset, count), memory, batch);
   });
 }
 
 void LayerRunner::blocks_gradient(int64_t device, int64_t node, Memory& memory, const Action& action) {
   if (!context_.graph.node(node).trained) return;
   const MicroBatch batch = memory.micro_batch(action.index);
-  const int64_t input = context_.graph.node(node).inputs[0];
   Values vector;
   for_each_block(device, node, false, [&](const Block& block, int64_t, int64_t) {
-    Kernel& kernel = block_kernel(node, block);
-    const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
-    const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
-    const Values gradient = gradients_of(kernel, {x.get()}, *dy, {}, nullptr, batch).front();
+    const Values gradient = block_gradient(block_kernel(node, block), node, block, memory, batch);
     vector.insert(vector.end(), gradient.begin(), gradient.end());
   });
   parameters_.add_gradient(node, "weight", device, vector);

@@ -78,6 +78,10 @@ class LayerRunner {
   TensorPointer tensor_from(const Patch& patch, const ChannelRange& channels, std::string_view what) const;
   TensorPointer make_tensor(const Shape& shape) const;
   Shape block_output(int64_t node, const Block& block) const;
+  // What one block computes, of a product of a recurrent layer or of any other layer; sums and errors are put where they belong.
+  void forward_block(Kernel& kernel, int64_t node, const Block& block, const Values& weight, Memory& memory, const MicroBatch& batch);
+  void block_back(Kernel& kernel, int64_t node, const Block& block, const Values& weight, Memory& memory, const MicroBatch& batch);
+  Values block_gradient(Kernel& kernel, int64_t node, const Block& block, Memory& memory, const MicroBatch& batch);
   bool has_bias(int64_t node) const;
 
   const Context& context_;

@@ -50,58 +50,27 @@ bool belongs_to_steps(const ParameterSpec& parameter) { return parameter.trained
 
 void LayerRunner::products(int64_t device, int64_t node, Memory& memory, const Action& action) {
   const MicroBatch batch = memory.micro_batch(action.index);
-  const int64_t input = context_.graph.node(node).inputs[0];
   for_each_product(device, node, false, [&](int64_t direction, std::string_view tensor, const Block& block, int64_t offset, int64_t count) {
     const Values vector = parameters_.vector_of(node, tensor, device, action.version);
-    Kernel& kernel = product_kernel(node, direction, block);
-    const auto parameters = load_parameters(kernel, {part(vector, offset, count)});
-    const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
-    const TensorPointer y = make_tensor(block_output(node, block));
-    const std::array<const Tensor*, 1> inputs = {x.get()};
-    const auto weights = pointers<const Tensor>(parameters);
-    kernel.forward({.inputs = inputs, .output = y.get(), .parameters = weights, .state = {}, .batch = &batch});
-    memory.sum(node).put(block.outputs, context_.values_of(*y), context_.rounder());
+    forward_block(product_kernel(node, direction, block), node, block, part(vector, offset, count), memory, batch);
   });
 }
 
 void LayerRunner::products_back(int64_t device, int64_t node, Memory& memory, const Action& action) {
   if (!context_.graph.node(node).input_error_needed) return;
   const MicroBatch batch = memory.micro_batch(action.index);
-  const int64_t input = context_.graph.node(node).inputs[0];
   for_each_product(device, node, true, [&](int64_t direction, std::string_view tensor, const Block& block, int64_t offset, int64_t count) {
     const Values vector = parameters_.vector_of(node, tensor, device, action.version);
-    Kernel& kernel = product_kernel(node, direction, block);
-    const auto parameters = load_parameters(kernel, {part(vector, offset, count)});
-    const Patch& source = memory.output(input);
-    const TensorPointer x = tensor_from(source, block.inputs, context_.graph.name_of(input));
-    const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
-    const TensorPointer y = make_tensor(block_output(node, block));
-    const TensorPointer dx = make_tensor(source.shape_of(block.inputs));
-    const std::array<const Tensor*, 1> inputs = {x.get()};
-    const std::array<Tensor*, 1> errors = {dx.get()};
-    const std::array<uint8_t, 1> adds = {0};
-    const auto weights = pointers<const Tensor>(parameters);
-    kernel.error_back({.inputs = inputs,
-                       .output = y.get(),
-                       .output_error = dy.get(),
-                       .input_errors = errors,
-                       .adds = adds,
-                       .parameters = weights,
-                       .batch = &batch});
-    memory.error(input).put(block.inputs, context_.values_of(*dx), context_.rounder());
+    block_back(product_kernel(node, direction, block), node, block, part(vector, offset, count), memory, batch);
   });
 }
 
 void LayerRunner::products_gradient(int64_t device, int64_t node, Memory& memory, const Action& action) {
   if (!context_.graph.node(node).trained) return;
   const MicroBatch batch = memory.micro_batch(action.index);
-  const int64_t input = context_.graph.node(node).inputs[0];
   std::map<std::string_view, Values> vectors;
   for_each_product(device, node, false, [&](int64_t direction, std::string_view tensor, const Block& block, int64_t, int64_t) {
-    Kernel& kernel = product_kernel(node, direction, block);
-    const TensorPointer x = tensor_from(memory.output(input), block.inputs, context_.graph.name_of(input));
-    const TensorPointer dy = tensor_from(memory.sum_error(node), block.outputs, "error");
-    const Values gradient = gradients_of(kernel, {x.get()}, *dy, {}, nullptr, batch).front();
+    const Values gradient = block_gradient(product_kernel(node, direction, block), node, block, memory, batch);
     vectors[tensor].insert(vectors[tensor].end(), gradient.begin(), gradient.end());
   });
   for (const auto& [tensor, vector] : vectors) parameters_.add_gradient(node, tensor, device, vector);
