@@ -65,12 +65,6 @@ class Waiting {
 template <class Scalar>
 inline constexpr int kElements = 16 / static_cast<int>(sizeof(Scalar));
 
-MILLRACE_DEVICE float element_of(const device::Four& four, int index, float) { return float_of(four.word[index]); }
-template <class Scalar>
-MILLRACE_DEVICE Scalar element_of(const device::Four& four, int index, Scalar) {
-  return {static_cast<unsigned short>(four.word[index / 2] >> (16U * static_cast<unsigned>(index % 2)))};
-}
-
 template <class Scalar>
 MILLRACE_DEVICE bool all_written(const device::Four& four) {
   if (kElements<Scalar> == 4) {

@@ -106,5 +106,31 @@ TEST(GpuRecurrentRing, LearnsWhatProcessorsLearnInAnyChunksOfTime) {
     }
 }
 
+// As deep as Persistent RNNs were trained, with all cells, what goes in added to what comes out every four layers, and both directions.
+Model deep_stack(int64_t layers) {
+  ModelBuilder net("deep", {3, 5, 1});
+  std::string shortcut = net.layer("rnn1", Recurrent{.hidden = 4});
+  constexpr CellKind kCells[] = {CellKind::kVanillaRelu, CellKind::kGru, CellKind::kLstm, CellKind::kVanillaTanh};
+  for (int64_t i = 2; i <= layers; ++i) {
+    net.layer(fmt::format("rnn{}", i), Recurrent{.cell = kCells[i % 4], .hidden = 4});
+    if (i % 4 == 0) shortcut = net.add(fmt::format("add{}", i), {net.last(), shortcut});
+  }
+  net.layer("projected", Recurrent{.hidden = 5, .projection = 3});
+  net.layer("both", Recurrent{.cell = CellKind::kGru, .hidden = 3, .bidirectional = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
+
+TEST(GpuRecurrentRing, TrainsDeepStacksWithSkips) {
+  for (const int64_t layers : {24, 108}) {
+    SCOPED_TRACE(fmt::format("{} layers", layers));
+    RingCase c{.gpu = 2, .steps = layers < 100 ? 2 : 1};  // all but the first two layers
+    c.network = deep_stack(layers);
+    c.open_gpu = [] { return std::move(Queued({.seed = 5}, {}).device); };
+    EXPECT_EQ(ring_matches(c, 1e-4), "");
+  }
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -422,7 +422,7 @@ int main(int count, char** arguments) {
       json << "{\n  \"what\": \"every shipped kernel's PTX under three schedules against double precision\",\n  \"architectures\": "
            << architectures.size() << ",\n  \"cases\": [\n";
       layouts(architectures, 6, &json);
-      json << "\n  ]\n}\n";
+      json << "\n  ]\n}\n" << std::flush;
       faults(architectures, true);
     } else {
       layouts(architectures, 1, nullptr);
