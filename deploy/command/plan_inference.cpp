@@ -49,7 +49,8 @@ struct SharedBoard {
   int64_t device = 0;
   FpgaResources resources;
   std::vector<const Node*> layers;
-  BoardShare taken;  // by the others
+  BoardShare taken;     // by the others
+  double reserved = 0;  // slices that no engine gets
 };
 std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& catalogue, const Plan& plan) {
   std::map<int64_t, SharedBoard> boards;
@@ -69,7 +70,7 @@ std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& ca
     if (board.layers.size() < 2) continue;
     board.device = device;
     board.resources = fpga_resources_of(catalogue.find(task.cluster.devices[static_cast<size_t>(device)].device), 16);
-    board.taken.dsp += board.resources.dsps - board.resources.engine_dsps();
+    board.reserved = board.resources.dsps - board.resources.engine_dsps();
     shared.push_back(std::move(board));
   }
   return shared;
@@ -96,16 +97,31 @@ bool is_better(const Outcome& found, const Outcome& best) {
   return found.feasible && (!best.feasible || found.summary.images_per_second > best.summary.images_per_second * (1 + 1e-3));
 }
 
-// Layers that came to share a board are chosen together, and planned once more.
-void improve(Planned& planned, const PlanTask& task, const Catalogue& catalogue, InferenceBatch batch) {
+// Layers that came to share a board are chosen together, and planned once more. What the others on the board take at another pace is not
+// known before there is a plan: as much more as the pace, twice that, for engines grow in steps, or no more.
+void improve(Planned& planned, const PlanTask& task, const Catalogue& catalogue, const InferenceBatch& batch) {
   if (!planned.outcome.plan) return;
-  auto together = std::make_shared<EnginesTogether>();
-  for (const SharedBoard& board : shared_boards(task, catalogue, *planned.outcome.plan))
-    together->of_layers.merge(engines_together(board.layers, board.resources, batch, board.taken).of_layers);
-  if (together->of_layers.empty()) return;
-  batch.together = std::move(together);
-  Planned again = planned_with(task, catalogue, batch);
-  if (is_better(again.outcome, planned.outcome)) planned = std::move(again);
+  const std::vector<SharedBoard> boards = shared_boards(task, catalogue, *planned.outcome.plan);
+  if (boards.empty()) return;
+  const double period = planned.outcome.summary.seconds_per_image;
+  for (const double growth : {1.0, 2.0, 0.0}) {
+    auto together = std::make_shared<EnginesTogether>();
+    for (const SharedBoard& board : boards) {
+      BoardShare others = board.taken;
+      if (growth > 0) {
+        others.dsp *= growth, others.lut *= growth;
+        together->of_layers.merge(engines_at_paces(board.layers, board.resources, batch, others, board.reserved, period).of_layers);
+      } else {
+        others.dsp += board.reserved;
+        together->of_layers.merge(engines_together(board.layers, board.resources, batch, others).of_layers);
+      }
+    }
+    if (together->of_layers.empty()) continue;
+    InferenceBatch of_boards = batch;
+    of_boards.together = std::move(together);
+    Planned again = planned_with(task, catalogue, of_boards);
+    if (is_better(again.outcome, planned.outcome)) planned = std::move(again);
+  }
 }
 
 }  // namespace
@@ -167,7 +183,9 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
   for (const SharedBoard& board : shared_boards(task, catalogue, plan)) {
     std::string names;
     for (const Node* layer : board.layers) names += (names.empty() ? "" : ", ") + layer->layer.name;
-    const EnginesTogether chosen = engines_together(board.layers, board.resources, batch_of(request, plan.micro_batch), board.taken);
+    BoardShare taken = board.taken;
+    taken.dsp += board.reserved;
+    const EnginesTogether chosen = engines_together(board.layers, board.resources, batch_of(request, plan.micro_batch), taken);
     if (chosen.of_layers.empty()) continue;
     const EnginesTogether::Ways& first = chosen.of_layers.at(board.layers.front()->layer.name);
     for (size_t i = 0; i < std::min(kShown, first.seconds.size()); ++i) {

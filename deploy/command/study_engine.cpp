@@ -20,6 +20,7 @@
 #include "deploy/command/text_table.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/exploration.h"
+#include "fpga/sbe/joint_exploration.h"
 
 namespace millrace {
 namespace {
@@ -110,6 +111,33 @@ std::string text_of(const std::vector<LayerStudy>& layers, const SbeBoard& board
   return text;
 }
 
+// The engines of all layers at once, where there are several; nothing that is kept for a single layer's goal.
+JointExploration together_of(const std::vector<LayerStudy>& layers, const SbeBoard& board, int64_t most_streams) {
+  constexpr size_t kMost = 12;
+  JointExploration best;
+  for (int64_t streams = 1; layers.size() > 1 && streams <= most_streams; streams *= 2) {
+    std::vector<SbeSpace> spaces;
+    for (const LayerStudy& layer : layers)
+      spaces.push_back({.shape = layer.shape, .steps = layer.steps, .least_streams = streams, .most_streams = streams});
+    JointExploration found = JointSearch(spaces, board).within({}, kMost);
+    if (found.fastest && (!best.fastest || found.fastest->seconds < best.fastest->seconds)) best = std::move(found);
+  }
+  return best;
+}
+
+std::string text_of(const JointExploration& together, const std::vector<LayerStudy>& layers) {
+  if (layers.size() < 2) return "";
+  if (!together.fastest) return "\nall layers together do not fit this board\n";
+  std::string text = "\nall layers together on the board, every combination looked at\n";
+  TextTable table({"sequences/s", "BRAM36", "multipliers"}, 0);
+  for (const JointChoice& choice : together.front)
+    table.add({fmt::format("{:.4g}", 1 / choice.seconds), fmt::format("{:.1f}", choice.bram36), fmt::format("{:.0f}", choice.slices)});
+  text += table.text();
+  for (size_t i = 0; i < layers.size(); ++i)
+    text += fmt::format("fastest, {}: {}\n", layers[i].layer, text_of(together.fastest->configs[i]));
+  return text;
+}
+
 const char* name_of(Pinned pinned) { return pinned == Pinned::kNone ? "none" : pinned == Pinned::kHidden ? "hidden" : "all"; }
 
 Json json_of(const SbePoint& point) {
@@ -138,7 +166,22 @@ Json json_of(const SbePoint& point) {
           {"bytes_per_second", point.bytes_per_step * point.steps_per_second}};
 }
 
-std::string json_of(const std::vector<LayerStudy>& layers, const SbeBoard& board, const SbeGoal& goal, const std::string& model) {
+Json json_of(const JointExploration& together, const std::vector<LayerStudy>& layers) {
+  Json all = Json::array();
+  for (const JointChoice& choice : together.front) {
+    Json engines = Json::object();
+    for (size_t i = 0; i < layers.size(); ++i) engines[layers[i].layer] = text_of(choice.configs[i]);
+    all.push_back({{"sequences_per_second", 1 / choice.seconds},
+                   {"bram36", choice.bram36},
+                   {"multipliers_and_tails", choice.slices},
+                   {"streams", choice.configs.front().streams},
+                   {"engines", engines}});
+  }
+  return all;
+}
+
+std::string json_of(const std::vector<LayerStudy>& layers, const JointExploration& together, const SbeBoard& board, const SbeGoal& goal,
+                    const std::string& model) {
   Json json = {{"engine", "sbe"},
                {"model", model},
                {"device", board.name},
@@ -157,6 +200,7 @@ std::string json_of(const std::vector<LayerStudy>& layers, const SbeBoard& board
                {"target_steps_per_second", goal.least_steps_per_second > 0 ? Json(goal.least_steps_per_second) : Json(nullptr)},
                {"limit_seconds", goal.most_seconds > 0 ? Json(goal.most_seconds) : Json(nullptr)},
                {"layers", Json::array()},
+               {"together", json_of(together, layers)},
                {"constants", Json::array()}};
   for (const LayerStudy& layer : layers) {
     Json& added = json["layers"].emplace_back();
@@ -271,8 +315,9 @@ int run_study_engine(const StudyFlags& flags) {
     layers.push_back(std::move(study));
   }
   if (layers.empty()) fail(ErrorCode::kUsage, "{} has no recurrent layer, and the engine sbe computes nothing else", flags.model);
-  const std::string json = json_of(layers, board, goal, flags.model);
-  write_out(flags.json ? json : text_of(layers, board, flags.model));
+  const JointExploration together = together_of(layers, board, flags.streams.value_or(4));
+  const std::string json = json_of(layers, together, board, goal, flags.model);
+  write_out(flags.json ? json : text_of(layers, board, flags.model) + text_of(together, layers));
   if (!flags.out.empty()) {
     make_folders(flags.out);
     write_study(flags.out,

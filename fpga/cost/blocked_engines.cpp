@@ -1,6 +1,7 @@
 #include "fpga/cost/blocked_engines.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "fpga/sbe/rtl/engine_hardware.h"
@@ -26,6 +27,29 @@ BlockedEngine engine_of(const SbePoint& point, int64_t steps, const SbeBoard& bo
   const double share = std::max({of(use.dsp, board.dsp), of(use.bram36, board.bram36), of(use.lut, kUsableLuts * board.lut),
                                  of(use.uram, board.uram), of(bytes / seconds, board.bytes_per_second)});
   return {point, seconds, bytes, share};
+}
+
+std::vector<SbeSpace> spaces_of(std::span<const Node* const> nodes, const InferenceBatch& batch) {
+  std::vector<SbeSpace> spaces;
+  for (const Node* node : nodes) spaces.push_back(planned_space(sbe_shape_of(*node), node->output.height, batch));
+  return spaces;
+}
+
+// A way more, for periods from `seconds` on.
+void add(const JointChoice& choice, double seconds, std::span<const Node* const> nodes, const SbeBoard& board, const BoardShare& taken,
+         EnginesTogether& chosen) {
+  double slices = std::max(0.0, board.dsp - taken.dsp);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    SbePoint point = point_of(choice.configs[i], board);
+    const double wanted = point.use.dsp + static_cast<double>(point.use.fabric_multipliers), given = std::min(wanted, slices);
+    point.use.lut += (point.use.dsp - given) * kLutsOfFabricMultiplier;
+    point.use.dsp = given;
+    point.use.fabric_multipliers = static_cast<int64_t>(wanted - given);
+    slices -= given;
+    EnginesTogether::Ways& ways = chosen.of_layers[nodes[i]->layer.name];
+    ways.seconds.push_back(seconds);
+    ways.engines.push_back(engine_of(point, nodes[i]->output.height, board));
+  }
 }
 
 }  // namespace
@@ -61,22 +85,35 @@ EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaR
                                  const BoardShare& taken) {
   constexpr size_t kMostTried = 12;
   const SbeBoard whole = sbe_board_of(board);
-  std::vector<SbeSpace> spaces;
-  for (const Node* node : nodes) spaces.push_back(planned_space(sbe_shape_of(*node), node->output.height, batch));
   EnginesTogether chosen;
-  for (const JointChoice& choice : explore_together(spaces, whole, taken, kMostTried).front) {
-    double slices = std::max(0.0, whole.dsp - taken.dsp);
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      SbePoint point = point_of(choice.configs[i], whole);
-      const double wanted = point.use.dsp + static_cast<double>(point.use.fabric_multipliers), given = std::min(wanted, slices);
-      point.use.lut += (point.use.dsp - given) * kLutsOfFabricMultiplier;
-      point.use.dsp = given;
-      point.use.fabric_multipliers = static_cast<int64_t>(wanted - given);
-      slices -= given;
-      EnginesTogether::Ways& ways = chosen.of_layers[nodes[i]->layer.name];
-      ways.seconds.push_back(choice.seconds);
-      ways.engines.push_back(engine_of(point, nodes[i]->output.height, whole));
-    }
+  for (const JointChoice& choice : explore_together(spaces_of(nodes, batch), whole, taken, kMostTried).front)
+    add(choice, choice.seconds, nodes, whole, taken, chosen);
+  return chosen;
+}
+
+EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
+                                 const BoardShare& others, double reserved, double period_seconds) {
+  constexpr int kHalvings = 7;
+  constexpr double kStep = 1.02;
+  const SbeBoard whole = sbe_board_of(board);
+  const JointSearch search(spaces_of(nodes, batch), whole);
+  const auto taken_at = [&](double period) {
+    const double pace = period_seconds / period;
+    return BoardShare{.dsp = others.dsp * pace + reserved, .lut = others.lut * pace, .bram36 = others.bram36};
+  };
+  const auto fastest_at = [&](double period) { return search.within(taken_at(period), 1).fastest; };
+  EnginesTogether chosen;
+  const std::optional<JointChoice> bound = fastest_at(period_seconds);
+  if (!bound || bound->seconds > period_seconds) return chosen;
+  double low = bound->seconds, high = period_seconds;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = std::sqrt(low * high);
+    const std::optional<JointChoice> found = fastest_at(middle);
+    (found && found->seconds <= middle ? high : low) = middle;
+  }
+  for (double period = high; period < period_seconds * kStep; period *= kStep) {
+    const std::optional<JointChoice> found = fastest_at(period);
+    if (found && found->seconds <= period) add(*found, period, nodes, whole, taken_at(period), chosen);
   }
   return chosen;
 }

@@ -38,8 +38,8 @@ struct BlockedEngine {
   double share = 0;             // of what the board has least of
 };
 
-// Ways to build the engines of layers that share a board, fastest first, each with fewer blocks of memory than the one before
-// (joint_exploration.h): the n-th of every layer go together. Slices are given out in the layers' order; what finds none is of LUTs.
+// Ways to build the engines of layers that share a board, fastest first (joint_exploration.h): the n-th of every layer go together. Slices
+// are given out in the layers' order; what finds none is of LUTs.
 struct EnginesTogether {
   struct Ways {
     std::vector<double> seconds;  // a sequence, of all layers together
@@ -47,8 +47,13 @@ struct EnginesTogether {
   };
   std::map<std::string, Ways> of_layers;
 };
+// Each with fewer blocks of memory than the one before.
 EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
                                  const BoardShare& taken);
+// For the paces from the fastest that there is room for up to `period_seconds`: `others` take so much of the board at that period, and of
+// its slices and LUTs more the faster it goes; `reserved` slices never are free.
+EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
+                                 const BoardShare& others, double reserved, double period_seconds);
 
 class BlockedEngines {
  public:

@@ -17,6 +17,7 @@ constexpr int kBatches = 25, kWarmUp = 13;  // twelve batches count, a multiple 
 struct Transfer {
   int64_t beats = 0;
   bool takes_slot = true;
+  int64_t weights = 0;
 };
 
 struct Walk {
@@ -35,7 +36,7 @@ void add_batch(const SbeConfig& c, Queues& queues) {
   const auto load = [&](int64_t chunks_of_x, int64_t chunks_of_h, int64_t vectors) {
     const int64_t weights = (chunks_of_x + chunks_of_h) * c.columns * c.shape.rows();
     const int64_t x = c.inputs_share_bus ? vectors * std::min(chunks_of_x * c.columns, c.shape.inputs) : 0;
-    queues.bus.push_back({beats(weights + x)});
+    queues.bus.push_back({beats(weights + x), true, weights});
   };
   const int64_t vectors = c.streams * c.steps, row_groups = (c.shape.rows() + c.row_lanes - 1) / c.row_lanes;
   const int64_t of_x = (c.shape.inputs + c.columns - 1) / c.columns, of_h = (c.shape.hidden + c.columns - 1) / c.columns;
@@ -82,11 +83,12 @@ void add_batch(const SbeConfig& c, Queues& queues) {
 
 }  // namespace
 
-double simulated_batch_cycles(const SbeConfig& config) {
+SimulatedBatch simulated_batch(const SbeConfig& config) {
   Queues queues;
   for (int batch = 0; batch < kBatches; ++batch) add_batch(config, queues);
   int64_t now = 0, bus_done = kNever, array_done = kNever;
   int64_t free_slots = config.slots, arrived = 0;  // loads that wait for their walk
+  int64_t words = 0;
   bool bus_loads = false;
   std::vector<int64_t> ends;
   while (!queues.array.empty()) {
@@ -96,6 +98,7 @@ double simulated_batch_cycles(const SbeConfig& config) {
         bus_loads = queues.bus.front().takes_slot;
         if (bus_loads) --free_slots;
         bus_done = now + queues.bus.front().beats;
+        words += queues.bus.front().weights;
         queues.bus.pop_front();
         something = true;
       }
@@ -120,7 +123,7 @@ double simulated_batch_cycles(const SbeConfig& config) {
     }
     now = std::min(bus_done, array_done);
   }
-  return static_cast<double>(ends.back() - ends[kWarmUp - 1]) / (kBatches - kWarmUp);
+  return {static_cast<double>(ends.back() - ends[kWarmUp - 1]) / (kBatches - kWarmUp), words / kBatches};
 }
 
 }  // namespace millrace

@@ -107,9 +107,12 @@ bool same_numbers(const SbeSpace& a, const SbeSpace& b) {
   return numbers(a) == numbers(b);
 }
 
-class Together {
+}  // namespace
+
+class JointSearch::Together {
  public:
-  Together(std::span<const SbeSpace> spaces, const SbeBoard& board, const BoardShare& taken) : room_(board, taken) {
+  Together(std::span<const SbeSpace> spaces, const SbeBoard& board) : board_(board) {
+    const Room whole(board, {});
     for (size_t layer = 0; layer < spaces.size(); ++layer) {
       size_t alike = 0;
       while (alike < layer && !same_numbers(spaces[alike], spaces[layer])) ++alike;
@@ -118,7 +121,7 @@ class Together {
         layers_.push_back(layers_[alike]);
         continue;
       }
-      layers_.push_back(std::make_shared<const std::vector<Way>>(ways_of(spaces[layer], board, room_)));
+      layers_.push_back(std::make_shared<const std::vector<Way>>(ways_of(spaces[layer], board, whole)));
       for (const Way& way : *layers_.back()) periods_.push_back(way.seconds);
     }
     std::ranges::sort(periods_);
@@ -126,19 +129,20 @@ class Together {
   }
 
   // The fastest on fewer blocks than `blocks`, and of those alike the one of fewest blocks.
-  std::optional<JointChoice> fastest_below(double blocks) const {
+  std::optional<JointChoice> fastest_below(double blocks, const BoardShare& taken) const {
+    const Room room(board_, taken);
     size_t low = 0, high = periods_.size();  // the first period that does
     while (low < high) {
       const size_t middle = (low + high) / 2;
-      if (within(periods_[middle], blocks, periods_[middle]))
+      if (within(room, periods_[middle], blocks, periods_[middle]))
         high = middle;
       else
         low = middle + 1;
     }
     // Engines faster than that, and the bus sets the pace between two periods; beyond the last, too.
-    const std::optional<JointChoice> of_bus = low > 0 ? within(periods_[low - 1], blocks, kNoLimit) : std::nullopt;
-    std::optional<JointChoice> of_engines = low < periods_.size() ? within(periods_[low], blocks, periods_[low]) : std::nullopt;
-    if (of_bus && (!of_engines || of_bus->seconds < of_engines->seconds)) return within(periods_[low - 1], blocks, of_bus->seconds);
+    const std::optional<JointChoice> of_bus = low > 0 ? within(room, periods_[low - 1], blocks, kNoLimit) : std::nullopt;
+    std::optional<JointChoice> of_engines = low < periods_.size() ? within(room, periods_[low], blocks, periods_[low]) : std::nullopt;
+    if (of_bus && (!of_engines || of_bus->seconds < of_engines->seconds)) return within(room, periods_[low - 1], blocks, of_bus->seconds);
     return of_engines;
   }
 
@@ -175,7 +179,7 @@ class Together {
 
   // Engines that take at most `period` each, on a bus that takes at most `most_seconds`: the fewest seconds of the bus, where
   // `most_seconds` is infinite, else the fewest blocks.
-  std::optional<JointChoice> within(double period, double blocks, double most_seconds) const {
+  std::optional<JointChoice> within(const Room& room, double period, double blocks, double most_seconds) const {
     Search search{.layers = {},
                   .least_behind = {},
                   .blocks = blocks,
@@ -190,7 +194,7 @@ class Together {
     search.least_behind.resize(layers_.size() + 1);
     for (size_t layer = layers_.size(); layer-- > 0;)
       search.least_behind[layer] = search.least_behind[layer + 1] + search.layers[layer].least;
-    visit(search, 0, {});
+    visit(room, search, 0, {});
     if (search.best.empty()) return std::nullopt;
     JointChoice choice;
     Needs all;
@@ -200,17 +204,17 @@ class Together {
       choice.seconds = std::max(choice.seconds, way.seconds);
       all = all + way.needs;
     }
-    choice.seconds = std::max(choice.seconds, room_.bus_seconds(all));
+    choice.seconds = std::max(choice.seconds, room.bus_seconds(all));
     choice.bram36 = all.blocks();
     choice.slices = all.slices;
     return choice;
   }
 
-  void visit(Search& search, size_t layer, const Needs& before) const {
+  void visit(const Room& room, Search& search, size_t layer, const Needs& before) const {
     const Needs at_least = before + search.least_behind[layer];
-    const double key = search.by_bus ? room_.bus_seconds(at_least) : at_least.blocks();
-    if (key >= search.best_key || at_least.blocks() >= search.blocks || room_.bus_seconds(at_least) > search.most_seconds ||
-        !room_.holds(at_least))
+    const double key = search.by_bus ? room.bus_seconds(at_least) : at_least.blocks();
+    if (key >= search.best_key || at_least.blocks() >= search.blocks || room.bus_seconds(at_least) > search.most_seconds ||
+        !room.holds(at_least))
       return;
     if (layer == search.layers.size()) {
       search.best = search.places;
@@ -222,29 +226,30 @@ class Together {
     const Candidates& here = search.layers[layer];
     for (size_t place = ordered ? search.places[layer - 1] : 0; place < here.ways.size(); ++place) {
       search.places[layer] = place;
-      visit(search, layer + 1, before + here.ways[place]->needs);
+      visit(room, search, layer + 1, before + here.ways[place]->needs);
     }
   }
 
-  Room room_;
+  SbeBoard board_;
   std::vector<std::shared_ptr<const std::vector<Way>>> layers_;
   std::vector<size_t> alike_;  // the first layer of the same ways
   std::vector<double> periods_;
 };
 
-}  // namespace
-
-JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken, size_t most) {
+JointSearch::JointSearch(std::span<const SbeSpace> layers, const SbeBoard& board) {
   if (layers.empty()) fail(ErrorCode::kUsage, "an exploration of no layers");
   for (const SbeSpace& space : layers)
     if (space.least_streams != space.most_streams)
       fail(ErrorCode::kUsage, "layers on one board take the same sequences side by side; {} to {} leave it open", space.least_streams,
            space.most_streams);
-  const Together together(layers, board, taken);
+  together_ = std::make_shared<const Together>(layers, board);
+}
+
+JointExploration JointSearch::within(const BoardShare& taken, size_t most) const {
   JointExploration found;
   double blocks = kNoLimit;
   while (found.front.size() < most) {
-    std::optional<JointChoice> next = together.fastest_below(blocks);
+    std::optional<JointChoice> next = together_->fastest_below(blocks, taken);
     if (!next) break;
     blocks = next->bram36;
     if (!found.front.empty() && next->seconds == found.front.back().seconds) found.front.pop_back();
@@ -253,6 +258,10 @@ JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoa
   }
   if (!found.front.empty()) found.fastest = found.front.front();
   return found;
+}
+
+JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken, size_t most) {
+  return JointSearch(layers, board).within(taken, most);
 }
 
 }  // namespace millrace

@@ -12,6 +12,8 @@
 // at most the BRAM36, or the other way round. A pure function of its arguments.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,7 +39,18 @@ struct JointExploration {
   std::vector<JointChoice> front;  // by rising seconds; empty: nothing fits
 };
 
-// `most` points of the front, from the fastest on.
+// The same board asked several times, with more or less of it taken: what every layer alone could be is found once.
+class JointSearch {
+ public:
+  JointSearch(std::span<const SbeSpace> layers, const SbeBoard& board);
+  // `most` points of the front, from the fastest on.
+  JointExploration within(const BoardShare& taken, size_t most = SIZE_MAX) const;
+
+ private:
+  class Together;
+  std::shared_ptr<const Together> together_;
+};
+
 JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken = {},
                                   size_t most = SIZE_MAX);
 

@@ -94,6 +94,7 @@ TEST(BatchTiming, IsWhatTheEventsGive) {
         << config.shape.inputs << "+" << config.shape.hidden << ", lanes " << config.row_lanes << " x " << config.columns << ", "
         << blocks_of(config).size() << " blocks, " << config.slots << " slots, pinned " << static_cast<int>(config.pinned) << ", "
         << config.streams << " x " << config.steps;
+    ASSERT_EQ(simulated_batch(config).weight_words, timing.weight_words);
     const BatchTiming bound = batch_bound(config);
     ASSERT_LE(bound.cycles, timing.cycles + 1e-6);
     ASSERT_EQ(bound.words, timing.words);

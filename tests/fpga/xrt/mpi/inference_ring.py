@@ -61,6 +61,8 @@ def prepared(tools, folder, cell="lstm"):
     run(folder, tools.millrace, "train", "--model", "model.textproto", "--data", "digits", "--cluster", "emulated-fpga", "--calibrate", 2,
         "--steps", 12, "--mini-batch", 32, "--optimizer", "adam", "--learning-rate", 0.02, "--seed", 3, "--out", "run")
     expect((folder / "run/formats.txt").exists(), "a calibrated run has formats")
+    told = json.loads((folder / "run/arithmetic.json").read_text())
+    expect(told["elements"] > 0 and told["accumulator_overflows"] == 0, "accumulators overflow in calibrated formats")
     run(folder, tools.millrace, "plan", "--model", "model.textproto", "--cluster", "zc706x2", "--inference", "--streams", 2, "--out",
         "plan.textproto")
 
