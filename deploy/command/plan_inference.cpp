@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 
@@ -128,6 +129,7 @@ void improve(Planned& planned, const PlanTask& task, const Catalogue& catalogue,
 
 Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalogue, PlanTask& task, CostModels& models) {
   check_request(request, *task.graph);
+  const auto started = std::chrono::steady_clock::now();
   const bool recurrent = std::ranges::any_of(task.graph->nodes(), is_recurrent);
   std::optional<Planned> best;
   const int64_t least = request.streams.value_or(1), most = request.streams ? *request.streams : recurrent ? kMostStreams : 1;
@@ -138,6 +140,7 @@ Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalog
   }
   Outcome& outcome = best->outcome;
   task.options = best->options;
+  outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();  // of all that was tried
   models = std::move(best->models);
   task.models = models.of_devices;
   if (outcome.plan) outcome.plan->purpose = Purpose::kInference;
