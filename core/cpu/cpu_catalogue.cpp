@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/cpu/convolution_rates.h"
 #include "core/documents/cluster.h"
 
 namespace millrace {
@@ -34,6 +35,8 @@ CatalogueDevice catalogue_device_of(const CpuProfile& profile) {
   measured("macs_per_second", profile.macs_per_second, "1/s");
   efficiency("conv", profile.convolution);
   efficiency("dense", profile.dense);
+  for (const MeasuredConvolution& convolution : profile.convolutions)
+    efficiency(cpu::name_of(convolution).substr(std::string_view("efficiency_").size()), convolution.efficiency);
   measured("memory_bytes", profile.memory_bytes, "B");
   measured("memory_bytes_per_second", profile.bytes_per_second, "B/s");
   device.values.push_back({"launch_seconds", profile.launch_seconds, "s", "fitted",

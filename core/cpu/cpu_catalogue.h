@@ -7,6 +7,7 @@
 //   threads  macs_per_second  memory_bytes_per_second  memory_bytes (of all threads)  cache_bytes
 //   launch_seconds (of a layer's phase, whatever its size; absent: 0)
 //   efficiency_{conv,dense}_{forward,error_back,parameter_gradient}    shares of macs_per_second
+//   efficiency_conv_INtoOUT_HxW_kKsS_bB_{...}   the same of one convolution (cpu_cost_model.h), as many as were measured
 //   link_gbps                                                          to a neighbour, where no cluster file says it
 #pragma once
 

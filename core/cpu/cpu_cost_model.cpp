@@ -1,5 +1,9 @@
 #include "core/cpu/cpu_cost_model.h"
 
+#include <optional>
+#include <utility>
+
+#include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_catalogue.h"
 #include "core/device/catalogue_reader.h"
 
@@ -14,6 +18,39 @@ PhaseEfficiency read_efficiency(CatalogueReader& read, const std::string& of) {
   shares.parameter_gradient = read.positive("efficiency_" + of + "_parameter_gradient");
   return shares;
 }
+
+// Answers as the roofline whose efficiency of convolutions is the layer's.
+class CpuCostModel final : public CostModel {
+ public:
+  CpuCostModel(const Roofline& roofline, std::vector<MeasuredConvolution> convolutions)
+      : other_(make_roofline_cost_model(roofline)), convolutions_(std::move(convolutions)) {
+    for (const MeasuredConvolution& convolution : convolutions_) {
+      Roofline one = roofline;
+      one.convolution = convolution.efficiency;
+      by_shape_.push_back(make_roofline_cost_model(std::move(one)));
+    }
+  }
+
+  std::string device() const override { return other_->device(); }
+  ShardDemand demand_of(const ShardQuestion& question) const override { return model_of(question).demand_of(question); }
+  ShardCost cost_of(const ShardQuestion& question) const override { return model_of(question).cost_of(question); }
+  std::span<const NamedAmount> capacities() const override { return other_->capacities(); }
+  size_t parameter_memory() const override { return other_->parameter_memory(); }
+  std::vector<Constant> constants() const override { return other_->constants(); }
+  int64_t channel_quantum() const override { return other_->channel_quantum(); }
+
+ private:
+  const CostModel& model_of(const ShardQuestion& question) const {
+    if (convolutions_.empty()) return *other_;
+    const std::optional<MeasuredConvolution> shape = cpu::shape_of(*question.node, question.micro_batch);
+    const std::optional<size_t> found = shape ? cpu::nearest(convolutions_, *shape) : std::nullopt;
+    return found ? *by_shape_[*found] : *other_;
+  }
+
+  std::unique_ptr<CostModel> other_;  // for what was not measured by itself
+  std::vector<MeasuredConvolution> convolutions_;
+  std::vector<std::unique_ptr<CostModel>> by_shape_;
+};
 
 }  // namespace
 
@@ -30,8 +67,16 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
   roofline.convolution = read_efficiency(read, "conv");
   roofline.dense = read_efficiency(read, "dense");
   roofline.channel_quantum = 16;  // of the blocked layouts
+  std::vector<MeasuredConvolution> convolutions = cpu::convolutions_of(device);
+  for (MeasuredConvolution& convolution : convolutions) {
+    const std::string name = cpu::name_of(convolution);
+    convolution.efficiency.forward = read.positive(name + "_forward");
+    convolution.efficiency.error_back =
+        device.has(name + "_error_back") ? read.positive(name + "_error_back") : roofline.convolution.error_back;
+    convolution.efficiency.parameter_gradient = read.positive(name + "_parameter_gradient");
+  }
   roofline.constants = read.constants();
-  return make_roofline_cost_model(std::move(roofline));
+  return std::make_unique<CpuCostModel>(roofline, std::move(convolutions));
 }
 
 std::unique_ptr<CostModel> make_cpu_cost_model(const CpuProfile& profile) { return make_cpu_cost_model(catalogue_device_of(profile)); }

@@ -3,17 +3,32 @@
 //   std::unique_ptr<CostModel> model = make_cpu_cost_model();                        // the shipped profile
 //   std::unique_ptr<CostModel> here = make_cpu_cost_model(measure_cpu_profile());    // this machine, a few seconds
 //   std::unique_ptr<CostModel> given = make_cpu_cost_model(catalogue.find("cpu"));   // from a catalogue
+//   measure_convolutions(profile, graph, /*micro_batch=*/8);                         // each convolution of a network by itself
 //
+// A convolution whose shape was measured takes the shares of the peak of the nearest one: same kernel and stride, at most a factor of
+// four away in channels, positions and micro-batch taken together. Any other takes `convolution`. The choice follows from the layer, not
+// from the part of it that a device has, so a larger part never costs less.
 // Pure once made; thread safe.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device/roofline.h"
 #include "core/documents/catalogue.h"
+#include "core/graph/graph.h"
 
 namespace millrace {
+
+// One convolution and what it reaches in each phase, in shares of macs_per_second.
+struct MeasuredConvolution {
+  int64_t in_channels = 0, out_channels = 0;
+  int64_t height = 0, width = 0;  // of the output
+  int64_t kernel = 1, stride = 1;
+  int64_t micro_batch = 1;
+  PhaseEfficiency efficiency;
+};
 
 // The default is what measure_cpu_profile() found on one core of an AMD EPYC (Zen 4, AVX-512, virtual): figures of that
 // machine, to plan with where no device is at hand. It is also the catalogue's device "cpu" (cpu_catalogue.h).
@@ -28,6 +43,7 @@ struct CpuProfile {
   double launch_seconds = 5e-6;
   PhaseEfficiency convolution{1.00, 0.99, 0.95};
   PhaseEfficiency dense{0.62, 0.92, 0.91};
+  std::vector<MeasuredConvolution> convolutions = {};  // by shape; may be empty
   std::string measured_on = "an AMD EPYC (Zen 4) with AVX-512";
 };
 
@@ -38,5 +54,9 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device);
 // This machine: a matrix product, a copy through memory, one convolution in each phase, and the memory that is free.
 // Takes a few seconds. Fails with kUsage on fewer than one thread.
 CpuProfile measure_cpu_profile(int threads = 1);
+// Adds the network's convolutions at a micro-batch, each shape once, with the threads and the peak of the profile. Square kernels without
+// groups or dilation alone; in a convolution that passes no error back, that phase counts as `convolution` says. Takes a second or two for
+// small maps, minutes for large ones. Fails with kUsage on a micro-batch below one.
+void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch);
 
 }  // namespace millrace

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/engine.h"
 #include "core/cpu/matrix_product.h"
@@ -107,6 +109,41 @@ CpuProfile measure_cpu_profile(int threads) {
   profile.convolution = shares_of(convolution_rates, profile.macs_per_second);
   profile.dense = shares_of(dense_rates, profile.macs_per_second);
   return profile;
+}
+
+void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro_batch) {
+  if (micro_batch < 1) fail(ErrorCode::kUsage, "convolutions measured at micro-batch {}; give at least one", micro_batch);
+  for (const Node& node : graph.nodes()) {
+    const std::optional<MeasuredConvolution> shape = cpu::shape_of(node, micro_batch);
+    if (!shape) continue;
+    const auto known = [&](const MeasuredConvolution& other) { return cpu::name_of(other) == cpu::name_of(*shape); };
+    if (std::ranges::any_of(profile.convolutions, known)) continue;
+    KernelSpec spec;
+    spec.layer = node.layer.name;
+    spec.operation = node.layer.operation;
+    spec.inputs = {node.input_shapes[0]};
+    spec.output = node.output;
+    spec.micro_batch = micro_batch;
+    spec.bias = std::get<Conv2d>(node.layer.operation).bias;
+    spec.activation = Activation{};
+    spec.input_error_needed = node.input_error_needed;
+    cpu::Trial trial(cpu::make_device(profile.threads, KernelTable::shipped()), spec);
+    const double macs = static_cast<double>(micro_batch * shape->in_channels * shape->out_channels * shape->kernel * shape->kernel *
+                                            shape->height * shape->width);
+    const auto share = [&](Phase phase) {
+      double fastest = std::numeric_limits<double>::infinity();
+      for (int round = -1; round < kRounds; ++round) {
+        const double seconds = trial.seconds(phase, profile.threads);
+        if (round >= 0) fastest = std::min(fastest, seconds);
+      }
+      return macs / fastest / profile.threads / profile.macs_per_second;
+    };
+    profile.convolutions.push_back(*shape);
+    PhaseEfficiency& efficiency = profile.convolutions.back().efficiency;
+    efficiency.forward = share(Phase::kForward);
+    efficiency.error_back = node.input_error_needed ? share(Phase::kErrorBack) : profile.convolution.error_back;
+    efficiency.parameter_gradient = share(Phase::kParameterGradient);
+  }
 }
 
 }  // namespace millrace

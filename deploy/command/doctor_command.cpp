@@ -10,6 +10,8 @@
 #include "core/base/build_info.h"
 #include "core/base/error.h"
 #include "core/cpu/cpu_catalogue.h"
+#include "core/graph/graph.h"
+#include "core/graph/zoo.h"
 #include "deploy/command/catalogue_registry.h"
 #include "deploy/command/machine_report.h"
 #include "gpu/device/gpu_device.h"
@@ -64,6 +66,8 @@ void print_profile(const CpuProfile& profile) {
   fmt::print("\nMeasured just now, one thread\n");
   fmt::print("  multiply-adds    {:.1f} G/s at best\n", profile.macs_per_second / 1e9);
   print_shares("convolutions", profile.convolution);
+  for (const MeasuredConvolution& c : profile.convolutions)
+    print_shares(fmt::format("{}-{} {}x{} at {}", c.in_channels, c.out_channels, c.height, c.width, c.micro_batch).c_str(), c.efficiency);
   print_shares("dense", profile.dense);
   fmt::print("  memory           {:.1f} GB/s, {:.1f} GB free\n", profile.bytes_per_second / 1e9, profile.memory_bytes / 1e9);
 }
@@ -119,6 +123,20 @@ nlohmann::ordered_json json_of(const PhaseEfficiency& shares) {
   return {{"forward", shares.forward}, {"error_back", shares.error_back}, {"parameter_gradient", shares.parameter_gradient}};
 }
 
+nlohmann::ordered_json json_of(const std::vector<MeasuredConvolution>& convolutions) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const MeasuredConvolution& c : convolutions)
+    all.push_back({{"in_channels", c.in_channels},
+                   {"out_channels", c.out_channels},
+                   {"height", c.height},
+                   {"width", c.width},
+                   {"kernel", c.kernel},
+                   {"stride", c.stride},
+                   {"micro_batch", c.micro_batch},
+                   {"shares", json_of(c.efficiency)}});
+  return all;
+}
+
 nlohmann::ordered_json json_of(const CpuProfile& profile) {
   return {{"threads", profile.threads},
           {"macs_per_second", profile.macs_per_second},
@@ -126,6 +144,7 @@ nlohmann::ordered_json json_of(const CpuProfile& profile) {
           {"memory_bytes", profile.memory_bytes},
           {"convolution", json_of(profile.convolution)},
           {"dense", json_of(profile.dense)},
+          {"convolutions", json_of(profile.convolutions)},
           {"origin", "measured on " + profile.measured_on}};
 }
 
@@ -183,13 +202,19 @@ nlohmann::ordered_json json_of(const MachineReport& machine) {
 int doctor(const DoctorOptions& options) {
   if (!options.catalogue_out.empty() && !options.measure)
     fail(ErrorCode::kUsage, "--catalogue-out has no effect without --measure, which finds what it writes; add it");
+  if (!options.model.empty() && !options.measure)
+    fail(ErrorCode::kUsage, "--model has no effect without --measure, which measures its convolutions; add it");
+  std::optional<Graph> model;
+  if (!options.model.empty()) model.emplace(find_model(options.model));
   const MachineReport machine = inspect_machine();
   std::optional<CpuProfile> profile;
   MeasuredGpu gpu;
   if (options.measure) {
     gpu = measure_gpu();
     profile = measure_cpu_profile();
-    if (!machine.processor.empty()) profile->measured_on = machine.processor;
+    if (!machine.processor.empty()) profile->measured_on = fmt::format("{} ({})", machine.processor, machine.isa);
+    for (const int64_t micro_batch : options.micro_batches)
+      if (model) measure_convolutions(*profile, *model, micro_batch);
   }
   if (!options.catalogue_out.empty()) {
     Catalogue found{{catalogue_device_of(*profile)}};

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "core/drawing/quantity.h"
@@ -184,6 +185,21 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
                      change_text(*task.graph, outcome.summary.images_per_second, other.summary.images_per_second), idle);
 }
 
+// Whose machine a pace was taken from: of devices whose figures a machine measures, and another's may be quite different.
+void add_origins(const Plan& plan, std::vector<std::string>& sentences) {
+  constexpr std::string_view kPace = ".macs_per_second", kOfShapes = ".efficiency_conv_", kMeasured = "measured";
+  for (const Constant& pace : plan.constants) {
+    if (!pace.name.ends_with(kPace) || !pace.origin.starts_with(kMeasured)) continue;
+    const std::string device = pace.name.substr(0, pace.name.size() - kPace.size());
+    const std::string of_shapes = device + std::string(kOfShapes);
+    const auto is_shape = [&](const Constant& c) {
+      return c.name.starts_with(of_shapes) && c.name.size() > of_shapes.size() && std::isdigit(c.name[of_shapes.size()]) != 0;
+    };
+    const bool by_shape = std::ranges::any_of(plan.constants, is_shape);
+    sentences.push_back(fmt::format("the pace of {} is {}{}", device, pace.origin, by_shape ? ", convolutions by shape" : ""));
+  }
+}
+
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, const std::function<Outcome(const PlanTask&)>& planner) {
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
@@ -196,6 +212,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
+  add_origins(*outcome.plan, sentences);
   if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, planner, sentences);
   return sentences;
 }

@@ -40,6 +40,44 @@ TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
               1e-9);
 }
 
+TEST(CpuCostModel, AMeasuredShapeSetsItsOwnPace) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  CpuProfile profile{.bytes_per_second = 1e15, .launch_seconds = 1e-15};
+  profile.convolutions = {{64, 128, 16, 16, 3, 1, 8, {2, 1, 0.5}}, {128, 128, 16, 16, 3, 1, 8, {0.25, 0.5, 0.125}}};
+  const auto model = make_cpu_cost_model(profile);
+  const auto plain = make_cpu_cost_model({.bytes_per_second = 1e15, .launch_seconds = 1e-15});
+  const auto seconds = [&](const CostModel& asked, const char* layer, int64_t micro_batch) {
+    return asked.cost_of(question(graph.node(graph.index_of(layer)), {}, micro_batch)).seconds_per_sample;
+  };
+  const double macs = 128.0 * 128 * 9 * 16 * 16 / profile.macs_per_second;
+  EXPECT_NEAR(seconds(*model, "conv2_1", 8), macs / 2 * (1 / 2.0 + 1 + 2), 1e-9);
+  EXPECT_NEAR(seconds(*model, "conv2_2", 8), macs * (4 + 2 + 8), 1e-9);
+  EXPECT_NEAR(seconds(*model, "conv2_2", 32), macs * (4 + 2 + 8), 1e-9);  // two factors of two away
+  EXPECT_EQ(seconds(*model, "conv2_2", 64), seconds(*plain, "conv2_2", 64));
+  EXPECT_EQ(seconds(*model, "conv5_1", 8), seconds(*plain, "conv5_1", 8));
+  // A part of the layer goes by the layer.
+  const Block half{{0, 128}, {0, 64}};
+  const Node& conv = graph.node(graph.index_of("conv2_2"));
+  EXPECT_NEAR(model->cost_of(question(conv, std::span(&half, 1), 8)).seconds_per_sample, macs / 2 * (4 + 2 + 8), 1e-9);
+}
+
+TEST(CpuCostModel, MeasuresEachShapeOfANetworkOnce) {
+  const Graph graph(zoo_model("digits-cnn"));
+  CpuProfile profile;
+  measure_convolutions(profile, graph, 4);
+  ASSERT_FALSE(profile.convolutions.empty());
+  const size_t shapes = profile.convolutions.size();
+  for (const MeasuredConvolution& convolution : profile.convolutions)
+    for (const double share :
+         {convolution.efficiency.forward, convolution.efficiency.error_back, convolution.efficiency.parameter_gradient})
+      EXPECT_GT(share, 0);
+  measure_convolutions(profile, graph, 4);
+  EXPECT_EQ(profile.convolutions.size(), shapes);
+  measure_convolutions(profile, graph, 2);
+  EXPECT_EQ(profile.convolutions.size(), 2 * shapes);
+  EXPECT_THROW(measure_convolutions(profile, graph, 0), Error);
+}
+
 TEST(CpuCostModel, BlocksShareTheArithmeticOfTheWhole) {
   const Graph graph(zoo_model("vgg16-cifar"));
   const auto model = make_cpu_cost_model({.bytes_per_second = 1e15, .launch_seconds = 1e-15});

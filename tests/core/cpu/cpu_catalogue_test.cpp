@@ -27,6 +27,7 @@ TEST(CpuCatalogue, AProfileTakesTheWayThroughTextUnchanged) {
   profile.macs_per_second = 1.0 / 3e-11;
   profile.convolution.forward = 1.7;
   profile.measured_on = "a \"machine\" of two words";
+  profile.convolutions = {{128, 256, 8, 8, 3, 1, 8, {1.25, 1.0 / 3, 0.75}}, {3, 64, 32, 32, 3, 1, 8, {0.1, 0.2, 0.3}}};
   const Catalogue written{{catalogue_device_of(profile)}};
   const Catalogue read = parse_catalogue(text_of(written), "written");
   EXPECT_EQ(read, written);
@@ -35,6 +36,8 @@ TEST(CpuCatalogue, AProfileTakesTheWayThroughTextUnchanged) {
   question.node = &graph.node(graph.index_of("conv3_2"));
   question.micro_batch = 8;
   EXPECT_EQ(make_cpu_cost_model(read.find("cpu"))->demand_of(question).seconds, make_cpu_cost_model(profile)->demand_of(question).seconds);
+  profile.convolutions.clear();
+  EXPECT_NE(make_cpu_cost_model(read.find("cpu"))->demand_of(question).seconds, make_cpu_cost_model(profile)->demand_of(question).seconds);
   EXPECT_EQ(make_cpu_cost_model(profile)->constants()[1].origin, "measured on a \"machine\" of two words");
 }
 
@@ -43,6 +46,25 @@ TEST(CpuCatalogue, TheShortNameIsTheCostModels) {
   cpu.short_names = {"laptop", "cpu"};
   EXPECT_EQ(make_cpu_cost_model(cpu)->device(), "laptop");
   EXPECT_EQ(make_cpu_cost_model()->device(), "cpu");
+}
+
+TEST(CpuCatalogue, NamesOfNoConvolutionAreRefused) {
+  const auto refusal = [](const char* name) {
+    CatalogueDevice cpu = catalogue_device_of(CpuProfile{});
+    cpu.values.push_back({name, 1, "1", "measured", "here"});
+    try {
+      make_cpu_cost_model(cpu);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  for (const char* name : {"efficiency_conv_8to8_4x4_k3s1_forward", "efficiency_conv_8to8_4x4_k3s1_b0_forward", "efficiency_conv_8",
+                           "efficiency_conv_8to8_4x4_k3s1_b1_backwards"})
+    EXPECT_THAT(refusal(name), ::testing::HasSubstr(name)) << name;
+  EXPECT_THAT(refusal("efficiency_conv_8to8_4x4_k3s1_b1_error_back"), ::testing::HasSubstr("not the phase forward"));
+  EXPECT_THAT(refusal("efficiency_conv_8to8_4x4_k3s1_b1_forward"),
+              ::testing::HasSubstr("efficiency_conv_8to8_4x4_k3s1_b1_parameter_gradient"));
 }
 
 TEST(CpuCatalogue, AbsurdValuesAreRefusedByName) {

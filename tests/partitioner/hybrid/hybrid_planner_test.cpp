@@ -1,5 +1,8 @@
 #include "partitioner/hybrid/hybrid_planner.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -112,6 +115,20 @@ TEST(HybridPlanner, SlowLinksSetThePaceAndAreSaidTo) {
   EXPECT_EQ(outcome.summary.bottleneck.kind, "link");
   const std::vector<std::string> sentences = explain(ring.task, outcome);
   EXPECT_NE(sentences.front().find("link"), std::string::npos);
+}
+
+TEST(HybridPlanner, WhoseMachineAPaceWasMeasuredOnIsSaid) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  CpuProfile profile{.measured_on = "a bench"};
+  const auto said = [&] {
+    const auto model = make_cpu_cost_model(profile);
+    CpuRing ring(graph, {1, 1});
+    ring.task.models = {model.get(), model.get()};
+    return fmt::format("{}", fmt::join(explain(ring.task, plan_ring(ring.task)), "\n"));
+  };
+  EXPECT_THAT(said(), ::testing::HasSubstr("the pace of cpu is measured on a bench\n"));
+  profile.convolutions = {{64, 128, 16, 16, 3, 1, 8, {2, 1, 0.5}}};
+  EXPECT_THAT(said(), ::testing::HasSubstr("the pace of cpu is measured on a bench, convolutions by shape\n"));
 }
 
 TEST(HybridPlanner, TooManyDevicesAreToldSo) {
