@@ -1,4 +1,5 @@
-// Convolutions by oneDNN: direct or Winograd as the kernel table says, whichever layout the tensors come in.
+// Convolutions by oneDNN: direct or Winograd as the kernel table says, whichever layout the tensors come in. Where oneDNN has no Winograd
+// for the instruction set, ours (winograd.h) takes the pass.
 //
 // Each pass is a primitive of its own. The parameter lies as the parameter gradient writes it, so that gradients, slots
 // and weights are updated element by element; where FP or EB want another form it is packed once per parameter change.
@@ -14,6 +15,7 @@
 #include "core/cpu/onednn.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/vector_math.h"
+#include "core/cpu/winograd.h"
 
 namespace millrace::cpu {
 
@@ -44,6 +46,8 @@ struct Geometry {
   MemoryDesc any_weight() const { return desc_of(weight, Tag::any); }
   MemoryDesc canonical_weight() const { return desc_of(weight, grouped ? Tag::goihw : Tag::oihw); }
   MemoryDesc bias() const { return desc_of({target[1]}, Tag::x); }
+  // [channel read][tap][channel made], of FP and of EB.
+  MemoryDesc winograd_weight(bool back) const { return desc_of(weight, back ? Tag::ohwi : Tag::ihwo); }
 
   Dims strides, dilations, padding, source, target, weight;
   bool grouped;
@@ -126,6 +130,29 @@ class PackedWeight {
   Job reorder_;
 };
 
+// A pass by our own Winograd, and the weight in its form.
+class OwnPass {
+ public:
+  OwnPass(const WinogradShape& shape, bool back, const MemoryDesc& parameter, const Geometry& geometry)
+      : winograd_(shape, back), weight_(parameter, geometry.winograd_weight(back)) {}
+
+  size_t scratch_bytes() const { return winograd_.scratch_bytes(); }
+  void invalidate() {
+    weight_.invalidate();
+    stale_ = true;
+  }
+  void run(const float* parameter, const Winograd::Arguments& arguments, float* scratch) {
+    if (std::exchange(stale_, false)) winograd_.change_weight(weight_.get(parameter));
+    winograd_.run(arguments, scratch);
+  }
+
+ private:
+  Winograd winograd_;
+  PackedWeight weight_;
+  bool stale_ = true;
+};
+constexpr const char* kOwnName = "own winograd F(4x4, 3x3)";
+
 std::optional<std::pair<dnnl::algorithm, float>> onednn_activation(const Activation& activation) {
   // The exponential behind the curved ones is oneDNN's own; ours keeps padding and evaluation in one place.
   const std::optional<double> slope = activation.slope_below_zero();
@@ -151,7 +178,9 @@ algorithm onednn_algorithm(ConvAlgorithm choice) {
 class Convolution final : public CpuKernel {
  public:
   Convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& conv)
-      : CpuKernel(engine, spec), geometry_(spec, conv, engine->vector_length) {
+      : CpuKernel(engine, spec),
+        geometry_(spec, conv, engine->vector_length),
+        own_serves_(winograd_serves(*engine, conv, spec.inputs[0], spec.output)) {
     const auto choice = [&](Phase phase) {
       return onednn_algorithm(engine->table.choice({conv, spec.inputs[0], phase, spec.micro_batch, engine->isa}));
     };
@@ -174,6 +203,8 @@ class Convolution final : public CpuKernel {
   void parameters_changed(std::span<const Tensor* const>) override {
     forward_weight_.invalidate();
     error_weight_.invalidate();
+    if (own_forward_) own_forward_->invalidate();
+    if (own_error_) own_error_->invalidate();
   }
 
   std::string implementation() const override { return fmt::format("FP {}, EB {}, PG {}", forward_.name, error_.name, gradient_.name); }
@@ -183,6 +214,17 @@ class Convolution final : public CpuKernel {
 
   void run_forward(const ForwardArguments& arguments) override {
     CpuTensor& output = own(arguments.output);
+    if (own_forward_) {
+      const std::optional<double> slope = spec().activation ? spec().activation->slope_below_zero() : std::nullopt;
+      own_forward_->run(own(arguments.parameters[0]).data(),
+                        {.x = own(arguments.inputs[0]).data(),
+                         .y = output.data(),
+                         .bias = spec().bias ? own(arguments.parameters[1]).data() : nullptr,
+                         .slope = slope ? std::optional(static_cast<float>(*slope)) : std::nullopt,
+                         .adds = spec().adds_to_output},
+                        scratch<float>(0));
+      return;
+    }
     forward_.job.bind(DNNL_ARG_SRC, forward_.source.fetch(engine().arena, own(arguments.inputs[0]).data()));
     forward_.job.bind(DNNL_ARG_WEIGHTS, forward_weight_.get(own(arguments.parameters[0]).data()));
     if (spec().bias) forward_.job.bind(DNNL_ARG_BIAS, own(arguments.parameters[1]).data());
@@ -192,6 +234,12 @@ class Convolution final : public CpuKernel {
   void run_error_back(const ErrorBackArguments& arguments) override {
     if (arguments.input_errors[0] == nullptr) return;
     MILLRACE_CHECK(spec().input_error_needed, "{}: the error of its input is asked for, but the kernel was made without", spec().layer);
+    if (own_error_) {
+      own_error_->run(own(arguments.parameters[0]).data(),
+                      {.x = own(arguments.output_error).data(), .y = own(arguments.input_errors[0]).data(), .adds = arguments.adds[0] != 0},
+                      scratch<float>(0));
+      return;
+    }
     error_.job.bind(DNNL_ARG_DIFF_DST, error_.source.fetch(engine().arena, own(arguments.output_error).data()));
     error_.job.bind(DNNL_ARG_WEIGHTS, error_weight_.get(own(arguments.parameters[0]).data()));
     write_output(error_, DNNL_ARG_DIFF_SRC, own(arguments.input_errors[0]), arguments.adds[0] != 0, false);
@@ -199,6 +247,12 @@ class Convolution final : public CpuKernel {
 
   void run_gradient(const GradientArguments& arguments) override {
     MILLRACE_CHECK(spec().trained, "{}: gradients are asked for, but the kernel was made frozen", spec().layer);
+    if (own_gradient_) {
+      const float* const error = own(arguments.output_error).data();
+      own_gradient_->run(own(arguments.inputs[0]).data(), error, own(arguments.gradients[0]).data(), arguments.adds, scratch<float>(0));
+      if (spec().bias) own_gradient_->run_bias(error, own(arguments.gradients[1]).data(), arguments.adds);
+      return;
+    }
     gradient_.job.bind(DNNL_ARG_SRC, gradient_.source.fetch(engine().arena, own(arguments.inputs[0]).data()));
     gradient_.job.bind(DNNL_ARG_DIFF_DST, gradient_.second_source.fetch(engine().arena, own(arguments.output_error).data()));
     CpuTensor& weight = own(arguments.gradients[0]);
@@ -264,6 +318,32 @@ class Convolution final : public CpuKernel {
          text_of(spec().inputs[0]), text_of(spec().output));
   }
 
+  // Whether ours takes a pass for which oneDNN has found this.
+  template <typename Desc>
+  bool own_takes(algorithm wanted, const std::optional<Desc>& found) const {
+    return wanted == algorithm::convolution_winograd && own_serves_ &&
+           (!found || std::string_view(found->impl_info_str()).find("wino") == std::string_view::npos);
+  }
+  WinogradShape winograd_shape() const {
+    const Geometry& g = geometry_;
+    return {.samples = samples(),
+            .inputs = g.source[1],
+            .outputs = g.target[1],
+            .height = g.source[2],
+            .width = g.source[3],
+            .out_height = g.target[2],
+            .out_width = g.target[3],
+            .pad_h = g.padding[0],
+            .pad_w = g.padding[1],
+            .lanes = engine().vector_length,
+            .threads = threads()};
+  }
+  void reserve_own(size_t bytes) {
+    ScratchPlan plan;
+    plan.add(bytes);
+    reserve(plan);
+  }
+
   void make_gradient_pass(algorithm wanted, const dnnl::convolution_forward::primitive_desc& hint) {
     using Desc = dnnl::convolution_backward_weights;
     const Geometry& g = geometry_;
@@ -273,6 +353,12 @@ class Convolution final : public CpuKernel {
                                : Desc::desc(a, source, g.any_weight(), target, g.strides, g.dilations, g.padding, g.padding);
       return Desc::primitive_desc(d, attributes(false, std::nullopt), onednn_engine(), hint);
     });
+    if (own_takes(wanted, desc)) {
+      own_gradient_.emplace(winograd_shape());
+      parameter_desc_ = g.winograd_weight(false);
+      gradient_.name = kOwnName;
+      return reserve_own(own_gradient_->scratch_bytes());
+    }
     if (!desc) refuse("parameter gradient");
     parameter_desc_ = desc->diff_weights_desc();
     ScratchPlan plan;
@@ -302,6 +388,13 @@ class Convolution final : public CpuKernel {
     };
     // Fusion and the parameter's own form are worth having only where they do not cost the implementation.
     const auto free = find(false, g.any_weight());
+    if (own_takes(wanted, free)) {
+      if (!spec().trained) parameter_desc_ = g.winograd_weight(false);
+      own_forward_.emplace(winograd_shape(), false, parameter_desc_, g);
+      activation_fused_ = spec().activation && onednn_activation(*spec().activation);
+      forward_.name = kOwnName;
+      return reserve_own(own_forward_->scratch_bytes());
+    }
     if (!free) refuse("forward pass");
     auto best = free;
     bool fused = false;
@@ -353,6 +446,11 @@ class Convolution final : public CpuKernel {
       });
     };
     auto best = find(g.any_weight());
+    if (own_takes(wanted, best)) {
+      own_error_.emplace(error_back_of(winograd_shape()), true, parameter_desc_, g);
+      error_.name = kOwnName;
+      return reserve_own(own_error_->scratch_bytes());
+    }
     if (!best) refuse("error back-propagation");
     if (auto own_form = find(parameter_desc_); own_form && std::string_view(own_form->impl_info_str()) == best->impl_info_str())
       best = std::move(own_form);
@@ -371,7 +469,10 @@ class Convolution final : public CpuKernel {
   }
 
   Geometry geometry_;
+  bool own_serves_;
   MemoryDesc parameter_desc_;
+  std::optional<OwnPass> own_forward_, own_error_;
+  std::optional<WinogradGradient> own_gradient_;
   Pass forward_, error_, gradient_;
   PackedWeight forward_weight_, error_weight_;
   size_t weight_scratch_ = 0;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/cpu/lanes.h"
 #include "core/cpu/vector_math.h"
 
 namespace millrace::cpu {
@@ -25,12 +25,6 @@ PackedMatrix::PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int6
 }
 
 namespace {
-
-template <int kVector>
-struct VectorOf {
-  typedef float Type __attribute__((vector_size(kVector * sizeof(float))));
-  typedef int32_t Mask __attribute__((vector_size(kVector * sizeof(float))));
-};
 
 #if !defined(__clang__)
 // Swaps the squares of `kSide` lanes off the diagonal, then larger ones.
@@ -111,13 +105,6 @@ struct Product {
   bool goes_on() const { return begin > 0; }
   bool ends() const { return end == w->depth(); }
 };
-
-// Calls visit(constant...) with the numbers below `kCount`, known to the compiler: an array that is only ever indexed so needs no memory.
-template <size_t kCount, typename Visit>
-inline void for_constants(const Visit& visit) {
-  [&]<size_t... kAt>(std::index_sequence<kAt...>) { (visit(std::integral_constant<size_t, kAt>()), ...); }
-  (std::make_index_sequence<kCount>());
-}
 
 // Where the sums of M rows and N panels begin.
 template <int kVector, size_t M, size_t N, typename Vector>

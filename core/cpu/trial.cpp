@@ -35,6 +35,11 @@ double Trial::seconds(Phase phase, int threads) {
   return read_clock(clock_for(threads)) - begin;
 }
 
+double Trial::seconds_after_update(Phase phase, int threads) {
+  kernel_->parameters_changed(parameter_pointers_);
+  return seconds(phase, threads);
+}
+
 void Trial::fill(Tensor& tensor) {
   const Philox draw(1, stream_id("tune"));
   std::vector<float> values(static_cast<size_t>(tensor.elements()));

@@ -26,6 +26,8 @@ class Trial {
 
   std::string implementation() const { return kernel_->implementation(); }
   double seconds(Phase phase, int threads);
+  // The same with what the kernel does about parameters that have changed, as in the first micro-batch after an update.
+  double seconds_after_update(Phase phase, int threads);
 
  private:
   void fill(Tensor& tensor);

@@ -83,8 +83,8 @@ KernelTable tune(const Graph& graph, int64_t micro_batch, int threads, const std
       double passed = 0;
       for (int round = -1; round < kLeastRounds || passed < kSecondsPerPass; ++round) {
         for (size_t t = 0; t < trials.size(); ++t) {
-          const double seconds = trials[t].second->seconds(phase, threads);
-          if (round < 0) continue;  // the first round packs weights and fills caches
+          const double seconds = trials[t].second->seconds_after_update(phase, threads);
+          if (round < 0) continue;  // the first round fills caches
           fastest[t] = std::min(fastest[t], seconds);
           passed += seconds;
         }

@@ -4,9 +4,9 @@
 //   table.save("mine.csv");                       // CpuOptions::kernel_table, or merged into core/cpu/kernel_table.csv
 //
 // The alternatives of one pass run in turns and each is judged by its fastest run, on one thread by processor time, so that a disturbance
-// of the machine meets all of them; another algorithm has to beat the direct one by a tenth. Nothing here is used by training itself:
-// results follow the table, which a run records, and never a timing.
-// Takes seconds to minutes, mostly for large maps.
+// of the machine meets all of them; another algorithm has to beat the direct one by a tenth. Each run counts what new weights cost, as
+// where every micro-batch ends in an update. Nothing here is used by training itself: results follow the table, which a run records, and
+// never a timing. Takes seconds to minutes, mostly for large maps.
 #pragma once
 
 #include <cstdint>

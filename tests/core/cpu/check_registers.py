@@ -1,4 +1,4 @@
-"""Sums of products stay in registers: no hot loop of core/cpu/packed_product.cpp touches the stack.
+"""Sums of products stay in registers: no hot loop of core/cpu/packed_product.cpp and core/cpu/blocked_product.cpp touches the stack.
 
     python3 check_registers.py OBJDUMP packed_product.cpp.o
 
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-TILE = re.compile(r"multiply_tile<(\d+), (\d+)ul, (\d+)ul>.*::(avx512|avx2)\(")
+TILE = re.compile(r"multiply_tile<(\d+), (\d+)ul, (\d+)ul(?:, (?:true|false))?>.*::(avx512|avx2)\(")
 WIDTH = {"avx512": ("16", "%zmm"), "avx2": ("8", "%ymm")}
 
 

@@ -250,7 +250,7 @@ TEST(CpuEngine, WinogradAndTapsStayWithinTheirTolerance) {
     const Shape input{32, extent, extent};
     const OperationCase c = case_of(conv, input, 4, true);
     const auto device = forced_device(conv, input, 4, algorithm);
-    if (algorithm == ConvAlgorithm::kTaps || cpu::Engine(1, {}).isa == "avx512_core") {
+    if (algorithm == ConvAlgorithm::kTaps || cpu::Engine(1, {}).isa.starts_with("avx")) {
       EXPECT_THAT(device->make_kernel(c.spec)->implementation(), ::testing::HasSubstr(name));
     }
     const CaseData data = data_of(c);
