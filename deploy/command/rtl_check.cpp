@@ -64,8 +64,8 @@ std::string amounts_text(double planned, double built, double capacity) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10} {:>10}  {:<28} {:>16} {:>16} {:>22}\n", "device", "board", "planned FP EB PG",
-             "built FP EB PG", "planned ms", "built ms", "slowest", "DSP", "BRAM36", "LUT");
+  fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10} {:>10}  {:<28} {:>16} {:>16} {:>12} {:>22}\n", "device", "board", "planned FP EB PG",
+             "built FP EB PG", "planned ms", "built ms", "slowest", "DSP", "BRAM36", "URAM", "LUT");
   for (const Row& row : rows) {
     const DeviceCheck& check = row.check;
     if (!check.generated) {
@@ -74,12 +74,13 @@ void print_table(const std::vector<Row>& rows) {
       continue;
     }
     const BoardAmounts &planned = check.planned_amounts, &built = check.built_amounts, &there = check.capacity;
-    fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10.3f} {:>10.3f}  {:<28} {:>16} {:>16} {:>22}{}\n", check.index, check.board,
+    fmt::print("{:>6} {:<7} {:>18} {:>18} {:>10.3f} {:>10.3f}  {:<28} {:>16} {:>16} {:>12} {:>22}{}\n", check.index, check.board,
                counts_text(check.planned), counts_text(check.built), 1e3 * check.planned_seconds, 1e3 * check.built_seconds, check.slowest,
                amounts_text(planned.dsp, built.dsp, there.dsp), amounts_text(planned.bram36, built.bram36, there.bram36),
-               amounts_text(planned.luts, built.luts, there.luts), check.lacks.empty() ? "" : "  too large");
+               amounts_text(planned.urams, built.urams, there.urams), amounts_text(planned.luts, built.luts, there.luts),
+               check.lacks.empty() ? "" : "  too large");
   }
-  fmt::print("multipliers by phase; DSP, BRAM36 and LUT: planned, built, of the board (modelled; LUT projected); no URAM is generated\n");
+  fmt::print("multipliers by phase; DSP, BRAM36, URAM and LUT: planned, built, of the board (modelled; LUT projected)\n");
   for (const Row& row : rows)
     if (!row.check.off_chip.streamed.empty())
       fmt::print("device {}: weights and gradients of {} lie off the chip: {:.1f} MB a sample, streamed\n", row.check.index,

@@ -33,7 +33,9 @@ int64_t bank_blocks(int64_t width, int64_t depth, size_t widest) {
 
 int64_t bram18_blocks(const MemoryShape& memory) {
   if (memory.width <= 0 || memory.depth <= 0 || memory.banks <= 0) return 0;
-  return memory.banks * bank_blocks(memory.width, memory.depth, 0);
+  const int64_t one_reads = bank_blocks(memory.width, memory.depth, 0);
+  if (!memory.two_ports) return memory.banks * one_reads;
+  return memory.banks * std::min(2 * one_reads, bank_blocks(memory.width, memory.depth, 1));
 }
 
 int64_t uram_blocks(const MemoryShape& memory) {

@@ -7,7 +7,8 @@
 // A block RAM of 18 Kib is one of 16Kx1, 8Kx2, 4Kx4, 2Kx9, 1Kx18, 512x36; a BRAM36 is two of them, side by side or alone
 // (its 32Kx1 ... 512x72 are the pairs). Banks are memories of their own. Columns of different shapes may stand side by side
 // where that takes fewer blocks; the count is the least over such columns, each uniform from top to bottom.
-// An UltraRAM is 4Kx72 and nothing else. Nothing is allocated.
+// A memory that is read in two places at once is two copies of one that is read in one, or has blocks of two ports, half as wide: what is
+// less. An UltraRAM is 4Kx72 and nothing else, and always has two ports. Nothing is allocated.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct MemoryShape {
   int64_t width = 0;  // bits of a word
   int64_t depth = 0;  // words
   int64_t banks = 1;
+  bool two_ports = false;  // that read at once, one of which writes: a block is 18 bits wide at most
 
   int64_t bits() const { return width * depth * banks; }
 };

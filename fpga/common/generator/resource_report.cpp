@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "fpga/common/cost/bram_packing.h"
-
 namespace millrace {
 
 namespace {
@@ -75,7 +73,7 @@ BoardAmounts board_capacity(const Plan& plan, const std::string& board) {
 BoardAmounts built_amounts(const HardwareUse& device) {
   ModuleUse total;
   for (const ModuleUse& use : device.modules) total += use;
-  return {total.dsp, total.bram18 / 2, total.luts, total.flip_flops, 0};
+  return {total.dsp, total.bram18 / 2, total.luts, total.flip_flops, total.urams};
 }
 
 ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use) {
@@ -83,16 +81,18 @@ ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use) {
   sum.bram18 += use.bram18;
   sum.luts += use.luts;
   sum.flip_flops += use.flip_flops;
+  sum.urams += use.urams;
   return sum;
 }
 
-ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks) {
-  const int64_t depth = int64_t{1} << address_bits;
+ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, bool ultra) {
   ModuleUse use{.layer = layer, .module = module};
-  if (depth <= kLutramDepth)
-    use.luts = lutram_luts(depth, static_cast<double>(width * banks));
+  if (ultra)
+    use.urams = static_cast<double>(uram_blocks(memory));
+  else if (memory.depth <= kLutramDepth)
+    use.luts = lutram_luts(memory.depth, static_cast<double>(memory.width * memory.banks * (memory.two_ports ? 2 : 1)));
   else
-    use.bram18 = static_cast<double>(bram18_blocks({.width = width, .depth = depth, .banks = banks}));
+    use.bram18 = static_cast<double>(bram18_blocks(memory));
   return use;
 }
 
@@ -106,6 +106,7 @@ std::string what_does_not_fit(const HardwareUse& device, const Plan& plan) {
   };
   compare("DSP slices", total.dsp, capacity.dsp);
   compare("BRAM36", total.bram18 / 2, capacity.bram36);
+  compare("UltraRAM", total.urams, capacity.urams);
   compare("LUTs", total.luts, capacity.luts);
   compare("flip-flops", total.flip_flops, capacity.flip_flops);
   return text;
@@ -114,7 +115,7 @@ std::string what_does_not_fit(const HardwareUse& device, const Plan& plan) {
 std::string resources_json(const HardwareUse& device, const Plan& plan) {
   using json = nlohmann::ordered_json;
   const auto line = [](const ModuleUse& use) {
-    return json{{"dsp", use.dsp}, {"bram36", use.bram18 / 2}, {"uram", 0}, {"lut", use.luts}, {"ff", use.flip_flops}};
+    return json{{"dsp", use.dsp}, {"bram36", use.bram18 / 2}, {"uram", use.urams}, {"lut", use.luts}, {"ff", use.flip_flops}};
   };
   ModuleUse total;
   json layers = json::array();
@@ -164,13 +165,13 @@ std::string resources_table(const HardwareUse& device, const Plan& plan) {
   ModuleUse total;
   for (const ModuleUse& sum : sums_by_layer(device)) {
     total += sum;
-    text += line(sum.layer, sum.dsp, sum.bram18 / 2, 0, sum.luts, sum.flip_flops);
+    text += line(sum.layer, sum.dsp, sum.bram18 / 2, sum.urams, sum.luts, sum.flip_flops);
     for (const ModuleUse& use : device.modules)
-      if (use.layer == sum.layer) text += line("  " + use.module, use.dsp, use.bram18 / 2, 0, use.luts, use.flip_flops);
+      if (use.layer == sum.layer) text += line("  " + use.module, use.dsp, use.bram18 / 2, use.urams, use.luts, use.flip_flops);
     const BoardAmounts planned = planned_of(plan, device.index, sum.layer);
     text += line("  the plan reckons with", planned.dsp, planned.bram36, planned.urams, planned.luts, planned.flip_flops);
   }
-  text += line("the device", total.dsp, total.bram18 / 2, 0, total.luts, total.flip_flops);
+  text += line("the device", total.dsp, total.bram18 / 2, total.urams, total.luts, total.flip_flops);
   if (const BoardAmounts capacity = board_capacity(plan, device.board); capacity.dsp > 0)
     text += line(fmt::format("of {}", device.board), capacity.dsp, capacity.bram36, capacity.urams, capacity.luts, capacity.flip_flops);
   if (const WeightsOnChip& off_chip = device.off_chip; !off_chip.streamed.empty())

@@ -1,10 +1,10 @@
 // What generated hardware takes beside what its plan reckons with and what the board has, whatever its engine.
 //
-//   std::vector<ModuleUse> modules = {memory_use("conv1", "deep_fifo (Act-RAM)", 64, 10, 1)};
+//   std::vector<ModuleUse> modules = {memory_use("conv1", "deep_fifo (Act-RAM)", {.width = 64, .depth = 1000})};
 //   write_atomically(folder / "resources.json", resources_json({.board = "vc709", .layers = {"conv1"}, .modules = modules}, plan));
 //   if (const std::string lacks = what_does_not_fit(use, plan); !lacks.empty()) ...
 //
-// LUTs and flip-flops are projected from the planner's constants and are a rough guide. Nothing generated uses UltraRAM.
+// LUTs and flip-flops are projected from the planner's constants and are a rough guide.
 // Pure functions of their arguments.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/documents/plan.h"
+#include "fpga/common/cost/bram_packing.h"
 
 namespace millrace {
 
@@ -23,17 +24,18 @@ struct ModuleUse {
   double bram18 = 0;  // halves of a BRAM36
   double luts = 0;
   double flip_flops = 0;
+  double urams = 0;
 };
 
 ModuleUse& operator+=(ModuleUse& sum, const ModuleUse& use);
-// One memory, or several alike, of 2^address_bits words of `width` bits.
-ModuleUse memory_use(const std::string& layer, const std::string& module, int64_t width, int address_bits, int64_t banks);
+// Of LUTs where it is shallow, else of block RAM, or of UltraRAM where the generator says so.
+ModuleUse memory_use(const std::string& layer, const std::string& module, const MemoryShape& memory, bool ultra = false);
 
 // A plan may keep weights in the board's own memory; what is generated streams them from there, or has them on the chip.
 struct WeightsOnChip {
   std::string layers;          // "fc1, fc2": whose weights the plan keeps off chip, and that are generated on it; empty: none
   int64_t off_chip_bytes = 0;  // of these and of those that are streamed, as the plan has it, with gradients and the optimizer's state
-  double bram36 = 0;           // what the layers' weights and gradients take as they are generated
+  double bram36 = 0;           // what the layers' weights and gradients take as they are generated, beside UltraRAM
   std::string streamed;        // whose weights and gradients are streamed; empty: none
   double streamed_bytes_per_sample = 0;
 };

@@ -110,7 +110,7 @@ FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std:
 }
 
 int PoolingWindow::place_bits() const {
-  return std::max(4, static_cast<int>(std::bit_width(static_cast<uint64_t>(kernel_h * kernel_w - 1))));
+  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(kernel_h * kernel_w - 1))));
 }
 
 int32_t reciprocal_of(int64_t count) {

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <numeric>
 #include <set>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/engine_period.h"
+#include "fpga/common/generator/resource_report.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
@@ -190,6 +192,42 @@ void give_room(ShardDesign& unit) {
   unit.kept_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.out_height * unit.window.out_width, 4);
 }
 
+// Memories go to UltraRAM as far as the board has any: those first that save the most block RAM by it, and none that takes a larger share
+// of the board's UltraRAM than of its block RAM.
+void choose_ultra(const BoardAmounts& board, DeviceDesign& design) {
+  if (board.urams <= 0) return;
+  struct Candidate {
+    bool* ultra;
+    double bram36, urams;
+  };
+  std::vector<Candidate> candidates;
+  const auto add = [&](const MemoryShape& memory, bool& ultra) {
+    if (memory.depth <= kLutramDepth) return;
+    const Candidate one{&ultra, static_cast<double>(bram18_blocks(memory)) / 2, static_cast<double>(uram_blocks(memory))};
+    if (one.urams * board.bram36 < one.bram36 * board.urams) candidates.push_back(one);
+  };
+  const auto add_unit = [&](ShardDesign& unit) {
+    if (!unit.window.average) add(unit.winner_memory(), unit.ultra.winners);
+    if (unit.running || unit.response) add(unit.norm_memory(), unit.ultra.norm);
+  };
+  for (ShardDesign& shard : design.shards) {
+    add(shard.act_ram_memory(), shard.ultra.act_ram);
+    if (!shard.streams) {
+      add(shard.parameter_memory(), shard.ultra.parameters);
+      add(shard.gradient_memory(), shard.ultra.gradients);
+    }
+    if (shard.owner) add_unit(shard);
+  }
+  for (ShardDesign& tail : design.tails) add_unit(tail);
+  std::ranges::stable_sort(candidates, std::greater{}, [](const Candidate& one) { return one.bram36 / one.urams; });
+  double left = board.urams;
+  for (const Candidate& one : candidates) {
+    if (one.urams > left) continue;
+    *one.ultra = true;
+    left -= one.urams;
+  }
+}
+
 // The shard, with what follows its sum where the group ends, becomes a part of the design.
 void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, StationNodes& nodes,
                const WeightSource& weights, const LayerFormats& formats) {
@@ -366,6 +404,7 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   for (size_t i = 1; i < design.shards.size(); ++i)
     if (!design.shards[i].first || !design.shards[i - 1].owner)
       refuse_layer(design.shards[i].layer, "it does not follow the layer before it on this device");
+  choose_ultra(board_capacity(plan, design.board), design);
   design.stations = nodes.stations;
   add_maps(design, plan, graph, nodes);
   for (const MapDesign& map : design.maps)

@@ -45,6 +45,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "core/operation/dropout.h"
+#include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
@@ -60,6 +61,12 @@ namespace millrace {
 using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
 
 struct RingPace;
+
+// Which memories are made of UltraRAM.
+struct UltraMemories {
+  bool act_ram = false, parameters = false, gradients = false, winners = false, norm = false;
+  bool operator==(const UltraMemories&) const = default;
+};
 
 struct ShardDesign {
   std::string layer;
@@ -101,12 +108,23 @@ struct ShardDesign {
   // blocks of its stride.
   PoolingWindow window;
   int64_t act_ram_beats = 0;
-  int64_t kept_beats = 0;       // behind a maximum
-  int64_t mask_beats = 0;       // behind an average
+  int64_t kept_beats = 0;  // behind a maximum
+  int64_t mask_beats = 0;  // behind an average
+  UltraMemories ultra;
   std::vector<int16_t> weight;  // of the shape, canonical; zero where a neighbour computes
   std::vector<int16_t> scale;   // per output, of scale_shift fraction bits; one where nothing is normalised
   std::vector<int16_t> bias;    // what is added then, of the sum's fraction bits
   int scale_shift = 0;
+
+  // What waits, and what FP, EB and PG read; those of the parameters are of no use where they are streamed.
+  MemoryShape act_ram_memory() const { return {engine.input_lanes * kElementBits, act_ram_beats}; }
+  MemoryShape parameter_memory() const { return {word_elements() * kElementBits, parameter_words(), 1, error_back}; }
+  MemoryShape gradient_memory() const { return {word_elements() * kAccumulatorBits, parameter_words()}; }
+  // Without a window it is known which element won.
+  MemoryShape winner_memory() const { return {lanes * (pooled ? window.place_bits() + 1 : 1), kept_beats}; }
+  MemoryShape norm_memory() const { return {lanes * kElementBits, mask_beats}; }
+  int64_t word_elements() const { return engine.kernels_per_word * engine.taps(); }
+  int64_t parameter_words() const { return std::max<int64_t>(streamed_words(engine, shape), 2); }
 
   // Of PG: samples that share a pass over the gradients come side by side.
   int64_t gradient_samples() const { return streams ? streams->gradient_samples : 1; }

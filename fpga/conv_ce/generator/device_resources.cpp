@@ -36,12 +36,10 @@ ModuleUse sorter_use(const std::string& layer, const std::string& module, int64_
 // Beside the memories, what turns a beat to its banks and back: two choices of 2^banks, a level of them per bit.
 ModuleUse adapter_use(const std::string& layer, const std::string& module, const AdapterMemory& memory) {
   const int64_t banks = int64_t{1} << memory.banks;
-  ModuleUse use = memory_use(layer, module, kElementBits, memory.address + 2, banks);
+  ModuleUse use = memory_use(layer, module, {kElementBits, int64_t{4} << memory.address, banks});
   use.luts += static_cast<double>(banks * kElementBits * memory.banks);
   return use;
 }
-
-int bits_for(int64_t words);
 
 // In place of the memories of kernels and gradients: beats and words that wait on both sides, what packs and unpacks them, and for PG
 // samples that are put side by side.
@@ -54,12 +52,12 @@ void add_streamers(const ShardDesign& shard, std::vector<ModuleUse>& uses) {
     return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / kElementBits)))) / 2;
   };
   const auto add = [&](const std::string& module, int64_t word_bits, int64_t waiting_words, bool writes) {
-    ModuleUse use = memory_use(shard.layer, module, streams.beat_bits, bits_for(kStreamedBeats), 1);
+    ModuleUse use = memory_use(shard.layer, module, {streams.beat_bits, kStreamedBeats});
     use.luts += packing(word_bits);
     use.flip_flops += static_cast<double>(2 * word_bits + streams.beat_bits);
-    if (waiting_words > 0) use += memory_use(shard.layer, "", word_bits, bits_for(waiting_words), writes ? 2 : 1);
+    if (waiting_words > 0) use += memory_use(shard.layer, "", {word_bits, waiting_words, writes ? 2 : 1});
     if (writes) {
-      use += memory_use(shard.layer, "", streams.beat_bits, bits_for(kWrittenBeats), 1);
+      use += memory_use(shard.layer, "", {streams.beat_bits, kWrittenBeats});
       use.luts += packing(word_bits);
       use.flip_flops += static_cast<double>(word_bits + streams.beat_bits);
     }
@@ -71,14 +69,11 @@ void add_streamers(const ShardDesign& shard, std::vector<ModuleUse>& uses) {
   const int64_t samples = shard.gradient_samples();
   if (samples == 1) return;
   const ConvolutionShape& s = shard.shape;
-  uses.push_back(memory_use(shard.layer, "permuting_buffer (activations side by side)", shard.engine.input_lanes * kElementBits,
-                            bits_for(2 * samples * shard.engine.groups_of_inputs(s.inputs) * s.height * s.width), 1));
-  uses.push_back(memory_use(shard.layer, "permuting_buffer (errors side by side)", shard.engine.output_lanes * kElementBits,
-                            bits_for(2 * samples * shard.engine.groups_of_outputs(s.outputs)), 1));
-}
-
-int bits_for(int64_t words) {
-  return std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(words, 2) - 1))));
+  uses.push_back(
+      memory_use(shard.layer, "permuting_buffer (activations side by side)",
+                 {shard.engine.input_lanes * kElementBits, 2 * samples * shard.engine.groups_of_inputs(s.inputs) * s.height * s.width}));
+  uses.push_back(memory_use(shard.layer, "permuting_buffer (errors side by side)",
+                            {shard.engine.output_lanes * kElementBits, 2 * samples * shard.engine.groups_of_outputs(s.outputs)}));
 }
 
 // What follows a sum, or a join.
@@ -94,16 +89,16 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
   const FabricUse fabric = special_function_fabric(0, kElementBits);
   special.luts = fabric.luts + 2 * lutram_luts(int64_t{1} << pool.group_address, static_cast<double>(beat_bits));
   special.flip_flops = fabric.flip_flops;
-  if (shard.pooled) special += memory_use(layer, "", beat_bits, pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks));
+  if (shard.pooled)
+    special += memory_use(layer, "", {beat_bits, int64_t{1} << pool.line_address, int64_t{1} << (pool.row_banks + pool.column_banks)});
   uses.push_back(special);
   const EngineResources unpooling = unpooling_resources(window, pool, shard.window);
   ModuleUse back{.layer = layer, .module = "unpooling_unit"};
   back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
   back.bram18 = static_cast<double>(unpooling.bram18);
   uses.push_back(back);
-  if (!shard.window.average)
-    uses.push_back(memory_use(layer, "deep_fifo (winners)", design.lanes * (shard.window.place_bits() + 1), bits_for(shard.kept_beats), 1));
-  if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", design.lanes, bits_for(shard.mask_beats), 1));
+  if (!shard.window.average) uses.push_back(memory_use(layer, "deep_fifo (winners)", shard.winner_memory(), shard.ultra.winners));
+  if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", {design.lanes, shard.mask_beats}));
   if (shard.running) {
     constexpr int64_t kConstantBits = 3 * kElementBits + 32, kSumBits = 4 * 64;
     ModuleUse norm{.layer = layer, .module = "running_norm_back"};
@@ -112,7 +107,7 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
                 static_cast<double>(design.lanes * kSumBits);
     norm.flip_flops = static_cast<double>(design.lanes * (kConstantBits + kSumBits));
     uses.push_back(norm);
-    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
+    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
   } else if (shard.normalised) {
     ModuleUse scaler{.layer = layer, .module = "error_scaler"};
     scaler.dsp = static_cast<double>(design.lanes);
@@ -126,13 +121,13 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
     const auto add = [&](const std::string& module, const EngineResources& products, int64_t copied_bits) {
       ModuleUse use{.layer = layer, .module = module};
       use.dsp = static_cast<double>(products.dsp);
-      use += memory_use(layer, "", copied_bits, shard.response_address(), copies);
-      use += memory_use(layer, "", kEntryBits, bits_for(static_cast<int64_t>(norm.p.size())), design.lanes);
+      use += memory_use(layer, "", {copied_bits, int64_t{1} << shard.response_address(), copies});
+      use += memory_use(layer, "", {kEntryBits, static_cast<int64_t>(std::bit_ceil(norm.p.size())), design.lanes});
       uses.push_back(use);
     };
     add("response_norm", response_norm_resources(design.lanes, norm.half), beat_bits);
     add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
-    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", beat_bits, bits_for(shard.mask_beats), 1));
+    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
   }
   if (shard.dropout) {
     // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
@@ -157,7 +152,7 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   const int64_t beat_bits = design.lanes * kElementBits;
   const auto wires = static_cast<double>(beat_bits);
   const auto room = [&](const std::string& layer, const std::string& module, int64_t beats) {
-    if (beats > 0) uses.push_back(memory_use(layer, module, beat_bits, bits_for(beats), 1));
+    if (beats > 0) uses.push_back(memory_use(layer, module, {beat_bits, beats}));
   };
   for (const MapDesign& map : design.maps) {
     for (const MapReader& reader : map.readers) {
@@ -191,14 +186,12 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
   for (const ShardDesign& shard : design.shards) {
     const std::string& layer = shard.layer;
     const EngineMemories& m = shard.memories;
-    const int64_t word_elements = shard.engine.kernels_per_word * shard.engine.taps();
     if (shard.adapts_inputs()) uses.push_back(adapter_use(layer, "lane_adapter (activations)", shard.input_adapter()));
-    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", shard.engine.input_lanes * kElementBits, bits_for(shard.act_ram_beats), 1));
-    // Where FP and EB read at once, the memory is there twice.
+    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", shard.act_ram_memory(), shard.ultra.act_ram));
     if (shard.streams)
       add_streamers(shard, uses);
     else
-      uses.push_back(memory_use(layer, kWeights, word_elements * kElementBits, m.parameter_address, shard.error_back ? 2 : 1));
+      uses.push_back(memory_use(layer, kWeights, shard.parameter_memory(), shard.ultra.parameters));
     uses.push_back(engine_use(layer, "forward_engine (FP)", forward_resources(shard.engine, m)));
     if (shard.adapts_outputs()) {
       if (!shard.first && !shard.outputs_divided) uses.push_back(adapter_use(layer, "lane_adapter (partial sums)", shard.sum_adapter()));
@@ -206,7 +199,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
       uses.push_back(adapter_use(layer, "lane_adapter (errors)", shard.error_adapter()));
     }
     if (shard.owner) add_after_sum(design, shard, uses);
-    if (!shard.streams) uses.push_back(memory_use(layer, kGradients, word_elements * kAccumulatorBits, m.parameter_address, 1));
+    if (!shard.streams) uses.push_back(memory_use(layer, kGradients, shard.gradient_memory(), shard.ultra.gradients));
     uses.push_back(engine_use(layer, "gradient_engine (PG)", gradient_resources(shard.engine, shard.gradient_memories)));
     if (shard.error_back) uses.push_back(engine_use(layer, "error_back_engine (EB)", error_back_resources(shard.engine, m)));
     if (shard.sorts_errors()) uses.push_back(sorter_use(layer, "row_sorter (EB's rows)", shard.engine.input_lanes, shard.sorter()));

@@ -22,6 +22,8 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
+std::string style_of(bool ultra) { return ultra ? "      .STYLE(\"ultra\"),\n" : ""; }
+
 // The readers of the raw sum's errors: PG always, EB, and the devices before in the group. $RAW$: those of the outputs made here.
 std::string raw_error_readers(const ShardDesign& shard) {
   const auto fork = [](const std::string& name, const std::string& in, const std::string& first, const std::string& second) {
@@ -161,6 +163,13 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"SCALED", shard.is_tail ? "      .SCALED(0),\n" : ""},
       {"SLOPE", shard.slope == 0 ? "" : fmt::format("      .SLOPE({}),\n", shard.slope)},
       {"KEPT_BITS", number(w.place_bits() + 1)},
+      {"WINNER_BITS", number(shard.winner_memory().width / shard.lanes)},
+      {"PARAMETER_WORDS", number(shard.parameter_words())},
+      {"ACT_RAM_STYLE", style_of(shard.ultra.act_ram)},
+      {"PARAMETER_STYLE", style_of(shard.ultra.parameters)},
+      {"GRADIENT_STYLE", style_of(shard.ultra.gradients)},
+      {"WINNER_STYLE", style_of(shard.ultra.winners)},
+      {"NORM_STYLE", style_of(shard.ultra.norm)},
       {"AVERAGE", w.average ? "1" : "0"},
       {"COUNT_PADDING", w.count_padding ? "1" : "0"},
       {"SCALE_SHIFT", number(shard.scale_shift)},
@@ -220,6 +229,9 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
     add_response_values(shard, values);
     text += filled(kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
   }
+  values["WINNER_WIRES"] = shard.pooled ? "" : filled(kWinnersAlone, values);
+  values["WINNERS_IN"] = filled(shard.pooled ? "$p$winners" : "$p$above_zero", values);
+  values["WINNERS_OUT"] = filled(shard.pooled ? "$p$winners_kept" : "$p$above_zero_kept", values);
   text += filled(shard.window.average ? kNoWinners : kWinners, values);
   if (shard.window.average) text += filled(shard.masks_errors() ? kMask : kNoMask, values);
   std::vector<std::string_view> stages = {kUnpooling};

@@ -92,7 +92,7 @@ inline constexpr std::string_view kRunning = R"sv(
   logic [BEAT-1:0] $p$x_data;
   deep_fifo #(
       .WIDTH(BEAT),
-      .DEPTH($MASK_BEATS$)
+$NORM_STYLE$      .DEPTH($MASK_BEATS$)
   ) $p$sum_ram (
       .clock(ap_clk),
       .clear,
@@ -138,7 +138,7 @@ inline constexpr std::string_view kResponse = R"sv(
   logic [BEAT-1:0] $p$norm_x_data;
   deep_fifo #(
       .WIDTH(BEAT),
-      .DEPTH($MASK_BEATS$)
+$NORM_STYLE$      .DEPTH($MASK_BEATS$)
   ) $p$norm_ram (
       .clock(ap_clk),
       .clear,
@@ -241,19 +241,29 @@ inline constexpr std::string_view kWinners = R"sv(  assign $p$mask_ready = 1'b1;
   );
   logic $p$winners_valid, $p$winners_ready;
   logic [$LANES$*$KEPT_BITS$-1:0] $p$winners_kept;
-  deep_fifo #(
-      .WIDTH($LANES$ * $KEPT_BITS$),
-      .DEPTH($KEPT_BEATS$)
+$WINNER_WIRES$  deep_fifo #(
+      .WIDTH($LANES$ * $WINNER_BITS$),
+$WINNER_STYLE$      .DEPTH($KEPT_BEATS$)
   ) $p$winner_ram (
       .clock(ap_clk),
       .clear,
       .in_tvalid($p$remember_valid),
       .in_tready($p$remember_ready),
-      .in_tdata($p$winners),
+      .in_tdata($WINNERS_IN$),
       .out_tvalid($p$winners_valid),
       .out_tready($p$winners_ready),
-      .out_tdata($p$winners_kept)
+      .out_tdata($WINNERS_OUT$)
   );
+)sv";
+
+// Without a window only whether a value is above zero is kept.
+inline constexpr std::string_view kWinnersAlone = R"sv(  logic [$LANES$-1:0] $p$above_zero, $p$above_zero_kept;
+  logic $p$winners_unused;
+  assign $p$winners_unused = &{1'b0, $p$winners};
+  for (genvar lane = 0; lane < $LANES$; lane++) begin : g_$p$winner
+    assign $p$above_zero[lane] = $p$winners[lane*$KEPT_BITS$];
+    assign $p$winners_kept[lane*$KEPT_BITS$+:$KEPT_BITS$] = $KEPT_BITS$'($p$above_zero_kept[lane]);
+  end
 )sv";
 
 // Behind an average nothing of the output is kept.

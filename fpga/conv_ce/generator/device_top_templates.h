@@ -21,7 +21,8 @@ inline constexpr std::string_view kKernelMemory = R"sv(  // Kernels, for FP and 
   parameter_memory #(
       .ELEMENTS($P$WORD),
       .ADDRESS_BITS($PARAMETER_BITS$),
-      .IMAGE("images/$P_FILE$_parameters.hex")
+      .WORDS($PARAMETER_WORDS$),
+$PARAMETER_STYLE$      .IMAGE("images/$P_FILE$_parameters.hex")
   ) $p$parameters (
       .clock(ap_clk),
       .forward_address(running ? $p$forward_address : $PARAMETER_BITS$'(address)),
@@ -60,7 +61,7 @@ $SOURCE$
   logic [$IN_LANES$*16-1:0] $p$kept_data;
   deep_fifo #(
       .WIDTH($IN_LANES$ * 16),
-      .DEPTH($ACT_RAM_BEATS$)
+$ACT_RAM_STYLE$      .DEPTH($ACT_RAM_BEATS$)
   ) $p$act_ram (
       .clock(ap_clk),
       .clear,
@@ -120,7 +121,8 @@ $CHANNEL_GROUPS$      .KERNELS_PER_WORD($KPW$),
 
 inline constexpr std::string_view kGradientMemory = R"sv(  gradient_memory #(
       .ELEMENTS($P$WORD),
-      .ADDRESS_BITS($PARAMETER_BITS$)
+      .ADDRESS_BITS($PARAMETER_BITS$),
+$GRADIENT_STYLE$      .WORDS($PARAMETER_WORDS$)
   ) $p$gradients (
       .clock(ap_clk),
       .read_address(running ? $p$gradient_read_address : $PARAMETER_BITS$'(address)),

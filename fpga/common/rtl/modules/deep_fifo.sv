@@ -1,9 +1,11 @@
 // A FIFO in block RAM: FPDeep's Act-RAM, which holds activations from FP until their errors have come back.
 //
-// Words wait in a memory that is read a cycle ahead into a small FIFO at its mouth. DEPTH need not be a power of two.
+// Words wait in a memory that is read a cycle ahead into a small FIFO at its mouth. DEPTH need not be a power of two. STYLE is what synthesis
+// makes the memory of: "ultra" for UltraRAM, "auto" for its own choice.
 module deep_fifo #(
     parameter int WIDTH = 64,
-    parameter int DEPTH = 1024
+    parameter int DEPTH = 1024,
+    parameter STYLE = "auto"
 ) (
     input logic clock,
     input logic clear,
@@ -19,7 +21,7 @@ module deep_fifo #(
   localparam int ADDRESS_BITS = (DEPTH < 2) ? 1 : $clog2(DEPTH);
   localparam int MOUTH_LOG2 = 2;
 
-  logic [WIDTH-1:0] words[0:(1<<ADDRESS_BITS)-1];
+  (* ram_style = STYLE *) logic [WIDTH-1:0] words[0:DEPTH-1];
   logic [WIDTH-1:0] word;
   logic [ADDRESS_BITS-1:0] write_place, read_place;
   logic [ADDRESS_BITS:0] count;
@@ -61,5 +63,5 @@ module deep_fifo #(
   );
 
   logic unused;
-  assign unused = &{1'b0, mouth_ready};
+  assign unused = &{1'b0, mouth_ready, STYLE};
 endmodule

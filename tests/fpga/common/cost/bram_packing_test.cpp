@@ -54,6 +54,13 @@ TEST(BramPacking, IsTheLeastOverAllColumns) {
   }
 }
 
+TEST(BramPacking, TwoPortsCostWhatIsLessOfACopyAndNarrowerBlocks) {
+  EXPECT_EQ(bram18_blocks({.width = 36, .depth = 512, .two_ports = true}), 2) << "a copy, or twice 18 wide";
+  EXPECT_EQ(bram18_blocks({.width = 36, .depth = 1024, .two_ports = true}), 2) << "18 wide";
+  EXPECT_EQ(bram18_blocks({.width = 576, .depth = 1100, .two_ports = true}), 64);
+  EXPECT_EQ(uram_blocks({.width = 576, .depth = 1100, .two_ports = true}), 8);
+}
+
 TEST(BramPacking, LutramIsCountedInGroupsOfFourLuts) {
   EXPECT_DOUBLE_EQ(lutram_luts(32, 6), 4);
   EXPECT_DOUBLE_EQ(lutram_luts(33, 3), 4);

@@ -14,6 +14,10 @@ struct Part {
 // What the test is called.
 void PrintTo(const Part& part, std::ostream* out) {
   const EngineParallelism& engine = part.engine.engine;
+  if (part.engine.address_bits == 0) {  // a memory
+    *out << fmt::format("{}_{}", part.engine.top, part.family);
+    return;
+  }
   *out << fmt::format("{}_k{}s{}_{}x{}_{}_a{}_{}", part.engine.top, engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes,
                       engine.kernels_per_word, part.engine.address_bits, part.family);
 }
@@ -55,6 +59,28 @@ INSTANTIATE_TEST_SUITE_P(AfterSum, Synthesis,
                                          Part{pooling_case("unpooling_unit", {3, 2, 1, 1, 1}, 9, true), "xc7"},
                                          Part{sorter_case(4, {.row_banks = 2, .address = 7}), "xc7"},
                                          Part{sorter_case(2, {.row_banks = 2, .address = 3}), "xc7"}));
+
+// Kernels that FP and EB read at once are there once; depths are no powers of two.
+constexpr MemoryShape kKernels{.width = 18 * 16, .depth = 1100, .two_ports = true};
+constexpr MemoryShape kWaiting{.width = 144, .depth = 2600};
+const std::string kOfKernels = "-set ELEMENTS 18 -set ADDRESS_BITS 11 -set WORDS 1100", kOfWaiting = "-set WIDTH 144 -set DEPTH 2600";
+INSTANTIATE_TEST_SUITE_P(Memories, Synthesis,
+                         testing::Values(Part{memory_case("parameter_memory", kKernels, kOfKernels), "xc7"},
+                                         Part{memory_case("gradient_memory", {.width = 18 * 32, .depth = 1100}, kOfKernels), "xc7"},
+                                         Part{memory_case("deep_fifo", kWaiting, kOfWaiting), "xc7"}));
+
+TEST(Synthesis, MemoriesThatAreToBeOfUltraRamAre) {
+  if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
+  const auto urams_of = [](const std::string& top, const MemoryShape& memory, const std::string& parameters) {
+    const SynthesisResult found = synthesized(memory_case(top, memory, parameters, true), "xcup",
+                                              fmt::format("{}synthesis_ultra_{}", testing::TempDir(), top), SynthesisEnd::kBlocks);
+    EXPECT_TRUE(found.log.empty()) << found.log;
+    EXPECT_EQ(found.use.bram18, 0) << top;
+    EXPECT_EQ(found.uram, uram_blocks(memory)) << top;
+  };
+  urams_of("parameter_memory", kKernels, kOfKernels);
+  urams_of("deep_fifo", kWaiting, kOfWaiting);
+}
 
 }  // namespace
 }  // namespace millrace
