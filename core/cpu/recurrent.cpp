@@ -11,12 +11,13 @@
 #include "core/cpu/recurrent_steps.h"
 #include "core/cpu/vector_math.h"
 #include "core/device/sequence.h"
+#include "core/device/step_record.h"
 
 namespace millrace::cpu {
 
 namespace {
 
-class RecurrentLayer final : public CpuKernel {
+class RecurrentLayer final : public CpuKernel, public StepRecorder {
  public:
   RecurrentLayer(const SharedEngine& engine, const KernelSpec& spec, const Recurrent& operation)
       : CpuKernel(engine, spec),
@@ -38,6 +39,26 @@ class RecurrentLayer final : public CpuKernel {
   std::vector<std::unique_ptr<Tensor>> make_parameters() override { return tensors_of(s_.parameter_shapes()); }
   std::vector<std::unique_ptr<Tensor>> make_state() override { return tensors_of(s_.state_shapes()); }
   std::unique_ptr<Tensor> make_keep() override { return make_parameter({plan_.floats(), s_.directions, 1}); }
+
+  void read_record(Tensor& keep, const MicroBatch& batch, std::span<double> record) override {
+    const RecordChannels channels(s_);
+    std::ranges::fill(record, 0.0);
+    for (int64_t d = 0; d < s_.directions; ++d) {
+      const StepLoop loop = loop_of(d, &keep);
+      for (int64_t n = 0; n < s_.samples; ++n)
+        for (int64_t t = 0; t < valid_steps(spec(), batch, n); ++t) {
+          const auto write = [&](int64_t channel, const float* from, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) record[channels.at(s_, d, n, channel + i, t)] = static_cast<double>(from[i]);
+          };
+          write(channels.taken, loop.h_before(t) + n * s_.features, s_.features);
+          if (s_.projects) {
+            write(channels.projected, loop.m(t) + n * s_.hidden, s_.hidden);
+            write(channels.projection_errors, loop.dp(t) + n * s_.features, s_.features);
+          }
+          if (s_.cell == CellKind::kGru) write(channels.candidate, loop.record(t) + n * width() + 3 * s_.hidden, s_.hidden);
+        }
+    }
+  }
 
   // The second direction starts at the end, and an activation behind the layer is applied to whole tensors.
   bool streams() const override { return s_.directions == 1 && !spec().activation; }

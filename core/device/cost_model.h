@@ -74,6 +74,8 @@ class CostModel {
   virtual std::vector<Constant> constants() const = 0;  // with their origin
   // Why the device can have no part in this layer at all, and what to do about it, as the end of a sentence; "" where it can.
   virtual std::string refusal(const Node& node) const { return static_cast<void>(node), ""; }
+  // Of the steps of a recurrent layer alone, a question whose block has no inputs: likewise, with what is lacking.
+  virtual std::string steps_refusal(const ShardQuestion& question) const { return static_cast<void>(question), ""; }
   virtual int64_t channel_quantum() const { return 1; }     // 16 for blocked CPU layouts
   virtual bool dedicated_engines() const { return false; }  // shards run side by side, each phase with an engine of its own
   // Power of the board while it does so many multiply-accumulates a second; 0: not known.

@@ -54,6 +54,21 @@ KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentPro
   return spec;
 }
 
+KernelSpec steps_spec_of(const Plan& plan, const Graph& graph, int64_t node) {
+  SegmentProgram program;
+  const auto add = [&](const Shape& shape) {
+    program.values.push_back({.node = node, .channels = {0, shape.channels}, .shape = shape});
+    return static_cast<int64_t>(program.values.size()) - 1;
+  };
+  Step step;
+  step.kind = StepKind::kFinish;
+  step.node = node;
+  step.bias = true;
+  step.inputs = {add(sum_shape(graph.node(node)))};
+  step.output = add(graph.shape_of(node));
+  return kernel_spec_of(plan, graph, program, step);
+}
+
 std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& step) {
   std::vector<ParameterSlice> trained;
   std::vector<ParameterSlice> state;

@@ -21,6 +21,9 @@ namespace millrace {
 bool runs_kernel(const Step& step);
 KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentProgram& program, const Step& step);
 
+// Of the steps of a recurrent layer whose x W is made elsewhere, wherever they are.
+KernelSpec steps_spec_of(const Plan& plan, const Graph& graph, int64_t node);
+
 // One tensor of one step: which part of which layer parameter.
 struct ParameterSlice {
   int64_t node = 0;

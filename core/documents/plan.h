@@ -44,7 +44,8 @@ std::string text_of(const ChannelRange& range);  // "[0, 64)"
 enum class Phase { kForward, kErrorBack, kParameterGradient };  // FP, EB, PG
 std::string_view name_of(Phase phase);
 
-enum class Stream { kActivation, kPartial, kError, kParameter, kGradient, kLabel, kControl };
+// A record is what the gradients of recurrent steps need of them, where another device than theirs makes these.
+enum class Stream { kActivation, kPartial, kError, kParameter, kGradient, kLabel, kControl, kRecord };
 std::string_view name_of(Stream stream);
 
 enum class Direction { kForward, kBackward };  // forward: from device i to i+1
@@ -153,7 +154,7 @@ struct Flow {
   int64_t producer_shard = -1;        // who made it; -1: the network's input
   int64_t consumer_shard = -1;        // the furthest shard that uses it
   int64_t home = -1;                  // parameter, gradient: of which home, as an index into Plan::homes
-  int64_t elements_per_sample = 0;    // activation, partial, error
+  int64_t elements_per_sample = 0;    // activation, partial, error, record
   int64_t elements_per_pass = 0;      // parameter, gradient
   int64_t passes_per_mini_batch = 0;  // parameter, gradient: in steady state
   ElementType wire = ElementType::kFloat32;
@@ -174,6 +175,8 @@ struct Link {
 // That vector is the shard's blocks in order, each as [output][input][kernel row][kernel column]; a block cut out of
 // the whole weight is strided, so only within the shard is a slice contiguous. Bias, scale and shift live with the
 // group's last device and follow as tensors of their own.
+// Where the steps of a recurrent layer divided by kind have their parameters on the device before them, that device makes
+// their gradients, too, of a record of the steps (core/plan/parts.h).
 struct ParameterHome {
   std::string layer;
   std::string tensor;  // "weight", "bias", ...

@@ -39,6 +39,7 @@ std::string_view name_of(Stream stream) {
     case Stream::kGradient: return "gradient";
     case Stream::kLabel: return "label";
     case Stream::kControl: return "control";
+    case Stream::kRecord: return "record";
   }
   return "unknown";
 }

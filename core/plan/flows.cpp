@@ -13,7 +13,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::string_view kSum = ":sum";  // no layer's name has a colon
+constexpr std::string_view kSum = ":sum", kRecord = ":record";  // no layer's name has a colon
 
 }  // namespace
 
@@ -22,8 +22,10 @@ std::string sum_name(std::string_view layer) { return std::string(layer).append(
 FlowTensor tensor_of(const Graph& graph, const Flow& flow) {
   if (flow.tensor == kInputName) return {};
   const std::string_view name = flow.tensor;
-  if (!name.ends_with(kSum)) return {graph.index_of(name), false};
-  return {graph.index_of(name.substr(0, name.size() - kSum.size())), true};
+  const auto without = [&](std::string_view ending) { return graph.index_of(name.substr(0, name.size() - ending.size())); };
+  if (name.ends_with(kRecord)) return {.node = without(kRecord), .record = true};
+  if (name.ends_with(kSum)) return {.node = without(kSum), .sum = true};
+  return {.node = graph.index_of(name)};
 }
 
 Shape sum_shape(const Node& node) {
@@ -63,6 +65,13 @@ class LinkFlows {
   LinkFlows(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), placement_(plan, graph), passes_(passes_of_users(plan)) {
     for (size_t h = 0; h < plan.homes.size(); ++h)
       if (plan.homes[h].home != plan.homes[h].user) away_.push_back(h);
+    made_at_home_.resize(plan.homes.size());
+    for (const size_t h : away_) {
+      const int64_t node = graph.index_of(plan.homes[h].layer);
+      const Group& group = placement_.group_of(node);
+      made_at_home_[h] = group.layer == plan.homes[h].layer && gradients_of_steps_at(plan, graph, group) == plan.homes[h].home &&
+                         placement_.owner_of(node) == plan.homes[h].user;
+    }
   }
 
   void append(int64_t link, std::vector<Flow>& flows) const {
@@ -130,6 +139,12 @@ class LinkFlows {
     flow.consumer_shard = placement_.shard_on(head.group, forward ? up + 1 : up);
     flow.elements_per_sample = flow.channels.size() * sum_shape(head).plane();
     flow.wire = plan_.arithmetic.wire;
+    flows.push_back(flow);
+    if (forward || !head.trained || gradients_of_steps_at(plan_, graph_, plan_.groups[static_cast<size_t>(head.group)]) != up) return;
+    flow.stream = Stream::kRecord;
+    flow.tensor = record_name(head.layer.name);
+    flow.channels = {0, record_channels_of(head)};
+    flow.elements_per_sample = flow.channels.size() * sum_shape(head).plane();
     flows.push_back(std::move(flow));
   }
 
@@ -141,6 +156,7 @@ class LinkFlows {
       if (low > up || high <= up) continue;
       // Parameters travel from home to user, gradients the other way.
       const bool towards_user = (home.home < home.user) == (direction == Direction::kForward);
+      if (!towards_user && made_at_home_[slice]) continue;
       Flow flow;
       flow.link = link;
       flow.direction = direction;
@@ -171,7 +187,8 @@ class LinkFlows {
   const Graph& graph_;
   Placement placement_;
   std::map<int64_t, int64_t> passes_;
-  std::vector<size_t> away_;  // homes of slices that are not stored where they are used
+  std::vector<size_t> away_;        // homes of slices that are not stored where they are used
+  std::vector<bool> made_at_home_;  // by home: its gradient, of a record
 };
 
 }  // namespace

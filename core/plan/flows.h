@@ -8,7 +8,9 @@
 //   partial, forward      the raw sum of a group that spans the link: the output channels that members up to d touch
 //   error, backward       the same channels of the same tensors, where their error is needed; contributions of several
 //                         consumers are summed on the way, in descending consumer order, so each crosses once
-//   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user, and name the home
+//   record, backward      of a recurrent layer's steps, right behind the error of their sums, where the device before makes their gradients
+//   parameter / gradient  a slice whose home and user lie on different sides; parameters flow from home to user, and name the home;
+//                         no gradient where the home makes it of a record
 // Order: by link, then forward before backward, then by tensor in linear order, parameters last.
 // Complexity: O(links x live tensors).
 #pragma once
@@ -28,10 +30,11 @@ Split split_of(const Plan& plan, const Graph& graph, const Group& group);
 
 // "conv1:sum": the raw sum of a group before bias and what follows.
 std::string sum_name(std::string_view layer);
-// The tensor of a flow that carries neither parameters nor gradients: a node's output, or its raw sum.
+// The tensor of a flow that carries neither parameters nor gradients: a node's output, its raw sum, or a record of its steps.
 struct FlowTensor {
   int64_t node = kNetworkInput;
   bool sum = false;
+  bool record = false;
 };
 FlowTensor tensor_of(const Graph& graph, const Flow& flow);
 

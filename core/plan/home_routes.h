@@ -20,7 +20,7 @@ namespace millrace {
 struct HomeRoute {
   size_t home = 0;                  // index into Plan::homes
   std::vector<int64_t> parameters;  // flows from home to user, in the order they are passed
-  std::vector<int64_t> gradients;   // flows from user to home
+  std::vector<int64_t> gradients;   // flows from user to home; none where the home makes the gradients itself
 };
 // In the order of the homes.
 std::vector<HomeRoute> home_routes(const Plan& plan);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/plan/parts.h"
 #include "core/plan/retention.h"
 
 namespace millrace {
@@ -157,7 +158,7 @@ std::vector<Action> actions_of(const ScheduleSpec& spec) {
   return list.take();
 }
 
-int64_t parameter_passes(std::span<const Action> actions) {
+int64_t parameter_passes(std::span<const Action> actions, bool alone) {
   int64_t passes = 0;
   // An E opens a pass that the F of the same version right after it (a G may stand between) joins.
   bool open = false;
@@ -170,7 +171,7 @@ int64_t parameter_passes(std::span<const Action> actions) {
       case ActionKind::kErrorBack:
         if (previous != nullptr && same_micro_batch_kind(*previous, action)) break;
         ++passes;
-        open = true;
+        open = !alone;
         open_version = action.version;
         previous = &action;
         break;
@@ -189,6 +190,8 @@ int64_t parameter_passes(std::span<const Action> actions) {
   return passes;
 }
 
+int64_t parameter_passes(const ScheduleSpec& spec) { return parameter_passes(actions_of(spec), spec.loads_every_pass); }
+
 namespace {
 
 // Far enough in, every mini-batch takes as many passes as the one before it.
@@ -196,9 +199,9 @@ int64_t counted_passes(const ScheduleSpec& spec) {
   ScheduleSpec steady = spec;
   steady.evaluate_after.clear();
   steady.mini_batches = versions_held(spec) + 3;
-  const int64_t fewer = parameter_passes(actions_of(steady));
+  const int64_t fewer = parameter_passes(steady);
   ++steady.mini_batches;
-  return parameter_passes(actions_of(steady)) - fewer;
+  return parameter_passes(steady) - fewer;
 }
 
 }  // namespace
@@ -242,6 +245,7 @@ ScheduleSpec schedule_spec(const Plan& plan, int64_t device, int64_t mini_batche
   spec.ring_window = plan.windows.empty() ? 0 : *std::max_element(plan.windows.begin(), plan.windows.end());
   spec.mini_batches = mini_batches;
   spec.chunks = static_cast<int32_t>(plan.time_chunks);
+  spec.loads_every_pass = loads_every_pass(plan, device);
   return spec;
 }
 

@@ -47,6 +47,7 @@ struct ScheduleSpec {
   int32_t chunks = 1;
   std::vector<int64_t> evaluate_after = {};  // mini-batches whose U is followed by an evaluation
   int64_t evaluation_micro_batches = 0;
+  bool loads_every_pass = false;  // no E shares its pass with an F: the steps of a recurrent layer, with the parameters of another device
 };
 
 // Fails with kUsage when the numbers make no schedule (n < 1, w - 1 > n, ...).
@@ -59,8 +60,9 @@ int64_t error_version(const ScheduleSpec& spec, int64_t s);
 int64_t versions_held(const ScheduleSpec& spec);
 
 // Passes over remotely stored parameters. One pass serves an E and the F right after it when both use the same
-// version; every other E or F takes a pass of its own.
-int64_t parameter_passes(std::span<const Action> actions);
+// version; every other E or F takes a pass of its own. `alone`: none is shared.
+int64_t parameter_passes(std::span<const Action> actions, bool alone = false);
+int64_t parameter_passes(const ScheduleSpec& spec);
 // In steady state, per mini-batch.
 int64_t parameter_passes_per_mini_batch(const ScheduleSpec& spec);
 

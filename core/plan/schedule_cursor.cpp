@@ -105,7 +105,7 @@ bool PassCounter::takes_pass(const Action& action) {
   }
   if (previous_.kind == action.kind && previous_.index == action.index) return false;
   const bool joins = action.kind == ActionKind::kForward && open_ && version_ == action.version;
-  open_ = action.kind == ActionKind::kErrorBack;
+  open_ = action.kind == ActionKind::kErrorBack && !alone_;
   version_ = action.version;
   previous_ = action;
   return !joins;

@@ -61,14 +61,17 @@ class ScheduleCursor {
 
 // The passes over remotely stored parameters that a device's actions take, as core/plan/schedule.h counts them.
 //
-//   PassCounter counter;
+//   PassCounter counter(spec);
 //   if (counter.takes_pass(action)) fetch(action.version);
 class PassCounter {
  public:
+  explicit PassCounter(const ScheduleSpec& spec) : alone_(spec.loads_every_pass) {}
+
   // To be called for every action in order.
   bool takes_pass(const Action& action);
 
  private:
+  bool alone_;
   bool open_ = false;  // an E's pass that the F behind it may join
   int64_t version_ = 0;
   Action previous_{.kind = ActionKind::kUpdate};  // the last F or E: chunks of one micro-batch share a pass

@@ -188,7 +188,12 @@ class Compiler {
     const bool sum_is_output = last && !finish;
     const ChannelRange channels = placement_.summed_until(g, device_);
     const int64_t sum = add_value(node, !sum_is_output, channels);
-    if (!first) receive(sum, sum_name(graph_.node(node).layer.name), placement_.summed_until(g, device_ - 1));
+    const std::string& name = graph_.node(node).layer.name;
+    if (!first) receive(sum, sum_name(name), placement_.summed_until(g, device_ - 1));
+    const int64_t gradients = graph_.node(node).trained ? gradients_of_steps_at(plan_, graph_, plan_.groups[static_cast<size_t>(g)]) : -1;
+    int64_t record = -1;
+    if (gradients == device_ || (gradients >= 0 && last)) record = add_record(node);
+    if (record >= 0 && last) receive(record, record_name(name), program_.values[static_cast<size_t>(record)].channels);
     for (const Block& block : shard.blocks) {
       if (!by_kind) compute_block(node, block, -1, sum);
       const int64_t rows = by_kind ? sum_shape(graph_.node(node)).channels / directions_of(graph_.node(node)) : 0;
@@ -197,14 +202,37 @@ class Compiler {
         if (!outputs.empty()) compute_block(node, {block.inputs, outputs}, d, sum);
       }
     }
-    if (!last) send(sum, sum_name(graph_.node(node).layer.name), channels);
+    if (!last) send(sum, sum_name(name), channels);
+    if (record >= 0 && !last) send(record, record_name(name), program_.values[static_cast<size_t>(record)].channels);
+    if (record >= 0 && !last) make_gradients(node, sum, record);
     if (!finish) return;
     Step step;
     step.kind = StepKind::kFinish;
     step.node = node;
     step.bias = true;
     step.inputs = {sum};
+    step.record = record;
     step.output = fused_output(step);
+    program_.steps.push_back(std::move(step));
+  }
+
+  int64_t add_record(int64_t node) {
+    Value value;
+    value.node = node;
+    value.record = true;
+    value.channels = {0, record_channels_of(graph_.node(node))};
+    value.shape = sum_shape(graph_.node(node));
+    value.shape.channels = value.channels.size();
+    value.error_needed = true;
+    program_.values.push_back(value);
+    return static_cast<int64_t>(program_.values.size()) - 1;
+  }
+  void make_gradients(int64_t node, int64_t sum, int64_t record) {
+    Step step;
+    step.kind = StepKind::kGradient;
+    step.node = node;
+    step.inputs = {sum};
+    step.record = record;
     program_.steps.push_back(std::move(step));
   }
 
@@ -265,7 +293,7 @@ class Compiler {
   }
   bool contributes(const Step& step, size_t input) const {
     const Value& value = program_.values[static_cast<size_t>(step.inputs[input])];
-    if (!value.error_needed) return false;
+    if (!value.error_needed || step.kind == StepKind::kGradient) return false;
     return step.kind != StepKind::kSend || step.backward_flow >= 0;
   }
 
@@ -310,7 +338,7 @@ bool runs_something(const Step& step) {
 std::string value_text(const SegmentProgram& program, int64_t index, const Graph& graph) {
   const Value& value = program.values[static_cast<size_t>(index)];
   const std::string& name = graph.name_of(value.node);
-  return fmt::format("{}{}", value.sum ? sum_name(name) : name, text_of(value.channels));
+  return fmt::format("{}{}", value.sum ? sum_name(name) : value.record ? record_name(name) : name, text_of(value.channels));
 }
 
 }  // namespace
@@ -320,7 +348,7 @@ SegmentProgram compile_segment(const Placement& placement, int64_t device) { ret
 SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device) { return compile_segment({plan, graph}, device); }
 
 std::string text_of(const SegmentProgram& program, const Graph& graph) {
-  static constexpr std::string_view kNames[] = {"receive", "load", "compute", "finish", "apply", "send"};
+  static constexpr std::string_view kNames[] = {"receive", "load", "compute", "finish", "apply", "send", "gradient"};
   std::string text = fmt::format("device {}\n", program.device);
   for (const Step& step : program.steps) {
     text += fmt::format("  {:8}", kNames[static_cast<size_t>(step.kind)]);
@@ -332,6 +360,7 @@ std::string text_of(const SegmentProgram& program, const Graph& graph) {
     if (step.kind == StepKind::kSend) text += text_of(step.channels) + " of";
     for (const int64_t input : step.inputs) text += fmt::format(" {}", value_text(program, input, graph));
     if (step.bias) text += " +bias";
+    if (step.record >= 0) text += " with " + value_text(program, step.record, graph);
     if (step.activation >= 0) text += fmt::format(" then {}", graph.name_of(step.activation));
     text += '\n';
   }

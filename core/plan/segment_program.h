@@ -13,6 +13,8 @@
 //   finish   bias after the sum, where it was not fused; of a recurrent layer divided by kind its steps
 //   apply    a layer that follows the sum
 //   send     channels of a value leave downstream                  (E: their error arrives and starts the value's error)
+//   gradient of the steps of a recurrent layer that the next device makes, of their record                  (G alone)
+// A record is a value whose "error" alone exists: E of the steps fills it in and `receive` sends it upstream, to a `send` that takes it.
 //
 // An activation that alone consumes a compute, finish or apply step is fused into it: `activation` is its node, and
 // the step's output is the activation's. Device independent; the executor, the interpreter and the simulator read it.
@@ -31,6 +33,7 @@ namespace millrace {
 struct Value {
   int64_t node = kNetworkInput;  // whose output
   bool sum = false;              // its raw sum, before bias
+  bool record = false;           // what the gradients of its steps need of them
   ChannelRange channels;         // of the full tensor
   Shape shape;                   // of this range
   bool error_needed = false;
@@ -40,16 +43,17 @@ struct Value {
   bool zero_first = false;
 };
 
-enum class StepKind { kReceive, kLoad, kCompute, kFinish, kApply, kSend };
+enum class StepKind { kReceive, kLoad, kCompute, kFinish, kApply, kSend, kGradient };
 
 struct Step {
   StepKind kind = StepKind::kApply;
   int64_t node = kNetworkInput;
   int64_t activation = -1;          // fused activation's node, -1: none
-  std::vector<int64_t> inputs;      // values; receive and load have none, send has one
+  std::vector<int64_t> inputs;      // values; receive and load have none, send has one, gradient the sum
   int64_t output = -1;              // value; send has none
   Block block;                      // compute only
   int64_t direction = -1;           // compute: x W alone, of this direction of a recurrent layer divided by kind; block.outputs lie in it
+  int64_t record = -1;              // finish: the value that E hands out besides the sum's error; gradient: what G reads
   bool adds = false;                // compute: adds to what the output already holds
   bool bias = false;                // compute: bias fused; finish: always
   std::vector<uint8_t> error_adds;  // per input, 0 or 1: E adds to the input's error, else it overwrites that range

@@ -29,7 +29,7 @@ TimeStreams::TimeStreams(const Plan& plan, const Graph& graph) : graph_(&graph),
     for (size_t i = 0; i < program.steps.size(); ++i) {
       const Step& step = program.steps[i];
       if (step.kind != StepKind::kSend || !streamed[i]) continue;
-      flows_[static_cast<size_t>(step.forward_flow)] = true;
+      if (step.forward_flow >= 0) flows_[static_cast<size_t>(step.forward_flow)] = true;
       if (step.backward_flow >= 0) flows_[static_cast<size_t>(step.backward_flow)] = true;
     }
   }
@@ -39,9 +39,11 @@ std::vector<bool> TimeStreams::steps(const SegmentProgram& program) const {
   std::vector<bool> steps(program.steps.size());
   // A value of several steps (partial sums) is there in parts when all of them are.
   std::vector<bool> values(program.values.size(), true);
+  for (size_t v = 0; v < values.size(); ++v) values[v] = !program.values[v].record;  // made when E is through
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    bool streams = step.kind == StepKind::kReceive ? flow(step.forward_flow) : divisible(step, *graph_);
+    const bool receives = step.kind == StepKind::kReceive;
+    bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_);
     for (const int64_t input : step.inputs) streams = streams && values[static_cast<size_t>(input)];
     steps[i] = streams;
     if (step.output >= 0) values[static_cast<size_t>(step.output)] = values[static_cast<size_t>(step.output)] && streams;

@@ -190,6 +190,27 @@ void check_homes(const Plan& plan, const Graph& graph) {
   }
 }
 
+// Steps of a layer divided by kind keep all their parameters, or none: then the device before them does, for it makes the gradients.
+void check_steps(const Plan& plan, const Graph& graph) {
+  for (const Group& group : plan.groups) {
+    if (!divided_by_kind(graph, group)) continue;
+    const int64_t steps = plan.shards[static_cast<size_t>(group.shards.back())].device;
+    const bool away = gradients_of_steps_at(plan, graph, group) >= 0;
+    for (size_t i = 0; i < plan.homes.size(); ++i) {
+      const ParameterHome& home = plan.homes[i];
+      if (home.layer != group.layer || home.user != steps || home.home == (away ? steps - 1 : steps)) continue;
+      malformed(
+          "homes[{}].home: {} for {}.{}, which the steps on device {} use; all their parameters are at home there, or all on device {}, "
+          "which then makes the gradients",
+          i, home.home, home.layer, home.tensor, steps, steps - 1);
+    }
+    if (!away) continue;
+    if (!graph.node(graph.index_of(group.layer)).trained)
+      malformed("layer \"{}\" is frozen, and its steps on device {} have their parameters on device {}; keep them with the steps",
+                group.layer, steps, steps - 1);
+  }
+}
+
 std::string flow_text(const Flow& flow) {
   return fmt::format("link {} {} {} {} {} ({} per sample, {} per pass)", flow.link, name_of(flow.direction), name_of(flow.stream),
                      flow.tensor, text_of(flow.channels), flow.elements_per_sample, flow.elements_per_pass);
@@ -215,6 +236,7 @@ void validate(const Plan& plan, const Graph& graph, std::string_view origin) {
     const Placement placement(plan, graph);
     check_groups(plan, graph);
     check_homes(plan, graph);
+    check_steps(plan, graph);
     check_flows(plan, graph);
     if (const std::string digest = digest_of(text_of(plan.model)); digest != plan.model_digest)
       malformed("model_digest: {} but the model inside the plan has {}; it was edited, plan again", plan.model_digest, digest);

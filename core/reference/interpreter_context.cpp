@@ -37,6 +37,22 @@ bool Context::divided_by_kind(int64_t node) const {
   return placement.group_of(node).shards.size() > 1 && std::holds_alternative<Recurrent>(graph.node(node).layer.operation);
 }
 
+bool Context::lends_steps(int64_t node) const {
+  if (!divided_by_kind(node)) return false;
+  for (const ParameterHome& home : plan.homes)
+    if (home.layer == graph.name_of(node) && home.tensor == "weight_hh") return home.home != home.user;
+  return false;
+}
+
+int64_t Context::record_channels(int64_t node) const {
+  const auto& cell = std::get<Recurrent>(graph.node(node).layer.operation);
+  const int64_t taken = cell.projection > 0 ? cell.projection : cell.hidden;
+  int64_t channels = taken;
+  if (cell.projection > 0) channels += cell.hidden + taken;
+  if (cell.cell == CellKind::kGru) channels += cell.hidden;
+  return cell.bidirectional ? 2 * channels : channels;
+}
+
 int64_t Context::directions_of(int64_t node) const { return std::get<Recurrent>(graph.node(node).layer.operation).directions(); }
 
 ChannelRange Context::sums_of(int64_t node, int64_t direction) const {

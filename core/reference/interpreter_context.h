@@ -59,7 +59,10 @@ struct Context {
   bool holds(int64_t device_index, int64_t group) const;
   // A recurrent layer whose group has several devices: x W on all but the last, the steps there.
   bool divided_by_kind(int64_t node) const;
+  // Its steps load their parameters, which another device has, for every F and E.
+  bool lends_steps(int64_t node) const;
   int64_t directions_of(int64_t node) const;
+  int64_t record_channels(int64_t node) const;
   ChannelRange sums_of(int64_t node, int64_t direction) const;
   const Shard& shard_of(int64_t node, int64_t device_index) const;
 };
@@ -75,6 +78,11 @@ class Memory {
   Patch& output(int64_t node) { return patch(outputs_, node, context_->graph.shape_of(node)); }  // kNetworkInput too
   Patch& error(int64_t node) { return patch(errors_, node, context_->graph.shape_of(node)); }
   Patch& sum(int64_t head) { return patch(sums_, head, sum_shape(context_->graph.node(head))); }
+  Patch& record(int64_t head) {
+    Shape shape = sum_shape(context_->graph.node(head));
+    shape.channels = context_->record_channels(head);
+    return patch(records_, head, shape);
+  }
   Patch& sum_error(int64_t head) { return patch(sum_errors_, head, sum_shape(context_->graph.node(head))); }
   TensorPointer& keep(int64_t node) { return keeps_[node]; }
 
@@ -86,7 +94,7 @@ class Memory {
 
   const Context* context_;
   Samples samples_;
-  Patches outputs_, errors_, sums_, sum_errors_;
+  Patches outputs_, errors_, sums_, sum_errors_, records_;
   std::map<int64_t, TensorPointer> keeps_;
 };
 

@@ -26,6 +26,8 @@ void FlowQueues::for_each_flow(int64_t link, Direction direction, Visit visit) c
 Patch& FlowQueues::patch_of(const Flow& flow, Memory& memory) const {
   const bool forward = flow.direction == Direction::kForward;
   if (flow.tensor == kInputName) return memory.output(kNetworkInput);
+  if (flow.stream == Stream::kRecord)
+    return memory.record(context_.graph.index_of(std::string_view(flow.tensor).substr(0, flow.tensor.find(':'))));
   const std::string_view suffix = ":sum";
   if (!flow.tensor.ends_with(suffix)) {
     const int64_t node = context_.graph.index_of(flow.tensor);
@@ -69,8 +71,16 @@ void FlowQueues::count_pass(int64_t user, Stream stream) {
 void FlowQueues::count_parameter_pass(int64_t user, const Action& action) {
   OpenPass& pass = passes_[static_cast<size_t>(user)];
   const bool joins = action.kind == ActionKind::kForward && pass.open && pass.version == action.version;
-  pass = {.open = action.kind == ActionKind::kErrorBack, .version = action.version};
+  pass = {.open = action.kind == ActionKind::kErrorBack && !loads_alone(user), .version = action.version};
   if (!joins) count_pass(user, Stream::kParameter);
+}
+
+bool FlowQueues::loads_alone(int64_t user) const {
+  for (size_t g = 0; g < context_.plan.groups.size(); ++g) {
+    const int64_t head = context_.graph.groups()[g].head;
+    if (context_.lends_steps(head) && context_.placement.owner_of(head) == user) return true;
+  }
+  return false;
 }
 
 void FlowQueues::check_empty() const {

@@ -27,7 +27,7 @@ class FlowQueues {
 
   // One pass over the user's parameters (or gradients) that live elsewhere.
   void count_pass(int64_t user, Stream stream);
-  // An E and the F after it share one pass when they use the same version.
+  // An E and the F after it share one pass when they use the same version; where steps load their parameters no two do.
   void count_parameter_pass(int64_t user, const Action& action);
 
   // Elements by flow.
@@ -44,6 +44,7 @@ class FlowQueues {
   template <typename Visit>
   void for_each_flow(int64_t link, Direction direction, Visit visit) const;
   Patch& patch_of(const Flow& flow, Memory& memory) const;
+  bool loads_alone(int64_t user) const;
 
   const Context& context_;
   std::vector<std::deque<Values>> queues_;  // by flow

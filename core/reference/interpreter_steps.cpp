@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/device/kernel_spec.h"
+#include "core/device/step_record.h"
 #include "core/reference/interpreter_layers.h"
 
 namespace millrace::interpreting {
@@ -125,8 +126,14 @@ void LayerRunner::steps_back(int64_t node, Memory& memory, const Action& action)
                      .keep = memory.keep(node).get(),
                      .batch = &batch});
   memory.sum_error(node).put(raw.whole(), context_.values_of(*errors), context_.rounder());
+  if (!context_.lends_steps(node)) return;
+  Patch& record = memory.record(node);
+  Values values(static_cast<size_t>(record.shape().elements() * context_.plan.micro_batch));
+  dynamic_cast<StepRecorder&>(kernel).read_record(*memory.keep(node), batch, values);
+  record.put(record.whole(), values, context_.rounder());
 }
 
+// Where the steps are, of what their kernel kept, whoever makes the gradients: a record has to say the same.
 void LayerRunner::steps_gradient(int64_t node, Memory& memory, const Action& action) {
   if (!context_.graph.node(node).trained) return;
   Kernel& kernel = layer_kernel(StepKind::kFinish, node);

@@ -3,6 +3,7 @@
 #include "core/device/cell_math.h"
 #include "core/device/recurrent_shape.h"
 #include "core/device/sequence.h"
+#include "core/device/step_record.h"
 #include "core/reference/operations.h"
 #include "core/reference/recurrent_record.h"
 #include "core/reference/reference_kernel.h"
@@ -35,9 +36,27 @@ void add(const T* from, int64_t count, T* to) {
 }
 
 template <typename T>
-class RecurrentLayer final : public ReferenceKernel<T> {
+class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
  public:
   RecurrentLayer(const KernelSpec& spec, const Recurrent& operation) : ReferenceKernel<T>(spec), s_(spec, operation), record_(s_) {}
+
+  void read_record(Tensor& kept, const MicroBatch& batch, std::span<double> record) override {
+    const auto& keep = own<T>(static_cast<const Tensor*>(&kept));
+    const RecordChannels channels(s_);
+    std::ranges::fill(record, 0.0);
+    for_each_step(batch, [&](int64_t d, int64_t n, int64_t t) {
+      const Row now = at(keep, d, n, t);
+      const auto write = [&](int64_t channel, const T* from, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) record[channels.at(s_, d, n, channel + i, t)] = static_cast<double>(from[i]);
+      };
+      write(channels.taken, at(keep, d, n, s_.before(d, t)).h, s_.features);
+      if (s_.projects) {
+        write(channels.projected, now.m, s_.hidden);
+        write(channels.projection_errors, now.dh, s_.features);
+      }
+      if (s_.cell == CellKind::kGru) write(channels.candidate, (s_.reset_after ? now.errors : now.gates) + 3 * s_.hidden, s_.hidden);
+    });
+  }
 
  protected:
   std::vector<Shape> parameter_shapes() const override { return s_.parameter_shapes(); }

@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/device/sequence.h"
+#include "core/plan/parts.h"
 #include "core/plan/retention.h"
 #include "core/plan/time_streams.h"
 #include "core/train/segment_parts.h"
@@ -63,15 +64,18 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
 
 void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   StepRun& run = runs_.emplace_back();
+  if (step.kind == StepKind::kGradient) make_gradient_run(step);
   if (!runs_kernel(step)) return;
-  const KernelSpec kernel = kernel_spec_of(plan_, graph_, program_, step);
+  KernelSpec kernel = kernel_spec_of(plan_, graph_, program_, step);
   const Node& node = graph_.node(step.node);
   if (step.direction >= 0 && device_.compute_type() == ElementType::kFixed16)
     fail(ErrorCode::kUnavailable,
          "layer \"{}\" on device {}: boards take recurrent layers whole or not at all; multiply its inputs on cpu or a GPU",
          node.layer.name, program_.device);
-  run.trained = node.trained;
-  run.lent = run.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
+  run.away = step.kind == StepKind::kFinish && step.record >= 0;
+  if (run.away) kernel.trained = false;
+  run.trained = node.trained && !run.away;
+  run.lent = node.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
                return home.user == program_.device && home.home != program_.device && home.layer == node.layer.name;
              });
   for (int64_t v = 0; v < (run.trained && !run.lent ? versions : 1); ++v) {
@@ -85,6 +89,11 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     version.pointers = raw<const Tensor>(version.parameters);
     if (version.parameters.empty()) break;
   }
+  if (run.away && dynamic_cast<StepRecorder*>(&run.kernel()) == nullptr)
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\" on device {} ({}): it gives no record of its steps, of which another device could make their gradients; leave the "
+         "parameters of the steps with them",
+         node.layer.name, program_.device, device_.description());
   run.carries = step.direction < 0 && traits_of(node.layer.operation).keeps_state;
   const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
   if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
@@ -114,6 +123,22 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   for (const auto& slots : run.optimizer) run.optimizer_pointers.push_back(raw<Tensor>(slots));
 }
 
+void SegmentExecutor::make_gradient_run(const Step& step) {
+  StepRun& run = runs_.back();
+  run.of_record = std::make_unique<StepGradient>(steps_spec_of(plan_, graph_, step.node), device_.compute_type());
+  const Node& node = graph_.node(step.node);
+  size_t position = 0;
+  for (const ParameterSpec& parameter : node.parameters) {
+    if (!parameter.trained || input_direction_of(parameter) >= 0) continue;
+    of_records_.push_back({node.layer.name, parameter.tensor});
+    record_places_.push_back({runs_.size() - 1, position++});
+  }
+}
+
+std::span<const double> SegmentExecutor::gradient_of_record(size_t index) const {
+  return runs_[record_places_[index].step].of_record->values(record_places_[index].position);
+}
+
 // All trained tensors of steps that use anything of another device's. A shard's vector holds its blocks in order.
 void SegmentExecutor::find_lent() {
   std::map<std::pair<std::string, std::string>, int64_t> offsets;
@@ -122,7 +147,7 @@ void SegmentExecutor::find_lent() {
     for (const ParameterSlice& slice : runs_[i].slices) {
       if (!runs_[i].lent || !slice.trained) continue;
       int64_t& offset = offsets[{graph_.name_of(slice.node), slice.tensor}];
-      lent_.push_back({graph_.name_of(slice.node), slice.tensor, offset, slice.elements});
+      lent_.push_back({graph_.name_of(slice.node), slice.tensor, offset, slice.elements, !runs_[i].away});
       lent_places_.push_back({i, position++});
       offset += slice.elements;
     }
@@ -130,9 +155,10 @@ void SegmentExecutor::find_lent() {
 }
 
 void SegmentExecutor::find_streams() {
-  if (plan_.time_chunks > 1 && !lent_.empty())
+  const auto returns = std::ranges::find(lent_, true, &LentParameter::returns);
+  if (plan_.time_chunks > 1 && returns != lent_.end())
     fail(ErrorCode::kUnavailable, "{}.{}: parameters of another device travel once per micro-batch, so time is not taken in {} chunks",
-         lent_.front().layer, lent_.front().tensor, plan_.time_chunks);
+         returns->layer, returns->tensor, plan_.time_chunks);
   const std::vector<bool> steps = TimeStreams(plan_, graph_).steps(program_);
   bool all_can = true;
   for (size_t i = 0; i < runs_.size(); ++i) {
@@ -173,7 +199,8 @@ std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
   auto slot = std::make_unique<Slot>();
   const int64_t batch = plan_.micro_batch;
   for (const Value& value : program_.values) {
-    slot->values.push_back(device_.make_tensor({value.shape, batch}));
+    // A record goes back alone.
+    slot->values.push_back(device_.make_tensor({value.record ? Shape{1, 1, 1} : value.shape, batch}));
     device_.zero(*slot->values.back());
   }
   for (size_t i = 0; i < program_.steps.size(); ++i) {
@@ -260,13 +287,16 @@ void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pi
     if (step.kind == StepKind::kLoad ? !first : !runs_[i].streams && !last) continue;
     switch (step.kind) {
       case StepKind::kReceive:
+        if (step.forward_flow < 0) break;
         ports->receive(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.output)],
                        within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
         break;
       case StepKind::kLoad:
         device_.write(*slot.values[static_cast<size_t>(step.output)], program_.values[static_cast<size_t>(step.output)].channels, pixels);
         break;
+      case StepKind::kGradient: break;
       case StepKind::kSend:
+        if (step.forward_flow < 0) break;
         ports->send(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.inputs[0])],
                     within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels), steps_of(step, i, step.inputs[0], batch));
         break;
@@ -326,6 +356,7 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int6
                     within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
     } else if (runs_[i].back) {
       back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked, version);
+      if (runs_[i].away) hand_out_record(i, slot, errors, unchunked);
       if (ports != nullptr) ports->progress();
     }
   }
@@ -362,6 +393,25 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   }
 }
 
+void SegmentExecutor::hand_out_record(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch) {
+  Tensor& to = *errors.errors[static_cast<size_t>(program_.steps[index].record)];
+  record_.resize(static_cast<size_t>(to.elements()));
+  dynamic_cast<StepRecorder&>(runs_[index].kernel()).read_record(*slot.keeps[index], batch, record_);
+  device_.write(to, whole(to), std::span<const double>(record_));
+}
+
+void SegmentExecutor::gradient_from_record(size_t index, ErrorSet& errors, const MicroBatch& batch) {
+  const auto values_of = [&](int64_t value, std::vector<double>& values) {
+    const Tensor& tensor = *errors.errors[static_cast<size_t>(value)];
+    values.resize(static_cast<size_t>(tensor.elements()));
+    device_.read(tensor, whole(tensor), std::span<double>(values));
+  };
+  const Step& step = program_.steps[index];
+  values_of(step.record, record_);
+  values_of(step.inputs[0], record_errors_);
+  runs_[index].of_record->make(record_, record_errors_, batch);
+}
+
 void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
   if (chunk.chunk > 0) return;
   const MicroBatch batch = whole_of(chunk);
@@ -369,6 +419,7 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
   ErrorSet& errors = errors_for(batch.index);
   for (size_t i = program_.steps.size(); i-- > 0;) {
     StepRun& run = runs_[i];
+    if (run.of_record) gradient_from_record(i, errors, batch);
     // A frozen batch norm uses its running statistics and commits none; a frozen layer that carries a state does commit.
     if (!run.trained && !run.carries) continue;
     const Step& step = program_.steps[i];

@@ -16,7 +16,8 @@
 // Stateful layers carry their state over when G commits it, in ascending s, like running statistics.
 // Alignment stash holds several weight versions: F and E say which they use, update() makes one more out of one.
 // Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_lent),
-// takes each micro-batch's gradient away after G (read_lent_gradient), and updates them where they live.
+// takes each micro-batch's gradient away after G (read_lent_gradient), and updates them where they live. Likewise the gradients that are
+// made here of another device's steps (read_gradient_of_record).
 // Not thread safe.
 #pragma once
 
@@ -78,6 +79,13 @@ struct LentParameter {
   std::string tensor;
   int64_t offset = 0;
   int64_t elements = 0;
+  bool returns = true;  // its gradient is made here
+};
+
+// A trained tensor whose gradient is made here of a record, while another device uses it (core/plan/parts.h): whole.
+struct GradientOfRecord {
+  std::string layer;
+  std::string tensor;
 };
 
 class SegmentExecutor {
@@ -115,6 +123,10 @@ class SegmentExecutor {
   void lent_parameters_written();
   void read_lent_gradient(size_t index, std::span<float> values) { read_lent_values(index, values); }
   void read_lent_gradient(size_t index, std::span<double> values) { read_lent_values(index, values); }
+
+  const std::vector<GradientOfRecord>& gradients_of_records() const { return of_records_; }
+  // Of the last G.
+  std::span<const double> gradient_of_record(size_t index) const;
 
   // The gradients of all parameters that are not lent, and what batch norms gathered of their statistics, one after the other in a fixed
   // order: what replicas add up before an update.
@@ -164,6 +176,9 @@ class SegmentExecutor {
   struct ErrorSet;
 
   void make_run(const Step& step, int64_t versions);
+  void make_gradient_run(const Step& step);
+  void hand_out_record(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch);
+  void gradient_from_record(size_t step, ErrorSet& errors, const MicroBatch& batch);
   void find_lent();
   void find_streams();
   Messages messages(bool forward, bool first, bool last) const;
@@ -208,6 +223,9 @@ class SegmentExecutor {
     size_t position = 0;  // among the step's trained parameters
   };
   std::vector<LentPlace> lent_places_;
+  std::vector<GradientOfRecord> of_records_;
+  std::vector<LentPlace> record_places_;
+  std::vector<double> record_, record_errors_;    // on their way
   std::vector<std::vector<double>> own_weights_;  // of the version whose averages are in use, in the order of runs
   int64_t averaged_version_ = 0;
   int64_t gradients_summed_ = 0;

@@ -29,6 +29,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
       device_(std::move(device)),
       segment_(context.plan(), context.graph(), index, *device_),
       cursor_(schedule_spec(context.plan(), index, 0), context.first_mini_batch),
+      passes_(schedule_spec(context.plan(), index, 0)),
       ports_(*context.transport, context.plan(), index, context.trace),
       updates_(context.first_mini_batch) {
   evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), loading());
@@ -64,10 +65,34 @@ void Worker::find_lent() {
     } else {
       const auto route = std::ranges::find(routes, h, &HomeRoute::home);
       piece.parameters = route->parameters.back();
-      piece.gradients = route->gradients.front();
+      if (!route->gradients.empty()) piece.gradients = route->gradients.front();
     }
     pieces_.push_back(piece);
   }
+}
+
+void Worker::make_gradients_for(HomeSlice& slice) {
+  const std::vector<GradientOfRecord>& made = segment_.gradients_of_records();
+  const auto found = std::ranges::find_if(
+      made, [&](const GradientOfRecord& one) { return one.layer == slice.where().layer && one.tensor == slice.where().tensor; });
+  MILLRACE_CHECK(found != made.end(), "no gradient of {}.{} on device {}", slice.where().layer, slice.where().tensor, index_);
+  record_pieces_.push_back({&slice, static_cast<size_t>(found - made.begin())});
+}
+
+void Worker::give_gradients_of_records() {
+  const auto give = [&]<typename Number>(std::vector<Number>& numbers) {
+    for (const RecordPiece& piece : record_pieces_) {
+      const ParameterHome& home = piece.slice->where();
+      const std::span<const double> gradient = segment_.gradient_of_record(piece.gradient);
+      const std::span<const double> own = gradient.subspan(static_cast<size_t>(home.offset), static_cast<size_t>(home.count));
+      numbers.assign(own.begin(), own.end());
+      piece.slice->add_gradient(std::span<const Number>(numbers));
+    }
+  };
+  if (device_->compute_type() == ElementType::kFloat64)
+    give(wide_);
+  else
+    give(narrow_);
 }
 
 int64_t Worker::slice_bytes() const {
@@ -105,6 +130,9 @@ Worker::State Worker::look(std::vector<Interest>& missing) {
   if (action == nullptr) return State::kWaits;
   if (action->kind == ActionKind::kUpdate) return State::kUpdate;
   const size_t before = missing.size();
+  // What it stores for others may not be updated yet.
+  const bool full = std::ranges::any_of(record_pieces_, [](const RecordPiece& piece) { return piece.slice->complete(); });
+  if (action->kind == ActionKind::kParameterGradient && full) return State::kWaits;
   look_for(*action, missing);
   return missing.size() == before ? State::kReady : State::kWaits;
 }
@@ -120,7 +148,7 @@ void Worker::look_for(const Action& action, std::vector<Interest>& missing) {
   };
   if (action.kind == ActionKind::kParameterGradient) {
     for (const LentPiece& piece : pieces_)
-      if (piece.local == nullptr) want_credit(piece.gradients, id);
+      if (piece.gradients >= 0) want_credit(piece.gradients, id);
     return;
   }
   if (!takes_pass_) takes_pass_ = passes_.takes_pass(action);
@@ -162,6 +190,7 @@ void Worker::perform() {
       break;
     case ActionKind::kParameterGradient:
       segment_.parameter_gradient(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))));
+      if (chunk_of(action) == 0) give_gradients_of_records();
       if (!pieces_.empty() && chunk_of(action) == 0) {
         ports_.await_due();
         if (device_->compute_type() == ElementType::kFloat64)
@@ -269,8 +298,9 @@ void Worker::return_gradients(int64_t s, std::vector<Number>& vector) {
   vector.resize(static_cast<size_t>(lent_elements_));
   const std::vector<LentParameter>& lent = segment_.lent_parameters();
   for (size_t i = 0; i < lent.size(); ++i)
-    segment_.read_lent_gradient(
-        i, std::span<Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
+    if (lent[i].returns)
+      segment_.read_lent_gradient(
+          i, std::span<Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];
@@ -279,6 +309,7 @@ void Worker::return_gradients(int64_t s, std::vector<Number>& vector) {
       piece.local->add_gradient(values);
       continue;
     }
+    if (piece.gradients < 0) continue;
     const ElementType wire = plan().flows[static_cast<size_t>(piece.gradients)].wire;
     const size_t bytes = wire_bytes(wire, home.count);
     pack(wire, values, transport.begin_send(piece.gradients).first(bytes));

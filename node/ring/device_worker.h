@@ -41,6 +41,8 @@ class Worker final : public Updatable {
   SegmentExecutor& segment() { return segment_; }
   const SegmentExecutor& segment() const { return segment_; }
   int64_t slice_bytes() const;
+  // A slice of parameters of another device's steps, stored on this one: gradients for it are made here.
+  void make_gradients_for(HomeSlice& slice);
 
   // From the seed, or from a checkpoint; before anything runs.
   void initialize(uint64_t seed);
@@ -78,7 +80,7 @@ class Worker final : public Updatable {
     int64_t place = 0;           // in the vectors of the segment, one behind the other
     HomeSlice* local = nullptr;  // stored here
     int64_t parameters = -1;     // else: the flow it arrives on
-    int64_t gradients = -1;      // and the one its gradient leaves on
+    int64_t gradients = -1;      // and the one its gradient leaves on; -1: none does
   };
 
   const Plan& plan() const { return context_.plan(); }
@@ -92,6 +94,7 @@ class Worker final : public Updatable {
   void fetch_lent(const Action& action, std::vector<Number>& vector);
   template <typename Number>
   void return_gradients(int64_t s, std::vector<Number>& vector);
+  void give_gradients_of_records();
   template <typename Number>
   void gradients(std::span<Number> values, bool);
   template <typename Number>
@@ -120,6 +123,11 @@ class Worker final : public Updatable {
   HeldBatch evaluated_;
   std::vector<std::unique_ptr<HomeSlice>> slices_;
   std::vector<LentPiece> pieces_;
+  struct RecordPiece {
+    HomeSlice* slice = nullptr;
+    size_t gradient = 0;  // of the segment's gradients of records
+  };
+  std::vector<RecordPiece> record_pieces_;
   std::vector<int64_t> lent_places_;  // of the segment's lent parameters, likewise
   int64_t lent_elements_ = 0;
   std::vector<float> narrow_;

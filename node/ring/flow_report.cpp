@@ -18,7 +18,7 @@ std::vector<int64_t> planned_elements(const Plan& plan, int64_t mini_batches, in
     } else if (flow.stream == Stream::kParameter) {
       const int64_t user = user_of(flow, plan);
       const auto [found, fresh] = passes.try_emplace(user, evaluation_micro_batches);
-      if (fresh) found->second += parameter_passes(actions_of(schedule_spec(plan, user, mini_batches)));
+      if (fresh) found->second += parameter_passes(schedule_spec(plan, user, mini_batches));
       planned.push_back(flow.elements_per_pass * found->second);
     } else {
       planned.push_back(flow.elements_per_sample * plan.mini_batch * mini_batches);

@@ -70,6 +70,7 @@ Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_d
     if (here(home.home)) {
       Worker& host = *workers_[static_cast<size_t>(home.home - begin)];
       servers_.push_back(std::make_unique<SliceServer>(context_, routes[r], host.device()));
+      if (routes[r].gradients.empty()) host.make_gradients_for(servers_.back()->slice());
       settling_.push_back({.updatable = servers_.back().get(), .number = context_.plan().devices() + static_cast<int64_t>(r)});
     }
     for (const std::vector<int64_t>* way : {&routes[r].parameters, &routes[r].gradients})

@@ -13,8 +13,9 @@ SliceServer::SliceServer(const RingContext& context, const HomeRoute& route, Dev
       slice_(context.plan(), route.home, device),
       device_(device),
       parameters_(route.parameters.front()),
-      gradients_(route.gradients.back()),
+      gradients_(route.gradients.empty() ? -1 : route.gradients.back()),
       user_(schedule_spec(context.plan(), slice_.where().user, 0), context.first_mini_batch),
+      passes_(schedule_spec(context.plan(), slice_.where().user, 0)),
       gradients_taken_(context.first_mini_batch * context.plan().micro_batches()) {}
 
 bool SliceServer::find_pass() {
@@ -64,7 +65,7 @@ void SliceServer::take_as(ElementType wire, std::span<const std::byte> payload, 
 
 bool SliceServer::take_gradient() {
   Transport& transport = *context_.transport;
-  if (slice_.complete() || !transport.has_message(gradients_)) return false;
+  if (gradients_ < 0 || slice_.complete() || !transport.has_message(gradients_)) return false;
   const ElementType wire = context_.plan().flows[static_cast<size_t>(gradients_)].wire;
   const auto payload = transport.begin_receive(gradients_, {gradients_taken_}, wire_bytes(wire, slice_.where().count));
   if (device_.compute_type() == ElementType::kFloat64)
@@ -84,7 +85,7 @@ bool SliceServer::step() {
 void SliceServer::look(std::vector<Interest>& missing) {
   const Transport& transport = *context_.transport;
   const bool expects = gradients_taken_ < context_.plan().micro_batches() * (user_.over() ? user_.decided() : user_.decided() + 1);
-  if (expects && !slice_.complete() && !transport.has_message(gradients_))
+  if (gradients_ >= 0 && expects && !slice_.complete() && !transport.has_message(gradients_))
     missing.push_back({Want::kMessage, gradients_, {gradients_taken_}});
   if (find_pass() && *due_version_ <= slice_.newest() && !context_.transport->can_send(parameters_))
     missing.push_back({Want::kCredit, parameters_, {passes_sent_}});

@@ -61,7 +61,7 @@ class SliceServer final : public Updatable {
   HomeSlice slice_;
   Device& device_;
   int64_t parameters_;  // flows
-  int64_t gradients_;
+  int64_t gradients_;   // -1: they are made on this device
   ScheduleCursor user_;
   PassCounter passes_;
   std::optional<int64_t> due_version_;  // of the next pass

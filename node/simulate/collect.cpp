@@ -139,12 +139,11 @@ void find_idle(SimulationResult& result) {
 
 // What a whole mini-batch moves, per image: samples as they are, and the passes that belong to it.
 void find_link_loads(const Plan& plan, SimulationResult& result) {
-  std::map<int64_t, double> passes;  // by window
+  std::map<std::pair<int64_t, bool>, double> passes;  // by window, and whether every F and E loads
   const auto passes_of = [&](int64_t device) {
-    const int64_t window = plan.windows[static_cast<size_t>(device)];
-    const auto [place, added] = passes.try_emplace(window, 0);
-    if (added)
-      place->second = passes_per_mini_batch(device_schedule(schedule_spec(plan, device, 0), result.samples / plan.micro_batch, false));
+    const ScheduleSpec spec = schedule_spec(plan, device, 0);
+    const auto [place, added] = passes.try_emplace({spec.window, spec.loads_every_pass}, 0);
+    if (added) place->second = passes_per_mini_batch(device_schedule(spec, result.samples / plan.micro_batch, false));
     return place->second;
   };
   const std::vector<int64_t> loads = lane_loads(plan);

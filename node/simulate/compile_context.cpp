@@ -111,9 +111,10 @@ CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, con
 
 int32_t CompileContext::schedule_index(int64_t device) {
   const bool side_by_side = !pace.turns[static_cast<size_t>(device)];
-  const auto [place, added] = schedules_.try_emplace({plan.windows[static_cast<size_t>(device)], side_by_side},
-                                                     static_cast<int32_t>(network.device_schedules.size()));
-  if (added) network.device_schedules.push_back(device_schedule(schedule_spec(plan, device, 0), micro_batches, side_by_side));
+  const ScheduleSpec spec = schedule_spec(plan, device, 0);
+  const auto [place, added] =
+      schedules_.try_emplace({spec.window, side_by_side, spec.loads_every_pass}, static_cast<int32_t>(network.device_schedules.size()));
+  if (added) network.device_schedules.push_back(device_schedule(spec, micro_batches, side_by_side));
   return place->second;
 }
 

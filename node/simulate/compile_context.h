@@ -65,7 +65,7 @@ struct CompileContext {
   int64_t samples_ahead() const;
 
  private:
-  std::map<std::pair<int64_t, bool>, int32_t> schedules_;  // by window, and whether engines work side by side
+  std::map<std::tuple<int64_t, bool, bool>, int32_t> schedules_;  // by window, whether engines work side by side, and load every pass
 };
 
 // A station that hands what it reads to a flow; its inputs are still to be added.

@@ -22,7 +22,7 @@ void walk_passes(DeviceSchedule& schedule, int64_t n) {
     switch (action.kind) {
       case ActionKind::kErrorBack:
         open_pass(action.version, action.index / n);
-        open = true;
+        open = !schedule.spec.loads_every_pass;
         open_version = action.version;
         schedule.error_pass[index] = static_cast<int64_t>(schedule.pass_version.size());
         break;

@@ -1,6 +1,7 @@
 // Parameters stored away from the device that uses them: passes from home to user, gradients back, updates at home.
 #include <algorithm>
 
+#include "core/base/error.h"
 #include "core/plan/home_routes.h"
 #include "node/simulate/compile_context.h"
 
@@ -27,7 +28,7 @@ class HomeCompiler {
     for (int64_t device = low + 1; device < high; ++device) {
       if (!context_.here(device)) continue;
       relay(device, route.parameters, home.home < home.user, chunks, passes);
-      relay(device, route.gradients, home.user < home.home, chunks, context_.micro_batches);
+      if (!route.gradients.empty()) relay(device, route.gradients, home.user < home.home, chunks, context_.micro_batches);
     }
     if (context_.here(home.home)) serve(home, route, chunks, passes);
     if (context_.here(home.user)) use(home, route, shard, chunks);
@@ -75,10 +76,16 @@ class HomeCompiler {
     const int32_t updates = context_.builder.stream(1);
     const int32_t updating = context_.builder.station(update, updates);
     Input gradients;
-    gradients.stream = context_.stream_of_flow(across(route.gradients, link_ahead(home.home, downstream)));
+    const bool made_here = route.gradients.empty();  // by G of this device, of a record
+    if (made_here && !context_.gradient_counts.contains({home.home, -1}))
+      fail(ErrorCode::kUnavailable,
+           "device {} has engines of its own and would make the gradients of the steps on device {}: a CPU or GPU does", home.home,
+           home.user);
+    gradients.stream = made_here ? context_.gradient_counts.at({home.home, -1})
+                                 : context_.stream_of_flow(across(route.gradients, link_ahead(home.home, downstream)));
     if (!schedule.gradients_before.empty()) {
       gradients.schedule = context_.builder.schedule(schedule.gradients_before);
-      gradients.factor = chunks;
+      gradients.factor = made_here ? 1 : chunks;
       gradients.whole = true;
       context_.builder.read(updating, gradients);
     }
@@ -112,7 +119,7 @@ class HomeCompiler {
       }
     }
     const auto count = context_.gradient_counts.find({home.user, turns ? -1 : shard});
-    if (count == context_.gradient_counts.end()) return;
+    if (count == context_.gradient_counts.end() || route.gradients.empty()) return;
     const int32_t leaving =
         add_leaving(context_, home.user, across(route.gradients, link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
     Station& station = context_.network.stations[static_cast<size_t>(leaving)];

@@ -172,7 +172,8 @@ class StreamingDevice {
   void add_contribution(const Step& step, size_t input, int32_t rows, Sources& sources) {
     switch (step.kind) {
       case StepKind::kReceive:
-      case StepKind::kLoad: return;
+      case StepKind::kLoad:
+      case StepKind::kGradient: return;
       case StepKind::kSend:
         if (step.backward_flow >= 0) merge(sources, context_.stream_of_flow(step.backward_flow), identity_rows(rows));
         return;

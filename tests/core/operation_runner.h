@@ -115,6 +115,9 @@ class CaseRun {
     return result;
   }
 
+  Kernel& kernel() { return *kernel_; }
+  Tensor* keep() { return keep_.get(); }
+
   std::vector<std::unique_ptr<Tensor>> inputs;
   std::vector<std::unique_ptr<Tensor>> parameters;
   std::vector<std::unique_ptr<Tensor>> state;

@@ -29,12 +29,12 @@ class Dice {
 inline FlowTable random_table(Dice& dice, int64_t devices) {
   FlowTable table;
   table.devices = devices;
-  constexpr Stream kStreams[] = {Stream::kActivation, Stream::kPartial,  Stream::kError,
-                                 Stream::kParameter,  Stream::kGradient, Stream::kLabel};
+  constexpr Stream kStreams[] = {Stream::kActivation, Stream::kPartial, Stream::kError, Stream::kParameter,
+                                 Stream::kGradient,   Stream::kLabel,   Stream::kRecord};
   for (int64_t link = 0; link < devices && devices > 1; ++link)
     for (int64_t f = dice.between(0, 4); f > 0; --f) {
       FlowSpec flow;
-      flow.stream = kStreams[dice.between(0, 5)];
+      flow.stream = kStreams[dice.between(0, 6)];
       flow.tensor = fmt::format("t{}", table.flows.size());
       flow.from = link;
       flow.to = (link + 1) % devices;

@@ -9,6 +9,7 @@
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 
 namespace millrace::testing_support {
 
@@ -58,13 +59,15 @@ class DrawnByKind {
     return model;
   }
 
-  // At least one layer is divided.
-  Plan plan(const Graph& graph, Alignment alignment) {
+  // At least one layer is divided. With `lends`, the steps of at least one have their parameters on the device before.
+  Plan plan(const Graph& graph, Alignment alignment, bool lends = false) {
     std::vector<Shard> shards;
+    std::vector<ParameterHome> homes;
     int64_t device = 0;
     bool any = false;
     while (!any) {
       shards.clear();
+      homes.clear();
       device = 0;
       for (const LayerGroup& group : graph.groups()) {
         const Node& head = graph.node(group.head);
@@ -78,6 +81,8 @@ class DrawnByKind {
         any = true;
         for (const Block& block : parts_of(all)) shards.push_back(shard_on(device++, layer, {block}));
         shards.push_back(shard_on(device, layer));
+        if (!lends || (!homes.empty() && one_in(3))) continue;
+        for (ParameterHome& home : homes_before_steps(head, device)) homes.push_back(std::move(home));
       }
     }
     PlanRequest request;
@@ -86,6 +91,7 @@ class DrawnByKind {
     request.micro_batch = from_to(2, 3);  // norms take statistics of it
     request.mini_batch = request.micro_batch * from_to(2, 3);
     request.optimizer = {.kind = OptimizerKind::kMomentum};
+    request.remote_homes = std::move(homes);
     return assemble_plan(graph, request, shards);
   }
 

@@ -1,13 +1,19 @@
-// Segment executors of all devices of a plan in one thread, joined by queues: the smallest ring there is.
+// Segment executors of all devices of a plan in one thread, joined by queues: the smallest ring there is. Parameters that the steps of a
+// recurrent layer have on the device before them are kept here.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "core/plan/flow_load.h"
 #include "core/plan/schedule.h"
 #include "core/reference/interpreter.h"
 #include "core/train/executor.h"
+#include "core/train/initialize.h"
 
 namespace millrace::testing_support {
 
@@ -40,6 +46,30 @@ class RingOfExecutors {
     }
   }
 
+  // Of the parameters kept here.
+  void initialize_lent(uint64_t seed) {
+    for (const ParameterHome& home : plan_.homes) {
+      if (home.home == home.user) continue;
+      const Node& node = graph_.node(graph_.index_of(home.layer));
+      const auto parameter = std::ranges::find(node.parameters, home.tensor, &ParameterSpec::tensor);
+      std::vector<double> full(static_cast<size_t>(parameter->elements()));
+      InitialValues(node.layer, *parameter, fans_of(node.parameters.front()), seed).fill(std::span<double>(full));
+      Device& device = *devices_[static_cast<size_t>(home.home)];
+      Kept& kept = kept_[{home.layer, home.tensor}];
+      const auto make = [&] { return device.make_tensor({.shape = {home.count, 1, 1}, .batch = 1}); };
+      kept.home = home.home;
+      kept.user = home.user;
+      kept.values = make();
+      kept.gradient = make();
+      kept.arriving = make();
+      device.write(*kept.values, whole(*kept.values), std::span<const double>(full));
+      for (int slot = 0; slot < plan_.optimizer.slots(); ++slot) {
+        kept.slots.push_back(make());
+        device.zero(*kept.slots.back());
+      }
+    }
+  }
+
   void run(int64_t mini_batches, uint64_t seed, double learning_rate, const Interpreter::Source& source) {
     std::vector<std::vector<Action>> lists;
     for (int64_t d = 0; d < plan_.devices(); ++d) lists.push_back(actions_of(schedule_spec(plan_, d, mini_batches)));
@@ -57,11 +87,57 @@ class RingOfExecutors {
   std::vector<double> parameter(const std::string& layer, const ParameterSpec& spec) {
     std::vector<double> full(static_cast<size_t>(spec.elements()));
     for (auto& segment : segments) segment->read_parameter(layer, spec.tensor, full);
+    if (const auto kept = kept_.find({layer, spec.tensor}); kept != kept_.end())
+      devices_[static_cast<size_t>(kept->second.home)]->read(*kept->second.values, whole(*kept->second.values), std::span<double>(full));
     return full;
   }
 
  private:
+  struct Kept {
+    int64_t home = 0, user = 0;
+    std::unique_ptr<Tensor> values, gradient, arriving;
+    std::vector<std::unique_ptr<Tensor>> slots;
+    int64_t gradients = 0, version = 0;
+  };
+
+  // A pass for every F and E.
+  void lend(size_t d) {
+    const std::vector<LentParameter>& lent = segments[d]->lent_parameters();
+    for (size_t i = 0; i < lent.size(); ++i) {
+      const Kept& kept = kept_.at({lent[i].layer, lent[i].tensor});
+      std::vector<double> values(static_cast<size_t>(kept.values->elements()));
+      devices_[static_cast<size_t>(kept.home)]->read(*kept.values, whole(*kept.values), std::span<double>(values));
+      segments[d]->write_lent(i, std::span<const double>(values));
+    }
+    if (!lent.empty()) segments[d]->lent_parameters_written();
+    for (size_t f = 0; f < plan_.flows.size(); ++f)
+      if (plan_.flows[f].stream == Stream::kParameter && user_of(plan_.flows[f], plan_) == static_cast<int64_t>(d))
+        ports.moved[f] += plan_.flows[f].elements_per_pass;
+  }
+  void keep_gradients(size_t d) {
+    const std::vector<GradientOfRecord>& made = segments[d]->gradients_of_records();
+    for (size_t i = 0; i < made.size(); ++i) {
+      Kept& kept = kept_.at({made[i].layer, made[i].tensor});
+      Tensor& target = kept.gradients++ == 0 ? *kept.gradient : *kept.arriving;
+      devices_[d]->write(target, whole(target), segments[d]->gradient_of_record(i));
+      if (kept.gradients > 1) devices_[d]->copy_channels(target, whole(target), *kept.gradient, 0, true);
+    }
+  }
+  void update_kept(size_t d, const UpdateArguments& arguments) {
+    for (auto& [name, kept] : kept_) {
+      if (kept.home != static_cast<int64_t>(d)) continue;
+      std::vector<Tensor*> slots;
+      for (const auto& slot : kept.slots) slots.push_back(slot.get());
+      devices_[d]->update(arguments, *kept.values, *kept.gradient, slots);
+      kept.gradients = 0;
+      ++kept.version;
+    }
+  }
+
   bool ready(size_t d, const Action& action) const {
+    const bool passes = action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack;
+    for (const auto& [name, kept] : kept_)
+      if (passes && kept.user == static_cast<int64_t>(d) && kept.version < action.version) return false;
     for (const Step& step : segments[d]->program().steps) {
       int64_t flow = -1;
       if (action.kind == ActionKind::kForward && step.kind == StepKind::kReceive) flow = step.forward_flow;
@@ -82,16 +158,21 @@ class RingOfExecutors {
     batch.error_scale = 1.0 / static_cast<double>(plan_.mini_batch);
     batch.lengths = samples.lengths;
     SegmentExecutor& segment = *segments[d];
+    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack) lend(d);
     switch (action.kind) {
       case ActionKind::kForward: segment.forward(batch, pixels, &ports, &score); break;
       case ActionKind::kErrorBack: segment.error_back(batch, &ports); break;
-      case ActionKind::kParameterGradient: segment.parameter_gradient(batch); break;
+      case ActionKind::kParameterGradient:
+        segment.parameter_gradient(batch);
+        keep_gradients(d);
+        break;
       case ActionKind::kUpdate: {
         UpdateArguments arguments;
         arguments.optimizer = plan_.optimizer;
         arguments.learning_rate = learning_rate;
         arguments.step = action.index + 1;
         segment.update(arguments);
+        update_kept(d, arguments);
         break;
       }
       case ActionKind::kValidate: break;
@@ -101,6 +182,7 @@ class RingOfExecutors {
   const Plan& plan_;
   const Graph& graph_;
   std::vector<std::unique_ptr<Device>> devices_;
+  std::map<std::pair<std::string, std::string>, Kept> kept_;
 
  public:
   std::vector<std::unique_ptr<SegmentExecutor>> segments;

@@ -7,6 +7,8 @@
 #include "core/cpu/cpu_device.h"
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
+#include "core/plan/flow_load.h"
+#include "core/plan/parts.h"
 #include "core/plan/time_streams.h"
 #include "tests/node/ring/ring_runs.h"
 
@@ -78,7 +80,7 @@ TEST(RecurrentRing, ALayerOfBothDirectionsIsABarrier) {
 }
 
 // x W of the first layer on two devices, its steps beside x W of the next, and so on; a residual add behind the second.
-Plan plan_by_kind(const Graph& graph, Alignment alignment, int64_t chunks) {
+Plan plan_by_kind(const Graph& graph, Alignment alignment, int64_t chunks, const std::vector<int64_t>& loading = {}) {
   PlanRequest request;
   request.cluster = uniform_cluster("cpu", 5);
   request.alignment = alignment;
@@ -100,6 +102,9 @@ Plan plan_by_kind(const Graph& graph, Alignment alignment, int64_t chunks) {
   place(3, "rnn3", {{{0, 10}, {0, 15}}});
   place(4, "rnn3", {});
   place(4, "fc", {{{0, 5}, {0, 3}}});
+  for (const int64_t device : loading)
+    for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(fmt::format("rnn{}", device - 1))), device))
+      request.remote_homes.push_back(std::move(home));
   return assemble_plan(graph, request, shards);
 }
 
@@ -129,6 +134,64 @@ TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
         for (size_t f = 0; f < plan.flows.size(); ++f)
           EXPECT_EQ(result.bytes[f], plan.flows[f].elements_per_sample * plan.mini_batch * run.job.steps * 4) << plan.flows[f].tensor;
       }
+  }
+}
+
+// Where the device before has the parameters of the steps and makes their gradients of a record, no bit is another; what crosses is what
+// the plan says, also with the norm clipped, after a resumption, and with averages of the weights.
+TEST(RecurrentRing, StepsThatLoadTheirParametersChangeNoBit) {
+  ModelBuilder net("divided", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
+  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
+  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5, .reset_after = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  for (const Alignment alignment : testing_support::kEveryAlignment) {
+    for (const bool clipped : {false, true}) {
+      if (clipped && !drains(alignment)) continue;
+      const auto plan_of = [&](const std::vector<int64_t>& loading, int64_t chunks = 1) {
+        Plan plan = plan_by_kind(graph, alignment, chunks, loading);
+        plan.optimizer.average_decay = 0.75;
+        return plan;
+      };
+      const auto prepare = [&](RingRun& run) {
+        if (clipped) run.job.clip = ClipKind::kGlobalNorm;
+        run.job.clip_limit = 0.05;
+      };
+      RingRun alone(graph, plan_of({}));
+      prepare(alone);
+      const RingResult expected = alone.train(1);
+      ASSERT_THAT(expected.errors, Each(""));
+      for (const auto& [chunks, loading] : {std::pair{1, std::vector<int64_t>{3}}, std::pair{1, std::vector<int64_t>{2, 3, 4}},
+                                            std::pair{4, std::vector<int64_t>{2, 3, 4}}}) {
+        const Plan plan = plan_of(loading, chunks);
+        RingRun run(graph, plan);
+        prepare(run);
+        for (const int64_t ranks : {1, 2, 5}) {
+          SCOPED_TRACE(fmt::format("{} ranks, {}, {} load", ranks, name_of(alignment), loading.size()));
+          const RingResult result = run.retrain(ranks);
+          ASSERT_THAT(result.errors, Each(""));
+          EXPECT_EQ(result.outcome.weights_digest, expected.outcome.weights_digest);
+          EXPECT_EQ(result.outcome.test.loss, expected.outcome.test.loss);
+          const TrainingTask task = run.task();
+          for (size_t f = 0; f < plan.flows.size(); ++f) {
+            const Flow& flow = plan.flows[f];
+            int64_t elements = elements_per_mini_batch(flow, plan) * run.job.steps;
+            if (flow.stream == Stream::kParameter) elements += flow.elements_per_pass * evaluation_micro_batches(task.data.test, plan);
+            EXPECT_EQ(result.bytes[f], elements * 4) << flow.tensor;
+          }
+        }
+        RingRun shorter(graph, plan);
+        prepare(shorter);
+        shorter.job.steps = 1;
+        ASSERT_THAT(shorter.train(2).errors, Each(""));
+        shorter.job.steps = run.job.steps;
+        const RingResult resumed = shorter.resume(3);
+        ASSERT_THAT(resumed.errors, Each(""));
+        EXPECT_EQ(resumed.outcome.weights_digest, expected.outcome.weights_digest);
+      }
+    }
   }
 }
 
