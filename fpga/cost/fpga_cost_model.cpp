@@ -16,6 +16,7 @@
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
 #include "fpga/cost/blocked_engines.h"
+#include "fpga/cost/chained_steps.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
 #include "fpga/sbe/rtl/cycle_model.h"
@@ -114,8 +115,15 @@ class FpgaCostModel final : public CostModel {
     return role == Role::kProduct || role == Role::kLookUp;
   }
 
+  std::string steps_refusal(const ShardQuestion& question) const override {
+    std::string why;
+    static_cast<void>(chained_steps(question, board_, element_bits_, &why));
+    return why;
+  }
+
   ShardDemand demand_of(const ShardQuestion& question) const override {
     if (is_blocked(question)) return blocked_demand(question);
+    if (asks_for_steps(question)) return steps_demand(question);
     const ShardUse use = use_of(question);
     ShardDemand demand;
     demand.amounts[0] = use.dsps;
@@ -129,6 +137,7 @@ class FpgaCostModel final : public CostModel {
 
   ShardCost cost_of(const ShardQuestion& question) const override {
     if (is_blocked(question)) return blocked_cost(question);
+    if (asks_for_steps(question)) return steps_cost(question);
     const ShardUse use = use_of(question);
     ShardCost cost;
     cost.unit = use.shard.unit;
@@ -142,6 +151,53 @@ class FpgaCostModel final : public CostModel {
  private:
   bool is_blocked(const ShardQuestion& question) const {
     return blocked_ != nullptr && question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence;
+  }
+
+  // Of chained elements, which FP and EB share: they take turns, as on a CPU.
+  ShardDemand steps_demand(const ShardQuestion& question) const {
+    ShardDemand demand;
+    std::string why;
+    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, &why);
+    if (!steps) {
+      demand.amounts[0] = kNoSuchEngine;
+      return demand;
+    }
+    const auto multipliers = static_cast<int64_t>(steps->row.dsp / (element_bits_ == 16 ? 1 : kDspOfFloat));
+    const FabricUse chains = engine_fabric({.multipliers = multipliers, .fabric_multipliers = 0, .phases = 2}, element_bits_);
+    const FabricUse behind = fabric_behind(question);
+    demand.seconds = steps->forward_seconds + steps->back_seconds;
+    demand.amounts[0] = steps->row.dsp;
+    demand.amounts[1] = chains.luts + behind.luts;
+    demand.amounts[2] = chains.flip_flops + behind.flip_flops;
+    demand.amounts[kOnChipMemory] = steps->memory_bits;
+    demand.amounts[4] = steps->off_chip_bytes;
+    return demand;
+  }
+
+  ShardCost steps_cost(const ShardQuestion& question) const {
+    std::string why;
+    const std::optional<ChainedSteps> steps = chained_steps(question, board_, element_bits_, &why);
+    if (!steps) fail(ErrorCode::kUsage, "layer \"{}\" on {}: {}", question.node->layer.name, board_.name, why);
+    const ShardDemand demand = steps_demand(question);
+    ShardCost cost;
+    cost.unit = StreamingUnit::kStep;
+    const auto height = static_cast<double>(question.node->output.height);
+    const auto add = [&](Phase phase, double seconds) {
+      const auto picoseconds = static_cast<int64_t>(std::ceil(1e12 * seconds / height));
+      cost.phases.push_back({phase, "pe_chain", 0, std::max<int64_t>(1, picoseconds)});
+      cost.seconds_per_sample += 1e-12 * static_cast<double>(cost.phases.back().picoseconds_per_unit) * height;
+    };
+    add(Phase::kForward, steps->forward_seconds);
+    if (question.node->error_needed) add(Phase::kErrorBack, steps->back_seconds);
+    for (size_t i = 0; i < capacities_.size(); ++i) cost.resources.push_back({capacities_[i].name, demand.amounts[i]});
+    const auto count = [](int64_t amount) { return static_cast<double>(amount); };
+    for (NamedAmount amount : std::initializer_list<NamedAmount>{{"chained_elements", count(steps->row.elements)},
+                                                                 {"weight_words", count(steps->row.words)},
+                                                                 {"step_cycles_forward", count(steps->row.forward_cycles)},
+                                                                 {"step_cycles_back", count(steps->row.back_cycles)},
+                                                                 {"load_seconds", steps->load_seconds}})
+      cost.resources.push_back(std::move(amount));
+    return cost;
   }
 
   // What runs behind the layer, and the memory of it.

@@ -19,6 +19,8 @@
 // blocks, weights apart as "parameter_bram36"/"parameter_uram"), "lutram_lut", and "dram_bytes_per_second" that weights off
 // chip take at this period. FPDeep does not limit the last; compare it with inventory().
 // LUTs and flip-flops: fpga/common/cost/fabric_costs.h. The board's interconnection modules come off its capacity.
+// A question about the steps of a recurrent layer alone (a block without inputs) is answered with chained elements that load their weights
+// for every F and E (chained_steps.h): FP and EB take turns, so the answer is in seconds, as a CPU's, and no period is read.
 // Pure once made; thread safe; demand_of allocates nothing. period_seconds of 0, or a lifetime below 0, fail with kUsage.
 #pragma once
 

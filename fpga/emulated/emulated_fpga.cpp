@@ -26,8 +26,9 @@ Activation with_slope_of_board(Activation activation) {
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
   EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
-                     std::string description)
+                     std::string description, bool has_chains)
       : fixed_(arithmetic == EngineArithmetic::kFixed16),
+        has_chains_(has_chains),
         description_(std::move(description)),
         host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)),
         engine_(std::move(engine)),
@@ -61,8 +62,11 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     if (shape) return emulated::make_float_convolution(spec, *shape, *host_);
     if (fixed_ && !spec.finish && std::holds_alternative<Dropout>(spec.operation))
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
-    if (const auto* cell = std::get_if<Recurrent>(&spec.operation); cell != nullptr && fixed_)
-      return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
+    const auto* cell = std::get_if<Recurrent>(&spec.operation);
+    // Without gradients of their own, on chained elements; else as a whole layer is.
+    if (cell != nullptr && spec.finish && !spec.trained && has_chains_)
+      return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_);
+    if (cell != nullptr && fixed_) return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);
     if (fixed_ && emulated::has_fixed_running_norm(spec)) return emulated::make_fixed_running_norm(spec, *host_, counters, book_);
     // A loss has an output of its own making, which is not an activation; its error is.
@@ -134,6 +138,7 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   }
 
   bool fixed_;
+  bool has_chains_;
   std::string description_;
   std::unique_ptr<Device> host_;
   std::unique_ptr<ConvolutionEngine> engine_;
@@ -149,12 +154,14 @@ std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) {
   return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(), make_host_recurrence_engine(),
                                               arithmetic == EngineArithmetic::kFixed16
                                                   ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
-                                                  : "emulated FPGA (conv_ce, single precision)");
+                                                  : "emulated FPGA (conv_ce, single precision)",
+                                              /*has_chains=*/true);
 }
 
 std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
                                            std::string description) {
-  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(recurrence), std::move(description));
+  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(recurrence), std::move(description),
+                                              /*has_chains=*/false);
 }
 
 }  // namespace millrace

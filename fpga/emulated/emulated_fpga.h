@@ -11,12 +11,14 @@
 // kFloat32: the same sums in single precision, in the same order; the reference for the fixed-point mode.
 // Recurrent layers are the functional model of fpga/recurrence forward; back, the host's loops go through the gates and states that it
 // kept, straight through every rounding, and their weights, of which the model takes sixteen bits, are updated in single precision.
+// Their steps alone are the same behind products with x that another device makes; where that device makes their gradients, too
+// (core/plan/parts.h), they are the functional model of fpga/pe_chain, forward and back.
 // Dropout and local response norms are the functional model's too (a norm without a table in hardware is the host's), and the slope of a
 // leaky ReLU has fifteen bits. All other layers are the host's plain loops; in kFixed16 what they give out is rounded to the format of
 // activations or errors. The loss is the host's in both modes. Values are held as doubles, which hold every element and gradient exactly.
-// Everything runs at once on the calling thread. Limits: the CTC loss, a GRU whose reset comes before the product, and a recurrent layer
-// whose products with x another device makes are kUnavailable; recurrent layers take a micro-batch's steps all at once. Scale and shift of
-// a batch norm are updated without rounding.
+// Everything runs at once on the calling thread. Limits: the CTC loss and a GRU whose reset comes before the product are kUnavailable,
+// steps alone too where an engine computes somewhere else; recurrent layers take a micro-batch's steps all at once. Scale and shift of a
+// batch norm are updated without rounding.
 #pragma once
 
 #include <map>

@@ -22,6 +22,9 @@ std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const Con
 // Fails with kUnavailable, naming the layer, on what the functional model does not compute.
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
                                              const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine);
+// The steps alone, on chained elements; gradients are not asked for.
+std::unique_ptr<Kernel> make_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters, const LayerFormats& book,
+                                   TanhForm smooth);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
                                          const LayerFormats& book);

@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why) {
+std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why,
+                                 int64_t samples) {
   const int64_t chains = kPortBits / bits, units = divided_up(size.cells, boards);
   const bool projected = size.fed_back != size.cells;
   if (why != nullptr) why->clear();
@@ -46,12 +47,13 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
       }
       continue;
     }
-    const StepWait wait{.latency = kElementLatency, .chains = chains};
-    row.forward_cycles = forward_feed + (projected ? 0 : exposed_cycles(forward, wait));
-    row.back_cycles = back_feed + (projected ? 0 : exposed_cycles(back, wait));
+    const StepWait wait{.latency = kElementLatency, .chains = chains, .samples = samples};
+    row.forward_cycles = samples * forward_feed + (projected ? 0 : exposed_cycles(forward, wait));
+    row.back_cycles = samples * back_feed + (projected ? 0 : exposed_cycles(back, wait));
     const auto gathered = [&](int64_t words) {
       if (boards == 1) return 0.0;
-      return static_cast<double>(boards - 1) * (static_cast<double>(words * bits) / board.cable_bits_per_second + board.cable_seconds);
+      return static_cast<double>(boards - 1) *
+             (static_cast<double>(samples * words * bits) / board.cable_bits_per_second + board.cable_seconds);
     };
     row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + gathered(units);
     row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + gathered(size.gates * units);

@@ -47,6 +47,8 @@ struct BoardRow {
 };
 
 // None where no length fits; `why`, if given, then says what is lacking with the chains that lack least.
-std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why = nullptr);
+// Of `samples` that take turns: cycles and seconds are then of a step of all of them.
+std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why = nullptr,
+                                 int64_t samples = 1);
 
 }  // namespace millrace

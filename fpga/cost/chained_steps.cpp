@@ -1,0 +1,58 @@
+#include "fpga/cost/chained_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/common/cost/bram_packing.h"
+
+namespace millrace {
+
+bool asks_for_steps(const ShardQuestion& question) {
+  return question.node != nullptr && role_of(question.node->layer.operation) == Role::kRecurrence && !question.blocks.empty() &&
+         std::ranges::all_of(question.blocks, [](const Block& block) { return block.inputs.empty(); });
+}
+
+std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const FpgaResources& board, int64_t bits, std::string* why) {
+  const auto& cell = std::get<Recurrent>(question.node->layer.operation);
+  if (cell.cell == CellKind::kGru && !cell.reset_after) {
+    *why = "is a gru whose reset comes before the product, which walks its state twice a step: set reset_after";
+    return std::nullopt;
+  }
+  const int64_t gates = gates_of(cell.cell), samples = question.micro_batch;
+  const ChainBoard chains{.name = board.name,
+                          .dsp = std::min(board.dsps, board.engine_dsps() / kUsableDsp),
+                          .bram36 = board.bram36,
+                          .uram = board.urams,
+                          .clock_hz = static_cast<double>(board.clock_hz),
+                          .cable_bits_per_second = 1,
+                          .cable_seconds = 0};
+  std::string lack;
+  const auto row =
+      best_row({.cells = cell.hidden, .fed_back = cell.features(), .gates = gates}, chains, 1, static_cast<int>(bits), &lack, samples);
+  if (!row) {
+    *why = fmt::format("keeps the weights of one direction's steps in chained elements, and the board has too little for that: {}", lack);
+    return std::nullopt;
+  }
+  int64_t weights = 0;  // of the steps, biases too
+  for (const ParameterSpec& parameter : question.node->parameters)
+    if (!parameter.tensor.starts_with("weight_ih")) weights += parameter.elements();
+  const auto steps = static_cast<double>(cell.directions() * question.node->output.height), batch = static_cast<double>(samples);
+  ChainedSteps made{.row = *row};
+  made.load_seconds = static_cast<double>(divided_up(weights, kPortBits / bits)) / static_cast<double>(board.clock_hz);
+  made.forward_seconds = (steps * row->forward_seconds + made.load_seconds) / batch;
+  made.back_seconds = (steps * row->back_seconds + made.load_seconds) / batch;
+  made.memory_bits = row->blocks * (board.urams > 0 ? kUramBits : kBram36Bits / 2);
+  const double kept = steps * static_cast<double>((gates + 1) * cell.hidden) * batch * static_cast<double>(question.window);
+  made.off_chip_bytes = static_cast<double>(bits) / 8 * (kept + 2 * static_cast<double>(weights));
+  if (made.off_chip_bytes > board.off_chip_bytes) {
+    *why = fmt::format(
+        "leaves {:.3g} bytes for the way back in the board's own memory, of {:.3g}: fewer micro-batches in flight, or smaller ones",
+        made.off_chip_bytes, board.off_chip_bytes);
+    return std::nullopt;
+  }
+  return made;
+}
+
+}  // namespace millrace

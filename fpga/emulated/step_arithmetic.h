@@ -1,0 +1,66 @@
+// The steps of one sequence in a board's arithmetic, given and taken as real numbers that it holds exactly. Internal to fpga/emulated.
+//
+//   const std::unique_ptr<StepArithmetic> arithmetic = make_fixed_steps_arithmetic(...);
+//   arithmetic->take({weight, input_bias, hidden_bias, projection});      // of a direction, one behind the other
+//   const std::vector<double> h = arithmetic->forward(direction, sums, steps, state, kept);
+//   const StepErrors errors = arithmetic->back(direction, dh, {begin, end}, kept, error_scale);
+//
+// Sixteen bits and single precision are the functional models of fpga/pe_chain, to the bit.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "core/device/device.h"
+#include "fpga/emulated/emulated_fpga.h"
+#include "fpga/pe_chain/arithmetic/fixed_steps.h"
+#include "fpga/pe_chain/arithmetic/real_steps.h"
+
+namespace millrace::emulated {
+
+struct StepState {
+  std::vector<double> hidden, cell;
+};
+using StepKept = std::variant<FixedKept, RealKept<float>>;
+
+struct StepErrors {
+  std::vector<double> sums;        // [step][unit][gate]
+  std::vector<double> candidates;  // gru: [step][unit]
+  std::vector<double> features;    // projected: [step][feature]
+};
+
+class StepArithmetic {
+ public:
+  struct Parameters {
+    std::span<const float> hidden_weight, input_bias, hidden_bias, projection;
+  };
+
+  StepArithmetic() = default;
+  StepArithmetic(const StepArithmetic&) = delete;
+  StepArithmetic& operator=(const StepArithmetic&) = delete;
+  virtual ~StepArithmetic() = default;
+
+  virtual void forget() = 0;
+  virtual bool has_parameters() const = 0;
+  virtual void take(const Parameters& parameters) = 0;
+  // As the arithmetic holds a state that comes from outside.
+  virtual StepState held(const StepState& state) = 0;
+  // `sums` are [step][unit][gate]; gives h as [step][feature].
+  virtual std::vector<double> forward(int64_t direction, std::span<const double> sums, int64_t steps, StepState& state, StepKept& kept) = 0;
+  // The way back through steps [begin, end) of a run, from nothing behind them; `errors` are those of these steps.
+  virtual StepErrors back(int64_t direction, std::span<const double> errors, StepRange steps, const StepKept& kept, double error_scale) = 0;
+  // What is projected, of a run: [step][unit].
+  virtual std::vector<double> projected(const StepKept& kept) const = 0;
+  // An activation's output as it leaves the board.
+  virtual double given_out(double value) = 0;
+};
+
+// `counters` and `book` outlive it.
+std::unique_ptr<StepArithmetic> make_fixed_arithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book,
+                                                      TanhForm smooth);
+// Fails with kUnavailable on hard gates.
+std::unique_ptr<StepArithmetic> make_float_arithmetic(const KernelSpec& spec);
+
+}  // namespace millrace::emulated

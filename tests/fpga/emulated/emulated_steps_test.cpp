@@ -1,0 +1,152 @@
+// The steps of recurrent layers on the emulated FPGA, x W and gradients elsewhere: close to real numbers, the record too, and in rings the
+// same bits on any number of ranks and after a resumption.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/cpu/cpu_device.h"
+#include "core/device/step_record.h"
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "core/plan/flow_load.h"
+#include "core/plan/parts.h"
+#include "core/reference/reference_device.h"
+#include "fpga/emulated/emulated_fpga.h"
+#include "tests/core/operation_cases.h"
+#include "tests/core/operation_runner.h"
+#include "tests/node/ring/ring_runs.h"
+
+namespace millrace::emulated_steps {
+namespace {
+
+using ::testing::Each;
+using testing_support::RingResult;
+using testing_support::RingRun;
+
+struct Made {
+  testing::CaseResult result;
+  std::vector<double> record;
+};
+
+Made made_on(Device& device, const testing::OperationCase& one, const testing::CaseData& data) {
+  testing::CaseRun run(device, one, data);
+  Made made{run.everything(), {}};
+  const RecurrentShape shape(one.spec, std::get<Recurrent>(one.spec.operation));
+  made.record.resize(static_cast<size_t>(shape.samples * shape.directions * RecordChannels(shape).each * shape.steps));
+  dynamic_cast<StepRecorder&>(run.kernel()).read_record(*run.keep(), micro_batch_of(one, data), made.record);
+  return made;
+}
+
+TEST(EmulatedSteps, StayCloseToRealNumbersAndSoDoesTheirRecord) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  int64_t cases = 0, cut = 0;
+  for (testing::OperationCase one : testing::operation_cases({.per_kind = 120, .seed = 5})) {
+    const auto* cell = std::get_if<Recurrent>(&one.spec.operation);
+    if (cell == nullptr || !one.spec.finish || cell->cell == CellKind::kVanillaRelu || (cell->cell == CellKind::kGru && !cell->reset_after))
+      continue;
+    if (cell->gate_activation != GateActivation::kSigmoid && cell->gate_slope != 0.2) continue;
+    SCOPED_TRACE(one.name);
+    one.spec.trained = false;
+    const testing::CaseData data = data_of(one);
+    const auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
+    device->use_gates(TanhForm::kTable);
+    const Made expected = made_on(*oracle, one, data), found = made_on(*device, one, data);
+    EXPECT_LT(testing::normwise_difference(found.result.output, expected.result.output), 0.005);
+    EXPECT_LT(testing::normwise_difference(found.result.input_errors[0], expected.result.input_errors[0]), 0.08);
+    EXPECT_LT(testing::normwise_difference(found.record, expected.record), 0.08);
+    ++cases;
+    cut += cell->truncation > 0 ? 1 : 0;
+  }
+  EXPECT_GE(cases, 20);
+  EXPECT_GE(cut, 3);
+}
+
+// x W of two layers on CPUs, their steps on boards, the rest behind on a CPU.
+Plan plan_of(const Graph& graph, Alignment alignment) {
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 5);
+  request.alignment = alignment;
+  request.mini_batch = 8;
+  request.micro_batch = 2;
+  std::vector<Shard> shards;
+  const auto place = [&](int64_t device, const std::string& layer, const std::vector<Block>& blocks) {
+    Shard& shard = shards.emplace_back();
+    shard.device = device;
+    shard.layer = layer;
+    shard.blocks = blocks;
+    if (!blocks.empty()) return;
+    for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(layer)), device)) request.remote_homes.push_back(home);
+  };
+  place(0, "rnn1", {{{0, 3}, {0, 24}}});
+  place(1, "rnn1", {});
+  place(2, "rnn2", {{{0, 4}, {0, 36}}});
+  place(3, "rnn2", {});
+  place(4, "fc", {{{0, 12}, {0, 3}}});
+  return assemble_plan(graph, request, shards);
+}
+
+TEST(EmulatedSteps, TrainTheSameBitsOnAnyNumberOfRanks) {
+  ModelBuilder net("boards", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = 6, .projection = 4, .truncation = 5});
+  net.layer("rnn2", Recurrent{.cell = CellKind::kGru, .hidden = 6, .bidirectional = true, .reset_after = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  for (const int index : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+    const Alignment alignment = testing_support::kEveryAlignment[index / 2];
+    const EngineArithmetic arithmetic = index % 2 == 0 ? EngineArithmetic::kFixed16 : EngineArithmetic::kFloat32;
+    const Plan plan = plan_of(graph, alignment);
+    RingRun run(graph, plan);
+    run.open_device = [=](int64_t device) -> std::unique_ptr<Device> {
+      if (device == 1 || device == 3) return make_emulated_fpga(arithmetic);
+      return make_cpu_device();
+    };
+    std::string digest;
+    for (const int64_t ranks : {1, 2, 3, 5}) {
+      SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, name_of(alignment)));
+      const RingResult result = run.retrain(ranks);
+      ASSERT_THAT(result.errors, Each(""));
+      if (digest.empty()) digest = result.outcome.weights_digest;
+      EXPECT_EQ(result.outcome.weights_digest, digest);
+      for (size_t f = 0; f < plan.flows.size(); ++f)
+        if (plan.flows[f].stream == Stream::kRecord) {
+          EXPECT_EQ(result.bytes[f], 4 * elements_per_mini_batch(plan.flows[f], plan) * run.job.steps);
+        }
+    }
+    RingRun broken(graph, plan);
+    broken.open_device = run.open_device;
+    broken.job.steps = 1;
+    ASSERT_THAT(broken.train(2).errors, Each(""));
+    broken.job.steps = run.job.steps;
+    const RingResult resumed = broken.resume(3);
+    ASSERT_THAT(resumed.errors, Each(""));
+    EXPECT_EQ(resumed.outcome.weights_digest, digest) << name_of(alignment);
+    // Not the numbers of single precision.
+    RingRun single(graph, plan);
+    single.open_device = [](int64_t) { return make_cpu_device(); };
+    EXPECT_NE(single.train(1).outcome.weights_digest, digest);
+  }
+}
+
+TEST(EmulatedSteps, InSinglePrecisionTheyAreThoseOfTheReference) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  int64_t cases = 0;
+  for (testing::OperationCase one : testing::operation_cases({.per_kind = 120, .seed = 8})) {
+    const auto* cell = std::get_if<Recurrent>(&one.spec.operation);
+    if (cell == nullptr || !one.spec.finish || (cell->cell == CellKind::kGru && !cell->reset_after)) continue;
+    if (cell->gate_activation != GateActivation::kSigmoid) continue;
+    SCOPED_TRACE(one.name);
+    one.spec.trained = false;
+    const testing::CaseData data = data_of(one);
+    const auto device = make_emulated_fpga(EngineArithmetic::kFloat32);
+    const Made expected = made_on(*oracle, one, data), found = made_on(*device, one, data);
+    EXPECT_LT(testing::normwise_difference(found.result.output, expected.result.output), 5e-6);
+    EXPECT_LT(testing::normwise_difference(found.result.input_errors[0], expected.result.input_errors[0]), 2e-5);
+    EXPECT_LT(testing::normwise_difference(found.record, expected.record), 2e-5);
+    ++cases;
+  }
+  EXPECT_GE(cases, 20);
+}
+
+}  // namespace
+}  // namespace millrace::emulated_steps
