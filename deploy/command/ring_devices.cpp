@@ -34,7 +34,7 @@ bool is_gpu(const std::string& name) { return kind_of_hardware(name) == "gpu"; }
 
 namespace {
 
-std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting) {
+std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting, Strategy strategy) {
   Cluster asked = find_cluster(job.cluster);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
@@ -50,6 +50,7 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   PlanTask task;
   task.graph = &graph;
   task.cluster = cluster;
+  task.options.strategy = strategy;
   task.options.alignment = job.alignment;
   task.options.mini_batch = job.mini_batch;
   task.options.micro_batch = job.micro_batch;
@@ -73,10 +74,10 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
 
 }  // namespace
 
-std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep); }
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep, Strategy::kHybrid); }
 
-MakePlan planner_of(Accounting accounting) {
-  return [accounting](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting); };
+MakePlan planner_of(Accounting accounting, Strategy strategy) {
+  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, strategy); };
 }
 
 bool job_needs_preparation(const Job& job) {

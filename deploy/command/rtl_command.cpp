@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/plan/parts.h"
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
 #include "core/train/initialize.h"
@@ -114,6 +115,15 @@ void require_fixed_point(const Plan& plan) {
          name_of(plan.arithmetic.wire));
 }
 
+// Chained elements are described and verified in SystemVerilog; nothing puts them on a plan's board yet.
+void refuse_steps(const Plan& plan) {
+  for (int64_t device = 0; device < plan.devices(); ++device)
+    if (loads_every_pass(plan, device))
+      fail(ErrorCode::kUnavailable,
+           "device {} ({}) makes the steps of a recurrent layer, for which no hardware is generated yet; plan with hybrid", device,
+           plan.cluster.devices[static_cast<size_t>(device)].device);
+}
+
 void require_fpga(const Plan& plan, int64_t device) {
   if (device < 0 || device >= plan.devices()) return;  // device_design says so
   if (const auto kind = kind_that_is_no_fpga(plan, device)) {
@@ -167,6 +177,7 @@ void allow_with(const Flags& flags, const std::string& flag, const std::set<std:
 int check_plan(const Flags& flags) {
   allow_with(flags, "--check", {"--plan", "--json"});
   const Plan plan = load_plan(flags.plan);
+  refuse_steps(plan);
   require_fixed_point(plan);
   if (plan.purpose == Purpose::kInference) return tell_inference_check(plan, Graph(plan.model), flags.json);
   return tell_check(plan, Graph(plan.model), flags.json);
@@ -176,6 +187,7 @@ int check_plan(const Flags& flags) {
 int tell_resources(const Flags& flags) {
   allow_with(flags, "--resources", {"--plan", "--device", "--json"});
   const Plan plan = load_plan(flags.plan);
+  refuse_steps(plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   if (plan.purpose == Purpose::kInference)
@@ -212,6 +224,7 @@ int write_rtl(const Flags& flags) {
   if (flags.out.empty())
     fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files (or --resources, for what they take alone)");
   const Plan plan = load_plan(flags.plan);
+  refuse_steps(plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   const LayerFormats formats = wanted_formats(flags, plan);

@@ -47,7 +47,7 @@ Examples:
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
   std::string job_file, resume;
-  std::optional<std::string> model, data, cluster, plan, alignment, accounting, optimizer, schedule, out, init_from, time_limit;
+  std::optional<std::string> model, data, cluster, plan, strategy, alignment, accounting, optimizer, schedule, out, init_from, time_limit;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
       evaluate_every, crop_area;
   std::optional<double> label_smoothing, stop_delta;
@@ -100,9 +100,11 @@ void refuse_contradictions(const TrainFlags& flags) {
   exclusive(resuming, "--resume", !flags.job_file.empty(), "--job", "a run's folder holds its job, and single flags override it");
   exclusive(resuming, "--resume", flags.out.has_value(), "--out",
             "a run continues in its own folder; for a new one that starts from its weights use --init-from instead of --resume");
+  exclusive(resuming, "--resume", flags.strategy.has_value(), "--strategy", "a run continues with the plan in its folder");
   exclusive(resuming, "--resume", flags.init_from.has_value(), "--init-from", "a resumed run has its weights from its checkpoint");
   const std::pair<bool, std::string_view> planned[] = {{flags.model.has_value(), "--model"},
                                                        {flags.cluster.has_value(), "--cluster"},
+                                                       {flags.strategy.has_value(), "--strategy"},
                                                        {flags.alignment.has_value(), "--alignment"},
                                                        {flags.accounting.has_value(), "--accounting"},
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
@@ -218,6 +220,9 @@ int train(const TrainFlags& flags) {
   else
     request.job = job_of(flags);
   request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
+  request.strategy = strategy_from(flags.strategy.value_or("hybrid"));
+  if (request.strategy == Strategy::kModel || request.strategy == Strategy::kData)
+    fail(ErrorCode::kUsage, "--strategy {} is compared, not run: train with hybrid, layer or kind", name_of(request.strategy));
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,
                      .gpus = gpu_use_from(flags.gpus),
@@ -253,6 +258,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(
       command->add_option("--cluster", flags->cluster, "devices: cpu, cpux4, vc709x15, u280x2+h200x2, or a .textproto [cpu]")->group(what));
   not_empty(command->add_option("--plan", flags->plan, "plan.textproto instead of planning on the spot")->group(what));
+  command->add_option("--strategy", flags->strategy, "of a plan made on the spot: hybrid, layer, kind [hybrid]")->group(what);
   command->add_option("--accounting", flags->accounting, kFullAccounting)->group(what);
   const std::string how = "How long and how";
   real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);

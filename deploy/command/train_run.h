@@ -12,6 +12,7 @@
 
 #include "core/documents/job.h"
 #include "deploy/devices/device_registry.h"
+#include "partitioner/planning/planning.h"
 #include "transport/nccl/link_choice.h"
 
 namespace millrace {
@@ -21,6 +22,7 @@ struct TrainRequest {
   // Instead of it where it stands in a file: of several ranks the first alone reads it, and the others get it from there.
   std::function<Job()> read_job = {};
   Accounting accounting = Accounting::kFull;  // of a plan that is made on the spot
+  Strategy strategy = Strategy::kHybrid;      // likewise
   std::string resume = {};
   DeviceOptions devices = {};  // threads are the job's
   std::string trace = {};

@@ -10,6 +10,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 
@@ -88,6 +89,7 @@ class KindSearch {
         const double before = std::max(best[d][begin], d > 0 ? link_seconds(d - 1, begin) : 0);
         if (before == kNever) continue;
         for (size_t end = begin + 1; end <= units; ++end) {
+          if (!may_have(d, begin, end)) continue;
           const double period = std::max(before, segment_seconds(d, begin, end));
           if (period < best[d + 1][end]) {
             best[d + 1][end] = period;
@@ -102,7 +104,8 @@ class KindSearch {
 
   Plan plan(double bound) const {
     std::vector<Shard> shards;
-    for (size_t d = 0; d < devices_; ++d)
+    PlanRequest request = request_;
+    for (size_t d = 0; d < devices_; ++d) {
       for (const Unit& unit : parts_between(units_, cuts_[d], cuts_[d + 1])) {
         Shard shard = shard_of(graph_, unit, static_cast<int64_t>(d));
         const ShardCost cost = task_.models[d]->cost_of(question(d, unit).asked);
@@ -113,7 +116,9 @@ class KindSearch {
         shard.act_ram_bits = cost.act_ram_bits;
         shards.push_back(std::move(shard));
       }
-    Plan plan = assemble_plan(graph_, request_, std::move(shards));
+      if (lends(d, cuts_[d + 1])) add_lent_steps(d, units_[cuts_[d + 1]], shards.back(), request.remote_homes);
+    }
+    Plan plan = assemble_plan(graph_, request, std::move(shards));
     plan.strategy = std::string(name_of(Strategy::kKind));
     plan.accounting = task_.options.accounting;
     plan.lower_bound_seconds_per_image = bound;
@@ -123,6 +128,15 @@ class KindSearch {
 
   Reason reason() const {
     Reason reason = lack_;
+    if (const Reason seats = seats_of_boards(); !seats.text.empty()) return seats;
+    if (reason.text.empty()) {
+      reason.resource = "devices";
+      reason.missing = 1;
+      reason.text = fmt::format(
+          "no way to cut {} gives every board the steps of one recurrent layer and every other device a layer or a part of one; write the "
+          "cluster in the order of the layers",
+          graph_.model().name);
+    }
     const auto most = static_cast<double>(units_.size());
     if (static_cast<double>(devices_) > most) {
       reason.resource = "layers";
@@ -136,6 +150,24 @@ class KindSearch {
   }
 
  private:
+  // Boards make steps alone: somebody has to multiply before, and to go on behind.
+  Reason seats_of_boards() const {
+    Reason reason;
+    for (size_t d = 0; d < devices_ && reason.text.empty(); ++d) {
+      if (!is_board(d) || (d > 0 && !is_board(d - 1) && (d + 1 < devices_ || units_.back().part == Part::kSteps))) continue;
+      reason.device = static_cast<int64_t>(d);
+      reason.resource = "devices";
+      reason.missing = 1;
+      reason.text = fmt::format(
+          "device {} ({}) would make the steps of a recurrent layer, which takes a CPU or GPU before it for the products with the "
+          "inputs{}; "
+          "write the cluster in the order of the layers, as cpu+{}+cpu",
+          d, task_.cluster.devices[d].device, d + 1 < devices_ || d == 0 ? "" : " and one behind it for the layers that follow",
+          task_.cluster.devices[d].device);
+    }
+    return reason;
+  }
+
   // A question borrows blocks and layers.
   struct Asked {
     std::vector<Block> blocks;
@@ -162,6 +194,49 @@ class KindSearch {
     return made;
   }
 
+  bool is_board(size_t device) const { return task_.models[device]->dedicated_engines(); }
+  // A board makes the steps of one layer, whose x W is on the CPU or GPU before it; the last device of all is none.
+  bool may_have(size_t device, size_t begin, size_t end) const {
+    if (!is_board(device)) return true;
+    return end == begin + 1 && units_[begin].part == Part::kSteps && device > 0 && !is_board(device - 1);
+  }
+  // Ends where a board makes the steps of its last layer: the device keeps their parameters, and makes their gradients.
+  bool lends(size_t device, size_t end) const {
+    return device + 1 < devices_ && end < units_.size() && is_board(device + 1) && !is_board(device) && units_[end].part == Part::kSteps;
+  }
+  // The gradients alone of steps that another device makes, as this one would make them.
+  ShardCost gradients_of(size_t device, const Unit& steps) const {
+    Node behind = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+    behind.input_error_needed = true;  // or the way back through time would be among them
+    Asked made = question(device, steps);
+    made.asked.node = &behind;
+    made.asked.after = {};
+    ShardCost cost = task_.models[device]->cost_of(made.asked);
+    std::erase_if(cost.phases, [](const PhaseEngine& engine) { return engine.phase != Phase::kParameterGradient; });
+    return cost;
+  }
+  // Into the shard of its x W: the time of those gradients, and the memory of the steps' parameters.
+  void add_lent_steps(size_t device, const Unit& steps, Shard& shard, std::vector<ParameterHome>& homes) const {
+    const ShardCost cost = gradients_of(device, steps);
+    for (const PhaseEngine& more : cost.phases) {
+      const auto found = std::ranges::find(shard.phases, more.phase, &PhaseEngine::phase);
+      if (found == shard.phases.end())
+        shard.phases.push_back(more);
+      else
+        found->picoseconds_per_unit += more.picoseconds_per_unit;
+    }
+    const std::string stored = "parameter_" + task_.models[device]->capacities()[task_.models[device]->parameter_memory()].name;
+    const auto amount = [&](std::vector<NamedAmount>& amounts) {
+      const auto found = std::ranges::find(amounts, stored, &NamedAmount::name);
+      return found == amounts.end() ? nullptr : &*found;
+    };
+    std::vector<NamedAmount> theirs = cost.resources;
+    if (NamedAmount* const own = amount(shard.resources), * const more = amount(theirs); own != nullptr && more != nullptr)
+      own->amount += more->amount;
+    const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+    for (ParameterHome& home : homes_before_steps(head, static_cast<int64_t>(device) + 1)) homes.push_back(std::move(home));
+  }
+
   const ShardDemand& demand(size_t device, const Unit& unit) {
     const auto key = std::pair{device, 3 * unit.group + static_cast<int64_t>(unit.part)};
     const auto [found, fresh] = demands_.try_emplace(key);
@@ -179,41 +254,70 @@ class KindSearch {
       for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += taken.amounts[i];
       amounts[model.parameter_memory()] += taken.parameters;
     }
+    if (is_board(device)) {
+      const Unit& steps = units_[begin];
+      const std::string why = model.steps_refusal(question(device, steps).asked);
+      if (!why.empty()) {
+        refuse(device, "weight_words", 1,
+               fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, or leave the layer to a CPU or GPU", device,
+                           task_.cluster.devices[device].device,
+                           graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head).layer.name, why));
+        return kNever;
+      }
+    }
+    if (lends(device, end)) {
+      const ShardDemand& steps = demand(device, units_[end]);
+      amounts[model.parameter_memory()] += steps.parameters;
+      for (const PhaseEngine& gradients : gradients_of(device, units_[end]).phases)
+        seconds += 1e-12 * static_cast<double>(gradients.picoseconds_per_unit);
+    }
     const std::span<const NamedAmount> capacities = model.capacities();
     for (size_t i = 0; i < capacities.size(); ++i) {
       const double missing = amounts[i] - capacities[i].amount;
       if (missing <= 0) continue;
-      if (lack_.text.empty() || missing < lack_.missing) {
-        const std::string& first = graph_.node(graph_.groups()[static_cast<size_t>(units_[begin].group)].head).layer.name;
-        lack_.device = static_cast<int64_t>(device);
-        lack_.resource = capacities[i].name;
-        lack_.missing = missing;
-        lack_.text = fmt::format("device {} ({}) would need {:.4g} {} for what begins with layer \"{}\", and has {:.4g}; use more devices",
-                                 device, task_.cluster.devices[device].device, amounts[i], capacities[i].name, first, capacities[i].amount);
-      }
+      const std::string& first = graph_.node(graph_.groups()[static_cast<size_t>(units_[begin].group)].head).layer.name;
+      refuse(device, capacities[i].name, missing,
+             fmt::format("device {} ({}) would need {:.4g} {} for what begins with layer \"{}\", and has {:.4g}; use more devices", device,
+                         task_.cluster.devices[device].device, amounts[i], capacities[i].name, first, capacities[i].amount));
       return kNever;
     }
     return seconds;
+  }
+  // What lacks least is what is told.
+  void refuse(size_t device, const std::string& resource, double missing, std::string text) {
+    if (!lack_.text.empty() && missing >= lack_.missing) return;
+    lack_ = {};
+    lack_.device = static_cast<int64_t>(device);
+    lack_.resource = resource;
+    lack_.missing = missing;
+    lack_.text = std::move(text);
   }
 
   // What crosses a cut depends on the cut alone: taken from a plan of two devices.
   void count_links() {
     bits_.assign(units_.size() + 1, {0, 0});
+    lent_bits_ = bits_;
     PlanRequest two = request_;
     two.cluster = uniform_cluster("cpu", 2);
     two.windows.clear();
     for (size_t cut = 1; cut < units_.size(); ++cut) {
-      std::vector<Shard> shards;
-      for (const Unit& unit : parts_between(units_, 0, cut)) shards.push_back(shard_of(graph_, unit, 0));
-      for (const Unit& unit : parts_between(units_, cut, units_.size())) shards.push_back(shard_of(graph_, unit, 1));
-      const Plan plan = assemble_plan(graph_, two, std::move(shards));
-      for (const Flow& flow : plan.flows)
-        (flow.direction == Direction::kForward ? bits_[cut].first : bits_[cut].second) += bits_per_sample(flow, plan);
+      two.remote_homes.clear();
+      count_link(two, cut, bits_[cut]);
+      if (units_[cut].part != Part::kSteps) continue;
+      two.remote_homes = homes_before_steps(graph_.node(graph_.groups()[static_cast<size_t>(units_[cut].group)].head), 1);
+      count_link(two, cut, lent_bits_[cut]);
     }
+  }
+  void count_link(const PlanRequest& two, size_t cut, std::pair<double, double>& bits) const {
+    std::vector<Shard> shards;
+    for (const Unit& unit : parts_between(units_, 0, cut)) shards.push_back(shard_of(graph_, unit, 0));
+    for (const Unit& unit : parts_between(units_, cut, units_.size())) shards.push_back(shard_of(graph_, unit, 1));
+    const Plan plan = assemble_plan(graph_, two, std::move(shards));
+    for (const Flow& flow : plan.flows) (flow.direction == Direction::kForward ? bits.first : bits.second) += bits_per_sample(flow, plan);
   }
   double link_seconds(size_t link, size_t cut) const {
     const LinkEntry& entry = task_.cluster.links[link];
-    const auto& [forward, backward] = bits_[cut];
+    const auto& [forward, backward] = (lends(link, cut) ? lent_bits_ : bits_)[cut];
     const double shared = entry.shared_gbps > 0 ? (forward + backward) / (1e9 * entry.shared_gbps) : 0;
     return std::max({forward / (1e9 * entry.forward_gbps), backward / (1e9 * entry.backward_gbps), shared});
   }
@@ -224,7 +328,8 @@ class KindSearch {
   size_t devices_;
   PlanRequest request_;
   std::map<std::pair<size_t, int64_t>, ShardDemand> demands_;
-  std::vector<std::pair<double, double>> bits_;  // by cut: forward and back, of a sample
+  // By cut: forward and back, of a sample; and where the device before keeps the parameters of steps behind the cut.
+  std::vector<std::pair<double, double>> bits_, lent_bits_;
   std::vector<size_t> cuts_;
   Reason lack_;
 };
@@ -239,13 +344,6 @@ void check_task(const PlanTask& task) {
     fail(ErrorCode::kUsage,
          "strategy kind divides recurrent layers into products with the inputs and steps, and {} has none; plan with hybrid",
          task.graph->model().name);
-  for (size_t d = 0; d < task.models.size(); ++d)
-    if (task.models[d]->dedicated_engines())
-      fail(ErrorCode::kUnavailable,
-           "device {} ({}): strategy kind divides recurrent layers among CPUs and GPUs; a board that makes the steps alone would load its "
-           "weights "
-           "once per pass, which plans do not say yet (millrace study --paper farnn and --engine pe_chain model it)",
-           d, task.cluster.devices[d].device);
 }
 
 }  // namespace

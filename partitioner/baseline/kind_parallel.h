@@ -6,8 +6,11 @@
 // device takes a run of them, and two units of one layer on one device are that layer, undivided. So a layer is divided where that shortens
 // the ring's period (core/plan/parts.h says what that means), and the search over all cuts is exact: the least, over cuts, of the slowest
 // device or link, where a device's memory and a link's bits are counted as plans have them.
-// Devices are those whose shards take turns, CPUs and GPUs. Boards are refused by name: a board that makes steps alone would load its
-// weights once per pass, which plans do not say yet. Fails with kUsage where the network has no recurrent layer, and on pins and cuts.
+// A device whose shards have engines of their own, a board, makes the steps of one layer and nothing else: x W is on the CPU or GPU before
+// it, which keeps the steps' parameters, sends them for every F and E and makes their gradients of a record (core/plan/parts.h). Both sides
+// of that are priced: the elements and their loads there, gradients and memory here, parameters and records on the link between.
+// Several boards of steps to a layer, and a card that has several places of the ring, are not planned. Fails with kUsage where the network
+// has no recurrent layer, and on pins and cuts.
 #pragma once
 
 #include "partitioner/planning/planning.h"

@@ -19,7 +19,11 @@ constexpr size_t kMostArcs = 600;
 // A capacity farther than this above the fullest link would flatten what there is to see.
 constexpr double kCapacityInSight = 2.5;
 
-constexpr std::array<Stream, 5> kStreams = {Stream::kActivation, Stream::kPartial, Stream::kError, Stream::kParameter, Stream::kGradient};
+constexpr std::array<Stream, 6> kStreams = {Stream::kActivation, Stream::kPartial,  Stream::kError,
+                                            Stream::kParameter,  Stream::kGradient, Stream::kRecord};
+
+// Records go back, where partial sums never do.
+std::string class_of(Stream stream) { return std::string(name_of(stream == Stream::kRecord ? Stream::kPartial : stream)); }
 
 // Bits per image, by stream, for each direction of a link.
 struct LinkParts {
@@ -118,7 +122,7 @@ void add_links(Page& page, const PlanView& view) {
                                         ? fmt::format("link {} to {}, {}: {}, {} per image", summary.links[i].from, summary.links[i].to,
                                                       name_of(kStreams[s]), quantity(bits * rate, "b/s"), quantity(bits, "b"))
                                         : "";
-        stack.push_back({.amount = bits * rate / divisor, .classes = std::string(name_of(kStreams[s])), .tooltip = tooltip});
+        stack.push_back({.amount = bits * rate / divisor, .classes = class_of(kStreams[s]), .tooltip = tooltip});
       }
     }
     any_parameters = any_parameters || carries_parameters(parts[i]);
@@ -144,7 +148,7 @@ void add_links(Page& page, const PlanView& view) {
     const bool balanced = kStreams[s] == Stream::kParameter || kStreams[s] == Stream::kGradient;
     figure.drawing.legend.push_back(
         {.name = balanced ? "balanced parameters and their gradients" : fmt::format("{}s", name_of(kStreams[s])),
-         .classes = {std::string(name_of(kStreams[s]))}});
+         .classes = {class_of(kStreams[s])}});
   }
   std::string lead = "What crosses each link at the plan's pace, modelled from the plan's flows.";
   if (any_parameters && total > 0)

@@ -11,12 +11,20 @@
 #include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 #include "core/plan/validate.h"
+#include "fpga/catalogue/fpga_catalogue.h"
+#include "fpga/cost/fpga_cost_model.h"
 
 namespace millrace {
 namespace {
 
 using testing::HasSubstr;
+
+const Catalogue& boards() {
+  static const Catalogue all = parse_catalogue(fpga_catalogue_text(), "fpga/catalogue");
+  return all;
+}
 
 class Draw {
  public:
@@ -105,12 +113,22 @@ class BruteForce {
       steps.device = second;
       steps.layer = head.layer.name;
     }
-    const PlanRequest request{.cluster = task_.cluster,
-                              .alignment = task_.options.alignment,
-                              .mini_batch = task_.options.mini_batch,
-                              .micro_batch = task_.options.micro_batch};
+    PlanRequest request{.cluster = task_.cluster,
+                        .alignment = task_.options.alignment,
+                        .mini_batch = task_.options.mini_batch,
+                        .micro_batch = task_.options.micro_batch,
+                        .optimizer = task_.options.optimizer,
+                        .arithmetic = task_.options.arithmetic};
+    const auto board = [&](int64_t device) { return task_.models[static_cast<size_t>(device)]->dedicated_engines(); };
+    for (const Shard& shard : shards) {
+      if (!board(shard.device)) continue;
+      const auto others = std::ranges::count(shards, shard.device, &Shard::device);
+      if (others > 1 || !shard.blocks.empty() || board(shard.device - 1)) return;  // steps alone, behind what multiplies
+      for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(shard.layer)), shard.device))
+        request.remote_homes.push_back(std::move(home));
+    }
     Plan plan = assemble_plan(graph, request, shards);
-    std::vector<double> memory(task_.models.size(), 0);
+    std::vector<double> memory(task_.models.size(), 0), more(task_.models.size(), 0);
     for (Shard& shard : plan.shards) {
       const LayerGroup& layers = graph.groups()[static_cast<size_t>(graph.node(graph.index_of(shard.layer)).group)];
       const Node& head = graph.node(layers.head);
@@ -129,16 +147,36 @@ class BruteForce {
                                    .window = plan.windows[device],
                                    .optimizer_slots = task_.options.optimizer.slots(),
                                    .arithmetic = task_.options.arithmetic};
+      if (board(shard.device)) {
+        if (!task_.models[device]->steps_refusal(question).empty()) return;
+        // Its x W keeps the weights and makes the gradients, as it would at home.
+        Node copy = head;
+        copy.input_error_needed = true;
+        ShardQuestion at_home = question;
+        at_home.node = &copy;
+        at_home.after = {};
+        at_home.window = plan.windows[device - 1];
+        memory[device - 1] += task_.models[device - 1]->demand_of(at_home).parameters;
+        for (const PhaseEngine& engine : task_.models[device - 1]->cost_of(at_home).phases)
+          if (engine.phase == Phase::kParameterGradient) more[device - 1] += 1e-12 * static_cast<double>(engine.picoseconds_per_unit);
+      }
       const ShardDemand demand = task_.models[device]->demand_of(question);
-      memory[device] += demand.amounts[0] + demand.parameters;
+      if (board(shard.device)) {
+        for (size_t i = 0; i < task_.models[device]->capacities().size(); ++i)
+          if (demand.amounts[i] > task_.models[device]->capacities()[i].amount) return;
+      } else {
+        memory[device] += demand.amounts[0] + demand.parameters;
+      }
       const ShardCost cost = task_.models[device]->cost_of(question);
       shard.unit = cost.unit;
       shard.phases = cost.phases;
     }
     ++rings_;
     for (size_t d = 0; d < memory.size(); ++d)
-      if (memory[d] > task_.models[d]->capacities()[0].amount) return;
-    const double period = summarize(plan, graph).seconds_per_image;
+      if (!board(static_cast<int64_t>(d)) && memory[d] > task_.models[d]->capacities()[0].amount) return;
+    const PlanSummary summary = summarize(plan, graph);
+    double period = summary.seconds_per_image;
+    for (size_t d = 0; d < more.size(); ++d) period = std::max(period, summary.devices[d].seconds_per_image + more[d]);
     if (best_ == 0 || period < best_) best_ = period;
   }
 
@@ -149,7 +187,7 @@ class BruteForce {
 };
 
 TEST(KindParallel, IsTheBestOfAllCuts) {
-  int64_t rings = 0, infeasible = 0, divided = 0;
+  int64_t rings = 0, infeasible = 0, divided = 0, drawn_boards = 0, lent = 0;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     Draw draw(seed);
     const Graph graph(draw.model());
@@ -157,7 +195,11 @@ TEST(KindParallel, IsTheBestOfAllCuts) {
     PlanTask task;
     task.graph = &graph;
     const int64_t count = draw.from_to(1, 4);
-    for (int64_t d = 0; d < count; ++d) devices.push_back(draw.device());
+    for (int64_t d = 0; d < count; ++d) {
+      const bool takes_steps = d > 0 && draw.from_to(0, 4) == 0;
+      devices.push_back(takes_steps ? make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16}) : draw.device());
+      drawn_boards += takes_steps ? 1 : 0;
+    }
     for (const auto& device : devices) task.models.push_back(device.get());
     task.cluster = uniform_cluster("cpu", count);
     for (LinkEntry& link : task.cluster.links)
@@ -182,10 +224,78 @@ TEST(KindParallel, IsTheBestOfAllCuts) {
     EXPECT_NEAR(outcome.plan->lower_bound_seconds_per_image, least, 1e-12 + 1e-6 * least);
     ASSERT_NO_THROW(validate(*outcome.plan, graph, "plan")) << "seed " << seed;
     for (const Group& group : outcome.plan->groups) divided += group.shards.size() > 1 ? 1 : 0;
+    for (const Group& group : outcome.plan->groups) lent += gradients_of_steps_at(*outcome.plan, graph, group) >= 0 ? 1 : 0;
   }
-  EXPECT_GT(rings, 10000);
+  EXPECT_GT(rings, 8000);
   EXPECT_GT(infeasible, 100);
   EXPECT_GT(divided, 500);
+  EXPECT_GT(drawn_boards, 300);
+  EXPECT_GT(lent, 100);
+}
+
+std::unique_ptr<CostModel> large_device() {
+  return make_roofline_cost_model({.device = "large",
+                                   .macs_per_second = 1e13,
+                                   .bytes_per_second = 1e12,
+                                   .memory_bytes = 1e12,
+                                   .convolution = {},
+                                   .dense = {},
+                                   .launch_seconds = 0,
+                                   .step_seconds = 0,
+                                   .on_chip_bytes = 0,
+                                   .refusal = {},
+                                   .constants = {}});
+}
+
+// The steps of every layer on a board, and what that takes: the elements of LSTM-128, loads, gradients and records on the CPUs.
+TEST(KindParallel, BoardsMakeSteps) {
+  const Graph graph(zoo_model("char-rnn"));
+  const auto cpu = large_device();
+  const auto board = make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16});
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = parse_cluster_shorthand("cpu+vc709+cpu+vc709+cpu");
+  task.models = {cpu.get(), board.get(), cpu.get(), board.get(), cpu.get()};
+  task.options.strategy = Strategy::kKind;
+  task.options.mini_batch = 8;
+  task.options.micro_batch = 2;
+  task.options.arithmetic = {ElementType::kFloat32, ElementType::kFixed16};
+  const Outcome outcome = plan_by_kind(task);
+  ASSERT_TRUE(outcome.feasible) << outcome.reason.text;
+  validate(*outcome.plan, graph, "plan");
+  EXPECT_TRUE(loads_every_pass(*outcome.plan, 1));
+  EXPECT_TRUE(loads_every_pass(*outcome.plan, 3));
+  for (const Shard& shard : outcome.plan->shards) {
+    if (shard.device % 2 == 0) continue;
+    EXPECT_TRUE(shard.blocks.empty());
+    ASSERT_EQ(shard.phases.size(), 2u);
+    EXPECT_EQ(shard.phases[0].engine, "pe_chain");
+  }
+  task.cluster = parse_cluster_shorthand("cpu+vc709");
+  task.models.resize(2);
+  const Outcome open = plan_by_kind(task);
+  EXPECT_FALSE(open.feasible);
+  EXPECT_THAT(open.reason.text, HasSubstr("one behind it for the layers that follow"));
+  task.cluster = parse_cluster_shorthand("vc709+cpu");
+  task.models = {board.get(), cpu.get()};
+  EXPECT_THAT(plan_by_kind(task).reason.text, HasSubstr("takes a CPU or GPU before it"));
+}
+
+TEST(KindParallel, BoardsThatAreTooSmallSayWhat) {
+  const Graph graph(zoo_model("deepspeech2-lstm"));
+  const auto cpu = large_device();
+  const auto board = make_fpga_cost_model(boards().find("vc709"), {.wire = ElementType::kFixed16});
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = parse_cluster_shorthand("cpu+vc709+cpu");
+  task.models = {cpu.get(), board.get(), cpu.get()};
+  task.options.strategy = Strategy::kKind;
+  task.options.mini_batch = 2;
+  task.options.arithmetic = {ElementType::kFloat32, ElementType::kFixed16};
+  const Outcome outcome = plan_by_kind(task);
+  EXPECT_FALSE(outcome.feasible);
+  EXPECT_THAT(outcome.reason.text, HasSubstr("device 1 (vc709): layer \"rnn"));
+  EXPECT_THAT(outcome.reason.text, HasSubstr("weights an element"));
 }
 
 TEST(KindParallel, RefusesWhatItDoesNotDo) {
