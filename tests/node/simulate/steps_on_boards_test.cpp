@@ -73,15 +73,18 @@ TEST(StepsOnBoards, EveryFlowMovesWhatThePlanSays) {
   }
 }
 
-// F and E of one board take turns: six steps of 2 us there and six back are all that a sample may take.
+// F and E of one board take turns: six steps of 2 us there and six back are all that a sample may take. Once a mini-batch the board waits
+// for the parameters of the next version, whose last gradients are made behind its E.
 TEST(StepsOnBoards, TheElementsSetThePace) {
   const Graph graph(model());
   const Plan plan = plan_of(graph, Alignment::kFpdeep, 2, 100, 8);
   const SimulationResult result = simulate(plan, graph, {.samples = 320, .paced = false});
-  EXPECT_NEAR(result.images_per_second, 1e12 / (2 * 6 * 2 * kMicrosecond), 0.01 * result.images_per_second);
+  const double bound = 1e12 / (2 * 6 * 2 * kMicrosecond);
+  EXPECT_LE(result.images_per_second, bound);
+  EXPECT_GT(result.images_per_second, 0.94 * bound);
   for (const SimulatedStage& stage : result.stages)
     if (stage.device == 1) {
-      EXPECT_GT(static_cast<double>(stage.busy), 0.98 * static_cast<double>(stage.window));
+      EXPECT_GT(static_cast<double>(stage.busy), 0.93 * static_cast<double>(stage.window));
     }
 }
 
@@ -94,7 +97,7 @@ TEST(StepsOnBoards, PassesTakeTheirLink) {
   const double parameters = 2 * 8 * (4 * 4 * 4 + 2 * 16) * 32.0;
   EXPECT_DOUBLE_EQ(bits, parameters + 16 * 6 * 16 * 32.0);
   const double bound = 16 / (bits / 0.02e9);
-  EXPECT_LE(result.images_per_second, 1.001 * bound);
+  EXPECT_LE(result.images_per_second, 1.01 * bound);
   EXPECT_GT(result.images_per_second, 0.9 * bound);
 }
 
