@@ -100,7 +100,6 @@ void refuse_contradictions(const TrainFlags& flags) {
   exclusive(resuming, "--resume", !flags.job_file.empty(), "--job", "a run's folder holds its job, and single flags override it");
   exclusive(resuming, "--resume", flags.out.has_value(), "--out",
             "a run continues in its own folder; for a new one that starts from its weights use --init-from instead of --resume");
-  exclusive(resuming, "--resume", flags.strategy.has_value(), "--strategy", "a run continues with the plan in its folder");
   exclusive(resuming, "--resume", flags.init_from.has_value(), "--init-from", "a resumed run has its weights from its checkpoint");
   const std::pair<bool, std::string_view> planned[] = {{flags.model.has_value(), "--model"},
                                                        {flags.cluster.has_value(), "--cluster"},
