@@ -28,6 +28,7 @@ std::string_view name_of(ErrorCode code) {
 int exit_status_of(ErrorCode code) {
   if (code == ErrorCode::kUsage) return kExitUsage;
   if (code == ErrorCode::kInfeasible) return kExitInfeasible;
+  if (code == ErrorCode::kTimeout) return kExitTimeout;
   return kExitFailed;
 }
 

@@ -26,14 +26,14 @@ enum class ErrorCode {
   kMismatch,     // two things that are each valid do not fit each other
   kNotFound,     // a file, name, device or layer that does not exist
   kUnavailable,  // a part this build or machine lacks
-  kTimeout,      // a wait passed its deadline
+  kTimeout,      // a wait passed its deadline, or who was waited for is gone: exit status 75
   kNumeric,      // NaN or infinity where a number was due
   kIo,           // the operating system refused to read or write
 };
 
 std::string_view name_of(ErrorCode code);
 
-// 2 for kUsage, 3 for kInfeasible, 1 for the rest.
+// 2 for kUsage, 3 for kInfeasible, 75 for kTimeout, 1 for the rest.
 int exit_status_of(ErrorCode code);
 
 class Error : public std::exception {

@@ -27,8 +27,6 @@ void check_mpi(int code, std::string_view what) {
   fail(ErrorCode::kIo, "{}: {} (MPI error {})", what, std::string_view(text.data(), static_cast<size_t>(length)), code);
 }
 
-int status_of_job(ErrorCode code) { return code == ErrorCode::kTimeout ? kExitTimeout : exit_status_of(code); }
-
 MpiGroup::State::State(MPI_Comm taken, Nanoseconds patience) : communicator(taken), deadline(patience) {
   check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "setting up a communicator");
   check_mpi(MPI_Comm_rank(communicator, &rank), "asking for the rank");
@@ -122,7 +120,7 @@ int run_with_mpi(const MpiSettings& settings, const std::function<int(MpiSession
     return status;
   } catch (const Error& error) {
     log::error("{}", error.what());
-    session.abort(status_of_job(error.code()));
+    session.abort(exit_status_of(error.code()));
   } catch (const std::exception& exception) {
     log::error("{}", exception.what());
     session.abort(1);

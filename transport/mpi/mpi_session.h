@@ -9,7 +9,7 @@
 //   }
 //
 // An MPI job knows one way to fail: MPI_Abort, which ends all ranks at once. run_with_mpi logs an Error that leaves its body and aborts
-// with status_of_job: mpirun then exits with it.
+// with its exit status (core/base/error.h): mpirun then exits with it.
 //   75   a deadline passed: somebody stopped, hangs or was cut off; starting again from the last checkpoint may help
 //   1, 2, 3   as the command alone: failed, wrong usage, infeasible
 //   4         likewise: interrupted, with everything saved
@@ -30,9 +30,6 @@
 #include "transport/streams/clock.h"
 
 namespace millrace {
-
-// What mpirun exits with when a rank fails this way.
-int status_of_job(ErrorCode code);
 
 // A set of ranks that share a numbering. Copies share the communicator, which is freed with the last.
 class MpiGroup {
