@@ -30,6 +30,9 @@ struct ShardQuestion {
   std::span<const Node* const> after;  // on the owner: the layers that run after the sum
   bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
   bool off_chip = false;               // the device keeps weights off chip anyway (keeps_off_chip), these too
+  bool on_chip = false;                // beside the engine, or stored elsewhere, though the device would keep them off chip
+  // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
+  int64_t gradient_samples = 0;
   int64_t micro_batch = 1;
   int64_t window = 1;         // micro-batches in flight; devices with engines of their own do not read it
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows

@@ -1,15 +1,17 @@
 // What weights kept off chip cost: bytes that an image moves between a board and its memory.
 //
-//   double bytes = off_chip_bytes_per_sample(node, stored, micro_batch);
+//   double bytes = off_chip_bytes_per_sample(shard, node, plan.micro_batch);
 //   double seconds = bytes / off_chip_bandwidth(model.inventory());
 //
-// FP and EB read every weight, PG reads and writes its gradient: twice what is stored, which is both. The samples of a micro-batch share
-// a pass over the weights of a dense layer; engines that work row by row need theirs once per row. Of a table that is looked up only the
-// rows in question move, which is counted as nothing.
+// A plan that counts what happens says it of every shard, as its cost model has it for what is built: FP and EB read every weight for every
+// sample, PG reads and writes its gradient once for the samples of a few micro-batches. FPDeep's accounting, which gives it for nothing,
+// reckons with twice what is stored: the samples of a micro-batch share a pass over a dense layer, engines that work row by row need
+// theirs once per row. Of a table that is looked up only the rows in question move, which is counted as nothing.
 #pragma once
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
@@ -17,11 +19,27 @@
 
 namespace millrace {
 
-inline double off_chip_bytes_per_sample(const Node& node, double stored_bytes, int64_t micro_batch) {
+// Of Shard::resources.
+inline constexpr std::string_view kOffChipBytesPerSample = "off_chip_bytes_per_sample";
+
+// PG of a dense layer puts the samples of so many micro-batches side by side, where the mini-batch can be divided so.
+inline constexpr int64_t kMicroBatchesOfAGradientPass = 4;
+
+inline int64_t samples_of_gradient_pass(int64_t mini_batch, int64_t micro_batch) {
+  const int64_t wanted = kMicroBatchesOfAGradientPass * std::max<int64_t>(micro_batch, 1);
+  return mini_batch % wanted == 0 ? wanted : 1;
+}
+
+inline double off_chip_bytes_per_sample(const Shard& shard, const Node& node, int64_t micro_batch) {
+  double stored = 0;
+  for (const NamedAmount& amount : shard.resources) {
+    if (amount.name == kOffChipBytesPerSample) return amount.amount;
+    if (amount.name == "dram_bytes") stored += amount.amount;
+  }
   const Role role = role_of(node.layer.operation);
   if (role == Role::kLookUp) return 0;
-  if (role == Role::kConvolution) return 2 * stored_bytes * static_cast<double>(node.output.height);
-  return 2 * stored_bytes / static_cast<double>(std::max<int64_t>(micro_batch, 1));
+  if (role == Role::kConvolution) return 2 * stored * static_cast<double>(node.output.height);
+  return 2 * stored / static_cast<double>(std::max<int64_t>(micro_batch, 1));
 }
 
 // Bytes per second of a device; 0: not known.

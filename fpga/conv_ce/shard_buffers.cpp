@@ -75,6 +75,9 @@ ShardBuffers shard_buffers(const ShardGeometry& shard, const BufferSettings& set
       buffers.off_chip_bytes = weight_bits / 8;
       for (int phase = 0; phase < 1 + (shard.error_comes ? 1 : 0) + (shard.trained ? 1 : 0); ++phase)
         buffers.weight_stream += accumulator_buffer(kStreamWord, kStreamDepth, 1);
+      if (settings.gradient_samples > 1)
+        buffers.weight_stream += block(static_cast<double>(2 * settings.gradient_samples * bits) *
+                                       static_cast<double>(shard.inputs * shard.input.plane() + shard.outputs * shard.output.plane()));
       break;
   }
   if (settings.owner) {

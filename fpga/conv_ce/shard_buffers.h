@@ -14,8 +14,9 @@
 // state          recurrent layers: what back-propagation through time reads, for every step of a sample
 // kept, lines    of the layers after the sum (special_function.h)
 // vectors        biases and scales with their gradients and optimizer state
-// weight_stream  64 words of 512 bits per phase, of off-chip weights. LGB is reckoned in elements as the paper does; built ones have 32
-// Without an error to come back (nothing to train at or before the layer) only the rows of FP are held.
+// weight_stream  64 words of 512 bits per phase, of off-chip weights, and twice the inputs and errors that PG puts side by side. LGB is
+// reckoned in elements as the paper does; built ones have 32 Without an error to come back (nothing to train at or before the layer) only
+// the rows of FP are held.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct BufferSettings {
   int64_t element_bits = 16;
   int copies = 2;  // of a weight: itself, its gradient, the optimizer's
   bool owner = true;
+  int64_t gradient_samples = 0;  // that PG puts side by side, of weights off chip
   int64_t forward_tiles = 0;
   int64_t error_back_tiles = 0;
 };

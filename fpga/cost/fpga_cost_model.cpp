@@ -8,11 +8,13 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/plan/off_chip.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/clock_time.h"
 #include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/engine_timing.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
 #include "fpga/cost/blocked_engines.h"
@@ -29,6 +31,7 @@ namespace {
 constexpr double kNoSuchEngine = 1e30;  // adds up over any number of shards
 constexpr double kLongestLifetime = 1e6;
 constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory that weights are streamed from: projected
+constexpr double kGradientBytes = 4;     // of an element, outside: 32 bits are added up
 constexpr size_t kOnChipMemory = 3;      // index into the capacities
 
 // FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
@@ -40,6 +43,12 @@ struct Engines {
 
   bool keep_up() const { return forward.keeps_up && error_back.keeps_up; }
   int64_t tiles() const { return forward.tiles + error_back.tiles + parameter_gradient.tiles; }
+};
+
+// What a sample moves between the board and its memory, and how long the slowest of the shard's ports takes.
+struct OffChipWords {
+  double bytes = 0;
+  double port_seconds = 0;
 };
 
 // The one answer that both demand_of and cost_of give.
@@ -132,6 +141,10 @@ class FpgaCostModel final : public CostModel {
     demand.amounts[kOnChipMemory] = use.on_chip.block_bits;
     demand.amounts[4] = use.buffers.off_chip_bytes;
     demand.parameters = use.buffers.parameter_bits;
+    if (const OffChipWords words = words_asked(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
+      demand.seconds = words.bytes / board_.off_chip_bytes_per_second;
+      if (words.port_seconds > question.period_seconds) demand.amounts[0] = kNoSuchEngine;
+    }
     return demand;
   }
 
@@ -141,8 +154,9 @@ class FpgaCostModel final : public CostModel {
     const ShardUse use = use_of(question);
     ShardCost cost;
     cost.unit = use.shard.unit;
-    add_phases(use, cost);
-    add_resources(use, question, cost);
+    const OffChipWords words = words_built(question, use);
+    add_phases(use, words, cost);
+    add_resources(use, words, question, cost);
     add_buffers(use, cost);
     cost.act_ram_bits = static_cast<int64_t>(std::min(use.buffers.act_ram.bits + use.buffers.state.bits, 9e18));
     return cost;
@@ -268,6 +282,7 @@ class FpgaCostModel final : public CostModel {
     ShardUse use;
     use.shard = geometry_of(node, question.blocks, question.owner);
     if (question.off_chip && use.shard.place == WeightPlace::kOnChip) use.shard.place = WeightPlace::kOffChip;
+    if (question.on_chip && use.shard.place == WeightPlace::kOffChip && use.shard.has_engine()) use.shard.place = WeightPlace::kOnChip;
     use.engines = engines_of(use.shard, question.period_seconds * static_cast<double>(board_.clock_hz));
     if (built_) build_engines(question, use);
     const int copies = 2 + question.optimizer_slots;
@@ -275,6 +290,7 @@ class FpgaCostModel final : public CostModel {
                     .element_bits = element_bits_,
                     .copies = node.trained ? copies : 1,
                     .owner = question.owner,
+                    .gradient_samples = gradient_samples(question, use.shard),
                     .forward_tiles = use.engines.forward.tiles,
                     .error_back_tiles = use.engines.error_back.tiles};
     const double lifetime = lifetime_after_sum(use.shard, question.lifetime);
@@ -298,6 +314,46 @@ class FpgaCostModel final : public CostModel {
     if (!use.built->error_back) return;
     use.engines.error_back = size;
     ++use.engines.count;
+  }
+
+  // Side by side, of a dense layer that looks at every sample once.
+  static int64_t gradient_samples(const ShardQuestion& question, const ShardGeometry& shard) {
+    const bool streams = shard.place == WeightPlace::kOffChip && shard.has_engine() && shard.trained;
+    return streams && shard.unit == StreamingUnit::kSample ? question.gradient_samples : std::min<int64_t>(question.gradient_samples, 1);
+  }
+
+  static bool moves_words(const ShardQuestion& question, const ShardUse& use) {
+    return question.gradient_samples > 0 && use.shard.place == WeightPlace::kOffChip && use.shard.has_engine();
+  }
+
+  // Of all channels held, without what an engine's words leave empty: a part never moves more than the whole.
+  OffChipWords words_asked(const ShardQuestion& question, const ShardUse& use) const {
+    if (!moves_words(question, use)) return {};
+    const bool built = use.built && use.built->keeps_up && use.built->held.groups == 1;
+    const ConvolutionShape& held = use.built ? use.built->held : ConvolutionShape{};
+    const auto elements = static_cast<double>(built ? held.inputs * held.outputs * held.kernel_h * held.kernel_w : use.shard.weights);
+    const double kernels = elements * static_cast<double>(element_bits_) / 8, gradients = elements * kGradientBytes;
+    const auto forward = static_cast<double>(use.shard.forward.units), back = static_cast<double>(use.shard.error_back.units);
+    const bool error_back = built ? use.built->error_back : use.shard.error_comes;
+    const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(use.settings.gradient_samples) : 0;
+    OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};
+    if (!built) return words;
+    const double port = static_cast<double>(kMostBeatBits) / 8 * static_cast<double>(board_.clock_hz);
+    words.port_seconds = std::max({kernels * forward, error_back ? kernels * back : 0, gradient}) / port;
+    return words;
+  }
+
+  // Of the engine as it is built.
+  OffChipWords words_built(const ShardQuestion& question, const ShardUse& use) const {
+    OffChipWords words = words_asked(question, use);
+    if (words.port_seconds <= 0) return words;
+    const GeneratedEngine& built = *use.built;
+    const WeightStreams streams{.samples = 1, .gradient_samples = use.settings.gradient_samples, .beat_bits = kMostBeatBits};
+    words.bytes = bytes_per_sample(streams, built.engine, built.held, built.error_back);
+    const StreamCycles ports = weight_stream_cycles(streams, built.engine, built.held);
+    const int64_t slowest = std::max({ports.forward, built.error_back ? ports.error_back : 0, ports.gradient});
+    words.port_seconds = static_cast<double>(slowest) / static_cast<double>(board_.clock_hz);
+    return words;
   }
 
   static Engines engines_of(const ShardGeometry& shard, double cycles_per_sample) {
@@ -331,11 +387,11 @@ class FpgaCostModel final : public CostModel {
     use.fabric.luts += use.on_chip.luts;
   }
 
-  void add_phases(const ShardUse& use, ShardCost& cost) const {
+  void add_phases(const ShardUse& use, const OffChipWords& words, ShardCost& cost) const {
     if (!use.shard.has_engine()) return;
     const char* engine = use.shard.place == WeightPlace::kStationary ? "pe_chain" : "conv_ce";
     if (use.built) {
-      add_built_phases(*use.built, use.shard, cost);
+      add_built_phases(*use.built, use.shard, words.port_seconds, cost);
       return;
     }
     const auto add = [&](Phase phase, const EngineSize& size, const PhaseWork& walk) {
@@ -349,8 +405,8 @@ class FpgaCostModel final : public CostModel {
     if (use.shard.trained) add(Phase::kParameterGradient, use.engines.parameter_gradient, use.shard.forward);
   }
 
-  // As device_cycles.h has them; the ring's streams pass with FP.
-  void add_built_phases(const GeneratedEngine& built, const ShardGeometry& shard, ShardCost& cost) const {
+  // As device_cycles.h has them; the ring's streams pass with FP, and all wait for the ports to the memory outside.
+  void add_built_phases(const GeneratedEngine& built, const ShardGeometry& shard, double port_seconds, ShardCost& cost) const {
     const int64_t multipliers = built.engine.tiles() * built.engine.taps();
     const auto add = [&](Phase phase, int64_t cycles, int64_t units, double at_least) {
       int64_t picoseconds = picoseconds_of(divided_up(cycles, units), board_.clock_hz);
@@ -358,12 +414,12 @@ class FpgaCostModel final : public CostModel {
       cost.phases.push_back({phase, "conv_ce", multipliers, picoseconds});
       cost.seconds_per_sample = std::max(cost.seconds_per_sample, 1e-12 * static_cast<double>(picoseconds * units));
     };
-    add(Phase::kForward, built.cycles.forward, shard.output.height, built.stream_seconds);
-    if (built.error_back) add(Phase::kErrorBack, built.cycles.error_back, shard.input.height, 0);
-    add(Phase::kParameterGradient, built.cycles.gradient, shard.output.height, 0);
+    add(Phase::kForward, built.cycles.forward, shard.output.height, std::max(built.stream_seconds, port_seconds));
+    if (built.error_back) add(Phase::kErrorBack, built.cycles.error_back, shard.input.height, port_seconds);
+    add(Phase::kParameterGradient, built.cycles.gradient, shard.output.height, port_seconds);
   }
 
-  void add_resources(const ShardUse& use, const ShardQuestion& question, ShardCost& cost) const {
+  void add_resources(const ShardUse& use, const OffChipWords& words, const ShardQuestion& question, ShardCost& cost) const {
     cost.resources = {{"dsp", use.dsps},
                       {"lut", use.fabric.luts},
                       {"ff", use.fabric.flip_flops},
@@ -379,7 +435,9 @@ class FpgaCostModel final : public CostModel {
     add("uram", packed.fixed.urams);
     add("parameter_uram", packed.parameters.urams);
     add("lutram_lut", use.on_chip.luts);
-    add("dram_bytes_per_second", off_chip_traffic(use.shard, question.micro_batch) / question.period_seconds);
+    const double moved = words.bytes > 0 ? words.bytes : off_chip_traffic(use.shard, question.micro_batch);
+    add("dram_bytes_per_second", moved / question.period_seconds);
+    add(kOffChipBytesPerSample.data(), words.bytes);
   }
 
   // Bytes per sample: FP and EB read every weight once per micro-batch; PG reads and writes its gradient. An embedding

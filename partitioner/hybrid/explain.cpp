@@ -36,11 +36,11 @@ OffChip off_chip_of(const Plan& plan, const Graph& graph, int64_t device) {
   OffChip sum;
   for (const Shard& shard : plan.shards) {
     if (shard.device != device) continue;
+    sum.moved += off_chip_bytes_per_sample(shard, graph.node(graph.index_of(shard.layer)), plan.micro_batch);
     for (const NamedAmount& amount : shard.resources) {
       if (amount.name != "dram_bytes") continue;
       sum.bytes += amount.amount;
       sum.bytes_of_convolutions += shard.unit == StreamingUnit::kRow ? amount.amount : 0;
-      sum.moved += off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)), amount.amount, plan.micro_batch);
     }
   }
   return sum;
@@ -95,9 +95,8 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
     const double demand = held.moved / summary.seconds_per_image;  // between updates, as the plan's own figures have it
     if (plan.accounting == Accounting::kFull) {
       sentences.push_back(
-          fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip: {:.1f} GB/s of {:.1f}, at one pass per {}",
-                      device.index, held.bytes / 1e6, demand / 1e9, bandwidth / 1e9,
-                      plan.micro_batch > 1 ? fmt::format("micro-batch of {}", plan.micro_batch) : std::string(sample_word(graph).one)));
+          fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip: {:.1f} GB/s of {:.1f}, at one pass over weights per {}",
+                      device.index, held.bytes / 1e6, demand / 1e9, bandwidth / 1e9, sample_word(graph).one));
       continue;
     }
     if (demand <= bandwidth) continue;

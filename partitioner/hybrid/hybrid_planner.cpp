@@ -25,6 +25,8 @@ constexpr double kFullyConnectedDelay = 0.4;
 constexpr double kWorthEmptyDevices = 1e-6;
 // Longer rings that work are not planned a second time, which takes seconds.
 constexpr size_t kLongRing = 200;
+// Numbers of layers that are tried on chip, besides none.
+constexpr size_t kMostPlaces = 3;
 // By how much another micro-batch has to be faster, and by how much where it also delays what streams; there it is faster between updates
 // for sure when it is by so much.
 constexpr double kWorthAnother = 1e-9;
@@ -42,9 +44,7 @@ class OffChipWaits {
 
   void add(const CostModel& model, const Node& node, int64_t micro_batch, Shard& shard) {
     const double bandwidth = off_chip_bandwidth(model.inventory());
-    double bytes = 0;
-    for (const NamedAmount& amount : shard.resources)
-      if (amount.name == "dram_bytes") bytes += off_chip_bytes_per_sample(node, amount.amount, micro_batch);
+    const double bytes = off_chip_bytes_per_sample(shard, node, micro_batch);
     for (NamedAmount& amount : shard.resources)
       if (amount.name == "dram_bytes_per_second" && bytes > 0) amount.amount = bytes / period_;
     if (!counted_ || bytes <= 0 || bandwidth <= 0) return;
@@ -165,7 +165,12 @@ Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution&
   return plan;
 }
 
-// The samples of a micro-batch share a pass over weights off chip: of more of them less is moved, and more activations are held.
+bool lies_off_chip(const PlanTask& task, const Node& node) {
+  return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
+         std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
+}
+
+// The samples of a few micro-batches share a pass over gradients off chip: of more of them less is moved, and more activations are held.
 // Not where a trained batch norm's statistics are those of a micro-batch.
 bool passes_may_be_shared(const PlanTask& task) {
   if (task.options.accounting != Accounting::kFull) return false;
@@ -175,10 +180,42 @@ bool passes_may_be_shared(const PlanTask& task) {
     return norm != nullptr && norm->statistics == Statistics::kExact;
   };
   if (std::any_of(nodes.begin(), nodes.end(), normalises)) return false;
-  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.computes && role_of(node.layer.operation) == Role::kProduct &&
-           std::any_of(task.models.begin(), task.models.end(), [&](const CostModel* model) { return model->keeps_off_chip(node); });
-  });
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return lies_off_chip(task, node); });
+}
+
+// With weights on chip of as many of the layers that could lie off it as the ring's memories may hold, the smallest first; then of fewer:
+// words off chip may cost less than memory does.
+std::vector<PlanTask> places_to_try(const PlanTask& task) {
+  std::vector<PlanTask> places;
+  if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
+    double bits = 0;  // of weights that are on chip anyway
+    std::vector<std::pair<double, std::string>> layers;
+    const auto copies = static_cast<double>((2 + task.options.optimizer.slots()) * bits_of(task.options.arithmetic.wire));
+    for (const Node& node : task.graph->nodes()) {
+      if (node.parameters.empty() || !node.computes) continue;
+      const double held = copies * static_cast<double>(node.parameters.front().elements());
+      if (lies_off_chip(task, node)) {
+        layers.emplace_back(held, node.layer.name);
+      } else if (role_of(node.layer.operation) == Role::kConvolution) {
+        bits += held;
+      }
+    }
+    std::sort(layers.begin(), layers.end());
+    double room = 0;
+    for (const CostModel* model : task.models) room += model->capacities()[model->parameter_memory()].amount;
+    const bool counts_bits = streams_rows(task);  // devices of other kinds have room that is counted otherwise
+    PlanTask placed = task;
+    for (const auto& [held, layer] : layers) {
+      bits += held;
+      if (counts_bits && bits > room) break;
+      placed.options.on_chip.insert(layer);
+      places.push_back(placed);
+    }
+    std::reverse(places.begin(), places.end());
+    if (places.size() > kMostPlaces) places.resize(kMostPlaces);
+  }
+  places.push_back(task);
+  return places;
 }
 
 // One way to see the task, and the best plan of it. The solver refers to the task beside it.
@@ -276,6 +313,11 @@ Candidate candidate_of(const PlanTask& task, const Attempt& attempt, double lowe
   return candidate;
 }
 
+bool reaches(const PlanTask& task, double samples_per_second) {
+  const std::vector<int64_t> sizes = micro_batches_to_try(task);
+  return std::any_of(sizes.begin(), sizes.end(), [&](int64_t size) { return !no_faster(task, size, 1 / samples_per_second); });
+}
+
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
 // they do not: slower between updates, and at an update or with every pass perhaps faster.
 std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, std::string& standstill) {
@@ -306,18 +348,32 @@ std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, s
   return candidates;
 }
 
+std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shortage, std::string& standstill) {
+  std::vector<Candidate> candidates;
+  for (const PlanTask& placed : places_to_try(task)) {
+    // Where weights live with others one that is as fast between updates may lose less at one.
+    double wanted = 0;
+    for (const Candidate& known : candidates) {
+      const bool at_home = std::ranges::all_of(known.plan.homes, [](const ParameterHome& home) { return home.home == home.user; });
+      wanted = std::max(wanted, (at_home ? 1 + kWorthSharing : 1 - kWorthAnother) / known.summary.seconds_per_image);
+    }
+    if (wanted > 0 && !reaches(placed, wanted)) continue;
+    Shortage here;
+    std::ranges::move(candidates_of(placed, here, standstill), std::back_inserter(candidates));
+    shortage = here;
+  }
+  return candidates;
+}
+
 }  // namespace
 
 bool can_reach(const PlanTask& task, double samples_per_second) {
-  const std::vector<int64_t> sizes = micro_batches_to_try(task);
-  const auto some_reaches = [&](const PlanTask& asked) {
-    return std::any_of(sizes.begin(), sizes.end(), [&](int64_t size) { return !no_faster(asked, size, 1 / samples_per_second); });
-  };
-  if (some_reaches(task)) return true;
+  const std::vector<PlanTask> places = places_to_try(task);
+  if (std::any_of(places.begin(), places.end(), [&](const PlanTask& placed) { return reaches(placed, samples_per_second); })) return true;
   if (task.options.accounting != Accounting::kFull || task.options.all_off_chip) return false;
   PlanTask last_resort = task;
   last_resort.options.all_off_chip = true;
-  return some_reaches(last_resort);
+  return reaches(last_resort, samples_per_second);
 }
 
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
@@ -373,7 +429,7 @@ Outcome plan_ring(const PlanTask& task) {
   Outcome outcome;
   Shortage shortage;
   std::string standstill;
-  std::vector<Candidate> candidates = candidates_of(task, shortage, standstill);
+  std::vector<Candidate> candidates = candidates_of_places(task, shortage, standstill);
   const bool full = task.options.accounting == Accounting::kFull;
   PlanTask last_resort = task;
   if (full && candidates.empty()) {

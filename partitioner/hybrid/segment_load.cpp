@@ -68,13 +68,9 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     int64_t group = chain.groups();
     while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
     off_chip_from_.push_back(takes_all_off_chip() && group < chain.groups() ? chain.begin_of(group) : chain.end());
-    OffChip memory;
-    const std::span<const NamedAmount> capacities = task.models[d]->capacities();
-    while (memory.amount < capacities.size() && capacities[memory.amount].name != "dram_bytes") ++memory.amount;
-    if (task.options.accounting == Accounting::kFull && memory.amount < capacities.size())
-      memory.bytes_per_second = off_chip_bandwidth(task.models[d]->inventory());
-    off_chip_.push_back(memory);
   }
+  for (int64_t g = 0; g < chain.groups(); ++g) on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
+  if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
 }
 
 ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
@@ -83,6 +79,8 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.blocks = blocks;
   question.owner = to == chain_->end_of(group);
   if (question.owner) question.after = chain_->after_of(group);
+  question.on_chip = on_chip_[static_cast<size_t>(group)];
+  question.gradient_samples = gradient_samples_;
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
   question.lifetime = lifetime(device, group, searched_latency_[static_cast<size_t>(device)], period);
@@ -120,9 +118,6 @@ ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int
 
 ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
   ShardDemand demand = model(device).demand_of(question);
-  const OffChip& memory = off_chip_[static_cast<size_t>(device)];
-  if (memory.bytes_per_second > 0)
-    demand.seconds += off_chip_bytes_per_sample(*question.node, demand.amounts[memory.amount], micro_batch_) / memory.bytes_per_second;
   if (question.node->divides) return demand;
   demand.amounts[model(device).parameter_memory()] += demand.parameters;
   demand.parameters = 0;

@@ -11,8 +11,8 @@
 // them, when they may be stored elsewhere. A stretch that ends among the layers at the network's end that the device keeps off chip
 // (an FPGA's dense layers) keeps all its weights there. FPDeep gives it no more convolutions than would fit on chip all the same; with
 // `spared_off_chip` it may have them, and longer stretches can demand less: those with and without such a layer are told apart (`Ends`).
-// With full accounting only the layers that a device keeps off chip are there, whatever else it holds (but for `all_off_chip`), and
-// their weights take seconds of that memory: so many a sample at most as the period has.
+// With full accounting only the layers that a device keeps off chip are there, whatever else it holds (but for `all_off_chip`) and but for
+// those that options.on_chip names, and their weights take seconds of that memory: so many a sample at most as the period has.
 // Where samples come in micro-batches, rows wait for whole ones: of devices whose rows stream, activations live longer by the samples that
 // a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way.
 // Borrows the task's graph and cost models. Immutable, thread safe.
@@ -73,8 +73,7 @@ class SegmentLoads {
   // share and none exceeds, and as if images came at the engines' period. Where cuts are known, so is the ring's.
   ShardQuestion question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const;
   ShardQuestion exact_question(int64_t device, int64_t group, int64_t to, double period, double ring_period, const BlockList& blocks) const;
-  // Its answer, with weights that are needed at every step, or looked up, counted where they are used; with full accounting also with
-  // the seconds that weights off chip take of their memory.
+  // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // A layer that keeps its weights off chip takes all of the device's weights there.
   bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
@@ -97,12 +96,8 @@ class SegmentLoads {
   std::vector<int64_t> windows_;  // per device
   std::vector<size_t> kinds_;     // per device
   std::vector<int64_t> off_chip_from_;
-  // With full accounting, per device: where its off-chip memory is among the amounts, and its bytes per second; 0: not counted.
-  struct OffChip {
-    size_t amount = 0;
-    double bytes_per_second = 0;
-  };
-  std::vector<OffChip> off_chip_;
+  std::vector<bool> on_chip_;     // per group: options.on_chip
+  int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
 };
 
 }  // namespace millrace

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct PlanOptions {
   // With full accounting: a device that keeps some layer's weights off chip keeps all of its weights there, at the speed of that memory.
   // FPDeep's accounting always has it so. Set by the planner where nothing fits otherwise.
   bool all_off_chip = false;
+  // With full accounting: layers whose weights lie on chip though a device would keep them off chip. Set by the planner where they fit.
+  std::set<std::string> on_chip;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool allow_empty = false;             // devices may be left without work even where that is no faster

@@ -203,7 +203,8 @@ std::string words_for(const std::string& name) {
 
 // Whatever else shards say that they take.
 std::vector<Resource> others(const PlanView& view) {
-  static const std::set<std::string, std::less<>> known = {"dsp", "lut", "ff", "bram_bits", "bram36", "memory_bytes", "dram_bytes"};
+  static const std::set<std::string, std::less<>> known = {"dsp",    "lut",          "ff",         "bram_bits",
+                                                           "bram36", "memory_bytes", "dram_bytes", "off_chip_bytes_per_sample"};
   std::set<std::string> names;
   for (const DeviceFigures& device : view.summary.devices)
     for (const ShardFigures& shard : device.shards)

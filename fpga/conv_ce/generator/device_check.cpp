@@ -48,9 +48,12 @@ void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
 double off_chip_seconds(const DeviceDesign& design, const Plan& plan, const Graph& graph) {
   double bytes = 0;
   for (const ShardDesign& shard : design.shards)
-    bytes += shard.streams ? bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back)
-                           : off_chip_bytes_per_sample(graph.node(graph.index_of(shard.layer)),
-                                                       static_cast<double>(shard.planned_off_chip_bytes), plan.micro_batch);
+    if (shard.streams) bytes += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
+  for (const Shard& planned : plan.shards) {
+    const auto built = std::ranges::find(design.shards, planned.layer, &ShardDesign::layer);
+    if (planned.device == design.index && built != design.shards.end() && !built->streams)
+      bytes += off_chip_bytes_per_sample(planned, graph.node(graph.index_of(planned.layer)), plan.micro_batch);
+  }
   for (const DeviceBudget& budget : plan.budgets)
     if (const double bandwidth = budget.device == design.board ? off_chip_bandwidth(budget.amounts) : 0; bandwidth > 0)
       return bytes / bandwidth;

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/engine_period.h"
+#include "core/plan/off_chip.h"
 #include "fpga/common/generator/resource_report.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
@@ -168,8 +169,7 @@ void add_streams(const Plan& plan, int64_t period_cycles, ShardDesign& shard) {
   const ConvolutionShape& s = shard.shape;
   if (shard.planned_off_chip_bytes == 0 || s.groups != 1) return;
   const bool dense = s.width == s.kernel_w && s.out_height() == 1 && s.out_width() == 1 && !shard.pooled;
-  const int64_t wanted = 4 * std::max<int64_t>(plan.micro_batch, 1);
-  const int64_t samples = dense && plan.mini_batch % wanted == 0 ? wanted : 1;
+  const int64_t samples = dense ? samples_of_gradient_pass(plan.mini_batch, plan.micro_batch) : 1;
   shard.streams = weight_streams(shard.engine, s, 1, samples, period_cycles);
 }
 

@@ -26,7 +26,7 @@ std::optional<Plan> planned(const Graph& graph, const char* cluster) {
 TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
   for (const auto& [model, cluster] :
        {std::pair("lenet5", "zc706x2"), std::pair("digits-cnn", "vc709x15"), std::pair("fashion-cnn", "vc709x5"),
-        std::pair("vgg11-cifar", "u280x3"), std::pair("vgg11-cifar", "vc709x2+u280x2")}) {
+        std::pair("vgg11-cifar", "u280x3"), std::pair("vgg16", "u280x8"), std::pair("vgg11-cifar", "vc709x2+u280x2")}) {
     const Graph graph(find_model(model));
     const std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;
@@ -38,11 +38,7 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
       EXPECT_TRUE(check.generated) << check.reason;
       EXPECT_EQ(check.planned, check.built) << model << " " << cluster << " " << device;
       EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << device;
-      // Streamed weights pass for every sample where the plan lets a micro-batch share them; `plan` prints what that costs.
-      const bool streams = check.slowest == "words off the chip" || check.slowest.find("from outside") != std::string::npos;
-      EXPECT_TRUE(streams || check.built_seconds <= planned_seconds / 0.99)
-          << model << " " << cluster << " " << device << " " << check.slowest;
-      EXPECT_EQ(streams && check.off_chip.streamed.empty(), false) << model << " " << cluster << " " << device;
+      EXPECT_LE(check.built_seconds, planned_seconds / 0.99) << model << " " << cluster << " " << device << " " << check.slowest;
     }
   }
 }
