@@ -25,8 +25,8 @@ constexpr double kFullyConnectedDelay = 0.4;
 constexpr double kWorthEmptyDevices = 1e-6;
 // Longer rings that work are not planned a second time, which takes seconds.
 constexpr size_t kLongRing = 200;
-// Numbers of layers that are tried on chip, besides none.
-constexpr size_t kMostPlaces = 3;
+// Numbers of layers that are tried on chip, none among them.
+constexpr int64_t kMostPlaces = 4;
 // By how much another micro-batch has to be faster, and by how much where it also delays what streams; there it is faster between updates
 // for sure when it is by so much.
 constexpr double kWorthAnother = 1e-9;
@@ -183,10 +183,10 @@ bool passes_may_be_shared(const PlanTask& task) {
   return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return lies_off_chip(task, node); });
 }
 
-// With weights on chip of as many of the layers that could lie off it as the ring's memories may hold, the smallest first; then of fewer:
-// words off chip may cost less than memory does.
+// As it is; then with weights on chip of as many of the layers that lie off it, the smallest first, as the ring's memories may hold: words
+// off chip may cost more than memory does.
 std::vector<PlanTask> places_to_try(const PlanTask& task) {
-  std::vector<PlanTask> places;
+  std::vector<PlanTask> places{task};
   if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
     double bits = 0;  // of weights that are on chip anyway
     std::vector<std::pair<double, std::string>> layers;
@@ -211,10 +211,9 @@ std::vector<PlanTask> places_to_try(const PlanTask& task) {
       placed.options.on_chip.insert(layer);
       places.push_back(placed);
     }
-    std::reverse(places.begin(), places.end());
-    if (places.size() > kMostPlaces) places.resize(kMostPlaces);
+    // Some are enough, of as many as fit among them.
+    if (std::ssize(places) > kMostPlaces) places.erase(places.begin() + 1, places.end() - kMostPlaces + 1);
   }
-  places.push_back(task);
   return places;
 }
 
@@ -351,12 +350,8 @@ std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, s
 std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shortage, std::string& standstill) {
   std::vector<Candidate> candidates;
   for (const PlanTask& placed : places_to_try(task)) {
-    // Where weights live with others one that is as fast between updates may lose less at one.
     double wanted = 0;
-    for (const Candidate& known : candidates) {
-      const bool at_home = std::ranges::all_of(known.plan.homes, [](const ParameterHome& home) { return home.home == home.user; });
-      wanted = std::max(wanted, (at_home ? 1 + kWorthSharing : 1 - kWorthAnother) / known.summary.seconds_per_image);
-    }
+    for (const Candidate& known : candidates) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
     if (wanted > 0 && !reaches(placed, wanted)) continue;
     Shortage here;
     std::ranges::move(candidates_of(placed, here, standstill), std::back_inserter(candidates));
