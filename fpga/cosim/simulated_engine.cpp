@@ -171,14 +171,19 @@ class SimulatedEngine::Implementation {
     return taken;
   }
 
-  void write(size_t place, int16_t value) {
-    words_[place] = value;
-    library_.write_parameter(engine_, static_cast<int64_t>(place / word_elements()), static_cast<int64_t>(place % word_elements()), value);
-  }
+  // Words that differ, whole: LPRAM takes a word with its last element.
   void load(const ConvolutionShape& shape, std::span<const int16_t> weight) {
     const std::vector<int16_t> words = parameter_words(hardware_.engine, shape, weight);
-    for (size_t i = 0; i < words.size(); ++i)
-      if (words_[i] != words[i]) write(i, words[i]);
+    const size_t elements = word_elements();
+    MILLRACE_CHECK(words.size() % elements == 0, "{} elements in words of {}", words.size(), elements);
+    for (size_t begin = 0; begin < words.size(); begin += elements) {
+      const auto word = std::span(words).subspan(begin, elements);
+      const auto held = std::span(words_).subspan(begin, elements);
+      if (std::ranges::equal(word, held)) continue;
+      std::ranges::copy(word, held.begin());
+      for (size_t i = 0; i < elements; ++i)
+        library_.write_parameter(engine_, static_cast<int64_t>(begin / elements), static_cast<int64_t>(i), word[i]);
+    }
   }
   void load_bias(std::span<const int16_t> bias) {
     const auto lanes = static_cast<size_t>(hardware_.engine.output_lanes);

@@ -63,8 +63,8 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     if (fixed_ && !spec.finish && std::holds_alternative<Dropout>(spec.operation))
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
     const auto* cell = std::get_if<Recurrent>(&spec.operation);
-    // Without gradients of their own, on chained elements; else as a whole layer is.
-    if (cell != nullptr && spec.finish && !spec.trained && has_chains_)
+    // On chained elements where errors go back and another device makes the gradients; else, and forward alone, as a whole layer is.
+    if (cell != nullptr && spec.finish && !spec.trained && spec.input_error_needed && has_chains_)
       return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_);
     if (cell != nullptr && fixed_) return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);

@@ -82,13 +82,13 @@ inline EngineCase pooling_case(const std::string& top, EngineParallelism window,
   m.column_address = 6;
   m.line_address = m.error_line_address = address_bits;
   const bool forward = top == "pooling_unit";
-  made.modelled = forward ? pooling_resources(window, m, average)
-                          : unpooling_resources(window, m, {.kernel_h = window.kernel, .kernel_w = window.kernel, .average = average});
+  const PoolingWindow places{.kernel_h = window.kernel, .kernel_w = window.kernel, .average = average};
+  made.modelled = forward ? pooling_resources(window, m, average) : unpooling_resources(window, m, places);
   made.parameters = fmt::format(
       "-set LANES {} -set POOL_KERNEL {} -set POOL_STRIDE {} -set AVERAGE {} -set LINE_ADDRESS_BITS {} -set ROW_BANKS_LOG2 {} "
-      "-set COLUMN_BANKS_LOG2 {}",
+      "-set COLUMN_BANKS_LOG2 {} -set PLACE_BITS {}",
       window.input_lanes, window.kernel, window.stride, average ? 1 : 0, address_bits, forward ? m.row_banks : m.error_row_banks,
-      forward ? m.column_banks : m.error_column_banks);
+      forward ? m.column_banks : m.error_column_banks, places.place_bits());
   return made;
 }
 
