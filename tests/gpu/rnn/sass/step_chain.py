@@ -5,7 +5,7 @@
 For LSTM 1024 x 1, fp32 and bf16, on compute capability 9.0 it follows the way of one warp through a step, from block barrier to block barrier:
 the shortest way through the code that does what the step must (load so many sums and multipliers, take so many exponentials, never sleep).
 Along it instructions are counted, and cycles are added up as the hardware issues them: in order, with the stalls and scoreboards that the
-code itself holds, and latencies of an H100 that others measured. Cycles and microseconds are PROJECTED: no GPU ran this. Counts are exact for
+code itself holds, and latencies of an H100 as others report them, quoted without the paper at hand: check them before relying on them. Cycles and microseconds are PROJECTED: no GPU ran this. Counts are exact for
 the way that is named. Exit status 1 when a step has no such way, or takes more than --most; 77 when no object holds the kernels.
 """
 
@@ -186,7 +186,7 @@ def main():
     arguments = parser.parse_args()
     kernels = [k for path in arguments.objects if path.name.startswith("shipped_lstm") for k in kernels_in(path.read_bytes()) if k.architecture == 90]
     if not kernels:
-        print("no object with machine code for compute capability 9.0")
+        print("skipped: no object of shipped_lstm with machine code for compute capability 9.0; build with nvcc and CMake's MILLRACE_CUDA_ARCHITECTURES=90a")
         return 77
     result = {
         "what": "a step of a persistent LSTM in machine code for compute capability 9.0; cycles and microseconds are projected, no GPU ran it",
