@@ -11,6 +11,7 @@
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
+#include "fpga/emulated/recurrent_parameters.h"
 #include "fpga/recurrence/arithmetic/recurrence_engine.h"
 
 namespace millrace::emulated {
@@ -105,18 +106,9 @@ class FixedRecurrentKernel final : public Kernel {
  private:
   void take_parameters(std::span<const Tensor* const> parameters) {
     for (int64_t d = 0; d < shape_.directions; ++d) {
-      const auto values = [&](size_t index) {
-        const Tensor& tensor = *host_of(parameters[index]);
-        std::vector<float> floats(static_cast<size_t>(tensor.elements()));
-        host_.read(tensor, whole(tensor), std::span<float>(floats));
-        return floats;
-      };
-      const std::vector<float> input_weight = shape_.multiplies_input ? values(shape_.input_weight(d)) : std::vector<float>{},
-                               hidden_weight = values(shape_.hidden_weight(d)), input_bias = values(shape_.input_bias(d)),
-                               hidden_bias = values(shape_.hidden_bias(d)),
-                               projection = shape_.projects ? values(shape_.projection(d)) : std::vector<float>{};
+      const RecurrentParameters p = recurrent_parameters(host_, shape_, d, parameters);
       layers_.push_back(fixed_recurrent(cell_, shape_.multiplies_input ? shape_.inputs : 0,
-                                        {input_weight, hidden_weight, input_bias, hidden_bias, projection}, formats_, forms_,
+                                        {p.input_weight, p.hidden_weight, p.input_bias, p.hidden_bias, p.projection}, formats_, forms_,
                                         counters_.weights));
     }
   }

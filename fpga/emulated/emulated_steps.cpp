@@ -8,6 +8,7 @@
 #include "core/device/step_record.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
+#include "fpga/emulated/recurrent_parameters.h"
 #include "fpga/emulated/step_arithmetic.h"
 
 namespace millrace::emulated {
@@ -153,16 +154,8 @@ class StepsKernel final : public Kernel, public StepRecorder {
 
   void take_parameters(std::span<const Tensor* const> parameters) {
     for (int64_t d = 0; d < shape_.directions; ++d) {
-      const auto values = [&](size_t index) {
-        const Tensor& tensor = *host_of(parameters[index]);
-        std::vector<float> floats(static_cast<size_t>(tensor.elements()));
-        host_.read(tensor, whole(tensor), std::span<float>(floats));
-        return floats;
-      };
-      const std::vector<float> weight = values(shape_.hidden_weight(d)), input_bias = values(shape_.input_bias(d)),
-                               hidden_bias = values(shape_.hidden_bias(d)),
-                               projection = shape_.projects ? values(shape_.projection(d)) : std::vector<float>{};
-      arithmetic_->take({weight, input_bias, hidden_bias, projection});
+      const RecurrentParameters p = recurrent_parameters(host_, shape_, d, parameters);
+      arithmetic_->take({p.hidden_weight, p.input_bias, p.hidden_bias, p.projection});
     }
   }
 
