@@ -6,7 +6,7 @@
 #   cpack -G DEB -D CPACK_COMPONENTS_ALL=runtime                   the command alone, when nothing else is built
 #
 # Which packages they depend on dpkg-shlibdeps reads from the programs, so a package fits the release of Debian that it was built on. What
-# needs CUDA is not packaged: its libraries are no Debian packages.
+# needs CUDA is not packaged: its libraries are no Debian packages. A program that links Millrace::gpu needs the toolkit besides.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME millrace)
 set(CPACK_PACKAGE_VENDOR Millrace)
@@ -30,6 +30,14 @@ set(CPACK_DEBIAN_XRT_PACKAGE_NAME millrace-xrt)
 set(CPACK_DEBIAN_XRT_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_XRT_PACKAGE_DEPENDS "millrace (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmillrace-dev)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libprotobuf-dev, libfmt-dev, libspdlog-dev, libdnnl-dev, nlohmann-json3-dev, zlib1g-dev, libxxhash-dev, libopenmpi-dev, cmake (>= 3.25)")
+# Static libraries want what they were built with: the packages that MillraceConfig.cmake looks for, those of optional parts when built in.
+set(development_needs libprotobuf-dev libfmt-dev libspdlog-dev libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libxxhash-dev
+    libopenmpi-dev "cmake (>= 3.25)")
+foreach(part KISSFFT=libkissfft-dev JPEG=libjpeg62-turbo-dev PNG=libpng-dev ONNX=libonnx-dev HDF5=libhdf5-dev)
+  string(REGEX MATCH "^([A-Z0-9]+)=(.*)$" part "${part}")
+  if(MILLRACE_HAS_${CMAKE_MATCH_1})
+    list(APPEND development_needs ${CMAKE_MATCH_2})
+  endif()
+endforeach()
+list(JOIN development_needs ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS)
 include(CPack)
