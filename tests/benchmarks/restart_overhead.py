@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path)
     arguments = parser.parse_args()
+    load = os.getloadavg()
     scratch = Path(tempfile.mkdtemp(prefix="millrace_restarts_"))
     try:
         found = measure(Tools(arguments.mpirun, arguments.millrace, scratch), arguments)
@@ -132,7 +133,7 @@ def main():
         shutil.rmtree(scratch, ignore_errors=True)
     require(all(row["failures"] > 0 for row in found["rows"]), "no failure came; ask for more --steps or a smaller --mean")
     report = {"origin": "measured; what has young in its name is the formula's, from measured C, R and number of failures",
-              "machine": f"{platform.machine()}, {os.cpu_count()} processors, busy with other work", "load_average": os.getloadavg(),
+              "machine": f"{platform.machine()}, {os.cpu_count()} processors", "load_average_before_and_after": [load, os.getloadavg()],
               "command": "tests/benchmarks/restart_overhead.py " + " ".join(sys.argv[1:]), **found}
     if arguments.report:
         arguments.report.write_text(json.dumps(report, indent=1) + "\n")
