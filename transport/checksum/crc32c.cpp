@@ -3,9 +3,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace millrace {
@@ -83,7 +84,101 @@ __attribute__((target("sse4.2"))) uint32_t by_instruction(const std::byte* at, s
   return last;
 }
 
-const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
+// Folding: a block of 128 bits that lies `bits` before another, as two products of 64 bits with x^(bits + 32) and x^(bits - 32) modulo
+// the polynomial, may be added to that other one without changing the remainder of the whole. All is reflected, as the instruction has it.
+constexpr uint64_t power_of_x(size_t exponent) {
+  uint32_t value = 0x80000000;  // 1, reflected
+  for (size_t i = 0; i < exponent; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0);
+  return uint64_t{value} << 1;
+}
+struct Fold {
+  uint64_t low;  // for the bits that come first
+  uint64_t high;
+};
+constexpr Fold fold_of(size_t bytes) { return {power_of_x(8 * bytes + 32), power_of_x(8 * bytes - 32)}; }
+
+// From here on folding is worth its beginning and its end.
+constexpr size_t kFoldedFrom = 1024;
+
+// So many blocks at a time are under way, so that none waits for the product before.
+constexpr size_t kUnderWay = 8;
+
+#define MILLRACE_FOLDING_256 __attribute__((target("sse4.2,avx2,pclmul,vpclmulqdq")))
+#define MILLRACE_FOLDING_512 __attribute__((target("sse4.2,avx2,avx512f,avx512vl,pclmul,vpclmulqdq")))
+
+// The remainder of what a block of 16 bytes stands for.
+__attribute__((target("sse4.2"))) uint32_t of_block(__m128i block) {
+  const uint64_t low = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(block)));
+  return static_cast<uint32_t>(_mm_crc32_u64(low, static_cast<uint64_t>(_mm_extract_epi64(block, 1))));
+}
+
+MILLRACE_FOLDING_256 inline __m128i folded(__m128i block, __m128i next, Fold by) {
+  const __m128i factor = _mm_set_epi64x(static_cast<int64_t>(by.high), static_cast<int64_t>(by.low));
+  return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(block, factor, 0x00), _mm_clmulepi64_si128(block, factor, 0x11)), next);
+}
+MILLRACE_FOLDING_256 inline __m256i folded(__m256i block, __m256i next, __m256i factor) {
+  return _mm256_xor_si256(_mm256_xor_si256(_mm256_clmulepi64_epi128(block, factor, 0x00), _mm256_clmulepi64_epi128(block, factor, 0x11)),
+                          next);
+}
+MILLRACE_FOLDING_512 inline __m512i folded(__m512i block, __m512i next, __m512i factor) {
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(block, factor, 0x00), _mm512_clmulepi64_epi128(block, factor, 0x11), next,
+                                   0x96);  // the sum of the three
+}
+MILLRACE_FOLDING_256 inline __m256i load_256(const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
+MILLRACE_FOLDING_512 inline __m512i load_512(const std::byte* from) { return _mm512_loadu_si512(from); }
+MILLRACE_FOLDING_256 inline __m256i factor_256(Fold by) {
+  return _mm256_broadcastsi128_si256(_mm_set_epi64x(static_cast<int64_t>(by.high), static_cast<int64_t>(by.low)));
+}
+MILLRACE_FOLDING_512 inline __m512i factor_512(Fold by) {
+  const auto low = static_cast<int64_t>(by.low), high = static_cast<int64_t>(by.high);
+  return _mm512_set_epi64(high, low, high, low, high, low, high, low);
+}
+
+// At least kUnderWay blocks.
+MILLRACE_FOLDING_256 uint32_t by_folding_256(const std::byte* at, size_t size, uint32_t start) {
+  constexpr size_t kBlock = 32;
+  constexpr size_t kRound = kUnderWay * kBlock;
+  __m256i blocks[kUnderWay];
+  for (size_t i = 0; i < kUnderWay; ++i) blocks[i] = load_256(at + i * kBlock);
+  blocks[0] = _mm256_xor_si256(blocks[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(start))));
+  at += kRound;
+  size -= kRound;
+  const __m256i across_round = factor_256(fold_of(kRound));
+  for (; size >= kRound; at += kRound, size -= kRound)
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kUnderWay; ++i) blocks[i] = folded(blocks[i], load_256(at + i * kBlock), across_round);
+  const __m256i across_block = factor_256(fold_of(kBlock));
+  for (size_t i = 1; i < kUnderWay; ++i) blocks[i] = folded(blocks[i - 1], blocks[i], across_block);
+  __m256i last = blocks[kUnderWay - 1];
+  for (; size >= kBlock; at += kBlock, size -= kBlock) last = folded(last, load_256(at), across_block);
+  constexpr Fold kAcross16 = fold_of(16);
+  return by_instruction(at, size, of_block(folded(_mm256_castsi256_si128(last), _mm256_extracti128_si256(last, 1), kAcross16)));
+}
+
+// The same, with blocks of 64 bytes.
+MILLRACE_FOLDING_512 uint32_t by_folding_512(const std::byte* at, size_t size, uint32_t start) {
+  constexpr size_t kBlock = 64;
+  constexpr size_t kRound = kUnderWay * kBlock;
+  __m512i blocks[kUnderWay];
+  for (size_t i = 0; i < kUnderWay; ++i) blocks[i] = load_512(at + i * kBlock);
+  blocks[0] = _mm512_xor_si512(blocks[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(start))));
+  at += kRound;
+  size -= kRound;
+  const __m512i across_round = factor_512(fold_of(kRound));
+  for (; size >= kRound; at += kRound, size -= kRound)
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kUnderWay; ++i) blocks[i] = folded(blocks[i], load_512(at + i * kBlock), across_round);
+  const __m512i across_block = factor_512(fold_of(kBlock));
+  for (size_t i = 1; i < kUnderWay; ++i) blocks[i] = folded(blocks[i - 1], blocks[i], across_block);
+  __m512i last = blocks[kUnderWay - 1];
+  for (; size >= kBlock; at += kBlock, size -= kBlock) last = folded(last, load_512(at), across_block);
+  constexpr Fold kAcross16 = fold_of(16);
+  alignas(64) __m128i parts[4];
+  _mm512_store_si512(parts, last);
+  __m128i rest = parts[0];
+  for (size_t i = 1; i < 4; ++i) rest = folded(rest, parts[i], kAcross16);
+  return by_instruction(at, size, of_block(rest));
+}
 
 #endif
 
@@ -102,19 +197,37 @@ uint32_t crc32c_by_table(std::span<const std::byte> bytes, uint32_t previous) {
   return ~value;
 }
 
-bool crc32c_in_hardware() {
+std::span<const Crc32cWay> crc32c_ways() {
+  static const std::vector<Crc32cWay> ways = [] {
+    std::vector<Crc32cWay> found{Crc32cWay::kTables};
 #if defined(__x86_64__)
-  return kHasInstruction;
-#else
-  return false;
+    if (__builtin_cpu_supports("sse4.2") == 0) return found;
+    found.push_back(Crc32cWay::kInstruction);
+    if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("vpclmulqdq") == 0) return found;
+    found.push_back(Crc32cWay::kFolding256);
+    if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0) found.push_back(Crc32cWay::kFolding512);
 #endif
+    return found;
+  }();
+  return ways;
+}
+
+bool crc32c_in_hardware() { return crc32c_ways().size() > 1; }
+
+uint32_t crc32c_by(Crc32cWay way, std::span<const std::byte> bytes, uint32_t previous) {
+#if defined(__x86_64__)
+  const bool folds = bytes.size() >= kFoldedFrom;
+  if (folds && way == Crc32cWay::kFolding512) return ~by_folding_512(bytes.data(), bytes.size(), ~previous);
+  if (folds && way == Crc32cWay::kFolding256) return ~by_folding_256(bytes.data(), bytes.size(), ~previous);
+  if (way != Crc32cWay::kTables) return ~by_instruction(bytes.data(), bytes.size(), ~previous);
+#endif
+  static_cast<void>(way);
+  return crc32c_by_table(bytes, previous);
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t previous) {
-#if defined(__x86_64__)
-  if (kHasInstruction) return ~by_instruction(bytes.data(), bytes.size(), ~previous);
-#endif
-  return crc32c_by_table(bytes, previous);
+  static const Crc32cWay best = crc32c_ways().back();
+  return crc32c_by(best, bytes, previous);
 }
 
 }  // namespace millrace

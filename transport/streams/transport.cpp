@@ -14,6 +14,9 @@ namespace {
 
 // The control plane has the tags below.
 constexpr int64_t kFirstTag = 2;
+// A large message may take long to arrive: credits do not travel with it, but before it. Up to this size a frame of their own costs more
+// than they would wait.
+constexpr size_t kCarriesCredit = 16384;
 
 size_t lane_id(int64_t link, Direction direction) { return 2 * static_cast<size_t>(link) + (direction == Direction::kForward ? 0 : 1); }
 uint32_t session_of(const std::string& digest) {
@@ -198,8 +201,7 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   header.sequence = sender.committed;
   header.bytes = bytes;
   header.session = session_;
-  // A large message may take long to arrive: credits do not travel with it, but before it.
-  if (sender.eager)
+  if (bytes <= kCarriesCredit && !spec.device_memory)
     attach_credit(header, ends.out_lane);
   else
     return_credits(lanes_[ends.out_lane]);

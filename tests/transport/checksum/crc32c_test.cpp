@@ -38,15 +38,22 @@ TEST(Crc32c, KnownValues) {
   }
 }
 
-TEST(Crc32c, TheInstructionAndTheTablesAgreeAtEveryLengthAndOffset) {
+TEST(Crc32c, EveryWayAndTheTablesAgreeAtEveryLengthAndOffset) {
   const std::vector<std::byte> all = noise(3 * 3 * 1024 + 100);
-  for (size_t offset = 0; offset < 9; ++offset)
-    for (size_t size = 0; size + offset <= all.size(); size = size < 200 ? size + 1 : size + 577) {
-      const auto part = std::span(all).subspan(offset, size);
-      ASSERT_EQ(crc32c(part), crc32c_by_table(part)) << offset << " " << size;
-    }
-  for (size_t size = 3 * 1024 - 9; size < 3 * 1024 + 9; ++size)
-    ASSERT_EQ(crc32c(std::span(all).first(size)), crc32c_by_table(std::span(all).first(size)));
+  for (const Crc32cWay way : crc32c_ways()) {
+    for (size_t offset = 0; offset < 9; ++offset)
+      for (size_t size = 0; size + offset <= all.size(); size = size < 200 ? size + 1 : size + 577) {
+        const auto part = std::span(all).subspan(offset, size);
+        ASSERT_EQ(crc32c_by(way, part, 0x1234567), crc32c_by_table(part, 0x1234567))
+            << static_cast<int>(way) << " " << offset << " " << size;
+      }
+    for (size_t size = 3 * 1024 - 9; size < 3 * 1024 + 9; ++size)
+      ASSERT_EQ(crc32c_by(way, std::span(all).first(size)), crc32c_by_table(std::span(all).first(size)));
+    // Where folding begins, and every rest that it may leave.
+    for (size_t size = 1000; size < 1700; ++size)
+      ASSERT_EQ(crc32c_by(way, std::span(all).first(size)), crc32c_by_table(std::span(all).first(size)))
+          << static_cast<int>(way) << " " << size;
+  }
 }
 
 TEST(Crc32c, GoesOnWhereItStopped) {
