@@ -152,7 +152,8 @@ std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& 
     }
     ArithmeticCounters counters;
     const FixedRecurrent layer =
-        fixed_recurrent(cell, node.input_shapes[0].channels, {values.at(0), values.at(1), values.at(2), values.at(3), {}},
+        fixed_recurrent(cell, node.input_shapes[0].channels,
+                        {values.at(0), values.at(1), values.at(2), values.at(3), cell.projection > 0 ? values.at(4) : std::vector<float>{}},
                         recurrent_formats_of(formats, shard.layer, cell), gate_forms_of(cell, TanhForm::kPlan), counters);
     constexpr int64_t kBatches = 2;
     const Philox draw(seed, stream_id("rtl inputs", shard.layer));

@@ -1,4 +1,5 @@
-// The generated RTL of a plan's device, simulated: alone, and behind XRT's emulation.
+// The generated RTL of a plan's device, simulated: alone, and behind XRT's emulation; with straight lines or with tables for sigmoid and
+// tanh of recurrent layers.
 // Planned as a small board, whose engines are small enough to be simulated.
 #include <fmt/format.h>
 
@@ -16,29 +17,45 @@ const Plan& plan_of(const DeviceOptions& options) {
   return *options.plan;
 }
 
-std::unique_ptr<Device> open_cosim(const DeviceOptions& options) {
+std::unique_ptr<EmulatedFpga> cosim_of(const DeviceOptions& options) {
   refuse_cpu_options("a simulated device", options);
   const Plan& plan = plan_of(options);
   return make_cosim_device(plan, Graph(plan.model), options.index, {});
 }
 
 // The same engines behind XRT's emulation.
-std::unique_ptr<Device> open_xrt_cosim(const DeviceOptions& options) {
+std::unique_ptr<EmulatedFpga> xrt_cosim_of(const DeviceOptions& options) {
   refuse_cpu_options("a simulated device", options);
   return make_xrt_fpga(
       {.emulated = true, .body = fmt::format("rtl:plan.textproto#{}", options.index), .plan = text_of(plan_of(options)), .seconds = 900});
 }
 
-void prepare_cosim(const DeviceOptions& options) {
+void prepare(const DeviceOptions& options, TanhForm smooth) {
   const Plan& plan = plan_of(options);
-  build_cosim_engines(plan, Graph(plan.model), options.index, {});
+  build_cosim_engines(plan, Graph(plan.model), options.index, {}, smooth);
+}
+void prepare_lines(const DeviceOptions& options) { prepare(options, TanhForm::kPlan); }
+void prepare_tables(const DeviceOptions& options) { prepare(options, TanhForm::kTable); }
+
+// Plans count no block of memory for the tables.
+std::unique_ptr<Device> with_tables(std::unique_ptr<EmulatedFpga> device) {
+  device->use_gates(TanhForm::kTable);
+  return device;
 }
 
 }  // namespace
 
 std::vector<DeviceKind> cosim_kinds() {
-  return {{.name = "cosim", .planned_as = "zc706", .open = open_cosim, .prepare = prepare_cosim},
-          {.name = "xrt-cosim", .planned_as = "zc706", .open = open_xrt_cosim, .prepare = prepare_cosim}};
+  return {{.name = "cosim", .planned_as = "zc706", .open = cosim_of, .prepare = prepare_lines},
+          {.name = "xrt-cosim", .planned_as = "zc706", .open = xrt_cosim_of, .prepare = prepare_lines},
+          {.name = "cosim-tables",
+           .planned_as = "zc706",
+           .open = [](const DeviceOptions& options) { return with_tables(cosim_of(options)); },
+           .prepare = prepare_tables},
+          {.name = "xrt-cosim-tables",
+           .planned_as = "zc706",
+           .open = [](const DeviceOptions& options) { return with_tables(xrt_cosim_of(options)); },
+           .prepare = prepare_tables}};
 }
 
 }  // namespace millrace

@@ -103,9 +103,9 @@ std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int6
   }));
 }
 
-std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device) {
+std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth) {
   // Plans that train have no engine for recurrent layers; engines_of says so.
-  return plan.purpose == Purpose::kInference ? planned_recurrences(plan, graph, device) : std::vector<PlannedRecurrence>{};
+  return plan.purpose == Purpose::kInference ? planned_recurrences(plan, graph, device, smooth) : std::vector<PlannedRecurrence>{};
 }
 
 std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& graph, int64_t device, const EngineBuildOptions& options) {
@@ -120,11 +120,11 @@ std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& g
                       fmt::format("RTL under Verilator ({}, 16-bit fixed point)", what));
 }
 
-void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options) {
+void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options, TanhForm smooth) {
   for (int64_t i = 0; i < plan.devices(); ++i) {
     const int64_t device = (first + i) % plan.devices();
     for (const PlannedEngine& engine : engines_of(plan, graph, device)) build_library(library_of(engine.hardware), options);
-    for (const PlannedRecurrence& engine : recurrences_of(plan, graph, device)) build_library(library_of(engine), options);
+    for (const PlannedRecurrence& engine : recurrences_of(plan, graph, device, smooth)) build_library(library_of(engine), options);
   }
 }
 

@@ -31,8 +31,9 @@ std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& g
 
 // Of one device of the plan; none where it computes no convolution, or no recurrence.
 std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int64_t device);
-std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device);
+std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth = TanhForm::kPlan);
 
-void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options);
+void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options,
+                         TanhForm smooth = TanhForm::kPlan);
 
 }  // namespace millrace

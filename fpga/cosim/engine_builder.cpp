@@ -100,6 +100,8 @@ std::vector<std::string> command_for(const std::string& verilator, const EngineL
     words.push_back(word);
   words.push_back((folder / "objects").string());
   for (const auto& [name, value] : library.parameters) words.push_back(fmt::format("-G{}={}", name, value));
+  if (!library.image_parameter.empty())
+    words.push_back(fmt::format("-G{}=\"{}\"", library.image_parameter, (folder / library.image_file).string()));
   std::string flags = fmt::format("-fPIC -std=c++20 -I'{}'", folder.string());
   for (const auto& [name, value] : library.defines) flags += fmt::format(" -D{}={}", name, value);
   words.insert(words.end(), {"-CFLAGS", flags});
@@ -150,6 +152,7 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
   for (const auto& [name, value] : library.parameters) content += fmt::format("\n{} {}", name, value);
   for (const RtlModule& module : library.modules) content += module.text;
   for (const HarnessSource& source : library.harness) content += source.text;
+  if (!library.image_parameter.empty()) content += cache.string() + library.image;  // its place is compiled in
   const std::filesystem::path folder = cache / digest_of(std::string_view(content));
   built.engine_file = folder / "engine.so";
 
@@ -167,6 +170,7 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
     make_folders((folder / source.file).parent_path());
     write_atomically(folder / source.file, source.text);
   }
+  if (!library.image_parameter.empty()) write_atomically(folder / library.image_file, std::string_view(library.image));
   const std::filesystem::path report = folder / "verilator.log";
   const int status = run(command_for(verilator, library, folder), report);
   const std::filesystem::path made = folder / "objects" / "engine.so";

@@ -29,6 +29,9 @@ struct EngineLibrary {
   std::vector<std::pair<std::string_view, int64_t>> defines;     // of the glue
   std::vector<RtlModule> modules;
   std::vector<HarnessSource> harness;  // .sv and .cpp are compiled, .h included
+  // A memory's content that the top reads from a file, whose place the parameter names; none: no name.
+  std::string_view image_parameter = {}, image_file = {};
+  std::string image = {};
 };
 
 struct EngineBuildOptions {

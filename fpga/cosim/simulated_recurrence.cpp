@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "fpga/cosim/harness/sbe_library.h"
 #include "fpga/cosim/shared_library.h"
+#include "fpga/recurrence/rtl/rtl_modules.h"
 #include "fpga/sbe/phases/weight_image.h"
 #include "fpga/sbe/rtl/cycle_model.h"
 #include "fpga/sbe/weight_stream.h"
@@ -24,6 +25,9 @@ struct RecurrenceLibrary {
     library.find(open, "millrace_sbe_open");
     library.find(close, "millrace_sbe_close");
     library.find(load_biases, "millrace_sbe_load_biases");
+    library.find(load_projection, "millrace_sbe_load_projection");
+    library.find(load_state, "millrace_sbe_load_state");
+    library.find(read_kept, "millrace_sbe_read_kept");
     library.find(run, "millrace_sbe_run");
   }
 
@@ -31,10 +35,11 @@ struct RecurrenceLibrary {
   decltype(&millrace_sbe_open) open = nullptr;
   decltype(&millrace_sbe_close) close = nullptr;
   decltype(&millrace_sbe_load_biases) load_biases = nullptr;
+  decltype(&millrace_sbe_load_projection) load_projection = nullptr;
+  decltype(&millrace_sbe_load_state) load_state = nullptr;
+  decltype(&millrace_sbe_read_kept) read_kept = nullptr;
   decltype(&millrace_sbe_run) run = nullptr;
 };
-
-GateMatrix matrix_of(const FixedRecurrent& layer) { return {layer.inputs, layer.hidden, layer.gates()}; }
 
 bool can_be_built(const SbeConfig& config) {
   try {
@@ -74,7 +79,7 @@ std::string text_of(const PlannedRecurrence& planned) {
 
 }  // namespace
 
-std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph& graph, int64_t device) {
+std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth) {
   std::vector<PlannedRecurrence> planned;
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
@@ -88,13 +93,14 @@ std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph
            "layer \"{}\": the plan has no engine for it that can be simulated; plan with millrace plan --inference, or compute it on "
            "emulated-fpga",
            shard.layer);
-    planned.push_back({shard.layer, cell->cell, gate_forms_of(*cell, TanhForm::kPlan), *config});
+    planned.push_back({shard.layer, cell->cell, gate_forms_of(*cell, smooth), *config});
   }
   return planned;
 }
 
 EngineLibrary library_of(const PlannedRecurrence& planned) {
   const SbeHardware hardware = hardware_of(planned.config, planned.cell, planned.forms);
+  const bool tables = planned.forms.sigmoid == SigmoidForm::kTable || planned.forms.tanh == TanhForm::kTable;
   return {.name = text_of(planned),
           .top = "sbe_engine",
           .parameters = parameters_of(hardware),
@@ -102,7 +108,10 @@ EngineLibrary library_of(const PlannedRecurrence& planned) {
                       {"MILLRACE_ENGINE_UNITS", hardware.units},
                       {"MILLRACE_ENGINE_BEAT_WORDS", hardware.beat_words}},
           .modules = sbe_engine_modules(),
-          .harness = sbe_harness_sources()};
+          .harness = sbe_harness_sources(),
+          .image_parameter = tables ? "TABLE" : "",
+          .image_file = kGateTableFile,
+          .image = tables ? gate_table_text() : ""};
 }
 
 // An engine, opened when it is first needed.
@@ -130,6 +139,36 @@ struct SimulatedRecurrence::Served {
       library->load_biases(engine, biases.data(), static_cast<int64_t>(biases.size()),
                            planned.config.tail_units * biases_of_unit(layer.cell));
     }
+    if (std::vector<int16_t> wanted = projection_words(planned.config, layer); wanted != projection) {
+      projection = std::move(wanted);
+      library->load_projection(engine, projection.data(), static_cast<int64_t>(projection.size()), planned.config.projection_multipliers());
+    }
+  }
+
+  // What the tail keeps of a unit's state: cells of lstm, h of gru.
+  int64_t kept_words(const FixedRecurrent& layer) const {
+    return layer.cell == CellKind::kLstm || layer.cell == CellKind::kGru ? planned.config.streams * layer.hidden : 0;
+  }
+
+  // The state of streams from `first` on, of which there are `streams`; the others begin with zeros.
+  void load_state(const FixedRecurrent& layer, const RecurrentState& state, int64_t first, int64_t streams) {
+    const auto part = [&](const auto& all, int64_t each) {
+      auto own = std::vector(all.begin() + first * each, all.begin() + (first + streams) * each);
+      own.resize(static_cast<size_t>(planned.config.streams * each));
+      return own;
+    };
+    const std::vector<int16_t> hidden = part(state.hidden, layer.features());
+    std::vector<int32_t> kept;
+    if (layer.cell == CellKind::kLstm) kept = part(state.cell, layer.hidden);
+    if (layer.cell == CellKind::kGru) kept.assign(hidden.begin(), hidden.end());
+    const SbeSettings settings = settings_of(planned.config, layer, image, 0);
+    library->load_state(engine, &settings, hidden.data(), static_cast<int64_t>(hidden.size()), kept.data(),
+                        static_cast<int64_t>(kept.size()));
+  }
+  std::vector<int32_t> kept(const FixedRecurrent& layer) {
+    std::vector<int32_t> values(static_cast<size_t>(kept_words(layer)));
+    library->read_kept(engine, values.data(), static_cast<int64_t>(values.size()));
+    return values;
   }
 
   // Batches that follow each other with the same numbers of valid steps: h in the engine's order.
@@ -137,7 +176,7 @@ struct SimulatedRecurrence::Served {
                            std::span<const int16_t> inputs) {
     const SbeConfig& config = planned.config;
     const BuiltCycles modelled = built_cycles(config, kMemoryLatency);
-    std::vector<int16_t> outputs(static_cast<size_t>(batches * config.vectors() * layer.hidden));
+    std::vector<int16_t> outputs(static_cast<size_t>(batches * config.vectors() * layer.features()));
     const MillraceSbeJob job{.settings = settings_of(config, layer, image, 0),
                              .batches = batches,
                              .stateful = stateful,
@@ -170,6 +209,7 @@ struct SimulatedRecurrence::Served {
   void* engine = nullptr;
   WeightImage image;
   std::vector<int32_t> biases;
+  std::vector<int16_t> projection;
   bool pinned_is_there = false;
   int64_t cycles = 0, words = 0;
 };
@@ -180,15 +220,18 @@ SimulatedRecurrence::SimulatedRecurrence(SimulatedRecurrenceOptions options) : o
 SimulatedRecurrence::~SimulatedRecurrence() = default;
 
 SimulatedRecurrence::Served& SimulatedRecurrence::engine_for(const FixedRecurrent& layer, const RecurrentRun& run) {
-  if (layer.projection > 0)
-    fail(ErrorCode::kUnavailable, "the engine sbe has no RTL for layers that project; compute them on emulated-fpga");
-  if (layer.forms.sigmoid == SigmoidForm::kTable || layer.forms.tanh == TanhForm::kTable)
-    fail(ErrorCode::kUnavailable, "simulated engines have straight lines for sigmoid and tanh; compute tables on emulated-fpga");
+  const PlannedRecurrence* other_forms = nullptr;
   for (const auto& served : served_) {
     const PlannedRecurrence& planned = served->planned;
-    if (planned.cell == layer.cell && planned.config.shape == matrix_of(layer) && planned.forms.sigmoid == layer.forms.sigmoid &&
-        planned.forms.tanh == layer.forms.tanh && planned.config.sums_arrive == !run.sums.empty())
-      return *served;
+    if (planned.cell != layer.cell || planned.config.shape != matrix_of(layer) || planned.config.sums_arrive == run.sums.empty()) continue;
+    if (planned.forms == layer.forms) return *served;
+    other_forms = &planned;
+  }
+  if (other_forms != nullptr) {
+    PlannedRecurrence same = *other_forms;
+    same.forms = layer.forms;
+    served_.push_back(std::make_unique<Served>(std::move(same), options_.build));
+    return *served_.back();
   }
   if (!options_.planned.empty() && run.sums.empty())
     fail(ErrorCode::kUnavailable, "no engine of the plan's device computes a layer of {} inputs and {} units with {} gates", layer.inputs,
@@ -202,15 +245,17 @@ std::vector<int16_t> SimulatedRecurrence::forward(const FixedRecurrent& layer, c
                                                   RecurrentState& state, RecurrentCounters& counters, RecurrentTrace* trace) {
   Served& served = engine_for(layer, run);
   const auto is_zero = [](auto value) { return value == 0; };
-  if (!std::ranges::all_of(state.hidden, is_zero) || !std::ranges::all_of(state.cell, is_zero))
-    fail(ErrorCode::kUnavailable, "simulated engines of blocked columns begin at a state of zeros; compute this layer on emulated-fpga");
+  const bool from_zeros = std::ranges::all_of(state.hidden, is_zero) && std::ranges::all_of(state.cell, is_zero);
+  const RecurrentState before = from_zeros ? RecurrentState{} : state;
   const std::vector<int16_t> expected = direct_forward(layer, run, x, state, counters, trace);
   served.open(layer);
   const SbeConfig& config = served.planned.config;
   std::vector<int16_t> found(expected.size());
-  for (int64_t first_stream = 0; first_stream < run.streams; first_stream += config.streams)
+  for (int64_t first_stream = 0; first_stream < run.streams; first_stream += config.streams) {
+    const int64_t streams = std::min(config.streams, run.streams - first_stream);
+    if (!from_zeros) served.load_state(layer, before, first_stream, streams);
     for (int64_t first_step = 0; first_step < run.steps; first_step += config.steps) {
-      const int64_t streams = std::min(config.streams, run.streams - first_stream), steps = std::min(config.steps, run.steps - first_step);
+      const int64_t steps = std::min(config.steps, run.steps - first_step);
       // Streams and steps that there are not have no valid step.
       std::vector<int64_t> valid(static_cast<size_t>(config.streams));
       std::vector<int16_t> part(static_cast<size_t>(config.vectors() * layer.inputs));
@@ -223,18 +268,28 @@ std::vector<int16_t> SimulatedRecurrence::forward(const FixedRecurrent& layer, c
           std::copy_n(run.sums.begin() + ((first_stream + stream) * run.steps + first_step) * layer.rows(), steps * layer.rows(),
                       sums.begin() + stream * config.steps * layer.rows());
       }
-      const std::vector<int16_t> h = served.run(
-          layer, 1, first_step > 0, valid, config.sums_arrive ? sum_words_of(config, layer, sums) : input_chunks_of(config, layer, part));
+      const std::vector<int16_t> h =
+          served.run(layer, 1, first_step > 0 || !from_zeros, valid,
+                     config.sums_arrive ? sum_words_of(config, layer, sums) : input_chunks_of(config, layer, part));
       for (int64_t stream = 0; stream < streams; ++stream)
         for (int64_t step = 0; step < steps; ++step)
-          std::copy_n(h.begin() + (step * config.streams + stream) * layer.hidden, layer.hidden,
-                      found.begin() + ((first_stream + stream) * run.steps + first_step + step) * layer.hidden);
+          std::copy_n(h.begin() + (step * config.streams + stream) * layer.features(), layer.features(),
+                      found.begin() + ((first_stream + stream) * run.steps + first_step + step) * layer.features());
     }
+    if (layer.cell == CellKind::kLstm) {
+      const std::vector<int32_t> cells = served.kept(layer);
+      const auto place = state.cell.begin() + first_stream * layer.hidden;
+      if (const auto [wanted, got] = std::mismatch(place, place + streams * layer.hidden, cells.begin());
+          wanted != place + streams * layer.hidden)
+        fail(ErrorCode::kMismatch, "a cell of the RTL differs from the functional model behind sequence {}, unit {}: {} instead of {} ({})",
+             first_stream + (wanted - place) / layer.hidden, (wanted - place) % layer.hidden, *got, *wanted, text_of(served.planned));
+    }
+  }
   if (const auto [wanted, got] = std::ranges::mismatch(expected, found); wanted != expected.end()) {
-    const int64_t at = wanted - expected.begin(), vector = at / layer.hidden;
+    const int64_t at = wanted - expected.begin(), vector = at / layer.features();
     fail(ErrorCode::kMismatch,
          "h of the RTL differs from the functional model at sequence {}, step {}, unit {}: {} instead of {} ({} inputs, {} units; {})",
-         vector / run.steps, vector % run.steps, at % layer.hidden, *got, *wanted, layer.inputs, layer.hidden, text_of(served.planned));
+         vector / run.steps, vector % run.steps, at % layer.features(), *got, *wanted, layer.inputs, layer.hidden, text_of(served.planned));
   }
   return found;
 }

@@ -5,9 +5,9 @@
 //   engine.cycles();                        // simulated clock cycles so far
 //
 // Sequences go through the engine as many side by side as it takes, their steps as many at a time, weights come out of a memory that
-// answers after a hundred cycles, and what comes is compared with direct_forward, which also gives counters, trace and state; the first
-// difference is an error that says where. Weights that stay on the chip are loaded again where they have changed.
-// Limits: layers that project, gate functions that are tables, and runs from a state that is not zero are kUnavailable.
+// answers after a hundred cycles, and what comes, h of every step and cells behind the last, is compared with direct_forward, which also
+// gives counters, trace and state; the first difference is an error that says where. Weights that stay on the chip are loaded again where
+// they have changed, a state that is not zero before a sequence's first step.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,15 @@ struct PlannedRecurrence {
   GateForms forms;
   SbeConfig config;
 };
-// Of one device of a plan for inference.
-std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph& graph, int64_t device);
+// Of one device of a plan for inference, with straight lines or tables for sigmoid and tanh.
+std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth);
 
 // To be built (engine_builder.h).
 EngineLibrary library_of(const PlannedRecurrence& planned);
 
 struct SimulatedRecurrenceOptions {
-  std::vector<PlannedRecurrence> planned;  // empty: small engines, with all weights on the chip, as layers come
+  std::vector<PlannedRecurrence>
+      planned;  // with other gate functions where a layer has others; empty: small engines, with all weights on the chip, as layers come
   EngineBuildOptions build = {};
 };
 

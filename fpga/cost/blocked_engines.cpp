@@ -136,7 +136,7 @@ const BlockedEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
   const GateMatrix shape = sbe_shape_of(node);
   const int64_t steps = node.output.height;
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Ways>& ways = known_[{shape.inputs, shape.hidden, shape.gates, steps}];
+  std::unique_ptr<Ways>& ways = known_[{shape.inputs, shape.hidden, shape.gates, shape.projection, steps}];
   if (ways != nullptr) return *ways;
   ways = std::make_unique<Ways>();
   const Exploration found = explore(planned_space(shape, steps, batch_), board_);

@@ -62,7 +62,7 @@ class BlockedEngines {
   const BlockedEngine* within(const Node& node, double period_seconds) const;
 
  private:
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // inputs, hidden units, gates, steps
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;  // inputs, hidden units, gates, features projected to, steps
   struct Ways {
     std::vector<BlockedEngine> all;  // by rising time
     std::vector<size_t> best;        // of those up to here, the one of least share

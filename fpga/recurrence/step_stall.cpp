@@ -8,7 +8,22 @@ namespace millrace {
 
 bool tail_keeps_up(const StepWalk& walk) { return divided_up(walk.units_per_group, walk.tail_units) <= walk.lead + walk.hidden_chunks; }
 
+namespace {
+
+// All features behind the last unit.
+int64_t projected_stall(const StepWalk& walk) {
+  const int64_t units = walk.hidden - (walk.groups - 1) * walk.units_per_group;
+  const int64_t first = (units - 1) / walk.tail_units + walk.latency + walk.projection_latency - walk.lead;
+  int64_t longest = first;
+  for (int64_t feature = 0, cycle = 0; feature < walk.projection; feature += walk.tail_units, ++cycle)
+    longest = std::max(longest, first + cycle - feature / walk.columns);
+  return longest;
+}
+
+}  // namespace
+
 int64_t step_stall(const StepWalk& walk) {
+  if (walk.projection > 0) return std::max<int64_t>(0, projected_stall(walk) - (walk.streams - 1) * walk.issue_cycles());
   const int64_t group_cycles = walk.lead + walk.hidden_chunks;
   int64_t longest = 0;
   for (int64_t group = 0; group < walk.groups; ++group) {

@@ -8,6 +8,8 @@
 // cycles after its turn. The next step needs hidden unit j behind its `lead` chunks of x and j / columns chunks of h. Streams take
 // turns, so that a step of one hides behind those of the others.
 //   stall = max over group g, unit i of  [ i/U + L - (G-1-g)(lead+Ch) - (lead + (g u + i)/k) ] - (S-1) G (lead+Ch),  at least 0
+// Where the units are projected, the features of h leave together behind the last group's last unit u', `projection_latency` P later:
+//   stall = max over feature j of  [ u'/U + L + P + j/U - (lead + j/k) ] - (S-1) G (lead+Ch),  at least 0
 // Exact where the tail keeps up, ceil(u / U) <= lead + Ch, which tail_keeps_up() says; otherwise the tail itself sets the pace.
 #pragma once
 
@@ -25,6 +27,8 @@ struct StepWalk {
   int64_t lead = 0;             // chunks of x in front of the first chunk of h
   int64_t hidden_chunks = 0;    // Ch
   int64_t streams = 1;          // S
+  int64_t projection = 0;       // features; 0: the units are the state
+  int64_t projection_latency = 0;
 
   int64_t issue_cycles() const { return groups * (lead + hidden_chunks); }  // of one step of one stream
 };

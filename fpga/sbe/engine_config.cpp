@@ -1,6 +1,7 @@
 #include "fpga/sbe/engine_config.h"
 
 #include "core/base/error.h"
+#include "core/operation/recurrent.h"
 
 namespace millrace {
 
@@ -8,6 +9,9 @@ void check(const SbeConfig& config) {
   const GateMatrix& shape = config.shape;
   if (shape.inputs < 0 || shape.hidden < 1 || shape.gates < 1)
     fail(ErrorCode::kUsage, "a recurrent layer of {} inputs, {} hidden units and {} gates", shape.inputs, shape.hidden, shape.gates);
+  if (shape.projection < 0 || shape.projection > shape.hidden || (shape.projection > 0 && shape.gates != gates_of(CellKind::kLstm)))
+    fail(ErrorCode::kUsage, "a projection of {} hidden units with {} gates to {}: that of an lstm, to no more than there are", shape.hidden,
+         shape.gates, shape.projection);
   if (config.row_lanes < 1 || config.row_lanes % shape.gates != 0 || config.row_lanes > shape.rows())
     fail(ErrorCode::kUsage, "{} lanes: a multiple of the {} gates, at most the {} rows", config.row_lanes, shape.gates, shape.rows());
   if (config.columns < 1) fail(ErrorCode::kUsage, "{} columns a cycle; at least 1", config.columns);

@@ -25,6 +25,8 @@ enum class Pinned {
   kAll,     // nothing is streamed
 };
 
+inline constexpr int64_t kProjectionLatency = 6;  // from the last unit to the first feature, as built (unit_projection.sv)
+
 struct SbeConfig {
   GateMatrix shape;
   int64_t row_lanes = 0;     // a multiple of the gates, at most the rows
@@ -42,11 +44,12 @@ struct SbeConfig {
   int64_t steps = 1;              // K of each
 
   int64_t multipliers() const { return row_lanes * columns; }
-  int64_t groups() const { return divided_up(shape.rows(), row_lanes); }  // G
+  int64_t projection_multipliers() const { return shape.projection * tail_units; }  // keep up with the tail
+  int64_t groups() const { return divided_up(shape.rows(), row_lanes); }            // G
   int64_t units_per_group() const { return divided_up(row_lanes, shape.gates); }
-  int64_t input_chunks() const { return divided_up(shape.inputs, columns); }   // Cx
-  int64_t hidden_chunks() const { return divided_up(shape.hidden, columns); }  // Ch
-  int64_t vectors() const { return streams * steps; }                          // of a batch
+  int64_t input_chunks() const { return divided_up(shape.inputs, columns); }       // Cx
+  int64_t hidden_chunks() const { return divided_up(shape.features(), columns); }  // Ch
+  int64_t vectors() const { return streams * steps; }                              // of a batch
 };
 
 struct ColumnBlock {

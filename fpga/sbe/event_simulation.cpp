@@ -39,7 +39,7 @@ void add_batch(const SbeConfig& c, Queues& queues) {
     queues.bus.push_back({beats(weights + x), true, weights});
   };
   const int64_t vectors = c.streams * c.steps, row_groups = (c.shape.rows() + c.row_lanes - 1) / c.row_lanes;
-  const int64_t of_x = (c.shape.inputs + c.columns - 1) / c.columns, of_h = (c.shape.hidden + c.columns - 1) / c.columns;
+  const int64_t of_x = (c.shape.inputs + c.columns - 1) / c.columns, of_h = (c.shape.features() + c.columns - 1) / c.columns;
   // The blocks' borders: x first, then h.
   struct Cut {
     int64_t x = 0, h = 0;
@@ -63,7 +63,7 @@ void add_batch(const SbeConfig& c, Queues& queues) {
   int64_t lead = c.pinned == Pinned::kAll ? of_x : 0;
   for (const Cut& cut : hidden) lead += cut.x;
   const int64_t stall = step_stall({c.shape.hidden, row_groups, (c.row_lanes + c.shape.gates - 1) / c.shape.gates, c.columns, c.tail_units,
-                                    c.latency, lead, of_h, c.streams});
+                                    c.latency, lead, of_h, c.streams, c.shape.projection, kProjectionLatency});
   const auto resident = static_cast<int64_t>(hidden.size()) <= std::max<int64_t>(2, c.slots - 1);
   if (resident) {
     if (c.pinned == Pinned::kAll && c.inputs_share_bus) queues.bus.push_back({beats(vectors * c.shape.inputs)});
@@ -78,7 +78,7 @@ void add_batch(const SbeConfig& c, Queues& queues) {
       }
   }
   queues.array.back().ends_batch = true;
-  if (c.inputs_share_bus) queues.bus.push_back({beats(vectors * c.shape.hidden), false});
+  if (c.inputs_share_bus) queues.bus.push_back({beats(vectors * c.shape.features()), false});
 }
 
 }  // namespace

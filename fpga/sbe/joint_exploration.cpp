@@ -101,8 +101,8 @@ std::vector<Way> ways_of(const SbeSpace& space, const SbeBoard& board, const Roo
 
 bool same_numbers(const SbeSpace& a, const SbeSpace& b) {
   const auto numbers = [](const SbeSpace& s) {
-    return std::tuple(s.shape.inputs, s.shape.hidden, s.shape.gates, s.steps, s.least_streams, s.most_columns, s.most_tail_units,
-                      s.most_blocks, s.latency, s.inputs_share_bus);
+    return std::tuple(s.shape.inputs, s.shape.hidden, s.shape.gates, s.shape.projection, s.steps, s.least_streams, s.most_columns,
+                      s.most_tail_units, s.most_blocks, s.latency, s.inputs_share_bus);
   };
   return numbers(a) == numbers(b);
 }

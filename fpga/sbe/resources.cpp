@@ -55,14 +55,17 @@ SbeUse UseCounter::use_of(const SbeConfig& config) {
   add(use.inputs, kInputs, {config.columns * kWordBits, 2 * vectors * input_chunks, 1});
   add(use.hidden, kHidden, {config.columns * kWordBits, config.streams * config.hidden_chunks(), 1}, 2);
   add(use.cells, kCells, {config.tail_units * kSumBits, divided_up(config.streams * config.shape.hidden, config.tail_units), 1});
-  add(use.outputs, kOutputs, {beat * kWordBits, 2 * divided_up(vectors * config.shape.hidden, beat), 1});
+  add(use.outputs, kOutputs, {beat * kWordBits, 2 * divided_up(vectors * config.shape.features(), beat), 1});
+  if (config.shape.projection > 0)
+    add(use.projection, kProjection,
+        {beat * kWordBits, divided_up(config.shape.hidden, config.tail_units), divided_up(config.projection_multipliers(), beat)});
   const int64_t depth = vectors * groups, width = config.row_lanes * kSumBits;
   if (depth <= kLutramDepth) {
     use.lutram_lut = lutram_luts(depth, static_cast<double>(width));
   } else {
     add(use.sums, kSums, {width, depth, 1});
   }
-  const int64_t slices = config.multipliers() + kSlicesPerTailUnit * config.tail_units;
+  const int64_t slices = config.multipliers() + config.projection_multipliers() + kSlicesPerTailUnit * config.tail_units;
   use.dsp = std::min(static_cast<double>(slices), board_.dsp);
   use.fabric_multipliers = slices - static_cast<int64_t>(use.dsp);
   use.lut = static_cast<double>(use.fabric_multipliers) * kLutsOfFabricMultiplier + use.lutram_lut +

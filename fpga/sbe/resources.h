@@ -12,7 +12,9 @@
 //   cells       c of 32 bits of all streams, a word per cycle of the tail
 //   outputs     two batches of h on their way out
 //   sums        an accumulator of 32 bits per vector, group and lane, between two blocks: LUTRAM where it is shallow
-// A slice multiplies and accumulates; the tail takes four for each unit (f c: two, for c has 32 bits; i u; o tanh c). What exceeds the
+//   projection  the second matrix of a layer that projects, a word for each cycle of the tail
+// A slice multiplies and accumulates; the tail takes four for each unit (f c: two, for c has 32 bits; i u; o tanh c), and one for
+// each feature that a layer projects to. What exceeds the
 // slices is built of LUTs. LUTs are projected: 256 for a multiplier, 32 for its accumulator, 512 for a tail unit, 900 of control, and
 // a share of the board's that place and route can use.
 #pragma once
@@ -61,7 +63,7 @@ struct SbeUse {
   double dsp = 0;
   int64_t fabric_multipliers = 0;  // which found no slice
   // Blocks of each memory, halves of a BRAM36.
-  double weights = 0, inputs = 0, hidden = 0, cells = 0, outputs = 0, sums = 0;
+  double weights = 0, inputs = 0, hidden = 0, cells = 0, outputs = 0, sums = 0, projection = 0;
 
   bool fits(const SbeBoard& board) const;
   std::vector<Lack> lacks(const SbeBoard& board) const;
@@ -76,7 +78,7 @@ class UseCounter {
   SbeUse use_of(const SbeConfig& config);
 
  private:
-  enum Memory : size_t { kWeights, kPinnedWeights, kInputs, kHidden, kCells, kOutputs, kSums, kMemories };
+  enum Memory : size_t { kWeights, kPinnedWeights, kInputs, kHidden, kCells, kOutputs, kSums, kProjection, kMemories };
   struct Packed {
     MemoryShape shape;
     PackedBlocks blocks;

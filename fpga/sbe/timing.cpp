@@ -39,7 +39,9 @@ StepWalk walk_of(const SbeConfig& config, int64_t lead) {
           .latency = config.latency,
           .lead = lead,
           .hidden_chunks = config.hidden_chunks(),
-          .streams = config.streams};
+          .streams = config.streams,
+          .projection = config.shape.projection,
+          .projection_latency = kProjectionLatency};
 }
 
 Batch batch_of(const SbeConfig& config) {
@@ -95,7 +97,7 @@ Batch batch_of(const SbeConfig& config) {
     batch.timing.words = before.words + config.steps * (batch.timing.words - before.words);
     batch.timing.weight_words = before.weight_words + config.steps * (batch.timing.weight_words - before.weight_words);
   }
-  if (config.inputs_share_bus) batch.output_words = vectors * config.shape.hidden;
+  if (config.inputs_share_bus) batch.output_words = vectors * config.shape.features();
   batch.timing.words += batch.output_words;
   return batch;
 }
@@ -197,7 +199,7 @@ BatchTiming batch_bound(const SbeConfig& config) {
   const StepWalk walk = walk_of(config, lead);
   timing.stall = step_stall(walk);
   timing.tail_keeps_up = tail_keeps_up(walk);
-  timing.words = timing.weight_words + (config.inputs_share_bus ? vectors * (input_words + config.shape.hidden) : 0);
+  timing.words = timing.weight_words + (config.inputs_share_bus ? vectors * (input_words + config.shape.features()) : 0);
   const int64_t work = vectors * config.groups() * (inputs + hidden) + config.steps * timing.stall;
   timing.cycles = static_cast<double>(std::max(work, divided_up(timing.words, config.words_per_cycle)));
   return timing;

@@ -42,8 +42,6 @@ std::optional<int64_t> amount_of(const Shard& shard, std::string_view name) {
 
 GateMatrix sbe_shape_of(const Node& node) {
   const auto& cell = std::get<Recurrent>(node.layer.operation);
-  if (cell.projection > 0)
-    fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe does not compute projections; leave it out of the model", node.layer.name);
   if (cell.bidirectional)
     fail(ErrorCode::kUnavailable, "layer \"{}\": the engine sbe walks one direction; plan a model without bidirectional layers",
          node.layer.name);
@@ -51,7 +49,7 @@ GateMatrix sbe_shape_of(const Node& node) {
     fail(ErrorCode::kUnavailable,
          "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
          node.layer.name);
-  return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell)};
+  return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell), cell.projection};
 }
 
 std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config) {

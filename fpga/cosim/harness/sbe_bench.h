@@ -5,8 +5,8 @@
 //   const BenchResult result = bench.run(job, generator);
 //
 // Tests include it, and the glue that makes a library of an engine (sbe_library.cpp): the standard library and Verilator's alone.
-// One model serves all runs that fit its memories; state stays from run to run. A run that does not end within its limit comes back
-// with `finished` false.
+// One model serves all runs that fit its memories; state stays from run to run, and can be written and read between two. A run that does
+// not end within its limit comes back with `finished` false.
 #pragma once
 
 #include <verilated.h>
@@ -71,6 +71,63 @@ class EngineBench {
       cycle();
     }
     model_->bias_write = 0;
+  }
+
+  // Weights of the second matrix (projection_words), a beat at a time, so many beats to a word of units.
+  void load_projection(std::span<const int16_t> words, int64_t beat_words, int64_t beats_each) {
+    const auto beat = static_cast<size_t>(beat_words), each = static_cast<size_t>(beats_each);
+    for (size_t first = 0; first < words.size(); first += beat) {
+      set_wide(model_->projection_beat, words.subspan(first, beat));
+      model_->projection_bank = static_cast<uint16_t>(first / beat % each);
+      model_->projection_place = static_cast<uint16_t>(first / beat / each);
+      model_->projection_write = 1;
+      cycle();
+    }
+    model_->projection_write = 0;
+  }
+
+  // A state for the next run, which is stateful then: h of each stream, into both halves, and what the tail keeps of each stream (cells of
+  // lstm, h of gru; may be empty). Between runs.
+  void load_state(std::span<const int16_t> hidden, std::span<const int32_t> kept, const SbeSettings& settings, int64_t units) {
+    const auto word = static_cast<size_t>(units);
+    const auto stream_words = static_cast<size_t>(settings.feature_words);
+    for (size_t at = 0; at < hidden.size() / word; ++at)
+      for (const bool half : {false, true}) {
+        set_wide(model_->state_load_units, hidden.subspan(at * word, word));
+        model_->state_load_place = static_cast<uint16_t>(at / stream_words * static_cast<size_t>(settings.stream_places));
+        model_->state_load_word = static_cast<uint16_t>(at % stream_words);
+        model_->state_load_half = half;
+        model_->state_load = 1;
+        cycle();
+      }
+    model_->state_load = 0;
+    for (size_t at = 0; at < kept.size() / word; ++at) {
+      std::vector<int16_t> halves;
+      for (const int32_t value : kept.subspan(at * word, word)) {
+        halves.push_back(static_cast<int16_t>(value));
+        halves.push_back(static_cast<int16_t>(value >> 16));
+      }
+      set_wide(model_->kept_data, halves);
+      model_->kept_address = static_cast<uint16_t>(at);
+      model_->kept_write = 1;
+      cycle();
+    }
+    model_->kept_write = 0;
+  }
+
+  // What the tail keeps, of so many words. Between runs.
+  std::vector<int32_t> kept(int64_t words, int64_t units) {
+    std::vector<int32_t> values;
+    for (int64_t at = 0; at < words; ++at) {
+      model_->kept_address = static_cast<uint16_t>(at);
+      cycle();
+      std::vector<int16_t> halves;
+      append_wide(model_->kept_read, static_cast<size_t>(2 * units), halves);
+      for (size_t i = 0; i < halves.size(); i += 2)
+        values.push_back(
+            static_cast<int32_t>(static_cast<uint16_t>(halves[i]) | (static_cast<uint32_t>(static_cast<uint16_t>(halves[i + 1])) << 16)));
+    }
+    return values;
   }
 
   BenchResult run(const EngineJob& job, std::mt19937_64& random) {
@@ -207,6 +264,7 @@ class EngineBench {
     set(m.state_units, s.state_units);
     set(m.group_words, s.group_words);
     set(m.last_group_words, s.last_group_words);
+    set(m.feature_words, s.feature_words);
     set(m.stream_words, s.stream_words);
     set(m.stream_places, s.stream_places);
     set(m.slot_words, s.slot_words);
@@ -231,6 +289,7 @@ class EngineBench {
     set(m.pinned_address, s.pinned_address);
     set(m.sum_shift, s.sum_shift);
     set(m.hidden_shift, s.hidden_shift);
+    set(m.projection_shift, s.projection_shift);
   }
 
   VerilatedContext context_;

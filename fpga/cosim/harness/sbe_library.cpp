@@ -25,6 +25,21 @@ void millrace_sbe_load_biases(void* engine, const int32_t* biases, int64_t count
   bench_of(engine).load_biases({biases, static_cast<size_t>(count)}, each);
 }
 
+void millrace_sbe_load_projection(void* engine, const int16_t* words, int64_t count, int64_t each) {
+  bench_of(engine).load_projection({words, static_cast<size_t>(count)}, MILLRACE_ENGINE_BEAT_WORDS, each / MILLRACE_ENGINE_BEAT_WORDS);
+}
+
+void millrace_sbe_load_state(void* engine, const millrace::SbeSettings* settings, const int16_t* hidden, int64_t hidden_count,
+                             const int32_t* kept, int64_t kept_count) {
+  bench_of(engine).load_state({hidden, static_cast<size_t>(hidden_count)}, {kept, static_cast<size_t>(kept_count)}, *settings,
+                              MILLRACE_ENGINE_UNITS);
+}
+
+void millrace_sbe_read_kept(void* engine, int32_t* kept, int64_t count) {
+  const std::vector<int32_t> found = bench_of(engine).kept(count / MILLRACE_ENGINE_UNITS, MILLRACE_ENGINE_UNITS);
+  std::copy(found.begin(), found.end(), kept);
+}
+
 int64_t millrace_sbe_run(void* engine, const MillraceSbeJob* job, MillraceSbeResults* results) {
   const millrace::EngineJob run{.settings = job->settings,
                                 .batches = job->batches,

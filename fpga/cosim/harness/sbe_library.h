@@ -39,6 +39,15 @@ void millrace_sbe_close(void* engine);
 // Biases as bias_words has them, `each` to a word of the engine's memory.
 void millrace_sbe_load_biases(void* engine, const int32_t* biases, int64_t count, int64_t each);
 
+// Weights of a layer that projects as projection_words has them, so many words to a word of units.
+void millrace_sbe_load_projection(void* engine, const int16_t* words, int64_t count, int64_t each);
+
+// A state to begin with, of all streams of `settings`: h, and what the tail keeps (cells of lstm, h of gru, else nothing). And what it
+// keeps now.
+void millrace_sbe_load_state(void* engine, const millrace::SbeSettings* settings, const int16_t* hidden, int64_t hidden_count,
+                             const int32_t* kept, int64_t kept_count);
+void millrace_sbe_read_kept(void* engine, int32_t* kept, int64_t count);
+
 // Cycles taken; -1: not ended, -2: it asked for what is not there, -3: another number of outputs.
 int64_t millrace_sbe_run(void* engine, const MillraceSbeJob* job, MillraceSbeResults* results);
 }

@@ -153,10 +153,9 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
         if (trace != nullptr) note(layer, vector * layer.hidden + unit, sums, hidden_sum, cell, units[static_cast<size_t>(unit)], *trace);
       }
       if (layer.projection > 0) {
-        const int shift = layer.formats.projection + kGateFraction - layer.formats.hidden;
         for (int64_t feature = 0; feature < features; ++feature)
-          h[feature] =
-              cell_sum(product(&layer.projection_weight[0] + feature * layer.hidden, units.data(), layer.hidden), shift, counters.outputs);
+          h[feature] = cell_sum(product(&layer.projection_weight[0] + feature * layer.hidden, units.data(), layer.hidden),
+                                layer.projection_shift(), counters.outputs);
       } else {
         std::ranges::copy(units, h);
       }

@@ -37,6 +37,8 @@ struct FixedRecurrent {
   int64_t gates() const { return gates_of(cell); }
   int64_t rows() const { return gates() * hidden; }
   int64_t features() const { return projection > 0 ? projection : hidden; }
+  // Of a projected sum, from its units of fifteen fraction bits.
+  int projection_shift() const { return formats.projection + kGateFraction - formats.hidden; }
 };
 
 // Parameters as a model has them, rows gate by gate; `biases` are those of input and state. What does not fit is counted.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "fpga/common/generator/memory_images.h"
@@ -35,6 +37,7 @@ std::string settings_text(const SbeSettings& s) {
   set("state_units", 32, s.state_units);
   set("group_words", 16, s.group_words);
   set("last_group_words", 16, s.last_group_words);
+  set("feature_words", 16, s.feature_words);
   set("stream_words", 16, s.stream_words);
   set("stream_places", 16, s.stream_places);
   set("slot_words", 16, s.slot_words);
@@ -57,6 +60,7 @@ std::string settings_text(const SbeSettings& s) {
   set("stride", 64, s.stride);
   set("sum_shift", 5, s.sum_shift);
   set("hidden_shift", 4, s.hidden_shift);
+  set("projection_shift", 5, s.projection_shift);
   return text;
 }
 
@@ -85,7 +89,7 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
     const std::vector<int16_t> h = blocked_forward(config, layer, image, run, x, state, counters, traffic);
     for (int64_t vector = 0; vector < config.vectors(); ++vector) {
       const int64_t row = vector % config.streams * config.steps + vector / config.streams;
-      states.insert(states.end(), h.begin() + row * layer.hidden, h.begin() + (row + 1) * layer.hidden);
+      states.insert(states.end(), h.begin() + row * layer.features(), h.begin() + (row + 1) * layer.features());
     }
   }
   image.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(image.words.size()), kPageWords)));
@@ -100,7 +104,8 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
   const TemplateValues common = {{"BIAS_BITS", number(bias_bits)},
                                  {"BEAT_BITS", number(config.words_per_cycle * kElementBits)},
                                  {"X_BITS", number(hardware.words_of_input() * kElementBits)},
-                                 {"H_BITS", number(config.tail_units * kElementBits)}};
+                                 {"H_BITS", number(config.tail_units * kElementBits)},
+                                 {"KEPT_BITS", number(config.tail_units * kAccumulatorBits)}};
   const auto with = [&common](TemplateValues values) {
     values.insert(common.begin(), common.end());
     return values;
@@ -121,6 +126,8 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
                      {"PINNED_BYTES", number(settings.pinned_address)}})));
   write("images/weights.hex", hex_words<int16_t>(image.words, config.words_per_cycle));
   write("images/biases.hex", hex_words<int32_t>(bias_words(layer), config.tail_units * units));
+  const std::vector<int16_t> projection = projection_words(config, layer);
+  write("images/projection.hex", hex_words<int16_t>(projection, config.words_per_cycle));
   write(fmt::format("images/{}", kGateTableFile), gate_table_text());
   write("vectors/x.hex", hex_words<int16_t>(inputs, hardware.words_of_input()));
   write("vectors/h.hex", hex_words<int16_t>(states, config.tail_units));
@@ -137,6 +144,8 @@ void write_engine(const std::filesystem::path& folder, const SbeConfig& config, 
        {"BIAS_WORDS", number(layer.hidden / config.tail_units)},
        {"STREAMS", number(config.streams)},
        {"PINNED", pinned ? "1" : "0"},
+       {"PROJECTION_BEATS", number(static_cast<int64_t>(projection.size()) / config.words_per_cycle)},
+       {"PROJECTION_BANKS", number(std::max<int64_t>(1, config.projection_multipliers() / config.words_per_cycle))},
        {"IMAGE_BEATS", number(static_cast<int64_t>(image.words.size()) / config.words_per_cycle)},
        {"H_WORDS", number(static_cast<int64_t>(states.size()) / config.tail_units)},
        {"X_WORDS", number(static_cast<int64_t>(inputs.size()) / hardware.words_of_input())},

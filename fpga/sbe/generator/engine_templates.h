@@ -20,6 +20,20 @@ module millrace_sbe #(
     output logic        busy,
     output logic        faults,
 
+    input  logic                  projection_write,  // of a layer that projects, before it is started
+    input  logic [          15:0] projection_bank,
+    input  logic [          15:0] projection_place,
+    input  logic [$BEAT_BITS$-1:0] projection_beat,
+    input  logic                  state_load,  // a state from outside, while nothing is busy
+    input  logic                  state_load_half,
+    input  logic [          15:0] state_load_place,
+    input  logic [          15:0] state_load_word,
+    input  logic [$H_BITS$-1:0] state_load_units,
+    input  logic                  kept_write,
+    input  logic [          15:0] kept_address,
+    input  logic [$KEPT_BITS$-1:0] kept_data,
+    output logic [$KEPT_BITS$-1:0] kept_read,
+
     input logic                  bias_write,
     input logic [          15:0] bias_address,
     input logic [$BIAS_BITS$-1:0] bias_data,
@@ -49,6 +63,8 @@ $PARAMETERS$      .TABLE(TABLE)
   ) engine (
       .clock, .reset_n, .start, .busy, .faults, .batches, .stateful, .loads_pinned,
 $SETTINGS$      .address, .pinned_address(address + 64'd$PINNED_BYTES$),
+      .projection_write, .projection_bank, .projection_place, .projection_beat, .state_load, .state_load_half, .state_load_place,
+      .state_load_word, .state_load_units, .kept_write, .kept_address, .kept_data, .kept_read,
       .bias_write, .bias_address, .bias_data, .length_write, .length_stream, .length,
       .m_axi_arvalid, .m_axi_arready, .m_axi_araddr, .m_axi_arlen, .m_axi_rvalid, .m_axi_rready, .m_axi_rdata, .m_axi_rresp,
       .m_axi_rlast, .x_tvalid, .x_tready, .x_tdata, .h_tvalid, .h_tready, .h_tdata
@@ -135,6 +151,11 @@ module testbench;
   logic bias_write = 1'b0, length_write = 1'b0;
   logic [15:0] bias_address, length_stream, length;
   logic [$BIAS_BITS$-1:0] bias_data;
+  logic [$BEAT_BITS$-1:0] projections[0:$PROJECTION_BEATS$];
+  logic projection_write = 1'b0;
+  logic [15:0] projection_bank, projection_place;
+  logic [$BEAT_BITS$-1:0] projection_beat;
+  logic [$KEPT_BITS$-1:0] kept_read;
 
   logic arvalid, arready, rvalid, rready, rlast;
   logic [63:0] araddr;
@@ -150,6 +171,8 @@ module testbench;
       .TABLE("images/sigmoid_table.hex")
   ) engine (
       .clock, .reset_n, .start, .batches(16'd$BATCHES$), .stateful(1'b0), .loads_pinned(1'b$PINNED$), .address(64'd0), .busy, .faults,
+      .projection_write, .projection_bank, .projection_place, .projection_beat, .state_load(1'b0), .state_load_half(1'b0),
+      .state_load_place('0), .state_load_word('0), .state_load_units('0), .kept_write(1'b0), .kept_address('0), .kept_data('0), .kept_read,
       .bias_write, .bias_address, .bias_data, .length_write, .length_stream, .length, .m_axi_arvalid(arvalid), .m_axi_arready(arready),
       .m_axi_araddr(araddr), .m_axi_arlen(arlen), .m_axi_rvalid(rvalid), .m_axi_rready(rready), .m_axi_rdata(rdata), .m_axi_rresp(rresp),
       .m_axi_rlast(rlast), .x_tvalid, .x_tready, .x_tdata, .h_tvalid, .h_tready, .h_tdata
@@ -179,6 +202,16 @@ $PLAYER$  stream_checker #(
     end
     @(posedge clock);
     bias_write <= 1'b0;
+    if ($PROJECTION_BEATS$ > 0) $readmemh("images/projection.hex", projections, 0, $PROJECTION_BEATS$ - 1);
+    for (int i = 0; i < $PROJECTION_BEATS$; i++) begin
+      @(posedge clock);
+      projection_write <= 1'b1;
+      projection_bank <= 16'(i % $PROJECTION_BANKS$);
+      projection_place <= 16'(i / $PROJECTION_BANKS$);
+      projection_beat <= projections[i];
+    end
+    @(posedge clock);
+    projection_write <= 1'b0;
     for (int i = 0; i < $STREAMS$; i++) begin
       @(posedge clock);
       length_write <= 1'b1;

@@ -24,7 +24,8 @@ class Engine {
         slots_(static_cast<size_t>(std::max<int64_t>(config.slots, 1))),
         store_(static_cast<size_t>(config.vectors() * config.shape.rows())),
         side_(layer.cell == CellKind::kGru ? static_cast<size_t>(config.vectors() * layer.hidden) : 0),
-        output_(static_cast<size_t>(config.vectors() * layer.hidden)) {
+        units_(layer.projection > 0 ? static_cast<size_t>(layer.hidden) : 0),
+        output_(static_cast<size_t>(config.vectors() * layer.features())) {
     for (const ImageBlock& block : image.blocks)
       block_first_.push_back(block_first_.empty() ? 0 : block_first_.back() + last_chunks_), last_chunks_ = block.columns.chunks;
     for (int64_t vector = 0; vector < config.vectors() && !run.sums.empty(); ++vector)
@@ -79,7 +80,7 @@ class Engine {
       for (int64_t group = 0; group < config_.groups(); ++group) visit(parts, stream, step, group);
       const bool ends = parts.back().first_chunk + parts.back().columns.chunks == config_.input_chunks() + config_.hidden_chunks();
       if (ends && step < run_.valid_steps(stream))
-        std::copy_n(next_.begin() + stream * layer_.hidden, layer_.hidden, state_.hidden.begin() + stream * layer_.hidden);
+        std::copy_n(next_.begin() + stream * layer_.features(), layer_.features(), state_.hidden.begin() + stream * layer_.features());
     }
   }
 
@@ -95,9 +96,9 @@ class Engine {
         chunk = part.first_chunk + i;
         const bool of_x = chunk < inputs;
         const int64_t at = (of_x ? chunk : chunk - inputs) * columns;
-        const int64_t all = of_x ? layer_.inputs : layer_.hidden;
+        const int64_t all = of_x ? layer_.inputs : layer_.features();
         const int16_t* values =
-            of_x ? x_.data() + (stream * run_.steps + step) * layer_.inputs : state_.hidden.data() + stream * layer_.hidden;
+            of_x ? x_.data() + (stream * run_.steps + step) * layer_.inputs : state_.hidden.data() + stream * layer_.features();
         for (int64_t lane = 0; lane < rows; ++lane) {
           int64_t sum = 0;
           for (int64_t column = 0; column < columns; ++column)
@@ -135,10 +136,31 @@ class Engine {
           gru ? bounded(side_[static_cast<size_t>(vector * layer_.hidden + unit)], layer_.hidden_bias[static_cast<size_t>(unit)]) : 0;
       const auto place = static_cast<size_t>(stream * layer_.hidden + unit);
       int32_t* cell = state_.cell.empty() ? nullptr : &state_.cell[place];
-      const int16_t h = unit_step(layer_, sums, hidden_sum, cell, state_.hidden[place], counters_);
-      next_[place] = h;
-      output_[static_cast<size_t>((stream * run_.steps + step) * layer_.hidden + unit)] = h;
+      const bool projects = layer_.projection > 0;
+      const int16_t h = unit_step(layer_, sums, hidden_sum, cell, projects ? int16_t{0} : state_.hidden[place], counters_);
+      if (projects) {
+        units_[static_cast<size_t>(unit)] = h;
+      } else {
+        leave(stream, step, unit, h);
+      }
     }
+    if (layer_.projection > 0 && group + 1 == config_.groups()) project(stream, step);
+  }
+
+  // The second matrix, of all units of a vector.
+  void project(int64_t stream, int64_t step) {
+    for (int64_t feature = 0; feature < layer_.features(); ++feature) {
+      Sum sum;
+      for (int64_t unit = 0; unit < layer_.hidden; ++unit)
+        sum.add(int32_t{layer_.projection_weight[static_cast<size_t>(feature * layer_.hidden + unit)]} *
+                int32_t{units_[static_cast<size_t>(unit)]});
+      leave(stream, step, feature, cell_sum(sum.exact, layer_.projection_shift(), counters_.outputs));
+    }
+  }
+
+  void leave(int64_t stream, int64_t step, int64_t feature, int16_t h) {
+    next_[static_cast<size_t>(stream * layer_.features() + feature)] = h;
+    output_[static_cast<size_t>((stream * run_.steps + step) * layer_.features() + feature)] = h;
   }
 
   const SbeConfig& config_;
@@ -154,8 +176,9 @@ class Engine {
   std::vector<int16_t> pinned_words_;
   std::vector<int64_t> block_first_;  // chunk
   int64_t last_chunks_ = 0, loads_ = 0;
-  std::vector<Sum> store_;  // [vector][row]
-  std::vector<Sum> side_;   // [vector][unit]: gru's U h'
+  std::vector<Sum> store_;      // [vector][row]
+  std::vector<Sum> side_;       // [vector][unit]: gru's U h'
+  std::vector<int16_t> units_;  // of a vector that is projected
   std::vector<int16_t> output_;
 };
 

@@ -35,7 +35,7 @@ struct BlockedTraffic {
 };
 
 // Streams and steps of `run` are those of `config`; it has sums where those arrive. x is [stream][step][input], the result
-// [stream][step][unit].
+// [stream][step][feature].
 std::vector<int16_t> blocked_forward(const SbeConfig& config, const FixedRecurrent& layer, const WeightImage& image,
                                      const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
                                      RecurrentCounters& counters, BlockedTraffic& traffic);

@@ -6,13 +6,11 @@ namespace millrace {
 
 void check(const SbeConfig& config, const FixedRecurrent& layer) {
   check(config);
-  if (layer.projection > 0)
-    fail(ErrorCode::kUnavailable, "an lstm that projects {} units to {}: the engine of blocked columns has no second matrix", layer.hidden,
-         layer.projection);
-  const GateMatrix shape{layer.inputs, layer.hidden, layer.gates()};
+  const GateMatrix shape = matrix_of(layer);
   if (config.shape != shape)
-    fail(ErrorCode::kMismatch, "an engine for {} inputs, {} units and {} gates, a layer of {}, {} and {}", config.shape.inputs,
-         config.shape.hidden, config.shape.gates, shape.inputs, shape.hidden, shape.gates);
+    fail(ErrorCode::kMismatch, "an engine for {} inputs, {} units, {} gates and {} features, a layer of {}, {}, {} and {}",
+         config.shape.inputs, config.shape.hidden, config.shape.gates, config.shape.features(), shape.inputs, shape.hidden, shape.gates,
+         shape.features());
 }
 
 WeightImage weight_image(const SbeConfig& config, const FixedRecurrent& layer) {
@@ -22,7 +20,7 @@ WeightImage weight_image(const SbeConfig& config, const FixedRecurrent& layer) {
   const auto element = [&](int64_t row, int64_t chunk, int64_t column) -> int16_t {
     const bool of_x = chunk < inputs;
     const int64_t at = (of_x ? chunk : chunk - inputs) * columns + column;
-    const int64_t all = of_x ? layer.inputs : layer.hidden;
+    const int64_t all = of_x ? layer.inputs : layer.features();
     if (at >= all) return 0;
     return (of_x ? layer.input_weight : layer.hidden_weight)[static_cast<size_t>(row * all + at)];
   };

@@ -33,6 +33,7 @@ struct WeightImage {
 
 // Fails with kUnavailable, naming what, on layers that the engine does not compute, and with kMismatch where sizes differ.
 void check(const SbeConfig& config, const FixedRecurrent& layer);
+inline GateMatrix matrix_of(const FixedRecurrent& layer) { return {layer.inputs, layer.hidden, layer.gates(), layer.projection}; }
 WeightImage weight_image(const SbeConfig& config, const FixedRecurrent& layer);
 
 // Rows of a group: the last may have fewer than lanes.

@@ -18,7 +18,9 @@ constexpr int64_t kStoreCycles = 3;  // from a visit's last chunk to the first t
 class Walk {
  public:
   explicit Walk(const SbeConfig& config)
-      : c_(config), ready_(static_cast<size_t>(config.streams * config.shape.hidden)), next_(static_cast<size_t>(config.shape.hidden)) {}
+      : c_(config),
+        ready_(static_cast<size_t>(config.streams * config.shape.features())),
+        next_(static_cast<size_t>(config.shape.features())) {}
 
   struct Chunks {
     int64_t of_x = 0, first_hidden = 0, of_hidden = 0;
@@ -35,7 +37,7 @@ class Walk {
         if (c_.sums_arrive) wait_for_sums(vector * groups + group, group);
         visit(chunks, stream, ends, group);
       }
-      if (ends) std::copy(next_.begin(), next_.end(), ready_.begin() + stream * c_.shape.hidden);
+      if (ends) std::copy(next_.begin(), next_.end(), ready_.begin() + stream * c_.shape.features());
     }
     return clock_;
   }
@@ -53,7 +55,7 @@ class Walk {
     clock_ += chunks.of_x;
     for (int64_t i = 0; i < chunks.of_hidden; ++i) {
       const int64_t unit = (chunks.first_hidden + i + 1) * c_.columns - 1;
-      clock_ = std::max(clock_, ready_[static_cast<size_t>(stream * c_.shape.hidden + std::min(unit, c_.shape.hidden - 1))]);
+      clock_ = std::max(clock_, ready_[static_cast<size_t>(stream * c_.shape.features() + std::min(unit, c_.shape.features() - 1))]);
       if (ends && i + 1 == chunks.of_hidden) clock_ = std::max(clock_, tail_free_);
       ++clock_;
     }
@@ -62,12 +64,18 @@ class Walk {
     if (!ends) return;
     const int64_t units = rows_of_group(c_, group) / c_.shape.gates;
     tail_free_ = clock_ - 1 + divided_up(units, c_.tail_units);
+    if (c_.shape.projection > 0) {
+      const int64_t all = clock_ + kBuiltLatency + (units - 1) / c_.tail_units + kProjectionLatency;
+      for (int64_t feature = 0; feature < c_.shape.projection; ++feature)
+        next_[static_cast<size_t>(feature)] = all + feature / c_.tail_units;
+      return;
+    }
     for (int64_t i = 0; i < units; ++i)
       next_[static_cast<size_t>(group * c_.units_per_group() + i)] = clock_ + kBuiltLatency + i / c_.tail_units;
   }
 
   const SbeConfig& c_;
-  std::vector<int64_t> ready_;  // of each stream's units: when they can be multiplied
+  std::vector<int64_t> ready_;  // of each stream's h: when it can be multiplied
   std::vector<int64_t> next_;
   std::array<int64_t, 2> last_{-kStoreCycles, -kStoreCycles};
   std::vector<int64_t> left_;  // of each place of sums that arrive

@@ -51,6 +51,8 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardwar
           {"STORE_DEPTH", h.store_depth},
           {"STORE_BLOCK", h.store_depth > kDistributedDepth ? 1 : 0},
           {"SUMS", h.sums ? 1 : 0},
+          {"PROJECTION", h.projection},
+          {"PROJECTION_DEPTH", h.projection_depth},
           {"OUTPUT_DEPTH", h.output_depth}};
 }
 
@@ -65,15 +67,19 @@ void check_buildable(const SbeConfig& config) {
     fail(ErrorCode::kUnavailable, "{} columns and {} tail units: columns are a power of two, and one divides the other", config.columns,
          config.tail_units);
   divides(config.tail_units, config.units_per_group(), "tail units", "a group's units");
-  divides(widest(config), config.shape.hidden, "columns or tail units", "the hidden units");
+  divides(widest(config), config.shape.features(), "columns or tail units", "the features of h");
   if (config.words_per_cycle < 4 || config.words_per_cycle > 32 || (config.words_per_cycle & (config.words_per_cycle - 1)) != 0)
     fail(ErrorCode::kUnavailable, "{} words a beat: a bus has 64, 128, 256 or 512 bits", config.words_per_cycle);
   divides(config.words_per_cycle, config.multipliers(), "words a beat", "the weights of a cycle");
   divides(config.words_per_cycle, last_rows(config) * config.columns, "words a beat", "the last group's weights of a cycle");
+  if (config.shape.projection > 0) {
+    divides(config.tail_units, config.shape.hidden, "tail units", "the hidden units");
+    divides(config.words_per_cycle, config.projection_multipliers(), "words a beat", "the projection's weights of a cycle");
+  }
   if (config.inputs_share_bus) fail(ErrorCode::kUnavailable, "inputs on the memory's bus: engines take x and give h as streams");
   const int64_t deepest =
       std::max({config.groups() * (config.slots * streamed_chunks(config) + pinned_chunks(config)), 2 * input_slot(config),
-                config.vectors() * config.groups(), 2 * config.vectors() * config.shape.hidden});
+                config.vectors() * config.groups(), 2 * config.vectors() * config.shape.features()});
   if (deepest > 65535) fail(ErrorCode::kUnavailable, "a memory of {} words: engines count them in sixteen bits", deepest);
 }
 
@@ -90,11 +96,13 @@ SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms&
           .streams = config.streams,
           .weight_depth = config.groups() * (config.slots * streamed_chunks(config) + pinned_chunks(config)),
           .input_depth = std::max<int64_t>(1, 2 * input_slot(config)),
-          .state_depth = config.streams * config.shape.hidden / widest(config),
+          .state_depth = config.streams * config.shape.features() / widest(config),
           .kept_depth = config.streams * config.shape.hidden / config.tail_units,
           .bias_depth = config.shape.hidden / config.tail_units,
           .store_depth = config.vectors() * config.groups(),
-          .output_depth = std::max(kLeastOutputDepth, 2 * config.vectors() * config.shape.hidden / config.tail_units)};
+          .output_depth = std::max(kLeastOutputDepth, 2 * config.vectors() * config.shape.features() / config.tail_units),
+          .projection = config.shape.projection,
+          .projection_depth = config.shape.projection > 0 ? config.shape.hidden / config.tail_units : 1};
 }
 
 SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, const WeightImage& image, int64_t address) {
@@ -125,11 +133,12 @@ SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, co
                ? 0
                : blocks[static_cast<size_t>(s.input_jobs)].chunks - blocks[static_cast<size_t>(s.input_jobs)].hidden;
   s.resident = jobs.back().vectors == vectors && static_cast<int64_t>(jobs.size()) == s.input_jobs + 1;
-  s.units = config.shape.hidden;
+  s.units = config.shape.features();
   s.state_units = config.streams * s.units;
   s.group_words = config.units_per_group() / config.tail_units;
   s.last_group_words = last_rows(config) / config.shape.gates / config.tail_units;
-  s.stream_words = s.units / config.tail_units;
+  s.feature_words = s.units / config.tail_units;
+  s.stream_words = config.shape.hidden / config.tail_units;
   s.stream_places = s.units / widest(config);
   s.slot_words = groups * s.block_chunks;
   s.pinned_place = config.slots * s.slot_words;
@@ -153,7 +162,8 @@ SbeSettings settings_of(const SbeConfig& config, const FixedRecurrent& layer, co
   s.stride = image.blocks.size() > 1 ? 2 * image.blocks[1].first : 0;
   s.pinned_address = address + 2 * image.pinned.first;
   s.sum_shift = layer.formats.sum_shift(layer.cell);
-  s.hidden_shift = kGateFraction - layer.formats.hidden;
+  s.hidden_shift = layer.projection > 0 ? 0 : kGateFraction - layer.formats.hidden;  // units that are projected keep all their bits
+  s.projection_shift = layer.projection > 0 ? layer.projection_shift() : 0;
   return s;
 }
 
@@ -184,6 +194,15 @@ std::vector<int16_t> sum_words_of(const SbeConfig& config, const FixedRecurrent&
       words.push_back(static_cast<int16_t>(sum >> 16));
     }
   }
+  return words;
+}
+
+std::vector<int16_t> projection_words(const SbeConfig& config, const FixedRecurrent& layer) {
+  std::vector<int16_t> words;
+  for (int64_t first = 0; first < layer.hidden; first += config.tail_units)
+    for (int64_t feature = 0; feature < layer.projection; ++feature)
+      for (int64_t unit = first; unit < first + config.tail_units; ++unit)
+        words.push_back(layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]);
   return words;
 }
 

@@ -30,6 +30,7 @@ struct SbeHardware {
   bool sums = false;  // of x, made elsewhere, come in place of x
   int64_t lanes = 0, columns = 1, units = 1, beat_words = 4, slots = 2, streams = 1;
   int64_t weight_depth = 0, input_depth = 0, state_depth = 0, kept_depth = 0, bias_depth = 0, store_depth = 0, output_depth = 0;
+  int64_t projection = 0, projection_depth = 1;  // features, and words of units
 
   // Of x, or of the sums in its place.
   int64_t words_of_input() const { return sums ? 2 * units * gates_of(cell) : columns; }
@@ -52,6 +53,9 @@ std::vector<int16_t> input_chunks_of(const SbeConfig& config, const FixedRecurre
 
 // The same of sums that arrive in place of x: two words each, the lower half first.
 std::vector<int16_t> sum_words_of(const SbeConfig& config, const FixedRecurrent& layer, std::span<const int32_t> sums);
+
+// The second matrix of a layer that projects, as its memory holds it: for every word of units the weights of all features.
+std::vector<int16_t> projection_words(const SbeConfig& config, const FixedRecurrent& layer);
 
 // As the engine's memory holds them: of each unit its gates', and behind them the state's own where there is one.
 std::vector<int32_t> bias_words(const FixedRecurrent& layer);

@@ -17,7 +17,7 @@ namespace millrace {
 struct BuiltResources {
   int64_t dsp = 0;
   int64_t bram18 = 0;
-  int64_t weights = 0, inputs = 0, hidden = 0, kept = 0, outputs = 0, sums = 0, tables = 0;  // shares of the blocks
+  int64_t weights = 0, inputs = 0, hidden = 0, kept = 0, outputs = 0, sums = 0, tables = 0, projection = 0;  // shares of the blocks
 };
 
 BuiltResources built_resources(const SbeHardware& hardware);

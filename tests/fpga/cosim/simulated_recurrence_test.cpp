@@ -61,22 +61,51 @@ TEST(SimulatedRecurrence, StreamsBlocksOfWeightsForSequencesOfAnyLength) {
   EXPECT_EQ(engine.weight_words(), 3 * 3 * batch_timing(config).weight_words);  // thirds of the sequences, thirds of the steps
   EXPECT_GT(engine.cycles(), 9 * batch_timing(config).cycles);
 
-  // Other weights, other inputs, from zeros again; then what it cannot do.
+  // Other weights, from zeros again; then on from the state that is left, in tables, and what the plan has no engine for.
   const FixedRecurrent other = layer_of(dice, CellKind::kLstm, 5, 4);
   RecurrentState fresh = zero_state(other, 7), again = zero_state(other, 7);
   EXPECT_EQ(engine.forward(other, run, x, fresh, counters, nullptr), direct_forward(other, run, x, again, counters, nullptr));
-  expect_error(ErrorCode::kUnavailable, "begin at a state of zeros", [&] { engine.forward(other, run, x, fresh, counters, nullptr); });
+  EXPECT_EQ(engine.forward(other, run, x, fresh, counters, nullptr), direct_forward(other, run, x, again, counters, nullptr));
+  EXPECT_EQ(fresh, again);
   RecurrentState zeros = zero_state(other, 7);
   FixedRecurrent tables = other;
-  tables.forms.tanh = TanhForm::kTable;
-  expect_error(ErrorCode::kUnavailable, "compute tables on emulated-fpga",
-               [&] { engine.forward(tables, run, x, zeros, counters, nullptr); });
+  tables.forms = {SigmoidForm::kTable, TanhForm::kTable};
+  const std::vector<int16_t> smooth = engine.forward(tables, run, x, fresh, counters, nullptr);
+  EXPECT_EQ(smooth, direct_forward(tables, run, x, again, counters, nullptr));
   const FixedRecurrent wider = layer_of(dice, CellKind::kLstm, 6, 4);
   expect_error(ErrorCode::kUnavailable, "no engine of the plan's device computes a layer of 6 inputs",
                [&] { engine.forward(wider, run, x, zeros, counters, nullptr); });
-  FixedRecurrent projected = other;
-  projected.projection = 2;
-  expect_error(ErrorCode::kUnavailable, "layers that project", [&] { engine.forward(projected, run, x, zeros, counters, nullptr); });
+}
+
+// An lstm of eight units that projects to four, and a gru, each from a state that is brought, one sequence in two chunks of time.
+TEST(SimulatedRecurrence, ProjectsAndGoesOnFromAState) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  Dice dice(6);
+  SimulatedRecurrence engine({.planned = {}, .build = kEngineCache});
+  FixedRecurrent projected = testing_support::random_layer(dice, CellKind::kLstm, 3, 8, 4);
+  projected.forms = {};
+  for (const FixedRecurrent& layer : {projected, layer_of(dice, CellKind::kGru, 3, 4)}) {
+    constexpr int64_t kStreams = 5, kSteps = 8;
+    const std::vector<int16_t> x = testing_support::random_elements(dice, kStreams * kSteps * 3, 20000);
+    RecurrentRun whole = run_of(dice, kStreams, kSteps);
+    RecurrentState state = testing_support::random_state(dice, layer, kStreams), expected_state = state;
+    RecurrentCounters counters;
+    const std::vector<int16_t> expected = direct_forward(layer, whole, x, expected_state, counters, nullptr);
+    for (int64_t first = 0; first < kSteps; first += kSteps / 2) {
+      RecurrentRun chunk{.streams = kStreams, .steps = kSteps / 2, .first_step = first, .lengths = whole.lengths};
+      std::vector<int16_t> of_chunk;
+      for (int64_t stream = 0; stream < kStreams; ++stream)
+        of_chunk.insert(of_chunk.end(), x.begin() + (stream * kSteps + first) * 3, x.begin() + (stream * kSteps + first + kSteps / 2) * 3);
+      const std::vector<int16_t> h = engine.forward(layer, chunk, of_chunk, state, counters, nullptr);
+      const int64_t width = layer.features();
+      for (int64_t at = 0; at < kStreams * (kSteps / 2) * width; ++at) {
+        const int64_t stream = at / width / (kSteps / 2), step = first + at / width % (kSteps / 2);
+        ASSERT_EQ(h[static_cast<size_t>(at)], expected[static_cast<size_t>((stream * kSteps + step) * width + at % width)])
+            << "stream " << stream << ", step " << step;
+      }
+    }
+    EXPECT_EQ(state, expected_state);
+  }
 }
 
 // Without a plan small engines are made, all weights on the chip; they are loaded again when they change.

@@ -24,6 +24,7 @@ class Dice {
 inline SbeConfig random_engine(Dice& dice) {
   SbeConfig config;
   config.shape = {.inputs = dice.from_to(1, 200), .hidden = dice.from_to(1, 64), .gates = dice.one_of<int64_t>({1, 3, 4})};
+  if (config.shape.gates == 4 && dice.from_to(0, 3) == 0) config.shape.projection = dice.from_to(1, config.shape.hidden);
   config.row_lanes = divided_up(config.shape.hidden, dice.from_to(1, std::min<int64_t>(4, config.shape.hidden))) * config.shape.gates;
   config.columns = dice.from_to(1, 4);
   config.tail_units = dice.from_to(1, 8);

@@ -76,8 +76,10 @@ TEST(SbeResources, BlocksHoldWhatTheyMust) {
                                                               : config.hidden_chunks() + config.input_chunks();
     const int64_t kept = pinned + (config.pinned == Pinned::kAll ? 0 : config.slots * config.block_chunks);
     ASSERT_GE(use.weights * 18'432, static_cast<double>(kept * config.groups() * config.multipliers() * 16));
-    ASSERT_EQ(use.dsp + static_cast<double>(use.fabric_multipliers), static_cast<double>(config.multipliers() + 4 * config.tail_units));
-    ASSERT_DOUBLE_EQ(use.bram36, (use.weights + use.inputs + use.hidden + use.cells + use.outputs + use.sums) / 2);
+    ASSERT_EQ(use.dsp + static_cast<double>(use.fabric_multipliers),
+              static_cast<double>(config.multipliers() + config.shape.projection * config.tail_units + 4 * config.tail_units));
+    ASSERT_GE(use.projection * 18'432, static_cast<double>(config.shape.projection * config.shape.hidden * 16));
+    ASSERT_DOUBLE_EQ(use.bram36, (use.weights + use.inputs + use.hidden + use.cells + use.outputs + use.sums + use.projection) / 2);
     ASSERT_EQ(use.fits(kZynq), use.lacks(kZynq).empty());
   }
 }

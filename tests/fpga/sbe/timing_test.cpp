@@ -31,6 +31,7 @@ double share_of_peak(const SbeConfig& config) {
 // Issue slot by issue slot, element by element: cycles of a step late in a run.
 int64_t simulated_step_cycles(const StepWalk& walk) {
   std::vector<std::vector<int64_t>> ready(static_cast<size_t>(walk.streams), std::vector<int64_t>(static_cast<size_t>(walk.hidden), 0));
+  const int64_t columns = walk.projection > 0 ? walk.projection : walk.hidden;
   int64_t clock = 0, tail = 0, before = 0, cycles = 0;
   for (int step = 0; step < 60; ++step) {
     for (std::vector<int64_t>& old : ready) {
@@ -38,7 +39,7 @@ int64_t simulated_step_cycles(const StepWalk& walk) {
       for (int64_t group = 0; group < walk.groups; ++group) {
         clock += walk.lead;
         for (int64_t chunk = 0; chunk < walk.hidden_chunks; ++chunk) {
-          for (int64_t j = chunk * walk.columns; j < std::min((chunk + 1) * walk.columns, walk.hidden); ++j)
+          for (int64_t j = chunk * walk.columns; j < std::min((chunk + 1) * walk.columns, columns); ++j)
             clock = std::max(clock, old[static_cast<size_t>(j)]);
           ++clock;
         }
@@ -46,6 +47,10 @@ int64_t simulated_step_cycles(const StepWalk& walk) {
         for (int64_t i = 0; i < walk.units_per_group && group * walk.units_per_group + i < walk.hidden; ++i)
           made[static_cast<size_t>(group * walk.units_per_group + i)] = start + i / walk.tail_units + walk.latency;
         tail = start + divided_up(walk.units_per_group, walk.tail_units);
+      }
+      if (walk.projection > 0) {
+        const int64_t last = made.back();
+        for (int64_t j = 0; j < walk.projection; ++j) made[static_cast<size_t>(j)] = last + walk.projection_latency + j / walk.tail_units;
       }
       old = made;
     }
@@ -68,14 +73,16 @@ TEST(StepStall, IsWhatSingleElementsWait) {
                   .tail_units = dice.from_to(1, 8),
                   .latency = dice.from_to(0, 60),
                   .lead = dice.one_of<int64_t>({0, 0, 5, 33}),
-                  .streams = dice.from_to(1, 3)};
+                  .streams = dice.from_to(1, 3),
+                  .projection = dice.from_to(0, 2) == 0 ? dice.from_to(1, hidden) : 0,
+                  .projection_latency = dice.from_to(0, 20)};
     walk.groups = divided_up(hidden, walk.units_per_group);
-    walk.hidden_chunks = divided_up(hidden, walk.columns);
+    walk.hidden_chunks = divided_up(walk.projection > 0 ? walk.projection : hidden, walk.columns);
     if (!tail_keeps_up(walk)) continue;
     const int64_t stall = step_stall(walk);
     ASSERT_EQ(walk.streams * walk.issue_cycles() + stall, simulated_step_cycles(walk))
-        << hidden << " units in " << walk.groups << " groups, " << walk.columns << " columns, lead " << walk.lead << ", latency "
-        << walk.latency;
+        << hidden << " units, " << walk.projection << " features, in " << walk.groups << " groups, " << walk.columns << " columns, lead "
+        << walk.lead << ", latency " << walk.latency;
     ++compared;
     waited += stall > 0 ? 1 : 0;
   }

@@ -3,6 +3,7 @@
 // `take` comes with the sums and with what belongs to the group: where its units begin (in words of UNITS units), how many words there
 // are, its stream's places. A group may be taken every `take_beats` cycles. The state leaves eleven cycles behind `take`, with
 // its place in the memory of states; words for which `emits` holds go to the output, zeros where the stream has ended.
+// Between runs, `outside`, what is kept is read at `kept_address`, a cycle behind it, and written.
 module recurrence_tail #(
     parameter int CELL = 0,
     parameter int GATES = 4,
@@ -19,6 +20,12 @@ module recurrence_tail #(
     input logic       reset_n,
     input logic [4:0] sum_shift,
     input logic [3:0] hidden_shift,
+
+    input  logic                outside,
+    input  logic                kept_write,
+    input  logic [        15:0] kept_address,
+    input  logic [UNITS*32-1:0] kept_data,
+    output logic [UNITS*32-1:0] kept_read,
 
     input logic                           bias_write,
     input logic [                   15:0] bias_address,
@@ -102,16 +109,28 @@ module recurrence_tail #(
   localparam int WRITE_AT = (CELL == 0) ? 6 : 10;
   logic [UNITS*KEPT_BITS-1:0] kept_word, kept_new;
   logic [UNITS*32-1:0] cells;
+  genvar k;
   if (CELL <= 1) begin : g_kept
     (* ram_style = "block" *) logic [UNITS*KEPT_BITS-1:0] kept_words[0:KEPT_DEPTH-1];
+    logic [PLACE_BITS-1:0] read_place, write_place;
+    logic [UNITS*KEPT_BITS-1:0] written;
+    assign read_place = PLACE_BITS'(outside ? kept_address : kept_at[READ_AT]);
+    assign write_place = PLACE_BITS'(outside ? kept_address : kept_at[WRITE_AT]);
     always_ff @(posedge clock) begin
-      if (active_at[WRITE_AT] && (valid_at[WRITE_AT] || zero_at[WRITE_AT])) kept_words[kept_at[WRITE_AT][PLACE_BITS-1:0]] <= kept_new;
-      kept_word <= kept_words[kept_at[READ_AT][PLACE_BITS-1:0]];
+      if (outside ? kept_write : active_at[WRITE_AT] && (valid_at[WRITE_AT] || zero_at[WRITE_AT])) kept_words[write_place] <= written;
+      kept_word <= kept_words[read_place];
     end
+    for (k = 0; k < UNITS; k++) begin : g_outside
+      assign written[k*KEPT_BITS+:KEPT_BITS] = outside ? kept_data[k*32+:KEPT_BITS] : kept_new[k*KEPT_BITS+:KEPT_BITS];
+      assign kept_read[k*32+:32] = 32'($signed(kept_word[k*KEPT_BITS+:KEPT_BITS]));
+    end
+    logic unused_data;
+    assign unused_data = &{1'b0, kept_data, kept_address};
   end else begin : g_nothing_kept
     assign kept_word = '0;
+    assign kept_read = '0;
     logic unused_kept;
-    assign unused_kept = &{1'b0, kept_new, kept_at[READ_AT], kept_at[WRITE_AT]};
+    assign unused_kept = &{1'b0, kept_new, kept_at[READ_AT], kept_at[WRITE_AT], outside, kept_write, kept_address, kept_data};
   end
   logic unused_address, unused_cells;
   assign unused_address = &{1'b0, bias_address};

@@ -9,6 +9,7 @@ module recurrence_sequencer #(
     parameter int STREAMS = 4,   // at most
     parameter int COLUMNS = 1,
     parameter int SUMS = 0,      // of x, made elsewhere, are there before a visit
+    parameter int PROJECTS = 0,  // a vector's words leave when all its groups are done
     parameter int OUTPUT_DEPTH = 64
 ) (
     input logic clock,
@@ -28,10 +29,11 @@ module recurrence_sequencer #(
     input logic        resident,
     input logic        walk_pinned,
     input logic        stateful,           // the state from before is there; else every batch begins with zeros
-    input logic [15:0] units,
+    input logic [15:0] units,              // of the state
     input logic [31:0] state_units,        // of all streams
     input logic [15:0] group_words,        // of UNITS units
     input logic [15:0] last_group_words,
+    input logic [15:0] feature_words,      // of a vector that is projected
     input logic [15:0] stream_words,       // of UNITS units
     input logic [15:0] stream_places,      // of a stream in the memory of states
     input logic [15:0] slot_words,
@@ -93,7 +95,7 @@ module recurrence_sequencer #(
   logic [15:0] lengths[0:STREAMS-1];
   logic stored_1, stored_2;
   logic [15:0] tail_wait;
-  logic [15:0] room;
+  logic [15:0] room, leaving_words;
 
   logic [15:0] parts, chunks, valid_steps;
   logic [STREAM_BITS-1:0] stream_bits;
@@ -129,7 +131,8 @@ module recurrence_sequencer #(
   assign state_there = !takes_state || $signed(done_units) >= need + $signed(32'(COLUMNS) * (32'(hidden_chunk) + 32'd1));
   assign sums_there = !first || fresh || !((distance == 2'd1 && (stored_1 || stored_2)) || (distance == 2'd2 && stored_1 && stored_2));
   assign tail_there = !leaves || tail_wait == 16'd0;
-  assign room_there = !(first && reaches_tail) || room >= tail_words;
+  assign leaving_words = (PROJECTS == 0) ? tail_words : (group + 16'd1 == groups) ? feature_words : 16'd0;
+  assign room_there = !(first && reaches_tail) || room >= leaving_words;
   assign issue = running && weights_there && inputs_there && state_there && sums_there && tail_there && room_there && sums_came;
 
   assign weight_place = weights_at[part_bits];
@@ -287,6 +290,8 @@ module recurrence_sequencer #(
   assign drained = room == 16'(OUTPUT_DEPTH);
   always_ff @(posedge clock) begin
     if (!reset_n) room <= 16'(OUTPUT_DEPTH);
-    else room <= room - ((issue && first && reaches_tail) ? tail_words : 16'd0) + 16'(output_leaves);
+    else room <= room - ((issue && first && reaches_tail) ? leaving_words : 16'd0) + 16'(output_leaves);
   end
+  logic unused_words;
+  assign unused_words = &{1'b0, feature_words};
 endmodule

@@ -3,7 +3,10 @@
 // `start` begins `batches` batches; x comes as chunks in the order of the jobs, h leaves in words of UNITS units, step by step and
 // stream by stream, zeros behind a stream's last step. Settings stand still while `busy`. Biases and lengths are written before.
 // With SUMS, x W was multiplied elsewhere: there are no columns of x, all weights stay here, and x_tdata brings sums of 32 bits, UNITS units
-// with all their gates a transfer (sum_loader.sv).
+// with all their gates a transfer (sum_loader.sv). With PROJECTION, h has so many features, which a second matrix makes of the units
+// (unit_projection.sv); its weights, too, are written before.
+// A state from outside is written while nothing is `busy`: h into both halves of the memory of states, and what the tail keeps (of lstm
+// its cells, of gru h again), which can be read there, too, a cycle behind its address. `stateful` then begins with it.
 // CELL: 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh. LANES is a multiple of GATES, a chunk of a group
 // fills whole beats, UNITS divides a group's units, and of COLUMNS and UNITS one divides the other.
 module sbe_engine #(
@@ -27,6 +30,8 @@ module sbe_engine #(
     parameter int STORE_DEPTH = 64,
     parameter int STORE_BLOCK = 0,
     parameter int SUMS = 0,
+    parameter int PROJECTION = 0,    // features; 0: none
+    parameter int PROJECTION_DEPTH = 1,
     parameter int OUTPUT_DEPTH = 64,
     parameter int OUTSTANDING = 8,
     parameter int X_BITS = (SUMS != 0) ? UNITS * GATES * 32 : COLUMNS * 16
@@ -55,6 +60,7 @@ module sbe_engine #(
     input logic [31:0] state_units,
     input logic [15:0] group_words,
     input logic [15:0] last_group_words,
+    input logic [15:0] feature_words,
     input logic [15:0] stream_words,
     input logic [15:0] stream_places,
     input logic [15:0] slot_words,
@@ -79,6 +85,22 @@ module sbe_engine #(
     input logic [63:0] pinned_address,
     input logic [ 4:0] sum_shift,
     input logic [ 3:0] hidden_shift,
+    input logic [ 4:0] projection_shift,
+
+    input logic                     projection_write,
+    input logic [             15:0] projection_bank,
+    input logic [             15:0] projection_place,
+    input logic [BEAT_WORDS*16-1:0] projection_beat,
+
+    input  logic                state_load,
+    input  logic                state_load_half,
+    input  logic [        15:0] state_load_place,
+    input  logic [        15:0] state_load_word,
+    input  logic [UNITS*16-1:0] state_load_units,
+    input  logic                kept_write,
+    input  logic [        15:0] kept_address,
+    input  logic [UNITS*32-1:0] kept_data,
+    output logic [UNITS*32-1:0] kept_read,
 
     input logic                       bias_write,
     input logic [               15:0] bias_address,
@@ -190,11 +212,12 @@ module sbe_engine #(
       .STREAMS(STREAMS),
       .COLUMNS(COLUMNS),
       .SUMS(SUMS),
+      .PROJECTS(PROJECTION != 0 ? 1 : 0),
       .OUTPUT_DEPTH(OUTPUT_DEPTH)
   ) sequencer (
       .clock, .reset_n, .start, .batches, .streams, .steps, .groups, .input_jobs, .block_chunks, .input_last_chunks, .walk_parts,
-      .walk_last_chunks, .lead, .resident, .walk_pinned, .stateful, .units, .state_units, .group_words, .last_group_words, .stream_words,
-      .stream_places, .slot_words, .pinned_place, .input_slot_words, .input_store_distance, .walk_store_distance, .length_write,
+      .walk_last_chunks, .lead, .resident, .walk_pinned, .stateful, .units, .state_units, .group_words, .last_group_words, .feature_words,
+      .stream_words, .stream_places, .slot_words, .pinned_place, .input_slot_words, .input_store_distance, .walk_store_distance, .length_write,
       .length_stream, .length, .loaded, .pinned_loaded(pinned_is_there), .released, .inputs_loaded, .inputs_used, .sums_loaded, .done_units,
       .output_leaves, .running, .drained, .issue, .weight_place, .takes_state, .takes_zeros, .input_place, .state_half, .state_place,
       .state_chunk, .first, .fresh, .turns, .stores, .leaves, .store_place, .tail_words, .tail_first, .tail_kept, .tail_valid, .tail_zero
@@ -236,8 +259,10 @@ module sbe_engine #(
       .INPUT_DEPTH(INPUT_DEPTH),
       .STATE_DEPTH(STATE_DEPTH)
   ) vectors (
-      .clock, .input_write, .input_write_place, .input_chunk, .input_place, .state_write, .state_write_half, .state_write_place,
-      .state_write_word, .state_units(hidden), .state_half, .state_place, .state_chunk, .takes_state, .takes_zeros, .chunk(vector)
+      .clock, .input_write, .input_write_place, .input_chunk, .input_place, .state_write(state_write || state_load),
+      .state_write_half(state_load ? state_load_half : state_write_half), .state_write_place(state_load ? state_load_place : state_write_place),
+      .state_write_word(state_load ? state_load_word : state_write_word), .state_units(state_load ? state_load_units : hidden), .state_half,
+      .state_place, .state_chunk, .takes_state, .takes_zeros, .chunk(vector)
   );
   logic [STORE_WIDTH-1:0] stored, kept_sums;
   logic [LANES*32-1:0] sums;
@@ -268,6 +293,9 @@ module sbe_engine #(
   );
 
   // --- From sums to states.
+  logic tail_emits, tail_writes, tail_half;
+  logic [15:0] tail_word, tail_place;
+  logic [UNITS*16-1:0] tail_units;
   recurrence_tail #(
       .CELL(CELL),
       .GATES(GATES),
@@ -280,11 +308,31 @@ module sbe_engine #(
       .BIAS_DEPTH(BIAS_DEPTH),
       .KEPT_DEPTH(KEPT_DEPTH)
   ) tail (
-      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .take(leaves_at[STAGES]), .take_sums(sums),
-      .take_sides(sides), .take_beats(note_words), .take_first(note_first), .take_kept(note_kept), .take_hidden(note_state),
-      .take_half(note_half), .take_valid(note_valid), .take_zero(note_zero), .hidden_write(state_write), .hidden_word(state_write_word),
-      .hidden_place(state_write_place), .hidden_half(state_write_half), .emits, .hidden
+      .clock, .reset_n, .sum_shift, .hidden_shift, .outside(!busy), .kept_write, .kept_address, .kept_data, .kept_read, .bias_write,
+      .bias_address, .bias_data, .take(leaves_at[STAGES]), .take_sums(sums), .take_sides(sides), .take_beats(note_words),
+      .take_first(note_first), .take_kept(note_kept), .take_hidden(note_state), .take_half(note_half), .take_valid(note_valid),
+      .take_zero(note_zero), .hidden_write(tail_writes), .hidden_word(tail_word), .hidden_place(tail_place), .hidden_half(tail_half),
+      .emits(tail_emits), .hidden(tail_units)
   );
+  if (PROJECTION != 0) begin : g_projection
+    unit_projection #(
+        .FEATURES(PROJECTION),
+        .UNITS(UNITS),
+        .BEAT_WORDS(BEAT_WORDS),
+        .DEPTH(PROJECTION_DEPTH)
+    ) projection (
+        .clock, .reset_n, .shift(projection_shift), .unit_words(stream_words), .weight_write(projection_write),
+        .weight_bank(projection_bank), .weight_place(projection_place), .weight_beat(projection_beat), .in_emits(tail_emits),
+        .in_write(tail_writes), .in_word(tail_word), .in_place(tail_place), .in_half(tail_half), .in_units(tail_units), .emits,
+        .state_write, .state_word(state_write_word), .state_place(state_write_place), .state_half(state_write_half), .features(hidden)
+    );
+  end else begin : g_units_alone
+    assign {emits, state_write, state_write_half} = {tail_emits, tail_writes, tail_half};
+    assign {state_write_word, state_write_place} = {tail_word, tail_place};
+    assign hidden = tail_units;
+    logic unused_projection;
+    assign unused_projection = &{1'b0, projection_shift, projection_write, projection_bank, projection_place, projection_beat};
+  end
   always_ff @(posedge clock) begin
     if (!reset_n || start) done_units <= '0;
     else if (emits) done_units <= done_units + 32'(UNITS);

@@ -34,6 +34,7 @@ SbeConfig random_buildable(Dice& dice) {
                      .steps = dice.from_to(1, 6)};
     config.sums_arrive = dice.from_to(0, 4) == 0;
     if (config.sums_arrive) config.shape.inputs = 0, config.pinned = Pinned::kAll;
+    if (gates == 4 && dice.from_to(0, 1) == 0) config.shape.projection = dice.from_to(1, config.shape.hidden);
     const int64_t chunks = config.input_chunks() + (config.pinned == Pinned::kNone ? config.hidden_chunks() : 0);
     if (config.pinned != Pinned::kAll) config.block_chunks = divided_up(chunks, dice.from_to(1, 8));
     try {
@@ -58,8 +59,8 @@ void pass(uint32_t seed, int count) {
   Dice dice(seed);
   for (int i = 0; i < count; ++i) {
     const SbeConfig config = random_buildable(dice);
-    const FixedRecurrent layer =
-        testing_support::random_layer(dice, testing_support::cell_of(dice, config.shape.gates), config.shape.inputs, config.shape.hidden);
+    const FixedRecurrent layer = testing_support::random_layer(dice, testing_support::cell_of(dice, config.shape.gates),
+                                                               config.shape.inputs, config.shape.hidden, config.shape.projection);
     EngineVectors vectors{.run = {.streams = config.streams, .steps = config.steps, .first_step = 0, .lengths = {}}, .x = {}, .batches = 2};
     for (int64_t stream = 0; stream < config.streams; ++stream) vectors.run.lengths.push_back(dice.from_to(0, config.steps));
     vectors.x = testing_support::random_elements(dice, vectors.batches * config.vectors() * config.shape.inputs, 32767);
@@ -120,6 +121,8 @@ TEST(EngineFiles, WhatCannotBeBuiltIsRefused) {
   refuses([](SbeConfig& c) { c.row_lanes = 6; });
   refuses([](SbeConfig& c) { c.slots = 1; });
   refuses([](SbeConfig& c) { c.block_chunks = 0; });
+  refuses([](SbeConfig& c) { c.shape.projection = 3; });  // three weights of a cycle in beats of four
+  refuses([](SbeConfig& c) { c.shape.projection = 5; });
 }
 
 }  // namespace millrace

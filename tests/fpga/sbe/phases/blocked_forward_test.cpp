@@ -36,11 +36,12 @@ TEST(BlockedForward, GivesThePlainOrdersBitsAndTheTimingModelsWords) {
     SbeConfig config = testing_support::random_engine(dice);
     config.shape.inputs = dice.from_to(trial % 10 == 0 && config.pinned == Pinned::kAll ? 0 : 1, 80);
     config.shape.hidden = dice.from_to(1, 40);
+    config.shape.projection = std::min(config.shape.projection, config.shape.hidden);
     config.row_lanes = divided_up(config.shape.hidden, dice.from_to(1, std::min<int64_t>(4, config.shape.hidden))) * config.shape.gates;
     const int64_t chunks = config.input_chunks() + (config.pinned == Pinned::kNone ? config.hidden_chunks() : 0);
     if (config.pinned != Pinned::kAll) config.block_chunks = divided_up(chunks, dice.from_to(1, 12));
-    FixedRecurrent layer =
-        testing_support::random_layer(dice, testing_support::cell_of(dice, config.shape.gates), config.shape.inputs, config.shape.hidden);
+    FixedRecurrent layer = testing_support::random_layer(dice, testing_support::cell_of(dice, config.shape.gates), config.shape.inputs,
+                                                         config.shape.hidden, config.shape.projection);
     const bool wraps = trial % 7 == 0;  // whatever it holds, the order does not show
     if (wraps) layer.input_weight = random_elements(dice, layer.rows() * layer.inputs, 32767);
     const RecurrentRun run = random_run(dice, config);
@@ -206,7 +207,12 @@ TEST(BlockedForward, WhatItDoesNotCompute) {
   SbeConfig config{.shape = {10, 6, 4}, .row_lanes = 24, .block_chunks = 3};
   EXPECT_NO_THROW(check(config, layer));
   layer.projection = 2;
-  EXPECT_THROW(check(config, layer), Error);
+  EXPECT_THROW(check(config, layer), Error);  // the engine has none
+  config.shape.projection = 2;
+  EXPECT_NO_THROW(check(config, layer));
+  config.shape.projection = layer.projection = 7;
+  EXPECT_THROW(check(config, layer), Error);  // of six units
+  config.shape.projection = 0;
   layer.projection = 0;
   config.shape.inputs = 9;
   EXPECT_THROW(check(config, layer), Error);

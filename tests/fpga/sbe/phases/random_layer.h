@@ -15,10 +15,11 @@ inline std::vector<int16_t> random_elements(Dice& dice, int64_t count, int64_t m
   return values;
 }
 
-inline FixedRecurrent random_layer(Dice& dice, CellKind cell, int64_t inputs, int64_t hidden) {
+inline FixedRecurrent random_layer(Dice& dice, CellKind cell, int64_t inputs, int64_t hidden, int64_t projection = 0) {
   FixedRecurrent layer{.cell = cell,
                        .inputs = inputs,
                        .hidden = hidden,
+                       .projection = projection,
                        .formats = {.hidden = static_cast<int>(cell == CellKind::kVanillaRelu ? dice.from_to(9, 13) : dice.from_to(12, 15))},
                        .forms = {dice.one_of({SigmoidForm::kPlan, SigmoidForm::kPlan, SigmoidForm::kTable, SigmoidForm::kHardFifth,
                                               SigmoidForm::kHardSixth}),
@@ -29,7 +30,8 @@ inline FixedRecurrent random_layer(Dice& dice, CellKind cell, int64_t inputs, in
                        .hidden_bias = {},
                        .projection_weight = {}};
   layer.input_weight = random_elements(dice, layer.rows() * inputs, 3000);
-  layer.hidden_weight = random_elements(dice, layer.rows() * hidden, 3000);
+  layer.hidden_weight = random_elements(dice, layer.rows() * layer.features(), 3000);
+  layer.projection_weight = random_elements(dice, projection * hidden, 12000);
   for (int64_t row = 0; row < layer.rows(); ++row) layer.bias.push_back(static_cast<int32_t>(dice.from_to(-(1 << 27), 1 << 27)));
   if (cell == CellKind::kGru)
     for (int64_t unit = 0; unit < hidden; ++unit) layer.hidden_bias.push_back(static_cast<int32_t>(dice.from_to(-(1 << 26), 1 << 26)));

@@ -31,7 +31,7 @@ namespace {
 using testing_support::Dice;
 
 constexpr int64_t kLanes = MILLRACE_LANES, kColumns = MILLRACE_COLUMNS, kUnits = MILLRACE_UNITS, kBeatWords = MILLRACE_BEAT_WORDS;
-constexpr int64_t kSlots = MILLRACE_SLOTS;
+constexpr int64_t kSlots = MILLRACE_SLOTS, kProjection = MILLRACE_PROJECTION;
 constexpr bool kSums = MILLRACE_SUMS != 0;  // x W comes as sums
 constexpr auto kCell = static_cast<CellKind>(MILLRACE_CELL);
 constexpr GateForms kForms{static_cast<SigmoidForm>(MILLRACE_SIGMOID), static_cast<TanhForm>(MILLRACE_TANH)};
@@ -43,7 +43,7 @@ bool fits(const SbeConfig& config) {
   try {
     const SbeHardware h = hardware_of(config, kCell, kForms);
     return h.weight_depth <= kWeightDepth && h.input_depth <= kInputDepth && h.state_depth <= kStateDepth && h.kept_depth <= kStateDepth &&
-           h.bias_depth <= kStateDepth && h.store_depth <= kStoreDepth && h.streams <= kStreams &&
+           h.bias_depth <= kStateDepth && h.projection_depth <= kStateDepth && h.store_depth <= kStoreDepth && h.streams <= kStreams &&
            config.groups() * config.units_per_group() / config.tail_units <= kOutputDepth;
   } catch (const Error&) {
     return false;
@@ -62,7 +62,10 @@ SbeConfig random_config(Dice& dice, std::initializer_list<Pinned> pinned) {
                      .inputs_share_bus = false};
     const int64_t gates = gates_of(kCell);
     config.sums_arrive = kSums;
-    config.shape = {.inputs = kSums ? 0 : dice.from_to(0, 40), .hidden = dice.from_to(1, 4 * kLanes / gates), .gates = gates};
+    config.shape = {.inputs = kSums ? 0 : dice.from_to(0, 40),
+                    .hidden = dice.from_to(std::max<int64_t>(1, kProjection), 4 * kLanes / gates),
+                    .gates = gates,
+                    .projection = kProjection};
     config.pinned = kSums ? Pinned::kAll : dice.one_of(pinned);
     if (config.shape.inputs == 0 && config.pinned != Pinned::kAll) continue;
     config.streams = dice.from_to(1, kStreams);
@@ -74,9 +77,9 @@ SbeConfig random_config(Dice& dice, std::initializer_list<Pinned> pinned) {
 }
 
 std::string text_of(const SbeConfig& c) {
-  return fmt::format("{} inputs, {} units, {} groups, blocks of {} chunks ({} and {}), pinned {}, {} streams x {} steps", c.shape.inputs,
-                     c.shape.hidden, c.groups(), c.block_chunks, c.input_chunks(), c.hidden_chunks(), static_cast<int>(c.pinned), c.streams,
-                     c.steps);
+  return fmt::format("{} inputs, {} units, {} features, {} groups, blocks of {} chunks ({} and {}), pinned {}, {} streams x {} steps",
+                     c.shape.inputs, c.shape.hidden, c.shape.features(), c.groups(), c.block_chunks, c.input_chunks(), c.hidden_chunks(),
+                     static_cast<int>(c.pinned), c.streams, c.steps);
 }
 
 struct Trial {
@@ -86,11 +89,12 @@ struct Trial {
 };
 
 Trial trial_of(Dice& dice, const SbeConfig& config) {
-  Trial trial{config, testing_support::random_layer(dice, kCell, config.shape.inputs, config.shape.hidden), {}};
+  Trial trial{config, testing_support::random_layer(dice, kCell, config.shape.inputs, config.shape.hidden, kProjection), {}};
   trial.layer.forms = kForms;
   if (dice.from_to(0, 9) == 0) {  // sums that wrap
     trial.layer.input_weight = testing_support::random_elements(dice, trial.layer.rows() * config.shape.inputs, 32767);
-    trial.layer.hidden_weight = testing_support::random_elements(dice, trial.layer.rows() * config.shape.hidden, 32767);
+    trial.layer.hidden_weight = testing_support::random_elements(dice, trial.layer.rows() * config.shape.features(), 32767);
+    trial.layer.projection_weight = testing_support::random_elements(dice, kProjection * config.shape.hidden, 32767);
   }
   trial.image = weight_image(config, trial.layer);
   trial.image.words.resize(static_cast<size_t>(rounded_up(static_cast<int64_t>(trial.image.words.size()), kPageWords)));
@@ -111,7 +115,7 @@ EngineJob job_of(const Trial& trial, int64_t batches) {
 }
 
 struct Seen {
-  int64_t cases = 0, batches = 0, values = 0, most_outstanding = 0, wrapped = 0;
+  int64_t cases = 0, loaded_states = 0, batches = 0, values = 0, most_outstanding = 0, wrapped = 0;
   int64_t step_engines = 0, waiting_engines = 0, batch_engines = 0;
   std::map<int64_t, int64_t> of_case, of_pinned, of_groups;
 };
@@ -128,16 +132,32 @@ std::vector<int16_t> input_of(const Trial& trial, std::span<const int16_t> x, st
   return kSums ? sum_words_of(trial.config, trial.layer, sums) : input_chunks_of(trial.config, trial.layer, x);
 }
 
-// Two runs of one engine, the second perhaps from the state of the first.
+void load(EngineBench<Model>& bench, const Trial& trial) {
+  bench.load_biases(bias_words(trial.layer), biases_of_unit(kCell) * kUnits);
+  bench.load_projection(projection_words(trial.config, trial.layer), kBeatWords, trial.config.projection_multipliers() / kBeatWords);
+}
+
+std::vector<int32_t> kept_of(const RecurrentState& state) {
+  if (kCell == CellKind::kLstm) return state.cell;
+  return kCell == CellKind::kGru ? std::vector<int32_t>(state.hidden.begin(), state.hidden.end()) : std::vector<int32_t>{};
+}
+
+// Two runs of one engine, the second perhaps from the state of the first, either perhaps from a state that is brought.
 bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, Seen& seen) {
   const Trial trial = trial_of(dice, random_config(dice, {Pinned::kNone, Pinned::kNone, Pinned::kNone, Pinned::kHidden, Pinned::kAll}));
   const SbeConfig& config = trial.config;
-  bench.load_biases(bias_words(trial.layer), biases_of_unit(kCell) * kUnits);
+  load(bench, trial);
   RecurrentState state = zero_state(trial.layer, config.streams);
   const BatchTiming timing = batch_timing(config);
   for (int part = 0; part < 2; ++part) {
     EngineJob job = job_of(trial, dice.from_to(1, 3));
-    job.stateful = part > 0 && dice.from_to(0, 1) == 1;
+    const bool brought = dice.from_to(0, 2) == 0;
+    job.stateful = brought || (part > 0 && dice.from_to(0, 1) == 1);
+    if (brought) {
+      state = testing_support::random_state(dice, trial.layer, config.streams);
+      bench.load_state(state.hidden, kept_of(state), job.settings, kUnits);
+      ++seen.loaded_states;
+    }
     job.loads_pinned = job.loads_pinned && part == 0;  // it stays
     job.memory_latency = dice.from_to(0, 100);
     const bool pauses = dice.from_to(0, 3) > 0;
@@ -161,8 +181,8 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
       const std::vector<int16_t> h = blocked_forward(config, trial.layer, trial.image, run, x, state, counters, traffic);
       for (int64_t step = 0; step < config.steps; ++step)
         for (int64_t stream = 0; stream < config.streams; ++stream) {
-          const auto* from = h.data() + (stream * config.steps + step) * config.shape.hidden;
-          expected.insert(expected.end(), from, from + config.shape.hidden);
+          const auto* from = h.data() + (stream * config.steps + step) * config.shape.features();
+          expected.insert(expected.end(), from, from + config.shape.features());
         }
     }
     job.inputs = inputs;
@@ -179,7 +199,7 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
       return fails(fmt::format("{} outputs, expected {}", result.outputs.size(), expected.size()));
     for (size_t i = 0; i < expected.size(); ++i)
       if (result.outputs[i] != expected[i]) {
-        const auto units = static_cast<size_t>(config.shape.hidden), streams = static_cast<size_t>(config.streams);
+        const auto units = static_cast<size_t>(config.shape.features()), streams = static_cast<size_t>(config.streams);
         return fails(fmt::format(
             "batch {}, step {}, stream {}, unit {}: {}, expected {}", i / units / streams / static_cast<size_t>(config.steps),
             i / units / streams % static_cast<size_t>(config.steps), i / units % streams, i % units, result.outputs[i], expected[i]));
@@ -187,6 +207,8 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
     const int64_t words = job.batches * timing.weight_words + (job.loads_pinned ? trial.image.pinned.words : 0);
     if (result.beats * kBeatWords != words)
       return fails(fmt::format("{} words fetched, the model's are {}", result.beats * kBeatWords, words));
+    const std::vector<int32_t> kept = kept_of(state);
+    if (bench.kept(static_cast<int64_t>(kept.size()) / kUnits, kUnits) != kept) return fails("what the tail keeps of the state differs");
     seen.batches += job.batches;
     seen.values += static_cast<int64_t>(expected.size());
     seen.most_outstanding = std::max(seen.most_outstanding, result.most_outstanding);
@@ -204,7 +226,7 @@ BenchResult run_freely(Dice& dice, std::mt19937_64& random, EngineBench<Model>& 
                        int64_t memory_latency) {
   EngineJob job = job_of(trial, batches);
   job.memory_latency = memory_latency;
-  bench.load_biases(bias_words(trial.layer), biases_of_unit(kCell) * kUnits);
+  load(bench, trial);
   std::vector<int16_t> inputs;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const std::vector<int16_t> x = testing_support::random_elements(dice, trial.config.vectors() * trial.config.shape.inputs, 16384);
@@ -226,7 +248,7 @@ bool compare_step(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench
   const BenchResult result = run_freely(dice, random, bench, trial, 1, 0);
   const int64_t lead = config.pinned == Pinned::kAll ? config.input_chunks() : 0;
   const int64_t modelled = config.streams * config.groups() * (lead + config.hidden_chunks()) + timing.stall;
-  const size_t step_words = static_cast<size_t>(config.streams * config.shape.hidden / kUnits);
+  const size_t step_words = static_cast<size_t>(config.streams * config.shape.features() / kUnits);
   const size_t last = result.output_cycles.size();
   if (!result.finished || last != step_words * static_cast<size_t>(config.steps)) {
     fmt::print("step {}: does not end\n  {}\n", seen.step_engines, text_of(config));
@@ -255,7 +277,7 @@ bool compare_batches(Dice& dice, std::mt19937_64& random, EngineBench<Model>& be
   constexpr int64_t kBatches = 8, kWarm = 4;
   const int64_t latency = dice.from_to(0, 100);
   const BenchResult result = run_freely(dice, random, bench, trial, kBatches, latency);
-  const size_t words = static_cast<size_t>(config.vectors() * config.shape.hidden / kUnits);
+  const size_t words = static_cast<size_t>(config.vectors() * config.shape.features() / kUnits);
   if (!result.finished || result.output_cycles.size() != words * kBatches) {
     fmt::print("batches {}: do not end\n  {}\n", seen.batch_engines, text_of(config));
     return false;
@@ -297,12 +319,13 @@ int main_of(int argc, char** argv) {
   for (int64_t i = 0; i < given["--batches"]; ++i)
     if (!compare_batches(dice, random, bench, seen, worst)) return 1;
   fmt::print(
-      "{{\"engine\": \"{}\", \"cases\": {}, \"batches\": {}, \"values\": {}, \"paper_case\": {{{}}}, \"pinned\": {{{}}}, \"groups\": "
+      "{{\"engine\": \"{}\", \"cases\": {}, \"states_brought\": {}, \"batches\": {}, \"values\": {}, \"paper_case\": {{{}}}, \"pinned\": "
+      "{{{}}}, \"groups\": "
       "{{{}}}, "
       "\"most_bursts_outstanding\": {}, \"wrapped_sums\": {}, \"step_engines\": {}, \"of_which_wait\": {}, \"batch_engines\": {}, "
       "\"worst_batch\": {:.6f}}}\n",
-      MILLRACE_NAME, seen.cases, seen.batches, seen.values, text_of(seen.of_case), text_of(seen.of_pinned), text_of(seen.of_groups),
-      seen.most_outstanding, seen.wrapped, seen.step_engines, seen.waiting_engines, seen.batch_engines, worst);
+      MILLRACE_NAME, seen.cases, seen.loaded_states, seen.batches, seen.values, text_of(seen.of_case), text_of(seen.of_pinned),
+      text_of(seen.of_groups), seen.most_outstanding, seen.wrapped, seen.step_engines, seen.waiting_engines, seen.batch_engines, worst);
   return 0;
 }
 

@@ -28,9 +28,9 @@ void PrintTo(const Part& part, std::ostream* out) {
 }
 
 Part part(int64_t inputs, int64_t hidden, CellKind cell, int64_t groups, int64_t columns, int64_t units, int64_t beat, int64_t blocks,
-          Pinned pinned, int64_t streams, int64_t steps, const std::string& family, GateForms forms = {}) {
+          Pinned pinned, int64_t streams, int64_t steps, const std::string& family, GateForms forms = {}, int64_t projection = 0) {
   const int64_t gates = gates_of(cell);
-  SbeConfig config{.shape = {inputs, hidden, gates},
+  SbeConfig config{.shape = {inputs, hidden, gates, projection},
                    .row_lanes = hidden / groups * gates,
                    .columns = columns,
                    .tail_units = units,
@@ -107,7 +107,8 @@ constexpr Pinned kNone = Pinned::kNone, kHidden = Pinned::kHidden, kAll = Pinned
 
 INSTANTIATE_TEST_SUITE_P(Small, SbeSynthesis, testing::Values(part(12, 8, CellKind::kVanillaTanh, 2, 1, 1, 4, 4, kNone, 1, 8, "xc7")));
 
-// The fifth has 64 multipliers and two slots of eight columns: 8 Kbit in 32 half blocks, because 1,024 bits are read a cycle.
+// The last two project. The fifth has 64 multipliers and two slots of eight columns: 8 Kbit in 32 half blocks, because 1,024 bits are read
+// a cycle.
 INSTANTIATE_TEST_SUITE_P(
     Engines, SbeSynthesisLong,
     testing::Values(part(48, 8, kLstm, 2, 1, 1, 4, 4, kNone, 1, 16, "xc7"), part(48, 8, kLstm, 2, 1, 1, 4, 4, kNone, 1, 16, "xcup"),
@@ -118,7 +119,9 @@ INSTANTIATE_TEST_SUITE_P(
                     part(40, 32, CellKind::kVanillaTanh, 2, 1, 4, 16, 2, kAll, 2, 12, "xc7"),
                     part(200, 8, kLstm, 1, 1, 1, 16, 2, kHidden, 4, 8, "xc7", {SigmoidForm::kHardFifth, TanhForm::kPlan}),
                     part(24, 8, kLstm, 2, 1, 1, 4, 2, kNone, 1, 8, "xcup", {SigmoidForm::kTable, TanhForm::kTable}),
-                    part(24, 12, kLstm, 1, 1, 4, 16, 4, kNone, 2, 40, "xcup", {SigmoidForm::kHardSixth, TanhForm::kTable})));
+                    part(24, 12, kLstm, 1, 1, 4, 16, 4, kNone, 2, 40, "xcup", {SigmoidForm::kHardSixth, TanhForm::kTable}),
+                    part(32, 16, kLstm, 2, 1, 2, 8, 4, kNone, 1, 16, "xc7", {}, 8),
+                    part(24, 32, kLstm, 4, 2, 1, 16, 3, kHidden, 2, 8, "xcup", {}, 16)));
 
 }  // namespace
 
