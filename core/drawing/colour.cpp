@@ -92,8 +92,8 @@ Colour hue_colour(size_t index, Theme theme, double shade) {
 
 std::string series_class(size_t index) { return fmt::format("s{}", index % kHues); }
 
-std::vector<Stage> stages_of(const std::vector<std::string>& layers) {
-  std::vector<Stage> stages;
+std::vector<ColourStage> stages_of(const std::vector<std::string>& layers) {
+  std::vector<ColourStage> stages;
   size_t longest = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
     const std::string name = stage_name(layers[i]);
@@ -108,8 +108,8 @@ std::vector<Stage> stages_of(const std::vector<std::string>& layers) {
   // A stage that is most of the network tells little ("conv2d_1" ... "conv2d_17"): it falls into equal runs.
   if (layers.size() < 5 || longest * 5 <= layers.size() * 3) return stages;
   const size_t run = (layers.size() + kHues - 1) / kHues;
-  std::vector<Stage> divided;
-  for (const Stage& stage : stages) {
+  std::vector<ColourStage> divided;
+  for (const ColourStage& stage : stages) {
     const size_t size = stage.last - stage.first + 1, runs = size == longest ? (size + run - 1) / run : 1;
     for (size_t i = 0; i < runs; ++i) {
       const size_t first = stage.first + size * i / runs, last = stage.first + size * (i + 1) / runs - 1;
@@ -127,7 +127,7 @@ std::string LayerColours::class_of(size_t index) const { return fmt::format("l{}
 
 Colour LayerColours::colour_of(size_t index, Theme theme) const {
   const size_t s = stage_of_[index];
-  const Stage& stage = stages_[s];
+  const ColourStage& stage = stages_[s];
   const double span = static_cast<double>(stage.last - stage.first);
   const double shade = span == 0 ? 0 : static_cast<double>(index - stage.first) / span;
   return hue_colour(s, theme, shade);

@@ -37,13 +37,13 @@ std::string series_class(size_t index);
 // The paper that drawings lie on.
 Colour paper(Theme theme);
 
-struct Stage {
+struct ColourStage {
   std::string name;
   size_t first = 0, last = 0;  // layers, both included
 };
 // Runs of layers whose names start alike up to the first '_', '.' or '/': "conv1_1", "conv1_2" -> "conv1". Where that
 // tells too little, equal runs.
-std::vector<Stage> stages_of(const std::vector<std::string>& layers);
+std::vector<ColourStage> stages_of(const std::vector<std::string>& layers);
 
 class LayerColours {
  public:
@@ -51,14 +51,14 @@ class LayerColours {
 
   size_t size() const { return layers_.size(); }
   const std::string& layer(size_t index) const { return layers_[index]; }
-  const std::vector<Stage>& stages() const { return stages_; }
+  const std::vector<ColourStage>& stages() const { return stages_; }
   std::string class_of(size_t index) const;
   Colour colour_of(size_t index, Theme theme) const;
   std::string style_sheet() const;
 
  private:
   std::vector<std::string> layers_;
-  std::vector<Stage> stages_;
+  std::vector<ColourStage> stages_;
   std::vector<size_t> stage_of_;
 };
 

@@ -44,7 +44,7 @@ int64_t kilobytes_of(const char* key) {
   return text.empty() ? 0 : std::atoll(text.c_str()) * 1024;
 }
 
-int usable_cores() {
+int usable_processors() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return CPU_COUNT(&allowed);
@@ -254,7 +254,7 @@ MachineReport inspect_machine() {
   utsname system{};
   if (uname(&system) == 0) report.system = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
   report.processor = field_of("/proc/cpuinfo", "model name");
-  report.cores = usable_cores();
+  report.cores = usable_processors();
   report.memory_bytes = kilobytes_of("MemTotal");
   report.memory_available_bytes = kilobytes_of("MemAvailable");
   report.isa = isa_name(dnnl::get_effective_cpu_isa());

@@ -48,11 +48,11 @@ class Launcher {
   std::vector<Host> listed_hosts() const;
   std::vector<std::string> agent() const;
   std::vector<Host> find_present();
-  Placement placement(const std::vector<Host>& present) const;
+  RankPlacement placement(const std::vector<Host>& present) const;
   int64_t least_devices() const;
   bool elastic() const { return least_devices() < static_cast<int64_t>(whole_.devices.size()); }
   bool await_enough_devices();
-  void say_change(const Placement& before) const;
+  void say_change(const RankPlacement& before) const;
   std::vector<std::string> training_words(bool resume) const;
   std::vector<std::string> command() const;
   Attempt attempt();
@@ -71,7 +71,7 @@ class Launcher {
   int64_t cores_;
   SignalInbox inbox_{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
   std::vector<Host> hosts_;  // as they are listed now
-  Placement now_;
+  RankPlacement now_;
   LaunchSummary summary_;
   Clock::time_point started_ = Clock::now();
   std::chrono::milliseconds next_pause_;
@@ -147,7 +147,7 @@ std::vector<Host> Launcher::find_present() {
   return probe.present();
 }
 
-Placement Launcher::placement(const std::vector<Host>& present) const {
+RankPlacement Launcher::placement(const std::vector<Host>& present) const {
   PlacementWishes wishes{.whole = whole_,
                          .hosts = hosts_,
                          .replicas = request_.job.replicas,
@@ -163,7 +163,7 @@ int64_t Launcher::least_devices() const { return request_.min_devices.value_or(s
 // False when there are too few and nobody may wait any longer.
 bool Launcher::await_enough_devices() {
   for (int64_t tries = 0;; ++tries) {
-    const Placement before = now_;
+    const RankPlacement before = now_;
     now_ = placement(find_present());
     const auto devices = static_cast<int64_t>(now_.cluster.devices.size());
     if (stops_asked_ > 0) return true;
@@ -183,14 +183,14 @@ bool Launcher::await_enough_devices() {
   }
 }
 
-void Launcher::say_change(const Placement& before) const {
-  const auto modelled = [&](const Placement& one) -> std::string {
+void Launcher::say_change(const RankPlacement& before) const {
+  const auto modelled = [&](const RankPlacement& one) -> std::string {
     const fs::path plan = fs::path(request_.job.out) / "plan.textproto";
     if (!request_.throughput || !fs::exists(plan)) return "";
     const std::optional<double> rate = request_.throughput(plan, one.cluster);
     return rate ? fmt::format(", {:.1f} images/s (modelled)", *rate * static_cast<double>(request_.job.replicas)) : "";
   };
-  const auto what = [&](const Placement& one) {
+  const auto what = [&](const RankPlacement& one) {
     return fmt::format("{} on {} and {}{}", counted(static_cast<int64_t>(one.cluster.devices.size()), "device"),
                        counted(static_cast<int64_t>(one.hosts.size()), "host"), counted(one.ranks, "rank"), modelled(one));
   };
@@ -328,7 +328,7 @@ void Launcher::look_at_hosts(pid_t process) {
     return;
   }
   if (!probe_->finished()) return;
-  const Placement found = placement(probe_->present());
+  const RankPlacement found = placement(probe_->present());
   probe_.reset();
   looked_ = Clock::now();
   const bool unlisted = std::ranges::any_of(now_.hosts, [&](const Host& host) {
@@ -381,7 +381,7 @@ Launcher::Next Launcher::judge(Attempt& attempt) {
   if (stops_asked_ > 0) return Next::kEnd;
   if (status != kExitFailed && status != kExitUsage && status != kExitInfeasible) return Next::kAgain;
   if (hosts_.empty()) return Next::kEnd;
-  const Placement found = placement(find_present());
+  const RankPlacement found = placement(find_present());
   if (found == now_) return Next::kEnd;
   attempt.end += ", and hosts are gone";
   return Next::kAgain;

@@ -64,12 +64,12 @@ std::vector<Host> fill_up(int64_t ranks, const std::vector<Host>& hosts) {
 }
 
 // Devices whose document says where they are: one rank each, beside each other.
-Placement place_as_documented(const PlacementWishes& wishes, const std::vector<Host>& present) {
+RankPlacement place_as_documented(const PlacementWishes& wishes, const std::vector<Host>& present) {
   if (wishes.replicas > 1)
     fail(ErrorCode::kUsage, "--replicas {}: the cluster says on which host each device is, which stands for one ring; leave the hosts out",
          wishes.replicas);
   std::vector<size_t> kept;
-  Placement placement;
+  RankPlacement placement;
   for (size_t d = 0; d < wishes.whole.devices.size(); ++d) {
     const DeviceEntry& device = wishes.whole.devices[d];
     if (find_host(wishes.hosts, device.host) == nullptr)
@@ -95,7 +95,7 @@ Placement place_as_documented(const PlacementWishes& wishes, const std::vector<H
 
 }  // namespace
 
-Placement place(const PlacementWishes& wishes, const std::vector<Host>& present) {
+RankPlacement place(const PlacementWishes& wishes, const std::vector<Host>& present) {
   const auto asked = static_cast<int64_t>(wishes.whole.devices.size());
   if (wishes.hosts.empty()) {
     const int64_t most = asked * wishes.replicas;
@@ -118,7 +118,7 @@ Placement place(const PlacementWishes& wishes, const std::vector<Host>& present)
   kept.resize(static_cast<size_t>(std::min<int64_t>(devices, static_cast<int64_t>(kept.size()))));
   std::ranges::sort(kept);
 
-  Placement placement{.cluster = only(wishes.whole, kept)};
+  RankPlacement placement{.cluster = only(wishes.whole, kept)};
   if (kept.empty()) return placement;
   placement.ranks = std::min(wishes.ranks.value_or(devices * wishes.replicas), devices * wishes.replicas);
   placement.ranks = std::max(wishes.replicas, placement.ranks / wishes.replicas * wishes.replicas);

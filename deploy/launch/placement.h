@@ -1,6 +1,6 @@
 // Which devices of a cluster are there, and how many ranks on which hosts drive them.
 //
-//   const Placement now = place({.whole = cluster, .hosts = hosts, .replicas = 1, .cores = 16}, present);
+//   const RankPlacement now = place({.whole = cluster, .hosts = hosts, .replicas = 1, .cores = 16}, present);
 //   fmt::print("{} of {} devices on {} ranks\n", now.cluster.devices.size(), cluster.devices.size(), now.ranks);
 //
 // Without hosts everything is on this machine and always there. With hosts each slot has room for one device: a device whose document
@@ -28,14 +28,14 @@ struct PlacementWishes {
   int64_t cores = 1;                  // of this machine
 };
 
-struct Placement {
+struct RankPlacement {
   Cluster cluster;               // what there is of it; may be empty
   std::vector<Host> hosts = {};  // slots: ranks there, in the order of the ranks; none: this machine alone
   int64_t ranks = 0;
-  bool operator==(const Placement&) const = default;
+  bool operator==(const RankPlacement&) const = default;
 };
 
-Placement place(const PlacementWishes& wishes, const std::vector<Host>& present);
+RankPlacement place(const PlacementWishes& wishes, const std::vector<Host>& present);
 
 // "cpux3", "u280x2+h200": how --cluster takes the devices by kind. Links and names are then those that --cluster gives them.
 std::string shorthand_of(const Cluster& cluster);

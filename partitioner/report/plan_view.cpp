@@ -199,7 +199,7 @@ std::vector<LegendEntry> PlanView::layer_legend() const {
     for (size_t i = 0; i < colours.size(); ++i) legend.push_back({.name = colours.layer(i), .classes = {colours.class_of(i)}});
     return legend;
   }
-  for (const Stage& stage : colours.stages()) {
+  for (const ColourStage& stage : colours.stages()) {
     const size_t layers = stage.last - stage.first + 1, swatches = std::min(layers, kSwatchesOfStage);
     LegendEntry entry{.name = layers == 1 ? colours.layer(stage.first) : fmt::format("{} ({} layers)", stage.name, layers), .classes = {}};
     for (size_t s = 0; s < swatches; ++s)

@@ -70,9 +70,9 @@ TEST(Colour, ConvertsAsItsDefinitionSays) {
   EXPECT_NEAR(contrast({0, 0, 0}, {1, 1, 1}), 21, 1e-9);
 }
 
-std::vector<std::string> names_of(const std::vector<Stage>& stages) {
+std::vector<std::string> names_of(const std::vector<ColourStage>& stages) {
   std::vector<std::string> names;
-  for (const Stage& stage : stages) names.push_back(stage.name);
+  for (const ColourStage& stage : stages) names.push_back(stage.name);
   return names;
 }
 
@@ -88,10 +88,10 @@ TEST(Stages, FollowTheNames) {
 TEST(Stages, DivideWhatIsAllAlike) {
   std::vector<std::string> layers;
   for (int i = 0; i < 17; ++i) layers.push_back(fmt::format("conv2d_{}", i));
-  const std::vector<Stage> stages = stages_of(layers);
+  const std::vector<ColourStage> stages = stages_of(layers);
   EXPECT_GE(stages.size(), 5u);
   size_t next = 0;
-  for (const Stage& stage : stages) {
+  for (const ColourStage& stage : stages) {
     EXPECT_EQ(stage.first, next);
     EXPECT_LE(stage.first, stage.last);
     next = stage.last + 1;

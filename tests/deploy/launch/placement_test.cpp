@@ -49,10 +49,10 @@ PlacementWishes eight_on_four() {
 
 TEST(Placement, DropsTheDevicesOfAHostThatIsGone) {
   const PlacementWishes wishes = eight_on_four();
-  const Placement all = place(wishes, wishes.hosts);
+  const RankPlacement all = place(wishes, wishes.hosts);
   EXPECT_EQ(all.cluster, wishes.whole);
   EXPECT_EQ(all.ranks, 8);
-  const Placement six = place(wishes, {{"a", 2}, {"c", 2}, {"d", 2}});
+  const RankPlacement six = place(wishes, {{"a", 2}, {"c", 2}, {"d", 2}});
   EXPECT_EQ(shorthand_of(six.cluster), "cpux6");
   EXPECT_EQ(six.cluster.devices[2].name, wishes.whole.devices[4].name);
   EXPECT_EQ(six.cluster.links.size(), 5U);
@@ -64,7 +64,7 @@ TEST(Placement, DropsTheDevicesOfAHostThatIsGone) {
 TEST(Placement, LetsDevicesOfNoHostMoveToSlotsThatAreFree) {
   PlacementWishes wishes = eight_on_four();
   wishes.whole = uniform_cluster("cpu", 4);
-  const Placement moved = place(wishes, {{"c", 2}, {"d", 2}});
+  const RankPlacement moved = place(wishes, {{"c", 2}, {"d", 2}});
   EXPECT_EQ(moved.cluster, wishes.whole);
   EXPECT_THAT(moved.hosts, ElementsAre(Host{"c", 2}, Host{"d", 2}));
 }
@@ -74,7 +74,7 @@ TEST(Placement, KeepsRingsOfReplicasEqual) {
   wishes.whole = uniform_cluster("cpu", 4);
   wishes.replicas = 2;
   EXPECT_EQ(place(wishes, wishes.hosts).ranks, 8);
-  const Placement seven = place(wishes, {{"a", 2}, {"b", 2}, {"c", 2}, {"d", 1}});
+  const RankPlacement seven = place(wishes, {{"a", 2}, {"b", 2}, {"c", 2}, {"d", 1}});
   EXPECT_EQ(seven.cluster.devices.size(), 3U);
   EXPECT_EQ(seven.ranks, 6);
 }
@@ -88,7 +88,7 @@ TEST(Placement, SharesFewerRanksOut) {
 TEST(Placement, TakesHostsFromTheClusterWhereItNamesThem) {
   PlacementWishes wishes = eight_on_four();
   for (size_t d = 0; d < 8; ++d) wishes.whole.devices[d].host = d < 5 ? "a" : "b";
-  const Placement all = place(wishes, wishes.hosts);
+  const RankPlacement all = place(wishes, wishes.hosts);
   EXPECT_THAT(all.hosts, ElementsAre(Host{"a", 5}, Host{"b", 3}));
   EXPECT_EQ(place(wishes, {{"b", 2}}).cluster.devices.size(), 3U);
   wishes.whole.devices[7].host = "a";
