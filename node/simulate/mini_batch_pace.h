@@ -6,11 +6,13 @@
 // The plan is simulated for a few mini-batches, with the links, FIFOs and schedules that simulate() has and, of a plan with full
 // accounting, no more Act-RAM than it gives, so that samples that an update holds up hold up those behind them: gradients on their way
 // home, parameters on their way back, the pipeline that drains or waits, and fills again. Where rows stream, a mini-batch of many
-// micro-batches takes a period for each beyond the first few: mini-batches of kMostMicroBatches (or of the largest window) are run then,
-// and the rest is added; that differs from the whole run by less than a third of a period. Devices that take turns are run as they are, and
-// so are links that the passes of shorter mini-batches would fill. A ring so long that even this would take seconds is not run: an update
-// counts kUpdatePeriods periods, which is the middle of what the zoo's networks take. Pure. Fails as simulate() does, with kMismatch on a
-// plan that deadlocks.
+// micro-batches takes as long for each beyond the first few: mini-batches of 16 micro-batches (8 where they have several samples, or the
+// largest window) are run then, and the rest is added at what a sample takes between updates. That is a period, which differs from the
+// whole run by less than a third of one; where the second halves of mini-batches are slower than that, longer ones are run until two
+// lengths agree. Devices that take turns are run as they are, and so are links that the passes of shorter mini-batches would fill. A ring
+// that would take seconds is run with mini-batches of no fewer than four micro-batches; where even that is too long it is not run: an
+// update counts 1.8 periods then, which is the middle of what the zoo's networks take, and where parameters travel two for every sample of
+// a micro-batch. Pure. Fails as simulate() does, with kMismatch on a plan that deadlocks.
 #pragma once
 
 #include "core/documents/plan.h"

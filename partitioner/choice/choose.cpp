@@ -22,6 +22,8 @@ namespace {
 constexpr double kWorthChoosing = 1e-6;
 constexpr double kWorthIdleBoards = 1e-3;
 constexpr double kWorthAnother = 1e-9;
+// Of what an update takes, on fewer boards where no parameters travel, beside the latency of the links that they are spared.
+constexpr double kUpdateOfFewer = 0.95;
 constexpr size_t kLongRing = 200;
 constexpr size_t kMostKinds = 4;
 constexpr int kMostRounds = 3;  // of leaving devices out
@@ -62,7 +64,8 @@ std::string device_list(const PlanTask& task, const Places& kept) {
 // One ring: with all its devices, or some of them left without work.
 class RingChooser {
  public:
-  explicit RingChooser(const PlanTask& task) : task_(&task), kept_(task.models.size()) {
+  // `to_compare`: rings that are no faster are planned to their end all the same.
+  RingChooser(const PlanTask& task, bool to_compare) : task_(&task), kept_(task.models.size()), to_compare_(to_compare) {
     std::iota(kept_.begin(), kept_.end(), 0);
     const auto streams = [](const CostModel* model) { return model->dedicated_engines(); };
     some_stream_ = std::ranges::any_of(task.models, streams);
@@ -78,9 +81,10 @@ class RingChooser {
       Outcome better;
       Places places;
       for (const Places& fewer : fewer_devices(best)) {
-        Outcome outcome = outcome_of(fewer);
+        const double wanted = std::max(rate_of(best) * (1 + worth()), rate_of(better));
+        Outcome outcome = outcome_of(fewer, to_compare_ ? 0 : wanted);
         note(fewer, outcome);
-        if (rate_of(outcome) <= std::max(rate_of(best) * (1 + worth()), rate_of(better))) continue;
+        if (rate_of(outcome) <= wanted) continue;
         better = std::move(outcome);
         places = fewer;
       }
@@ -125,8 +129,9 @@ class RingChooser {
   double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
   void note(const Places& places, const Outcome& outcome) { others_.emplace(places, rate_of(outcome)); }
 
-  Outcome outcome_of(const Places& kept) const {
-    const PlanTask smaller = without_devices(*task_, kept);
+  Outcome outcome_of(const Places& kept, double wanted = 0) const {
+    PlanTask smaller = without_devices(*task_, kept);
+    smaller.wanted = wanted;
     Outcome outcome = make_plan(smaller);
     if (!outcome.feasible || !outcome.plan) return outcome;
     outcome.plan = on_whole_ring(*outcome.plan, *task_, kept);
@@ -134,10 +139,23 @@ class RingChooser {
     return outcome;
   }
 
+  // What boards alone take between updates at most, with fewer of them, to be faster than what is known by `rate`.
+  double samples_between_updates(const Outcome& known, double rate) const {
+    if (!known.feasible || !all_stream_ || task_->options.accounting != Accounting::kFull || !known.plan) return rate;
+    const auto travels = [](const ParameterHome& home) { return home.home != home.user; };
+    if (std::ranges::any_of(known.plan->homes, travels)) return rate;
+    double latency = 0;
+    for (const LinkEntry& link : task_->cluster.links) latency += 2e-6 * link.latency_us;
+    const auto samples = static_cast<double>(task_->options.mini_batch);
+    const double update = samples / rate_of(known) - samples * known.summary.seconds_per_image;
+    const double between = 1 / rate - std::max(0.0, kUpdateOfFewer * update - latency) / samples;
+    return between > 0 ? std::max(rate, 1 / between) : rate;
+  }
+
   // Which devices to keep, where that may be faster than what is known.
   std::vector<Places> fewer_devices(const Outcome& known) const {
     std::vector<Places> tries;
-    const double rate = rate_of(known) * (1 + worth());
+    const double rate = samples_between_updates(known, rate_of(known) * (1 + worth()));
     const auto may_reach = [&](const Places& places, double wanted) {
       return !known.feasible || can_reach(without_devices(*task_, places), wanted);
     };
@@ -165,7 +183,7 @@ class RingChooser {
         const size_t middle = low + (high - low) / 2;
         (may_reach(without_last(kept_, run, middle), steady) ? low : high) = middle;
       }
-      if (low > 1) tries.push_back(without_last(kept_, run, low));
+      if (low > 1 && may_reach(without_last(kept_, run, low), rate)) tries.push_back(without_last(kept_, run, low));
     }
     return tries;
   }
@@ -182,6 +200,7 @@ class RingChooser {
 
   const PlanTask* task_;
   Places kept_;
+  bool to_compare_ = false;
   bool some_stream_ = false;
   bool all_stream_ = false;
   std::map<Places, double> others_;
@@ -264,7 +283,7 @@ class Chooser {
 
  private:
   Answer answer_of(const Way& way, bool next_best) const {
-    RingChooser ring(way.task);
+    RingChooser ring(way.task, next_best);
     Answer answer{&way, ring.run(leave_empty_), ring.idle(), std::nullopt};
     const auto rings = static_cast<double>(way.replicas);
     answer.outcome.replicas = way.replicas;

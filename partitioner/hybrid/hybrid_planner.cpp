@@ -257,7 +257,14 @@ struct Candidate {
   PlanSummary summary;
   bool timed = false;  // what a mini-batch takes is known
   bool stands_still = false;
+  bool surpassed = false;  // by one that is known: its time is that one's, which it cannot undercut
 };
+
+int64_t remote_elements(const Plan& plan) {
+  int64_t elements = 0;
+  for (const ParameterHome& home : plan.homes) elements += home.home != home.user ? home.count : 0;
+  return elements;
+}
 
 bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
   PlanTask relaxed = task;
@@ -287,15 +294,24 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
   return true;
 }
 
+// As slow between updates, and not less to send when one comes: an update takes no less either.
+bool no_better(const Candidate& candidate, const Candidate& known) {
+  return !known.stands_still && candidate.plan.micro_batch >= known.plan.micro_batch &&
+         candidate.summary.seconds_per_image >= known.summary.seconds_per_image / (1 + kWorthAnother) &&
+         remote_elements(candidate.plan) >= remote_elements(known.plan);
+}
+
 // Where rows stream, weights off chip alone ask for micro-batches: once they are no faster, larger ones are not either. They may be as fast
 // between updates, and lose less at one.
 bool may_be_faster(const PlanTask& task, int64_t micro_batch, Candidate& known, std::string& standstill) {
+  if (remote_elements(known.plan) == 0 && no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kWorthSharing))) return false;
   if (!no_faster(task, micro_batch, known.summary.seconds_per_image / (1 + kSurelyFaster))) return true;
   if (!add_mini_batch_time(task, known, standstill)) return true;
   return !no_faster(task, micro_batch, 1 / (known.summary.images_per_second * (1 + kWorthSharing)));
 }
 
 bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std::string& standstill) {
+  if (no_better(candidate, known)) return false;
   if (!known.timed && candidate.summary.images_per_second > known.summary.images_per_second * (1 + kSurelyFaster)) return true;
   if (!add_mini_batch_time(task, known, standstill)) return true;
   const double wanted = known.summary.images_per_second * (1 + kWorthSharing);
@@ -319,12 +335,18 @@ bool reaches(const PlanTask& task, double samples_per_second) {
 
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
 // they do not: slower between updates, and at an update or with every pass perhaps faster.
-std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, std::string& standstill) {
+// `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
+std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Shortage& shortage,
+                                     std::string& standstill) {
   std::vector<Candidate> candidates;
+  double wanted = task.wanted;
+  for (const Candidate& known : before)
+    if (known.timed) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
   std::vector<Candidate> at_home;
   const bool streams = streams_rows(task);
   const bool full = task.options.accounting == Accounting::kFull;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
+    if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
     const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
@@ -340,21 +362,29 @@ std::vector<Candidate> candidates_of(const PlanTask& task, Shortage& shortage, s
       const std::unique_ptr<Attempt> with_users = best_attempt(quiet, micro_batch);
       if (with_users->solution.feasible) at_home.push_back(candidate_of(quiet, *with_users, solution.lower_bound));
     }
+    const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
+    candidate.surpassed = streams && better != before.end();
+    if (candidate.surpassed && better->timed) {
+      candidate.timed = true;
+      candidate.summary.images_per_second = std::min(candidate.summary.images_per_second, better->summary.images_per_second);
+    }
     if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) break;
     candidates.push_back(std::move(candidate));
   }
   std::ranges::move(at_home, std::back_inserter(candidates));
+  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.surpassed; });
   return candidates;
 }
 
 std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shortage, std::string& standstill) {
   std::vector<Candidate> candidates;
   for (const PlanTask& placed : places_to_try(task)) {
-    double wanted = 0;
-    for (const Candidate& known : candidates) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
+    double wanted = task.wanted;
+    for (const Candidate& known : candidates)
+      wanted = std::max(wanted, (1 + (known.timed ? kWorthSharing : kWorthAnother)) * known.summary.images_per_second);
     if (wanted > 0 && !reaches(placed, wanted)) continue;
     Shortage here;
-    std::ranges::move(candidates_of(placed, here, standstill), std::back_inserter(candidates));
+    std::ranges::move(candidates_of(placed, candidates, here, standstill), std::back_inserter(candidates));
     shortage = here;
   }
   return candidates;
@@ -427,25 +457,31 @@ Outcome plan_ring(const PlanTask& task) {
   std::vector<Candidate> candidates = candidates_of_places(task, shortage, standstill);
   const bool full = task.options.accounting == Accounting::kFull;
   PlanTask last_resort = task;
-  if (full && candidates.empty()) {
+  if (full && candidates.empty() && (task.wanted <= 0 || shortage.kind != Shortage::Kind::kNone)) {
     last_resort.options.all_off_chip = true;
     shortage = {};
-    candidates = candidates_of(last_resort, shortage, standstill);
+    candidates = candidates_of(last_resort, candidates, shortage, standstill);
   }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.summary.images_per_second > b.summary.images_per_second; });
+  Candidate* chosen = nullptr;
   const auto faster = [&](const Candidate& candidate) {
-    return !outcome.feasible || candidate.summary.images_per_second > outcome.summary.images_per_second * (1 + kWorthAnother);
+    if (candidate.summary.images_per_second <= task.wanted) return false;
+    return chosen == nullptr || candidate.summary.images_per_second > chosen->summary.images_per_second * (1 + kWorthAnother);
   };
+  const bool streams = streams_rows(task);
   for (Candidate& candidate : candidates) {
-    if (!faster(candidate)) continue;
+    if (!faster(candidate) || (full && streams && chosen != nullptr && no_better(candidate, *chosen))) continue;
     if (full && (!add_mini_batch_time(task, candidate, standstill) || !faster(candidate))) continue;
+    chosen = &candidate;
+  }
+  if (chosen != nullptr) {
     outcome.feasible = true;
-    candidate.summary.optimality_gap = candidate.plan.optimality_gap;
-    outcome.plan = std::move(candidate.plan);
-    outcome.summary = std::move(candidate.summary);
+    chosen->summary.optimality_gap = chosen->plan.optimality_gap;
+    outcome.plan = std::move(chosen->plan);
+    outcome.summary = std::move(chosen->summary);
   }
   if (!outcome.feasible && !standstill.empty()) {
     outcome.reason.text = standstill;

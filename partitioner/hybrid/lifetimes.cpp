@@ -28,22 +28,36 @@ double stride_lag(const SlidingWindow& window, int64_t input_rows, int64_t outpu
   return lag;
 }
 
-Lag lag_of_window(const Node& node, SlidingWindow window, bool instant_unpooling) {
+// Rows of error come evenly, and PG lets go of an input row with the last one that reads it.
+double release_lag(const SlidingWindow& window, int64_t input_rows, int64_t output_rows) {
+  double lag = 0;
+  for (int64_t row = 0; row < input_rows; ++row) {
+    const int64_t errors = std::clamp<int64_t>(window.begun_outputs(row), 1, output_rows);
+    lag = std::max(lag, static_cast<double>(errors) / static_cast<double>(output_rows) -
+                            static_cast<double>(row + 1) / static_cast<double>(input_rows));
+  }
+  return lag;
+}
+
+Lag lag_of_window(const Node& node, SlidingWindow window, const LifetimeRules& rules) {
   window.pad = std::min(window.pad, window.reach() - 1);
   const int64_t rows = std::max<int64_t>(node.input_shapes[0].height, 1);
   const double all = static_cast<double>(rows);
   const double forward = static_cast<double>(std::max<int64_t>(window.reach() - 1 - window.pad, 0)) / all;
   const bool pools = role_of(node.layer.operation) == Role::kPooling;
   const double padding = pools ? 0 : static_cast<double>(window.pad) / all;
-  if (instant_unpooling) return {forward, padding, padding};
-  return {forward, padding, stride_lag(window, rows, std::max<int64_t>(node.output.height, 1))};
+  const int64_t errors = std::max<int64_t>(node.output.height, 1);
+  const double release =
+      pools || window.stride > 1 || !rules.unpadded_ends ? padding : std::max(padding, release_lag(window, rows, errors));
+  if (rules.instant_unpooling) return {forward, padding, padding};
+  return {forward, release, stride_lag(window, rows, errors)};
 }
 
-Lag lag_of(const Node& node, bool instant_unpooling) {
+Lag lag_of(const Node& node, const LifetimeRules& rules) {
   const Traits traits = traits_of(node.layer.operation);
   const double all = static_cast<double>(std::max<int64_t>(node.input_shapes[0].height, 1));
   switch (traits.rows) {
-    case Rows::kWindow: return lag_of_window(node, *traits.row_window, instant_unpooling);
+    case Rows::kWindow: return lag_of_window(node, *traits.row_window, rules);
     case Rows::kEarlier: return {1 / all, 1 / all, 1 / all};
     case Rows::kEvery: return {1, 1, 1};
     case Rows::kOwn:
@@ -63,7 +77,7 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
   std::vector<double> reads(count, 0), made(count, 0);
   for (size_t i = 0; i < count; ++i) {
     const Node& node = graph.nodes()[i];
-    lags.push_back(lag_of(node, rules.instant_unpooling));
+    lags.push_back(lag_of(node, rules));
     for (const int64_t input : node.inputs)
       if (input != kNetworkInput) reads[i] = std::max(reads[i], made[static_cast<size_t>(input)]);
     made[i] = reads[i] + lags[i].forward;

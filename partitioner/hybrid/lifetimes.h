@@ -7,7 +7,8 @@
 // shorter one wait for the longer one, there and back. A convolution lags (K-1-p)/Hin forward and p/Hin backward, a pooling (k-1)/H
 // forward. What strides lags backward too: the error of a pooled row takes as long as the s rows it came from, so that of the s rows it
 // becomes the first is ready with it and the others, each in its turn, (s-1)/H later; more where a map's last rows share an error row.
-// FPDeep's formulas leave that out, as they do the latency of the links to the ring's end and back, which the solver adds for each device:
+// Without padding the last row of an output reads the last K rows of input, that many shares of a sample after they came.
+// FPDeep's formulas leave both out, as they do the latency of the links to the ring's end and back, which the solver adds for each device:
 // a ring of boards as full as they say would block. The simulator, which moves row by row, shows both. Recurrent layers turn round at the
 // sequence's end: errors of the first step come after the last step went forward, which adds one sample; a bidirectional layer waits for
 // the whole sequence once more each way.
@@ -26,6 +27,9 @@ struct LifetimeRules {
   bool fc_barrier = false;
   // Errors pass what strides in no time, as in FPDeep's formulas.
   bool instant_unpooling = false;
+  // A map that shrinks because nothing is padded: its last rows of input wait for the last error, though they came early. Without
+  // strides: with them rows come slowly enough (simulated).
+  bool unpadded_ends = false;
 };
 
 std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules& rules);

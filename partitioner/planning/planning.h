@@ -73,6 +73,8 @@ struct PlanTask {
   std::function<MiniBatchTime(const Plan&, const Graph&)> mini_batch_time = {};
   // The same of one of several like rings, which agree on every update; for whoever chooses how many.
   std::function<MiniBatchTime(const Plan&, const Graph&, int64_t replicas)> replicated_mini_batch_time = {};
+  // Samples a second that a plan has to exceed to be of use: no more is found out about slower ones, and none of them is an answer.
+  double wanted = 0;
   // Told now and then how much of the search is done, as far as that is known.
   std::function<void(double share)> progress = {};
 };

@@ -47,6 +47,22 @@ TEST(MiniBatchPace, ShorterMiniBatchesTellOfLongerOnes) {
   }
 }
 
+// Far links, and Act-RAM for less than is under way on them: the ring is held back at every sample, not at updates alone.
+TEST(MiniBatchPace, CountsWhatHoldsARingBackBetweenUpdates) {
+  const Graph graph(row_convolutions(4, 12, 3));
+  int slowed = 0;
+  for (const double latency : {2.0, 4.0, 6.0, 8.0}) {
+    Plan plan = plan_by_cuts(graph, {{1, 0, 0}, {2, 0, 0}, {3, 0, 0}}, {10, 10, 0, latency}, 128, Alignment::kFpdeep, {3, 3, 3, 3});
+    set_times(plan, graph, kMicrosecond);
+    with_act_ram(plan, graph, 2);
+    const double period = 1e-12 * static_cast<double>(slowest_stage(plan, graph));
+    const double whole = simulated_seconds(plan, graph, 4);
+    slowed += whole > 1.02 * 128 * period ? 1 : 0;
+    EXPECT_NEAR(mini_batch_pace(plan, graph).seconds / whole, 1, 5e-3) << latency;
+  }
+  EXPECT_GT(slowed, 0);
+}
+
 TEST(MiniBatchPace, ShortMiniBatchesAreRunAsTheyAre) {
   const Graph graph(row_convolutions(3, 8, 3));
   Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 8, Alignment::kFpdeep, {3, 2, 2});

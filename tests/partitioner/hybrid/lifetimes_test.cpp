@@ -177,6 +177,19 @@ TEST(ActivationLifetimes, GrowByWhatUnpoolingTakes) {
   EXPECT_NEAR(longer, expected, 1e-12);
 }
 
+// Without padding the last K rows of input wait for the last row of error; with it they do not.
+TEST(ActivationLifetimes, OfMapsThatShrinkLastToTheLastError) {
+  const Graph lenet(zoo_model("lenet5"));
+  const std::vector<double> plain = activation_lifetimes(lenet, {});
+  const std::vector<double> whole = activation_lifetimes(lenet, {.unpadded_ends = true});
+  const auto group = [&](const char* layer) { return static_cast<size_t>(lenet.node(lenet.find(layer)).group); };
+  EXPECT_NEAR(whole[group("conv2")] - plain[group("conv2")], 4.0 / 14, 1e-12);  // 5x5 on 14 rows
+  EXPECT_NEAR(whole[group("conv1")] - plain[group("conv1")], 4.0 / 32, 1e-12);  // 5x5 on 32
+  const Graph vgg(zoo_model("vgg16"));                                          // padded
+  const std::vector<double> padded = activation_lifetimes(vgg, {.unpadded_ends = true});
+  for (size_t g = 0; g < padded.size(); ++g) EXPECT_NEAR(padded[g], activation_lifetimes(vgg, {})[g], 1e-12) << g;
+}
+
 // A short cut's rows wait where it joins the longer way: its activation is as old as if it had taken that way, but for what the
 // longer way's own kernel holds on to. conv1 (3x3, by 2) and conv2 (3x3) beside downsample.0 (1x1, by 2), from 56 rows to 28.
 TEST(ActivationLifetimes, OfShortCutsLastUntilTheLongWayHasReturned) {
