@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::span<const uint8_t> rest(data, size);
   while (rest.size() >= 3 && !device.closed()) {
     const uint32_t call = rest[0];
-    const size_t length = std::min<size_t>(rest[1] | rest[2] << 8, rest.size() - 3);
+    const size_t length = std::min(size_t{rest[1]} | size_t{rest[2]} << 8, rest.size() - 3);
     try {
       device.reply_to(call, rest.subspan(3, length));
     } catch (const millrace::Error&) {
