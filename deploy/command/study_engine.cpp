@@ -119,7 +119,7 @@ JointExploration together_of(const std::vector<LayerStudy>& layers, const SbeBoa
     std::vector<SbeSpace> spaces;
     for (const LayerStudy& layer : layers)
       spaces.push_back({.shape = layer.shape, .steps = layer.steps, .least_streams = streams, .most_streams = streams});
-    JointExploration found = JointSearch(spaces, board).within({}, kMost);
+    JointExploration found = JointExplorer(spaces, board).within({}, kMost);
     if (found.fastest && (!best.fastest || found.fastest->seconds < best.fastest->seconds)) best = std::move(found);
   }
   return best;

@@ -96,7 +96,7 @@ EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaR
   constexpr int kHalvings = 7;
   constexpr double kStep = 1.02;
   const SbeBoard whole = sbe_board_of(board);
-  const JointSearch search(spaces_of(nodes, batch), whole);
+  const JointExplorer search(spaces_of(nodes, batch), whole);
   const auto taken_at = [&](double period) {
     const double pace = period_seconds / period;
     return BoardShare{.dsp = others.dsp * pace + reserved, .lut = others.lut * pace, .bram36 = others.bram36};

@@ -109,7 +109,7 @@ bool same_numbers(const SbeSpace& a, const SbeSpace& b) {
 
 }  // namespace
 
-class JointSearch::Together {
+class JointExplorer::Together {
  public:
   Together(std::span<const SbeSpace> spaces, const SbeBoard& board) : board_(board) {
     const Room whole(board, {});
@@ -236,7 +236,7 @@ class JointSearch::Together {
   std::vector<double> periods_;
 };
 
-JointSearch::JointSearch(std::span<const SbeSpace> layers, const SbeBoard& board) {
+JointExplorer::JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board) {
   if (layers.empty()) fail(ErrorCode::kUsage, "an exploration of no layers");
   for (const SbeSpace& space : layers)
     if (space.least_streams != space.most_streams)
@@ -245,7 +245,7 @@ JointSearch::JointSearch(std::span<const SbeSpace> layers, const SbeBoard& board
   together_ = std::make_shared<const Together>(layers, board);
 }
 
-JointExploration JointSearch::within(const BoardShare& taken, size_t most) const {
+JointExploration JointExplorer::within(const BoardShare& taken, size_t most) const {
   JointExploration found;
   double blocks = kNoLimit;
   while (found.front.size() < most) {
@@ -261,7 +261,7 @@ JointExploration JointSearch::within(const BoardShare& taken, size_t most) const
 }
 
 JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken, size_t most) {
-  return JointSearch(layers, board).within(taken, most);
+  return JointExplorer(layers, board).within(taken, most);
 }
 
 }  // namespace millrace

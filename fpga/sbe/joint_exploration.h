@@ -40,9 +40,9 @@ struct JointExploration {
 };
 
 // The same board asked several times, with more or less of it taken: what every layer alone could be is found once.
-class JointSearch {
+class JointExplorer {
  public:
-  JointSearch(std::span<const SbeSpace> layers, const SbeBoard& board);
+  JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board);
   // `most` points of the front, from the fastest on.
   JointExploration within(const BoardShare& taken, size_t most = SIZE_MAX) const;
 

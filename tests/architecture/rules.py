@@ -232,6 +232,39 @@ def check_file(root, path, graph, heavy):
     return violations
 
 
+NAMESPACE = re.compile(r"^(?:inline )?namespace ?([\w:]*) ?\{")
+NAMESPACE_END = re.compile(r"^\}  // namespace")
+TYPE = re.compile(r"^(?:struct|class|union|enum(?: class)?) (\w+)(?: final)?(?: : [^;]*)? \{")
+
+
+def types_of(path):
+    """The types that a source defines at namespace scope, as (namespace, name); what is hidden in one file is left out."""
+    within = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if opened := NAMESPACE.match(line):
+            if "}" not in line:
+                within.append(opened[1])
+        elif NAMESPACE_END.match(line) and within:
+            within.pop()
+        elif "" not in within and (found := TYPE.match(line)):
+            yield "::".join(within), found[1]
+
+
+def check_type_names(root):
+    """One name, one type: two definitions of one class in one program need not be noticed by a compiler or linker."""
+    defined = {}
+    violations = []
+    for path in sources(root):
+        relative = path.relative_to(root).as_posix()
+        if top_of(relative) == "tests":
+            continue
+        for name in dict.fromkeys(types_of(path)):
+            first = defined.setdefault(name, relative)
+            if first != relative:
+                violations.append(f"{relative}: defines {'::'.join(filter(None, name))}, which {first} defines too")
+    return violations
+
+
 def check_top_level(root):
     return [
         f"{entry.name}: not allowed at the top level; it holds {', '.join(sorted(TOP_LEVEL))} and dotfiles"
@@ -248,6 +281,7 @@ def check(root):
     for path in sources(root):
         violations += check_file(root, path, graph, heavy)
     violations += check_heavy(root, heavy, graph)
+    violations += check_type_names(root)
     cycle = cycle_in(graph)
     if cycle:
         violations.append("the includes form a cycle: " + " -> ".join(cycle))

@@ -55,6 +55,13 @@ class Rules(unittest.TestCase):
     def test_data_sees_documents_and_graph_only(self):
         self.expect({"core/plan/plan.h": HEADER, "core/data/x.cpp": '#include "core/plan/plan.h"\n'}, "core/data includes core/plan")
 
+    def test_a_type_is_defined_once(self):
+        one = "// What it is for.\n#pragma once\nnamespace millrace {\nstruct Stage {\n};\n}  // namespace millrace\n"
+        self.expect({"core/base/a.h": one, "node/b.h": one}, "node/b.h: defines millrace::Stage, which core/base/a.h defines too")
+        hidden = one.replace("namespace millrace {\n", "namespace millrace {\nnamespace {\n", 1).replace("}  //", "}  // namespace\n}  //", 1)
+        self.assertEqual(self.violations({"core/base/a.h": one, "node/b.cpp": hidden}), [])
+        self.assertEqual(self.violations({"core/base/a.h": one, "node/b.h": one.replace("millrace {", "millrace::node {")}), [])
+
     def test_gpu_rnn_stands_alone(self):
         self.expect({"gpu/rnn/x.cpp": '#include "core/base/error.h"\n'}, "gpu/rnn includes core/base")
         self.expect({"gpu/rnn/x.cpp": "#include <fmt/core.h>\n"}, "gpu/rnn includes fmt/core.h")
