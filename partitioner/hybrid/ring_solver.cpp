@@ -374,7 +374,6 @@ bool RingSolver::rules_out(double period) const {
 }
 
 RingSolution RingSolver::solve(Effort effort) const {
-  const bool never = task_->options.balance == Balance::kNever;
   const std::optional<Bracket> bracket = least_period(anywhere());
   RingSolution best;
   if (!bracket) {
@@ -389,7 +388,8 @@ RingSolution RingSolver::solve(Effort effort) const {
   const auto settled = [&] { return best.feasible && (effort == Effort::kQuick || best.period <= period * (1 + 1e-9)); };
   const double compute = least_compute_period(period, anywhere());
   // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.
-  if (!never && task_->options.balance == Balance::kAuto) {
+  const bool prefers_home = task_->options.balance == Balance::kAuto;
+  if (prefers_home) {
     const Storage light{.parameters = true, .share = task_->options.balance_target};
     consider({compute, period}, light);
     if (!settled()) consider({period, period}, light);
@@ -408,7 +408,7 @@ RingSolution RingSolver::solve(Effort effort) const {
     }
   }
   // A longer period than asked for at first may leave every parameter at home after all.
-  if (!never && task_->options.balance == Balance::kAuto && !best.homes.remote.empty()) {
+  if (prefers_home && !best.homes.remote.empty()) {
     const Storage light{.parameters = true, .share = task_->options.balance_target};
     for (const double devices : {best.compute_period, best.period}) {
       std::optional<RingSolution> at_home = solution_at({devices, best.period}, light);

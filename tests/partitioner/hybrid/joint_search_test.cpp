@@ -363,6 +363,62 @@ TEST(JointSearch, WhereElementsDifferInSizeTheGapIsTrue) {
   EXPECT_LT(with_gap, feasible / 5);
 }
 
+// Too many places to look at every one: the search shortens the period and raises the bound until they nearly meet.
+TEST(JointSearch, OfManyPlacesThePeriodComesCloseToItsBound) {
+  TinyInstances random(1804);
+  int moved = 0;
+  for (int i = 0; i < 12; ++i) {
+    Model model;
+    model.name = "wide";
+    model.input = {3, 2, 2};
+    std::string last(kInputName);
+    const auto add = [&](std::string name, Operation operation) {
+      model.layers.push_back({.name = name, .operation = std::move(operation), .inputs = {last}});
+      last = std::move(name);
+    };
+    for (int l = 0; l < 4; ++l)
+      add("conv" + std::to_string(l), Conv2d{.out_channels = random.between(20, 40), .kernel_h = 1, .kernel_w = 1});
+    add("pool", GlobalPool{});
+    add("flat", Flatten{});
+    add("fc", Dense{.out_features = 10});
+    add("loss", SoftmaxCrossEntropy{});
+    const Graph graph(model);
+    double weights = 0;
+    for (const LayerGroup& group : graph.groups()) {
+      const Node& head = graph.node(group.head);
+      weights += static_cast<double>(head.input_shapes[0].channels * head.output.channels);
+    }
+    const int64_t devices = random.between(4, 6);
+    std::vector<std::unique_ptr<DrawnCostModel>> owned;
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = uniform_cluster("drawn", devices);
+    task.cluster.links = random.links(devices);
+    task.options.micro_batch = 1;
+    task.options.mini_batch = 16;
+    for (int64_t d = 0; d < devices; ++d) {  // large and slow upstream, small and fast downstream
+      const double share = 2.0 * static_cast<double>(devices - d) / static_cast<double>(devices * (devices + 1));
+      owned.push_back(std::make_unique<DrawnCostModel>(
+          DrawnCostModel::Settings{.seconds_per_pair = 1e-3 * random.real(0.5, 1.5) / static_cast<double>(1 + d),
+                                   .memory = random.real(1.15, 1.5) * share * weights + 100}));
+      task.models.push_back(owned.back().get());
+    }
+    const RingSolution solution = RingSolver(task, 1).solve();
+    if (!solution.feasible) continue;
+    moved += solution.homes.remote.empty() ? 0 : 1;
+    EXPECT_NEAR(solution.period / solution.lower_bound, 1, 1e-5) << "ring " << i;
+    const Chain chain(graph);
+    const std::vector<Link> links = links_of(task.cluster);
+    const SegmentLoads segments(chain, task, std::vector<double>(static_cast<size_t>(chain.groups()), 1), 1,
+                                std::vector<int64_t>(task.models.size(), 1));
+    const CutLoads loads(chain, 32);
+    const bool may_stay =
+        CutSearch(segments, loads, links, {}).feasible({solution.period, solution.period}, {.parameters = true, .share = 0.8});
+    EXPECT_TRUE(solution.homes.remote.empty() || !may_stay) << "ring " << i;
+  }
+  EXPECT_GT(moved, 3);
+}
+
 // With few cells the walk over them still brackets what the walk over every place finds.
 TEST(JointSearch, FewPlacesNeitherFindWhatIsNotThereNorRuleOutWhatIs) {
   TinyInstances random(1803);
