@@ -111,6 +111,7 @@ struct KernelSpec {
   bool finish = false;                   // only the bias (and activation) of a compute layer: input is the raw sum,
                                          // parameters are {bias}. Of a recurrent layer: all but the input product; the
                                          // raw sum is x W of all gates, and the parameters are those without weight_ih
+  ChannelRange units;                    // finish of a recurrent layer: steps of these cells alone (unit_steps.h); empty: of all
   std::optional<Activation> activation;  // fused behind the operation; its derivative is taken from the output
   bool input_error_needed = true;
   bool trained = true;  // PG will be called

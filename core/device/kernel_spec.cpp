@@ -43,6 +43,7 @@ KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentPro
     }
     case StepKind::kFinish:
       spec.finish = true;
+      spec.units = step.units;
       spec.inputs = {value(step.inputs[0]).shape};
       spec.input_error_needed = node.error_needed;
       break;
@@ -67,6 +68,17 @@ KernelSpec steps_spec_of(const Plan& plan, const Graph& graph, int64_t node) {
   step.inputs = {add(sum_shape(graph.node(node)))};
   step.output = add(graph.shape_of(node));
   return kernel_spec_of(plan, graph, program, step);
+}
+
+ParameterSlice rows_of_units(const Node& recurrent, const ParameterSpec& parameter, const ChannelRange& units) {
+  ParameterSlice slice;
+  slice.tensor = parameter.tensor;
+  slice.dimensions = parameter.dimensions;
+  slice.trained = parameter.trained;
+  slice.units = units;
+  slice.cells = std::get<Recurrent>(recurrent.layer.operation).hidden;
+  slice.elements = parameter.elements() / slice.cells * units.size();
+  return slice;
 }
 
 std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& step) {
@@ -96,6 +108,10 @@ std::vector<ParameterSlice> parameter_slices_of(const Graph& graph, const Step& 
     slice.elements = !slice.divided        ? parameter.elements()
                      : step.direction >= 0 ? slice.block.inputs.size() * slice.block.outputs.size()
                                            : weight_elements(graph, step.node, step.block);
+    if (recurrent && !step.units.empty()) {
+      slice = rows_of_units(node, parameter, step.units);
+      slice.node = step.node;
+    }
     (parameter.trained ? trained : state).push_back(std::move(slice));
   }
   trained.insert(trained.end(), state.begin(), state.end());
@@ -107,6 +123,14 @@ namespace {
 // Calls visit(full offset, part offset, count) for every contiguous run of the slice.
 template <typename Visit>
 void for_each_run(const ParameterSlice& slice, Visit visit) {
+  if (!slice.units.empty()) {
+    int64_t row = 1;
+    for (size_t d = 1; d < slice.dimensions.size(); ++d) row *= slice.dimensions[d];
+    const int64_t count = slice.units.size() * row;
+    for (int64_t gate = 0; gate * slice.cells < slice.dimensions[0]; ++gate)
+      visit((gate * slice.cells + slice.units.begin) * row, gate * count, count);
+    return;
+  }
   if (!slice.divided) return visit(int64_t{0}, int64_t{0}, slice.elements);
   const int64_t full_inputs = slice.dimensions[1];
   int64_t kernel = 1;

@@ -44,8 +44,9 @@ std::string text_of(const ChannelRange& range);  // "[0, 64)"
 enum class Phase { kForward, kErrorBack, kParameterGradient };  // FP, EB, PG
 std::string_view name_of(Phase phase);
 
-// A record is what the gradients of recurrent steps need of them, where another device than theirs makes these.
-enum class Stream { kActivation, kPartial, kError, kParameter, kGradient, kLabel, kControl, kRecord };
+// A record is what the gradients of recurrent steps need of them, where another device than theirs makes these; states are what devices
+// that share the steps of a layer tell each other at every step.
+enum class Stream { kActivation, kPartial, kError, kParameter, kGradient, kLabel, kControl, kRecord, kState };
 std::string_view name_of(Stream stream);
 
 enum class Direction { kForward, kBackward };  // forward: from device i to i+1
@@ -124,6 +125,7 @@ struct Shard {
   int64_t device = 0;
   std::string layer;
   std::vector<Block> blocks;  // one to three, ascending and disjoint
+  ChannelRange units;         // of a recurrent layer whose steps several devices share: the cells whose steps this one makes
   StreamingUnit unit = StreamingUnit::kSample;
   std::vector<PhaseEngine> phases;  // the phases that are present; EB of the first layer often is not
   // What the shard takes of the device. Its weight's storage stands apart, as "parameter_" and the memory's name
@@ -154,7 +156,7 @@ struct Flow {
   int64_t producer_shard = -1;        // who made it; -1: the network's input
   int64_t consumer_shard = -1;        // the furthest shard that uses it
   int64_t home = -1;                  // parameter, gradient: of which home, as an index into Plan::homes
-  int64_t elements_per_sample = 0;    // activation, partial, error, record
+  int64_t elements_per_sample = 0;    // activation, partial, error, record, state
   int64_t elements_per_pass = 0;      // parameter, gradient
   int64_t passes_per_mini_batch = 0;  // parameter, gradient: in steady state
   ElementType wire = ElementType::kFloat32;

@@ -40,6 +40,7 @@ std::string_view name_of(Stream stream) {
     case Stream::kLabel: return "label";
     case Stream::kControl: return "control";
     case Stream::kRecord: return "record";
+    case Stream::kState: return "state";
   }
   return "unknown";
 }

@@ -30,6 +30,16 @@ std::vector<Group> groups_of(const Plan& plan, const Graph& graph) {
   return groups;
 }
 
+// Devices that share steps take every action together.
+void join_windows(Plan& plan, const Graph& graph) {
+  for (const Group& group : plan.groups) {
+    if (!shares_steps(plan, graph, group)) continue;
+    const auto device = [&](size_t place) { return static_cast<size_t>(plan.shards[static_cast<size_t>(group.shards[place])].device); };
+    const size_t last = device(group.shards.size() - 1);
+    for (size_t d = device(first_steps_of(plan, group)); d < last; ++d) plan.windows[d] = plan.windows[last];
+  }
+}
+
 // One home per parameter slice: what the request moves elsewhere, and the user itself for the rest.
 class HomeList {
  public:
@@ -122,6 +132,7 @@ Plan assemble_plan(const Graph& graph, const PlanRequest& request, std::vector<S
   plan.windows = request.windows.empty() ? default_windows(plan.devices(), plan.alignment, plan.micro_batches()) : request.windows;
   plan.shards = std::move(shards);
   plan.groups = groups_of(plan, graph);
+  if (request.windows.empty()) join_windows(plan, graph);
   plan.homes = homes_of(plan, graph, request.remote_homes);
   plan.flows = flows_of(plan, graph);
   return plan;

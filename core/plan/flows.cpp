@@ -24,6 +24,8 @@ FlowTensor tensor_of(const Graph& graph, const Flow& flow) {
   const std::string_view name = flow.tensor;
   const auto without = [&](std::string_view ending) { return graph.index_of(name.substr(0, name.size() - ending.size())); };
   if (name.ends_with(kRecord)) return {.node = without(kRecord), .record = true};
+  for (const bool errors : {false, true})
+    if (name.ends_with(state_name("", errors))) return {.node = without(state_name("", errors)), .state = true};
   if (name.ends_with(kSum)) return {.node = without(kSum), .sum = true};
   return {.node = graph.index_of(name)};
 }
@@ -36,8 +38,7 @@ Shape sum_shape(const Node& node) {
 
 // Shards that all read the whole input differ by outputs. Of a recurrent layer divided by kind: how x W is.
 Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
-  const bool by_kind = divided_by_kind(graph, group);
-  if (group.shards.size() == 1 || (by_kind && group.shards.size() == 2)) return Split::kWhole;
+  if (group.shards.size() == 1 || (divided_by_kind(graph, group) && first_steps_of(plan, group) == 1)) return Split::kWhole;
   const int64_t inputs = graph.node(graph.index_of(group.layer)).input_shapes[0].channels;
   for (const int64_t shard : group.shards)
     for (const Block& block : plan.shards[static_cast<size_t>(shard)].blocks)
@@ -70,7 +71,7 @@ class LinkFlows {
       const int64_t node = graph.index_of(plan.homes[h].layer);
       const Group& group = placement_.group_of(node);
       made_at_home_[h] = group.layer == plan.homes[h].layer && gradients_of_steps_at(plan, graph, group) == plan.homes[h].home &&
-                         placement_.owner_of(node) == plan.homes[h].user;
+                         plan.shards[static_cast<size_t>(placement_.shard_on(graph.node(node).group, plan.homes[h].user))].blocks.empty();
     }
   }
 
@@ -93,7 +94,7 @@ class LinkFlows {
       // The steps of a recurrent layer read sums, not its input.
       const bool head = graph_.groups()[static_cast<size_t>(user.group)].head == static_cast<int64_t>(i);
       const bool by_kind = head && divided_by_kind(graph_, group);
-      const int64_t shard = by_kind ? *std::prev(group.shards.end(), 2) : group.shards.back();
+      const int64_t shard = by_kind ? group.shards[first_steps_of(plan_, group) - 1] : group.shards.back();
       if (plan_.shards[static_cast<size_t>(shard)].device > up) last = std::max(last, shard);
     }
     return last;
@@ -129,6 +130,9 @@ class LinkFlows {
     if (placement_.first_device_of_group(head.group) > up || placement_.last_device_of_group(head.group) <= up) return;
     const bool forward = direction == Direction::kForward;
     if (!forward && !head.error_needed) return;
+    const Group& group = plan_.groups[static_cast<size_t>(head.group)];
+    if (divided_by_kind(graph_, group) && placement_.shard_on(head.group, up) >= group.shards[first_steps_of(plan_, group)])
+      return append_shared(link, up, node, direction, flows);
     Flow flow;
     flow.link = link;
     flow.direction = direction;
@@ -140,12 +144,54 @@ class LinkFlows {
     flow.elements_per_sample = flow.channels.size() * sum_shape(head).plane();
     flow.wire = plan_.arithmetic.wire;
     flows.push_back(flow);
-    if (forward || !head.trained || gradients_of_steps_at(plan_, graph_, plan_.groups[static_cast<size_t>(head.group)]) != up) return;
+    if (forward || !head.trained || gradients_of_steps_at(plan_, graph_, group) != up) return;
     flow.stream = Stream::kRecord;
     flow.tensor = record_name(head.layer.name);
     flow.channels = {0, record_channels_of(head)};
     flow.elements_per_sample = flow.channels.size() * sum_shape(head).plane();
     flows.push_back(std::move(flow));
+  }
+
+  // Between two devices that share the steps.
+  void append_shared(int64_t link, int64_t up, int64_t node, Direction direction, std::vector<Flow>& flows) const {
+    const Node& head = graph_.node(node);
+    const auto& cell = std::get<Recurrent>(head.layer.operation);
+    const Group& group = plan_.groups[static_cast<size_t>(head.group)];
+    const bool forward = direction == Direction::kForward;
+    const int64_t here = placement_.shard_on(head.group, up), next = placement_.shard_on(head.group, up + 1);
+    const auto shard = [&](int64_t index) -> const Shard& { return plan_.shards[static_cast<size_t>(index)]; };
+    const int64_t steps = sum_shape(head).plane(), gates = gates_of(cell.cell);
+    const auto add = [&](Stream stream, std::string tensor, ChannelRange channels, int64_t elements, int64_t producer, int64_t consumer) {
+      Flow flow;
+      flow.link = link;
+      flow.direction = direction;
+      flow.stream = stream;
+      flow.tensor = std::move(tensor);
+      flow.channels = channels;
+      flow.producer_shard = producer;
+      flow.consumer_shard = consumer;
+      flow.elements_per_sample = elements;
+      flow.wire = stream == Stream::kState ? plan_.arithmetic.compute : plan_.arithmetic.wire;  // not rounded: as one device has them
+      flows.push_back(std::move(flow));
+    };
+    const auto tensor = [&](Stream stream, const std::string& name, int64_t begin, int64_t end) {
+      if (end > begin) add(stream, name, {begin, end}, (end - begin) * steps, forward ? here : next, forward ? group.shards.back() : here);
+    };
+    for (int64_t d = 0; d < cell.directions(); ++d) {
+      for (int64_t gate = 0; forward && gate < gates; ++gate) {
+        const int64_t first = (d * gates + gate) * cell.hidden;
+        tensor(Stream::kPartial, sum_name(head.layer.name), first + shard(next).units.begin, first + cell.hidden);
+      }
+      if (!forward) tensor(Stream::kError, head.layer.name, d * cell.hidden, d * cell.hidden + shard(here).units.end);
+    }
+    for (const bool errors : {false, true})
+      for (size_t s = first_steps_of(plan_, group); s < group.shards.size(); ++s) {
+        const Shard& source = shard(group.shards[s]);
+        if ((errors && !head.error_needed) || (source.device <= up) != forward) continue;
+        const int64_t row = cell.directions() * (errors ? error_vectors_of(cell) : 1) * source.units.size();
+        add(Stream::kState, state_name(head.layer.name, errors), source.units, row * steps, group.shards[s],
+            forward ? group.shards.back() : group.shards[first_steps_of(plan_, group)]);
+      }
   }
 
   void append_parameters(int64_t link, int64_t up, Direction direction, std::vector<Flow>& flows) const {

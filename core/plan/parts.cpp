@@ -26,6 +26,30 @@ int64_t gradients_of_steps_at(const Plan& plan, const Graph& graph, const Group&
   return lender_of(plan, group.layer, plan.shards[static_cast<size_t>(group.shards.back())].device);
 }
 
+size_t first_steps_of(const Plan& plan, const Group& group) {
+  const auto has_blocks = [&](int64_t shard) { return !plan.shards[static_cast<size_t>(shard)].blocks.empty(); };
+  const auto first = static_cast<size_t>(std::ranges::find_if_not(group.shards, has_blocks) - group.shards.begin());
+  return std::clamp<size_t>(first, 1, std::max<size_t>(1, group.shards.size() - 1));  // in plans that are not valid, too
+}
+
+bool shares_steps(const Plan& plan, const Graph& graph, const Group& group) {
+  return divided_by_kind(graph, group) && group.shards.size() - first_steps_of(plan, group) > 1;
+}
+
+const Group* shared_steps_on(const Plan& plan, int64_t device) {
+  const auto here = std::ranges::equal_range(plan.shards, device, {}, &Shard::device);
+  for (const Shard& shard : here) {
+    if (shard.units.empty()) continue;
+    const auto group = std::ranges::find(plan.groups, shard.layer, &Group::layer);
+    if (group != plan.groups.end()) return &*group;
+  }
+  return nullptr;
+}
+
+int64_t error_vectors_of(const Recurrent& cell) { return gates_of(cell.cell) + (cell.cell == CellKind::kGru ? 1 : 0); }
+
+std::string state_name(std::string_view layer, bool errors) { return std::string(layer).append(errors ? ":delta" : ":h"); }
+
 bool loads_every_pass(const Plan& plan, int64_t device) {
   const auto here = std::ranges::equal_range(plan.shards, device, {}, &Shard::device);
   return std::ranges::any_of(here, [&](const Shard& shard) { return shard.blocks.empty() && lender_of(plan, shard.layer, device) >= 0; });
@@ -41,6 +65,18 @@ std::vector<ParameterHome> homes_before_steps(const Node& recurrent, int64_t ste
                        .count = parameter.elements(),
                        .home = steps_device - 1,
                        .user = steps_device});
+  return homes;
+}
+
+std::vector<ParameterHome> homes_before_steps(const Node& recurrent, int64_t first_device, std::span<const ChannelRange> units) {
+  std::vector<ParameterHome> homes;
+  const int64_t hidden = std::get<Recurrent>(recurrent.layer.operation).hidden;
+  for (size_t board = 0; board < units.size(); ++board)
+    for (ParameterHome& home : homes_before_steps(recurrent, first_device + static_cast<int64_t>(board))) {
+      home.count = home.count / hidden * units[board].size();
+      home.home = first_device - 1;
+      homes.push_back(std::move(home));
+    }
   return homes;
 }
 
@@ -72,6 +108,15 @@ std::vector<ParameterUse> uses_of(const Placement& placement, int64_t index, siz
   const Group& group = placement.group_of(index);
   const bool by_kind = node.computes && divided_by_kind(placement.graph(), group);
   const int64_t direction = by_kind ? input_direction_of(parameter) : -1;
+  if (by_kind && direction < 0 && shares_steps(placement.plan(), placement.graph(), group)) {
+    std::vector<ParameterUse> uses;
+    const int64_t hidden = std::get<Recurrent>(node.layer.operation).hidden;
+    for (size_t s = first_steps_of(placement.plan(), group); s < group.shards.size(); ++s) {
+      const Shard& shard = placement.plan().shards[static_cast<size_t>(group.shards[s])];
+      uses.push_back({shard.device, parameter.elements() / hidden * shard.units.size()});
+    }
+    return uses;
+  }
   if (!node.computes || (by_kind ? direction < 0 : p > 0)) return {{placement.owner_of(index), parameter.elements()}};
   std::vector<ParameterUse> uses;
   for (const int64_t s : group.shards) {

@@ -11,11 +11,18 @@
 // parameters for every F and every E, and hands a RECORD of its steps back with E, of which the home makes their gradients. Of a step and
 // direction a record is h as the step took it; projected: the element that was projected and the error of h behind it, too; of a gru one
 // vector more: the error of U h + b of the candidate, where the reset comes before the product r h instead. Zero behind a sample's end.
+// Several devices in a row may share the steps: each names its UNITS, the cells of every direction whose gates, states and errors it makes,
+// and the first to the last of them cover all. Of U a device loads the rows of its units for F and, as many, their columns for E. At every
+// step each tells the others what its units gave out: h in F, in E the errors of the sums, of a gru the error of U h + b of the candidate
+// beside them. Every sum lies on one device, so numbers do not depend on how many there are. The last gathers the output, the first the
+// errors of all sums and the record. Such steps load their parameters, from the device before the first. Not shared: a layer that projects,
+// and a gru whose reset comes before the product.
 // Plain functions; they borrow what they are given.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +35,24 @@ namespace millrace {
 
 bool divided_by_kind(const Graph& graph, const Group& group);
 
+// Where the steps begin in a layer divided by kind: the place of their first shard in the group.
+size_t first_steps_of(const Plan& plan, const Group& group);
+// Several devices share them.
+bool shares_steps(const Plan& plan, const Graph& graph, const Group& group);
+// The group whose steps the device shares with others; null: none.
+const Group* shared_steps_on(const Plan& plan, int64_t device);
+// What a step's row of a state holds of each cell: 1 of h; of errors one for each gate, of a gru one more, the candidate's u.
+int64_t error_vectors_of(const Recurrent& cell);
+std::string state_name(std::string_view layer, bool errors);  // "rnn1:h", "rnn1:delta"
+
 // The device that makes the gradients of the steps' parameters, of a layer whose steps another one makes; else -1.
 int64_t gradients_of_steps_at(const Plan& plan, const Graph& graph, const Group& group);
 // The device loads parameters for every F and every E. Shards are ordered by device.
 bool loads_every_pass(const Plan& plan, int64_t device);
 // The homes of all that the steps of a recurrent layer use, on the device before theirs: PlanRequest::remote_homes.
 std::vector<ParameterHome> homes_before_steps(const Node& recurrent, int64_t steps_device);
+// Of steps that devices from `first_device` on share.
+std::vector<ParameterHome> homes_before_steps(const Node& recurrent, int64_t first_device, std::span<const ChannelRange> units);
 int64_t record_channels_of(const Node& recurrent);
 std::string record_name(std::string_view layer);  // "rnn1:record"
 

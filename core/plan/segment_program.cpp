@@ -74,6 +74,14 @@ class Compiler {
     return -1;
   }
 
+  template <typename Visit>
+  void for_each_flow(int64_t link, Direction direction, const std::string& tensor, Visit visit) const {
+    const auto before = [](const Flow& flow, int64_t other) { return flow.link < other; };
+    auto flow = std::lower_bound(plan_.flows.begin(), plan_.flows.end(), link, before);
+    for (; flow != plan_.flows.end() && flow->link == link; ++flow)
+      if (!carries_parameters(*flow) && flow->direction == direction && flow->tensor == tensor) visit(flow - plan_.flows.begin(), *flow);
+  }
+
   int64_t add_value(int64_t node, bool sum, const ChannelRange& channels) {
     Value value;
     value.node = node;
@@ -189,6 +197,8 @@ class Compiler {
     const ChannelRange channels = placement_.summed_until(g, device_);
     const int64_t sum = add_value(node, !sum_is_output, channels);
     const std::string& name = graph_.node(node).layer.name;
+    const bool shared = by_kind && !shard.units.empty();
+    if (shared) return compute_shared(g, node, shard, sum);
     if (!first) receive(sum, sum_name(name), placement_.summed_until(g, device_ - 1));
     const int64_t gradients = graph_.node(node).trained ? gradients_of_steps_at(plan_, graph_, plan_.groups[static_cast<size_t>(g)]) : -1;
     int64_t record = -1;
@@ -214,6 +224,59 @@ class Compiler {
     step.record = record;
     step.output = fused_output(step);
     program_.steps.push_back(std::move(step));
+  }
+
+  // Steps that devices share: sums of the units from here on arrive, those behind go on; in E errors of the outputs of the units up to
+  // here.
+  void compute_shared(int64_t g, int64_t node, const Shard& shard, int64_t sum) {
+    const Group& group = plan_.groups[static_cast<size_t>(g)];
+    const std::string& name = graph_.node(node).layer.name;
+    const bool first = &shard == &plan_.shards[static_cast<size_t>(group.shards[first_steps_of(plan_, group)])];
+    const bool last = placement_.last_device_of_group(g) == device_;
+    const auto cross = [&](StepKind kind, int64_t value, const std::string& tensor, int64_t link, Direction direction) {
+      for_each_flow(link, direction, tensor, [&](int64_t index, const Flow& flow) {
+        Step step;
+        step.kind = kind;
+        step.node = node;
+        if (kind == StepKind::kReceive) step.output = value;
+        if (kind == StepKind::kSend) step.inputs = {value};
+        step.channels = flow.channels;
+        (direction == Direction::kForward ? step.forward_flow : step.backward_flow) = index;
+        program_.steps.push_back(std::move(step));
+      });
+    };
+    Step step;
+    if (first) {
+      receive(sum, sum_name(name), program_.values[static_cast<size_t>(sum)].channels);
+      step.record = add_record(node);
+      receive(step.record, record_name(name), program_.values[static_cast<size_t>(step.record)].channels);
+    } else {
+      program_.values[static_cast<size_t>(sum)].error_needed = false;  // the first device knows all of them
+      cross(StepKind::kReceive, sum, sum_name(name), device_ - 1, Direction::kForward);
+    }
+    if (!last) cross(StepKind::kSend, sum, sum_name(name), device_, Direction::kForward);
+    step.kind = StepKind::kFinish;
+    step.node = node;
+    step.bias = true;
+    step.inputs = {sum};
+    step.units = shard.units;
+    for (const bool errors : {false, true})
+      for (const bool upstream : {false, true}) {
+        StateFlows& flows = errors ? step.errors : step.states;
+        const int64_t link = upstream ? device_ - 1 : device_;
+        if (upstream ? first : last) continue;
+        for_each_flow(link, upstream ? Direction::kForward : Direction::kBackward, state_name(name, errors),
+                      [&](int64_t index, const Flow&) { flows.in.push_back(index); });
+        for_each_flow(link, upstream ? Direction::kBackward : Direction::kForward, state_name(name, errors),
+                      [&](int64_t index, const Flow& flow) {
+                        if (flow.channels == shard.units) flows.out.push_back(index);
+                      });
+      }
+    const int64_t output = add_value(node, false, {0, graph_.shape_of(node).channels});
+    step.output = output;
+    program_.steps.push_back(std::move(step));
+    if (!first) cross(StepKind::kReceive, output, name, device_ - 1, Direction::kBackward);
+    if (!last) cross(StepKind::kSend, output, name, device_, Direction::kBackward);
   }
 
   int64_t add_record(int64_t node) {
@@ -360,6 +423,7 @@ std::string text_of(const SegmentProgram& program, const Graph& graph) {
     if (step.kind == StepKind::kSend) text += text_of(step.channels) + " of";
     for (const int64_t input : step.inputs) text += fmt::format(" {}", value_text(program, input, graph));
     if (step.bias) text += " +bias";
+    if (!step.units.empty()) text += " of cells " + text_of(step.units);
     if (step.record >= 0) text += " with " + value_text(program, step.record, graph);
     if (step.activation >= 0) text += fmt::format(" then {}", graph.name_of(step.activation));
     text += '\n';

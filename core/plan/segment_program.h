@@ -14,7 +14,9 @@
 //   apply    a layer that follows the sum
 //   send     channels of a value leave downstream                  (E: their error arrives and starts the value's error)
 //   gradient of the steps of a recurrent layer that the next device makes, of their record                  (G alone)
-// A record is a value whose "error" alone exists: E of the steps fills it in and `receive` sends it upstream, to a `send` that takes it.
+// Where devices share the steps of a recurrent layer, what lies before their finish step runs before the first step of F and behind the
+// last of E, what lies behind it the other way round; between them states cross, step by step. What only passes by crosses before. A record
+// is a value whose "error" alone exists: E of the steps fills it in and `receive` sends it upstream, to a `send` that takes it.
 //
 // An activation that alone consumes a compute, finish or apply step is fused into it: `activation` is its node, and
 // the step's output is the activation's. Device independent; the executor, the interpreter and the simulator read it.
@@ -45,6 +47,12 @@ struct Value {
 
 enum class StepKind { kReceive, kLoad, kCompute, kFinish, kApply, kSend, kGradient };
 
+// Flows of states, as indices into Plan::flows.
+struct StateFlows {
+  std::vector<int64_t> in;   // of the others' units
+  std::vector<int64_t> out;  // of one's own, to either side
+};
+
 struct Step {
   StepKind kind = StepKind::kApply;
   int64_t node = kNetworkInput;
@@ -56,6 +64,8 @@ struct Step {
   int64_t record = -1;              // finish: the value that E hands out besides the sum's error; gradient: what G reads
   bool adds = false;                // compute: adds to what the output already holds
   bool bias = false;                // compute: bias fused; finish: always
+  ChannelRange units;               // finish: the cells whose steps it makes, of steps that devices share; else empty
+  StateFlows states, errors;        // of such steps: what crosses at every step of F, and of E
   std::vector<uint8_t> error_adds;  // per input, 0 or 1: E adds to the input's error, else it overwrites that range
   ChannelRange channels;            // receive and send: of the full tensor
   int64_t forward_flow = -1;        // index into Plan::flows

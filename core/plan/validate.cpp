@@ -71,7 +71,7 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
   int64_t furthest_input = 0;
   for (const int64_t s : group.shards) {
     const Shard& shard = plan.shards[static_cast<size_t>(s)];
-    if (by_kind && s == group.shards.back()) {
+    if (by_kind && (s == group.shards.back() || (shard.blocks.empty() && s != group.shards.front()))) {
       if (!shard.blocks.empty())
         malformed(
             "shards[{}] (layer \"{}\"): the last device of a divided recurrent layer makes its steps and has no blocks, the plan gives it "
@@ -79,6 +79,11 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
             s, shard.layer, shard.blocks.size());
       continue;
     }
+    if (!shard.units.empty())
+      malformed("shards[{}].units (layer \"{}\"): {}, but only devices that share the steps of a recurrent layer name units", s,
+                shard.layer, text_of(shard.units));
+    if (by_kind && s > group.shards[first_steps_of(plan, group)])
+      malformed("shards[{}] (layer \"{}\"): blocks behind a device that makes steps; inputs are multiplied before", s, shard.layer);
     if (shard.blocks.empty() || shard.blocks.size() > 3)
       malformed("shards[{}] (layer \"{}\"): {} blocks, expected one to three", s, shard.layer, shard.blocks.size());
     for (const Block& block : shard.blocks) {
@@ -190,11 +195,54 @@ void check_homes(const Plan& plan, const Graph& graph) {
   }
 }
 
+// Devices that share the steps of a layer.
+void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group) {
+  const auto& cell = std::get<Recurrent>(graph.node(graph.index_of(group.layer)).layer.operation);
+  const size_t first = first_steps_of(plan, group);
+  if (cell.projection > 0)
+    fail(ErrorCode::kUnavailable, "layer \"{}\" projects its states: its sums would lie across {} devices; give its steps one", group.layer,
+         group.shards.size() - first);
+  if (cell.cell == CellKind::kGru && !cell.reset_after)
+    fail(ErrorCode::kUnavailable,
+         "layer \"{}\": a GRU whose reset gate comes before the recurrent product takes two products a step; give its steps one device, or "
+         "set "
+         "reset_after",
+         group.layer);
+  int64_t covered = 0;
+  const int64_t lender = plan.shards[static_cast<size_t>(group.shards[first])].device - 1;
+  for (size_t i = first; i < group.shards.size(); ++i) {
+    const Shard& shard = plan.shards[static_cast<size_t>(group.shards[i])];
+    if (shard.units.begin != covered || shard.units.empty() || shard.units.end > cell.hidden)
+      malformed(
+          "shards[{}].units (layer \"{}\"): {} where the cells from {} to {} are left; every one belongs to one device, in their order",
+          group.shards[i], group.layer, text_of(shard.units), covered, cell.hidden);
+    covered = shard.units.end;
+    if (plan.windows[static_cast<size_t>(shard.device)] != plan.windows[static_cast<size_t>(lender) + 1])
+      malformed("windows[{}]: {}, and devices that share the steps of layer \"{}\" take every micro-batch together, as device {} with {}",
+                shard.device, plan.windows[static_cast<size_t>(shard.device)], group.layer, lender + 1,
+                plan.windows[static_cast<size_t>(lender) + 1]);
+    for (const ParameterHome& home : plan.homes)
+      if (home.layer == group.layer && home.user == shard.device && home.home != lender)
+        malformed("homes: {}.{} of device {} is at home on device {}; devices that share steps load all from device {}, before the first",
+                  home.layer, home.tensor, shard.device, home.home, lender);
+  }
+  if (covered != cell.hidden) malformed("layer \"{}\": its steps' devices make {} of {} cells", group.layer, covered, cell.hidden);
+  if (!graph.node(graph.index_of(group.layer)).trained)
+    malformed("layer \"{}\" is frozen, and several devices share its steps; give them one", group.layer);
+}
+
 // Steps of a layer divided by kind keep all their parameters, or none: then the device before them does, for it makes the gradients.
 void check_steps(const Plan& plan, const Graph& graph) {
   for (const Group& group : plan.groups) {
     if (!divided_by_kind(graph, group)) continue;
+    if (shares_steps(plan, graph, group)) {
+      check_shared_steps(plan, graph, group);
+      continue;
+    }
     const int64_t steps = plan.shards[static_cast<size_t>(group.shards.back())].device;
+    if (const ChannelRange& units = plan.shards[static_cast<size_t>(group.shards.back())].units; !units.empty())
+      malformed("shards[{}].units (layer \"{}\"): {}, but it makes all steps alone; leave units out", group.shards.back(), group.layer,
+                text_of(units));
     const bool away = gradients_of_steps_at(plan, graph, group) >= 0;
     for (size_t i = 0; i < plan.homes.size(); ++i) {
       const ParameterHome& home = plan.homes[i];

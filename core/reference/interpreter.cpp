@@ -109,7 +109,7 @@ class Interpreter::Machine {
       if (by_kind(g)) layers_.products(device, group.head, memory, action);
       if (!is_last(device, g)) continue;
       if (computes(g)) layers_.finish(group.head, memory, action);
-      if (by_kind(g)) layers_.steps(group.head, memory, action);
+      if (by_kind(g)) steps(group.head, memory, action);
       for (const int64_t node : group.after) layers_.apply(node, memory, action, score);
     }
     scores_[static_cast<size_t>(action.index / context_.plan.micro_batches())] += score;
@@ -125,13 +125,31 @@ class Interpreter::Machine {
       if (is_last(device, g)) {
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_back(*node, memory, action);
         if (computes(g)) layers_.finish_back(group.head, memory);
-        if (by_kind(g)) layers_.steps_back(group.head, memory, action);
+        if (by_kind(g)) steps_back(group.head, memory, action);
       }
       if (computes(g)) layers_.blocks_back(device, group.head, memory, action);
       if (by_kind(g)) layers_.products_back(device, group.head, memory, action);
       if (whole(g)) layers_.apply_back(group.head, memory, action);
     }
     queues_.send_all(device - 1, Direction::kBackward, memory);
+  }
+
+  // Steps that several devices share are made at once on the last of them, of the sums that the first has.
+  void steps(int64_t head, Memory& memory, const Action& action) {
+    const std::vector<int64_t> devices = context_.steps_devices(head);
+    if (devices.size() > 1) memory.sum(head) = memory_of(devices.front(), action.index).sum(head);
+    layers_.steps(head, memory, action);
+    queues_.count_states(head, ":h");
+  }
+  void steps_back(int64_t head, Memory& memory, const Action& action) {
+    layers_.steps_back(head, memory, action);
+    queues_.count_states(head, ":delta");
+    const std::vector<int64_t> devices = context_.steps_devices(head);
+    if (devices.size() < 2) return;
+    layers_.steps_gradient(head, memory, action);  // at once: the others' updates do not wait for this device's G
+    Memory& first = memory_of(devices.front(), action.index);
+    first.sum_error(head) = memory.sum_error(head);
+    first.record(head) = memory.record(head);
   }
 
   void gradient(int64_t device, const Action& action) {
@@ -142,7 +160,7 @@ class Interpreter::Machine {
       if (is_last(device, g)) {
         for (auto node = group.after.rbegin(); node != group.after.rend(); ++node) layers_.apply_gradient(*node, memory, action);
         if (computes(g)) layers_.finish_gradient(group.head, memory, action);
-        if (by_kind(g)) layers_.steps_gradient(group.head, memory, action);
+        if (by_kind(g) && context_.steps_devices(group.head).size() < 2) layers_.steps_gradient(group.head, memory, action);
       }
       if (computes(g)) layers_.blocks_gradient(device, group.head, memory, action);
       if (by_kind(g)) layers_.products_gradient(device, group.head, memory, action);

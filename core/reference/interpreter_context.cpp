@@ -44,6 +44,14 @@ bool Context::lends_steps(int64_t node) const {
   return false;
 }
 
+std::vector<int64_t> Context::steps_devices(int64_t node) const {
+  std::vector<int64_t> devices;
+  if (!divided_by_kind(node)) return devices;
+  for (const int64_t s : placement.group_of(node).shards)
+    if (plan.shards[static_cast<size_t>(s)].blocks.empty()) devices.push_back(plan.shards[static_cast<size_t>(s)].device);
+  return devices;
+}
+
 int64_t Context::record_channels(int64_t node) const {
   const auto& cell = std::get<Recurrent>(graph.node(node).layer.operation);
   const int64_t taken = cell.projection > 0 ? cell.projection : cell.hidden;

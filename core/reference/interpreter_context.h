@@ -61,6 +61,8 @@ struct Context {
   bool divided_by_kind(int64_t node) const;
   // Its steps load their parameters, which another device has, for every F and E.
   bool lends_steps(int64_t node) const;
+  // The devices of its steps, one or several.
+  std::vector<int64_t> steps_devices(int64_t node) const;
   int64_t directions_of(int64_t node) const;
   int64_t record_channels(int64_t node) const;
   ChannelRange sums_of(int64_t node, int64_t direction) const;

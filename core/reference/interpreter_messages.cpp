@@ -2,6 +2,8 @@
 // share its mistakes.
 #include "core/reference/interpreter_messages.h"
 
+#include <algorithm>
+
 namespace millrace::interpreting {
 namespace {
 
@@ -19,7 +21,8 @@ template <typename Visit>
 void FlowQueues::for_each_flow(int64_t link, Direction direction, Visit visit) const {
   const std::vector<Flow>& flows = context_.plan.flows;
   for (size_t f = 0; f < flows.size(); ++f)
-    if (flows[f].link == link && flows[f].direction == direction && !carries_parameters(flows[f])) visit(f, flows[f]);
+    if (flows[f].link == link && flows[f].direction == direction && !carries_parameters(flows[f]) && flows[f].stream != Stream::kState)
+      visit(f, flows[f]);
 }
 
 // Forward a flow carries the tensor it names, backward that tensor's error.
@@ -78,9 +81,17 @@ void FlowQueues::count_parameter_pass(int64_t user, const Action& action) {
 bool FlowQueues::loads_alone(int64_t user) const {
   for (size_t g = 0; g < context_.plan.groups.size(); ++g) {
     const int64_t head = context_.graph.groups()[g].head;
-    if (context_.lends_steps(head) && context_.placement.owner_of(head) == user) return true;
+    if (const std::vector<int64_t> devices = context_.steps_devices(head);
+        context_.lends_steps(head) && std::ranges::find(devices, user) != devices.end())
+      return true;
   }
   return false;
+}
+
+void FlowQueues::count_states(int64_t head, std::string_view ending) {
+  const std::string name = context_.graph.name_of(head) + std::string(ending);
+  for (size_t f = 0; f < context_.plan.flows.size(); ++f)
+    if (context_.plan.flows[f].tensor == name) moved_[f] += context_.plan.flows[f].elements_per_sample * context_.plan.micro_batch;
 }
 
 void FlowQueues::check_empty() const {

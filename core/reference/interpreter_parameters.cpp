@@ -24,6 +24,10 @@ void ParameterStore::set(std::string_view layer, std::string_view tensor, std::s
 Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t elements) const {
   Values full(static_cast<size_t>(elements));
   for (const int64_t user : users_of(node, tensor)) {
+    if (shared(node, tensor)) {
+      const int64_t newest = stored_newest(node, tensor, user);
+      return of_steps(node, tensor, newest);
+    }
     const Values vector = vector_of(node, tensor, user, std::nullopt);
     if (!divided(node, tensor)) return vector;
     int64_t offset = 0;
@@ -75,6 +79,7 @@ ParameterSlice ParameterStore::weight_slice(int64_t node, const Block& block) co
 
 // The parameter vector of one user, cut out of the full tensor.
 Values ParameterStore::user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const {
+  if (shared(node, tensor)) return rows_of(node, tensor, user, full);
   if (!divided(node, tensor)) return {full.begin(), full.end()};
   Values vector;
   for (const Block& block : blocks_of(node, tensor, user)) {
@@ -105,6 +110,49 @@ Values ParameterStore::vector_of(int64_t node, std::string_view tensor, int64_t 
     std::copy(found->second.begin(), found->second.end(), vector.begin() + static_cast<ptrdiff_t>(offset));
   });
   return vector;
+}
+
+// Gate by gate the rows of the cells whose steps the user makes.
+bool ParameterStore::shared(int64_t node, std::string_view tensor) const {
+  return context_.steps_devices(node).size() > 1 && !tensor.starts_with("weight_ih");
+}
+
+Values ParameterStore::rows_of(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const {
+  const auto& cell = std::get<Recurrent>(context_.graph.node(node).layer.operation);
+  const ChannelRange units = context_.shard_of(node, user).units;
+  const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
+  Values rows;
+  for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
+    for (int64_t i = units.begin * width; i < units.end * width; ++i)
+      rows.push_back(full[static_cast<size_t>(gate * cell.hidden * width + i)]);
+  return rows;
+}
+
+Values ParameterStore::of_steps(int64_t node, std::string_view tensor, int64_t version) const {
+  if (!shared(node, tensor)) return vector_of(node, tensor, context_.placement.owner_of(node), version);
+  const auto& cell = std::get<Recurrent>(context_.graph.node(node).layer.operation);
+  const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
+  Values full(static_cast<size_t>(gates_of(cell.cell) * cell.hidden * width));
+  for (const int64_t user : context_.steps_devices(node)) {
+    const Values rows = vector_of(node, tensor, user, version);
+    const ChannelRange units = context_.shard_of(node, user).units;
+    size_t next = 0;
+    for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
+      for (int64_t i = units.begin * width; i < units.end * width; ++i)
+        full[static_cast<size_t>(gate * cell.hidden * width + i)] = rows[next++];
+  }
+  return full;
+}
+
+void ParameterStore::add_gradient_of_steps(int64_t node, std::string_view tensor, const Values& gradient) {
+  if (!shared(node, tensor)) return add_gradient(node, tensor, context_.placement.owner_of(node), gradient);
+  for (const int64_t user : context_.steps_devices(node)) add_gradient(node, tensor, user, rows_of(node, tensor, user, gradient));
+}
+
+int64_t ParameterStore::stored_newest(int64_t node, std::string_view tensor, int64_t user) const {
+  int64_t newest = 0;
+  for_each_home(node, tensor, user, [&](size_t h) { newest = stored_[h].versions.rbegin()->first; });
+  return newest;
 }
 
 void ParameterStore::add_gradient(int64_t node, std::string_view tensor, int64_t user, const Values& gradient) {

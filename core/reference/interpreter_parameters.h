@@ -31,6 +31,10 @@ class ParameterStore {
   // The user's vector (core/documents/plan.h, ParameterHome) in one version, or the newest.
   Values vector_of(int64_t node, std::string_view tensor, int64_t user, std::optional<int64_t> version) const;
 
+  // Of the steps of a recurrent layer, whole, whoever has the parts.
+  Values of_steps(int64_t node, std::string_view tensor, int64_t version) const;
+  void add_gradient_of_steps(int64_t node, std::string_view tensor, const Values& gradient);
+
   void add_gradient(int64_t node, std::string_view tensor, int64_t user, const Values& gradient);
   // The parameters `user` uses get their next version, at their homes.
   void update(int64_t user, int64_t mini_batch);
@@ -45,6 +49,9 @@ class ParameterStore {
   bool divided(int64_t node, std::string_view tensor) const;
   std::vector<int64_t> users_of(int64_t node, std::string_view tensor) const;
   std::vector<Block> blocks_of(int64_t node, std::string_view tensor, int64_t user) const;
+  int64_t stored_newest(int64_t node, std::string_view tensor, int64_t user) const;
+  bool shared(int64_t node, std::string_view tensor) const;
+  Values rows_of(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const;
   ParameterSlice weight_slice(int64_t node, const Block& block) const;
   Values user_vector(int64_t node, std::string_view tensor, int64_t user, std::span<const double> full) const;
   template <typename Visit>

@@ -80,8 +80,7 @@ void LayerRunner::products_gradient(int64_t device, int64_t node, Memory& memory
 std::vector<TensorPointer> LayerRunner::steps_parameters(Kernel& kernel, int64_t node, int64_t version) const {
   std::vector<Values> values;
   for (const ParameterSpec& parameter : context_.graph.node(node).parameters)
-    if (belongs_to_steps(parameter))
-      values.push_back(parameters_.vector_of(node, parameter.tensor, context_.placement.owner_of(node), version));
+    if (belongs_to_steps(parameter)) values.push_back(parameters_.of_steps(node, parameter.tensor, version));
   return load_parameters(kernel, values);
 }
 
@@ -145,8 +144,7 @@ void LayerRunner::steps_gradient(int64_t node, Memory& memory, const Action& act
   const std::vector<Values> gradients = gradients_of(kernel, {sums.get()}, *dy, state_of(node, kernel), memory.keep(node).get(), batch);
   size_t position = 0;
   for (const ParameterSpec& parameter : context_.graph.node(node).parameters)
-    if (belongs_to_steps(parameter))
-      parameters_.add_gradient(node, parameter.tensor, context_.placement.owner_of(node), gradients[position++]);
+    if (belongs_to_steps(parameter)) parameters_.add_gradient_of_steps(node, parameter.tensor, gradients[position++]);
 }
 
 }  // namespace millrace::interpreting

@@ -15,6 +15,9 @@ std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Dense& ope
 // The bias behind a raw sum: KernelSpec::finish.
 template <typename T>
 std::unique_ptr<Kernel> make_finish(const KernelSpec& spec);
+// KernelSpec::units of a recurrent layer.
+template <typename T>
+std::unique_ptr<Kernel> make_shared_steps(const KernelSpec& spec);
 template <typename T>
 std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Pool2d& operation);
 template <typename T>

@@ -332,6 +332,7 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
 
 template <typename T>
 std::unique_ptr<Kernel> make_kernel_for(const KernelSpec& spec, const Recurrent& operation) {
+  if (!spec.units.empty()) return make_shared_steps<T>(spec);
   return std::make_unique<RecurrentLayer<T>>(spec, operation);
 }
 

@@ -72,7 +72,7 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     fail(ErrorCode::kUnavailable,
          "layer \"{}\" on device {}: boards take recurrent layers whole or not at all; multiply its inputs on cpu or a GPU",
          node.layer.name, program_.device);
-  run.away = step.kind == StepKind::kFinish && step.record >= 0;
+  run.away = step.kind == StepKind::kFinish && (step.record >= 0 || !step.units.empty());
   if (run.away) kernel.trained = false;
   run.trained = node.trained && !run.away;
   run.lent = node.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
@@ -94,6 +94,17 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
          "layer \"{}\" on device {} ({}): it gives no record of its steps, of which another device could make their gradients; leave the "
          "parameters of the steps with them",
          node.layer.name, program_.device, device_.description());
+  if (!step.units.empty()) {
+    run.shared = dynamic_cast<UnitSteps*>(&run.kernel());
+    if (run.shared == nullptr)
+      fail(ErrorCode::kUnavailable,
+           "layer \"{}\" on device {} ({}): it does not share the steps of a layer with other devices; boards do, and the reference: give "
+           "the "
+           "steps one device",
+           node.layer.name, program_.device, device_.description());
+    shared_ = runs_.size() - 1;
+    shared_steps_ = program_.values[static_cast<size_t>(step.output)].shape.height;
+  }
   run.carries = step.direction < 0 && traits_of(node.layer.operation).keeps_state;
   const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
   if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
@@ -169,25 +180,6 @@ void SegmentExecutor::find_streams() {
            graph_.name_of(program_.steps[i].node), program_.device, device_.description());
   }
   for (size_t i = 0; i < runs_.size() && !all_can; ++i) runs_[i].streams = program_.steps[i].kind == StepKind::kLoad;
-}
-
-SegmentExecutor::Messages SegmentExecutor::messages(bool forward, bool first, bool last) const {
-  Messages messages;
-  for (size_t i = 0; i < program_.steps.size(); ++i) {
-    const Step& step = program_.steps[i];
-    const bool send = step.kind == StepKind::kSend;
-    if ((!send && step.kind != StepKind::kReceive) || (!runs_[i].streams && !(forward ? last : first))) continue;
-    const int64_t flow = forward ? step.forward_flow : step.backward_flow;
-    if (flow >= 0) (send == forward ? messages.out : messages.in).push_back(flow);
-  }
-  return messages;
-}
-
-SegmentExecutor::Messages SegmentExecutor::forward_messages(int32_t chunk, int32_t chunks) const {
-  return messages(true, chunk == 0, chunk + 1 == chunks);
-}
-SegmentExecutor::Messages SegmentExecutor::error_messages(int32_t chunk, int32_t chunks) const {
-  return messages(false, chunk + 1 == chunks, chunk == 0);
 }
 
 StepRange SegmentExecutor::steps_of(const Step&, size_t index, int64_t value, const MicroBatch& batch) const {
@@ -275,16 +267,23 @@ SegmentExecutor::ErrorSet& SegmentExecutor::errors_for(int64_t s) {
   return *set;
 }
 
-void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports, Score* score, int64_t version) {
+void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports, Score* score, int64_t version,
+                              int64_t phase) {
   check_chunk(plan_, batch);
   Slot& slot = slot_for(batch);
   const MicroBatch unchunked = whole_of(batch);
   const bool first = batch.chunk == 0, last = batch.chunk + 1 == batch.chunks;
-  for (size_t v = 0; first && v < program_.values.size(); ++v)
+  const bool shares = shared_ != kNone && last;
+  for (size_t v = 0; first && phase == 0 && v < program_.values.size(); ++v)
     if (program_.values[v].zero_first) device_.zero(*slot.values[v]);
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
     if (step.kind == StepKind::kLoad ? !first : !runs_[i].streams && !last) continue;
+    if (shares && !runs_in(i, true, phase)) continue;
+    if (shares && i == shared_) {
+      forward_phase(i, slot, unchunked, *ports, phase);
+      continue;
+    }
     switch (step.kind) {
       case StepKind::kReceive:
         if (step.forward_flow < 0) break;
@@ -333,17 +332,23 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   }
 }
 
-void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int64_t version) {
+void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int64_t version, int64_t phase) {
   check_chunk(plan_, batch);
   Slot& slot = slot_for(batch);
   ErrorSet& errors = errors_for(batch.index);
   const MicroBatch unchunked = whole_of(batch);
   const bool first = batch.chunk + 1 == batch.chunks;  // errors come from the end
-  for (size_t v = 0; first && v < program_.values.size(); ++v)
+  const bool shares = shared_ != kNone && first;
+  for (size_t v = 0; first && phase == 0 && v < program_.values.size(); ++v)
     if (program_.values[v].zero_error_first && errors.errors[v]) device_.zero(*errors.errors[v]);
   for (size_t i = program_.steps.size(); i-- > 0;) {
     const Step& step = program_.steps[i];
     if (!runs_[i].streams && !first) continue;
+    if (shares && !runs_in(i, false, phase)) continue;
+    if (shares && i == shared_) {
+      back_phase(i, slot, errors, unchunked, *ports, phase);
+      continue;
+    }
     if (step.kind == StepKind::kSend) {
       if (step.backward_flow < 0) continue;
       MILLRACE_CHECK(step.error_adds[0] == 0 || program_.values[static_cast<size_t>(step.inputs[0])].zero_error_first,

@@ -13,6 +13,9 @@
 // Recurrent layers can be taken in chunks of time (MicroBatch::chunk): forward() once per chunk ascending, error_back() and
 // parameter_gradient() descending, as Action::chunk has them. Layers that need the whole sequence run with the last chunk
 // of F and the first of E; gradients are made with the last G. Results do not depend on the chunks.
+// Where devices share the steps of a recurrent layer (core/plan/parts.h), F and E of a micro-batch have PHASES, one for each step and one
+// more, which the caller takes one by one: phase p takes the others' rows of step p - 1, if there is one, and makes and sends the row of
+// step p; the first does what comes before the steps, the last what follows them.
 // Stateful layers carry their state over when G commits it, in ascending s, like running statistics.
 // Alignment stash holds several weight versions: F and E say which they use, update() makes one more out of one.
 // Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_lent),
@@ -44,6 +47,9 @@ class FlowPorts {
   // `steps`: rows, all but where time is taken in chunks.
   virtual void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) = 0;
   virtual void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) = 0;
+  // Rows of states, of steps that several devices share.
+  virtual void receive_row(int64_t flow, std::span<double> row);
+  virtual void send_row(int64_t flow, std::span<const double> row);
   // Called between kernels, so that messages travel while the device computes.
   virtual void progress() {}
 };
@@ -70,6 +76,7 @@ struct CarriedState {
   std::string layer;
   std::string tensor;
   std::vector<int64_t> dimensions;
+  ChannelRange columns;  // those that this device keeps
 };
 
 // A trained tensor of a step whose parameters live elsewhere: the elements from `offset` on of its shard's vector
@@ -103,8 +110,8 @@ class SegmentExecutor {
   // `pixels` is read on the device that loads the network's input; canonical, micro_batch samples.
   // `score` collects what the loss says. batch.training == false uses a slot of its own, and no E may follow.
   void forward(const MicroBatch& batch, std::span<const float> pixels, FlowPorts* ports = nullptr, Score* score = nullptr,
-               int64_t version = 0);
-  void error_back(const MicroBatch& batch, FlowPorts* ports = nullptr, int64_t version = 0);
+               int64_t version = 0, int64_t phase = 0);
+  void error_back(const MicroBatch& batch, FlowPorts* ports = nullptr, int64_t version = 0, int64_t phase = 0);
   void parameter_gradient(const MicroBatch& batch);
   // Makes version + 1 out of version.
   void update(const UpdateArguments& arguments, int64_t version = 0);
@@ -112,9 +119,12 @@ class SegmentExecutor {
   // Messages that F (or E) of this part of a micro-batch takes and makes, as indices of Plan::flows.
   struct Messages {
     std::vector<int64_t> in, out;
+    std::vector<int64_t> rows;  // of states, beside `in`
   };
-  Messages forward_messages(int32_t chunk, int32_t chunks) const;
-  Messages error_messages(int32_t chunk, int32_t chunks) const;
+  Messages forward_messages(int32_t chunk, int32_t chunks, int64_t phase = 0) const;
+  Messages error_messages(int32_t chunk, int32_t chunks, int64_t phase = 0) const;
+  // Phases of F, and of E, of this part of a micro-batch.
+  int64_t phases(int32_t chunk, int32_t chunks) const;
 
   const std::vector<LentParameter>& lent_parameters() const { return lent_; }
   void write_lent(size_t index, std::span<const float> values) { write_lent_values(index, values); }
@@ -181,7 +191,14 @@ class SegmentExecutor {
   void gradient_from_record(size_t step, ErrorSet& errors, const MicroBatch& batch);
   void find_lent();
   void find_streams();
-  Messages messages(bool forward, bool first, bool last) const;
+  Messages messages(bool forward, bool first, bool last, int64_t phase) const;
+  bool passes_by(const Step& step) const;
+  bool runs_in(size_t step, bool forward, int64_t phase) const;
+  void forward_phase(size_t step, Slot& slot, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
+  template <typename Take>
+  void take_rows(const std::vector<int64_t>& flows, int64_t phase, FlowPorts& ports, Take take);
+  void make_row(const Step& step, bool errors);
+  void back_phase(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
   StepRange steps_of(const Step& step, size_t index, int64_t value, const MicroBatch& batch) const;
   template <typename T>
   void write_lent_values(size_t index, std::span<const T> values);
@@ -214,6 +231,10 @@ class SegmentExecutor {
   Device& device_;
   SegmentProgram program_;
   std::vector<StepRun> runs_;  // one per step
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  size_t shared_ = kNone;     // the step that makes some cells' steps
+  int64_t shared_steps_ = 0;  // of a sequence
+  std::vector<double> row_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<ErrorSet>> errors_;
   std::unique_ptr<Slot> evaluation_;

@@ -221,7 +221,10 @@ std::vector<CarriedState> SegmentExecutor::carried_states() const {
   for (size_t i = 0; i < runs_.size(); ++i)
     for (size_t t = 0; runs_[i].carries && t < runs_[i].state.size(); ++t) {
       const Shape& shape = runs_[i].state[t]->shape();
-      states.push_back({graph_.name_of(program_.steps[i].node), std::string(kCarriedNames[t]), {shape.channels, shape.height}});
+      states.push_back(
+          {graph_.name_of(program_.steps[i].node), std::string(kCarriedNames[t]), {shape.channels, shape.height}, {0, shape.height}});
+      // A device that shares the steps has the states of all cells, and what is in the cells of its own.
+      if (const ChannelRange& units = program_.steps[i].units; !units.empty()) states.back().columns = units;
     }
   return states;
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/device/step_record.h"
+#include "core/device/unit_steps.h"
 #include "core/train/executor.h"
 
 namespace millrace {
@@ -21,8 +21,9 @@ struct SegmentExecutor::StepRun {
   };
   std::vector<Version> versions;  // none for receive, load, send
   bool trained = false;
-  bool lent = false;  // parameters that live elsewhere
-  bool away = false;  // lent, and so are their gradients made: E hands out a record
+  bool lent = false;            // parameters that live elsewhere
+  bool away = false;            // lent, and so are their gradients made: E hands out a record
+  UnitSteps* shared = nullptr;  // steps that several devices share
   std::unique_ptr<StepGradient> of_record;
   bool streams = false;                // runs chunk by chunk in time, as all that it reads
   bool carries = false;                // keeps states from one mini-batch to the next

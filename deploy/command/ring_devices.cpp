@@ -34,7 +34,7 @@ bool is_gpu(const std::string& name) { return kind_of_hardware(name) == "gpu"; }
 
 namespace {
 
-std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting, Strategy strategy) {
+std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting) {
   Cluster asked = find_cluster(job.cluster);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
@@ -50,7 +50,8 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   PlanTask task;
   task.graph = &graph;
   task.cluster = cluster;
-  task.options.strategy = strategy;
+  if (!job.strategy.empty()) task.options.strategy = strategy_from(job.strategy);
+  check_trained(task.options.strategy);
   task.options.alignment = job.alignment;
   task.options.mini_batch = job.mini_batch;
   task.options.micro_batch = job.micro_batch;
@@ -74,10 +75,15 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
 
 }  // namespace
 
-std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep, Strategy::kHybrid); }
+void check_trained(Strategy strategy) {
+  if (strategy == Strategy::kModel || strategy == Strategy::kData)
+    fail(ErrorCode::kUsage, "--strategy {} is compared, not run: train with hybrid, layer or kind", name_of(strategy));
+}
 
-MakePlan planner_of(Accounting accounting, Strategy strategy) {
-  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, strategy); };
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep); }
+
+MakePlan planner_of(Accounting accounting) {
+  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting); };
 }
 
 bool job_needs_preparation(const Job& job) {

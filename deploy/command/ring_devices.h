@@ -1,6 +1,6 @@
 // What stands for the devices of a ring on this machine, and the plan of a ring that a job asks for.
 //
-//   task = prepare_task(job, planner_of(Accounting::kFull, Strategy::kHybrid));
+//   task = prepare_task(job, planner_of(Accounting::kFull));
 //   RingTrainer trainer(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, options); }, ...);
 //
 // A GPU of the catalogue is computed by a GPU where this machine has one, whatever its name. Any other device that the catalogue knows
@@ -25,7 +25,10 @@ namespace millrace {
 // is enough where nothing is updated.
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 // For prepare_task.
-MakePlan planner_of(Accounting accounting, Strategy strategy);
+// By the job's strategy.
+MakePlan planner_of(Accounting accounting);
+// Fails with kUsage on strategies that are compared and never run.
+void check_trained(Strategy strategy);
 
 // The kind that computes for a device of this name: itself where this build can drive it, else what stands in for it (device_registry.h).
 std::string computing_kind(const std::string& name, const DeviceOptions& options);

@@ -18,6 +18,7 @@
 #include "deploy/command/command.h"
 #include "deploy/command/flag_checks.h"
 #include "deploy/command/job_paths.h"
+#include "deploy/command/ring_devices.h"
 #include "deploy/command/ring_links.h"
 #include "deploy/command/train_run.h"
 #include "deploy/command/train_words.h"
@@ -175,6 +176,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.mini_batch, job.mini_batch);
   take(flags.micro_batch, job.micro_batch);
   take(flags.time_chunks, job.time_chunks);
+  take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
   take(flags.threads, job.threads);
@@ -219,9 +221,7 @@ int train(const TrainFlags& flags) {
   else
     request.job = job_of(flags);
   request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
-  request.strategy = strategy_from(flags.strategy.value_or("hybrid"));
-  if (request.strategy == Strategy::kModel || request.strategy == Strategy::kData)
-    fail(ErrorCode::kUsage, "--strategy {} is compared, not run: train with hybrid, layer or kind", name_of(request.strategy));
+  if (flags.strategy) check_trained(strategy_from(*flags.strategy));
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,
                      .gpus = gpu_use_from(flags.gpus),

@@ -153,7 +153,7 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   const bool planned_alone = request.shape_links || job_needs_preparation(here);
   if (planned_alone) {
     try {
-      task = prepare_task(here, planner_of(request.accounting, request.strategy));
+      task = prepare_task(here, planner_of(request.accounting));
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
@@ -166,8 +166,7 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
-  if (!planned_alone)
-    together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting, request.strategy)); });
+  if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting)); });
   task.job = request.job;
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);

@@ -22,7 +22,6 @@ struct TrainRequest {
   // Instead of it where it stands in a file: of several ranks the first alone reads it, and the others get it from there.
   std::function<Job()> read_job = {};
   Accounting accounting = Accounting::kFull;  // of a plan that is made on the spot
-  Strategy strategy = Strategy::kHybrid;      // likewise
   std::string resume = {};
   DeviceOptions devices = {};  // threads are the job's
   std::string trace = {};

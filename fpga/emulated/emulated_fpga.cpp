@@ -64,6 +64,9 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
     const auto* cell = std::get_if<Recurrent>(&spec.operation);
     // On chained elements where errors go back and another device makes the gradients; else, and forward alone, as a whole layer is.
+    if (!spec.units.empty() && has_chains_) return emulated::make_shared_steps(spec, fixed_, *host_, counters, book_, smooth_);
+    if (!spec.units.empty())
+      fail(ErrorCode::kUnavailable, "layer \"{}\": several boards share its steps; that is emulated, and not simulated here", spec.layer);
     if (cell != nullptr && spec.finish && !spec.trained && spec.input_error_needed && has_chains_)
       return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_);
     if (cell != nullptr && fixed_) return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);

@@ -22,6 +22,9 @@ std::unique_ptr<Kernel> make_float_convolution(const KernelSpec& spec, const Con
 // Fails with kUnavailable, naming the layer, on what the functional model does not compute.
 std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recurrent& cell, Device& host, LayerArithmetic& counters,
                                              const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine);
+// Steps of some cells alone, where several boards share them (core/device/unit_steps.h).
+std::unique_ptr<Kernel> make_shared_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters,
+                                          const LayerFormats& book, TanhForm smooth);
 // The steps alone, on chained elements; gradients are not asked for.
 std::unique_ptr<Kernel> make_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters, const LayerFormats& book,
                                    TanhForm smooth);

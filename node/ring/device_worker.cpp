@@ -76,15 +76,17 @@ void Worker::make_gradients_for(HomeSlice& slice) {
   const auto found = std::ranges::find_if(
       made, [&](const GradientOfRecord& one) { return one.layer == slice.where().layer && one.tensor == slice.where().tensor; });
   MILLRACE_CHECK(found != made.end(), "no gradient of {}.{} on device {}", slice.where().layer, slice.where().tensor, index_);
-  record_pieces_.push_back({&slice, static_cast<size_t>(found - made.begin())});
+  const ParameterHome& home = slice.where();
+  record_pieces_.push_back(
+      {&slice, static_cast<size_t>(found - made.begin()), ShardVector(plan(), context_.graph(), home.user, home.layer, home.tensor)});
 }
 
 void Worker::give_gradients_of_records() {
   const auto give = [&]<typename Number>(std::vector<Number>& numbers) {
     for (const RecordPiece& piece : record_pieces_) {
       const ParameterHome& home = piece.slice->where();
-      const std::span<const double> gradient = segment_.gradient_of_record(piece.gradient);
-      const std::span<const double> own = gradient.subspan(static_cast<size_t>(home.offset), static_cast<size_t>(home.count));
+      std::vector<double> own(static_cast<size_t>(home.count));
+      piece.places.extract(segment_.gradient_of_record(piece.gradient), home.offset, own);
       numbers.assign(own.begin(), own.end());
       piece.slice->add_gradient(std::span<const Number>(numbers));
     }
@@ -151,22 +153,26 @@ void Worker::look_for(const Action& action, std::vector<Interest>& missing) {
       if (piece.gradients >= 0) want_credit(piece.gradients, id);
     return;
   }
-  if (!takes_pass_) takes_pass_ = passes_.takes_pass(action);
+  if (!takes_pass_) takes_pass_ = phase_ == 0 && passes_.takes_pass(action);
   if (*takes_pass_)
     for (const LentPiece& piece : pieces_)
       if (piece.local == nullptr) want_message(piece.parameters, {passes_taken_});
   const bool back = action.kind == ActionKind::kErrorBack;
   const auto chunks = static_cast<int32_t>(chunks_of(plan(), action));
   const SegmentExecutor::Messages messages =
-      back ? segment_.error_messages(chunk_of(action), chunks) : segment_.forward_messages(chunk_of(action), chunks);
+      back ? segment_.error_messages(chunk_of(action), chunks, phase_) : segment_.forward_messages(chunk_of(action), chunks, phase_);
   const auto flow_for = [&](int64_t flow) { return action.kind == ActionKind::kValidate ? transport.table().evaluation_of(flow) : flow; };
   for (const int64_t flow : messages.in) want_message(flow_for(flow), id);
+  for (const int64_t flow : messages.rows)
+    if (!ports_.states().here(flow_for(flow)))
+      missing.push_back({Want::kMessage, flow_for(flow), {action.index, static_cast<int32_t>(phase_ - 1)}});
   for (const int64_t flow : messages.out) want_credit(flow_for(flow), id);
 }
 
 void Worker::perform() {
   const Action action = *cursor_.next();
   ports_.begin({action.index, action.chunk}, action.kind != ActionKind::kValidate);
+  ports_.begin_phase(phase_);
   const Instant begin = begin_action(action);
   if (takes_pass_.value_or(false) && !pieces_.empty()) {
     if (device_->compute_type() == ElementType::kFloat64)
@@ -186,7 +192,7 @@ void Worker::perform() {
     case ActionKind::kForward: forward(action); break;
     case ActionKind::kErrorBack:
       segment_.error_back(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))), &ports_,
-                          action.version);
+                          action.version, phase_);
       break;
     case ActionKind::kParameterGradient:
       segment_.parameter_gradient(held(action.index).part(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action))));
@@ -203,12 +209,26 @@ void Worker::perform() {
     case ActionKind::kUpdate: MILLRACE_CHECK(false, "updates are made by update()"); break;
   }
   end_action(action, begin);
+  if (++phase_ < phases_of(action)) return;
+  phase_ = 0;
   cursor_.pop();
+}
+
+int64_t Worker::phases_of(const Action& action) const {
+  switch (action.kind) {
+    case ActionKind::kForward:
+    case ActionKind::kErrorBack: return segment_.phases(chunk_of(action), static_cast<int32_t>(chunks_of(plan(), action)));
+    case ActionKind::kValidate: return segment_.phases(0, 1);
+    case ActionKind::kParameterGradient:
+    case ActionKind::kUpdate: break;
+  }
+  return 1;
 }
 
 Instant Worker::begin_action(const Action& action) {
   if (context_.watch != nullptr) context_.watch->begin();
-  const ActionTime* pace = context_.pace == nullptr ? nullptr : context_.pace->devices[static_cast<size_t>(index_)].of(action.kind);
+  const ActionTime* pace =
+      context_.pace == nullptr || phase_ > 0 ? nullptr : context_.pace->devices[static_cast<size_t>(index_)].of(action.kind);
   if (context_.trace == nullptr && pace == nullptr) return {};
   const Instant begin = machine_clock().now();
   if (pace != nullptr) ports_.hold_until(begin + std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(pace->seconds)));
@@ -228,7 +248,7 @@ void Worker::forward(const Action& action) {
   const auto chunks = static_cast<int32_t>(chunks_of(plan(), action));
   HeldBatch& batch = held(action.index);
   std::span<const float> pixels;
-  if (chunk == 0) {
+  if (chunk == 0 && phase_ == 0) {
     // Whoever only evaluates needs none.
     if (!loader_) loader_ = training_loader(*context_.task, loading(), context_.replica, context_.course->ahead());
     const Batch& loaded = loader_->load(action.index);
@@ -241,8 +261,8 @@ void Worker::forward(const Action& action) {
     pixels = loaded.pixels;
   }
   Score score;
-  segment_.forward(batch.part(chunk, chunks), pixels, &ports_, &score, action.version);
-  if (scores_here_ && chunk + 1 == chunks) count(action.index, score);
+  segment_.forward(batch.part(chunk, chunks), pixels, &ports_, &score, action.version, phase_);
+  if (scores_here_ && chunk + 1 == chunks && phase_ + 1 == phases_of(action)) count(action.index, score);
 }
 
 void Worker::count(int64_t s, const Score& score) {
@@ -257,9 +277,13 @@ void Worker::count(int64_t s, const Score& score) {
 
 void Worker::validate(const Action& action) {
   const int64_t in_all = evaluation_micro_batches(context_.task->data.test, plan());
-  const Batch& loaded = evaluation_loader_->load(action.index);
-  evaluated_.take(loaded, {.training = false, .micro_batch = plan().micro_batch});
-  segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version);
+  if (phase_ == 0) {
+    evaluation_batch_ = &evaluation_loader_->load(action.index);
+    evaluated_.take(*evaluation_batch_, {.training = false, .micro_batch = plan().micro_batch});
+  }
+  const Batch& loaded = *evaluation_batch_;
+  segment_.forward(evaluated_.view(), loaded.pixels, &ports_, &evaluation_.score, action.version, phase_);
+  if (phase_ + 1 < phases_of(action)) return;
   if (action.index + 1 == in_all) segment_.use_own_weights();
   if (!scores_here_) return;
   if (context_.evaluations != nullptr) (*context_.evaluations)(segment_, loaded);

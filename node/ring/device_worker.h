@@ -52,7 +52,9 @@ class Worker final : public Updatable {
 
   // Appends what the next action lacks.
   State look(std::vector<Interest>& missing);
+  // One action, or one phase of it.
   void perform();
+  StateStreams& states() { return ports_.states(); }
   // Of the next action, "" when there is none.
   std::string next_action() const;
   // Its next action is the first of a mini-batch that nobody has decided about.
@@ -100,6 +102,7 @@ class Worker final : public Updatable {
   template <typename Number>
   void put_gradients(std::span<const Number> values);
   HeldBatch& held(int64_t s) { return held_[static_cast<size_t>(s) % held_.size()]; }
+  int64_t phases_of(const Action& action) const;
   void forward(const Action& action);
   void validate(const Action& action);
   void count(int64_t s, const Score& score);
@@ -116,16 +119,19 @@ class Worker final : public Updatable {
   ScheduleCursor cursor_;
   PassCounter passes_;
   std::optional<bool> takes_pass_;  // the next action
+  int64_t phase_ = 0;               // of it, where it is taken in several
   int64_t passes_taken_ = 0;
   RingPorts ports_;
   std::unique_ptr<Loader> loader_, evaluation_loader_;
   std::vector<HeldBatch> held_;
   HeldBatch evaluated_;
+  const Batch* evaluation_batch_ = nullptr;
   std::vector<std::unique_ptr<HomeSlice>> slices_;
   std::vector<LentPiece> pieces_;
   struct RecordPiece {
     HomeSlice* slice = nullptr;
     size_t gradient = 0;  // of the segment's gradients of records
+    ShardVector places;   // of the slice's user in it
   };
   std::vector<RecordPiece> record_pieces_;
   std::vector<int64_t> lent_places_;  // of the segment's lent parameters, likewise

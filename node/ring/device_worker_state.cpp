@@ -113,7 +113,19 @@ void Worker::save_optimizer(SaveWriter& writer) {
   for (const CarriedState& state : segment_.carried_states()) {
     part.resize(static_cast<size_t>(elements_of(state)));
     segment_.read_carried(state, part);
-    writer.whole(SaveKind::kOptimizer, carried_name(state), state.dimensions, part);
+    if (state.columns.size() == state.dimensions[1]) {
+      writer.whole(SaveKind::kOptimizer, carried_name(state), state.dimensions, part);
+      continue;
+    }
+    ParameterSlice columns;
+    columns.dimensions = state.dimensions;
+    columns.block = {state.columns, {0, state.dimensions[0]}};
+    columns.divided = true;
+    columns.elements = state.columns.size() * state.dimensions[0];
+    full = part;
+    part.resize(static_cast<size_t>(columns.elements));
+    extract_slice(columns, full, part);
+    writer.slice(SaveKind::kOptimizer, carried_name(state), columns, part);
   }
   for (const auto& slice : slices_) save_slice_optimizer(*slice, plan(), context_.graph(), writer);
 }

@@ -77,6 +77,12 @@ Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_d
       for (size_t i = 0; i + 1 < way->size(); ++i)
         if (here(transport.table().flows[static_cast<size_t>((*way)[i])].to)) relays_.emplace_back(transport, (*way)[i], (*way)[i + 1]);
   }
+  // E of shared steps takes columns of the recurrent weights, whose rows several slices have.
+  for (const auto& server : servers_)
+    for (const auto& other : servers_)
+      if (columns_in_back(context_.plan(), context_.graph(), server->slice().where()) &&
+          other->slice().where().layer == server->slice().where().layer && other->slice().where().tensor == server->slice().where().tensor)
+        server->give_columns_of(other->slice());
 }
 
 Rank::~Rank() = default;
@@ -353,6 +359,7 @@ bool Rank::settle(size_t number) {
 bool Rank::serve() {
   bool acted = false;
   for (Relay& relay : relays_) acted = relay.step() || acted;
+  for (const auto& worker : workers_) acted = worker->states().step() || acted;
   for (const auto& server : servers_) acted = server->step() || acted;
   for (SaveStream& save : saves_) acted = save.step() || acted;
   return acted;
@@ -395,6 +402,7 @@ void Rank::wait() {
   for (const auto& server : servers_) server->look(missing_);
   for (const SaveStream& save : saves_) save.look(missing_);
   for (const Relay& relay : relays_) relay.look(missing_);
+  for (const auto& worker : workers_) worker->states().look(missing_);
   missing_.push_back({.want = Want::kControl, .control_kind = kNotes});
   WaitLimits limits;
   limits.interrupt = signals_.any;

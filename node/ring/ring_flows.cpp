@@ -19,6 +19,13 @@ RingFlows ring_flows(const Plan& plan, const Graph& graph) {
     spec.most_bytes = spec.most_bytes / static_cast<size_t>(steps) * static_cast<size_t>(most);
     spec.credits *= plan.time_chunks;
   }
+  // States travel step by step, in evaluation, too.
+  for (size_t f = 0; f < plan.flows.size(); ++f) {
+    if (plan.flows[f].stream != Stream::kState) continue;
+    const auto steps = static_cast<size_t>(graph.shape_of(tensor_of(graph, plan.flows[f]).node).height);
+    for (const int64_t flow : {static_cast<int64_t>(f), flows.table.twins[f]})
+      if (flow >= 0) flows.table.flows[static_cast<size_t>(flow)].most_bytes /= steps;
+  }
   for (int64_t link = 0; link + 1 < plan.devices(); ++link) {
     flows.saves.push_back(static_cast<int64_t>(flows.table.flows.size()));
     flows.table.flows.push_back({.stream = Stream::kControl,

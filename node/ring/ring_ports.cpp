@@ -115,4 +115,17 @@ void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, Channel
   mark(flow, "sent");
 }
 
+void RingPorts::receive_row(int64_t flow, std::span<double> row) {
+  const std::vector<std::byte> payload = states_.take(flow_for(flow), {id_.index, phase_ - 1});
+  unpack(plan_.flows[static_cast<size_t>(flow)].wire, payload, row);
+}
+
+void RingPorts::send_row(int64_t flow, std::span<const double> row) {
+  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const int64_t on = flow_for(flow);
+  const size_t bytes = wire_bytes(wire, static_cast<int64_t>(row.size()));
+  pack(wire, row, transport_.begin_send(on).first(bytes));
+  transport_.commit_send(on, {id_.index, phase_}, bytes);
+}
+
 }  // namespace millrace

@@ -1,12 +1,21 @@
 #include "node/ring/slice_server.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "core/device/unit_steps.h"
+#include "core/plan/parts.h"
+#include "core/plan/placement.h"
 #include "core/plan/schedule.h"
 #include "node/ring/slice_state.h"
 #include "node/ring/wire_format.h"
 
 namespace millrace {
+
+bool columns_in_back(const Plan& plan, const Graph& graph, const ParameterHome& home) {
+  const auto group = std::ranges::find(plan.groups, home.layer, &Group::layer);
+  return home.tensor.starts_with("weight_hh") && group != plan.groups.end() && shares_steps(plan, graph, *group);
+}
 
 SliceServer::SliceServer(const RingContext& context, const HomeRoute& route, Device& device)
     : context_(context),
@@ -25,6 +34,7 @@ bool SliceServer::find_pass() {
     if (passes_.takes_pass(*action)) {
       due_version_ = action->version;
       due_average_ = action->kind == ActionKind::kValidate;
+      due_back_ = action->kind == ActionKind::kErrorBack;
     }
     user_.pop();
   }
@@ -34,7 +44,22 @@ bool SliceServer::find_pass() {
 template <typename Number>
 void SliceServer::send_as(ElementType wire, std::span<std::byte> payload, std::vector<Number>& numbers) {
   numbers.resize(static_cast<size_t>(slice_.where().count));
-  if (due_average_)
+  if (due_back_ && !rows_.empty()) {
+    const Graph& graph = context_.graph();
+    const Node& node = graph.node(graph.index_of(slice_.where().layer));
+    const int64_t cells = std::get<Recurrent>(node.layer.operation).hidden;
+    std::vector<double> full(
+        static_cast<size_t>(std::ranges::find(node.parameters, slice_.where().tensor, &ParameterSpec::tensor)->elements()));
+    for (const Rows& rows : rows_) {
+      std::vector<double> values(static_cast<size_t>(rows.slice->where().count));
+      rows.slice->read(*due_version_, std::span<double>(values));
+      rows.places.insert(values, rows.slice->where().offset, full);
+    }
+    const Placement placement(context_.plan(), graph);
+    const Shard& user = context_.plan().shards[static_cast<size_t>(placement.shard_on(node.group, slice_.where().user))];
+    const std::vector<double> columns = columns_of(std::span<const double>(full), cells, user.units);
+    std::copy_n(columns.begin() + slice_.where().offset, numbers.size(), numbers.begin());
+  } else if (due_average_)
     slice_.read_average(*due_version_, std::span<Number>(numbers));
   else
     slice_.read(*due_version_, std::span<Number>(numbers));
@@ -43,7 +68,10 @@ void SliceServer::send_as(ElementType wire, std::span<std::byte> payload, std::v
 
 bool SliceServer::send_pass() {
   Transport& transport = *context_.transport;
-  if (!find_pass() || *due_version_ > slice_.newest() || !transport.can_send(parameters_)) return false;
+  const auto behind = [&](const Rows& rows) { return *due_version_ > rows.slice->newest(); };
+  if (!find_pass() || *due_version_ > slice_.newest() || (due_back_ && std::ranges::any_of(rows_, behind)) ||
+      !transport.can_send(parameters_))
+    return false;
   const ElementType wire = context_.plan().flows[static_cast<size_t>(parameters_)].wire;
   const size_t bytes = wire_bytes(wire, slice_.where().count);
   const std::span<std::byte> payload = transport.begin_send(parameters_).first(bytes);
@@ -75,6 +103,11 @@ bool SliceServer::take_gradient() {
   ++gradients_taken_;
   transport.release(gradients_);
   return true;
+}
+
+void SliceServer::give_columns_of(const HomeSlice& rows) {
+  const ParameterHome& home = rows.where();
+  rows_.push_back({&rows, ShardVector(context_.plan(), context_.graph(), home.user, home.layer, home.tensor)});
 }
 
 bool SliceServer::step() {

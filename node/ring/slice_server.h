@@ -21,8 +21,12 @@
 #include "node/ring/ring_context.h"
 #include "node/ring/ring_flows.h"
 #include "node/ring/save_records.h"
+#include "node/ring/shard_vector.h"
 
 namespace millrace {
+
+// The recurrent weights of steps that devices share.
+bool columns_in_back(const Plan& plan, const Graph& graph, const ParameterHome& home);
 
 class SliceServer final : public Updatable {
  public:
@@ -33,6 +37,9 @@ class SliceServer final : public Updatable {
   void decide(int64_t mini_batch, const MiniBatchDecision& decision) { user_.decide(mini_batch, decision); }
 
   void evaluate_only(int64_t micro_batches) { user_.evaluate_only(micro_batches); }
+
+  // One of the slices that hold the rows of the recurrent weights between them, this one among them: passes for E give out columns.
+  void give_columns_of(const HomeSlice& rows);
 
   bool step();
   void look(std::vector<Interest>& missing);
@@ -65,7 +72,13 @@ class SliceServer final : public Updatable {
   ScheduleCursor user_;
   PassCounter passes_;
   std::optional<int64_t> due_version_;  // of the next pass
-  bool due_average_ = false;            // it is for an evaluation
+  struct Rows {
+    const HomeSlice* slice;
+    ShardVector places;
+  };
+  std::vector<Rows> rows_;
+  bool due_back_ = false;
+  bool due_average_ = false;  // it is for an evaluation
   int64_t passes_sent_ = 0;
   int64_t gradients_taken_;
   std::vector<float> narrow_;

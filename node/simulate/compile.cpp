@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/plan/parts.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/measured.h"
 
@@ -30,6 +31,11 @@ class NetworkCompiler {
   }
 
   Network compile() {
+    for (const Group& group : plan_.groups)
+      if (shares_steps(plan_, context_->graph, group))
+        fail(ErrorCode::kUnavailable,
+             "layer \"{}\": several devices share its steps; such plans are trained and not simulated, give the steps one device",
+             group.layer);
     network_.messages_per_micro_batch = !context_->pace.streams;
     const SimulationOptions& options = context_->options;
     if (options.cores + options.trainer_ranks > 0) {

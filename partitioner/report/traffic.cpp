@@ -19,11 +19,13 @@ constexpr size_t kMostArcs = 600;
 // A capacity farther than this above the fullest link would flatten what there is to see.
 constexpr double kCapacityInSight = 2.5;
 
-constexpr std::array<Stream, 6> kStreams = {Stream::kActivation, Stream::kPartial,  Stream::kError,
-                                            Stream::kParameter,  Stream::kGradient, Stream::kRecord};
+constexpr std::array<Stream, 7> kStreams = {Stream::kActivation, Stream::kPartial, Stream::kError, Stream::kParameter,
+                                            Stream::kGradient,   Stream::kRecord,  Stream::kState};
 
-// Records go back, where partial sums never do.
-std::string class_of(Stream stream) { return std::string(name_of(stream == Stream::kRecord ? Stream::kPartial : stream)); }
+// Records go back, where partial sums never do; states are drawn with them.
+std::string class_of(Stream stream) {
+  return std::string(name_of(stream == Stream::kRecord || stream == Stream::kState ? Stream::kPartial : stream));
+}
 
 // Bits per image, by stream, for each direction of a link.
 struct LinkParts {

@@ -39,7 +39,7 @@ bool eager(const FlowSpec& flow, const TransportSettings& settings) {
 
 int64_t FlowTable::evaluation_of(int64_t flow) const {
   if (flow < 0 || flow >= static_cast<int64_t>(twins.size()) || twins[static_cast<size_t>(flow)] < 0)
-    fail(ErrorCode::kNotFound, "flow {} has no twin for evaluation; only forward activations and partial sums have one", flow);
+    fail(ErrorCode::kNotFound, "flow {} has no twin for evaluation; only forward activations, partial sums and states have one", flow);
   return twins[static_cast<size_t>(flow)];
 }
 
@@ -74,7 +74,8 @@ FlowTable flow_table(const Plan& plan, int64_t credits) {
   };
   for (const Flow& flow : plan.flows) add(flow);
   for (const Flow& flow : plan.flows) {
-    const bool used = flow.direction == Direction::kForward && (flow.stream == Stream::kActivation || flow.stream == Stream::kPartial);
+    const bool forward = flow.direction == Direction::kForward && (flow.stream == Stream::kActivation || flow.stream == Stream::kPartial);
+    const bool used = forward || (flow.stream == Stream::kState && flow.tensor.ends_with(":h"));
     table.twins.push_back(used ? static_cast<int64_t>(table.flows.size()) : -1);
     if (used) add(flow);
   }

@@ -74,7 +74,7 @@ FrameHeader parse_header(std::span<const std::byte> bytes, size_t arrived, std::
   if (kind < static_cast<uint8_t>(FrameKind::kData) || kind > static_cast<uint8_t>(FrameKind::kGoodbye))
     fail(ErrorCode::kMalformed, "a frame from {} is of the unknown kind {}", origin, kind);
   const auto stream = get<uint8_t>(from, kAtStream);
-  if (stream > static_cast<uint8_t>(Stream::kRecord))
+  if (stream > static_cast<uint8_t>(Stream::kState))
     fail(ErrorCode::kMalformed, "a frame from {} is of the unknown stream {}", origin, stream);
   const auto flags = get<uint8_t>(from, kAtFlags);
   if (flags > kFlagChecksummed) fail(ErrorCode::kMalformed, "a frame from {} has unknown flags {:02x}", origin, flags);

@@ -44,6 +44,12 @@ FixedSteps::FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> board
     fail(ErrorCode::kUsage, "{} fraction bits of errors: 0 to {}", error_fraction, kMostFractionBits);
 }
 
+FixedSteps::FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction)
+    : layer_(layer), boards_({board}), build_(build), error_fraction_(error_fraction) {
+  MILLRACE_CHECK(0 <= board.begin && board.begin < board.end && board.end <= layer.hidden && layer.projection == 0, "units [{}, {}) of {}",
+                 board.begin, board.end, layer.hidden);
+}
+
 FixedBackState FixedSteps::zero_back_state(int64_t streams) const {
   return {std::vector<int16_t>(static_cast<size_t>(streams * layer_.rows()), 0),
           std::vector<int16_t>(static_cast<size_t>(streams * layer_.hidden), 0)};
@@ -66,6 +72,7 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
       if (step >= run.valid_steps(stream)) continue;
       const int64_t vector = stream * run.steps + step;
       int16_t* h = state.hidden.data() + stream * features;
+      if (layer_.projection == 0) std::copy_n(h, hidden, made.begin());  // units of other boards stand still here
       for (const UnitRange& board : boards_) {
         const ChainProduct product{features, board.count(), build_.elements, build_.most_parts};
         for (int64_t unit = board.begin; unit < board.end; ++unit) {

@@ -53,6 +53,9 @@ class FixedSteps {
  public:
   // Fails with kUnavailable on a projection over several boards, with kUsage on boards that do not cover the units in order.
   FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> boards, const ChainBuild& build, int error_fraction);
+  // One board of several, a step at a time: of the layer's weights it has rows of its units in forward() and their columns in back(). What
+  // is the others' in h, and in the errors that the recurrent product takes, the caller writes into the states between the steps.
+  FixedSteps(const FixedRecurrent& layer, const UnitRange& board, const ChainBuild& build, int error_fraction);
 
   // `sums` are [stream][step][unit][gate]; gives h as [stream][step][feature].
   std::vector<int16_t> forward(std::span<const int16_t> sums, const RecurrentRun& run, RecurrentState& state, FixedKept& kept,

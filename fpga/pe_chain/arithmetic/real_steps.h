@@ -75,6 +75,10 @@ class RealSteps {
       fail(ErrorCode::kUnavailable, "a projected layer over {} boards: its sums lie across them; give it one board", boards_.size());
   }
 
+  // One board of several, as FixedSteps has it.
+  RealSteps(const RealLayer<T>& layer, const UnitRange& board, const ChainBuild& build)
+      : l_(layer), boards_({board}), build_(build), gates_(layer.gates()), hidden_(layer.hidden), features_(layer.features()) {}
+
   std::vector<T> forward(std::span<const T> sums, int64_t steps, RealState<T>& state, RealKept<T>& kept) const {
     std::vector<T> output;
     const auto units = static_cast<size_t>(hidden_), all = static_cast<size_t>(steps) * units;
@@ -100,7 +104,8 @@ class RealSteps {
               hidden_, features_, feature, [&](int64_t i) { return l_.projection_weight[at(feature * hidden_ + i)]; },
               [&](int64_t i) { return made[at(i)]; });
       } else {
-        state.hidden = made;
+        for (const UnitRange& board : boards_)
+          std::copy(made.begin() + board.begin, made.begin() + board.end, state.hidden.begin() + board.begin);
       }
       output.insert(output.end(), state.hidden.begin(), state.hidden.end());
     }
@@ -127,14 +132,15 @@ class RealSteps {
           const T direct = l_.cell == CellKind::kGru ? state.carried[at(feature)] : T{0};
           dh[feature] = flushed(flushed(errors[at(step * features_ + feature)] + direct) + product);
         }
-      for (int64_t unit = 0; unit < hidden_; ++unit) {
-        const T error = l_.projection > 0
-                            ? by_units(
-                                  features_, hidden_, unit, [&](int64_t i) { return l_.projection_weight[at(i * hidden_ + unit)]; },
-                                  [&](int64_t i) { return dh[i]; })
-                            : dh[unit];
-        unit_back(step, unit, error, kept, state.carried[at(unit)], result, next);
-      }
+      for (const UnitRange& board : boards_)
+        for (int64_t unit = board.begin; unit < board.end; ++unit) {
+          const T error = l_.projection > 0
+                              ? by_units(
+                                    features_, hidden_, unit, [&](int64_t i) { return l_.projection_weight[at(i * hidden_ + unit)]; },
+                                    [&](int64_t i) { return dh[i]; })
+                              : dh[unit];
+          unit_back(step, unit, error, kept, state.carried[at(unit)], result, next);
+        }
       state.errors = next;
     }
     return result;

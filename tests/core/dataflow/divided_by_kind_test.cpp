@@ -73,6 +73,7 @@ std::unique_ptr<RingOfExecutors> trained(const Plan& plan, const Graph& graph, s
   for (auto& segment : ring->segments) segment->initialize(5);
   ring->initialize_lent(5);
   ring->run(kMiniBatches, 5, kRate, source_for(plan, steps));
+  EXPECT_EQ(ring->left(), 0) << "devices wait for each other";
   return ring;
 }
 
@@ -153,6 +154,59 @@ TEST(DividedByKind, GradientsOfRecordsAreThoseOfTheUndividedLayer) {
     DrawnByKind draw(seed);
     const Graph graph(draw.model());
     const Plan plan = draw.plan(graph, kDrained[seed % 3], /*lends=*/true);
+    const auto divided = trained(
+        plan, graph, [] { return make_reference_device(ElementType::kFloat64); }, draw.steps);
+    const auto expected = interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_LT(distance(divided->parameter(node.layer.name, parameter), expected->parameter(node.layer.name, parameter.tensor)), 1e-10)
+          << "seed " << seed << ", " << node.layer.name << "." << parameter.tensor;
+    });
+  }
+}
+
+int64_t shared_layers(const Plan& plan, const Graph& graph) {
+  return std::ranges::count_if(plan.groups, [&](const Group& group) { return shares_steps(plan, graph, group); });
+}
+bool keeps_too_much_state(const Plan& plan, const Graph& graph) {
+  const auto keeps_state = [](const Node& node) { return traits_of(node.layer.operation).keeps_state; };
+  return !drains(plan.alignment) && plan.windows.front() > plan.micro_batches() && std::ranges::any_of(graph.nodes(), keeps_state);
+}
+
+// Up to three devices share the steps, cells divided unevenly: bits of the interpreter, which makes them at once, and counts of the plan.
+TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
+  int64_t shared = 0, states = 0;
+  for (uint32_t seed = 1000; shared < 120; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan plan = draw.plan(graph, kAlignments[seed % 4], /*lends=*/seed % 2 == 0, /*shares=*/true);
+    if (shared_layers(plan, graph) == 0 || keeps_too_much_state(plan, graph)) continue;
+    shared += shared_layers(plan, graph);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(plan.alignment)) + " on " + std::to_string(plan.devices()));
+    ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+    const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
+    const auto ring = trained(
+        plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
+          << node.layer.name << "." << parameter.tensor;
+    });
+    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      ASSERT_EQ(interpreter->moved()[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
+      states += plan.flows[f].stream == Stream::kState ? 1 : 0;
+    }
+  }
+  EXPECT_GE(states, 240);
+}
+
+TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {
+  int64_t shared = 0;
+  for (uint32_t seed = 2000; shared < 40; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan plan = draw.plan(graph, kDrained[seed % 3], /*lends=*/true, /*shares=*/true);
+    if (shared_layers(plan, graph) == 0) continue;
+    shared += shared_layers(plan, graph);
     const auto divided = trained(
         plan, graph, [] { return make_reference_device(ElementType::kFloat64); }, draw.steps);
     const auto expected = interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, draw.steps);

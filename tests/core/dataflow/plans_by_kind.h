@@ -60,7 +60,8 @@ class DrawnByKind {
   }
 
   // At least one layer is divided. With `lends`, the steps of at least one have their parameters on the device before.
-  Plan plan(const Graph& graph, Alignment alignment, bool lends = false) {
+  // With `shares`, too, up to three devices share the steps of layers that can be.
+  Plan plan(const Graph& graph, Alignment alignment, bool lends = false, bool shares = false) {
     std::vector<Shard> shards;
     std::vector<ParameterHome> homes;
     int64_t device = 0;
@@ -80,6 +81,15 @@ class DrawnByKind {
         }
         any = true;
         for (const Block& block : parts_of(all)) shards.push_back(shard_on(device++, layer, {block}));
+        if (const std::vector<ChannelRange> units = shares ? units_of(head) : std::vector<ChannelRange>{}; units.size() > 1) {
+          for (ParameterHome& home : homes_before_steps(head, device, units)) homes.push_back(std::move(home));
+          for (const ChannelRange& one : units) {
+            shards.push_back(shard_on(device++, layer));
+            shards.back().units = one;
+          }
+          --device;
+          continue;
+        }
         shards.push_back(shard_on(device, layer));
         if (!lends || (!homes.empty() && one_in(3))) continue;
         for (ParameterHome& home : homes_before_steps(head, device)) homes.push_back(std::move(home));
@@ -96,6 +106,19 @@ class DrawnByKind {
   }
 
  private:
+  std::vector<ChannelRange> units_of(const Node& head) {
+    const auto& cell = std::get<Recurrent>(head.layer.operation);
+    if (cell.projection > 0 || (cell.cell == CellKind::kGru && !cell.reset_after)) return {};
+    std::vector<ChannelRange> units;
+    const int64_t devices = from_to(1, std::min<int64_t>(3, cell.hidden));
+    for (int64_t i = 0, begin = 0; i < devices; ++i) {
+      const int64_t end = i + 1 == devices ? cell.hidden : from_to(begin + 1, cell.hidden - (devices - 1 - i));
+      units.push_back({begin, end});
+      begin = end;
+    }
+    return units;
+  }
+
   std::vector<Block> parts_of(const Block& all) {
     const bool by_sums = one_in(2);
     const ChannelRange& range = by_sums ? all.outputs : all.inputs;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/unit_steps.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/schedule.h"
 #include "core/reference/interpreter.h"
@@ -31,6 +32,22 @@ class QueuePorts : public FlowPorts {
     moved[static_cast<size_t>(flow)] += static_cast<int64_t>(message.size());
     queues[static_cast<size_t>(flow)].push_back(std::move(message));
   }
+  // A row of states goes on to all that share the steps.
+  void receive_row(int64_t flow, std::span<double> row) override {
+    auto& queue = queues[static_cast<size_t>(flow)];
+    std::ranges::copy(queue.front(), row.begin());
+    queue.pop_front();
+  }
+  void send_row(int64_t flow, std::span<const double> row) override {
+    const Flow& first = plan->flows[static_cast<size_t>(flow)];
+    for (size_t f = 0; f < plan->flows.size(); ++f) {
+      const Flow& other = plan->flows[f];
+      if (other.tensor != first.tensor || other.channels != first.channels || other.direction != first.direction) continue;
+      moved[f] += static_cast<int64_t>(row.size());
+      queues[f].emplace_back(row.begin(), row.end());
+    }
+  }
+  const Plan* plan = nullptr;
   std::vector<std::deque<std::vector<double>>> queues;
   std::vector<int64_t> moved;
 };
@@ -40,6 +57,8 @@ class RingOfExecutors {
  public:
   template <typename MakeDevice>
   RingOfExecutors(const Plan& plan, const Graph& graph, MakeDevice make_device) : plan_(plan), graph_(graph), ports(plan.flows.size()) {
+    ports.plan = &plan;
+    phases_.resize(static_cast<size_t>(plan.devices()));
     for (int64_t d = 0; d < plan.devices(); ++d) {
       devices_.push_back(make_device());
       segments.push_back(std::make_unique<SegmentExecutor>(plan, graph, d, *devices_.back()));
@@ -55,7 +74,14 @@ class RingOfExecutors {
       std::vector<double> full(static_cast<size_t>(parameter->elements()));
       InitialValues(node.layer, *parameter, fans_of(node.parameters.front()), seed).fill(std::span<double>(full));
       Device& device = *devices_[static_cast<size_t>(home.home)];
-      Kept& kept = kept_[{home.layer, home.tensor}];
+      Kept& kept = kept_[{home.layer, home.tensor, home.user}];
+      const std::vector<ParameterSlice> slices = slices_of(home.user, home.layer, home.tensor);
+      kept.slice = slices.front();
+      if (!kept.slice.units.empty()) {
+        std::vector<double> part(static_cast<size_t>(kept.slice.elements));
+        extract_slice(kept.slice, full, part);
+        full = part;
+      }
       const auto make = [&] { return device.make_tensor({.shape = {home.count, 1, 1}, .batch = 1}); };
       kept.home = home.home;
       kept.user = home.user;
@@ -78,35 +104,68 @@ class RingOfExecutors {
       moved = false;
       for (size_t d = 0; d < lists.size(); ++d)
         while (next[d] < lists[d].size() && ready(d, lists[d][next[d]])) {
-          perform(d, lists[d][next[d]++], seed, learning_rate, source);
+          perform(d, lists[d][next[d]], seed, learning_rate, source);
           moved = true;
+          const Action& done = lists[d][next[d]];
+          const bool passes = done.kind == ActionKind::kForward || done.kind == ActionKind::kErrorBack;
+          if (passes && ++phases_[d] < segments[d]->phases(0, 1)) continue;
+          phases_[d] = 0;
+          ++next[d];
         }
     }
+    left_ = 0;
+    for (size_t d = 0; d < lists.size(); ++d) left_ += static_cast<int64_t>(lists[d].size() - next[d]);
   }
+
+  // Of every list the actions that were not run.
+  int64_t left() const { return left_; }
 
   std::vector<double> parameter(const std::string& layer, const ParameterSpec& spec) {
     std::vector<double> full(static_cast<size_t>(spec.elements()));
     for (auto& segment : segments) segment->read_parameter(layer, spec.tensor, full);
-    if (const auto kept = kept_.find({layer, spec.tensor}); kept != kept_.end())
-      devices_[static_cast<size_t>(kept->second.home)]->read(*kept->second.values, whole(*kept->second.values), std::span<double>(full));
+    for (const auto& [name, kept] : kept_) {
+      if (std::get<0>(name) != layer || std::get<1>(name) != spec.tensor) continue;
+      const std::vector<double> values = values_of(kept);
+      if (kept.slice.units.empty()) return values;
+      insert_slice(kept.slice, values, full);
+    }
     return full;
   }
 
  private:
   struct Kept {
     int64_t home = 0, user = 0;
+    ParameterSlice slice;
     std::unique_ptr<Tensor> values, gradient, arriving;
     std::vector<std::unique_ptr<Tensor>> slots;
     int64_t gradients = 0, version = 0;
   };
 
-  // A pass for every F and E.
-  void lend(size_t d) {
+  std::vector<double> values_of(const Kept& kept) const {
+    std::vector<double> values(static_cast<size_t>(kept.values->elements()));
+    devices_[static_cast<size_t>(kept.home)]->read(*kept.values, whole(*kept.values), std::span<double>(values));
+    return values;
+  }
+  std::vector<ParameterSlice> slices_of(int64_t user, const std::string& layer, const std::string& tensor) const {
+    std::vector<ParameterSlice> slices;
+    for (const Step& step : segments[static_cast<size_t>(user)]->program().steps)
+      for (const ParameterSlice& slice : parameter_slices_of(graph_, step))
+        if (slice.tensor == tensor && graph_.name_of(slice.node) == layer) slices.push_back(slice);
+    return slices;
+  }
+
+  // A pass for every F and E; columns for E of shared steps.
+  void lend(size_t d, bool back) {
     const std::vector<LentParameter>& lent = segments[d]->lent_parameters();
     for (size_t i = 0; i < lent.size(); ++i) {
-      const Kept& kept = kept_.at({lent[i].layer, lent[i].tensor});
-      std::vector<double> values(static_cast<size_t>(kept.values->elements()));
-      devices_[static_cast<size_t>(kept.home)]->read(*kept.values, whole(*kept.values), std::span<double>(values));
+      const Kept& kept = kept_.at({lent[i].layer, lent[i].tensor, static_cast<int64_t>(d)});
+      std::vector<double> values = values_of(kept);
+      if (back && !kept.slice.units.empty() && lent[i].tensor.starts_with("weight")) {
+        const Node& node = graph_.node(graph_.index_of(lent[i].layer));
+        const std::vector<double> full =
+            parameter(lent[i].layer, *std::ranges::find(node.parameters, lent[i].tensor, &ParameterSpec::tensor));
+        values = columns_of(std::span<const double>(full), kept.slice.cells, kept.slice.units);
+      }
       segments[d]->write_lent(i, std::span<const double>(values));
     }
     if (!lent.empty()) segments[d]->lent_parameters_written();
@@ -117,10 +176,17 @@ class RingOfExecutors {
   void keep_gradients(size_t d) {
     const std::vector<GradientOfRecord>& made = segments[d]->gradients_of_records();
     for (size_t i = 0; i < made.size(); ++i) {
-      Kept& kept = kept_.at({made[i].layer, made[i].tensor});
-      Tensor& target = kept.gradients++ == 0 ? *kept.gradient : *kept.arriving;
-      devices_[d]->write(target, whole(target), segments[d]->gradient_of_record(i));
-      if (kept.gradients > 1) devices_[d]->copy_channels(target, whole(target), *kept.gradient, 0, true);
+      for (auto& [name, kept] : kept_) {
+        if (std::get<0>(name) != made[i].layer || std::get<1>(name) != made[i].tensor) continue;
+        std::vector<double> part(static_cast<size_t>(kept.values->elements()));
+        if (kept.slice.units.empty())
+          std::ranges::copy(segments[d]->gradient_of_record(i), part.begin());
+        else
+          extract_slice(kept.slice, segments[d]->gradient_of_record(i), part);
+        Tensor& target = kept.gradients++ == 0 ? *kept.gradient : *kept.arriving;
+        devices_[d]->write(target, whole(target), std::span<const double>(part));
+        if (kept.gradients > 1) devices_[d]->copy_channels(target, whole(target), *kept.gradient, 0, true);
+      }
     }
   }
   void update_kept(size_t d, const UpdateArguments& arguments) {
@@ -138,13 +204,11 @@ class RingOfExecutors {
     const bool passes = action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack;
     for (const auto& [name, kept] : kept_)
       if (passes && kept.user == static_cast<int64_t>(d) && kept.version < action.version) return false;
-    for (const Step& step : segments[d]->program().steps) {
-      int64_t flow = -1;
-      if (action.kind == ActionKind::kForward && step.kind == StepKind::kReceive) flow = step.forward_flow;
-      if (action.kind == ActionKind::kErrorBack && step.kind == StepKind::kSend) flow = step.backward_flow;
-      if (flow >= 0 && ports.queues[static_cast<size_t>(flow)].empty()) return false;
-    }
-    return true;
+    if (!passes) return true;
+    const SegmentExecutor::Messages messages = action.kind == ActionKind::kForward ? segments[d]->forward_messages(0, 1, phases_[d])
+                                                                                   : segments[d]->error_messages(0, 1, phases_[d]);
+    const auto here = [&](int64_t flow) { return !ports.queues[static_cast<size_t>(flow)].empty(); };
+    return std::ranges::all_of(messages.in, here) && std::ranges::all_of(messages.rows, here);
   }
   void perform(size_t d, const Action& action, uint64_t seed, double learning_rate, const Interpreter::Source& source) {
     const Samples samples = source(action.index);
@@ -158,10 +222,12 @@ class RingOfExecutors {
     batch.error_scale = 1.0 / static_cast<double>(plan_.mini_batch);
     batch.lengths = samples.lengths;
     SegmentExecutor& segment = *segments[d];
-    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack) lend(d);
+    const int64_t phase = phases_[d];
+    if (phase == 0 && (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack))
+      lend(d, action.kind == ActionKind::kErrorBack);
     switch (action.kind) {
-      case ActionKind::kForward: segment.forward(batch, pixels, &ports, &score); break;
-      case ActionKind::kErrorBack: segment.error_back(batch, &ports); break;
+      case ActionKind::kForward: segment.forward(batch, pixels, &ports, &score, 0, phase); break;
+      case ActionKind::kErrorBack: segment.error_back(batch, &ports, 0, phase); break;
       case ActionKind::kParameterGradient:
         segment.parameter_gradient(batch);
         keep_gradients(d);
@@ -182,7 +248,9 @@ class RingOfExecutors {
   const Plan& plan_;
   const Graph& graph_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::map<std::pair<std::string, std::string>, Kept> kept_;
+  std::map<std::tuple<std::string, std::string, int64_t>, Kept> kept_;
+  std::vector<int64_t> phases_;  // of the next actions
+  int64_t left_ = 0;
 
  public:
   std::vector<std::unique_ptr<SegmentExecutor>> segments;

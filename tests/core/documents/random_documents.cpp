@@ -156,6 +156,7 @@ Shard random_shard(Draw& draw, int64_t devices) {
   shard.resources = draw.list(0, 3, amount);
   shard.buffers = draw.list(0, 3, amount);
   shard.act_ram_bits = draw.integer(0, kMostCount);
+  if (draw.coin()) shard.units = random_range(draw, 1, kMostDimension);
   return shard;
 }
 
@@ -269,6 +270,7 @@ Job random_job(std::mt19937_64& random) {
   job.mini_batch = draw.integer(1, 1 << 24);
   job.micro_batch = draw.integer(0, 1 << 24);
   job.time_chunks = draw.integer(1, 64);
+  job.strategy = draw.free_text();
   job.seed = draw.word();
   job.optimizer = random_optimizer(draw);
   LearningRate& rate = job.learning_rate;

@@ -150,6 +150,96 @@ TEST(EmulatedSteps, TrainTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// The steps of a layer on `boards` boards; a residual add behind the first.
+Plan shared_plan(const Graph& graph, Alignment alignment, int64_t boards, int64_t time_chunks) {
+  PlanRequest request;
+  request.alignment = alignment;
+  request.mini_batch = 8;
+  request.micro_batch = 2;
+  request.time_chunks = time_chunks;
+  std::vector<Shard> shards;
+  int64_t device = 0;
+  const auto add = [&](const std::string& layer) -> Shard& {
+    Shard& shard = shards.emplace_back();
+    shard.device = device;
+    shard.layer = layer;
+    return shard;
+  };
+  const auto place = [&](const std::string& layer, int64_t inputs, int64_t outputs) { add(layer).blocks = {{{0, inputs}, {0, outputs}}}; };
+  // Uneven: [0, 1), [1, 3), [3, cells).
+  const auto steps = [&](const std::string& layer, int64_t cells) {
+    const Node& node = graph.node(graph.index_of(layer));
+    std::vector<ChannelRange> units;
+    for (int64_t board = 0; board < boards; ++board)
+      units.push_back({board == 0 ? 0 : 2 * board - 1, board + 1 == boards ? cells : 2 * board + 1});
+    for (ParameterHome& home : boards > 1 ? homes_before_steps(node, device + 1, units) : homes_before_steps(node, device + 1))
+      request.remote_homes.push_back(home);
+    for (const ChannelRange& range : units) {
+      ++device;
+      Shard& shard = add(layer);
+      if (boards > 1) shard.units = range;
+    }
+    ++device;
+  };
+  place("rnn1", 3, 28);
+  steps("rnn1", 7);
+  place("rnn2", 7, 28);
+  steps("rnn2", 7);
+  place("rnn3", 7, 42);
+  steps("rnn3", 7);
+  place("fc", 14, 3);
+  request.cluster = uniform_cluster("cpu", device + 1);
+  // As many micro-batches under way whatever the number of devices.
+  if (!drains(alignment)) request.windows.assign(static_cast<size_t>(device + 1), request.mini_batch / request.micro_batch);
+  return assemble_plan(graph, request, shards);
+}
+
+// Stateful, truncated, with a residual add, both directions, samples of all lengths, chunks of time: numbers do not depend on how many
+// boards share the steps, nor on ranks, nor on a resumption.
+TEST(EmulatedSteps, TrainTheSameBitsOnAnyNumberOfBoards) {
+  ModelBuilder net("boards", {3, 9, 1});
+  net.layer("rnn1", Recurrent{.hidden = 7, .stateful = true});
+  net.layer("rnn2", Recurrent{.hidden = 7, .truncation = 4});
+  net.add("join", {"rnn2", "rnn1"});
+  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 7, .bidirectional = true, .reset_after = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  for (const EngineArithmetic arithmetic : {EngineArithmetic::kFixed16, EngineArithmetic::kFloat32})
+    for (const Alignment alignment : testing_support::kEveryAlignment) {
+      std::string digest;
+      for (const int64_t boards : {1, 2, 3}) {
+        const int64_t chunks = boards == 2 ? 3 : 1;
+        const Plan plan = shared_plan(graph, alignment, boards, chunks);
+        RingRun run(graph, plan, 2);
+        run.open_device = [&](int64_t device) -> std::unique_ptr<Device> {
+          if (device % (boards + 1) != 0) return make_emulated_fpga(arithmetic);
+          return make_cpu_device();
+        };
+        for (const int64_t ranks : {int64_t{1}, int64_t{3}}) {
+          if (ranks == 1 && boards == 2) continue;
+          SCOPED_TRACE(fmt::format("{} boards, {} ranks, {}", boards, ranks, name_of(alignment)));
+          const RingResult result = run.retrain(ranks);
+          ASSERT_THAT(result.errors, Each(""));
+          if (digest.empty()) digest = result.outcome.weights_digest;
+          EXPECT_EQ(result.outcome.weights_digest, digest);
+          for (size_t f = 0; f < plan.flows.size(); ++f) {
+            if (plan.flows[f].stream != Stream::kState) continue;
+            EXPECT_EQ(result.bytes[f], 4 * elements_per_mini_batch(plan.flows[f], plan) * run.job.steps);
+          }
+        }
+        if (boards != 3) continue;
+        RingRun broken(graph, plan, 1);
+        broken.open_device = run.open_device;
+        ASSERT_THAT(broken.train(2).errors, Each(""));
+        broken.job.steps = 2;
+        const RingResult resumed = broken.resume(4);
+        ASSERT_THAT(resumed.errors, Each(""));
+        EXPECT_EQ(resumed.outcome.weights_digest, digest) << name_of(alignment);
+      }
+    }
+}
+
 TEST(EmulatedSteps, InSinglePrecisionTheyAreThoseOfTheReference) {
   const auto oracle = make_reference_device(ElementType::kFloat64);
   int64_t cases = 0;

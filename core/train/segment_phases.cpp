@@ -1,0 +1,121 @@
+// Which messages an action takes and makes, and its phases where devices share the steps of a recurrent layer.
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/plan/parts.h"
+#include "core/train/segment_parts.h"
+
+namespace millrace {
+
+void FlowPorts::receive_row(int64_t flow, std::span<double>) { MILLRACE_CHECK(false, "no rows of states arrive here, of flow {}", flow); }
+void FlowPorts::send_row(int64_t flow, std::span<const double>) {
+  MILLRACE_CHECK(false, "no rows of states leave from here, of flow {}", flow);
+}
+
+int64_t SegmentExecutor::phases(int32_t chunk, int32_t chunks) const {
+  return shared_ != kNone && chunk + 1 == chunks ? shared_steps_ + 1 : 1;
+}
+
+// What comes before the shared steps in F follows them in E. What passes by waits for none of them.
+bool SegmentExecutor::runs_in(size_t step, bool forward, int64_t phase) const {
+  if (shared_ == kNone || step == shared_) return true;
+  if (passes_by(program_.steps[step])) return phase == 0;
+  return (step < shared_) == forward ? phase == 0 : phase == shared_steps_;
+}
+
+bool SegmentExecutor::passes_by(const Step& step) const {
+  if (step.kind != StepKind::kReceive && step.kind != StepKind::kSend) return false;
+  const int64_t index = step.kind == StepKind::kReceive ? step.output : step.inputs[0];
+  const Value& value = program_.values[static_cast<size_t>(index)];
+  if (value.sum || value.record) return false;
+  const auto makes = [&](const Step& other) { return other.output == index && other.kind != StepKind::kReceive; };
+  return std::ranges::none_of(program_.steps, makes);
+}
+
+SegmentExecutor::Messages SegmentExecutor::messages(bool forward, bool first, bool last, int64_t phase) const {
+  Messages messages;
+  const bool shares = shared_ != kNone && (forward ? last : first);
+  if (shares) {
+    const StateFlows& flows = forward ? program_.steps[shared_].states : program_.steps[shared_].errors;
+    if (phase > 0) messages.rows = flows.in;
+    if (phase < shared_steps_) messages.out = flows.out;
+  }
+  for (size_t i = 0; i < program_.steps.size(); ++i) {
+    const Step& step = program_.steps[i];
+    const bool send = step.kind == StepKind::kSend;
+    if ((!send && step.kind != StepKind::kReceive) || (!runs_[i].streams && !(forward ? last : first))) continue;
+    if (shares && !runs_in(i, forward, phase)) continue;
+    const int64_t flow = forward ? step.forward_flow : step.backward_flow;
+    if (flow >= 0) (send == forward ? messages.out : messages.in).push_back(flow);
+  }
+  return messages;
+}
+
+SegmentExecutor::Messages SegmentExecutor::forward_messages(int32_t chunk, int32_t chunks, int64_t phase) const {
+  return messages(true, chunk == 0, chunk + 1 == chunks, phase);
+}
+SegmentExecutor::Messages SegmentExecutor::error_messages(int32_t chunk, int32_t chunks, int64_t phase) const {
+  return messages(false, chunk + 1 == chunks, chunk == 0, phase);
+}
+
+template <typename Take>
+void SegmentExecutor::take_rows(const std::vector<int64_t>& flows, int64_t phase, FlowPorts& ports, Take take) {
+  for (const int64_t flow : flows) {
+    if (phase == 0) return;
+    const Flow& spec = plan_.flows[static_cast<size_t>(flow)];
+    row_.resize(static_cast<size_t>(spec.elements_per_sample / shared_steps_ * plan_.micro_batch));
+    ports.receive_row(flow, row_);
+    take(spec.channels);
+  }
+}
+
+// The parameters are another device's, so there is one version of them.
+void SegmentExecutor::forward_phase(size_t index, Slot& slot, const MicroBatch& batch, FlowPorts& ports, int64_t phase) {
+  const Step& step = program_.steps[index];
+  StepRun& run = runs_[index];
+  ForwardArguments arguments;
+  arguments.inputs = slot.inputs[index];
+  arguments.output = slot.values[static_cast<size_t>(step.output)].get();
+  arguments.parameters = run.version(0).pointers;
+  arguments.state = run.state_pointers;
+  arguments.keep = slot.keeps[index].get();
+  arguments.batch = &batch;
+  if (phase == 0) run.shared->begin_forward(arguments);
+  take_rows(step.states.in, phase, ports, [&](const ChannelRange& units) { run.shared->take_states(units, row_); });
+  if (phase == shared_steps_) return run.shared->end_forward(arguments);
+  make_row(step, false);
+  run.shared->forward_step(phase, row_);
+  for (const int64_t flow : step.states.out) ports.send_row(flow, row_);
+}
+
+void SegmentExecutor::back_phase(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch, FlowPorts& ports, int64_t phase) {
+  const Step& step = program_.steps[index];
+  StepRun& run = runs_[index];
+  ErrorBackArguments arguments;
+  arguments.inputs = slot.inputs[index];
+  arguments.output = slot.values[static_cast<size_t>(step.output)].get();
+  arguments.output_error = errors.errors[static_cast<size_t>(step.output)].get();
+  arguments.input_errors = errors.input_errors[index];
+  arguments.adds = step.error_adds;
+  arguments.parameters = run.version(0).pointers;
+  arguments.keep = slot.keeps[index].get();
+  arguments.batch = &batch;
+  if (phase == 0) run.shared->begin_back(arguments);
+  take_rows(step.errors.in, phase, ports, [&](const ChannelRange& units) { run.shared->take_errors(units, row_); });
+  if (phase == shared_steps_) {
+    run.shared->end_back(arguments);
+    if (step.record >= 0) hand_out_record(index, slot, errors, batch);
+    return;
+  }
+  make_row(step, true);
+  run.shared->back_step(phase, row_);
+  for (const int64_t flow : step.errors.out) ports.send_row(flow, row_);
+}
+
+void SegmentExecutor::make_row(const Step& step, bool errors) {
+  const auto& cell = std::get<Recurrent>(graph_.node(step.node).layer.operation);
+  const int64_t vectors = errors ? error_vectors_of(cell) : 1;
+  row_.resize(static_cast<size_t>(plan_.micro_batch * cell.directions() * vectors * step.units.size()));
+}
+
+}  // namespace millrace
