@@ -21,6 +21,8 @@ namespace millrace {
 
 // Of Shard::resources.
 inline constexpr std::string_view kOffChipBytesPerSample = "off_chip_bytes_per_sample";
+// The same of engines that stream their weights through the chip in blocks, in words of sixteen bits.
+inline constexpr std::string_view kWeightWordsPerSample = "weight_words_per_sample";
 
 // PG of a dense layer puts the samples of so many micro-batches side by side, where the mini-batch can be divided so.
 inline constexpr int64_t kMicroBatchesOfAGradientPass = 4;

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
+#include <span>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "fpga/cost/blocked_engines.h"
@@ -45,13 +49,12 @@ double amount_of(const Shard& shard, std::string_view name) {
   return 0;
 }
 
-// A board that a plan gives several recurrent layers.
+// A board that a plan gives several recurrent layers, or one beside others, which leave it less than a board of its own.
 struct SharedBoard {
   int64_t device = 0;
   FpgaResources resources;
   std::vector<const Node*> layers;
-  BoardShare taken;     // by the others
-  double reserved = 0;  // slices that no engine gets
+  BoardShare taken;  // by the others
 };
 std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& catalogue, const Plan& plan) {
   std::map<int64_t, SharedBoard> boards;
@@ -68,10 +71,9 @@ std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& ca
   }
   std::vector<SharedBoard> shared;
   for (auto& [device, board] : boards) {
-    if (board.layers.size() < 2) continue;
+    if (board.layers.empty() || (board.layers.size() == 1 && board.taken.dsp <= 0)) continue;
     board.device = device;
     board.resources = fpga_resources_of(catalogue.find(task.cluster.devices[static_cast<size_t>(device)].device), 16);
-    board.reserved = board.resources.dsps - board.resources.engine_dsps();
     shared.push_back(std::move(board));
   }
   return shared;
@@ -111,9 +113,8 @@ void improve(Planned& planned, const PlanTask& task, const Catalogue& catalogue,
       BoardShare others = board.taken;
       if (growth > 0) {
         others.dsp *= growth, others.lut *= growth;
-        together->of_layers.merge(engines_at_paces(board.layers, board.resources, batch, others, board.reserved, period).of_layers);
+        together->of_layers.merge(engines_at_paces(board.layers, board.resources, batch, others, period).of_layers);
       } else {
-        others.dsp += board.reserved;
         together->of_layers.merge(engines_together(board.layers, board.resources, batch, others).of_layers);
       }
     }
@@ -122,6 +123,81 @@ void improve(Planned& planned, const PlanTask& task, const Catalogue& catalogue,
     of_boards.together = std::move(together);
     Planned again = planned_with(task, catalogue, of_boards);
     if (is_better(again.outcome, planned.outcome)) planned = std::move(again);
+  }
+}
+
+// Which board computes each recurrent layer, in the network's order, and the least time of a sequence that this allows: that of the
+// boards' joint searches, with nothing else on the boards.
+struct GivenBoards {
+  std::vector<int64_t> boards;
+  double seconds = 0;
+};
+std::vector<GivenBoards> placements_of(const PlanTask& task, const Catalogue& catalogue, const InferenceBatch& batch) {
+  constexpr size_t kMost = 64;
+  std::vector<const Node*> layers;
+  for (const Node& node : task.graph->nodes())
+    if (is_recurrent(node)) layers.push_back(&node);
+  const size_t devices = task.cluster.devices.size();
+  if (layers.size() < 2 || devices < 2) return {};
+  for (const DeviceEntry& device : task.cluster.devices)
+    if (catalogue.find(device.device).kind != "fpga") return {};
+  std::vector<std::vector<int64_t>> all{{}};
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    std::vector<std::vector<int64_t>> longer;
+    for (const std::vector<int64_t>& boards : all)
+      for (int64_t board = boards.empty() ? 0 : boards.back(); board < static_cast<int64_t>(devices); ++board) {
+        longer.push_back(boards);
+        longer.back().push_back(board);
+      }
+    if (longer.size() > kMost) return {};
+    all = std::move(longer);
+  }
+  std::map<std::tuple<std::string, size_t, size_t>, double> known;  // of layers [first, last) on a board
+  const auto seconds_of = [&](int64_t board, size_t first, size_t last) {
+    const std::string& name = task.cluster.devices[static_cast<size_t>(board)].device;
+    const auto [place, added] = known.try_emplace({name, first, last}, std::numeric_limits<double>::infinity());
+    if (added) {
+      const std::span own = std::span(layers).subspan(first, last - first);
+      const EnginesTogether found = engines_together(own, fpga_resources_of(catalogue.find(name), 16), batch, {});
+      if (!found.of_layers.empty()) place->second = found.of_layers.begin()->second.seconds.front();
+    }
+    return place->second;
+  };
+  std::vector<GivenBoards> placements;
+  for (const std::vector<int64_t>& boards : all) {
+    GivenBoards placement{.boards = boards};
+    for (size_t first = 0, last = 0; first < boards.size(); first = last) {
+      while (last < boards.size() && boards[last] == boards[first]) ++last;
+      placement.seconds = std::max(placement.seconds, seconds_of(boards[first], first, last));
+    }
+    placements.push_back(std::move(placement));
+  }
+  std::ranges::stable_sort(placements, {}, &GivenBoards::seconds);
+  return placements;
+}
+
+// Cuts are found before layers that share a board are chosen together. Where there are few, every other placement of the recurrent layers
+// that could be faster is planned, too, the most promising first, so that cuts and engines are found together.
+void try_placements(Planned& planned, const PlanTask& task, const Catalogue& catalogue, const InferenceBatch& batch) {
+  if (!task.options.pins.empty() || !task.options.cuts.empty()) return;
+  std::vector<int64_t> tried;
+  if (planned.outcome.plan)
+    for (const Node& node : task.graph->nodes())
+      for (const Shard& shard : planned.outcome.plan->shards)
+        if (is_recurrent(node) && shard.layer == node.layer.name) tried.push_back(shard.device);
+  for (const GivenBoards& placement : placements_of(task, catalogue, batch)) {
+    if (placement.boards == tried) continue;
+    const Outcome& best = planned.outcome;
+    if (best.feasible && !(placement.seconds * (1 + 1e-3) < best.summary.seconds_per_image)) return;
+    if (!std::isfinite(placement.seconds)) return;
+    PlanTask pinned = task;
+    size_t layer = 0;
+    for (const Node& node : task.graph->nodes())
+      if (is_recurrent(node)) pinned.options.pins[node.layer.name] = placement.boards[layer++];
+    Planned other = planned_with(pinned, catalogue, batch);
+    improve(other, pinned, catalogue, batch);
+    other.options.pins.clear();  // nobody asked for them
+    if (is_better(other.outcome, best)) planned = std::move(other);
   }
 }
 
@@ -136,6 +212,7 @@ Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalog
   for (int64_t streams = least; streams <= most; streams *= 2) {
     Planned planned = planned_with(task, catalogue, batch_of(request, streams));
     improve(planned, task, catalogue, batch_of(request, streams));
+    try_placements(planned, task, catalogue, batch_of(request, streams));
     if (!best || is_better(planned.outcome, best->outcome)) best = std::move(planned);
   }
   Outcome& outcome = best->outcome;
@@ -186,9 +263,7 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
   for (const SharedBoard& board : shared_boards(task, catalogue, plan)) {
     std::string names;
     for (const Node* layer : board.layers) names += (names.empty() ? "" : ", ") + layer->layer.name;
-    BoardShare taken = board.taken;
-    taken.dsp += board.reserved;
-    const EnginesTogether chosen = engines_together(board.layers, board.resources, batch_of(request, plan.micro_batch), taken);
+    const EnginesTogether chosen = engines_together(board.layers, board.resources, batch_of(request, plan.micro_batch), board.taken);
     if (chosen.of_layers.empty()) continue;
     const EnginesTogether::Ways& first = chosen.of_layers.at(board.layers.front()->layer.name);
     for (size_t i = 0; i < std::min(kShown, first.seconds.size()); ++i) {

@@ -237,6 +237,10 @@ std::string simulation_json(const SimulationView& view) {
                                {"act_ram_peak_bits", device.act_ram_peak_bits},
                                {"act_ram_plan_bits", device.act_ram_plan_bits},
                                {"fifo_peak_bits", device.fifo_peak_bits}});
+  for (const SimulatedStage& stage : result.stages)
+    if (stage.weight_words > 0)
+      json["weight_words"].push_back(
+          {{"layer", plan.shards[static_cast<size_t>(stage.shard)].layer}, {"device", stage.device}, {"words", stage.weight_words}});
   json["links"] = Json::array();
   for (const SimulatedLink& link : result.links)
     json["links"].push_back({{"from", link.from},

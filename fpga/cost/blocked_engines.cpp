@@ -92,14 +92,14 @@ EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaR
 }
 
 EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
-                                 const BoardShare& others, double reserved, double period_seconds) {
+                                 const BoardShare& others, double period_seconds) {
   constexpr int kHalvings = 7;
   constexpr double kStep = 1.02;
   const SbeBoard whole = sbe_board_of(board);
   const JointExplorer search(spaces_of(nodes, batch), whole);
   const auto taken_at = [&](double period) {
     const double pace = period_seconds / period;
-    return BoardShare{.dsp = others.dsp * pace + reserved, .lut = others.lut * pace, .bram36 = others.bram36};
+    return BoardShare{.dsp = others.dsp * pace, .lut = others.lut * pace, .bram36 = others.bram36};
   };
   const auto fastest_at = [&](double period) { return search.within(taken_at(period), 1).fastest; };
   EnginesTogether chosen;

@@ -51,9 +51,9 @@ struct EnginesTogether {
 EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
                                  const BoardShare& taken);
 // For the paces from the fastest that there is room for up to `period_seconds`: `others` take so much of the board at that period, and of
-// its slices and LUTs more the faster it goes; `reserved` slices never are free.
+// its slices and LUTs more the faster it goes.
 EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
-                                 const BoardShare& others, double reserved, double period_seconds);
+                                 const BoardShare& others, double period_seconds);
 
 class BlockedEngines {
  public:

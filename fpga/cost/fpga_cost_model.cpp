@@ -73,7 +73,7 @@ class FpgaCostModel final : public CostModel {
       : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)) {
     if (inference.streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference);
     const FabricUse once = interconnection_fabric();
-    capacities_ = {{"dsp", board_.engine_dsps()},
+    capacities_ = {{"dsp", blocked_ != nullptr ? board_.dsps : board_.engine_dsps()},
                    {"lut", board_.luts - once.luts},
                    {"ff", board_.flip_flops - once.flip_flops},
                    {"bram_bits", board_.on_chip_bits()},
@@ -265,7 +265,7 @@ class FpgaCostModel final : public CostModel {
     add("uram", point.use.uram);
     add("lutram_lut", point.use.lutram_lut);
     add("dram_bytes_per_second", engine->bytes_per_sample / cost.seconds_per_sample);
-    add("weight_words_per_sample", engine->bytes_per_sample / 2);
+    add(kWeightWordsPerSample.data(), engine->bytes_per_sample / 2);
     for (NamedAmount& amount : weight_stream_amounts(point.config)) cost.resources.push_back(std::move(amount));
     return cost;
   }
@@ -383,6 +383,7 @@ class FpgaCostModel final : public CostModel {
                                element_bits_);
     if (use.built && use.built->keeps_up && question.owner)
       use.dsps += static_cast<double>(slices_after_sum(use.built->lanes, question.after));
+    if (blocked_ != nullptr) use.dsps /= board_.dsp_engine_share;  // fpga_resources.h says why
     if (question.owner) use.fabric += special_function_fabric(lane_logic, element_bits_);
     use.fabric.luts += use.on_chip.luts;
   }

@@ -36,6 +36,10 @@ struct FpgaResources {
   double watts_per_gops = 0;
   std::vector<Constant> constants;  // those of the values above that the catalogue gives, with their origin
 
+  // How many slices engines may take, the one rule for all plans. Of engines of convolutions the multipliers are counted, and FPDeep's fit
+  // leaves them `dsp_engine_share` of a board. Engines of blocked columns are counted with all that they take, as synthesis finds it, and
+  // may have every slice. Where both share a board, in plans for inference, all slices are offered, and each of a convolution's engine
+  // stands for 1 / dsp_engine_share: alone it comes to the same.
   double engine_dsps() const;
   double on_chip_bits() const;
 };

@@ -5,13 +5,24 @@
 #include <map>
 
 #include "core/base/check.h"
+#include "core/plan/off_chip.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/device_schedule.h"
 
 namespace millrace::simulation {
 namespace {
 
-void collect_stages(const Network& network, SimulationResult& result) {
+// Of the steps that an engine of streamed weights took, at what the plan says of all steps of a sample.
+int64_t fetched_words(const Shard& shard, const Station& station) {
+  for (const NamedAmount& amount : shard.resources)
+    if (amount.name == kWeightWordsPerSample) {
+      const double steps = static_cast<double>(station.cycle) * static_cast<double>(station.units) + static_cast<double>(station.unit);
+      return std::llround(amount.amount * steps / static_cast<double>(station.units));
+    }
+  return 0;
+}
+
+void collect_stages(const Network& network, const Plan& plan, SimulationResult& result) {
   for (const Station& s : network.stations) {
     if (s.kind > StationKind::kTurns) continue;
     SimulatedStage stage;
@@ -20,6 +31,7 @@ void collect_stages(const Network& network, SimulationResult& result) {
     stage.multipliers = s.multipliers;
     if (s.kind == StationKind::kErrorBack) stage.phase = Phase::kErrorBack;
     if (s.kind == StationKind::kParameterGradient) stage.phase = Phase::kParameterGradient;
+    if (s.kind == StationKind::kForward) stage.weight_words = fetched_words(plan.shards[static_cast<size_t>(s.shard)], s);
     stage.busy = s.busy - s.window_busy;
     stage.window = s.window_end - s.window_start;
     for (size_t c = 0; c < kCauses; ++c) stage.waited[c] = s.waited[c] - s.window_waited[c];
@@ -180,7 +192,7 @@ void find_link_loads(const Plan& plan, SimulationResult& result) {
 SimulationResult collect(Engine& engine, const Network& network, const Plan& plan) {
   SimulationResult result;
   result.samples = network.samples;
-  collect_stages(network, result);
+  collect_stages(network, plan, result);
   collect_memory(network, plan, result);
   for (const Link& link : plan.links) {
     result.links.emplace_back();

@@ -73,6 +73,7 @@ struct SimulatedStage {  // one engine, or a device that takes turns
   int64_t busy = 0;                 // picoseconds in the steady part
   int64_t window = 0;               // of so many
   std::array<int64_t, 5> waited{};  // input, output, parameters, update, core
+  int64_t weight_words = 0;         // fetched from the memory outside for the steps it took, of an engine that streams its weights
 };
 
 struct SimulatedShard {
