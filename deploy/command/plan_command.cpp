@@ -299,7 +299,7 @@ int plan_model(const PlanFlags& flags) {
     const auto planner = [](const PlanTask& other) { return choose_plan(other, {}).outcome; };
     explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
   }
-  if (flags.inference && outcome.plan && told)
+  if (flags.inference && outcome.plan && flags.explain)
     for (std::string& words : fronts_in_words(flags.batch, task, catalogue, *outcome.plan)) explanation.push_back(std::move(words));
   const RingCheck built = outcome.plan ? check_ring_if_possible(*outcome.plan, graph) : RingCheck{};
   if (!flags.json && outcome.feasible) fmt::print("{}", plan_table(task, outcome, epoch_of(flags, *task.graph), built));

@@ -86,6 +86,8 @@ std::string memory_text(const PlanSummary& summary) {
                             summary.homes.size());
 }
 
+constexpr double kShownBytes = 5e4;  // of fewer, a tenth of a megabyte says nothing
+
 // The paper does not count this traffic, nor do the figures of a plan that follows it.
 void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
   for (const DeviceFigures& device : summary.devices) {
@@ -94,9 +96,11 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
     const OffChip held = off_chip_of(plan, graph, device.index);
     const double demand = held.moved / summary.seconds_per_image;  // between updates, as the plan's own figures have it
     if (plan.accounting == Accounting::kFull) {
-      sentences.push_back(
-          fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip: {:.1f} GB/s of {:.1f}, at one pass over weights per {}",
-                      device.index, held.bytes / 1e6, demand / 1e9, bandwidth / 1e9, sample_word(graph).one));
+      const bool forward_alone = plan.purpose == Purpose::kInference;
+      if (forward_alone && held.bytes < kShownBytes) continue;
+      sentences.push_back(fmt::format("device {} keeps {:.1f} MB of {} off chip: {:.1f} GB/s of {:.1f}, at one pass over weights per {}",
+                                      device.index, held.bytes / 1e6, forward_alone ? "weights" : "weights and gradients", demand / 1e9,
+                                      bandwidth / 1e9, sample_word(graph).one));
       continue;
     }
     if (demand <= bandwidth) continue;

@@ -56,14 +56,14 @@ std::string list_of(const std::vector<std::string>& names, size_t most) {
 
 std::string device_pace(const PlanView& view, size_t index) {
   const DeviceFigures& device = view.summary.devices[index];
-  return fmt::format("{} needs {} per image for {}", view.device_text(index), duration(device.seconds_per_image),
+  return fmt::format("{} needs {} per {} for {}", view.device_text(index), duration(device.seconds_per_image), view.sample(),
                      device.segment.empty() ? "nothing" : list_of(layers_of(device), 3));
 }
 
 std::string link_pace(const PlanView& view, size_t index) {
   const LinkFigures& link = view.summary.links[index];
-  return fmt::format("the link from device {} to device {} needs {} per image for {} forward and {} back", link.from, link.to,
-                     duration(link.seconds_per_image), quantity(link.forward_bits_per_image, "b"),
+  return fmt::format("the link from device {} to device {} needs {} per {} for {} forward and {} back", link.from, link.to,
+                     duration(link.seconds_per_image), view.sample(), quantity(link.forward_bits_per_image, "b"),
                      quantity(link.backward_bits_per_image, "b"));
 }
 
@@ -85,8 +85,8 @@ std::string headline(const PlanView& view) {
   const auto index = static_cast<size_t>(std::max<int64_t>(0, slowest.index));
   if (slowest.kind == "link" && index < view.summary.links.size()) return fmt::format("A link sets the pace: {}.", link_pace(view, index));
   if (index >= view.summary.devices.size()) return "What sets the pace is not known.";
-  return fmt::format("{} sets the pace: {} per image for {}.", capital(view.device_text(index)),
-                     duration(view.summary.devices[index].seconds_per_image),
+  return fmt::format("{} sets the pace: {} per {} for {}.", capital(view.device_text(index)),
+                     duration(view.summary.devices[index].seconds_per_image), view.sample(),
                      view.summary.devices[index].segment.empty() ? "nothing" : list_of(layers_of(view.summary.devices[index]), 3));
 }
 
@@ -188,7 +188,9 @@ void add_key_figures(Page& page, const PlanView& view) {
     tiles.push_back(tile_of("Energy", plain(summary.gops_per_joule, "GOPS/J"), "of whole boards", origin_with(view.plan, "watt", "power")));
   if (!summary.links.empty())
     tiles.push_back(tile_of("Fullest link", quantity(1e9 * summary.max_link_gbps, "b/s"),
-                            fmt::format("one direction; {} in both", quantity(1e9 * summary.max_link_gbps_both, "b/s"))));
+                            view.plan.purpose == Purpose::kInference
+                                ? std::string("forward; nothing goes back")
+                                : fmt::format("one direction; {} in both", quantity(1e9 * summary.max_link_gbps_both, "b/s"))));
   if (summary.lower_bound_images_per_second > 0)
     tiles.push_back(tile_of("No plan can pass", plain(summary.lower_bound_images_per_second, rate),
                             summary.optimality_gap > 0 ? fmt::format("this one is within {}", percent(summary.optimality_gap))

@@ -11,6 +11,7 @@
 
 #include "core/drawing/chart.h"
 #include "core/drawing/colour.h"
+#include "partitioner/planning/sample_word.h"
 #include "partitioner/report/report.h"
 
 namespace millrace {
@@ -47,6 +48,8 @@ class PlanView {
   // On-chip memory in whole blocks, homes included, in bits; none where the cost model does not pack.
   std::optional<double> packed_bits(size_t device) const { return packed_bits_[device]; }
 
+  // "image", or of a network of sequences "sequence"
+  std::string_view sample() const { return sample_word(graph).one; }
   // "device 3 (vc709-3)"
   std::string device_text(size_t device) const;
   // "fixed16", or of a ring of several kinds "fixed16 on vc709, float32 on h200": boards compute in what travels.

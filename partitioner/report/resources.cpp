@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/drawing/quantity.h"
+#include "core/plan/off_chip.h"
 #include "partitioner/report/sections.h"
 
 namespace millrace {
@@ -201,6 +202,9 @@ std::string words_for(const std::string& name) {
   return name;
 }
 
+// How an engine is built and what passes it: of a plan, and nothing of a board.
+bool is_setting(std::string_view name) { return name.starts_with("weight_stream_") || name == kWeightWordsPerSample; }
+
 // Whatever else shards say that they take.
 std::vector<Resource> others(const PlanView& view) {
   static const std::set<std::string, std::less<>> known = {"dsp",    "lut",          "ff",         "bram_bits",
@@ -209,7 +213,7 @@ std::vector<Resource> others(const PlanView& view) {
   for (const DeviceFigures& device : view.summary.devices)
     for (const ShardFigures& shard : device.shards)
       for (const NamedAmount& amount : shard.resources)
-        if (amount.amount > 0 && !known.contains(amount.name)) names.insert(amount.name);
+        if (amount.amount > 0 && !known.contains(amount.name) && !is_setting(amount.name)) names.insert(amount.name);
   std::vector<Resource> resources;
   for (const std::string& name : names) {
     Resource resource{.title = words_for(name),

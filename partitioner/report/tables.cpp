@@ -101,7 +101,8 @@ void add_segments(Page& page, const PlanView& view) {
   page.section(
       "Segments",
       "Every shard, in ring order. Channels are half-open ranges; a fraction is a channel whose outputs are divided between two devices. "
-      "Times are per image, parameters " +
+      "Times are per " +
+          std::string(view.sample()) + ", parameters " +
           std::string(view.plan.purpose == Purpose::kInference ? "" : "with their gradients and optimizer slots, ") +
           "wherever they live.");
   const size_t rows = table.rows.size();
@@ -147,8 +148,8 @@ void add_origin(Page& page, const PlanView& view) {
   }
   facts.emplace_back("Arithmetic", fmt::format("{}, {} on links", view.arithmetic_text(), name_of(plan.arithmetic.wire)));
   const Graph::Macs macs = view.graph.macs();
-  facts.emplace_back("Network", fmt::format("{} parameters, {} forward per image (counted)", separated(view.graph.parameter_count()),
-                                            quantity(static_cast<double>(macs.conv + macs.dense + macs.rnn), "MACs")));
+  facts.emplace_back("Network", fmt::format("{0} parameters, {2} forward per {1} (counted)", separated(view.graph.parameter_count()),
+                                            view.sample(), quantity(static_cast<double>(macs.conv + macs.dense + macs.rnn), "MACs")));
   facts.emplace_back("Storage", fmt::format("{} over all devices (modelled)", quantity(view.summary.storage_bits, "b")));
   facts.emplace_back("Communication",
                      fmt::format("{} per mini-batch over all links, {} on average (modelled)",

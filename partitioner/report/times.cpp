@@ -41,16 +41,16 @@ Figure busy_and_idle(const PlanView& view) {
   return figure;
 }
 
-std::pair<double, const char*> unit_of(double seconds) {
-  if (seconds >= 1) return {1.0, "s per image"};
-  return seconds >= 1e-3 ? std::pair(1e-3, "ms per image") : std::pair(1e-6, "\xC2\xB5s per image");
+std::pair<double, std::string> unit_of(const PlanView& view, double seconds) {
+  const auto [divisor, unit] = seconds >= 1 ? std::pair(1.0, "s") : seconds >= 1e-3 ? std::pair(1e-3, "ms") : std::pair(1e-6, "\xC2\xB5s");
+  return {divisor, fmt::format("{} per {}", unit, view.sample())};
 }
 
 Figure least_periods(const PlanView& view) {
   const PlanSummary& summary = view.summary;
   const size_t count = summary.devices.size();
   const double period = summary.seconds_per_image;
-  const auto [divisor, unit] = unit_of(period);
+  const auto [divisor, unit] = unit_of(view, period);
   StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
   const auto link_seconds = [&](size_t i) { return i < summary.links.size() ? summary.links[i].seconds_per_image : 0; };
   for (const size_t i : view.columns(count, [&](size_t d) { return std::max(summary.devices[d].seconds_per_image, link_seconds(d)); })) {
@@ -58,7 +58,7 @@ Figure least_periods(const PlanView& view) {
     Column column{.name = PlanView::column_name(count, i)};
     const bool slowest = summary.bottleneck.kind == "device" && summary.bottleneck.index == static_cast<int64_t>(i);
     column.parts.push_back({.amount = seconds / divisor, .classes = slowest ? "accent" : "calm"});
-    column.tooltip = fmt::format("{}: {} per image", view.device_text(i), duration(seconds));
+    column.tooltip = fmt::format("{}: {} per {}", view.device_text(i), duration(seconds), view.sample());
     if (i < summary.links.size()) {
       column.mark = link_seconds(i) / divisor;
       column.tooltip += fmt::format("; its link to device {}: {}", i + 1, duration(link_seconds(i)));
@@ -69,7 +69,7 @@ Figure least_periods(const PlanView& view) {
   chart.references.push_back({.at = period / divisor, .label = fmt::format("the plan's pace, {}", duration(period))});
   std::string note = "The least time each device (column) and its link to the next (short line) could hold alone.";
   note += view.grouping_note(count, "the slowest");
-  chart.label = "Least time per image by device and link. " + note;
+  chart.label = fmt::format("Least time per {} by device and link. {}", view.sample(), note);
   Figure figure{.title = "Who could go faster", .note = std::move(note), .drawing = draw(chart)};
   figure.drawing.legend = {{.name = "device", .classes = {"calm"}}};
   if (summary.bottleneck.kind == "device") figure.drawing.legend.push_back({.name = "sets the pace", .classes = {"accent"}});
@@ -84,7 +84,7 @@ Figure as_built(const PlanView& view) {
   const size_t count = built.size();
   double slowest = 0;
   for (const BuiltTime& device : built) slowest = std::max({slowest, device.planned_seconds, device.built_seconds});
-  const auto [divisor, unit] = unit_of(slowest);
+  const auto [divisor, unit] = unit_of(view, slowest);
   StackedColumns chart{.y = {.label = unit, .least = 0}, .x_label = "device"};
   int64_t too_large = 0, missing = 0;
   for (const BuiltTime& device : built) {
@@ -98,15 +98,15 @@ Figure as_built(const PlanView& view) {
     column.parts.push_back({.amount = device.generated ? device.built_seconds / divisor : 0, .classes = device.fits ? "calm" : "accent"});
     column.mark = device.planned_seconds / divisor;
     column.tooltip = device.generated
-                         ? fmt::format("{}: built {} per image, planned {}{}", view.device_text(i), duration(device.built_seconds),
-                                       duration(device.planned_seconds), device.fits ? "" : "; more than the board has")
+                         ? fmt::format("{}: built {} per {}, planned {}{}", view.device_text(i), duration(device.built_seconds),
+                                       view.sample(), duration(device.planned_seconds), device.fits ? "" : "; more than the board has")
                          : fmt::format("{}: not generated", view.device_text(i));
     chart.columns.push_back(std::move(column));
   }
   std::string note = view.context.built_text + ".";
   if (missing > 0) note += fmt::format(" Without a column: {} not generated.", missing);
   note += view.grouping_note(count, "the slowest");
-  chart.label = "Time per image of every board's hardware as it is generated. " + note;
+  chart.label = fmt::format("Time per {} of every board's hardware as it is generated. {}", view.sample(), note);
   Figure figure{.title = "As built", .note = std::move(note), .drawing = draw(chart)};
   figure.drawing.legend = {{.name = "generated hardware", .classes = {"calm"}}};
   if (too_large > 0) figure.drawing.legend.push_back({.name = "more than the board has", .classes = {"accent"}});

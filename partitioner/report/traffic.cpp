@@ -120,10 +120,10 @@ void add_links(Page& page, const PlanView& view) {
         const double bits = parts[i].bits[direction][s];
         if (bits <= 0) continue;
         seen[s] = true;
-        const std::string tooltip = view.detailed()
-                                        ? fmt::format("link {} to {}, {}: {}, {} per image", summary.links[i].from, summary.links[i].to,
-                                                      name_of(kStreams[s]), quantity(bits * rate, "b/s"), quantity(bits, "b"))
-                                        : "";
+        const std::string tooltip =
+            view.detailed() ? fmt::format("link {} to {}, {}: {}, {} per {}", summary.links[i].from, summary.links[i].to,
+                                          name_of(kStreams[s]), quantity(bits * rate, "b/s"), quantity(bits, "b"), view.sample())
+                            : "";
         stack.push_back({.amount = bits * rate / divisor, .classes = class_of(kStreams[s]), .tooltip = tooltip});
       }
     }
