@@ -69,7 +69,7 @@ TEST(Frame, RefusesWhatItCannotHaveWritten) {
   EXPECT_THAT(refusal(0, 'X'), HasSubstr("a frame from rank 1 begins with 31524c58, expected 31524c4d"));
   EXPECT_THAT(refusal(4, 0), HasSubstr("unknown kind 0"));
   EXPECT_THAT(refusal(4, 7), HasSubstr("unknown kind 7"));
-  EXPECT_THAT(refusal(5, 8), HasSubstr("unknown stream 8"));
+  EXPECT_THAT(refusal(5, 9), HasSubstr("unknown stream 9"));
   EXPECT_THAT(refusal(6, 2), HasSubstr("unknown flags 02"));
   EXPECT_THAT(refusal(7, 1), HasSubstr("has 01 where zero is due"));
   EXPECT_THAT(refusal(6, 1, 3999), HasSubstr("for flow 123456789 announces 4000 bytes and brings 3999"));
