@@ -18,6 +18,7 @@
 #include "fpga/conv_ce/shard_buffers.h"
 #include "fpga/conv_ce/shard_packing.h"
 #include "fpga/cost/blocked_engines.h"
+#include "fpga/cost/built_blocks.h"
 #include "fpga/cost/chained_steps.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
@@ -59,6 +60,7 @@ struct ShardUse {
   BufferSettings settings;
   ShardBuffers buffers;
   Buffer on_chip;
+  std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
   double dsps = 0;
   FabricUse fabric;
 };
@@ -133,16 +135,18 @@ class FpgaCostModel final : public CostModel {
   ShardDemand demand_of(const ShardQuestion& question) const override {
     if (is_blocked(question)) return blocked_demand(question);
     if (asks_for_steps(question)) return steps_demand(question);
-    const ShardUse use = use_of(question);
+    const ShardUse use = use_of(question, false);
     ShardDemand demand;
     demand.amounts[0] = use.dsps;
     demand.amounts[1] = use.fabric.luts;
     demand.amounts[2] = use.fabric.flip_flops;
-    demand.amounts[kOnChipMemory] = use.on_chip.block_bits;
+    demand.amounts[kOnChipMemory] = use.blocks ? use.blocks->fixed_bits + use.blocks->parameter_bits : use.on_chip.block_bits;
     demand.amounts[4] = use.buffers.off_chip_bytes;
-    demand.parameters = use.buffers.parameter_bits;
+    demand.parameters = use.blocks ? 0 : use.buffers.parameter_bits;
     if (const OffChipWords words = words_asked(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
-      demand.seconds = words.bytes / board_.off_chip_bytes_per_second;
+      // Whole steps, of which sums are exact in any order.
+      constexpr double kSteps = static_cast<double>(int64_t{1} << 50);
+      demand.seconds = std::ceil(words.bytes / board_.off_chip_bytes_per_second * kSteps) / kSteps;
       if (words.port_seconds > question.period_seconds) demand.amounts[0] = kNoSuchEngine;
     }
     return demand;
@@ -151,7 +155,7 @@ class FpgaCostModel final : public CostModel {
   ShardCost cost_of(const ShardQuestion& question) const override {
     if (is_blocked(question)) return blocked_cost(question);
     if (asks_for_steps(question)) return steps_cost(question);
-    const ShardUse use = use_of(question);
+    const ShardUse use = use_of(question, true);
     ShardCost cost;
     cost.unit = use.shard.unit;
     const OffChipWords words = words_built(question, use);
@@ -270,7 +274,8 @@ class FpgaCostModel final : public CostModel {
     return cost;
   }
 
-  ShardUse use_of(const ShardQuestion& question) const {
+  // Of memory that is built, what it takes, or what a search reserves.
+  ShardUse use_of(const ShardQuestion& question, bool exact) const {
     MILLRACE_CHECK(question.node != nullptr, "a cost is asked for without a layer");
     if (!(question.period_seconds > 0))
       fail(ErrorCode::kUsage, "layer \"{}\" on {}: engines are sized to a period, and {} seconds is none; it must be above 0",
@@ -300,6 +305,13 @@ class FpgaCostModel final : public CostModel {
     if (question.owner) after += special_function_use(question.after, lifetime, element_bits_, copies);
     use.buffers = shard_buffers(use.shard, use.settings, after);
     use.on_chip = use.buffers.fixed();
+    if (use.built && use.built->keeps_up) {
+      const bool off_chip = use.shard.place == WeightPlace::kOffChip && use.built->held.groups == 1;
+      const WeightsAt weights{off_chip, off_chip ? std::max<int64_t>(use.settings.gradient_samples, 1) : 1};
+      const EngineMemory memory = exact ? built_->memory_of(*use.built, weights) : built_->reserved_memory(*use.built, weights);
+      use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
+                                use.buffers.act_ram.bits + use.buffers.state.bits, {board_.bram36, board_.urams});
+    }
     add_logic(question, after.lane_logic, use);
     return use;
   }
@@ -424,13 +436,17 @@ class FpgaCostModel final : public CostModel {
     cost.resources = {{"dsp", use.dsps},
                       {"lut", use.fabric.luts},
                       {"ff", use.fabric.flip_flops},
-                      {"bram_bits", use.on_chip.block_bits},
+                      {"bram_bits", use.blocks ? use.blocks->fixed_bits : use.on_chip.block_bits},
                       {"dram_bytes", use.buffers.off_chip_bytes},
-                      {"parameter_bram_bits", use.buffers.parameter_bits}};
+                      {"parameter_bram_bits", use.blocks ? use.blocks->parameter_bits : use.buffers.parameter_bits}};
     const auto add = [&](const char* name, double amount) {
       if (amount > 0) cost.resources.push_back({name, amount});
     };
-    const PackedShard packed = packed_shard(use.shard, use.buffers, use.settings, {board_.bram36, board_.urams});
+    PackedShard packed;
+    if (use.blocks)
+      packed = {.fixed = use.blocks->fixed, .parameters = use.blocks->parameters};
+    else
+      packed = packed_shard(use.shard, use.buffers, use.settings, {board_.bram36, board_.urams});
     add("bram36", packed.fixed.bram36);
     add("parameter_bram36", packed.parameters.bram36);
     add("uram", packed.fixed.urams);

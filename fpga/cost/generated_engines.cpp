@@ -5,7 +5,11 @@
 #include <cstddef>
 
 #include "core/base/check.h"
+#include "core/base/error.h"
+#include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 
 namespace millrace {
 
@@ -16,6 +20,54 @@ bool can_be_built(const ConvolutionShape& shape) {
          shape.pad_h <= shape.kernel_h / 2;
 }
 
+// Numbers of channels, of a layer, whose memory is looked at.
+constexpr int64_t kReservedSteps = 96;
+// Layers of the image with fewer are divided by outputs.
+constexpr int64_t kFewInputs = 16;
+
+MemoryBlocks larger(MemoryBlocks one, const MemoryBlocks& other) {
+  one.bram18 = std::max(one.bram18, other.bram18);
+  one.urams = std::max(one.urams, other.urams);
+  return one;
+}
+
+EngineMemory larger(EngineMemory one, const EngineMemory& other) {
+  one.bram18 = std::max(one.bram18, other.bram18);
+  one.input_channels = std::max(one.input_channels, other.input_channels);
+  one.input_lanes = std::max(one.input_lanes, other.input_lanes);
+  one.parameters = larger(one.parameters, other.parameters);
+  one.gradients = larger(one.gradients, other.gradients);
+  return one;
+}
+
+EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, EngineSurroundings around,
+                           const WeightsAt& weights) {
+  EngineMemory memory;
+  around.gradient_samples = weights.off_chip ? weights.gradient_samples : 1;
+  memory.bram18 = engine_blocks(engine, held, around) + adapter_blocks(engine, held, around);
+  memory.input_channels = engine.groups_of_inputs(held.inputs) * engine.input_lanes;
+  memory.input_lanes = engine.input_lanes;
+  if (weights.off_chip) {
+    memory.bram18 += stream_blocks(engine, held, around, kMostBeatBits);
+    return memory;
+  }
+  memory.parameters = MemoryBlocks(parameter_memory(engine, held, around.error_back));
+  memory.gradients = MemoryBlocks(gradient_memory(engine, held));
+  return memory;
+}
+
+// Between the numbers of channels that are looked at, words may be filled less well.
+EngineMemory with_margin(EngineMemory memory) {
+  const auto more = [](int64_t& blocks) { blocks += divided_up(blocks, 64); };
+  more(memory.bram18);
+  more(memory.input_channels);
+  more(memory.parameters.bram18);
+  more(memory.parameters.urams);
+  more(memory.gradients.bram18);
+  more(memory.gradients.urams);
+  return memory;
+}
+
 int64_t whole_cycles(double seconds, double clock_hz) {
   constexpr double kMostCycles = 4e18;  // stays an int64_t
   return static_cast<int64_t>(std::min(std::floor(seconds * clock_hz + kCycleRounding), kMostCycles));
@@ -24,6 +76,8 @@ int64_t whole_cycles(double seconds, double clock_hz) {
 ChannelRange joined(const ChannelRange& a, const ChannelRange& b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
 
 }  // namespace
+
+MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {}
 
 GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz)
     : graph_(&graph), slowest_clock_hz_(slowest_clock_hz), layers_(graph.nodes().size()) {
@@ -37,24 +91,118 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz)
     if (!can_be_built(*shape)) continue;
     const bool dense = std::holds_alternative<Dense>(node.layer.operation);
     const bool error_back = node.error_needed && node.inputs[0] != kNetworkInput;
+    Layer layer{.whole = *shape,
+                .elements_per_channel = dense ? shape->height * shape->width : 1,
+                .error_back = error_back,
+                .by_outputs = shape->groups > 1 || (node.inputs[0] == kNetworkInput && shape->inputs < kFewInputs),
+                .error_block_rows = 1,
+                .after = nullptr,
+                .by_inputs = nullptr,
+                .of_outputs = nullptr};
+    add_blocks_after(graph.groups()[static_cast<size_t>(node.group)], layer);
     const auto alike = std::ranges::find_if(
         layers_, [&](const std::optional<Layer>& other) { return other && other->whole == *shape && other->error_back == error_back; });
     if (alike != layers_.end()) {
-      layers_[i] = *alike;
-      layers_[i]->elements_per_channel = dense ? shape->height * shape->width : 1;
-      continue;
+      layer.by_inputs = (*alike)->by_inputs;
+      layer.of_outputs = (*alike)->of_outputs;
+    } else {
+      layer.by_inputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->inputs) + 1);
+      layer.of_outputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->outputs) + 1);
     }
-    layers_[i] = {.whole = *shape,
-                  .elements_per_channel = dense ? shape->height * shape->width : 1,
-                  .error_back = error_back,
-                  .by_inputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->inputs) + 1),
-                  .by_outputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->outputs) + 1)};
+    layers_[i] = std::move(layer);
   }
+}
+
+// Nothing where some layer behind the sum has no hardware.
+void GeneratedEngines::add_blocks_after(const LayerGroup& group, Layer& layer) const {
+  std::vector<BlocksAfterSum> after;
+  try {
+    for (const Width& width : widths_) {
+      const MemoriesAfterSum memories = memories_after_sum(*graph_, group, width.lanes);
+      layer.error_block_rows = std::max(layer.error_block_rows, memories.error_block_rows);
+      BlocksAfterSum blocks{.before_bram18 = memories.before_bram18, .bram18 = memories.bram18, .large = {}};
+      for (const MemoryShape& memory : memories.large) blocks.large.emplace_back(memory);
+      after.push_back(std::move(blocks));
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    return;
+  }
+  layer.after = std::make_shared<const std::vector<BlocksAfterSum>>(std::move(after));
+}
+
+const BlocksAfterSum* GeneratedEngines::after_sum(const GeneratedEngine& engine) const {
+  const Layer& layer = *layers_[engine.layer];
+  return layer.after ? &(*layer.after)[engine.width] : nullptr;
+}
+
+EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const EngineSurroundings around{
+      .error_back = engine.error_back, .lanes = engine.lanes, .error_block_rows = layers_[engine.layer]->error_block_rows};
+  return engine_memory(engine.engine, engine.held, around, weights);
+}
+
+const GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  Reserves* reserves = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    reserves = &reserves_[{engine.layer, engine.width, weights}];
+  }
+  std::call_once(reserves->once, [&] {
+    const Layer& layer = *layers_[engine.layer];
+    const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
+    const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+    reserves->step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
+    std::vector<Reserve> fewer;
+    for (int64_t held = reserves->step; held < channels + reserves->step; held += reserves->step) {
+      const ChannelRange range{0, std::min(held, channels)};
+      const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
+                                                              layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
+      std::vector<Reserve> own;
+      for (const EngineFront::Choice& choice : front_of(layer, shape).choices()) {
+        EngineMemory memory = engine_memory(choice.engine, shape, around, weights);
+        if (!own.empty()) memory = larger(memory, own.back().memory);
+        own.push_back({choice.slowest, memory});
+      }
+      fewer = together(fewer, own);
+      reserves->of_channels.push_back(fewer);
+    }
+  });
+  return *reserves;
+}
+
+EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Reserves& reserves = reserves_of(engine, weights);
+  const int64_t channels = layers_[engine.layer]->by_outputs ? engine.held.outputs : engine.held.inputs;
+  const std::vector<Reserve>& known = reserves.of_channels[static_cast<size_t>(divided_up(channels, reserves.step) - 1)];
+  const auto found = std::ranges::partition_point(known, [&](const Reserve& one) { return one.cycles > engine.cycles_given; });
+  const EngineMemory memory = found == known.end() ? known.back().memory : found->memory;
+  return reserves.step == engine.lanes ? memory : with_margin(memory);
+}
+
+// As much as either.
+std::vector<GeneratedEngines::Reserve> GeneratedEngines::together(const std::vector<Reserve>& a, const std::vector<Reserve>& b) {
+  std::vector<Reserve> both;
+  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+    const int64_t cycles = std::max(i < a.size() ? a[i].cycles : 0, j < b.size() ? b[j].cycles : 0);
+    EngineMemory memory;
+    if (!both.empty()) memory = both.back().memory;
+    // An engine serves all numbers of cycles from its own on.
+    if (i < a.size()) memory = larger(memory, a[i].memory);
+    if (j < b.size()) memory = larger(memory, b[j].memory);
+    while (i < a.size() && a[i].cycles == cycles) ++i;
+    while (j < b.size() && b[j].cycles == cycles) ++j;
+    if (!both.empty() && both.back().memory == memory)
+      both.back().cycles = cycles;
+    else
+      both.push_back({cycles, memory});
+  }
+  return both;
 }
 
 const EngineFront& GeneratedEngines::front_of(const Layer& layer, const ConvolutionShape& held) {
   const bool all_inputs = held.inputs == layer.whole.inputs;
-  Front& front = all_inputs ? (*layer.by_outputs)[static_cast<size_t>(held.outputs)] : (*layer.by_inputs)[static_cast<size_t>(held.inputs)];
+  Front& front = all_inputs ? (*layer.of_outputs)[static_cast<size_t>(held.outputs)] : (*layer.by_inputs)[static_cast<size_t>(held.inputs)];
   std::call_once(front.once, [&] { front.front = std::make_unique<const EngineFront>(held, layer.error_back); });
   return *front.front;
 }
@@ -90,6 +238,9 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
   }
   built.held = held_shape(whole, held);
   const int64_t cycles = whole_cycles(period_seconds, clock_hz);
+  built.layer = static_cast<size_t>(place);
+  built.width = static_cast<size_t>(width - widths_.begin());
+  built.cycles_given = cycles;
   const EngineFront::Choice* choice = front_of(layer, built.held).smallest(cycles);
   if (choice == nullptr) return built;
   built.keeps_up = true;

@@ -5,7 +5,8 @@
 //   if (engine && engine->keeps_up) engine->engine.tiles() * engine->engine.taps();      // multipliers of each phase
 //
 // The ring's streams are as wide as its period asks for (ring_lanes.h), a shard holds whole groups of them, and the smallest engine that
-// keeps the period is taken (engine_sizing.h): the generator's own functions, so it builds what is planned.
+// keeps the period is taken (engine_sizing.h): the generator's own functions, so it builds what is planned. Its memories are counted in
+// blocks (built_memory.h), and what a search reserves for it never falls as the shard grows.
 // Nothing comes back for layers without such an engine (more than two channel groups, kernels that are not square, recurrent ones): those
 // keep the paper's free counts. A longer period never asks for more, a shard that holds another never for less. Borrows the graph. Thread
 // safe; fronts are kept.
@@ -13,28 +14,66 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
+#include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 
 namespace millrace {
 
+// A memory that may be made of block RAM or of UltraRAM.
+struct MemoryBlocks {
+  int64_t bram18 = 0;  // halves of a BRAM36
+  int64_t urams = 0;
+
+  MemoryBlocks() = default;
+  explicit MemoryBlocks(const MemoryShape& memory);
+  bool operator==(const MemoryBlocks&) const = default;
+};
+
+// Of what follows the sum, on the device that ends the group.
+struct BlocksAfterSum {
+  int64_t before_bram18 = 0;  // on every device: errors that wait for each other
+  int64_t bram18 = 0;
+  std::vector<MemoryBlocks> large;
+};
+
+// Of an engine, and of what lies between it and the ring's streams.
+struct EngineMemory {
+  int64_t bram18 = 0;          // of what is never made of UltraRAM
+  int64_t input_channels = 0;  // that the Act-RAM holds, in whole beats
+  int64_t input_lanes = 0;
+  MemoryBlocks parameters, gradients;  // LPRAM and LGB, where they are not streamed
+  bool operator==(const EngineMemory&) const = default;
+};
+
+// Where weights and gradients lie, and of how many samples PG puts side by side what it reads.
+struct WeightsAt {
+  bool off_chip = false;
+  int64_t gradient_samples = 1;
+  auto operator<=>(const WeightsAt&) const = default;
+};
+
 struct GeneratedEngine {
   bool keeps_up = false;  // without it the rest says nothing
   EngineParallelism engine;
-  int64_t reserved_tiles = 0;  // what a search reckons with: at least those of any part of the shard
-  EngineCycles cycles;         // per sample, of the board's clock, streams of the ring apart
-  bool error_back = false;     // EB is built
-  double stream_seconds = 0;   // per sample, of the maps around the layer
-  int64_t lanes = 1;           // of the ring's streams
-  ConvolutionShape held;       // what the shard holds of the layer
+  int64_t reserved_tiles = 0;   // what a search reckons with: at least those of any part of the shard
+  EngineCycles cycles;          // per sample, of the board's clock, streams of the ring apart
+  bool error_back = false;      // EB is built
+  double stream_seconds = 0;    // per sample, of the maps around the layer
+  int64_t lanes = 1;            // of the ring's streams
+  ConvolutionShape held;        // what the shard holds of the layer
+  size_t layer = 0, width = 0;  // of the engines that answer
+  int64_t cycles_given = 0;
 };
 
 class GeneratedEngines {
@@ -42,6 +81,13 @@ class GeneratedEngines {
   GeneratedEngines(const Graph& graph, double slowest_clock_hz);
 
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;
+  // Of an answer that keeps up: as it is built.
+  EngineMemory memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // What a search reckons with: as much as that of any part of the shard, and of any longer period. (As far as the ring's streams stay as
+  // wide; of large layers in steps of some channels.)
+  EngineMemory reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // Null where some layer behind the sum has no hardware.
+  const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
  private:
   // An engine's choices for so many channels, found when first asked for.
@@ -53,19 +99,39 @@ class GeneratedEngines {
     ConvolutionShape whole;
     int64_t elements_per_channel = 1;  // of a dense layer's input
     bool error_back = false;
-    std::shared_ptr<std::deque<Front>> by_inputs, by_outputs;  // of all outputs, or of all inputs; one for all layers alike
+    bool by_outputs = false;  // how it is divided
+    int64_t error_block_rows = 1;
+    std::shared_ptr<const std::vector<BlocksAfterSum>> after;  // by width of the streams
+    std::shared_ptr<std::deque<Front>> by_inputs, of_outputs;  // of all outputs, or of all inputs; one for all layers alike
   };
   // Of the ring's streams, in steps of a power of two: what the slowest takes.
   struct Width {
     int64_t lanes;
     int64_t cycles;
   };
+  // What engines take at most that need no more than so many cycles; the longest first, more memory behind.
+  struct Reserve {
+    int64_t cycles = 0;
+    EngineMemory memory;
+  };
+  // By held channels, in steps of so many; made when first asked for.
+  struct Reserves {
+    std::once_flag once;
+    int64_t step = 1;
+    std::vector<std::vector<Reserve>> of_channels;
+  };
+  using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
+  const Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  static std::vector<Reserve> together(const std::vector<Reserve>& a, const std::vector<Reserve>& b);
+  void add_blocks_after(const LayerGroup& group, Layer& layer) const;
   static const EngineFront& front_of(const Layer& layer, const ConvolutionShape& held);
 
   const Graph* graph_;
   double slowest_clock_hz_;
   std::vector<std::optional<Layer>> layers_;  // by node
   std::vector<Width> widths_;
+  mutable std::mutex mutex_;
+  mutable std::map<ReservesKey, Reserves> reserves_;
 };
 
 }  // namespace millrace

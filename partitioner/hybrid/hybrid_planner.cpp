@@ -15,6 +15,7 @@
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
+#include "partitioner/hybrid/streamed_layers.h"
 
 namespace millrace {
 namespace {
@@ -87,7 +88,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
       ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
-      question.off_chip = off_chip;
+      question.off_chip = question.off_chip || off_chip;
       const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];
       shard.unit = cost.unit;
@@ -185,7 +186,9 @@ bool passes_may_be_shared(const PlanTask& task) {
 
 // As it is; then with weights on chip of as many of the layers that lie off it, the smallest first, as the ring's memories may hold: words
 // off chip may cost more than memory does.
-std::vector<PlanTask> places_to_try(const PlanTask& task) {
+std::vector<PlanTask> places_to_try(const PlanTask& given) {
+  PlanTask task = given;
+  task.options.off_chip = streamed_convolutions(given, micro_batches_to_try(given).front());
   std::vector<PlanTask> places{task};
   if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
     double bits = 0;  // of weights that are on chip anyway
@@ -398,6 +401,7 @@ bool can_reach(const PlanTask& task, double samples_per_second) {
   if (task.options.accounting != Accounting::kFull || task.options.all_off_chip) return false;
   PlanTask last_resort = task;
   last_resort.options.all_off_chip = true;
+  last_resort.options.off_chip = streamable_convolutions(task);
   return reaches(last_resort, samples_per_second);
 }
 
@@ -459,6 +463,7 @@ Outcome plan_ring(const PlanTask& task) {
   PlanTask last_resort = task;
   if (full && candidates.empty() && (task.wanted <= 0 || shortage.kind != Shortage::Kind::kNone)) {
     last_resort.options.all_off_chip = true;
+    last_resort.options.off_chip = streamable_convolutions(task);
     shortage = {};
     candidates = candidates_of(last_resort, candidates, shortage, standstill);
   }

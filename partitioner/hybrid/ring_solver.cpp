@@ -173,7 +173,7 @@ HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double pe
       const int64_t end = std::min(to, chain_.end_of(g));
       const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
       ShardQuestion question = segments_.question(d, g, end, period, blocks);
-      question.off_chip = off_chip;
+      question.off_chip = question.off_chip || off_chip;
       const ShardDemand demand = segments_.demand_of(d, question);
       device.fixed += demand.amounts[model.parameter_memory()];
       if (demand.parameters <= 0) continue;

@@ -69,7 +69,10 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     while (group > 0 && task.models[d]->keeps_off_chip(chain.head_of(group - 1))) --group;
     off_chip_from_.push_back(takes_all_off_chip() && group < chain.groups() ? chain.begin_of(group) : chain.end());
   }
-  for (int64_t g = 0; g < chain.groups(); ++g) on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
+  for (int64_t g = 0; g < chain.groups(); ++g) {
+    on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
+    off_chip_.push_back(task.options.off_chip.contains(chain.head_of(g).layer.name));
+  }
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
 }
 
@@ -80,6 +83,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.owner = to == chain_->end_of(group);
   if (question.owner) question.after = chain_->after_of(group);
   question.on_chip = on_chip_[static_cast<size_t>(group)];
+  question.off_chip = off_chip_[static_cast<size_t>(group)];
   question.gradient_samples = gradient_samples_;
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
@@ -112,7 +116,7 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
 ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
   const BlockList blocks = chain_->blocks(group, from, to);
   ShardQuestion asked = question(device, group, to, period, blocks);
-  asked.off_chip = off_chip;
+  asked.off_chip = asked.off_chip || off_chip;
   return demand_of(device, asked);
 }
 

@@ -97,6 +97,7 @@ class SegmentLoads {
   std::vector<size_t> kinds_;     // per device
   std::vector<int64_t> off_chip_from_;
   std::vector<bool> on_chip_;     // per group: options.on_chip
+  std::vector<bool> off_chip_;    // likewise
   int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
 };
 

@@ -49,6 +49,9 @@ struct PlanOptions {
   bool all_off_chip = false;
   // With full accounting: layers whose weights lie on chip though a device would keep them off chip. Set by the planner where they fit.
   std::set<std::string> on_chip;
+  // Likewise layers whose weights lie off chip though a device has no room for them elsewhere. Set by the planner where that is faster, or
+  // nothing fits otherwise.
+  std::set<std::string> off_chip;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool allow_empty = false;             // devices may be left without work even where that is no faster

@@ -15,27 +15,27 @@ struct Configuration {
 };
 constexpr std::array<Configuration, 6> kHalfBlock{{{36, 512}, {18, 1024}, {9, 2048}, {4, 4096}, {2, 8192}, {1, 16384}}};
 
-// Full columns of the widest shape that is allowed, then narrower ones for what is left; or no such column at all.
-int64_t bank_blocks(int64_t width, int64_t depth, size_t widest) {
-  int64_t least = -1;
-  for (size_t i = widest; i < kHalfBlock.size(); ++i) {
-    const int64_t column = divided_up(depth, kHalfBlock[i].depth);
-    const int64_t full = width / kHalfBlock[i].width;
-    const int64_t left = width % kHalfBlock[i].width;
-    int64_t blocks = divided_up(width, kHalfBlock[i].width) * column;
-    if (full > 0 && left > 0) blocks = std::min(blocks, full * column + bank_blocks(left, depth, i + 1));
-    if (least < 0 || blocks < least) least = blocks;
+// Full columns of the widest shape that is allowed, then narrower ones for what is left; or no such column at all. What divides is
+// constant: planners ask for millions of memories.
+template <size_t kWidest>
+int64_t bank_blocks(int64_t width, int64_t depth) {
+  constexpr Configuration kShape = kHalfBlock[kWidest];
+  const int64_t column = divided_up(depth, kShape.depth), full = width / kShape.width, left = width % kShape.width;
+  int64_t blocks = (left > 0 ? full + 1 : full) * column;
+  if constexpr (kWidest + 1 < kHalfBlock.size()) {
+    if (full > 0 && left > 0) blocks = std::min(blocks, full * column + bank_blocks<kWidest + 1>(left, depth));
+    blocks = std::min(blocks, bank_blocks<kWidest + 1>(width, depth));
   }
-  return least;
+  return blocks;
 }
 
 }  // namespace
 
 int64_t bram18_blocks(const MemoryShape& memory) {
   if (memory.width <= 0 || memory.depth <= 0 || memory.banks <= 0) return 0;
-  const int64_t one_reads = bank_blocks(memory.width, memory.depth, 0);
+  const int64_t one_reads = bank_blocks<0>(memory.width, memory.depth);
   if (!memory.two_ports) return memory.banks * one_reads;
-  return memory.banks * std::min(2 * one_reads, bank_blocks(memory.width, memory.depth, 1));
+  return memory.banks * std::min(2 * one_reads, bank_blocks<1>(memory.width, memory.depth));
 }
 
 int64_t uram_blocks(const MemoryShape& memory) {

@@ -186,14 +186,8 @@ void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape
            planned.layer, name_of(engine.phase), engine.multipliers, built);
 }
 
-// What waits behind a sum for its errors: a sample.
-void give_room(ShardDesign& unit) {
-  unit.mask_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.height * unit.window.width, 4);
-  unit.kept_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.out_height * unit.window.out_width, 4);
-}
-
-// Memories go to UltraRAM as far as the board has any: those first that save the most block RAM by it, and none that takes a larger share
-// of the board's UltraRAM than of its block RAM.
+// Memories go to UltraRAM as far as the board has any: those that together save the most block RAM by it, and none that takes a larger
+// share of the board's UltraRAM than of its block RAM.
 void choose_ultra(const BoardAmounts& board, DeviceDesign& design) {
   if (board.urams <= 0) return;
   struct Candidate {
@@ -219,12 +213,22 @@ void choose_ultra(const BoardAmounts& board, DeviceDesign& design) {
     if (shard.owner) add_unit(shard);
   }
   for (ShardDesign& tail : design.tails) add_unit(tail);
-  std::ranges::stable_sort(candidates, std::greater{}, [](const Candidate& one) { return one.bram36 / one.urams; });
-  double left = board.urams;
-  for (const Candidate& one : candidates) {
-    if (one.urams > left) continue;
-    *one.ultra = true;
-    left -= one.urams;
+  // saved[n]: of the most block RAM that n UltraRAMs save; taken[i][n]: whether the i-th candidate is among those.
+  const auto room = static_cast<size_t>(board.urams);
+  std::vector<double> saved(room + 1);
+  std::vector<std::vector<bool>> taken(candidates.size(), std::vector<bool>(room + 1));
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto own = static_cast<size_t>(candidates[i].urams);
+    for (size_t n = room; n >= own && n > 0; --n) {
+      if (saved[n - own] + candidates[i].bram36 <= saved[n]) continue;
+      saved[n] = saved[n - own] + candidates[i].bram36;
+      taken[i][n] = true;
+    }
+  }
+  for (size_t i = candidates.size(), left = room; i-- > 0;) {
+    if (!taken[i][left]) continue;
+    *candidates[i].ultra = true;
+    left -= static_cast<size_t>(candidates[i].urams);
   }
 }
 
@@ -288,16 +292,18 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   add_streams(plan, design.period_cycles, made);
   made.memories = engine_memories(made.engine, made.shape, made.error_block_rows());
   made.gradient_memories = engine_memories(made.engine, made.gradient_shape(), made.error_block_rows());
-  const int64_t sample_beats = made.engine.groups_of_inputs(made.shape.inputs) * made.shape.height * made.shape.width;
-  const int64_t beat_bits = made.engine.input_lanes * kElementBits;
-  // At least a sample: within the device, errors come back only when the layers behind have rows to work on.
-  made.act_ram_beats = std::max(sample_beats, divided_up(planned.act_ram_bits, beat_bits));
+  made.act_ram_beats = act_ram_memory(made.engine, made.shape, planned.act_ram_bits).depth;
   give_room(made);
   for (size_t tail = tails_before; tail < design.tails.size(); ++tail) give_room(design.tails[tail]);
   if (weights) add_weights(made, planned, node, group, graph, weights, design);
 }
 
 }  // namespace
+
+void give_room(ShardDesign& unit) {
+  unit.mask_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.height * unit.window.width, 4);
+  unit.kept_beats = std::max<int64_t>(unit.groups(unit.layer_outputs) * unit.window.out_height * unit.window.out_width, 4);
+}
 
 const MapDesign& DeviceDesign::input_of(const Station& station, size_t operand) const {
   for (const MapDesign& map : maps)

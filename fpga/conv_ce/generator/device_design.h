@@ -51,6 +51,7 @@
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/conv_ce/generator/device_maps.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 
@@ -118,13 +119,13 @@ struct ShardDesign {
 
   // What waits, and what FP, EB and PG read; those of the parameters are of no use where they are streamed.
   MemoryShape act_ram_memory() const { return {engine.input_lanes * kElementBits, act_ram_beats}; }
-  MemoryShape parameter_memory() const { return {word_elements() * kElementBits, parameter_words(), 1, error_back}; }
-  MemoryShape gradient_memory() const { return {word_elements() * kAccumulatorBits, parameter_words()}; }
+  MemoryShape parameter_memory() const { return millrace::parameter_memory(engine, shape, error_back); }
+  MemoryShape gradient_memory() const { return millrace::gradient_memory(engine, shape); }
   // Without a window it is known which element won.
   MemoryShape winner_memory() const { return {lanes * (pooled ? window.place_bits() + 1 : 1), kept_beats}; }
   MemoryShape norm_memory() const { return {lanes * kElementBits, mask_beats}; }
   int64_t word_elements() const { return engine.kernels_per_word * engine.taps(); }
-  int64_t parameter_words() const { return std::max<int64_t>(streamed_words(engine, shape), 2); }
+  int64_t parameter_words() const { return parameter_memory().depth; }
 
   // Of PG: samples that share a pass over the gradients come side by side.
   int64_t gradient_samples() const { return streams ? streams->gradient_samples : 1; }
@@ -169,6 +170,9 @@ struct ShardDesign {
   int64_t first_passed() const { return passed_begin - inputs.begin; }
   int64_t groups(int64_t channels) const { return divided_up(channels, lanes); }  // of the streams
 };
+
+// What waits behind a sum for its errors: a sample.
+void give_room(ShardDesign& unit);
 
 // A memory of a shard as the host and the memory outside see it: `kind` as in registers.txt.
 struct MemoryRegion {

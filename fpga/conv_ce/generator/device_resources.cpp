@@ -6,6 +6,7 @@
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/common/cost/fabric_costs.h"
 #include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
 
 namespace millrace {
@@ -179,7 +180,72 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   }
 }
 
+// The layer alone, whole, with what follows it.
+MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, int64_t lanes, bool outputs_divided) {
+  const Node& head = graph.node(group.head);
+  const std::optional<ConvolutionShape> shape = layer_shape(graph, head);
+  MemoriesAfterSum memories;
+  if (!shape) return memories;
+  DeviceDesign design;
+  design.lanes = lanes;
+  ShardDesign whole;
+  whole.layer = head.layer.name;
+  whole.lanes = lanes;
+  whole.shape = *shape;
+  whole.layer_inputs = whole.passed_begin = shape->inputs;
+  whole.layer_outputs = shape->outputs;
+  whole.inputs = {0, shape->inputs};
+  whole.outputs = {0, shape->outputs};
+  whole.outputs_divided = outputs_divided;
+  whole.formats = millrace::formats_of(LayerFormats{}, whole.layer, 1);
+  design.shards.push_back(std::move(whole));
+  Group planned;
+  planned.layer = head.layer.name;
+  for (const int64_t after : group.after) planned.after.push_back(graph.node(after).layer.name);
+  StationNodes nodes{.stations = {{StationKind::kShard, 0}}, .inputs = {{head.inputs[0]}}, .output = {-1}};
+  add_layers_after(design, 0, planned, graph, nodes);
+  memories.error_block_rows = std::max(design.shards[0].error_block_rows(), design.shards[0].error_first_block_rows());
+  for (size_t i = 0; i < design.units(); ++i) {
+    ShardDesign& unit = i == 0 ? design.shards[0] : design.tails[i - 1];
+    give_room(unit);
+    std::vector<ModuleUse> uses;
+    add_after_sum(design, unit, uses);
+    double blocks = 0;
+    for (const ModuleUse& use : uses) blocks += use.bram18;
+    const auto large = [&](const MemoryShape& memory) {
+      if (bram18_of(memory) == 0) return;
+      blocks -= static_cast<double>(bram18_of(memory));
+      memories.large.push_back(memory);
+    };
+    if (!unit.window.average) large(unit.winner_memory());
+    if (unit.running || unit.response) large(unit.norm_memory());
+    memories.bram18 += static_cast<int64_t>(blocks);
+  }
+  const auto waiting = [&](const Shape& map) {
+    return bram18_of({lanes * kElementBits, std::max<int64_t>(divided_up(map.channels, lanes) * map.plane(), 4)});
+  };
+  // The shorter ways wait for the longest: maps where they are joined, and errors where they part.
+  if (const int64_t before = head.inputs[0]; before != kNetworkInput) {
+    const std::vector<int64_t>& readers = graph.node(before).consumers;
+    if (readers.front() == group.head)
+      memories.before_bram18 = static_cast<int64_t>(readers.size() - 1) * waiting(graph.node(before).output);
+  }
+  for (const int64_t after : group.after) {
+    const Node& node = graph.node(after);
+    if (!std::holds_alternative<Add>(node.layer.operation) && !std::holds_alternative<Concat>(node.layer.operation)) continue;
+    for (size_t operand = 0; operand + 1 < node.input_shapes.size(); ++operand) memories.bram18 += waiting(node.input_shapes[operand]);
+  }
+  return memories;
+}
+
 }  // namespace
+
+MemoriesAfterSum memories_after_sum(const Graph& graph, const LayerGroup& group, int64_t lanes) {
+  MemoriesAfterSum together = memories_of_whole(graph, group, lanes, false);
+  const MemoriesAfterSum by_outputs = memories_of_whole(graph, group, lanes, true);
+  together.bram18 = std::max(together.bram18, by_outputs.bram18);
+  return together;
+}
 
 std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
   std::vector<ModuleUse> uses;

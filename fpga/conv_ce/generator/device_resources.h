@@ -17,6 +17,17 @@
 
 namespace millrace {
 
+// What follows the sum of a layer on the device that ends its group, whatever its engine.
+struct MemoriesAfterSum {
+  int64_t bram18 = 0;              // blocks of those that are never made of UltraRAM
+  std::vector<MemoryShape> large;  // the others
+  int64_t error_block_rows = 1;    // in which errors of the sum come
+  int64_t before_bram18 = 0;       // of every part: errors of the map before that others read as well, which wait for each other
+};
+// With streams of so many lanes; of a layer divided by outputs or not, whichever takes more. Maps that wait at a join count where they are
+// joined. Fails with kUnavailable on layers that no hardware is generated for.
+MemoriesAfterSum memories_after_sum(const Graph& graph, const LayerGroup& group, int64_t lanes);
+
 // In the order of the shards, then of the data.
 std::vector<ModuleUse> device_resources(const DeviceDesign& design);
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
@@ -50,6 +51,7 @@ class EngineFront {
   };
   // Nothing where none keeps up.
   const Choice* smallest(int64_t cycles_per_sample) const;
+  std::span<const Choice> choices() const { return choices_; }
 
  private:
   std::vector<Choice> choices_;  // the smallest first

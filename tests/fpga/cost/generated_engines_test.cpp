@@ -6,6 +6,8 @@
 
 #include "core/graph/zoo.h"
 #include "core/plan/cuts.h"
+#include "fpga/cost/fpga_cost_model.h"
+#include "tests/fpga/cost/boards.h"
 
 namespace millrace {
 namespace {
@@ -35,6 +37,52 @@ TEST(GeneratedEngines, AreMonotone) {
         ASSERT_TRUE(most) << node.layer.name;
         EXPECT_GE(tiles(most), tiles(engines.engine_for(node, narrow, period, kClock))) << node.layer.name;
         EXPECT_GE(tiles(most), tiles(engines.engine_for(node, wide, period * 1.3, kClock))) << node.layer.name;
+      }
+    }
+  }
+}
+
+// Neither does the memory that a search reserves, where weights lie on chip and where they are streamed.
+TEST(GeneratedEngines, ReserveMemoryMonotonously) {
+  std::mt19937_64 random(7);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  for (const char* name : {"vgg16", "alexnet-grouped", "resnet18-cifar"}) {
+    const Graph graph(find_model(name));
+    const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock);
+    for (const CatalogueDevice& board : {testing_support::vc709(), testing_support::with(testing_support::vc709(), "uram", 960)}) {
+      const auto model = make_fpga_cost_model(board, {.wire = ElementType::kFixed16}, {}, engines);
+      const size_t memory = model->parameter_memory();
+      for (const LayerGroup& group : graph.groups()) {
+        const Node& node = graph.node(group.head);
+        if (!node.divides) continue;
+        const LayerExtent extent = extent_of(graph, node.group);
+        if (extent.conv_groups > 1) continue;
+        const Split split = extent.inputs < 16 && node.inputs[0] == kNetworkInput ? Split::kOutputChannels : Split::kInputChannels;
+        const int64_t channels = split == Split::kInputChannels ? extent.inputs : extent.outputs;
+        for (int draw = 0; draw < 300; ++draw) {
+          const CutPlace from{below(channels), 0}, to{from.channel + 1 + below(channels - from.channel), 0};
+          const CutPlace later{from.channel + below(to.channel - from.channel), 0};
+          const CutPlace sooner{later.channel + 1 + below(to.channel - later.channel), 0};
+          const BlockList wide = blocks_between(extent, split, from, to), narrow = blocks_between(extent, split, later, sooner);
+          ShardQuestion question;
+          question.node = &node;
+          question.blocks = wide;
+          question.period_seconds = 1e-4 * static_cast<double>(1 + below(100));
+          question.lifetime = 0.1 * static_cast<double>(below(40));
+          question.off_chip = draw % 2 == 0;
+          question.gradient_samples = 4;
+          const ShardDemand all = model->demand_of(question);
+          question.blocks = narrow;
+          question.owner = draw % 3 == 0;
+          const ShardDemand part = model->demand_of(question);
+          ASSERT_LE(part.amounts[0], all.amounts[0]) << node.layer.name;
+          if (all.amounts[0] > 1e20) continue;
+          ASSERT_LE(part.amounts[memory], all.amounts[memory])
+              << board.name << " " << node.layer.name << " [" << later.channel << ", " << sooner.channel << ") of [" << from.channel << ", "
+              << to.channel << ") period " << question.period_seconds << " lifetime " << question.lifetime << " " << question.off_chip;
+          ASSERT_LE(part.seconds, all.seconds) << node.layer.name;
+          EXPECT_EQ(all.parameters, 0);
+        }
       }
     }
   }

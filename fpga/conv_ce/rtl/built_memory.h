@@ -1,0 +1,41 @@
+// The memories of a generated shard in the blocks of a board: what the generator builds, for whoever plans it.
+//
+//   const EngineBlocks blocks = engine_blocks(engine, held, {.error_back = true, .lanes = 4, .error_block_rows = 1});
+//   blocks.engines;                                        // halves of a BRAM36: FP's, EB's and PG's line buffers, sums, adapters
+//   bram18_of(parameter_memory(engine, held, true));       // LPRAM
+//   bram18_of(gradient_memory(engine, held));              // LGB, 32 bits an element
+//
+// A memory of at most kLutramDepth words is made of LUTs and takes no block. What follows the sum is not here: it is the same for every
+// engine. Weights that are streamed take stream_blocks() in place of LPRAM and LGB. Pure functions; nothing is allocated.
+#pragma once
+
+#include <cstdint>
+
+#include "fpga/common/cost/bram_packing.h"
+#include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/rtl/engine_parameters.h"
+
+namespace millrace {
+
+MemoryShape parameter_memory(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back);
+MemoryShape gradient_memory(const EngineParallelism& engine, const ConvolutionShape& shape);
+// Of so many planned bits, and a sample at least: within the device, errors come back only when the layers behind have rows to work on.
+MemoryShape act_ram_memory(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t planned_bits);
+
+// None where it is made of LUTs.
+int64_t bram18_of(const MemoryShape& memory);
+
+// Around an engine.
+struct EngineSurroundings {
+  bool error_back = true;
+  int64_t lanes = 1;             // of the ring's streams
+  int64_t error_block_rows = 1;  // that errors of the raw sum come in
+  int64_t gradient_samples = 1;  // side by side, of PG
+};
+int64_t engine_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
+// Between streams of so many lanes and the engine's.
+int64_t adapter_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around);
+// What stands in for LPRAM and LGB where weights are streamed, in beats of so many bits.
+int64_t stream_blocks(const EngineParallelism& engine, const ConvolutionShape& shape, const EngineSurroundings& around, int64_t beat_bits);
+
+}  // namespace millrace

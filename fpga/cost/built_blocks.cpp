@@ -1,0 +1,70 @@
+#include "fpga/cost/built_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fpga/common/arithmetic/fixed_point.h"
+
+namespace millrace {
+
+namespace {
+
+class Counter {
+ public:
+  Counter(const BlockInventory& board, PackedBlocks& blocks, double& bits) : board_(board), blocks_(blocks), bits_(bits) {}
+
+  void add(int64_t bram18) {
+    blocks_.bram36 += static_cast<double>(bram18) / 2;
+    bits_ += static_cast<double>(bram18) * static_cast<double>(kBram36Bits) / 2;
+  }
+  // As packed_blocks.h has it.
+  void add(const MemoryBlocks& memory) {
+    if (board_.urams <= 0) return add(memory.bram18);
+    const double bram36 = static_cast<double>(memory.bram18) / 2, bits = bram36 * static_cast<double>(kBram36Bits);
+    const auto urams = static_cast<double>(memory.urams);
+    (urams * board_.bram36 < bram36 * board_.urams ? blocks_.urams : blocks_.bram36) +=
+        urams * board_.bram36 < bram36 * board_.urams ? urams : bram36;
+    bits_ += std::clamp(urams * static_cast<double>(kUramBits), bits, kMostWasted * bits);
+  }
+
+ private:
+  static constexpr double kMostWasted = 1.25;
+  const BlockInventory& board_;
+  PackedBlocks& blocks_;
+  double& bits_;
+};
+
+// No less than it takes, and never less for more bits or lanes: full columns of blocks, a part of one per column and per width of what is
+// left over.
+MemoryBlocks act_ram_blocks(const EngineMemory& memory, const ConvolutionShape& held, double planned_bits) {
+  constexpr double kWidth18 = 36, kDepth18 = 512, kNarrower = 4, kWidthUltra = 72, kFilledUltra = 64, kDepthUltra = 4096;
+  const auto sample = static_cast<double>(memory.input_channels * held.height * held.width * kElementBits);
+  const auto width = static_cast<double>(memory.input_lanes * kElementBits);
+  const double bits = std::max(sample, std::min(planned_bits, 9e18) + width);
+  MemoryBlocks blocks;
+  blocks.bram18 = static_cast<int64_t>(std::ceil(bits / (kWidth18 * kDepth18)) + std::floor(width / kWidth18) + kNarrower);
+  // Of words that fill columns as well as four channels do.
+  blocks.urams = static_cast<int64_t>(std::ceil(bits / (kFilledUltra * kDepthUltra)) + std::ceil(width / kWidthUltra));
+  return blocks;
+}
+
+}  // namespace
+
+BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
+                         double act_ram_bits, const BlockInventory& board) {
+  BuiltBlocks built;
+  Counter fixed(board, built.fixed, built.fixed_bits);
+  fixed.add(memory.bram18);
+  fixed.add(act_ram_blocks(memory, held, act_ram_bits));
+  Counter parameters(board, built.parameters, built.parameter_bits);
+  parameters.add(memory.parameters);
+  parameters.add(memory.gradients);
+  if (after == nullptr) return built;
+  fixed.add(after->before_bram18);
+  if (!owner) return built;
+  fixed.add(after->bram18);
+  for (const MemoryBlocks& large : after->large) fixed.add(large);
+  return built;
+}
+
+}  // namespace millrace
