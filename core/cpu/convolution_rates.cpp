@@ -9,6 +9,10 @@
 
 #include "core/base/error.h"
 
+namespace millrace {
+extern const char* const kShippedConvolutionRates;  // generated from convolution_rates.csv
+}
+
 namespace millrace::cpu {
 
 namespace {
@@ -16,18 +20,18 @@ namespace {
 constexpr std::string_view kPrefix = "efficiency_conv_";
 constexpr std::string_view kForward = "_forward";
 
-// Factors of two between them, over everything that may differ.
-double distance(const MeasuredConvolution& a, const MeasuredConvolution& b) {
-  const auto factor = [](int64_t x, int64_t y) { return std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y))); };
-  return factor(a.in_channels, b.in_channels) + factor(a.out_channels, b.out_channels) + factor(a.height * a.width, b.height * b.width) +
-         factor(a.micro_batch, b.micro_batch);
-}
+// Six times six numbers for three times three.
+constexpr double kWinogradGrowth = 4;
 
 }  // namespace
 
 std::string name_of(const MeasuredConvolution& c) {
   return fmt::format("{}{}to{}_{}x{}_k{}s{}_b{}", kPrefix, c.in_channels, c.out_channels, c.height, c.width, c.kernel, c.stride,
                      c.micro_batch);
+}
+
+std::string weight_copies_name_of(const MeasuredConvolution& convolution) {
+  return "weight_copies" + name_of(convolution).substr(std::string_view("efficiency").size());
 }
 
 std::vector<MeasuredConvolution> convolutions_of(const CatalogueDevice& device) {
@@ -39,7 +43,7 @@ std::vector<MeasuredConvolution> convolutions_of(const CatalogueDevice& device) 
     int end = 0;
     const int read = std::sscanf(name.c_str() + kPrefix.size(), "%lldto%lld_%lldx%lld_k%llds%lld_b%lld%n", &n[0], &n[1], &n[2], &n[3],
                                  &n[4], &n[5], &n[6], &end);
-    MeasuredConvolution c{n[0], n[1], n[2], n[3], n[4], n[5], n[6], {}};
+    MeasuredConvolution c{n[0], n[1], n[2], n[3], n[4], n[5], n[6], {}, 0};
     const bool whole = read == 7 && std::ranges::all_of(n, [](long long number) { return number > 0 && number < (1LL << 31); }) &&
                        name.starts_with(name_of(c));
     const std::string_view phase = whole ? std::string_view(name).substr(name_of(c).size()) : std::string_view();
@@ -65,21 +69,92 @@ std::optional<MeasuredConvolution> shape_of(const Node& node, int64_t micro_batc
                              conv->kernel_h,
                              conv->stride_h,
                              micro_batch,
-                             {}};
+                             {},
+                             0};
 }
 
-std::optional<size_t> nearest(const std::vector<MeasuredConvolution>& measured, const MeasuredConvolution& shape) {
-  constexpr double kFarthest = 2;  // factors of two
+NearestConvolution::Place NearestConvolution::place_of(const MeasuredConvolution& shape) {
+  const auto log = [](int64_t number) { return std::log2(static_cast<double>(number)); };
+  return {shape.kernel,
+          shape.stride,
+          {log(shape.in_channels), log(shape.out_channels), log(shape.height * shape.width), log(shape.micro_batch)}};
+}
+
+NearestConvolution::NearestConvolution(const std::vector<MeasuredConvolution>& measured) {
+  for (const MeasuredConvolution& one : measured) places_.push_back(place_of(one));
+}
+
+std::optional<size_t> NearestConvolution::of(const MeasuredConvolution& shape) const {
+  constexpr double kFarthest = 2;  // factors of two, over everything that may differ
+  const Place wanted = place_of(shape);
   std::optional<size_t> best;
   double least = kFarthest;
-  for (size_t i = 0; i < measured.size(); ++i) {
-    if (measured[i].kernel != shape.kernel || measured[i].stride != shape.stride) continue;
-    const double away = distance(measured[i], shape);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.kernel != wanted.kernel || place.stride != wanted.stride) continue;
+    double away = 0;
+    for (size_t k = 0; k < wanted.logs.size(); ++k) away += std::abs(place.logs[k] - wanted.logs[k]);
     if (away > least || (best && away == least)) continue;
     best = i;
     least = away;
   }
   return best;
+}
+
+double weight_copies(const MeasuredConvolution& shape, const KernelTable& table, const std::string& isa) {
+  if (shape.kernel != 3 || shape.stride != 1) return 0;
+  ConvKey key;
+  key.conv = {.out_channels = shape.out_channels, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  key.input = {shape.in_channels, shape.height, shape.width};
+  key.micro_batch = shape.micro_batch;
+  key.isa = isa;
+  double copies = 0;
+  for (const Phase phase : {Phase::kForward, Phase::kErrorBack}) {
+    key.phase = phase;
+    if (table.choice(key) == ConvAlgorithm::kWinograd) copies += kWinogradGrowth;
+  }
+  return copies;
+}
+
+std::vector<MeasuredConvolution> parse_convolutions(std::string_view text, std::string_view isa, std::string_view origin) {
+  std::vector<MeasuredConvolution> found;
+  int64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line(text.substr(begin, end - begin));
+    begin = end + 1;
+    ++number;
+    if (line.empty() || line.starts_with('#') || line.starts_with("isa,")) continue;
+    const size_t comma = line.find(',');
+    std::array<long long, 7> n{};
+    std::array<double, 3> shares{};
+    int used = 0;
+    const int read = comma == std::string::npos
+                         ? 0
+                         : std::sscanf(line.c_str() + comma + 1, "%lldto%lld_%lldx%lld_k%llds%lld_b%lld,%lf,%lf,%lf%n", &n[0], &n[1], &n[2],
+                                       &n[3], &n[4], &n[5], &n[6], &shares[0], &shares[1], &shares[2], &used);
+    const auto sound = [](auto value) { return value > 0 && value < 1'000'000'000; };
+    if (read != 10 || comma + 1 + static_cast<size_t>(used) != line.size() || !std::ranges::all_of(n, sound) ||
+        !std::ranges::all_of(shares, sound))
+      fail(ErrorCode::kMalformed, "{}, line {}: expected isa,128to256_8x8_k3s1_b32 and three shares of the peak: {}", origin, number, line);
+    if (line.substr(0, comma) != isa) continue;
+    found.push_back({n[0], n[1], n[2], n[3], n[4], n[5], n[6], {shares[0], shares[1], shares[2]}, 0});
+    found.back().weight_copies = weight_copies(found.back(), KernelTable::shipped(), std::string(isa));
+  }
+  return found;
+}
+
+const std::vector<MeasuredConvolution>& shipped_convolutions(int avx) {
+  static const auto of = [](const char* isa) { return parse_convolutions(kShippedConvolutionRates, isa, "the shipped convolution rates"); };
+  static const std::vector<MeasuredConvolution> avx512 = of("avx512_core");
+  static const std::vector<MeasuredConvolution> avx2 = of("avx2");
+  return avx == 512 ? avx512 : avx2;
+}
+
+// The file's first line, behind its "# ".
+std::string shipped_convolutions_origin() {
+  const std::string_view text = kShippedConvolutionRates;
+  return std::string(text.substr(2, text.find('\n') - 2));
 }
 
 }  // namespace millrace::cpu

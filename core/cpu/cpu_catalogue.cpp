@@ -7,9 +7,8 @@
 
 namespace millrace {
 
-std::string_view cpu_catalogue_text() {
-  static const std::string text = text_of(Catalogue{{catalogue_device_of(CpuProfile{})}});
-  return text;
+std::string cpu_catalogue_text(std::string_view instruction_set) {
+  return text_of(Catalogue{{catalogue_device_of(shipped_cpu_profile(instruction_set))}});
 }
 
 CatalogueDevice catalogue_device_of(const CpuProfile& profile) {
@@ -35,8 +34,14 @@ CatalogueDevice catalogue_device_of(const CpuProfile& profile) {
   measured("macs_per_second", profile.macs_per_second, "1/s");
   efficiency("conv", profile.convolution);
   efficiency("dense", profile.dense);
-  for (const MeasuredConvolution& convolution : profile.convolutions)
+  for (const MeasuredConvolution& convolution : profile.convolutions) {
     efficiency(cpu::name_of(convolution).substr(std::string_view("efficiency_").size()), convolution.efficiency);
+    if (convolution.weight_copies > 0)
+      device.values.push_back({cpu::weight_copies_name_of(convolution), convolution.weight_copies, "1", "measured", note});
+  }
+  if (profile.shapes_of_avx != 0)
+    device.values.push_back(
+        {"shapes_of_avx", static_cast<double>(profile.shapes_of_avx), "1", "measured", cpu::shipped_convolutions_origin()});
   measured("memory_bytes", profile.memory_bytes, "B");
   measured("memory_bytes_per_second", profile.bytes_per_second, "B/s");
   device.values.push_back({"launch_seconds", profile.launch_seconds, "s", "fitted",

@@ -3,9 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_catalogue.h"
+#include "core/cpu/instruction_set.h"
 #include "core/device/catalogue_reader.h"
+#include "core/device/shard_extent.h"
 
 namespace millrace {
 
@@ -23,7 +26,7 @@ PhaseEfficiency read_efficiency(CatalogueReader& read, const std::string& of) {
 class CpuCostModel final : public CostModel {
  public:
   CpuCostModel(const Roofline& roofline, std::vector<MeasuredConvolution> convolutions)
-      : other_(make_roofline_cost_model(roofline)), convolutions_(std::move(convolutions)) {
+      : other_(make_roofline_cost_model(roofline)), convolutions_(std::move(convolutions)), nearest_(convolutions_) {
     for (const MeasuredConvolution& convolution : convolutions_) {
       Roofline one = roofline;
       one.convolution = convolution.efficiency;
@@ -32,23 +35,39 @@ class CpuCostModel final : public CostModel {
   }
 
   std::string device() const override { return other_->device(); }
-  ShardDemand demand_of(const ShardQuestion& question) const override { return model_of(question).demand_of(question); }
-  ShardCost cost_of(const ShardQuestion& question) const override { return model_of(question).cost_of(question); }
+  ShardDemand demand_of(const ShardQuestion& question) const override {
+    const std::optional<size_t> found = stands_for(question);
+    if (!found) return other_->demand_of(question);
+    ShardDemand demand = by_shape_[*found]->demand_of(question);
+    demand.amounts[0] += copied_weight_bytes(*found, question);
+    return demand;
+  }
+  ShardCost cost_of(const ShardQuestion& question) const override {
+    const std::optional<size_t> found = stands_for(question);
+    if (!found) return other_->cost_of(question);
+    ShardCost cost = by_shape_[*found]->cost_of(question);
+    cost.resources.at(0).amount += copied_weight_bytes(*found, question);
+    return cost;
+  }
   std::span<const NamedAmount> capacities() const override { return other_->capacities(); }
   size_t parameter_memory() const override { return other_->parameter_memory(); }
   std::vector<Constant> constants() const override { return other_->constants(); }
   int64_t channel_quantum() const override { return other_->channel_quantum(); }
 
  private:
-  const CostModel& model_of(const ShardQuestion& question) const {
-    if (convolutions_.empty()) return *other_;
+  std::optional<size_t> stands_for(const ShardQuestion& question) const {
+    if (convolutions_.empty()) return std::nullopt;
     const std::optional<MeasuredConvolution> shape = cpu::shape_of(*question.node, question.micro_batch);
-    const std::optional<size_t> found = shape ? cpu::nearest(convolutions_, *shape) : std::nullopt;
-    return found ? *by_shape_[*found] : *other_;
+    return shape ? nearest_.of(*shape) : std::nullopt;
+  }
+  double copied_weight_bytes(size_t convolution, const ShardQuestion& question) const {
+    const double copies = convolutions_[convolution].weight_copies;
+    return copies > 0 ? copies * sizeof(float) * shard_extent_of(question).weights : 0;
   }
 
   std::unique_ptr<CostModel> other_;  // for what was not measured by itself
   std::vector<MeasuredConvolution> convolutions_;
+  cpu::NearestConvolution nearest_;
   std::vector<std::unique_ptr<CostModel>> by_shape_;
 };
 
@@ -74,9 +93,25 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
     convolution.efficiency.error_back =
         device.has(name + "_error_back") ? read.positive(name + "_error_back") : roofline.convolution.error_back;
     convolution.efficiency.parameter_gradient = read.positive(name + "_parameter_gradient");
+    convolution.weight_copies = read.positive_or(cpu::weight_copies_name_of(convolution), 0);
+  }
+  if (device.has("shapes_of_avx")) {
+    const double avx = read.positive("shapes_of_avx");
+    if (avx != 2 && avx != 512)
+      fail(ErrorCode::kMalformed, "the catalogue's device \"{}\": shapes_of_avx is {}; it is 2 or 512", device.name, avx);
+    const std::vector<MeasuredConvolution>& shipped = cpu::shipped_convolutions(static_cast<int>(avx));
+    convolutions.insert(convolutions.end(), shipped.begin(), shipped.end());  // behind the device's own, which win where they are as near
   }
   roofline.constants = read.constants();
   return std::make_unique<CpuCostModel>(roofline, std::move(convolutions));
+}
+
+std::string_view cpu_instruction_set() { return cpu::name_of(cpu::instruction_set()); }
+
+CpuProfile shipped_cpu_profile(std::string_view instruction_set) {
+  CpuProfile profile;
+  profile.shapes_of_avx = instruction_set == cpu::name_of(cpu::InstructionSet::kAvx512) ? 512 : 2;
+  return profile;
 }
 
 std::unique_ptr<CostModel> make_cpu_cost_model(const CpuProfile& profile) { return make_cpu_cost_model(catalogue_device_of(profile)); }

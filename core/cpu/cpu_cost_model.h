@@ -7,12 +7,14 @@
 //
 // A convolution whose shape was measured takes the shares of the peak of the nearest one: same kernel and stride, at most a factor of
 // four away in channels, positions and micro-batch taken together. Any other takes `convolution`. The choice follows from the layer, not
-// from the part of it that a device has, so a larger part never costs less.
+// from the part of it that a device has, so a larger part never costs less. Where Winograd's transformed weights are kept beside the
+// weights, they count as memory.
 // Pure once made; thread safe.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/device/roofline.h"
@@ -28,6 +30,7 @@ struct MeasuredConvolution {
   int64_t kernel = 1, stride = 1;
   int64_t micro_batch = 1;
   PhaseEfficiency efficiency;
+  double weight_copies = 0;  // what is kept of the weights in Winograd's form, in multiples of the weights
 };
 
 // The default is what measure_cpu_profile() found on one core of an AMD EPYC (Zen 4, AVX-512, virtual): figures of that
@@ -44,8 +47,15 @@ struct CpuProfile {
   PhaseEfficiency convolution{1.00, 0.99, 0.95};
   PhaseEfficiency dense{0.62, 0.92, 0.91};
   std::vector<MeasuredConvolution> convolutions = {};  // by shape; may be empty
+  int shapes_of_avx = 0;                               // 512 or 2: the shapes that are shipped for AVX-512 or AVX2, too; 0: none
   std::string measured_on = "an AMD EPYC (Zen 4) with AVX-512";
 };
+
+// What this processor uses, "avx512_core" or "avx2", the same as kernel tables have it.
+std::string_view cpu_instruction_set();
+// The default with the shapes that are shipped for an instruction set (core/cpu/convolution_rates.csv): those of AVX-512 where it is
+// that, else those of AVX2.
+CpuProfile shipped_cpu_profile(std::string_view instruction_set = cpu_instruction_set());
 
 std::unique_ptr<CostModel> make_cpu_cost_model(const CpuProfile& profile = {});
 // Fails with kMalformed when the device lacks a value or has an absurd one; cpu_catalogue.h says which it needs.

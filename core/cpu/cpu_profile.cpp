@@ -139,6 +139,7 @@ void measure_convolutions(CpuProfile& profile, const Graph& graph, int64_t micro
       return macs / fastest / profile.threads / profile.macs_per_second;
     };
     profile.convolutions.push_back(*shape);
+    profile.convolutions.back().weight_copies = cpu::weight_copies(*shape, KernelTable::shipped(), std::string(cpu_instruction_set()));
     PhaseEfficiency& efficiency = profile.convolutions.back().efficiency;
     efficiency.forward = share(Phase::kForward);
     efficiency.error_back = node.input_error_needed ? share(Phase::kErrorBack) : profile.convolution.error_back;

@@ -1,6 +1,8 @@
 #include "deploy/command/catalogue_registry.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "core/cpu/cpu_catalogue.h"
 #include "fpga/catalogue/fpga_catalogue.h"
@@ -9,13 +11,21 @@
 namespace millrace {
 
 const Catalogue& shipped_catalogue() {
-  static const Catalogue shipped = [] {
-    Catalogue all = parse_catalogue(fpga_catalogue_text(), "fpga/catalogue");
-    all.merge(parse_catalogue(gpu_catalogue_text(), "gpu/catalogue"));
-    all.merge(parse_catalogue(cpu_catalogue_text(), "core/cpu"));
-    return all;
-  }();
+  static const Catalogue& shipped = shipped_catalogue_for(std::string(cpu_instruction_set()));
   return shipped;
+}
+
+const Catalogue& shipped_catalogue_for(const std::string& instruction_set) {
+  static std::mutex mutex;
+  static std::map<std::string, Catalogue> known;
+  const std::lock_guard lock(mutex);
+  const auto [place, is_new] = known.try_emplace(instruction_set);
+  if (is_new) {
+    place->second = parse_catalogue(fpga_catalogue_text(), "fpga/catalogue");
+    place->second.merge(parse_catalogue(gpu_catalogue_text(), "gpu/catalogue"));
+    place->second.merge(parse_catalogue(cpu_catalogue_text(instruction_set), "core/cpu"));
+  }
+  return place->second;
 }
 
 std::string catalogue_kind(std::string_view name) {

@@ -34,11 +34,10 @@ bool is_gpu(const std::string& name) { return kind_of_hardware(name) == "gpu"; }
 
 namespace {
 
-std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting) {
+std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting, const Catalogue& catalogue) {
   Cluster asked = find_cluster(job.cluster);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
-  const Catalogue& catalogue = shipped_catalogue();
   Cluster cluster;
   if (std::ranges::any_of(asked.devices, [](const auto& device) { return planned_as(device.device) != device.device; })) {
     cluster = asked;
@@ -80,10 +79,12 @@ void check_trained(Strategy strategy) {
     fail(ErrorCode::kUsage, "--strategy {} is compared, not run: train with hybrid, layer or kind", name_of(strategy));
 }
 
-std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) { return plan_as(graph, job, Accounting::kFpdeep); }
+std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
+  return plan_as(graph, job, Accounting::kFpdeep, shipped_catalogue());
+}
 
-MakePlan planner_of(Accounting accounting) {
-  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting); };
+MakePlan planner_of(Accounting accounting, const std::string& instruction_set) {
+  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, shipped_catalogue_for(instruction_set)); };
 }
 
 bool job_needs_preparation(const Job& job) {

@@ -1,6 +1,6 @@
 // What stands for the devices of a ring on this machine, and the plan of a ring that a job asks for.
 //
-//   task = prepare_task(job, planner_of(Accounting::kFull));
+//   task = prepare_task(job, planner_of(Accounting::kFull, "avx2"));
 //   RingTrainer trainer(task, transport, agreement, [&](int64_t index) { return open_ring_device(task.plan, index, options); }, ...);
 //
 // A GPU of the catalogue is computed by a GPU where this machine has one, whatever its name. Any other device that the catalogue knows
@@ -25,8 +25,8 @@ namespace millrace {
 // is enough where nothing is updated.
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 // For prepare_task.
-// By the job's strategy.
-MakePlan planner_of(Accounting accounting);
+// By the job's strategy. The instruction set is that of the device cpu, the same on all ranks, whatever theirs: they plan each by itself.
+MakePlan planner_of(Accounting accounting, const std::string& instruction_set);
 // Fails with kUsage on strategies that are compared and never run.
 void check_trained(Strategy strategy);
 

@@ -16,6 +16,7 @@
 #include "core/base/folder_lock.h"
 #include "core/base/log.h"
 #include "core/base/private_folder.h"
+#include "core/cpu/cpu_cost_model.h"
 #include "core/graph/recurrent_memory.h"
 #include "deploy/command/calibration.h"
 #include "deploy/command/command.h"
@@ -153,7 +154,8 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   const bool planned_alone = request.shape_links || job_needs_preparation(here);
   if (planned_alone) {
     try {
-      task = prepare_task(here, planner_of(request.accounting));
+      // Nobody can be asked yet what the others are: figures that do not depend on it.
+      task = prepare_task(here, planner_of(request.accounting, "avx512_core"));
     } catch (const Error& error) {  // the others have it, too
       throw SharedError(error.code(), error.what());
     }
@@ -166,7 +168,10 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
-  if (!planned_alone) together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting)); });
+  if (!planned_alone) {
+    const std::string instruction_set = agreement.broadcast("instruction set", cpu_instruction_set());
+    together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting, instruction_set)); });
+  }
   task.job = request.job;
   together(agreement, "preparing the devices", [&] {
     if (unprepared) std::rethrow_exception(unprepared);

@@ -199,7 +199,11 @@ void add_origins(const Plan& plan, std::vector<std::string>& sentences) {
       return c.name.starts_with(of_shapes) && c.name.size() > of_shapes.size() && std::isdigit(c.name[of_shapes.size()]) != 0;
     };
     const bool by_shape = std::ranges::any_of(plan.constants, is_shape);
-    sentences.push_back(fmt::format("the pace of {} is {}{}", device, pace.origin, by_shape ? ", convolutions by shape" : ""));
+    const auto shipped = std::ranges::find(plan.constants, device + ".shapes_of_avx", &Constant::name);
+    const std::string of_shipped =
+        shipped == plan.constants.end() ? "" : fmt::format("; that of convolutions by shape {}", shipped->origin);
+    sentences.push_back(
+        fmt::format("the pace of {} is {}{}{}", device, pace.origin, by_shape ? ", convolutions by shape" : "", of_shipped));
   }
 }
 

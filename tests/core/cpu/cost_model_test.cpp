@@ -1,6 +1,8 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/graph/zoo.h"
 
@@ -43,7 +45,7 @@ TEST(CpuCostModel, AConvolutionTakesItsMacsAtThePeakTimesTheEfficiency) {
 TEST(CpuCostModel, AMeasuredShapeSetsItsOwnPace) {
   const Graph graph(zoo_model("vgg16-cifar"));
   CpuProfile profile{.bytes_per_second = 1e15, .launch_seconds = 1e-15};
-  profile.convolutions = {{64, 128, 16, 16, 3, 1, 8, {2, 1, 0.5}}, {128, 128, 16, 16, 3, 1, 8, {0.25, 0.5, 0.125}}};
+  profile.convolutions = {{64, 128, 16, 16, 3, 1, 8, {2, 1, 0.5}, 0}, {128, 128, 16, 16, 3, 1, 8, {0.25, 0.5, 0.125}, 0}};
   const auto model = make_cpu_cost_model(profile);
   const auto plain = make_cpu_cost_model({.bytes_per_second = 1e15, .launch_seconds = 1e-15});
   const auto seconds = [&](const CostModel& asked, const char* layer, int64_t micro_batch) {
@@ -59,6 +61,59 @@ TEST(CpuCostModel, AMeasuredShapeSetsItsOwnPace) {
   const Block half{{0, 128}, {0, 64}};
   const Node& conv = graph.node(graph.index_of("conv2_2"));
   EXPECT_NEAR(model->cost_of(question(conv, std::span(&half, 1), 8)).seconds_per_sample, macs / 2 * (4 + 2 + 8), 1e-9);
+}
+
+TEST(CpuCostModel, WinogradsWeightsAreMemory) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  CpuProfile profile;
+  profile.convolutions = {{128, 128, 16, 16, 3, 1, 8, {2, 1, 0.5}, 0}};
+  const auto without = make_cpu_cost_model(profile);
+  profile.convolutions[0].weight_copies = 8;
+  const auto with = make_cpu_cost_model(profile);
+  const Block half{{0, 128}, {0, 64}};
+  const ShardQuestion asked = question(graph.node(graph.index_of("conv2_2")), std::span(&half, 1), 8);
+  const double copies = 8 * sizeof(float) * (128.0 * 64 * 9 + 64);  // biases with them
+  EXPECT_DOUBLE_EQ(with->demand_of(asked).amounts[0] - without->demand_of(asked).amounts[0], copies);
+  EXPECT_DOUBLE_EQ(amount(with->cost_of(asked), "memory_bytes") - amount(without->cost_of(asked), "memory_bytes"), copies);
+  EXPECT_EQ(with->demand_of(asked).parameters, without->demand_of(asked).parameters);
+}
+
+TEST(CpuCostModel, ShapesAreShippedForEachInstructionSet) {
+  const auto plain = make_cpu_cost_model(CpuProfile{});
+  for (const char* isa : {"avx512_core", "avx2"}) {
+    const auto shipped = make_cpu_cost_model(shipped_cpu_profile(isa));
+    for (const char* name : {"vgg16-cifar", "resnet18-cifar"}) {
+      const Graph graph(zoo_model(name));
+      for (const Node& node : graph.nodes())
+        for (const int64_t micro_batch : {1, 8, 32, 128}) {
+          if (!std::holds_alternative<Conv2d>(node.layer.operation)) continue;
+          const ShardQuestion asked = question(node, {}, micro_batch);
+          EXPECT_NE(shipped->demand_of(asked).seconds, plain->demand_of(asked).seconds)
+              << isa << " " << name << " " << node.layer.name << " " << micro_batch;
+        }
+    }
+  }
+  // Half as wide, slower.
+  const Graph graph(zoo_model("vgg16-cifar"));
+  const ShardQuestion asked = question(graph.node(graph.index_of("conv3_2")), {}, 32);
+  EXPECT_GT(make_cpu_cost_model(shipped_cpu_profile("avx2"))->demand_of(asked).seconds,
+            1.2 * make_cpu_cost_model(shipped_cpu_profile("avx512_core"))->demand_of(asked).seconds);
+}
+
+TEST(CpuCostModel, RatesThatAreNoneAreRefusedByLine) {
+  const auto refusal = [](const std::string& line) {
+    try {
+      cpu::parse_convolutions("# here\nisa,convolution,forward,error_back,parameter_gradient\n" + line, "avx2", "a file");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal("avx2,128to256_8x8_k3s1_b8,1,0.9,0.8\n"), "accepted");
+  for (const char* line :
+       {"avx2", "avx2,128to256_8x8_k3s1_b8,1,0.9", "avx2,128to256_8x8_k3s1_b0,1,0.9,0.8", "avx2,128to256_8x8_k3s1_b8,1,0.9,-1",
+        "avx2,128to256_8x8_k3s1_b8,1,0.9,0.8,2", "avx2,128to256_8x8_k3_b8,1,0.9,0.8"})
+    EXPECT_THAT(refusal(line), ::testing::HasSubstr("line 3")) << line;
 }
 
 TEST(CpuCostModel, MeasuresEachShapeOfANetworkOnce) {

@@ -14,7 +14,7 @@ TEST(CpuCatalogue, IsTheShippedProfile) {
   ASSERT_EQ(catalogue.devices.size(), 1U);
   const CatalogueDevice& cpu = catalogue.find("cpu");
   EXPECT_EQ(cpu.kind, "cpu");
-  EXPECT_EQ(cpu, catalogue_device_of(CpuProfile{}));
+  EXPECT_EQ(cpu, catalogue_device_of(shipped_cpu_profile()));
   EXPECT_EQ(cpu.value("macs_per_second"), CpuProfile{}.macs_per_second);
   EXPECT_EQ(cpu.value("efficiency_dense_error_back"), CpuProfile{}.dense.error_back);
   EXPECT_EQ(cpu.value("link_gbps"), 100);
@@ -27,7 +27,7 @@ TEST(CpuCatalogue, AProfileTakesTheWayThroughTextUnchanged) {
   profile.macs_per_second = 1.0 / 3e-11;
   profile.convolution.forward = 1.7;
   profile.measured_on = "a \"machine\" of two words";
-  profile.convolutions = {{128, 256, 8, 8, 3, 1, 8, {1.25, 1.0 / 3, 0.75}}, {3, 64, 32, 32, 3, 1, 8, {0.1, 0.2, 0.3}}};
+  profile.convolutions = {{128, 256, 8, 8, 3, 1, 8, {1.25, 1.0 / 3, 0.75}, 8}, {3, 64, 32, 32, 3, 1, 8, {0.1, 0.2, 0.3}, 0}};
   const Catalogue written{{catalogue_device_of(profile)}};
   const Catalogue read = parse_catalogue(text_of(written), "written");
   EXPECT_EQ(read, written);
@@ -65,6 +65,15 @@ TEST(CpuCatalogue, NamesOfNoConvolutionAreRefused) {
   EXPECT_THAT(refusal("efficiency_conv_8to8_4x4_k3s1_b1_error_back"), ::testing::HasSubstr("not the phase forward"));
   EXPECT_THAT(refusal("efficiency_conv_8to8_4x4_k3s1_b1_forward"),
               ::testing::HasSubstr("efficiency_conv_8to8_4x4_k3s1_b1_parameter_gradient"));
+}
+
+TEST(CpuCatalogue, ShippedShapesAreThoseOfAnInstructionSetThatIsKnown) {
+  EXPECT_EQ(parse_catalogue(cpu_catalogue_text("avx512_core"), "core/cpu").find("cpu").value("shapes_of_avx"), 512);
+  EXPECT_EQ(parse_catalogue(cpu_catalogue_text("avx2"), "core/cpu").find("cpu").value("shapes_of_avx"), 2);
+  CatalogueDevice cpu = catalogue_device_of(CpuProfile{});
+  EXPECT_FALSE(cpu.has("shapes_of_avx"));
+  cpu.values.push_back({"shapes_of_avx", 7, "1", "measured", "here"});
+  EXPECT_THROW(make_cpu_cost_model(cpu), Error);
 }
 
 TEST(CpuCatalogue, AbsurdValuesAreRefusedByName) {
