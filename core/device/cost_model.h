@@ -49,6 +49,13 @@ struct ShardDemand {
   // What the layer's weight, its gradient and optimizer slots take of the resource parameter_memory(). They may be
   // stored on another device. Weights that cannot leave are part of `amounts`.
   double parameters = 0;
+
+  ShardDemand& operator+=(const ShardDemand& part) {
+    seconds += part.seconds;
+    for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += part.amounts[i];
+    parameters += part.parameters;
+    return *this;
+  }
 };
 
 struct ShardCost {

@@ -19,12 +19,6 @@ constexpr double kMostElements = 1e15;
 
 int64_t count_of(const Progression& run) { return (run.end - run.begin) / run.step + 1; }
 
-void add(ShardDemand& sum, const ShardDemand& part) {
-  sum.seconds += part.seconds;
-  for (size_t i = 0; i < sum.amounts.size(); ++i) sum.amounts[i] += part.amounts[i];
-  sum.parameters += part.parameters;
-}
-
 }  // namespace
 
 LinkBits HomeTraffic::with(LinkBits load, int64_t elements) const {
@@ -318,11 +312,10 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
       } else {
         for (; summed[mode] < to.group; ++summed[mode]) {
           const bool part = summed[mode] == group && from > chain.begin_of(group);
-          add(sums[mode],
-              part ? segments_->shard(device, group, from, chain.end_of(group), period, off_chip) : whole(summed[mode], off_chip));
+          sums[mode] += part ? segments_->shard(device, group, from, chain.end_of(group), period, off_chip) : whole(summed[mode], off_chip);
         }
         demand = sums[mode];
-        if (to.first < chain.end() && to.first > chain.begin_of(to.group)) add(demand, head(end, off_chip));
+        if (to.first < chain.end() && to.first > chain.begin_of(to.group)) demand += head(end, off_chip);
       }
       if (!segments_->within(device, demand, period, {})) {
         too_long[mode] = true;

@@ -16,12 +16,6 @@ constexpr double kMostSamplesUnderWay = 1e5;
 // Of the latency to the ring's end and back: every step is a kind of device more to search.
 constexpr double kLatencySteps = 4;
 
-void add(ShardDemand& sum, const ShardDemand& part) {
-  sum.seconds += part.seconds;
-  for (size_t i = 0; i < sum.amounts.size(); ++i) sum.amounts[i] += part.amounts[i];
-  sum.parameters += part.parameters;
-}
-
 // Samples that micro-batches add to what a device holds whose rows stream. An update lets the errors of a micro-batch wait while its
 // samples go forward: all but the one under way. A device that takes turns holds back as many micro-batches as its window lets it, and what
 // it sends comes all at once.
@@ -148,7 +142,7 @@ ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, doubl
   ShardDemand sum;
   if (from >= to) return sum;
   for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
-    add(sum, shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, false));
+    sum += shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, false);
   return sum;
 }
 
@@ -187,7 +181,7 @@ int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period
     const int64_t end = chain_->end_of(g);
     const auto with = [&](int64_t to) {
       ShardDemand more = sum;
-      add(more, shard(device, g, position, to, period, false));
+      more += shard(device, g, position, to, period, false);
       return more;
     };
     const ShardDemand whole = with(end);
@@ -216,7 +210,7 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
     const int64_t begin = chain_->begin_of(g);
     const auto with = [&](int64_t from) {
       ShardDemand more = sum;
-      add(more, shard(device, g, from, position, period, false));
+      more += shard(device, g, from, position, period, false);
       return more;
     };
     const ShardDemand whole = with(begin);
