@@ -81,20 +81,20 @@ inline void max_forward(const Plane& p, int64_t count, const float* __restrict i
 }
 
 // A vector in so many words: the compiler finds no vectors in a choice between two sums by itself.
-using Vector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+using LaneVector [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 
 inline void max_backward(const Plane& p, int64_t count, const float* input, const float* output_error, float* input_error) {
   with_lanes(count, [&](auto lanes) {
-    const auto load = [&](Vector& to, const float* from) { std::memcpy(&to, from, static_cast<size_t>(lanes) * sizeof(float)); };
+    const auto load = [&](LaneVector& to, const float* from) { std::memcpy(&to, from, static_cast<size_t>(lanes) * sizeof(float)); };
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       const Lanes maxima = maximum(p, lanes, rows, columns, input);
-      Vector best{}, rest{}, x{}, dx{};  // rest: the error until its place is found
+      LaneVector best{}, rest{}, x{}, dx{};  // rest: the error until its place is found
       load(best, maxima.data());
       load(rest, output_error + at);
       for_each_position(p, rows, columns, [&](int64_t from) {
         load(x, input + from);
         load(dx, input_error + from);
-        const Vector error = x < best ? Vector{} : rest;  // NaN counts as the maximum
+        const LaneVector error = x < best ? LaneVector{} : rest;  // NaN counts as the maximum
         dx += error;
         rest -= error;
         std::memcpy(input_error + from, &dx, static_cast<size_t>(lanes) * sizeof(float));

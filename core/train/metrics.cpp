@@ -26,28 +26,28 @@ namespace {
 
 enum class FieldType { kNumber, kInteger, kText };
 
-struct Field {
+struct MetricsField {
   std::string_view name;
   FieldType type;
 };
 // The header's second table, as data.
-constexpr std::array kFields = {
-    Field{"step", FieldType::kInteger},
-    Field{"epoch", FieldType::kNumber},
-    Field{"loss", FieldType::kNumber},
-    Field{"accuracy", FieldType::kNumber},
-    Field{"bits_per_character", FieldType::kNumber},
-    Field{"samples", FieldType::kInteger},
-    Field{"learning_rate", FieldType::kNumber},
-    Field{"gradient_norm", FieldType::kNumber},
-    Field{"images_per_second", FieldType::kNumber},
-    Field{"seconds", FieldType::kNumber},
-    Field{"peak_memory_bytes", FieldType::kInteger},
-    Field{"data_wait_seconds", FieldType::kNumber},
-    Field{"path", FieldType::kText},
-    Field{"weights_digest", FieldType::kText},
-    Field{"reason", FieldType::kText},
-    Field{"parameters", FieldType::kInteger},
+constexpr std::array kMetricsFields = {
+    MetricsField{"step", FieldType::kInteger},
+    MetricsField{"epoch", FieldType::kNumber},
+    MetricsField{"loss", FieldType::kNumber},
+    MetricsField{"accuracy", FieldType::kNumber},
+    MetricsField{"bits_per_character", FieldType::kNumber},
+    MetricsField{"samples", FieldType::kInteger},
+    MetricsField{"learning_rate", FieldType::kNumber},
+    MetricsField{"gradient_norm", FieldType::kNumber},
+    MetricsField{"images_per_second", FieldType::kNumber},
+    MetricsField{"seconds", FieldType::kNumber},
+    MetricsField{"peak_memory_bytes", FieldType::kInteger},
+    MetricsField{"data_wait_seconds", FieldType::kNumber},
+    MetricsField{"path", FieldType::kText},
+    MetricsField{"weights_digest", FieldType::kText},
+    MetricsField{"reason", FieldType::kText},
+    MetricsField{"parameters", FieldType::kInteger},
 };
 
 struct Event {
@@ -78,8 +78,8 @@ void check_schema(const MetricsRecord& record) {
   MILLRACE_CHECK(event != events().end(), "metrics event \"{}\" is not in the schema of core/train/metrics.h", record.event);
   std::set<std::string_view> seen;
   for (const auto& [name, value] : record.values) {
-    const auto field = std::ranges::find(kFields, name, &Field::name);
-    MILLRACE_CHECK(field != kFields.end() && fits(field->type, value),
+    const auto field = std::ranges::find(kMetricsFields, name, &MetricsField::name);
+    MILLRACE_CHECK(field != kMetricsFields.end() && fits(field->type, value),
                    "metrics \"{}\" in \"{}\" is not in the schema of core/train/metrics.h", name, record.event);
     MILLRACE_CHECK(seen.insert(name).second, "metrics \"{}\" is given twice in \"{}\"", name, record.event);
   }

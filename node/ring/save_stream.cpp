@@ -13,7 +13,7 @@ struct PieceHead {
   int64_t share = 0;
   int64_t total = 0;
 };
-constexpr size_t kMostBytes = kSavePieceBytes - sizeof(PieceHead);
+constexpr size_t kMostPieceBytes = kSavePieceBytes - sizeof(PieceHead);
 
 }  // namespace
 
@@ -47,7 +47,7 @@ bool SaveStream::send_own() {
   if (own_.empty() || !transport_->can_send(out_)) return false;
   const SavedShare& share = own_.front();
   const PieceHead head{share.mini_batch, share.share, static_cast<int64_t>(share.bytes.size())};
-  const size_t bytes = std::min(kMostBytes, share.bytes.size() - sent_);
+  const size_t bytes = std::min(kMostPieceBytes, share.bytes.size() - sent_);
   const std::span<std::byte> payload = transport_->begin_send(out_);
   std::memcpy(payload.data(), &head, sizeof(head));
   if (bytes > 0) std::memcpy(payload.data() + sizeof(head), share.bytes.data() + sent_, bytes);
