@@ -141,9 +141,9 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
           const int64_t row = unit * gates + gate;
           int64_t& sum = sums[static_cast<size_t>(gate)];
           sum = layer.bias[static_cast<size_t>(row)] +
-                product(&layer.input_weight[0] + row * layer.inputs, x.data() + vector * layer.inputs, layer.inputs);
+                product(layer.input_weight.data() + row * layer.inputs, x.data() + vector * layer.inputs, layer.inputs);
           if (!run.sums.empty()) sum += run.sums[static_cast<size_t>(vector * layer.rows() + row)];
-          const int64_t of_state = product(&layer.hidden_weight[0] + row * features, h, features);
+          const int64_t of_state = product(layer.hidden_weight.data() + row * features, h, features);
           const bool apart = layer.cell == CellKind::kGru && gate == 2;
           (apart ? hidden_sum : sum) += of_state + (apart ? layer.hidden_bias[static_cast<size_t>(unit)] : 0);
         }
@@ -154,7 +154,7 @@ std::vector<int16_t> direct_forward(const FixedRecurrent& layer, const Recurrent
       }
       if (layer.projection > 0) {
         for (int64_t feature = 0; feature < features; ++feature)
-          h[feature] = cell_sum(product(&layer.projection_weight[0] + feature * layer.hidden, units.data(), layer.hidden),
+          h[feature] = cell_sum(product(layer.projection_weight.data() + feature * layer.hidden, units.data(), layer.hidden),
                                 layer.projection_shift(), counters.outputs);
       } else {
         std::ranges::copy(units, h);

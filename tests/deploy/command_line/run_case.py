@@ -138,8 +138,12 @@ def environment(millrace):
 def run(steps, millrace):
     """Failures as texts; stops at the first, since later commands build on earlier ones."""
     digests = Digests()
+    instrumented = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ  # the presets set them
     with tempfile.TemporaryDirectory(prefix="millrace-case-") as folder:
         for step in steps:
+            if "ulimit -v" in step.command and instrumented:
+                print(f"line {step.line}: left out, a sanitizer reserves more addresses than any limit leaves")
+                continue
             shell = ["bash", "-o", "pipefail", "-c", step.command]
             try:
                 done = subprocess.run(

@@ -133,7 +133,7 @@ TEST(FormatChoice, GivesRecurrentLayersFormatsOfTheirOwn) {
   EXPECT_EQ(lstm.sum.fraction_bits, 15);
   EXPECT_EQ(lstm.activation.fraction_bits + lstm.weight.fraction_bits, 27);  // of 31: it reaches 16
   ranges["lstm1"].sum = 20;
-  const EngineFormats& wider = chosen_formats(graph, ranges, 1.0 / 8, {}).at("lstm1");
+  const EngineFormats wider = chosen_formats(graph, ranges, 1.0 / 8, {}).at("lstm1");
   EXPECT_EQ(wider.activation.fraction_bits + wider.weight.fraction_bits, 25);
 }
 
