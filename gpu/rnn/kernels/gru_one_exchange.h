@@ -8,12 +8,25 @@
 // Partial sums lie in two slots that take turns. A block raises its flag for a step when its partial sums are written; it
 // writes a slot again only after every block's next flag, which each raises after reading. Forward only, fp32, one round:
 // sample_tiles * height samples at least; threads * outputs per thread units at most.
+// Loads of a step and block, beside two per unit of its own and a flag per tile: sums of every tile, the update gates and the input's
+// sums, of all units of its samples, four at a time where rows hold whole 16 bytes.
 #pragma once
 
 #include "gpu/rnn/kernels/cells.h"
 #include "gpu/rnn/kernels/product.h"
 
 namespace millrace::rnn {
+
+// Neighbours in one access.
+template <int kCount>
+struct alignas(4U * static_cast<unsigned>(kCount)) Neighbours {
+  device::Registers<float, kCount> value;
+};
+template <int kCount>
+MILLRACE_DEVICE Neighbours<kCount> neighbours_at(const float* from) {
+  return *reinterpret_cast<const Neighbours<kCount>*>(from);
+}
+MILLRACE_DEVICE bool begins_16_bytes(const void* at) { return reinterpret_cast<unsigned long long>(at) % 16 == 0; }
 
 template <class Product, int kWidth, int kOutputs>
 struct GruOneExchange {
@@ -64,6 +77,8 @@ struct GruOneExchange {
     const int index = thread / p.tile_width;
     const int unit = thread % p.tile_width;
     const bool owns = index < samples && unit < units;
+    const bool four =
+        p.hidden % 4 == 0 && begins_16_bytes(side.gates) && begins_16_bytes(side.partial) && begins_16_bytes(side.update_gate);
     for (int step = 0; step < p.steps; ++step) {
       const int time = time_of(side, p.steps, step);
       const Standing at{p, side, step, base + index, first_unit + unit};
@@ -112,20 +127,44 @@ struct GruOneExchange {
       if (!waiting.ended_well) device::raise_in_block(hung);
       device::block_barrier();
       if (device::is_raised_in_block(hung)) return;
-      for (int i = thread; i < samples * p.hidden; i += threads) {
-        const int n = i / p.hidden;
-        const Standing there{p, side, step, base + n, i % p.hidden};
-        float sum = side.gates[there.gate_at(time, 3, 2)];
-        for (int tile = 0; tile < p.unit_tiles; ++tile)
-          sum += partial[(static_cast<long long>(tile) * p.batch + there.sample) * p.hidden + there.unit];
-        const float fresh = device::hyperbolic_tangent(sum);
-        float& state = state_at(n, there.unit);
-        state = fresh + updates[there.still_at()] * (state - fresh);
-        if (there.unit < first_unit || there.unit >= first_unit + units) continue;
-        publish(static_cast<float*>(side.output) + there.output_at(time), state);
-        if (p.training != 0) side.candidate[there.unit_at(time)] = fresh;
+      for (int n = 0; n < samples; ++n) {
+        const Standing row{p, side, step, base + n, 0};
+        if (four) {
+          for (int first = 4 * thread; first < p.hidden; first += 4 * threads)
+            renew<4>(row, first, partial, updates, &state_at(n, first), first_unit, units);
+        } else {
+          for (int one = thread; one < p.hidden; one += threads) renew<1>(row, one, partial, updates, &state_at(n, one), first_unit, units);
+        }
       }
       device::block_barrier();
+    }
+  }
+
+ private:
+  // New states of neighbouring units from `first` on, of one sample: what the block publishes of them is its own.
+  template <int kCount>
+  MILLRACE_DEVICE static void renew(const Standing& row, int first, const float* partial, const float* updates, float* states,
+                                    int first_own, int own) {
+    const Parameters& p = row.parameters;
+    const int time = row.time(0);
+    const Standing at{p, row.side, row.step, row.sample, first};
+    const long long still = at.still_at();
+    const long long tile_stride = static_cast<long long>(p.batch) * p.hidden;
+    Neighbours<kCount> sums = neighbours_at<kCount>(row.side.gates + at.gate_at(time, 3, 2));
+    const Neighbours<kCount> update = neighbours_at<kCount>(updates + still);
+    for (int tile = 0; tile < p.unit_tiles; ++tile) {
+      const Neighbours<kCount> part = neighbours_at<kCount>(partial + tile * tile_stride + still);
+      MILLRACE_UNROLL
+      for (int i = 0; i < kCount; ++i) sums.value[i] += part.value[i];
+    }
+    MILLRACE_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const float fresh = device::hyperbolic_tangent(sums.value[i]);
+      const float state = fresh + update.value[i] * (states[i] - fresh);
+      states[i] = state;
+      if (first + i < first_own || first + i >= first_own + own) continue;
+      publish(static_cast<float*>(row.side.output) + at.output_at(time) + i, state);
+      if (p.training != 0) row.side.candidate[at.unit_at(time) + i] = fresh;
     }
   }
 };

@@ -308,6 +308,7 @@ class RunningGrid {
       different_.insert((base << 16U) ^ static_cast<Word>(i.count) << 60U ^
                         static_cast<Word>(thread.block * launch_.threads + thread.index));
     }
+    statistics_.weak_loads += i.space == Space::kGlobal && i.order == Order::kWeak ? 1 : 0;
     for (int e = 0; e < i.count; ++e) {
       if (strong && e > 0 && is(Schedule::kRandom)) show_relaxed_of_any();  // the elements need not be of one moment
       Word value = read(thread, i, base + static_cast<Word>(e * i.bytes));

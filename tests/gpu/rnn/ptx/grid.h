@@ -50,6 +50,7 @@ struct Statistics {
   unsigned long long divisions = 0;        // of whole numbers
   unsigned long long strong_loads = 0;     // of global memory, relaxed and acquire: one per instruction
   unsigned long long different_loads = 0;  // of those, by thread, address and width: without polls in vain
+  unsigned long long weak_loads = 0;       // of global memory: one per instruction
 };
 
 // Whether bytes at an address may be accessed.
