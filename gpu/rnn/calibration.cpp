@@ -27,6 +27,47 @@ double factor_per_doubling(const std::vector<Timing>& timings, double base, doub
   return below > 0 ? std::exp(above / below) : published;
 }
 
+// The slowdowns of products if they saturate at `load`; how far off the timings are, as a sum of squared logarithms.
+double fit_products_at(double load, const std::vector<Timing>& products, double base, const Gpu& published, Gpu& gpu) {
+  gpu.products_saturate = load;
+  gpu.warp_slowdown = factor_per_doubling(products, base, load, published.warp_slowdown,
+                                          [](const Timing& x) { return x.outputs == 1 ? std::log2(x.warps) : 0; });
+  gpu.reuse_slowdown = factor_per_doubling(products, base, load, published.reuse_slowdown,
+                                           [](const Timing& x) { return x.warps == 1 ? std::log2(x.outputs) : 0; });
+  // Beyond saturation the time grows in proportion: its slope.
+  double slopes = 0;
+  int beyond = 0;
+  for (const Timing& timing : products) {
+    const double times = timing.warps * timing.outputs / load;
+    if (times <= 1) continue;
+    slopes += timing.time / base / times;
+    ++beyond;
+  }
+  gpu.saturated_slowdown = beyond > 0 ? slopes / beyond : published.saturated_slowdown;
+  double off = 0;
+  for (const Timing& timing : products) {
+    const double times = timing.warps * timing.outputs / load;
+    const double slowdown =
+        times > 1 ? gpu.saturated_slowdown * times
+                  : std::pow(gpu.warp_slowdown, std::log2(timing.warps)) * std::pow(gpu.reuse_slowdown, std::log2(timing.outputs));
+    off += std::pow(std::log(timing.time / base / slowdown), 2);
+  }
+  return off;
+}
+
+// The load that explains the timings best, among those of multiprocessors that there are; the published one where all do alike.
+void fit_products(const std::vector<Timing>& products, double base, const Gpu& published, Gpu& gpu) {
+  double best = published.products_saturate;
+  double least = fit_products_at(best, products, base, published, gpu);
+  for (const double load : {4.0, 8.0, 16.0, 32.0}) {
+    const double off = fit_products_at(load, products, base, published, gpu);
+    if (off > least * (1 - 1e-6) - 1e-12) continue;
+    best = load;
+    least = off;
+  }
+  fit_products_at(best, products, base, published, gpu);
+}
+
 }  // namespace
 
 Gpu fit(const Timings& t, const Gpu& published) {
@@ -42,22 +83,9 @@ Gpu fit(const Timings& t, const Gpu& published) {
   const double multiply_add = product / t.multiply_adds;
   gpu.multiply_add_latency = multiply_add * t.cycles_per_time;
   gpu.shuffle = reduction / t.exchanges / multiply_add;
-  gpu.warp_slowdown = factor_per_doubling(t.products, product, gpu.products_saturate, published.warp_slowdown,
-                                          [](const Timing& x) { return x.outputs == 1 ? std::log2(x.warps) : 0; });
-  gpu.reuse_slowdown = factor_per_doubling(t.products, product, gpu.products_saturate, published.reuse_slowdown,
-                                           [](const Timing& x) { return x.warps == 1 ? std::log2(x.outputs) : 0; });
+  fit_products(t.products, product, published, gpu);
   gpu.reduction_slowdown = factor_per_doubling(t.reductions, reduction, gpu.reductions_saturate, published.reduction_slowdown,
                                                [](const Timing& x) { return 1.0 * x.warps * x.outputs - 1; });
-  // Beyond saturation the time grows in proportion: its slope.
-  double slopes = 0;
-  int beyond = 0;
-  for (const Timing& timing : t.products) {
-    const double load = timing.warps * timing.outputs / gpu.products_saturate;
-    if (load <= 1) continue;
-    slopes += timing.time / product / load;
-    ++beyond;
-  }
-  if (beyond > 0) gpu.saturated_slowdown = slopes / beyond;
   if (t.l2_bytes > 0 && t.l2_time > 0) gpu.l2_bytes_per_cycle = t.l2_bytes / (t.l2_time * t.cycles_per_time);
   if (t.l2_latency_time > 0) gpu.l2_latency = t.l2_latency_time / 2 / multiply_add;
   return gpu;

@@ -34,8 +34,10 @@ void require_sensible(const RnnShape& shape) {
            "; it is there for LSTM in fp32");
 }
 
-RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants)
-    : RnnLayer(machine, shape, runner_by_rule(machine, sensible(shape), constants), constants) {}
+RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape)
+    : RnnLayer(machine, shape, runner_by_rule(machine, sensible(shape), titan_v()), machine.constants()) {}  // the rule is Titan V's
+
+RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner) : RnnLayer(machine, shape, runner, machine.constants()) {}
 
 RnnLayer::RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner, const Gpu& constants)
     : machine_(machine), shape_(sensible(shape)), runner_(runner) {

@@ -27,10 +27,12 @@ namespace millrace::rnn {
 
 class RnnLayer {
  public:
-  // Layouts are the cheapest by the model; give others to use them. The runner is that of the rule. Throws RnnError.
-  RnnLayer(Machine& machine, const RnnShape& shape, const Gpu& constants = titan_v());
+  // Layouts are the cheapest by the model with the machine's constants; give others to use them. The runner is that of the rule. Throws
+  // RnnError.
+  RnnLayer(Machine& machine, const RnnShape& shape);
   // As a runner says: Runner{} means our own kernels. A library that refuses leaves the layer to them.
-  RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner, const Gpu& constants = titan_v());
+  RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner);
+  RnnLayer(Machine& machine, const RnnShape& shape, const Runner& runner, const Gpu& constants);
   ~RnnLayer();
   RnnLayer(const RnnLayer&) = delete;
   RnnLayer& operator=(const RnnLayer&) = delete;

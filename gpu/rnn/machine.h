@@ -16,6 +16,7 @@
 #include "gpu/rnn/device/emulator.h"
 #include "gpu/rnn/error.h"
 #include "gpu/rnn/kernels/dense.h"
+#include "gpu/rnn/performance_model.h"
 
 namespace millrace::rnn {
 
@@ -73,6 +74,8 @@ class Machine {
   virtual std::string name() const = 0;
   virtual Limits limits() const = 0;
   virtual const std::vector<Kernel>& kernels() const = 0;
+  // Of the performance model.
+  virtual Gpu constants() const { return titan_v(); }
 
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) = 0;

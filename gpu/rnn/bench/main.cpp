@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "gpu/rnn/architectures.h"
 #include "gpu/rnn/bench/arguments.h"
 #include "gpu/rnn/bench/measure.h"
 #include "gpu/rnn/bench/outcome_json.h"
@@ -39,11 +40,11 @@ void print(const Outcome& o) {
 }
 
 Fields fields_of(const Gpu& g) {
-  return {{"constants",
-           "{\"multiply_add_latency\": " + finite(g.multiply_add_latency) + ", \"shuffle\": " + finite(g.shuffle) +
-               ", \"warp_slowdown\": " + finite(g.warp_slowdown) + ", \"reuse_slowdown\": " + finite(g.reuse_slowdown) +
-               ", \"saturated_slowdown\": " + finite(g.saturated_slowdown) + ", \"reduction_slowdown\": " + finite(g.reduction_slowdown) +
-               ", \"l2_bytes_per_cycle\": " + finite(g.l2_bytes_per_cycle) + ", \"l2_latency\": " + finite(g.l2_latency) + "}"}};
+  return {{"constants", "{\"multiply_add_latency\": " + finite(g.multiply_add_latency) + ", \"shuffle\": " + finite(g.shuffle) +
+                            ", \"warp_slowdown\": " + finite(g.warp_slowdown) + ", \"reuse_slowdown\": " + finite(g.reuse_slowdown) +
+                            ", \"saturated_slowdown\": " + finite(g.saturated_slowdown) + ", \"reduction_slowdown\": " +
+                            finite(g.reduction_slowdown) + ", \"l2_bytes_per_cycle\": " + finite(g.l2_bytes_per_cycle) +
+                            ", \"l2_latency\": " + finite(g.l2_latency) + ", \"products_saturate\": " + finite(g.products_saturate) + "}"}};
 }
 
 int run(int count, char** words) {
@@ -76,7 +77,7 @@ int run(int count, char** words) {
       arguments.runs, kFewSteps, kManySteps);
   std::printf("%-72s %9s %9s %9s %-24s %6s %-7s %6s %9s  %s\n", "case", "ours", "alone", "cuDNN", "best algorithm", "ratio", "chosen",
               "ratio", "off by", "worst gradient");
-  Gpu constants = titan_v();
+  Gpu constants = gpu->constants();
   if (arguments.calibrate) {
     constants = fit(micro_benchmarks(*gpu), constants);
     std::printf(
@@ -85,6 +86,8 @@ int run(int count, char** words) {
         "outputs %.2f, saturated %.2f, L2 %.1f bytes per cycle and multiprocessor, %.0f multiply-adds away\n\n",
         constants.multiply_add_latency, constants.shuffle, constants.warp_slowdown, constants.reuse_slowdown, constants.saturated_slowdown,
         constants.l2_bytes_per_cycle, constants.l2_latency);
+    std::printf("rows for gpu/rnn/architectures.cpp, compute capability %d:\n%s\n", gpu->architecture(),
+                rows_of(constants, gpu->name()).c_str());
   }
   std::string command;
   for (int i = 0; i < count; ++i) command += (i > 0 ? " " : "") + std::string(words[i]);

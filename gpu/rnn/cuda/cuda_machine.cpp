@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "gpu/rnn/architectures.h"
 #include "gpu/rnn/cuda/compile_at_run_time.h"
 #include "gpu/rnn/cuda/cublas.h"
 #include "gpu/rnn/cuda/cudnn_library.h"
@@ -53,6 +54,7 @@ class RealGpu : public CudaMachine {
     return {std::max(1, properties_.multiProcessorCount - spare_multiprocessors_), static_cast<int>(properties_.sharedMemPerBlockOptin)};
   }
   const std::vector<Kernel>& kernels() const override { return kernels_; }
+  Gpu constants() const override { return constants_of(architecture(), properties_.multiProcessorCount); }
   void add_kernel(const Kernel& kernel) override { kernels_.push_back(kernel); }
   cudaStream_t stream() const override { return stream_; }
   bool has_cublas() const override { return cublas_ != nullptr; }

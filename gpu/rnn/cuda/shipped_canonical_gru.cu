@@ -14,6 +14,7 @@ Kernel one_exchange() {
 
 void add_shipped_canonical_gru(std::vector<Kernel>& table) {
   MILLRACE_SHIPPED_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru)
+  MILLRACE_SHIPPED_MATRIX_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru)
   table.push_back(one_exchange<4, 8, 32, 1, 16, 1>());
   table.push_back(one_exchange<8, 8, 8, 1, 64, 1>());
 }

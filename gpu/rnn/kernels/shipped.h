@@ -45,3 +45,22 @@
 #define MILLRACE_SHIPPED_MATRIX(X, recurrence)        \
   MILLRACE_SHIPPED_MATRIX_FORMAT(X, recurrence, Half) \
   MILLRACE_SHIPPED_MATRIX_FORMAT(X, recurrence, BFloat16)
+
+// Two phases and single gates: one tile each way, of few samples.
+#define MILLRACE_SHIPPED_MATRIX_TWO_PHASES_FORMAT(X, recurrence, format) \
+  X(recurrence, false, format, true, 2, 8, 1, 1)                         \
+  X(recurrence, true, format, true, 1, 16, 1, 1)
+
+#define MILLRACE_SHIPPED_MATRIX_TWO_PHASES(X, recurrence)        \
+  MILLRACE_SHIPPED_MATRIX_TWO_PHASES_FORMAT(X, recurrence, Half) \
+  MILLRACE_SHIPPED_MATRIX_TWO_PHASES_FORMAT(X, recurrence, BFloat16)
+
+#define MILLRACE_SHIPPED_MATRIX_VANILLA_FORMAT(X, format) \
+  X(kTanh, false, format, true, 2, 8, 1, 1)               \
+  X(kTanh, true, format, true, 2, 8, 1, 1)                \
+  X(kRelu, false, format, true, 2, 8, 1, 1)               \
+  X(kRelu, true, format, true, 2, 8, 1, 1)
+
+#define MILLRACE_SHIPPED_MATRIX_VANILLA(X)        \
+  MILLRACE_SHIPPED_MATRIX_VANILLA_FORMAT(X, Half) \
+  MILLRACE_SHIPPED_MATRIX_VANILLA_FORMAT(X, BFloat16)

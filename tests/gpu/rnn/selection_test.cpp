@@ -12,6 +12,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "gpu/rnn/architectures.h"
 #include "gpu/rnn/calibration.h"
 #include "tests/gpu/rnn/checks.h"
 
@@ -186,16 +187,7 @@ void who_runs() {
 }
 
 // Timings made from known constants give those constants back.
-void fitting() {
-  Gpu truth = titan_v();
-  truth.warp_slowdown = 1.4;
-  truth.reuse_slowdown = 1.21;
-  truth.saturated_slowdown = 3.9;
-  truth.reduction_slowdown = 1.05;
-  truth.shuffle = 6;
-  truth.multiply_add_latency = 4.25;
-  truth.l2_bytes_per_cycle = 51;
-  truth.l2_latency = 33;
+void fitting(const Gpu& truth, const std::string& of) {
   Timings t;
   t.multiprocessors = 132;
   t.registers = 65536;
@@ -217,12 +209,13 @@ void fitting() {
   t.l2_time = t.l2_bytes / truth.l2_bytes_per_cycle / t.cycles_per_time;
   t.l2_latency_time = 2 * truth.l2_latency * multiply_add;
   const Gpu fitted = fit(t, titan_v());
-  const auto close = [](double got, double expected, const char* what) {
+  const auto close = [&](double got, double expected, const char* what) {
     expect(std::fabs(got - expected) < 1e-9 * expected,
-           std::string(what) + ": " + std::to_string(got) + ", not " + std::to_string(expected));
+           of + ", " + what + ": " + std::to_string(got) + ", not " + std::to_string(expected));
   };
   close(fitted.warp_slowdown, truth.warp_slowdown, "slowdown of warps");
   close(fitted.reuse_slowdown, truth.reuse_slowdown, "slowdown of outputs");
+  close(fitted.products_saturate, truth.products_saturate, "load at which products saturate");
   close(fitted.saturated_slowdown, truth.saturated_slowdown, "saturated slowdown");
   close(fitted.reduction_slowdown, truth.reduction_slowdown, "slowdown of reductions");
   close(fitted.shuffle, truth.shuffle, "exchange");
@@ -239,6 +232,26 @@ void fitting() {
   }
 }
 
+// Every constant says where it is from; a newer GPU takes what the one before it has; fitted rows say all that was fitted.
+void origins() {
+  int last = 0;
+  for (const Architecture& one : architectures()) {
+    expect(one.capability > last && !one.constants.empty(), "compute capability " + std::to_string(one.capability) + " in order");
+    last = one.capability;
+    for (const Constant& constant : one.constants) {
+      expect(constant.value > 0 && *constant.note != '\0' && !name_of(constant.basis).empty(), std::string(constant.name) + ": its origin");
+      expect(constants_of(one.capability, 1).*constant.member == constant.value, std::string(constant.name) + " is taken");
+    }
+  }
+  expect(constants_beside_titan_v(70).empty() && constants_of(70, 80).l2_latency == titan_v().l2_latency, "Titan V is Titan V");
+  expect(constants_beside_titan_v(103).data() == constants_beside_titan_v(100).data(), "10.3 has what 10.0 has");
+  expect(constants_of(90, 132).multiprocessors == 132, "multiprocessors are the GPU's");
+  const std::string rows = rows_of(constants_of(90, 132), "a GPU");
+  for (const Constant& one : constants_beside_titan_v(90))
+    expect(rows.find("{&Gpu::" + std::string(one.name) + ", \"" + one.name + "\", ") != std::string::npos, rows);
+  expect(rows.find("{&Gpu::l2_latency, \"l2_latency\", 32.875, Basis::kFitted, \"a GPU\"},\n") != std::string::npos, rows);
+}
+
 }  // namespace
 }  // namespace millrace::rnn
 
@@ -246,6 +259,17 @@ int main() {
   using namespace millrace::rnn;
   choosing();
   who_runs();
-  fitting();
+  Gpu other = titan_v();
+  other.warp_slowdown = 1.4;
+  other.reuse_slowdown = 1.21;
+  other.saturated_slowdown = 3.9;
+  other.reduction_slowdown = 1.05;
+  other.shuffle = 6;
+  other.multiply_add_latency = 4.25;
+  other.l2_bytes_per_cycle = 51;
+  other.l2_latency = 33;
+  fitting(other, "constants of no GPU");
+  for (const Architecture& one : architectures()) fitting(constants_of(one.capability, 132), std::to_string(one.capability));
+  origins();
   return report("choice of layouts");
 }

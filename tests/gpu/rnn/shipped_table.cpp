@@ -41,8 +41,8 @@ const std::vector<ShippedKernel>& shipped_table() {
   static const std::vector<ShippedKernel> table = {
       MILLRACE_SHIPPED_FMA(MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_MATRIX(MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_FMA(MILLRACE_ENTRY, kGru)
           MILLRACE_SHIPPED_MATRIX(MILLRACE_ENTRY, kGru) MILLRACE_SHIPPED_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru)
-              one_exchange<4, 8, 32, 1, 16, 1>(),
-      one_exchange<8, 8, 8, 1, 64, 1>(), MILLRACE_SHIPPED_VANILLA(MILLRACE_ENTRY)};
+              MILLRACE_SHIPPED_MATRIX_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru) one_exchange<4, 8, 32, 1, 16, 1>(),
+      one_exchange<8, 8, 8, 1, 64, 1>(), MILLRACE_SHIPPED_VANILLA(MILLRACE_ENTRY) MILLRACE_SHIPPED_MATRIX_VANILLA(MILLRACE_ENTRY)};
 #undef MILLRACE_ENTRY
   return table;
 }
