@@ -37,8 +37,8 @@ constexpr const char* kNames[3][8] = {
     {"algorithm 0", "algorithm 1", "fft", "fft tiling", "winograd", "winograd nonfused", "", ""},
     {"algorithm 0", "algorithm 1", "fft", "algorithm 3", "winograd", "winograd nonfused", "fft tiling", ""}};
 
-std::string key_of(const ConvolutionGeometry& g, Precision precision) {
-  std::string key = std::to_string(static_cast<int>(precision));
+std::string key_of(const ConvolutionGeometry& g, Precision precision, bool channels_last) {
+  std::string key = std::to_string(static_cast<int>(precision)) + (channels_last ? " last" : "");
   for (const int64_t value : {g.samples, g.inputs, g.height, g.width, g.outputs, g.output_height, g.output_width, g.kernel_h, g.kernel_w,
                               g.stride_h, g.stride_w, g.pad_h, g.pad_w, g.dilation_h, g.dilation_w, g.groups})
     key.append(1, ' ').append(std::to_string(value));
@@ -81,7 +81,8 @@ struct CudaConvolutions::Descriptors {
   cudnnFilterDescriptor_t weight = nullptr;
   cudnnConvolutionDescriptor_t convolution = nullptr;
 
-  Descriptors(const ConvolutionGeometry& g, Precision precision) {
+  Descriptors(const ConvolutionGeometry& g, Precision precision, bool channels_last) {
+    const cudnnTensorFormat_t format = channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
     const cudnnDataType_t type = precision == Precision::kFloat16    ? CUDNN_DATA_HALF
                                  : precision == Precision::kBfloat16 ? CUDNN_DATA_BFLOAT16
                                                                      : CUDNN_DATA_FLOAT;
@@ -89,12 +90,11 @@ struct CudaConvolutions::Descriptors {
     MILLRACE_CUDA(cudnnCreateTensorDescriptor(&output));
     MILLRACE_CUDA(cudnnCreateFilterDescriptor(&weight));
     MILLRACE_CUDA(cudnnCreateConvolutionDescriptor(&convolution));
-    MILLRACE_CUDA(
-        cudnnSetTensor4dDescriptor(input, CUDNN_TENSOR_NCHW, type, as_int(g.samples), as_int(g.inputs), as_int(g.height), as_int(g.width)));
-    MILLRACE_CUDA(cudnnSetTensor4dDescriptor(output, CUDNN_TENSOR_NCHW, type, as_int(g.samples), as_int(g.outputs), as_int(g.output_height),
+    MILLRACE_CUDA(cudnnSetTensor4dDescriptor(input, format, type, as_int(g.samples), as_int(g.inputs), as_int(g.height), as_int(g.width)));
+    MILLRACE_CUDA(cudnnSetTensor4dDescriptor(output, format, type, as_int(g.samples), as_int(g.outputs), as_int(g.output_height),
                                              as_int(g.output_width)));
-    MILLRACE_CUDA(cudnnSetFilter4dDescriptor(weight, type, CUDNN_TENSOR_NCHW, as_int(g.outputs), as_int(g.inputs / g.groups),
-                                             as_int(g.kernel_h), as_int(g.kernel_w)));
+    MILLRACE_CUDA(cudnnSetFilter4dDescriptor(weight, type, format, as_int(g.outputs), as_int(g.inputs / g.groups), as_int(g.kernel_h),
+                                             as_int(g.kernel_w)));
     MILLRACE_CUDA(cudnnSetConvolution2dDescriptor(convolution, as_int(g.pad_h), as_int(g.pad_w), as_int(g.stride_h), as_int(g.stride_w),
                                                   as_int(g.dilation_h), as_int(g.dilation_w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     MILLRACE_CUDA(cudnnSetConvolutionGroupCount(convolution, as_int(g.groups)));
@@ -132,15 +132,24 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Descriptors& d, Convoluti
 CudaConvolutions::CudaConvolutions(cudnnHandle_t handle, cudaStream_t stream) : handle_(handle), stream_(stream) {}
 CudaConvolutions::~CudaConvolutions() = default;
 
-CudaConvolutions::Descriptors& CudaConvolutions::descriptors(const ConvolutionGeometry& geometry, Precision precision) {
-  std::unique_ptr<Descriptors>& known = known_[key_of(geometry, precision)];
-  if (!known) known = std::make_unique<Descriptors>(geometry, precision);
+CudaConvolutions::Descriptors& CudaConvolutions::descriptors(const ConvolutionGeometry& geometry, Precision precision, bool channels_last) {
+  std::unique_ptr<Descriptors>& known = known_[key_of(geometry, precision, channels_last)];
+  if (!known) known = std::make_unique<Descriptors>(geometry, precision, channels_last);
   return *known;
 }
 
 ConvolutionChoice CudaConvolutions::choose(const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision,
                                            size_t most_workspace, bool measure) {
-  const Descriptors& d = descriptors(geometry, precision);
+  if (is_narrow(precision) && geometry.groups == 1) {
+    const ConvolutionChoice choice = choose_in(true, geometry, phase, precision, most_workspace, measure);
+    if (choice.algorithm != kDirect) return choice;
+  }
+  return choose_in(false, geometry, phase, precision, most_workspace, measure);
+}
+
+ConvolutionChoice CudaConvolutions::choose_in(bool channels_last, const ConvolutionGeometry& geometry, ConvolutionPhase phase,
+                                              Precision precision, size_t most_workspace, bool measure) {
+  const Descriptors& d = descriptors(geometry, precision, channels_last);
   const size_t element = is_narrow(precision) ? 2 : 4;
   std::unique_ptr<Trial> x, w, y, space;
   if (measure) {
@@ -195,14 +204,15 @@ ConvolutionChoice CudaConvolutions::choose(const ConvolutionGeometry& geometry, 
     if (precision == Precision::kFloat32 && c.math != CUDNN_FMA_MATH && c.math != CUDNN_DEFAULT_MATH) continue;
     size_t workspace = 0;
     if (workspace_of(handle_, d, phase, c.algorithm, workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace) continue;
-    return {c.algorithm, workspace, std::string("cuDNN ") + kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7]};
+    const char* const name = kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7];
+    return {c.algorithm, workspace, std::string("cuDNN ") + name + (channels_last ? ", channels last" : ""), channels_last};
   }
   return {kDirect, 0, "plain loops"};
 }
 
 void CudaConvolutions::run(const Convolution& call) {
   if (call.algorithm == kDirect) return launch(direct_convolution(call), stream_);
-  const Descriptors& d = descriptors(call.geometry, call.precision);
+  const Descriptors& d = descriptors(call.geometry, call.precision, call.channels_last);
   const float one = 1;
   const float before = call.adds ? 1 : 0;
   switch (call.phase) {

@@ -1,7 +1,8 @@
 // Convolutions by cuDNN: descriptors kept per shape, algorithms that are deterministic and fit; plain loops where there is none.
 // Internal to gpu/cuda.
 //
-// fp32 is FMA arithmetic: TF32 only when the precision says so. Sixteen-bit operands multiply on tensor cores and add in fp32.
+// fp32 is FMA arithmetic: TF32 only when the precision says so. Sixteen-bit operands multiply on tensor cores and add in fp32; they are
+// wanted with channels last, as tensor cores take them, where cuDNN has a deterministic algorithm for that.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,7 +30,9 @@ class CudaConvolutions {
 
  private:
   struct Descriptors;
-  Descriptors& descriptors(const ConvolutionGeometry& geometry, Precision precision);
+  Descriptors& descriptors(const ConvolutionGeometry& geometry, Precision precision, bool channels_last);
+  ConvolutionChoice choose_in(bool channels_last, const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision,
+                              size_t most_workspace, bool measure);
 
   cudnnHandle_t handle_;
   cudaStream_t stream_;

@@ -16,6 +16,8 @@ namespace millrace::gpu {
 
 namespace {
 
+constexpr std::string_view kChannelsFirst = "channels-first", kChannelsLast = "channels-last";
+
 std::vector<std::string_view> divided(std::string_view text, char by) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0;;) {
@@ -49,7 +51,8 @@ std::string convolution_key(const ConvolutionGeometry& g, ConvolutionPhase phase
 }
 
 AlgorithmBook::AlgorithmBook(std::filesystem::path path, const Facts& facts)
-    : path_(std::move(path)), owner_(one_line(fmt::format("algorithms of {} ({}), {}", facts.name, facts.architecture, facts.libraries))) {
+    : path_(std::move(path)),
+      owner_(one_line(fmt::format("algorithms and layouts of {} ({}), {}", facts.name, facts.architecture, facts.libraries))) {
   if (!path_.empty() && std::filesystem::exists(path_)) read();
 }
 
@@ -57,24 +60,28 @@ void AlgorithmBook::read() {
   const std::string text = read_text(path_);
   const std::vector<std::string_view> lines = divided(text, '\n');
   if (lines.front() != owner_) {
-    if (lines.front().starts_with("algorithms of ")) return;
+    if (lines.front().starts_with("algorithms ")) return;  // of another GPU, or from before layouts were chosen
     fail(ErrorCode::kMalformed, "{}: line 1 is not of a file of GPU algorithms; name another file, or remove this one", path_.string());
   }
   for (size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     const std::vector<std::string_view> parts = divided(lines[i], '\t');
     ConvolutionChoice choice;
-    if (parts.size() != 4 || !read_number(parts[1], choice.algorithm) || !read_number(parts[2], choice.workspace))
-      fail(ErrorCode::kMalformed, "{}: line {} is not key, algorithm, workspace and name; remove the file, it is made anew", path_.string(),
-           i + 1);
-    choice.name = parts[3];
+    if (parts.size() != 5 || !read_number(parts[1], choice.algorithm) || !read_number(parts[2], choice.workspace) ||
+        (parts[3] != kChannelsFirst && parts[3] != kChannelsLast))
+      fail(ErrorCode::kMalformed, "{}: line {} is not key, algorithm, workspace, layout and name; remove the file, it is made anew",
+           path_.string(), i + 1);
+    choice.channels_last = parts[3] == kChannelsLast;
+    choice.name = parts[4];
     choices_[std::string(parts[0])] = std::move(choice);
   }
 }
 
 void AlgorithmBook::write() const {
   std::string text = owner_ + "\n";
-  for (const auto& [key, choice] : choices_) text += fmt::format("{}\t{}\t{}\t{}\n", key, choice.algorithm, choice.workspace, choice.name);
+  for (const auto& [key, choice] : choices_)
+    text += fmt::format("{}\t{}\t{}\t{}\t{}\n", key, choice.algorithm, choice.workspace,
+                        choice.channels_last ? kChannelsLast : kChannelsFirst, choice.name);
   write_atomically(path_, text);
 }
 

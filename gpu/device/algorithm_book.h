@@ -4,7 +4,7 @@
 //   AlgorithmBook book("algorithms.txt", engine->facts());
 //   if (!book.find(key, workspace_limit)) book.enter(key, engine->choose(...));
 //
-// The file is text: a line that says whose it is, then one per choice: key, algorithm, workspace, name, divided by tabs.
+// The file is text: a line that says whose it is, then one per choice: key, algorithm, workspace, layout, name, divided by tabs.
 // Fails with kMalformed, naming file and line, on what it cannot read; with kIo where it cannot write.
 #pragma once
 

@@ -93,8 +93,16 @@ class ConvolutionKernel final : public GpuKernel {
     Context& c = context();
     const Precision precision = c.options().precision;
     const bool narrow = is_narrow(precision);
-    const Factor a = rounded(c, Scratch::kFirst, first);
-    const Factor b = rounded(c, Scratch::kSecond, second);
+    const ConvolutionGeometry& g = geometry_;
+    ChannelsLast x, w, y;
+    if (choice(phase).channels_last) {
+      x = {g.inputs, g.height * g.width};
+      w = {g.inputs / g.groups, g.kernel_h * g.kernel_w};
+      y = {g.outputs, g.output_height * g.output_width};
+    }
+    const bool back = phase == ConvolutionPhase::kInputError, gradient = phase == ConvolutionPhase::kWeightGradient;
+    const Factor a = rounded(c, Scratch::kFirst, first, back ? y : x);
+    const Factor b = rounded(c, Scratch::kSecond, second, gradient ? y : w);
     const Buffer& workspace = c.scratch(Scratch::kWorkspace);
     const Buffer& target = narrow ? c.scratch(Scratch::kResult) : result.buffer();
     c.compute({a.buffer, b.buffer}, {&target, &workspace}, [&] {
@@ -102,6 +110,7 @@ class ConvolutionKernel final : public GpuKernel {
                               .phase = phase,
                               .precision = precision,
                               .algorithm = choice(phase).algorithm,
+                              .channels_last = choice(phase).channels_last,
                               .first = a.data,
                               .second = b.data,
                               .result = target.as<void>(),
@@ -114,6 +123,9 @@ class ConvolutionKernel final : public GpuKernel {
                 .to = result.data(),
                 .bfloat = precision == Precision::kBfloat16,
                 .adds = adds,
+                .order = back       ? x
+                         : gradient ? w
+                                    : y,
                 .elements = result.elements()},
           {&target}, {&result.buffer()});
   }

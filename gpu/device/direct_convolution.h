@@ -17,6 +17,7 @@ struct DirectConvolution {
   const void* second = nullptr;
   void* result = nullptr;
   bool adds = false;
+  bool channels_last = false;
 
   MILLRACE_HOST_DEVICE int64_t elements() const {
     switch (phase) {
@@ -31,12 +32,9 @@ struct DirectConvolution {
     const float sum = phase == ConvolutionPhase::kForward      ? output(i)
                       : phase == ConvolutionPhase::kInputError ? input_error(i)
                                                                : gradient(i);
-    if (precision == Precision::kFloat16)
-      static_cast<uint16_t*>(result)[i] = float16_of(sum);
-    else if (precision == Precision::kBfloat16)
-      static_cast<uint16_t*>(result)[i] = bfloat16_of(sum);
-    else
-      static_cast<float*>(result)[i] = adds ? static_cast<float*>(result)[i] + sum : sum;
+    const StoredFloats to{result, precision};
+    const int64_t at = place_of_result(i);
+    to.put(at, adds ? to.at(at) + sum : sum);
   }
 
  private:
@@ -45,16 +43,28 @@ struct DirectConvolution {
     if (precision == Precision::kBfloat16) return float_of_bfloat16(static_cast<const uint16_t*>(values)[i]);
     return static_cast<const float*>(values)[i];
   }
+  // Results are counted in canonical order.
+  MILLRACE_HOST_DEVICE int64_t place_of_result(int64_t i) const {
+    if (!channels_last) return i;
+    if (phase == ConvolutionPhase::kForward) return ChannelsLast{g.outputs, g.output_height * g.output_width}.in_channels_last(i);
+    if (phase == ConvolutionPhase::kInputError) return ChannelsLast{g.inputs, g.height * g.width}.in_channels_last(i);
+    return ChannelsLast{inputs_each(), g.kernel_h * g.kernel_w}.in_channels_last(i);
+  }
+  MILLRACE_HOST_DEVICE int64_t place(int64_t sample, int64_t channel, int64_t row, int64_t column, int64_t channels, int64_t height,
+                                     int64_t width) const {
+    return channels_last ? ((sample * height + row) * width + column) * channels + channel
+                         : ((sample * channels + channel) * height + row) * width + column;
+  }
   MILLRACE_HOST_DEVICE int64_t inputs_each() const { return g.inputs / g.groups; }
   MILLRACE_HOST_DEVICE int64_t outputs_each() const { return g.outputs / g.groups; }
   MILLRACE_HOST_DEVICE int64_t input_at(int64_t n, int64_t c, int64_t row, int64_t column) const {
-    return ((n * g.inputs + c) * g.height + row) * g.width + column;
+    return place(n, c, row, column, g.inputs, g.height, g.width);
   }
   MILLRACE_HOST_DEVICE int64_t output_at(int64_t n, int64_t c, int64_t row, int64_t column) const {
-    return ((n * g.outputs + c) * g.output_height + row) * g.output_width + column;
+    return place(n, c, row, column, g.outputs, g.output_height, g.output_width);
   }
   MILLRACE_HOST_DEVICE int64_t weight_at(int64_t output, int64_t input, int64_t row, int64_t column) const {
-    return ((output * inputs_each() + input) * g.kernel_h + row) * g.kernel_w + column;
+    return place(output, input, row, column, inputs_each(), g.kernel_h, g.kernel_w);
   }
 
   MILLRACE_HOST_DEVICE float output(int64_t i) const {
@@ -118,7 +128,8 @@ inline DirectConvolution direct_convolution(const Convolution& call) {
           .first = call.first,
           .second = call.second,
           .result = call.result,
-          .adds = call.adds};
+          .adds = call.adds,
+          .channels_last = call.channels_last};
 }
 
 }  // namespace millrace::gpu

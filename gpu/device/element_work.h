@@ -135,24 +135,46 @@ struct UpdateElements {
   }
 };
 
-// fp32 to sixteen bits, rounded to nearest.
+// Where [sample][channel][position] lies as [sample][position][channel]; one channel leaves all where it is.
+struct ChannelsLast {
+  int64_t channels = 1, plane = 1;
+
+  // Element i of what has channels last, in canonical order; and the other way.
+  MILLRACE_HOST_DEVICE int64_t in_canonical(int64_t i) const { return moved(i, channels, plane); }
+  MILLRACE_HOST_DEVICE int64_t in_channels_last(int64_t i) const { return moved(i, plane, channels); }
+
+ private:
+  MILLRACE_HOST_DEVICE static int64_t moved(int64_t i, int64_t inner, int64_t outer) {
+    if (inner == 1 || outer == 1) return i;
+    const int64_t rest = i % (inner * outer);
+    return i - rest + rest % inner * outer + rest / inner;
+  }
+};
+
+// fp32 to sixteen bits, rounded to nearest; with channels last where `order` says so.
 struct Narrow {
   const float* from = nullptr;
   uint16_t* to = nullptr;
   bool bfloat = true;
+  ChannelsLast order = {};
   int64_t elements = 0;
 
-  MILLRACE_HOST_DEVICE void operator()(int64_t i) const { to[i] = bfloat ? bfloat16_of(from[i]) : float16_of(from[i]); }
+  MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
+    const float value = from[order.in_canonical(i)];
+    to[i] = bfloat ? bfloat16_of(value) : float16_of(value);
+  }
 };
 struct Widen {
   const uint16_t* from = nullptr;
   float* to = nullptr;
   bool bfloat = true;
   bool adds = false;
+  ChannelsLast order = {};
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
-    const float value = bfloat ? float_of_bfloat16(from[i]) : float_of_float16(from[i]);
+    const uint16_t bits = from[order.in_channels_last(i)];
+    const float value = bfloat ? float_of_bfloat16(bits) : float_of_float16(bits);
     to[i] = adds ? to[i] + value : value;
   }
 };

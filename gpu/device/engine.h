@@ -64,18 +64,16 @@ struct ConvolutionGeometry {
 
 enum class ConvolutionPhase : uint8_t { kForward, kInputError, kWeightGradient };
 
-// How products are multiplied; sums are always fp32. kTensorFloat32 and the sixteen-bit formats round the factors.
-enum class Precision : uint8_t { kFloat32, kTensorFloat32, kFloat16, kBfloat16 };
-constexpr bool is_narrow(Precision precision) { return precision == Precision::kFloat16 || precision == Precision::kBfloat16; }
-
 // What a convolution was found to run best by: a number that means something to the engine alone.
 struct ConvolutionChoice {
   int64_t algorithm = 0;
   size_t workspace = 0;
   std::string name;
+  bool channels_last = false;  // how it wants its operands, in a narrow precision
 };
 
-// result (+)= the phase's sums. All operands in fp32; in sixteen bits when the precision is narrow, and then nothing is added.
+// result (+)= the phase's sums. All operands in fp32; in sixteen bits when the precision is narrow, and then nothing is added, and
+// operands may lie with channels last: [sample][row][column][channel], weights [output][row][column][input].
 //   forward         first x, second w, result y
 //   input error     first y's error, second w, result x's error
 //   weight gradient first x, second y's error, result w's gradient
@@ -84,6 +82,7 @@ struct Convolution {
   ConvolutionPhase phase = ConvolutionPhase::kForward;
   Precision precision = Precision::kFloat32;
   int64_t algorithm = 0;
+  bool channels_last = false;
   const void* first = nullptr;
   const void* second = nullptr;
   void* result = nullptr;

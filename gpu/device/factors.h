@@ -13,14 +13,17 @@ struct Factor {
   const Buffer* buffer = nullptr;
 };
 
-inline Factor rounded(Context& context, Scratch scratch, const GpuTensor& tensor) {
+// `order`: with channels last.
+inline Factor rounded(Context& context, Scratch scratch, const GpuTensor& tensor, ChannelsLast order = {}) {
   const Precision precision = context.options().precision;
   if (!is_narrow(precision)) return {tensor.data(), &tensor.buffer()};
   const Buffer& narrow = context.scratch(scratch);
-  context.run(
-      Narrow{
-          .from = tensor.data(), .to = narrow.as<uint16_t>(), .bfloat = precision == Precision::kBfloat16, .elements = tensor.elements()},
-      {&tensor.buffer()}, {&narrow});
+  context.run(Narrow{.from = tensor.data(),
+                     .to = narrow.as<uint16_t>(),
+                     .bfloat = precision == Precision::kBfloat16,
+                     .order = order,
+                     .elements = tensor.elements()},
+              {&tensor.buffer()}, {&narrow});
   return {narrow.as<void>(), &narrow};
 }
 

@@ -13,8 +13,10 @@
 // the host's work, staged through pinned memory: both wait. Chunks of time (MicroBatch::chunk) give the same results up to rounding.
 //
 // Tensors are fp32 whatever the precision: a narrow one rounds the factors of products and, of convolutions, each sum once; bias,
-// normalisation, recurrent layers, loss and update stay fp32. The same calls give the same bits on the same GPU with the same libraries, as
-// long as convolutions' algorithms are not measured, or were measured once and are read back from `algorithms`.
+// normalisation, loss and update stay fp32. Recurrent layers keep states and the errors of their gates in it, and cells in fp32; where
+// only fp32 kernels take all steps at once they are fp32 as a whole, as in tf32. Errors are not scaled: fp16 loses those below 6e-8. The
+// same calls give the same bits on the same GPU with the same libraries, as long as convolutions' algorithms are not measured, or were
+// measured once and are read back from `algorithms`.
 //
 // Messages to and from other GPUs may stay in its memory (core/device/device_messages.h), where the engine lets others reach its queues.
 //

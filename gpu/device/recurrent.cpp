@@ -4,8 +4,9 @@
 // A projection P is folded into the state's weights (U P, at each update): the recurrence then runs over what is projected, with one
 // product per step as any lstm, and its outputs are one more product for all steps. A state that was carried over is of what comes out,
 // which P need not reach: it joins the first step's sums instead.
-// All products are fp32, whatever the precision. In chunks results are the same up to rounding: what passes from chunk to chunk is
-// summed apart.
+// In a narrow precision the factors of all products are rounded to it, states and gate errors when they are written; sums, cells, biases
+// and errors from step to step stay fp32. A layer whose steps are taken at once in fp32 alone is fp32 throughout, and says so.
+// In chunks results are the same up to rounding: what passes from chunk to chunk is summed apart.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/device/recurrent_shape.h"
 #include "core/device/sequence.h"
+#include "gpu/device/factors.h"
 #include "gpu/device/operations.h"
 #include "gpu/device/recurrent_memory.h"
 
@@ -48,9 +50,15 @@ class RecurrentKernel final : public GpuKernel {
   RecurrentKernel(const SharedContext& context, const KernelSpec& spec, const Recurrent& operation)
       : GpuKernel(context, spec), s_(spec, operation) {
     refuse_what_does_not_run(spec, s_);
-    geometry_ = {.cell = cell_of(s_), .samples = s_.samples, .hidden = s_.hidden, .sides = s_.directions};
+    const Precision wanted = context->options().precision;
+    geometry_ = {.cell = cell_of(s_),
+                 .samples = s_.samples,
+                 .hidden = s_.hidden,
+                 .sides = s_.directions,
+                 .precision = is_narrow(wanted) ? wanted : Precision::kFloat32};
     translated([&] {
       choice_ = context->engine().choose(geometry_);
+      geometry_.precision = choice_.precision;
       const auto reserve = [&](Scratch scratch, int64_t width, std::string_view what) {
         context->reserve(scratch, static_cast<size_t>(rows() * width) * sizeof(float), fmt::format("layer \"{}\": {}", spec.layer, what));
       };
@@ -59,8 +67,18 @@ class RecurrentKernel final : public GpuKernel {
       for (int64_t d = 0; d < s_.directions; ++d) {
         const auto what = [&](std::string_view of) { return fmt::format("layer \"{}\": {}", spec.layer, of); };
         bias_.push_back(context->allocate(static_cast<size_t>(sums()) * sizeof(float), what("biases")));
-        if (s_.projects) folded_.push_back(context->allocate(static_cast<size_t>(sums() * s_.hidden) * sizeof(float), what("weights")));
+        if (s_.projects)
+          folded_.push_back(context->allocate(static_cast<size_t>(sums() * s_.hidden * bytes_of(precision())), what("weights")));
       }
+      if (!is_narrow(precision())) return;
+      if (s_.projects) {
+        reserve(Scratch::kSecond, s_.features, "outputs in sixteen bits");
+        context->reserve(Scratch::kFirst, static_cast<size_t>(sums() * s_.hidden) * sizeof(float),
+                         fmt::format("layer \"{}\": weights", spec.layer));
+      }
+      for (const Shape& shape : s_.parameter_shapes())
+        rounded_.push_back(context->allocate(static_cast<size_t>(shape.elements() * bytes_of(precision())),
+                                             fmt::format("layer \"{}\": weights in sixteen bits", spec.layer)));
     });
     log::info("layer \"{}\": {}", spec.layer, implementation());
   }
@@ -68,14 +86,19 @@ class RecurrentKernel final : public GpuKernel {
   // The second direction starts at the end, and an activation behind the layer is applied to whole tensors.
   bool streams() const override { return s_.directions == 1 && !spec().activation; }
   std::string implementation() const override {
-    if (!choice_.at_once_forward && !choice_.at_once_back) return "step by step, " + choice_.forward;
-    const auto words = [](bool at_once, const std::string& how) { return (at_once ? "all steps at once, " : "step by step, ") + how; };
-    return fmt::format("FP {}; EB {}", words(choice_.at_once_forward, choice_.forward), words(choice_.at_once_back, choice_.back));
+    const Precision wanted = context().options().precision;
+    const std::string how = steps_words();
+    if (!is_narrow(wanted) || is_narrow(precision())) return how;
+    return fmt::format("{}; in fp32, for no kernel takes all steps in {} at once", how, name_of(wanted));
   }
 
   // The order of gates and rows is the kernels'. Biases are added up where their sums are, and projections folded.
   void parameters_changed(std::span<const Tensor* const> parameters) override {
     translated([&] {
+      for (size_t i = 0; i < rounded_.size(); ++i) {
+        const GpuTensor& weights = own(parameters[i]);
+        narrow(weights.data(), weights.buffer(), rounded_[i], weights.elements());
+      }
       for (int64_t d = 0; d < s_.directions; ++d) {
         const Buffer& bias = bias_[static_cast<size_t>(d)];
         const GpuTensor& of_input = own(parameters[s_.input_bias(d)]);
@@ -86,9 +109,14 @@ class RecurrentKernel final : public GpuKernel {
         if (!s_.projects) continue;
         const GpuTensor& hidden = own(parameters[s_.hidden_weight(d)]);
         const GpuTensor& projection = own(parameters[s_.projection(d)]);
+        // Rounded once.
         const Buffer& folded = folded_[static_cast<size_t>(d)];
-        multiply({.m = sums(), .n = s_.hidden, .k = s_.features, .a = hidden.data(), .b = projection.data(), .result = folded.as<float>()},
-                 {&hidden.buffer(), &projection.buffer()}, {&folded});
+        const Buffer& product = is_narrow(precision()) ? context().scratch(Scratch::kFirst) : folded;
+        context().compute({&hidden.buffer(), &projection.buffer()}, {&product}, [&] {
+          context().engine().gemm(
+              {.m = sums(), .n = s_.hidden, .k = s_.features, .a = hidden.data(), .b = projection.data(), .result = product.as<float>()});
+        });
+        if (is_narrow(precision())) narrow(product.as<float>(), product, folded, sums() * s_.hidden);
       }
       context().end_of_calculation();
     });
@@ -97,7 +125,7 @@ class RecurrentKernel final : public GpuKernel {
  protected:
   std::vector<Shape> parameter_shapes() const override { return s_.parameter_shapes(); }
   std::vector<Shape> state_shapes() const override { return s_.state_shapes(); }
-  Shape keep_shape() const override { return {RecurrentMemory(s_, nullptr, 0).floats(), s_.directions, 1}; }
+  Shape keep_shape() const override { return {RecurrentMemory(s_, precision(), nullptr, 0).floats(), s_.directions, 1}; }
 
   void run_forward(const ForwardArguments& arguments) override {
     const StepRange steps = chunk_of(*arguments.batch, s_.steps);
@@ -110,7 +138,7 @@ class RecurrentKernel final : public GpuKernel {
     recur({.geometry = geometry_, .steps = steps.size()}, steps.begin, arguments.parameters, keep);
     const GpuTensor& output = own(arguments.output);
     for (int64_t d = 0; d < s_.directions; ++d) {
-      const RecurrentMemory memory(s_, keep.data(), d);
+      const RecurrentMemory memory = memory_of(keep, d);
       if (valid != nullptr)
         context().run(ClearEnded{.time = time(d, valid),
                                  .rows = memory.states(0),
@@ -119,15 +147,15 @@ class RecurrentKernel final : public GpuKernel {
                                  .elements = steps.size() * s_.samples * s_.hidden},
                       {valid_.buffer()}, {&keep.buffer()});
       if (s_.projects) {
-        const GpuTensor& projection = own(arguments.parameters[s_.projection(d)]);
+        const Factor projection = weights(arguments.parameters, s_.projection(d));
         multiply({.m = steps.size() * s_.samples,
                   .n = s_.features,
                   .k = s_.hidden,
                   .transpose_b = true,
-                  .a = memory.states(steps.begin),
-                  .b = projection.data(),
-                  .result = memory.features(steps.begin)},
-                 {&keep.buffer(), &projection.buffer()}, {&keep.buffer()});
+                  .a = memory.states(steps.begin).memory,
+                  .b = projection.data,
+                  .result = static_cast<float*>(memory.features(steps.begin).memory)},
+                 {&keep.buffer(), projection.buffer}, {&keep.buffer()});
       }
       hand_out(d, valid, memory.features(0), keep.buffer(), steps, output, {d * s_.features, (d + 1) * s_.features}, false);
     }
@@ -157,6 +185,13 @@ class RecurrentKernel final : public GpuKernel {
   }
 
  private:
+  std::string steps_words() const {
+    if (!choice_.at_once_forward && !choice_.at_once_back) return "step by step, " + choice_.forward;
+    const auto words = [](bool at_once, const std::string& how) { return (at_once ? "all steps at once, " : "step by step, ") + how; };
+    return fmt::format("FP {}; EB {}", words(choice_.at_once_forward, choice_.forward), words(choice_.at_once_back, choice_.back));
+  }
+  Precision precision() const { return choice_.precision; }
+  RecurrentMemory memory_of(const GpuTensor& keep, int64_t d) const { return {s_, precision(), keep.data(), d}; }
   int64_t sums() const { return s_.gates * s_.hidden; }
   int64_t rows() const { return s_.steps * s_.samples; }
   // That of gru's U h' + b, behind which the reset comes, stands alone.
@@ -169,12 +204,30 @@ class RecurrentKernel final : public GpuKernel {
   // Of the states, [direction][step][sample][unit].
   float* state_errors(int64_t d, int64_t t) const { return errors_in_time().as<float>() + (d * rows() + t * s_.samples) * s_.hidden; }
 
-  void multiply(const Gemm& gemm, Context::Buffers reads, Context::Buffers writes) const {
+  void multiply(Gemm gemm, Context::Buffers reads, Context::Buffers writes) const {
+    gemm.precision = precision();
     context().compute(reads, writes, [&] { context().engine().gemm(gemm); });
+  }
+  void narrow(const float* from, const Buffer& source, const Buffer& to, int64_t elements) const {
+    context().run(Narrow{.from = from, .to = to.as<uint16_t>(), .bfloat = precision() == Precision::kBfloat16, .elements = elements},
+                  {&source}, {&to});
+  }
+  // A matrix of the layer as a factor.
+  Factor weights(std::span<const Tensor* const> parameters, size_t which) const {
+    if (is_narrow(precision())) return {rounded_[which].as<void>(), &rounded_[which]};
+    const GpuTensor& tensor = own(parameters[which]);
+    return {tensor.data(), &tensor.buffer()};
+  }
+  // Of a projected lstm, outputs and their errors as a factor.
+  Factor features_as_factor(const float* features, int64_t rows, const GpuTensor& keep) const {
+    if (!is_narrow(precision())) return {features, &keep.buffer()};
+    const Buffer& rounded = context().scratch(Scratch::kSecond);
+    narrow(features, keep.buffer(), rounded, rows * s_.features);
+    return {rounded.as<void>(), &rounded};
   }
 
   // Into a direction's own time.
-  void take_in(int64_t d, const int32_t* valid, const GpuTensor& from, ChannelRange channels, StepRange steps, float* to,
+  void take_in(int64_t d, const int32_t* valid, const GpuTensor& from, ChannelRange channels, StepRange steps, StoredFloats to,
                const Buffer& target) const {
     context().run(IntoOwnTime{.time = time(d, valid),
                               .from = from.data(),
@@ -186,7 +239,7 @@ class RecurrentKernel final : public GpuKernel {
                               .elements = steps.size() * s_.samples * channels.size()},
                   {&from.buffer(), valid_.buffer()}, {&target});
   }
-  void hand_out(int64_t d, const int32_t* valid, const float* from, const Buffer& source, StepRange steps, const GpuTensor& to,
+  void hand_out(int64_t d, const int32_t* valid, ConstFloats from, const Buffer& source, StepRange steps, const GpuTensor& to,
                 ChannelRange channels, bool adds) const {
     context().run(OutOfOwnTime{.time = time(d, valid),
                                .from = from,
@@ -205,20 +258,21 @@ class RecurrentKernel final : public GpuKernel {
   void input_sums(const ForwardArguments& arguments, int64_t d, StepRange steps, const int32_t* valid) {
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& keep = own(arguments.keep);
-    float* const to = RecurrentMemory(s_, keep.data(), d).gates(steps.begin);
+    float* const to = memory_of(keep, d).gates(steps.begin);
     if (s_.multiplies_input) {
-      const GpuTensor& weight = own(arguments.parameters[s_.input_weight(d)]);
-      take_in(d, valid, input, {0, s_.inputs}, steps, inputs_in_time().as<float>(), inputs_in_time());
+      const Factor weight = weights(arguments.parameters, s_.input_weight(d));
+      const StoredFloats in_time{inputs_in_time().as<void>(), precision()};
+      take_in(d, valid, input, {0, s_.inputs}, steps, in_time, inputs_in_time());
       multiply({.m = steps.size() * s_.samples,
                 .n = sums(),
                 .k = s_.inputs,
                 .transpose_b = true,
-                .a = inputs_in_time().as<float>() + steps.begin * s_.samples * s_.inputs,
-                .b = weight.data(),
+                .a = in_time.from(steps.begin * s_.samples * s_.inputs).memory,
+                .b = weight.data,
                 .result = to},
-               {&inputs_in_time(), &weight.buffer()}, {&keep.buffer()});
+               {&inputs_in_time(), weight.buffer}, {&keep.buffer()});
     } else {
-      take_in(d, valid, input, {d * sums(), (d + 1) * sums()}, steps, RecurrentMemory(s_, keep.data(), d).gates(0), keep.buffer());
+      take_in(d, valid, input, {d * sums(), (d + 1) * sums()}, steps, memory_of(keep, d).gates(0), keep.buffer());
     }
     const Buffer& bias = bias_[static_cast<size_t>(d)];
     context().run(AddBias{.values = to, .bias = bias.as<float>(), .channels = sums(), .elements = steps.size() * s_.samples * sums()},
@@ -229,14 +283,14 @@ class RecurrentKernel final : public GpuKernel {
   void take_up(const ForwardArguments& arguments, int64_t d) {
     const MicroBatch& batch = *arguments.batch;
     const GpuTensor& keep = own(arguments.keep);
-    const RecurrentMemory memory(s_, keep.data(), d);
+    const RecurrentMemory memory = memory_of(keep, d);
     const bool carried = s_.stateful && batch.training;
     const int32_t* fresh = nullptr;
     if (carried && !batch.fresh.empty()) {
       fresh_.assign(batch.fresh.begin(), batch.fresh.end());
       fresh = fresh_numbers_.write(context(), std::span<const int32_t>(fresh_), "layer \"" + spec().layer + "\": who starts from zero");
     }
-    const auto start = [&](float* to, size_t state, int64_t width, bool takes) {
+    const auto start = [&](StoredFloats to, size_t state, int64_t width, bool takes) {
       const GpuTensor* const from = takes ? &own(arguments.state[state]) : nullptr;
       context().run(StartStates{.carried = takes ? from->data() + s_.first_sample(batch) * width : nullptr,
                                 .fresh = fresh,
@@ -250,40 +304,41 @@ class RecurrentKernel final : public GpuKernel {
     if (!s_.projects) return;
     start(memory.features(-1), 0, s_.features, carried);
     if (!carried) return;
-    const GpuTensor& weight = own(arguments.parameters[s_.hidden_weight(d)]);
+    const Factor weight = weights(arguments.parameters, s_.hidden_weight(d));
+    const Factor features = features_as_factor(static_cast<const float*>(memory.features(-1).memory), s_.samples, keep);
     multiply({.m = s_.samples,
               .n = sums(),
               .k = s_.features,
               .transpose_b = true,
-              .a = memory.features(-1),
-              .b = weight.data(),
+              .a = features.data,
+              .b = weight.data,
               .result = memory.gates(0),
               .adds = true},
-             {&weight.buffer()}, {&keep.buffer()});
+             {features.buffer, weight.buffer}, {&keep.buffer()});
   }
 
   // The engine's call about steps from `begin` on.
   void recur(Recurrence call, int64_t begin, std::span<const Tensor* const> parameters, const GpuTensor& keep) const {
-    const Buffer *weights[2] = {}, *biases[2] = {};
+    const Buffer *matrices[2] = {}, *biases[2] = {};
     for (int64_t d = 0; d < s_.directions; ++d) {
-      const RecurrentMemory memory(s_, keep.data(), d);
+      const RecurrentMemory memory = memory_of(keep, d);
       RecurrentSide& side = call.side[d];
       const GpuTensor& bias = own(parameters[s_.hidden_bias(d)]);
-      weights[d] = s_.projects ? &folded_[static_cast<size_t>(d)] : &own(parameters[s_.hidden_weight(d)]).buffer();
+      matrices[d] = s_.projects ? &folded_[static_cast<size_t>(d)] : weights(parameters, s_.hidden_weight(d)).buffer;
       biases[d] = &bias.buffer();
-      side.weights = weights[d]->as<float>();
+      side.weights = matrices[d]->as<void>();
       if (biases_apart()) side.candidate_bias = bias.data() + 2 * s_.hidden;
       side.gates = memory.gates(begin);
-      side.states = memory.states(begin);
-      side.first_state = memory.states(begin - 1);
+      side.states = memory.states(begin).memory;
+      side.first_state = memory.states(begin - 1).memory;
       if (s_.has_cell_state()) {
         side.cells = memory.cells(begin);
         side.first_cell = memory.cells(begin - 1);
       }
       if (s_.cell == CellKind::kGru) side.candidate = memory.candidate(begin);
-      if (s_.cell == CellKind::kGru && !s_.reset_after) side.reset_states = memory.reset_states(begin);
+      if (s_.cell == CellKind::kGru && !s_.reset_after) side.reset_states = memory.reset_states(begin).memory;
     }
-    context().compute({weights[0], weights[1], biases[0], biases[1], call.back ? &errors_in_time() : nullptr}, {&keep.buffer()},
+    context().compute({matrices[0], matrices[1], biases[0], biases[1], call.back ? &errors_in_time() : nullptr}, {&keep.buffer()},
                       [&] { context().engine().recurrence(call); });
   }
 
@@ -293,16 +348,17 @@ class RecurrentKernel final : public GpuKernel {
     const GpuTensor& keep = own(arguments.keep);
     const ChannelRange channels{d * s_.features, (d + 1) * s_.features};
     if (!s_.projects) return take_in(d, valid, error, channels, steps, state_errors(d, 0), errors_in_time());
-    const RecurrentMemory memory(s_, keep.data(), d);
-    const GpuTensor& projection = own(arguments.parameters[s_.projection(d)]);
+    const RecurrentMemory memory = memory_of(keep, d);
+    const Factor projection = weights(arguments.parameters, s_.projection(d));
     take_in(d, valid, error, channels, steps, memory.feature_errors(0), keep.buffer());
+    const Factor errors = features_as_factor(memory.feature_errors(steps.begin), steps.size() * s_.samples, keep);
     multiply({.m = steps.size() * s_.samples,
               .n = s_.hidden,
               .k = s_.features,
-              .a = memory.feature_errors(steps.begin),
-              .b = projection.data(),
+              .a = errors.data,
+              .b = projection.data,
               .result = state_errors(d, steps.begin)},
-             {&keep.buffer(), &projection.buffer()}, {&errors_in_time()});
+             {errors.buffer, projection.buffer}, {&errors_in_time()});
   }
 
   // Steps that nothing cuts, all of them behind the chunk's beginning.
@@ -310,12 +366,12 @@ class RecurrentKernel final : public GpuKernel {
     Recurrence call{.geometry = geometry_, .back = true, .steps = part.size()};
     const bool ends = part.end == s_.steps || s_.cuts_before(0, part.end);  // nothing comes from behind
     for (int64_t d = 0; d < s_.directions; ++d) {
-      const RecurrentMemory memory(s_, keep.data(), d);
+      const RecurrentMemory memory = memory_of(keep, d);
       RecurrentSide& side = call.side[d];
       side.state_errors = state_errors(d, part.begin);
-      side.gate_errors = memory.gate_errors(part.begin);
-      if (biases_apart()) side.input_errors = memory.input_errors(part.begin);
-      side.later_errors = ends ? nullptr : memory.gate_errors(part.end);
+      side.gate_errors = memory.gate_errors(part.begin).memory;
+      if (biases_apart()) side.input_errors = memory.input_errors(part.begin).memory;
+      side.later_errors = ends ? nullptr : memory.gate_errors(part.end).memory;
       side.carry = memory.carry();
       if (ends)
         context().compute({}, {&keep.buffer()},
@@ -325,80 +381,87 @@ class RecurrentKernel final : public GpuKernel {
     if (!s_.projects) return;
     // What comes out also goes into the next step: the errors that its projection's gradient wants.
     for (int64_t d = 0; d < s_.directions; ++d) {
-      const RecurrentMemory memory(s_, keep.data(), d);
-      const GpuTensor& weight = own(parameters[s_.hidden_weight(d)]);
+      const RecurrentMemory memory = memory_of(keep, d);
+      const Factor weight = weights(parameters, s_.hidden_weight(d));
       multiply({.m = (part.size() - (ends ? 1 : 0)) * s_.samples,
                 .n = s_.features,
                 .k = sums(),
-                .a = memory.gate_errors(part.begin + 1),
-                .b = weight.data(),
+                .a = memory.gate_errors(part.begin + 1).memory,
+                .b = weight.data,
                 .result = memory.feature_errors(part.begin),
                 .adds = true},
-               {&weight.buffer()}, {&keep.buffer()});
+               {weight.buffer}, {&keep.buffer()});
     }
   }
 
   void input_errors(const ErrorBackArguments& arguments, int64_t d, StepRange steps, const int32_t* valid) {
     const GpuTensor& input_error = own(arguments.input_errors[0]);
     const GpuTensor& keep = own(arguments.keep);
-    const RecurrentMemory memory(s_, keep.data(), d);
+    const RecurrentMemory memory = memory_of(keep, d);
     const bool adds = arguments.adds[0] != 0;
     if (!s_.multiplies_input)
       return hand_out(d, valid, memory.input_errors(0), keep.buffer(), steps, input_error, {d * sums(), (d + 1) * sums()}, adds);
-    const GpuTensor& weight = own(arguments.parameters[s_.input_weight(d)]);
+    const Factor weight = weights(arguments.parameters, s_.input_weight(d));
     float* const in_time = inputs_in_time().as<float>();
     multiply({.m = steps.size() * s_.samples,
               .n = s_.inputs,
               .k = sums(),
-              .a = memory.input_errors(steps.begin),
-              .b = weight.data(),
+              .a = memory.input_errors(steps.begin).memory,
+              .b = weight.data,
               .result = in_time + steps.begin * s_.samples * s_.inputs},
-             {&keep.buffer(), &weight.buffer()}, {&inputs_in_time()});
+             {&keep.buffer(), weight.buffer}, {&inputs_in_time()});
     hand_out(d, valid, in_time, inputs_in_time(), steps, input_error, {0, s_.inputs}, d > 0 || adds);
   }
 
   // One product each over all steps of all samples.
   void gradients(const GradientArguments& arguments, int64_t d, const int32_t* valid) {
     const GpuTensor& keep = own(arguments.keep);
-    const RecurrentMemory memory(s_, keep.data(), d);
-    const auto product = [&](const float* errors, int64_t first, int64_t width, int64_t row, const float* factor, const Buffer& of_factor,
-                             int64_t columns, size_t gradient) {
+    const RecurrentMemory memory = memory_of(keep, d);
+    const auto product = [&](const ConstFloats& errors, const Buffer& of_errors, int64_t first, int64_t width, int64_t row,
+                             const void* factor, const Buffer& of_factor, int64_t columns, size_t gradient) {
       const GpuTensor& target = own(arguments.gradients[gradient]);
       multiply({.m = width,
                 .n = columns,
                 .k = rows(),
                 .transpose_a = true,
-                .a = errors + first,
+                .a = errors.from(first).memory,
                 .b = factor,
                 .result = target.data() + first * columns,
                 .row_a = row,
                 .adds = arguments.adds},
-               {&keep.buffer(), &of_factor}, {&target.buffer()});
+               {&of_errors, &of_factor}, {&target.buffer()});
     };
-    const auto sum = [&](const float* errors, size_t gradient) {
+    const auto sum = [&](const ConstFloats& errors, size_t gradient) {
       const GpuTensor& target = own(arguments.gradients[gradient]);
       context().reduce(
           ChannelSum{.values = errors, .sums = target.data(), .plane = 1, .adds = arguments.adds, .groups = sums(), .length = rows()},
           {&keep.buffer()}, {&target.buffer()});
     };
-    const float* const errors = memory.gate_errors(0);
+    const Buffer& kept = keep.buffer();
+    const ConstFloats errors = memory.gate_errors(0);
     if (s_.multiplies_input) {
-      take_in(d, valid, own(arguments.inputs[0]), {0, s_.inputs}, {0, s_.steps}, inputs_in_time().as<float>(), inputs_in_time());
-      product(memory.input_errors(0), 0, sums(), sums(), inputs_in_time().as<float>(), inputs_in_time(), s_.inputs, s_.input_weight(d));
+      const StoredFloats in_time{inputs_in_time().as<void>(), precision()};
+      take_in(d, valid, own(arguments.inputs[0]), {0, s_.inputs}, {0, s_.steps}, in_time, inputs_in_time());
+      product(memory.input_errors(0), kept, 0, sums(), sums(), in_time.memory, inputs_in_time(), s_.inputs, s_.input_weight(d));
     }
     sum(memory.input_errors(0), s_.input_bias(d));
     sum(errors, s_.hidden_bias(d));
     const bool resets = s_.cell == CellKind::kGru && !s_.reset_after;  // the candidate's product is one with r h'
-    product(errors, 0, resets ? 2 * s_.hidden : sums(), sums(), memory.features(-1), keep.buffer(), s_.features, s_.hidden_weight(d));
-    if (resets) product(errors, 2 * s_.hidden, s_.hidden, sums(), memory.reset_states(0), keep.buffer(), s_.hidden, s_.hidden_weight(d));
-    if (s_.projects)
-      product(memory.feature_errors(0), 0, s_.features, s_.features, memory.states(0), keep.buffer(), s_.hidden, s_.projection(d));
+    Factor before{memory.features(-1).memory, &kept};
+    if (s_.projects) before = features_as_factor(static_cast<const float*>(before.data), rows(), keep);
+    product(errors, kept, 0, resets ? 2 * s_.hidden : sums(), sums(), before.data, *before.buffer, s_.features, s_.hidden_weight(d));
+    if (resets)
+      product(errors, kept, 2 * s_.hidden, s_.hidden, sums(), memory.reset_states(0).memory, kept, s_.hidden, s_.hidden_weight(d));
+    if (!s_.projects) return;
+    const Factor of_features = features_as_factor(memory.feature_errors(0), rows(), keep);
+    product(ConstFloats{of_features.data, precision()}, *of_features.buffer, 0, s_.features, s_.features, memory.states(0).memory, kept,
+            s_.hidden, s_.projection(d));
   }
 
   void commit(const GradientArguments& arguments, const int32_t* valid) const {
     const GpuTensor& keep = own(arguments.keep);
-    const RecurrentMemory memory(s_, keep.data(), 0);
-    const auto end = [&](const float* states, size_t state, int64_t width) {
+    const RecurrentMemory memory = memory_of(keep, 0);
+    const auto end = [&](const ConstFloats& states, size_t state, int64_t width) {
       const GpuTensor& to = own(arguments.state[state]);
       context().run(EndStates{.time = time(0, valid),
                               .states = states,
@@ -418,6 +481,7 @@ class RecurrentKernel final : public GpuKernel {
   std::vector<int32_t> fresh_;
   HostNumbers fresh_numbers_;
   std::vector<Buffer> bias_, folded_;  // by direction
+  std::vector<Buffer> rounded_;        // parameters in a narrow precision; none in fp32
 };
 
 }  // namespace

@@ -1,31 +1,33 @@
 // Where a recurrent layer keeps what of a micro-batch on a GPU, by direction. Internal to gpu/device.
 //
-//   const RecurrentMemory memory(shape, keep.data(), direction);
+//   const RecurrentMemory memory(shape, precision, keep.data(), direction);
 //   memory.gates(t)                            // [sample][gate][unit] of own step t
 //   memory.states(t)                           // behind own step t; states(-1) before the first
 //
+// States and gate errors, which are factors of products, are kept in `precision`, all else in fp32.
 // All of it in the direction's own time (sequence_work.h), [step][sample][...], so that what a step or a product over steps needs is one
 // matrix. Of a projected lstm `states` are what is projected and `features` what comes out; elsewhere both are one.
 // Plain arithmetic; owns nothing.
 #pragma once
 
 #include "core/device/recurrent_shape.h"
+#include "gpu/device/stored.h"
 
 namespace millrace::gpu {
 
 class RecurrentMemory {
  public:
-  RecurrentMemory(const RecurrentShape& shape, float* keep, int64_t direction) : s_(shape) {
+  RecurrentMemory(const RecurrentShape& shape, Precision precision, float* keep, int64_t direction) : s_(shape), precision_(precision) {
     const int64_t rows = s_.steps * s_.samples, sums = s_.gates * s_.hidden, hidden = s_.samples * s_.hidden;
     const bool gru = s_.cell == CellKind::kGru;
     gates_ = take(rows * sums);
-    states_ = take(rows * s_.hidden + hidden);
+    states_ = take_factors(rows * s_.hidden + hidden);
     features_ = s_.projects ? take((rows + s_.samples) * s_.features) : states_;
     if (s_.has_cell_state()) cells_ = take(rows * s_.hidden + hidden);
     if (gru) candidate_ = take(rows * s_.hidden);
-    if (gru && !s_.reset_after) reset_states_ = take(rows * s_.hidden);
-    gate_errors_ = take(rows * sums);
-    input_errors_ = gru && s_.reset_after ? take(rows * sums) : gate_errors_;
+    if (gru && !s_.reset_after) reset_states_ = take_factors(rows * s_.hidden);
+    gate_errors_ = take_factors(rows * sums);
+    input_errors_ = gru && s_.reset_after ? take_factors(rows * sums) : gate_errors_;
     if (s_.projects) feature_errors_ = take(rows * s_.features);
     carry_ = take(hidden);
     base_ = keep == nullptr ? nullptr : keep + direction * floats_;
@@ -34,14 +36,18 @@ class RecurrentMemory {
   int64_t floats() const { return floats_; }  // of one direction
 
   float* gates(int64_t t) const { return base_ + gates_ + t * s_.samples * s_.gates * s_.hidden; }
-  float* states(int64_t t) const { return base_ + states_ + (t + 1) * s_.samples * s_.hidden; }
-  float* features(int64_t t) const { return base_ + features_ + (t + 1) * s_.samples * s_.features; }
+  StoredFloats states(int64_t t) const { return factors(states_, (t + 1) * s_.samples * s_.hidden); }
+  // Of a projected lstm in fp32.
+  StoredFloats features(int64_t t) const {
+    if (!s_.projects) return states(t);
+    return base_ + features_ + (t + 1) * s_.samples * s_.features;
+  }
   float* cells(int64_t t) const { return base_ + cells_ + (t + 1) * s_.samples * s_.hidden; }
   float* candidate(int64_t t) const { return base_ + candidate_ + t * s_.samples * s_.hidden; }
-  float* reset_states(int64_t t) const { return base_ + reset_states_ + t * s_.samples * s_.hidden; }
+  StoredFloats reset_states(int64_t t) const { return factors(reset_states_, t * s_.samples * s_.hidden); }
   // Of the sums with the state's product, and of those with the input's.
-  float* gate_errors(int64_t t) const { return base_ + gate_errors_ + t * s_.samples * s_.gates * s_.hidden; }
-  float* input_errors(int64_t t) const { return base_ + input_errors_ + t * s_.samples * s_.gates * s_.hidden; }
+  StoredFloats gate_errors(int64_t t) const { return factors(gate_errors_, t * s_.samples * s_.gates * s_.hidden); }
+  StoredFloats input_errors(int64_t t) const { return factors(input_errors_, t * s_.samples * s_.gates * s_.hidden); }
   float* feature_errors(int64_t t) const { return base_ + feature_errors_ + t * s_.samples * s_.features; }  // projected
   float* carry() const { return base_ + carry_; }
 
@@ -52,8 +58,11 @@ class RecurrentMemory {
     floats_ += (floats + kLine - 1) / kLine * kLine;
     return offset;
   }
+  int64_t take_factors(int64_t count) { return take((count * bytes_of(precision_) + 3) / 4); }
+  StoredFloats factors(int64_t offset, int64_t elements) const { return StoredFloats(base_ + offset, precision_).from(elements); }
 
   const RecurrentShape& s_;
+  Precision precision_;
   float* base_ = nullptr;
   int64_t floats_ = 0;
   int64_t gates_ = 0, states_ = 0, features_ = 0, cells_ = 0, candidate_ = 0, reset_states_ = 0;

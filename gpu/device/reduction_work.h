@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "core/base/host_device.h"
+#include "gpu/device/stored.h"
 #include "gpu/device/window_work.h"
 
 namespace millrace::gpu {
@@ -49,7 +50,7 @@ Sums reduced(const Work& work, int64_t group) {
 
 // sums[c] (+)= all values of a channel.
 struct ChannelSum {
-  const float* values = nullptr;
+  ConstFloats values = {};
   float* sums = nullptr;
   int64_t plane = 1;
   bool adds = false;
@@ -57,7 +58,7 @@ struct ChannelSum {
   int64_t length = 0;  // samples x plane
 
   MILLRACE_HOST_DEVICE Sums term(int64_t c, int64_t j) const {
-    return {static_cast<double>(values[(j / plane * groups + c) * plane + j % plane]), 0};
+    return {static_cast<double>(values.at((j / plane * groups + c) * plane + j % plane)), 0};
   }
   MILLRACE_HOST_DEVICE void finish(int64_t c, const Sums& total) const {
     const float sum = static_cast<float>(total.first);

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/base/host_device.h"
+#include "gpu/device/stored.h"
 
 namespace millrace::gpu {
 
@@ -35,7 +36,7 @@ struct OwnTime {
 struct IntoOwnTime {
   OwnTime time = {};
   const float* from = nullptr;
-  float* to = nullptr;
+  StoredFloats to = {};
   int64_t channels = 1, first = 0;  // of `from`
   int64_t width = 1, begin = 0;
   int64_t elements = 0;
@@ -43,15 +44,15 @@ struct IntoOwnTime {
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t channel = i % width, sample = i / width % time.samples, step = begin + i / width / time.samples;
     const bool counts = step < time.steps_of(sample);
-    to[(step * time.samples + sample) * width + channel] =
-        counts ? from[(sample * channels + first + channel) * time.steps + time.other(sample, step)] : 0.0f;
+    to.put((step * time.samples + sample) * width + channel,
+           counts ? from[(sample * channels + first + channel) * time.steps + time.other(sample, step)] : 0.0f);
   }
 };
 
 // The way back: to[sample][first ...][step] (+)= from[step][sample][width], steps [begin, end) of the sequence.
 struct OutOfOwnTime {
   OwnTime time = {};
-  const float* from = nullptr;
+  ConstFloats from = {};
   float* to = nullptr;
   int64_t channels = 1, first = 0;  // of `to`
   int64_t width = 1, begin = 0, end = 0;
@@ -62,7 +63,7 @@ struct OutOfOwnTime {
     const int64_t count = end - begin;
     const int64_t step = begin + i % count, channel = i / count % width, sample = i / count / width;
     const bool counts = step < time.steps_of(sample);
-    const float value = counts ? from[(time.other(sample, step) * time.samples + sample) * width + channel] : 0.0f;
+    const float value = counts ? from.at((time.other(sample, step) * time.samples + sample) * width + channel) : 0.0f;
     float& target = to[(sample * channels + first + channel) * time.steps + step];
     target = adds ? target + value : value;
   }
@@ -71,13 +72,13 @@ struct OutOfOwnTime {
 // rows[step][sample][width] = 0 behind a sample's end: a state that runs on may leave the finite numbers.
 struct ClearEnded {
   OwnTime time = {};
-  float* rows = nullptr;
+  StoredFloats rows = {};
   int64_t width = 1, begin = 0;
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t row = begin * time.samples + i / width;
-    if (row / time.samples >= time.steps_of(row % time.samples)) rows[row * width + i % width] = 0.0f;
+    if (row / time.samples >= time.steps_of(row % time.samples)) rows.put(row * width + i % width, 0.0f);
   }
 };
 
@@ -85,27 +86,27 @@ struct ClearEnded {
 struct StartStates {
   const float* carried = nullptr;  // null: nothing was
   const int32_t* fresh = nullptr;  // by sample: 1 starts from zero; null: none does
-  float* to = nullptr;
+  StoredFloats to = {};
   int64_t width = 1;
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const bool starts = carried == nullptr || (fresh != nullptr && fresh[i / width] != 0);
-    to[i] = starts ? 0.0f : carried[i];
+    to.put(i, starts ? 0.0f : carried[i]);
   }
 };
 
 // to[sample][width] = each sample's state behind its last step; states[0] is the one before the first step.
 struct EndStates {
   OwnTime time = {};
-  const float* states = nullptr;  // [step + 1][sample][width]
+  ConstFloats states = {};  // [step + 1][sample][width]
   float* to = nullptr;
   int64_t width = 1;
   int64_t elements = 0;
 
   MILLRACE_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t sample = i / width;
-    to[i] = states[(time.steps_of(sample) * time.samples + sample) * width + i % width];
+    to[i] = states.at((time.steps_of(sample) * time.samples + sample) * width + i % width);
   }
 };
 

@@ -25,6 +25,16 @@ rnn::Recurrence recurrence_of(RecurrentCell cell) {
   return rnn::Recurrence::kRelu;
 }
 
+rnn::Precision format_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat16: return rnn::Precision::kHalf;
+    case Precision::kBfloat16: return rnn::Precision::kBFloat16;
+    case Precision::kFloat32:
+    case Precision::kTensorFloat32: break;
+  }
+  return rnn::Precision::kFloat;
+}
+
 // Runs `call`, with errors of gpu/rnn as failures.
 template <typename Call>
 decltype(auto) as_failures(Call call) {
@@ -42,6 +52,7 @@ rnn::Problem problem_of(const RecurrenceGeometry& g) {
     throw Failure(Failure::Kind::kBroken, "a recurrence of " + std::to_string(g.hidden) + " units and " + std::to_string(g.samples) +
                                               " samples is beyond what its kernels count; take fewer samples at a time, or smaller layers");
   return {.recurrence = recurrence_of(g.cell),
+          .precision = format_of(g.precision),
           .hidden = static_cast<int>(g.hidden),
           .batch = static_cast<int>(g.samples),
           .sides = static_cast<int>(g.sides)};
@@ -58,7 +69,7 @@ struct RecurrenceRunner::Chosen {
     unsigned* flags = nullptr;
   };
 
-  Chosen(rnn::Machine& on, const RecurrenceGeometry& geometry) : machine(on), steps(on, problem_of(geometry), true, rnn::titan_v()) {
+  Chosen(rnn::Machine& on, const RecurrenceGeometry& geometry) : machine(on), steps(on, problem_of(geometry), true, on.constants()) {
     const auto still = static_cast<size_t>(geometry.samples * geometry.hidden);
     // Canonical GRUs of one exchange per step hand partial sums of all tiles over.
     const auto& layout = steps.layout(false);
@@ -110,16 +121,32 @@ RecurrenceRunner::~RecurrenceRunner() {
   machine_.release(hung_);
 }
 
+RecurrenceRunner::Key RecurrenceRunner::key_of(const RecurrenceGeometry& geometry) {
+  return {geometry.cell, geometry.samples, geometry.hidden, geometry.sides, geometry.precision};
+}
+
 RecurrenceRunner::Chosen& RecurrenceRunner::chosen(const RecurrenceGeometry& geometry) {
-  std::unique_ptr<Chosen>& known = chosen_[{geometry.cell, geometry.samples, geometry.hidden, geometry.sides}];
+  std::unique_ptr<Chosen>& known = chosen_[key_of(geometry)];
   if (known == nullptr) known = std::make_unique<Chosen>(machine_, geometry);
   return *known;
 }
 
 RecurrenceChoice RecurrenceRunner::choose(const RecurrenceGeometry& geometry) {
   return as_failures([&] {
-    const rnn::Steps& steps = chosen(geometry).steps;
-    return RecurrenceChoice{steps.layout(false).has_value(), steps.layout(true).has_value(), steps.how(false), steps.how(true)};
+    const auto choice_of = [&](const RecurrenceGeometry& of) {
+      const rnn::Steps& steps = chosen(of).steps;
+      return RecurrenceChoice{of.precision, steps.layout(false).has_value(), steps.layout(true).has_value(), steps.how(false),
+                              steps.how(true)};
+    };
+    const RecurrenceChoice choice = choice_of(geometry);
+    if (!is_narrow(geometry.precision) || (choice.at_once_forward && choice.at_once_back)) return choice;
+    // One by one, steps read their weights again every time: half as many bytes, and still many times what all at once takes in fp32.
+    RecurrenceGeometry wide = geometry;
+    wide.precision = Precision::kFloat32;
+    RecurrenceChoice in_floats = choice_of(wide);
+    const bool better = in_floats.at_once_forward && in_floats.at_once_back;
+    chosen_.erase(key_of(better ? geometry : wide));
+    return better ? in_floats : choice;
   });
 }
 
@@ -129,7 +156,7 @@ void RecurrenceRunner::run(const Recurrence& call) {
   as_failures([&] {
     Chosen& mine = chosen(g);
     const int64_t still = g.samples * g.hidden;
-    const auto bytes = [&](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
+    const auto bytes = [&](int64_t factors) { return static_cast<size_t>(factors * bytes_of(g.precision)); };
     rnn::Parameters p;
     p.hidden = static_cast<int>(g.hidden);
     p.batch = static_cast<int>(g.samples);
@@ -179,7 +206,7 @@ void RecurrenceRunner::run(const Recurrence& call) {
       later.rows = p.batch;
       later.columns = p.hidden;
       later.depth = static_cast<int>(g.cell == RecurrentCell::kCanonicalGru ? 2 * g.hidden : g.sums());
-      machine_.multiply(later, rnn::Precision::kFloat);
+      machine_.multiply(later, format_of(g.precision));
       side.last_state_gradient = memory.later;
     }
     mine.steps.run(call.back, p);

@@ -9,7 +9,9 @@
 // Weights need no packing: the layer's order of gates and rows is the kernels', which take them into registers by themselves when they
 // start. Persistent kernels run where they fit on the chip, and single steps (a product and a cell kernel each) where they do not; which
 // is decided by the performance model alone, so that the same layer on the same GPU always gives the same bits.
-// Limits: fp32. Persistent kernels start when all their blocks find room at once: kernels that wait beside them for something to arrive
+// In a narrow precision the steps are taken in it where all of them run at once, forward and back; where they do so in fp32 alone, in
+// fp32: which it is stands in the choice, and the caller keeps its numbers so.
+// Limits: persistent kernels start when all their blocks find room at once: kernels that wait beside them for something to arrive
 // (NCCL's) must fit into the multiprocessors that the machine spares, or both wait for ever.
 // Borrows the machine; owns memory there. Throws Failure. One thread.
 #pragma once
@@ -43,7 +45,8 @@ class RecurrenceRunner {
 
  private:
   struct Chosen;
-  using Key = std::tuple<RecurrentCell, int64_t, int64_t, int64_t>;
+  using Key = std::tuple<RecurrentCell, int64_t, int64_t, int64_t, Precision>;
+  static Key key_of(const RecurrenceGeometry& geometry);
   Chosen& chosen(const RecurrenceGeometry& geometry);
 
   rnn::Machine& machine_;

@@ -61,6 +61,8 @@ std::vector<Kernel> every_kernel() {
   add_small<Recurrence::kTanh>(table);
   add_small<Recurrence::kRelu>(table);
   add_small_matrix<Recurrence::kLstm, Half>(table);
+  add_small_matrix<Recurrence::kLstm, BFloat16>(table);
+  add_small_matrix<Recurrence::kGru, Half>(table);
   add_small_matrix<Recurrence::kGru, BFloat16>(table);
   add_small_matrix<Recurrence::kCanonicalGru, BFloat16>(table);
   add_small_matrix<Recurrence::kTanh, Half>(table);

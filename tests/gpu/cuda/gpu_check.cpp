@@ -32,14 +32,15 @@ bool multiplies(const KernelSpec& spec) {
 }
 
 // One recurrent layer against a processor, which must run as it is meant to: all steps at once, or step by step.
-std::string layer_matches(const Recurrent& cell, int64_t inputs, int64_t steps, int64_t samples, bool at_once) {
+std::string layer_matches(const Recurrent& cell, int64_t inputs, int64_t steps, int64_t samples, bool at_once,
+                          gpu::Precision precision = gpu::Precision::kFloat32, double tolerance = 1e-4) {
   using namespace millrace::testing;
   const OperationCase c = case_of(cell, {inputs, steps, 1}, samples);
   const CaseData data = data_of(c);
-  const auto device = open_gpu();
+  const auto device = open_gpu({.precision = precision});
   const std::string way = device->make_kernel(c.spec)->implementation();
   if ((way.find("step by step") == std::string::npos) != at_once) return "runs otherwise than it is meant to: " + way;
-  return difference_of(run_case(*device, c, data), run_case(*make_cpu_device(), c, data), 1e-4);
+  return difference_of(run_case(*device, c, data), run_case(*make_cpu_device(), c, data), tolerance);
 }
 
 // What runs a layer, and why: persistent kernels or single steps.
@@ -81,6 +82,17 @@ std::vector<Check> all_checks() {
       {"a persistent LSTM", [] { return layer_matches({.hidden = 1024}, 256, 20, 4, true); }},
       {"a persistent LSTM of both directions", [] { return layer_matches({.hidden = 256, .bidirectional = true}, 64, 20, 8, true); }},
       {"a persistent GRU", [] { return layer_matches({.cell = CellKind::kGru, .hidden = 512, .reset_after = true}, 128, 20, 4, true); }},
+      {"a persistent LSTM in bf16", [] { return layer_matches({.hidden = 1024}, 256, 20, 4, true, gpu::Precision::kBfloat16, 3e-2); }},
+      {"a persistent LSTM in fp16", [] { return layer_matches({.hidden = 1024}, 256, 20, 4, true, gpu::Precision::kFloat16, 4e-3); }},
+      {"a persistent GRU in bf16",
+       [] {
+         return layer_matches({.cell = CellKind::kGru, .hidden = 512, .reset_after = true}, 128, 20, 4, true, gpu::Precision::kBfloat16,
+                              3e-2);
+       }},
+      {"a projected LSTM in bf16",
+       [] { return layer_matches({.hidden = 512, .projection = 128}, 128, 20, 4, true, gpu::Precision::kBfloat16, 3e-2); }},
+      {"recurrent layers in chunks of time in bf16",
+       [] { return chunks_match(*open_gpu({.precision = gpu::Precision::kBfloat16}), 24, 3e-2); }},
       {"an LSTM too large for the chip", [] { return layer_matches({.hidden = 2048}, 64, 4, 2, false); }},
       {"copies in small pieces", [] { return moves_match(*open_gpu({.staging_bytes = 256})); }},
       {"out of memory", [] {

@@ -49,6 +49,53 @@ TEST(GpuRecurrent, WhatLiesBehindTheEndDoesNotMatter) {
   EXPECT_EQ(difference_of(run_case(*gpu.device, c, data), run_case(*make_cpu_device(), c, data), 1e-5), "");
 }
 
+// Rounded factors, with bounds as for the kernels by themselves. A kink may flip, and the gradient of a unit or two may be what is left of
+// equals: layers without.
+struct NarrowCase {
+  gpu::Precision precision;
+  double bound;
+};
+constexpr NarrowCase kNarrow[] = {{gpu::Precision::kBfloat16, 3e-2}, {gpu::Precision::kFloat16, 4e-3}};
+
+bool is_smooth_recurrent(const KernelSpec& spec) {
+  const auto* layer = std::get_if<Recurrent>(&spec.operation);
+  return layer != nullptr && layer->cell != CellKind::kVanillaRelu && layer->hidden > 2 && !spec.activation;
+}
+
+TEST(GpuRecurrent, NarrowPrecisionsKeepStatesAndGateErrorsInSixteenBits) {
+  for (const auto& [precision, bound] : kNarrow)
+    for (const EmulatedRecurrences::Options& machine : {EmulatedRecurrences::Options{}, kNothingFits}) {
+      SCOPED_TRACE(fmt::format("{}, {} multiprocessors", name_of(precision), machine.multiprocessors));
+      Queued gpu({.recurrent = machine}, {.precision = precision, .staging_bytes = 256});
+      int64_t compared = 0;
+      EXPECT_EQ(operations_match(*gpu.device, {.per_kind = 60, .seed = 72}, bound, is_smooth_recurrent, &compared), "");
+      EXPECT_GT(compared, 40);
+      EXPECT_NE(operations_match(*gpu.device, {.per_kind = 60, .seed = 72}, bound / 100, is_smooth_recurrent), "");
+      EXPECT_EQ(chunks_match(*gpu.device, 7, bound), "");
+    }
+}
+
+TEST(GpuRecurrent, NarrowPrecisionsTakeLessMemoryForAMicroBatch) {
+  const KernelSpec spec = case_of(Recurrent{.cell = CellKind::kGru, .hidden = 64, .reset_after = true}, {3, 20, 1}, 4).spec;
+  const auto bytes = [&](gpu::Precision precision) {
+    return Queued({}, {.precision = precision}).device->make_kernel(spec)->make_keep()->bytes();
+  };
+  EXPECT_LT(bytes(gpu::Precision::kBfloat16), bytes(gpu::Precision::kFloat32) * 7 / 10);
+}
+
+// The emulator has no sixteen-bit kernel for units that rectify.
+TEST(GpuRecurrent, ALayerOfWhichOnlyFp32KernelsTakeAllStepsIsFp32AndSaysSo) {
+  const OperationCase c = case_of(Recurrent{.cell = CellKind::kVanillaRelu, .hidden = 9}, {3, 6, 1}, 2);
+  Queued gpu({}, {.precision = gpu::Precision::kBfloat16});
+  EXPECT_THAT(gpu.device->make_kernel(c.spec)->implementation(),
+              ::testing::AllOf(HasSubstr("FP all steps at once, ReLU forward fp32"),
+                               ::testing::EndsWith("in fp32, for no kernel takes all steps in bf16 at once")));
+  const CaseData data = data_of(c);
+  EXPECT_EQ(difference_of(run_case(*gpu.device, c, data), run_case(*make_cpu_device(), c, data), 1e-5), "");
+  Queued too_small({.recurrent = kNothingFits}, {.precision = gpu::Precision::kBfloat16});
+  EXPECT_THAT(too_small.device->make_kernel(c.spec)->implementation(), ::testing::StartsWith("step by step, no kernel holds"));
+}
+
 // All steps in one call, both directions together; in as many as chunks and truncation ask for.
 TEST(GpuRecurrent, AsksTheEngineForNoMoreCallsThanItMust) {
   const auto calls = [](const Recurrent& cell) {
@@ -120,6 +167,32 @@ Model deep_stack(int64_t layers) {
   net.layer("last", LastStep{});
   net.dense("fc", 3);
   return net.finish();
+}
+
+// What training made of the weights, beside what processors made of them in fp32.
+TEST(GpuRecurrentRing, LearnsInSixteenBitsWhatProcessorsLearn) {
+  for (const auto& [precision, bound] : kNarrow)
+    for (const int64_t chunks : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{}, {} chunks", name_of(precision), chunks));
+      RingCase c{.gpu = 1, .steps = 4, .chunks = chunks, .compares_changes = true};
+      c.network = recurrent_stack();
+      c.open_gpu = [wanted = precision] { return std::move(Queued({.seed = 2}, {.precision = wanted}).device); };
+      EXPECT_EQ(ring_matches(c, bound), "");
+    }
+}
+
+// Roundings of many layers come together: of each weight's change five times the bound of one layer, in 108 layers of all of them at once.
+// There fp16 would lose more: errors of that many layers are too small for it.
+TEST(GpuRecurrentRing, TrainsDeepStacksInSixteenBits) {
+  for (const auto& [precision, bound] : kNarrow)
+    for (const int64_t layers : {24, 108}) {
+      if (layers > 100 && precision == gpu::Precision::kFloat16) continue;
+      SCOPED_TRACE(fmt::format("{}, {} layers", name_of(precision), layers));
+      RingCase c{.gpu = 2, .steps = 1, .compares_changes = true, .all_together = layers > 100};
+      c.network = deep_stack(layers);
+      c.open_gpu = [wanted = precision] { return std::move(Queued({.seed = 5}, {.precision = wanted}).device); };
+      EXPECT_EQ(ring_matches(c, 5 * bound), "");
+    }
 }
 
 TEST(GpuRecurrentRing, TrainsDeepStacksWithSkips) {

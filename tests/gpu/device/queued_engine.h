@@ -39,6 +39,7 @@ struct QueuedOptions {
   int64_t ignored_wait = -1;
   bool eager = true;                            // some work runs as soon as it is queued
   bool direct = false;                          // convolutions by gpu/device/direct_convolution.h
+  bool channels_last = true;                    // what these want in sixteen bits, but in groups
   unsigned long long patience = 2'000'000'000;  // emulated nanoseconds that a block waits for another one
   EmulatedRecurrences::Options recurrent = {};
   int number = 0;               // of the GPU that it is
@@ -124,12 +125,15 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     compute([=] { std::memset(memory, 0, bytes); });
   }
 
-  gpu::ConvolutionChoice choose(const gpu::ConvolutionGeometry&, gpu::ConvolutionPhase phase, gpu::Precision, size_t most_workspace,
-                                bool measure) override {
+  gpu::ConvolutionChoice choose(const gpu::ConvolutionGeometry& geometry, gpu::ConvolutionPhase phase, gpu::Precision precision,
+                                size_t most_workspace, bool measure) override {
     ++choices_;
     constexpr size_t kWorkspace = 96;
     if (most_workspace < kWorkspace) throw gpu::Failure(gpu::Failure::Kind::kBroken, "no deterministic algorithm fits into the workspace");
-    return {.algorithm = static_cast<int64_t>(phase) + 7, .workspace = kWorkspace, .name = measure ? "measured loops" : "loops"};
+    return {.algorithm = static_cast<int64_t>(phase) + 7,
+            .workspace = kWorkspace,
+            .name = measure ? "measured loops" : "loops",
+            .channels_last = gpu::is_narrow(precision) && geometry.groups == 1 && options_.channels_last};
   }
 
   void convolution(const gpu::Convolution& call) override {
@@ -149,8 +153,18 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
       const bool gradient = call.phase == gpu::ConvolutionPhase::kWeightGradient;
       const auto x = static_cast<size_t>(g.input_elements()), y = static_cast<size_t>(g.output_elements()),
                  w = static_cast<size_t>(g.weight_elements());
-      const std::vector<float> first = floats(call.first, forward || gradient ? x : y, call.precision);
-      const std::vector<float> second = floats(call.second, gradient ? y : w, call.precision);
+      const gpu::ChannelsLast orders[] = {
+          {g.inputs, g.height * g.width}, {g.inputs / g.groups, g.kernel_h * g.kernel_w}, {g.outputs, g.output_height * g.output_width}};
+      const auto canonical = [&](const std::vector<float>& values, const gpu::ChannelsLast& order) {
+        std::vector<float> moved(values);
+        for (size_t i = 0; i < values.size() && call.channels_last; ++i)
+          moved[i] = values[static_cast<size_t>(order.in_channels_last(static_cast<int64_t>(i)))];
+        return moved;
+      };
+      const std::vector<float> first =
+          canonical(floats(call.first, forward || gradient ? x : y, call.precision), orders[forward || gradient ? 0 : 2]);
+      const std::vector<float> second = canonical(floats(call.second, gradient ? y : w, call.precision), orders[gradient ? 2 : 1]);
+      const gpu::ChannelsLast& order = orders[forward ? 2 : gradient ? 1 : 0];
       std::vector<float> sums(forward ? y : gradient ? w : x);
       for (size_t n = 0; n < static_cast<size_t>(g.samples); ++n) {
         const auto part = [&](auto& all, size_t of) {
@@ -166,7 +180,8 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
       }
       for (size_t i = 0; i < sums.size(); ++i) {
         if (gpu::is_narrow(call.precision)) {
-          static_cast<uint16_t*>(call.result)[i] =
+          const int64_t at = call.channels_last ? order.in_channels_last(static_cast<int64_t>(i)) : static_cast<int64_t>(i);
+          static_cast<uint16_t*>(call.result)[at] =
               call.precision == gpu::Precision::kBfloat16 ? gpu::bfloat16_of(sums[i]) : gpu::float16_of(sums[i]);
           continue;
         }

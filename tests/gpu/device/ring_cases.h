@@ -35,6 +35,9 @@ struct RingCase {
   uint64_t cuts = 4;                            // seed of where the network is cut, within channels too
   std::optional<Model> network = std::nullopt;  // of sequences, cut between its first layers; none: digits-cnn
   int64_t chunks = 1;                           // of time
+  bool compares_changes = false;                // what the weights have become less what they were
+  bool all_together = false;                    // of all layers at once, in place of each parameter by itself
+  double learning_rate = 0.05;
 };
 
 // Every kind of state that passes from step to step, one layer on each of the first devices.
@@ -72,7 +75,7 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
   job.micro_batch = 4;
   job.alignment = c.alignment;
   job.seed = 3;
-  job.learning_rate.base = 0.05;
+  job.learning_rate.base = c.learning_rate;
   job.evaluate_every_epochs = 0;
   job.out = folder.string();
   const auto plan = [&](const Graph& graph, const Job&) -> std::optional<Plan> {
@@ -125,10 +128,27 @@ inline std::string ring_matches(const RingCase& c, double tolerance) {
     copy_values(tensor, std::span<double>(values), name);
     return values;
   };
-  for (const auto& [name, tensor] : processors.weights) {
-    const double difference = normwise_difference(values_in(mixed.weights.at(name), name), values_in(tensor, name));
-    if (!(difference < tolerance)) return fmt::format("{}: off by {:.3g}", name, difference);
+  RingWeights before;
+  if (c.compares_changes) {
+    RingCase still = c;
+    still.learning_rate = 1e-30;  // which no fp32 weight notices
+    before = trained_on_ring(still, false);
+    if (!before.error.empty()) return before.error;
   }
+  std::vector<double> all_mine, all_theirs;
+  for (const auto& [name, tensor] : processors.weights) {
+    std::vector<double> mine = values_in(mixed.weights.at(name), name), theirs = values_in(tensor, name);
+    if (c.compares_changes) {
+      const std::vector<double> start = values_in(before.weights.at(name), name);
+      for (size_t i = 0; i < start.size(); ++i) mine[i] -= start[i], theirs[i] -= start[i];
+    }
+    all_mine.insert(all_mine.end(), mine.begin(), mine.end());
+    all_theirs.insert(all_theirs.end(), theirs.begin(), theirs.end());
+    const double difference = normwise_difference(mine, theirs);
+    if (!c.all_together && !(difference < tolerance)) return fmt::format("{}: off by {:.3g}", name, difference);
+  }
+  const double difference = normwise_difference(all_mine, all_theirs);
+  if (!(difference < tolerance)) return fmt::format("all layers together: off by {:.3g}", difference);
   return "";
 }
 

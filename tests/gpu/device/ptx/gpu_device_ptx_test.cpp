@@ -105,6 +105,11 @@ TEST(GpuDevicePtx, EveryKernelOfTheDeviceMatchesTheReference) {
     Queued narrow({.direct = true, .own_work = &work}, {.precision = precision});
     const auto smooth = [&](const KernelSpec& spec) { return kConvolves(spec) && !spec.activation; };
     EXPECT_EQ(operations_match(*narrow.device, {.per_kind = 6, .seed = 62}, tolerance, smooth, &compared), "");
+    const auto recurs = [](const KernelSpec& spec) {
+      const auto* layer = std::get_if<Recurrent>(&spec.operation);
+      return layer != nullptr && layer->cell != CellKind::kVanillaRelu && !spec.activation;
+    };
+    EXPECT_EQ(operations_match(*narrow.device, {.per_kind = 16, .seed = 63}, 1.5 * tolerance, recurs, &compared), "");
   }
   EXPECT_EQ(statistics_match(work), "");
   EXPECT_GT(compared, 300);
