@@ -246,10 +246,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
                "images to run [64; four mini-batches where updates drain the pipeline or samples come in micro-batches]"),
         2);
   flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
-  real(
-      option(kHow, "--act-ram", flags->act_ram,
-             "Act-RAM holds so many times the plan's bits and the row being filled [1 with full accounting and no barrier, else it grows]"),
-      Least::kAboveZero);
+  real(option(kHow, "--act-ram", flags->act_ram,
+              "Act-RAM holds so many times the plan's bits, with fpdeep accounting a row more [1 with full accounting and no barrier, else "
+              "it grows]"),
+       Least::kAboveZero);
   whole(option(kHow, "--fifo-rows", flags->fifo_rows, "rows a FIFO holds beyond the one in use [what links' latency asks for]"), 1);
   flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
   not_empty(option(kHow, "--times", flags->times, "measured times of this plan's devices, as millrace train --times-out writes them"));

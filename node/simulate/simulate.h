@@ -38,8 +38,8 @@ struct SimulationOptions {
   int64_t samples = 64;
   // Flattened maps are waited for; else fully connected layers stream with the map's rows, as FPDeep's formulas have it.
   bool fc_barrier = false;
-  // Act-RAM holds so many times the plan's bits, in whole rows, and one row more, the one being filled; 0: it grows, and its peak is
-  // reported.
+  // Act-RAM holds so many times the plan's bits, in whole rows; of a plan with FPDeep's accounting one row more, the one being filled,
+  // which full accounting counts. 0: it grows, and its peak is reported.
   double act_ram = 0;
   // Rows that a FIFO holds beyond the row in use; 0: what links' latency asks for.
   int64_t fifo_rows = 0;

@@ -280,9 +280,10 @@ class StreamingDevice {
     if (context_.options.act_ram > 0 && ram.sample_bits > 0) {
       const double samples = static_cast<double>(act_ram_bits_of_plan(shard)) / static_cast<double>(ram.sample_bits);
       const double rows = context_.options.act_ram * samples * ram.rows;
-      // Whole rows, and the one being filled, whose first pixels take the places of those that go as it comes.
+      // Whole rows. Full accounting counts the one being filled; FPDeep's formulas do not, so it comes on top.
       const auto whole = static_cast<int64_t>(std::min(1e15, rows * (1 + 1e-9)));
-      ram.capacity_rows = std::max<int64_t>(reach_of(graph().node(engines.node)), whole + 1);
+      const int64_t filled = context_.plan.accounting == Accounting::kFull ? 0 : 1;
+      ram.capacity_rows = std::max<int64_t>(std::min(reach_of(graph().node(engines.node)), ram.rows), whole + filled);
     }
     const auto index = static_cast<int32_t>(context_.network.act_rams.size());
     context_.network.act_rams.push_back(ram);

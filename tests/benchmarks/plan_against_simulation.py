@@ -8,8 +8,7 @@ Plans with full accounting: every CNN of the zoo on rings of 5, 15, 40 and 85 bo
 that drain; rings of boards and GPUs in both orders. Each plan is simulated with default FIFOs for six mini-batches, of which the first
 two fill the pipeline and are not counted. The plan's own figure stands on a run of shorter mini-batches (node/simulate/mini_batch_pace.h),
 and on exactly the mini-batch where that has 16 micro-batches or fewer. Exit status 1 where a feasible case is off by more than its
-tolerance, or does not run at all. Simulations have the plan's Act-RAM and no more, beside the row being filled: what they hold of it at
-most is in the table. Standard library alone.
+tolerance, holds more on any device than the plan's Act-RAM, or does not run at all. Standard library alone.
 """
 
 import argparse
@@ -66,7 +65,7 @@ def measure(flags, case):
     row["difference"] = row["simulated"] / row["planned"] - 1
     held = [(d["act_ram_peak_bits"], d["act_ram_plan_bits"]) for d in seen["devices"] if d["act_ram_plan_bits"] > 0]
     row["act_ram_of_plan"] = max((peak / plan for peak, plan in held), default=0)
-    row["verdict"] = "pace" if abs(row["difference"]) > MOST[kind] else "holds"
+    row["verdict"] = "pace" if abs(row["difference"]) > MOST[kind] else "memory" if row["act_ram_of_plan"] > 1 else "holds"
     return row
 
 

@@ -92,6 +92,28 @@ TEST(HandDerived, ActRamOfTheFormulasRowsKeepsThePace) {
   }
 }
 
+// The last engine takes three times as long and images come as fast as they are taken, so the layers before it hold all that they may: of
+// a plan with full accounting, which counts the row being filled, what the plan says and no more.
+TEST(HandDerived, FullAccountingsActRamIsNeverExceeded) {
+  const int64_t layers = 4, rows = 16, row_bits = 4 * 16;
+  const Graph graph(row_convolutions(layers, rows, 3));
+  Plan plan = plan_by_cuts(graph, {}, {});
+  set_times(plan, graph, kMicrosecond);
+  set_times(plan.shards.back(), graph, 3 * kMicrosecond);
+  for (int64_t l = 1; l <= layers; ++l) plan.shards[static_cast<size_t>(l - 1)].act_ram_bits = (2 * (layers - l + 1) + 1) * row_bits;
+  const auto most_over = [&] {
+    const SimulationResult result = simulate(plan, graph, {.samples = 8, .act_ram = 1, .paced = false});
+    expect_time(result.finished[7] - result.finished[3], 4 * rows * 3 * kMicrosecond, "four images at the last engine's pace: 4 H 3 t");
+    int64_t most = 0;
+    for (size_t l = 0; l < plan.shards.size(); ++l) most = std::max(most, result.shards[l].peak_bits - plan.shards[l].act_ram_bits);
+    return most;
+  };
+  plan.accounting = Accounting::kFull;
+  EXPECT_EQ(most_over(), 0);
+  plan.accounting = Accounting::kFpdeep;
+  EXPECT_EQ(most_over(), row_bits);
+}
+
 // The second engine takes five times as long: the first can do one row in five, and waits for room the rest of the time.
 TEST(HandDerived, AFullBufferHoldsTheFasterEngineBack) {
   const Graph graph(row_convolutions(2, 4, 1));
