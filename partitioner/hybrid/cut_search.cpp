@@ -85,14 +85,14 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
   std::vector<Range> ranges;
   const int64_t boundary = segments_->off_chip_from(device);
   const auto take_from = [&](int64_t first, int64_t last) {  // ends of stretches that start anywhere in [first, last]
-    const SegmentLoads::Ends furthest = segments_->ends(device, last, period, storage);
+    const SegmentLoads::Ends furthest = segments_->ends(device, last, period, storage, &memory.found);
     if (furthest.on_chip > first) ranges.push_back({first + 1, furthest.on_chip});
     if (furthest.off_chip > last) ranges.push_back({std::max(first, boundary) + 1, furthest.off_chip});
   };
   // Devices of one kind ask the same short questions, so the answers are kept.
   const auto fits = [&](int64_t first, int64_t last) {
     const auto [answer, asked] = memory.fits.try_emplace({segments_->kind_of(device), first, last}, false);
-    if (asked) answer->second = segments_->fits(device, first, last, period, storage);
+    if (asked) answer->second = segments_->fits(device, first, last, period, storage, &memory.found);
     return answer->second;
   };
   // From the first start on, starts whose ends overlap: only the reach of the last of them needs to be known.
@@ -121,7 +121,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
     close();
     if (!fits(run.begin, run.begin + 1)) {
       // Not a unit on chip; all of them off chip, perhaps.
-      const int64_t furthest = segments_->ends(device, run.end, period, storage).off_chip;
+      const int64_t furthest = segments_->ends(device, run.end, period, storage, &memory.found).off_chip;
       if (furthest > std::max(run.end, boundary)) ranges.push_back({std::max(run.end, boundary) + 1, furthest});
       continue;
     }
@@ -143,6 +143,7 @@ PositionSet CutSearch::next(int64_t device, const PositionSet& from, const Perio
 
 // The ends of feasible prefixes, per device; shorter than the ring when a device cannot be reached.
 std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Storage& storage) const {
+  Memory memory = new_memory();
   std::vector<int64_t> nearest(static_cast<size_t>(devices()));
   int64_t begin = segments_->chain().end();
   for (size_t d = nearest.size(); d-- > 0;) {
@@ -150,14 +151,12 @@ std::vector<PositionSet> CutSearch::prefixes(const Periods& periods, const Stora
     const auto device = static_cast<int64_t>(d);
     const int64_t boundary = segments_->off_chip_from(device);
     const int64_t end = begin;
-    begin = segments_->reach_back(device, end, periods.compute, storage);
+    begin = segments_->reach_back(device, end, periods.compute, storage, &memory.found);
     // A stretch may begin earlier that ends later, with all its weights off chip.
     if (end <= boundary && boundary < segments_->chain().end())
-      begin = std::min(begin, segments_->reach_back(device, boundary + 1, periods.compute, storage));
+      begin = std::min(begin, segments_->reach_back(device, boundary + 1, periods.compute, storage, &memory.found));
   }
   if (begin > 0) return {};
-  Memory memory;
-  memory.allowed.resize(kinds_.size());
   std::vector<PositionSet> sets;
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
@@ -176,12 +175,13 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
   const std::vector<PositionSet> sets = prefixes(periods, storage);
   if (static_cast<int64_t>(sets.size()) != devices()) return std::nullopt;
   const Chain& chain = segments_->chain();
+  SegmentLoads::Found found(*segments_);
   std::vector<int64_t> cuts(static_cast<size_t>(devices() - 1));
   int64_t end = chain.end();
   for (int64_t d = devices() - 1; d > 0; --d) {
     const bool between_layers = end == chain.end() || end == chain.begin_of(chain.group_at(end));
     const int64_t last = rules_.allow_empty && between_layers ? end : end - 1;
-    const int64_t first = segments_->reach_back(d, end, periods.compute, storage);
+    const int64_t first = segments_->reach_back(d, end, periods.compute, storage, &found);
     int64_t best = -1;
     int64_t least_bits = 0;
     const auto consider = [&](int64_t position) {
@@ -205,8 +205,7 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
 
 std::vector<int64_t> CutSearch::furthest(const Periods& periods, const Storage& storage) const {
   std::vector<int64_t> ends;
-  Memory memory;
-  memory.allowed.resize(kinds_.size());
+  Memory memory = new_memory();
   PositionSet from{{0, 0, 1}};
   for (int64_t d = 0; d < devices(); ++d) {
     from = next(d, from, periods, storage, 0, memory);

@@ -60,7 +60,9 @@ class CutSearch {
   struct Memory {
     std::vector<std::optional<PositionSet>> allowed;            // per kind of link: where it may cut
     std::map<std::tuple<size_t, int64_t, int64_t>, bool> fits;  // kind of device, stretch
+    SegmentLoads::Found found;
   };
+  Memory new_memory() const { return {std::vector<std::optional<PositionSet>>(kinds_.size()), {}, SegmentLoads::Found(*segments_)}; }
   std::vector<PositionSet> prefixes(const Periods& periods, const Storage& storage) const;
   PositionSet next(int64_t device, const PositionSet& from, const Periods& periods, const Storage& storage, int64_t nearest,
                    Memory& memory) const;

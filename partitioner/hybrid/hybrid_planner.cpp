@@ -13,6 +13,7 @@
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
 #include "core/plan/schedule.h"
+#include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
 #include "partitioner/hybrid/streamed_layers.h"
@@ -270,6 +271,7 @@ int64_t remote_elements(const Plan& plan) {
 }
 
 bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
+  if (task.options.accounting == Accounting::kFull && PaceBound(task, micro_batch).rules_out(period)) return true;
   PlanTask relaxed = task;
   relaxed.options.allow_empty = true;
   return RingSolver(relaxed, micro_batch).rules_out(period);
@@ -396,6 +398,12 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shor
 }  // namespace
 
 bool can_reach(const PlanTask& task, double samples_per_second) {
+  if (task.options.accounting == Accounting::kFull) {
+    const std::vector<int64_t> sizes = micro_batches_to_try(task);
+    const auto too_slow = [&](int64_t size) { return PaceBound(task, size).rules_out(1 / samples_per_second); };
+    if (std::ranges::all_of(sizes, too_slow)) return false;
+    if (reaches(task, samples_per_second)) return true;
+  }
   const std::vector<PlanTask> places = places_to_try(task);
   if (std::any_of(places.begin(), places.end(), [&](const PlanTask& placed) { return reaches(placed, samples_per_second); })) return true;
   if (task.options.accounting != Accounting::kFull || task.options.all_off_chip) return false;

@@ -57,6 +57,8 @@ class JointSearch {
 
   // Every element of a memory takes the same storage: what at() finds needs no check, and is exact with every place.
   bool uniform() const { return uniform_; }
+  // Some layer has weights that may be stored elsewhere; without any, cuts alone decide.
+  bool some_move() const { return weights_before_.back() > 0; }
 
  private:
   static constexpr size_t kMostMemories = 4;

@@ -20,6 +20,7 @@ struct Filling {
 };
 
 Filling place(const HomeProblem& problem, double share) {
+  const auto by_user = [](const HomeProblem::Weights& weights) { return weights.user; };
   const size_t devices = problem.devices.size();
   Filling result;
   Homes& homes = result.homes;
@@ -32,8 +33,8 @@ Filling place(const HomeProblem& problem, double share) {
     homes.used[d] = device.fixed;
     // Its own first: the heads of its slices stay, the tails leave.
     std::vector<Pending> leaving;
-    for (const HomeProblem::Weights& weights : problem.weights) {
-      if (weights.user != static_cast<int64_t>(d) || weights.elements == 0) continue;
+    for (const HomeProblem::Weights& weights : std::ranges::equal_range(problem.weights, static_cast<int64_t>(d), {}, by_user)) {
+      if (weights.elements == 0) continue;
       const Pending whole{&weights, 0, weights.elements};
       const double unit = whole.storage_per_element();
       int64_t stays = weights.elements;

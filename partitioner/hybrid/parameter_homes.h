@@ -34,7 +34,7 @@ struct HomeProblem {
     double storage = 0;  // of all elements, in the unit of the capacity
   };
   std::vector<Device> devices;
-  std::vector<Weights> weights;  // by user
+  std::vector<Weights> weights;  // by user, ascending
 };
 
 struct Homes {

@@ -16,6 +16,7 @@ namespace {
 constexpr double kShortestPeriod = 1e-15;
 constexpr double kLongestPeriod = 1e9;
 constexpr double kPeriodTolerance = 1e-12;  // relative
+constexpr double kQuickTolerance = 1e-5;
 constexpr double kShareTolerance = 1e-9;
 
 Chain chain_of(const PlanTask& task) { return Chain(*task.graph); }
@@ -113,7 +114,7 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
       traffic_(home_traffic_of(task, micro_batch, windows_.front())),
       joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty) {}
 
-std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage) const {
+std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage, double tolerance) const {
   const auto feasible = [&](double period) { return search_.feasible({period, period}, storage); };
   double high = 1e-3;
   double low = 0;
@@ -132,11 +133,11 @@ std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& stora
       high *= 16;
     }
   }
-  while (high - low > kPeriodTolerance * high) {
+  while (high - low > tolerance * high) {
     const double middle = high > 2 * low ? std::sqrt(low * high) : low + (high - low) / 2;
     if (middle <= low || middle >= high) break;
     (feasible(middle) ? high : low) = middle;
-    tell(0, (high - low) / high, kPeriodTolerance);
+    tell(0, (high - low) / high, tolerance);
   }
   return Bracket{low, high};
 }
@@ -366,6 +367,7 @@ Storage RingSolver::anywhere() const {
 bool RingSolver::rules_out(double period) const {
   const Periods periods{period, period};
   if (!search_.feasible(periods, anywhere())) return true;
+  if (task_->options.balance == Balance::kNever || !joint_.some_move()) return false;
   for (const int64_t cells : {24, 96}) {
     const JointAnswer::Verdict verdict = joint_.at(periods, cells).verdict;
     if (verdict != JointAnswer::Verdict::kUndecided) return verdict == JointAnswer::Verdict::kImpossible;
@@ -374,7 +376,8 @@ bool RingSolver::rules_out(double period) const {
 }
 
 RingSolution RingSolver::solve(Effort effort) const {
-  const std::optional<Bracket> bracket = least_period(anywhere());
+  const bool quick = effort == Effort::kQuick;
+  const std::optional<Bracket> bracket = least_period(anywhere(), quick ? kQuickTolerance : kPeriodTolerance);
   RingSolution best;
   if (!bracket) {
     best.shortage = shortage();
@@ -385,8 +388,8 @@ RingSolution RingSolver::solve(Effort effort) const {
     if (found && (!best.feasible || found->period < best.period)) best = std::move(*found);
   };
   const double period = bracket->feasible;
-  const auto settled = [&] { return best.feasible && (effort == Effort::kQuick || best.period <= period * (1 + 1e-9)); };
-  const double compute = least_compute_period(period, anywhere());
+  const auto settled = [&] { return best.feasible && (quick || best.period <= period * (1 + 1e-9)); };
+  const double compute = quick ? period : least_compute_period(period, anywhere());
   // Cuts that leave every parameter at home, below the balancing target, cost no traffic: take them where they are as fast.
   const bool prefers_home = task_->options.balance == Balance::kAuto;
   if (prefers_home) {

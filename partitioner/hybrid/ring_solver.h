@@ -53,7 +53,7 @@ struct RingSolution {
 
 enum class Effort {
   kThorough,
-  kQuick,  // whether there is a plan; not the best of those where cuts and homes depend on each other
+  kQuick,  // whether there is a plan, and about how fast; not the best of those where cuts and homes depend on each other
 };
 
 class RingSolver {
@@ -79,7 +79,7 @@ class RingSolver {
     double infeasible = 0;
     double feasible = 0;
   };
-  std::optional<Bracket> least_period(const Storage& storage) const;
+  std::optional<Bracket> least_period(const Storage& storage, double tolerance) const;
   double least_compute_period(double link_period, const Storage& storage) const;
   HomeProblem home_problem(const std::vector<int64_t>& cuts, double period) const;
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;

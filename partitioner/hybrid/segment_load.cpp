@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "core/plan/off_chip.h"
@@ -39,6 +40,28 @@ std::vector<double> waiting_samples(const PlanTask& task, int64_t micro_batch, c
   return waiting;
 }
 
+// The most units of `all` that a device takes, of which none is taken for sure: all of them, else looked for near a guess (0: there is
+// none).
+template <typename Takes>
+int64_t most_units(int64_t all, int64_t guess, const Takes& takes) {
+  int64_t low = 0;         // taken
+  int64_t high = all + 1;  // not taken
+  const bool guessed = guess > 0 && guess < all;
+  const bool upwards = takes(guessed ? guess : all);
+  (upwards ? low : high) = guessed ? guess : all;
+  for (int64_t step = 1; guessed && high - low > 1; step *= 2) {
+    const int64_t next = upwards ? std::min(low + step, high - 1) : std::max(high - step, low + 1);
+    const bool taken = takes(next);
+    (taken ? low : high) = next;
+    if (taken != upwards) break;
+  }
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (takes(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace
 
 SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch,
@@ -64,10 +87,20 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     off_chip_from_.push_back(takes_all_off_chip() && group < chain.groups() ? chain.begin_of(group) : chain.end());
   }
   for (int64_t g = 0; g < chain.groups(); ++g) {
+    const Node& head = chain.head_of(g);
+    const auto height = static_cast<double>(head.input_shapes.empty() ? 1 : std::max<int64_t>(head.input_shapes[0].height, 1));
+    const std::optional<SlidingWindow> window = traits_of(head.layer.operation).row_window;
+    rows_.push_back({height, std::min(height, window ? static_cast<double>(window->reach()) : 1.0)});
     on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
     off_chip_.push_back(task.options.off_chip.contains(chain.head_of(g).layer.name));
   }
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
+}
+
+SegmentLoads::Found::Found(const SegmentLoads& loads) {
+  const size_t kinds = loads.kinds_.empty() ? 0 : *std::ranges::max_element(loads.kinds_) + 1;
+  whole_.resize(kinds * static_cast<size_t>(loads.chain().groups()));
+  taken_.resize(whole_.size());
 }
 
 ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, double period, const BlockList& blocks) const {
@@ -96,8 +129,12 @@ ShardQuestion SegmentLoads::exact_question(int64_t device, int64_t group, int64_
 }
 
 double SegmentLoads::lifetime(int64_t device, int64_t group, double latency, double period) const {
-  return lifetimes_[static_cast<size_t>(group)] + waiting_[static_cast<size_t>(device)] +
-         (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
+  const double samples = lifetimes_[static_cast<size_t>(group)] + waiting_[static_cast<size_t>(device)] +
+                         (period > 0 ? std::min(latency / period, kMostSamplesUnderWay) : 0);
+  const Rows& rows = rows_[static_cast<size_t>(group)];
+  if (task_->options.accounting == Accounting::kFpdeep || !model(device).dedicated_engines()) return samples;
+  // Rows are whole, and one more is being filled while all those still wait.
+  return (std::max(std::floor(samples * rows.of_input * (1 + 1e-9)), rows.reach) + 1) / rows.of_input;
 }
 
 bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
@@ -138,11 +175,19 @@ bool SegmentLoads::within(int64_t device, const ShardDemand& sum, double period,
   return true;
 }
 
-ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period) const {
+ShardDemand SegmentLoads::part(int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const {
+  if (found == nullptr || from > chain_->begin_of(group) || to < chain_->end_of(group))
+    return shard(device, group, from, to, period, false);
+  std::optional<ShardDemand>& whole = found->whole_[place_of(device, group)];
+  if (!whole) whole = shard(device, group, from, to, period, false);
+  return *whole;
+}
+
+ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period, Found* found) const {
   ShardDemand sum;
   if (from >= to) return sum;
   for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
-    sum += shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, false);
+    sum += part(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, found);
   return sum;
 }
 
@@ -152,80 +197,72 @@ Storage SegmentLoads::storage_to(int64_t device, int64_t to, const Storage& stor
   return counted;
 }
 
-bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage) const {
-  return within(device, demand(device, from, to, period), period, storage_to(device, to, storage));
+bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage, Found* found) const {
+  return within(device, demand(device, from, to, period, found), period, storage_to(device, to, storage));
 }
 
-SegmentLoads::Ends SegmentLoads::ends(int64_t device, int64_t from, double period, const Storage& storage) const {
+SegmentLoads::Ends SegmentLoads::ends(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
   const int64_t boundary = off_chip_from(device);
   Ends ends{from, from};
-  if (from < boundary) ends.on_chip = std::min(boundary, reach_counting(device, from, period, storage));
+  if (from < boundary) ends.on_chip = std::min(boundary, reach_counting(device, from, period, storage, found));
   // Where all stretches are alike, the way ends where it ends.
   const bool all_alike = !(storage.parameters && storage.spared_off_chip) && from < boundary && ends.on_chip < boundary;
   if (boundary == chain_->end() || all_alike) return ends;
-  const int64_t furthest = reach_counting(device, from, period, storage_to(device, chain_->end(), storage));
+  const int64_t furthest = reach_counting(device, from, period, storage_to(device, chain_->end(), storage), found);
   if (furthest > std::max(from, boundary)) ends.off_chip = furthest;
   return ends;
 }
 
-int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const Storage& storage) const {
-  const Ends both = ends(device, from, period, storage);
+int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
+  const Ends both = ends(device, from, period, storage, found);
   return std::max(both.on_chip, both.off_chip);
 }
 
-int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const {
+int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
   if (from == chain_->end()) return from;
   ShardDemand sum;
   int64_t position = from;
   for (int64_t g = chain_->group_at(from); g < chain_->groups(); ++g) {
-    const int64_t end = chain_->end_of(g);
-    const auto with = [&](int64_t to) {
-      ShardDemand more = sum;
-      more += shard(device, g, position, to, period, false);
-      return more;
+    ShardDemand whole;
+    const auto takes = [&](int64_t units) {
+      whole = sum;
+      whole += part(device, g, position, position + units, period, found);
+      return within(device, whole, period, storage);
     };
-    const ShardDemand whole = with(end);
-    if (within(device, whole, period, storage)) {
-      sum = whole;
-      position = end;
-      continue;
+    const int64_t left = chain_->end_of(g) - position;
+    int64_t* const near = found != nullptr && position == from ? &found->taken_[place_of(device, g)] : nullptr;
+    const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
+    if (units < left) {
+      if (near != nullptr) *near = units;
+      return position + units;
     }
-    int64_t low = position;  // fits
-    int64_t high = end;      // does not
-    while (high - low > 1) {
-      const int64_t middle = low + (high - low) / 2;
-      (within(device, with(middle), period, storage) ? low : high) = middle;
-    }
-    return low;
+    sum = whole;
+    position = chain_->end_of(g);
   }
   return position;
 }
 
-int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given) const {
+int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given, Found* found) const {
   const Storage storage = storage_to(device, to, given);
   ShardDemand sum;
   int64_t position = to;
   while (position > 0) {
     const int64_t g = chain_->group_at(position - 1);
-    const int64_t begin = chain_->begin_of(g);
-    const auto with = [&](int64_t from) {
-      ShardDemand more = sum;
-      more += shard(device, g, from, position, period, false);
-      return more;
+    ShardDemand whole;
+    const auto takes = [&](int64_t units) {
+      whole = sum;
+      whole += part(device, g, position - units, position, period, found);
+      return within(device, whole, period, storage);
     };
-    const ShardDemand whole = with(begin);
-    if (within(device, whole, period, storage)) {
-      sum = whole;
-      position = begin;
-      continue;
+    const int64_t left = position - chain_->begin_of(g);
+    int64_t* const near = found != nullptr && position == to ? &found->taken_[place_of(device, g)] : nullptr;
+    const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
+    if (units < left) {
+      if (near != nullptr) *near = units;
+      return position - units;
     }
-    int64_t low = begin;      // does not fit
-    int64_t high = position;  // fits
-    while (high - low > 1) {
-      const int64_t middle = low + (high - low) / 2;
-      (within(device, with(middle), period, storage) ? high : low) = middle;
-    }
-    return high;
+    sum = whole;
+    position = chain_->begin_of(g);
   }
   return position;
 }

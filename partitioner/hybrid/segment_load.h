@@ -14,11 +14,13 @@
 // With full accounting only the layers that a device keeps off chip are there, whatever else it holds (but for `all_off_chip`) and but for
 // those that options.on_chip names, and their weights take seconds of that memory: so many a sample at most as the period has.
 // Where samples come in micro-batches, rows wait for whole ones: of devices whose rows stream, activations live longer by the samples that
-// a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way.
+// a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way. Full accounting
+// holds whole rows and one more, which is being filled while the others wait; FPDeep's formulas are of a memory that works pixel by pixel.
 // Borrows the task's graph and cost models. Immutable, thread safe.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,23 +51,35 @@ class SegmentLoads {
   // Devices of one kind answer alike.
   size_t kind_of(int64_t device) const { return kinds_[static_cast<size_t>(device)]; }
 
+  // Stretches that end beyond this keep their weights off chip.
+  int64_t off_chip_from(int64_t device) const { return off_chip_from_[static_cast<size_t>(device)]; }
+
+  // What walks over the devices, for one period, have found out: what whole layers demand, and how much of a layer a device took last, near
+  // which the next is looked for. Answers are the same without it.
+  class Found {
+   public:
+    explicit Found(const SegmentLoads& loads);
+
+   private:
+    friend class SegmentLoads;
+    std::vector<std::optional<ShardDemand>> whole_;  // by kind of device and layer
+    std::vector<int64_t> taken_;                     // likewise, in units; 0: none yet
+  };
+
   // Where stretches from `from` may end: up to `on_chip` without a layer that is kept off chip; with one, from there up to
   // `off_chip`. `from` where there is no such end.
   struct Ends {
     int64_t on_chip = 0, off_chip = 0;
   };
-  Ends ends(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
-  // Stretches that end beyond this keep their weights off chip.
-  int64_t off_chip_from(int64_t device) const { return off_chip_from_[static_cast<size_t>(device)]; }
-
-  bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
-  int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}) const;
-  int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}) const;
+  Ends ends(int64_t device, int64_t from, double period, const Storage& storage = {}, Found* found = nullptr) const;
+  bool fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}, Found* found = nullptr) const;
+  int64_t reach(int64_t device, int64_t from, double period, const Storage& storage = {}, Found* found = nullptr) const;
+  int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}, Found* found = nullptr) const;
   // Units [from, to) of one group, with its weights kept off chip or not.
   ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
   // Sums over a stretch.
-  ShardDemand demand(int64_t device, int64_t from, int64_t to, double period) const;
+  ShardDemand demand(int64_t device, int64_t from, int64_t to, double period, Found* found = nullptr) const;
   // The resource that a stretch overruns the most, relative to its capacity.
   Overrun overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
 
@@ -84,11 +98,21 @@ class SegmentLoads {
   double lifetime(int64_t device, int64_t group, double latency, double period) const;
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
-  int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage) const;
+  int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const;
+  // Units [from, to) of one group, with its weights where they are.
+  ShardDemand part(int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
+  size_t place_of(int64_t device, int64_t group) const {
+    return kind_of(device) * static_cast<size_t>(chain_->groups()) + static_cast<size_t>(group);
+  }
 
   const Chain* chain_;
   const PlanTask* task_;
+  struct Rows {
+    double of_input = 1;
+    double reach = 1;  // that FP needs at once
+  };
   std::vector<double> lifetimes_;         // per group
+  std::vector<Rows> rows_;                // likewise
   std::vector<double> latency_seconds_;   // per device, to the ring's end and back; 0 where the formulas leave it out
   std::vector<double> searched_latency_;  // the same in a few steps, upwards: devices of a step answer alike
   std::vector<double> waiting_;           // per device, samples: what micro-batches add to every lifetime

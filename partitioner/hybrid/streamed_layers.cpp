@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/plan/off_chip.h"
+#include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_solver.h"
 
 namespace millrace {
@@ -49,7 +50,11 @@ std::set<std::string> streamed_convolutions(const PlanTask& task, int64_t micro_
   if (task.options.pins.empty() && task.options.cuts.empty()) tried.options.allow_empty = true;
   std::set<std::string> best;
   std::optional<double> period;
+  // Where memory does not hold the ring back, none is faster.
+  const PaceBound bound(tried, micro_batch);
+  bool settled = false;
   const auto consider = [&](std::set<std::string> streamed) {
+    if (settled) return;
     tried.options.off_chip = std::move(streamed);
     const RingSolver solver(tried, micro_batch);
     if (period && solver.rules_out(*period / (1 + kWorthStreaming))) return;
@@ -57,6 +62,7 @@ std::set<std::string> streamed_convolutions(const PlanTask& task, int64_t micro_
     if (!solution.feasible || (period && solution.period > *period / (1 + kWorthStreaming))) return;
     period = solution.period;
     best = tried.options.off_chip;
+    settled = bound.rules_out(*period / (1 + kWorthStreaming));
   };
   const size_t step = std::max<size_t>(1, (names.size() + kMostTried - 1) / kMostTried);
   for (size_t count = 0; count <= names.size(); count = count == names.size() ? count + 1 : std::min(count + step, names.size()))

@@ -12,9 +12,9 @@
 
 #include "core/graph/zoo.h"
 #include "partitioner/planner/planner.h"
+#include "partitioner/planning/roomy_memory.h"
 #include "partitioner/study/full_bypass.h"
 #include "partitioner/study/parallel.h"
-#include "partitioner/study/roomy_memory.h"
 #include "partitioner/study/topology.h"
 
 namespace millrace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/graph/zoo.h"
+#include "partitioner/planning/roomy_memory.h"
 #include "partitioner/study/fpdeep_network.h"
 #include "partitioner/study/parallel.h"
-#include "partitioner/study/roomy_memory.h"
 
 namespace millrace {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "core/plan/assemble.h"
 #include "partitioner/hybrid/lifetimes.h"
+#include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "tests/partitioner/hybrid/tiny_models.h"
 
@@ -91,6 +92,51 @@ struct Instance {
   std::unique_ptr<SegmentLoads> segments;
   std::unique_ptr<CutLoads> loads;
 };
+
+// What one walk has found out answers every question as if nothing were known.
+TEST(SegmentLoads, AnswersAreTheSameWithWhatAWalkFound) {
+  TinyInstances random(12);
+  int64_t inside = 0;  // stretches that begin and end inside one layer
+  for (int i = 0; i < 300; ++i) {
+    const Instance instance(random);
+    const SegmentLoads& loads = *instance.segments;
+    const double period = random.real(0.5e-3, 10e-3);
+    SegmentLoads::Found found(loads);
+    for (int question = 0; question < 40; ++question) {
+      const int64_t device = random.between(0, loads.devices() - 1);
+      const int64_t at = random.between(0, instance.chain.end());
+      const int64_t reach = loads.reach(device, at, period, instance.storage);
+      ASSERT_EQ(loads.reach(device, at, period, instance.storage, &found), reach) << "instance " << i;
+      ASSERT_EQ(loads.reach_back(device, at, period, instance.storage, &found), loads.reach_back(device, at, period, instance.storage));
+      const SegmentLoads::Ends ends = loads.ends(device, at, period, instance.storage),
+                               again = loads.ends(device, at, period, instance.storage, &found);
+      ASSERT_EQ(again.on_chip, ends.on_chip);
+      ASSERT_EQ(again.off_chip, ends.off_chip);
+      ASSERT_EQ(loads.fits(device, at, instance.chain.end(), period, instance.storage, &found),
+                loads.fits(device, at, instance.chain.end(), period, instance.storage));
+      inside += at < reach && reach < instance.chain.end_of(instance.chain.group_at(at)) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(inside, 1000);
+}
+
+// With memories never full and all weights on chip no plan is slower; where memory is no matter, the bound is the period.
+TEST(PaceBound, NoPlanIsFaster) {
+  TinyInstances random(13);
+  int64_t tight = 0, apart = 0;
+  for (int i = 0; i < 400; ++i) {
+    Instance instance(random);
+    instance.task.options.mini_batch = 4;
+    const RingSolver solver(instance.task, 1);
+    const RingSolution solution = solver.solve();
+    if (!solution.feasible) continue;
+    const PaceBound bound(instance.task, 1);
+    ASSERT_FALSE(bound.rules_out(solution.period * (1 + 1e-9))) << "instance " << i;
+    ++(bound.rules_out(solution.period / (1 + 1e-6)) ? tight : apart);
+  }
+  EXPECT_GT(tight, 100);
+  EXPECT_GT(apart, 20);
+}
 
 TEST(CutSearch, FindsCutsExactlyWhenTryingThemAllDoes) {
   TinyInstances random(11);

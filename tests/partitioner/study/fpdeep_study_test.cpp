@@ -7,9 +7,9 @@
 #include <set>
 
 #include "partitioner/planner/planner.h"
+#include "partitioner/planning/roomy_memory.h"
 #include "partitioner/study/full_bypass.h"
 #include "partitioner/study/paper_page.h"
-#include "partitioner/study/roomy_memory.h"
 #include "tests/core/drawing/well_formed.h"
 #include "tests/partitioner/study/vc709_rings.h"
 

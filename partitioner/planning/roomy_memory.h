@@ -4,9 +4,10 @@
 //   ...                                                  // plan with it
 //   double needed = device.memory_fraction * RoomyMemory::kTimes;       // of the real memory; above 1: does not fit
 //
-// Internal to partitioner/study. Borrows the model.
+// Any other factor can be given, infinity too. Borrows the model.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/device/cost_model.h"
@@ -17,8 +18,9 @@ class RoomyMemory final : public CostModel {
  public:
   static constexpr double kTimes = 1024;
 
-  explicit RoomyMemory(const CostModel& model) : model_(&model), capacities_(model.capacities().begin(), model.capacities().end()) {
-    capacities_[model.parameter_memory()].amount *= kTimes;
+  explicit RoomyMemory(const CostModel& model, double times = kTimes)
+      : model_(&model), capacities_(model.capacities().begin(), model.capacities().end()) {
+    capacities_[model.parameter_memory()].amount *= times;
   }
 
   std::string device() const override { return model_->device(); }
@@ -29,6 +31,8 @@ class RoomyMemory final : public CostModel {
   bool keeps_off_chip(const Node& head) const override { return model_->keeps_off_chip(head); }
   std::vector<NamedAmount> inventory() const override { return model_->inventory(); }
   std::vector<Constant> constants() const override { return model_->constants(); }
+  std::string refusal(const Node& node) const override { return model_->refusal(node); }
+  std::string steps_refusal(const ShardQuestion& question) const override { return model_->steps_refusal(question); }
   int64_t channel_quantum() const override { return model_->channel_quantum(); }
   bool dedicated_engines() const override { return model_->dedicated_engines(); }
   double watts(double macs_per_second) const override { return model_->watts(macs_per_second); }
