@@ -44,7 +44,8 @@ void check_micro_benchmarks(const std::vector<const Module*>& modules) {
   const std::string target = modules.front()->target() + ", ";
   std::vector<float> out(kThreads);
   for (const int outputs : {1, 2, 4, 8}) {
-    const std::string of = "<" + std::to_string(outputs) + ">(";
+    std::string of = std::to_string(outputs);
+    of = '<' + of + ">(";
     const Packed parameters = Packed().add(out.data()).add(0.5F);
     const Statistics products = counted(modules, "products_kernel" + of, parameters);
     const long long multiply_adds = products.chain[0].products + products.chain[1].products;
