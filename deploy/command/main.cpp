@@ -11,10 +11,10 @@
 #include "core/base/exit_status.h"
 #include "core/base/log.h"
 #include "core/base/progress.h"
-#include "deploy/command/command.h"
-#include "deploy/command/model_readers.h"
-#include "deploy/command/standard_output.h"
-#include "deploy/command/usage_error.h"
+#include "deploy/command/line/command.h"
+#include "deploy/command/line/standard_output.h"
+#include "deploy/command/line/usage_error.h"
+#include "deploy/command/train/model_readers.h"
 #include "transport/mpi/mpi_session.h"
 
 namespace {

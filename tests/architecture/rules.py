@@ -47,7 +47,7 @@ FLOORS = {
         {"xrt"},
     ],
     "gpu": [{"rnn", "device", "catalogue", "cost"}, {"recurrence", "module"}, {"cuda"}],
-    "deploy": [{"launch", "devices", "examples"}, {"command"}],
+    "deploy": [{"launch", "devices", "examples"}, {"session"}, {"command"}],
 }
 # The one way back between folders that is left: the kernels and the model of their speed share the layouts of mapping.h, which the
 # run-time compiler knows under that name.
@@ -67,6 +67,7 @@ FOREIGN_TO_CORE = re.compile(r"^(mpi\.h|cuda|cudnn|cublas|nccl|xrt)")
 CONFINED = {
     re.compile(r"^mpi(-ext)?\.h$"): "transport/mpi",
     re.compile(r"^nccl.*\.h$"): "transport/nccl",
+    re.compile(r"^CLI/"): "deploy/command",
 }
 # What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups
 # or the run-time compiler; and the operating system's own (maps, locks, loading libraries).

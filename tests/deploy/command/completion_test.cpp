@@ -1,5 +1,5 @@
 // The completion scripts, run by the shells they are for: what the user would see after pressing tab.
-#include "deploy/command/completion.h"
+#include "deploy/command/line/completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "deploy/command/command_words.h"
+#include "deploy/command/line/command_words.h"
 
 namespace millrace {
 namespace {

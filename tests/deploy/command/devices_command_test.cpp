@@ -1,5 +1,5 @@
 // `millrace devices`: the JSON that scripts rely on, and amounts as people read them.
-#include "deploy/command/devices_command.h"
+#include "deploy/command/information/devices_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/base/error.h"
-#include "deploy/command/catalogue_registry.h"
+#include "deploy/session/catalogue_registry.h"
 #include "tests/deploy/command/command_output.h"
 
 namespace millrace {

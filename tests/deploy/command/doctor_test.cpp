@@ -11,10 +11,10 @@
 
 #include "core/base/build_info.h"
 #include "core/base/error.h"
-#include "deploy/command/catalogue_registry.h"
-#include "deploy/command/cost_models.h"
-#include "deploy/command/doctor_command.h"
-#include "deploy/command/machine_report.h"
+#include "deploy/command/information/doctor_command.h"
+#include "deploy/session/catalogue_registry.h"
+#include "deploy/session/cost_models.h"
+#include "deploy/session/machine_report.h"
 
 namespace millrace {
 namespace {

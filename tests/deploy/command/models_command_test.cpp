@@ -1,5 +1,5 @@
 // `millrace models`: the JSON that scripts rely on, and tables that line up.
-#include "deploy/command/models_command.h"
+#include "deploy/command/information/models_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

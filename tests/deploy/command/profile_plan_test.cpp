@@ -1,5 +1,5 @@
 // `millrace plan --profile`: the JSON that scripts rely on, the table for people, and what is refused.
-#include "deploy/command/profile_plan.h"
+#include "deploy/command/plan/profile_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

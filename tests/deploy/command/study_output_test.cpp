@@ -1,5 +1,5 @@
 // What `millrace study` prints and writes: keys that scripts rely on, tables that line up, CSV that every reader takes.
-#include "deploy/command/study_output.h"
+#include "deploy/command/study/study_output.h"
 
 #include <gmock/gmock.h>
 
@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "core/graph/zoo.h"
-#include "deploy/command/catalogue_registry.h"
-#include "deploy/command/paper_output.h"
+#include "deploy/command/study/paper_output.h"
+#include "deploy/session/catalogue_registry.h"
 #include "tests/deploy/command/command_output.h"
 
 namespace millrace {

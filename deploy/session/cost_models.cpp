@@ -1,0 +1,157 @@
+#include "deploy/session/cost_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/cpu/cpu_cost_model.h"
+#include "fpga/cost/fpga_cost_model.h"
+#include "gpu/cost/gpu_cost_model.h"
+
+namespace millrace {
+namespace {
+
+struct ModelKind {
+  std::string name;
+  std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, const InferenceBatch&,
+                                           const std::shared_ptr<const GeneratedEngines>&)>
+      make;
+};
+
+const std::vector<ModelKind>& model_kinds() {
+  static const std::vector<ModelKind> all = {
+      {"fpga", make_fpga_cost_model},
+      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&,
+                 const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
+      {"cpu",
+       [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&) { return make_cpu_cost_model(device); }},
+  };
+  return all;
+}
+
+std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch& inference,
+                                    const std::shared_ptr<const GeneratedEngines>& built) {
+  std::vector<std::string> known;
+  for (const ModelKind& kind : model_kinds()) {
+    if (kind.name == device.kind) return kind.make(device, arithmetic, inference, built);
+    known.push_back(kind.name);
+  }
+  fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
+       suggestion(device.kind, known));
+}
+
+const CatalogueDevice& device_named(const std::string& name, const Cluster& cluster, const Catalogue& catalogue) {
+  try {
+    return catalogue.find(name);
+  } catch (const Error& error) {
+    throw cluster.name.empty() ? error : error.within(fmt::format("cluster \"{}\"", cluster.name));
+  }
+}
+
+// As the catalogue spells it: "VC709" and "XC7VX690T" are vc709.
+std::string short_name_of(const CatalogueDevice& device, std::string_view given) {
+  const auto same = [&](const std::string& own) {
+    return std::equal(own.begin(), own.end(), given.begin(), given.end(),
+                      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  const auto found = std::find_if(device.short_names.begin(), device.short_names.end(), same);
+  return found == device.short_names.end() ? device.short_names.front() : *found;
+}
+
+double link_gbps_of(const CatalogueDevice& device) {
+  constexpr double kMost = 1e6;
+  const double gbps = device.value_or("link_gbps", kDefaultLinkGbps);
+  if (!(gbps > 0 && gbps <= kMost))
+    fail(ErrorCode::kMalformed, "the catalogue's device \"{}\": link_gbps is {}; it must be above 0 and at most {}", device.name, gbps,
+         kMost);
+  return gbps;
+}
+
+Cluster cluster_from_shorthand(std::string_view shorthand, const Catalogue& catalogue) {
+  const Cluster written = parse_cluster_shorthand(shorthand);
+  std::vector<const CatalogueDevice*> devices;
+  std::string spelled;  // with the catalogue's names, so that devices are called after those
+  size_t run = 0;       // devices of the kind at the end of `spelled`
+  for (size_t i = 0; i < written.devices.size(); ++i) {
+    const std::string& name = written.devices[i].device;
+    const bool again = i > 0 && name == written.devices[i - 1].device;
+    devices.push_back(again ? devices.back() : &device_named(name, written, catalogue));
+    ++run;
+    if (i + 1 < written.devices.size() && written.devices[i + 1].device == name) continue;
+    spelled += fmt::format("{}{}x{}", spelled.empty() ? "" : "+", short_name_of(*devices.back(), name), run);
+    run = 0;
+  }
+  Cluster cluster = parse_cluster_shorthand(spelled);
+  cluster.name = written.name;
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    LinkEntry& link = cluster.links[i];
+    link.forward_gbps = link.backward_gbps = std::min(link_gbps_of(*devices[i]), link_gbps_of(*devices[i + 1]));
+  }
+  return cluster;
+}
+
+Cluster cluster_from_file(const std::filesystem::path& path, const Catalogue& catalogue) {
+  Cluster cluster = load_cluster(path);
+  for (size_t i = 0; i < cluster.devices.size(); ++i) {
+    std::string& name = cluster.devices[i].device;
+    try {
+      name = short_name_of(catalogue.find(name), name);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("{}: devices[{}]", path.string(), i));
+    }
+  }
+  return cluster;
+}
+
+// A ring with boards: what is built for them keeps step with the slowest clock.
+std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& cluster, const Catalogue& catalogue, const Graph& graph) {
+  double slowest = 0;
+  for (const DeviceEntry& entry : cluster.devices) {
+    const CatalogueDevice& device = device_named(entry.device, cluster, catalogue);
+    const double clock = device.kind == "fpga" ? device.value_or("clock_hz", 0) : 0;
+    if (clock > 0) slowest = slowest > 0 ? std::min(slowest, clock) : clock;
+  }
+  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest) : nullptr;
+}
+
+CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,
+                       const std::shared_ptr<const GeneratedEngines>& built) {
+  CostModels models;
+  std::map<std::string, const CostModel*> known;
+  for (const DeviceEntry& entry : cluster.devices) {
+    const auto [place, added] = known.emplace(entry.device, nullptr);
+    if (added) {
+      CatalogueDevice device = device_named(entry.device, cluster, catalogue);
+      device.short_names = {entry.device};
+      models.owned.push_back(model_of(device, arithmetic, inference, built));
+      place->second = models.owned.back().get();
+    }
+    models.of_devices.push_back(place->second);
+  }
+  return models;
+}
+
+}  // namespace
+
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference) {
+  return models_with(cluster, catalogue, arithmetic, inference, nullptr);
+}
+
+CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
+                      const Graph& graph) {
+  const bool builds = accounting == Accounting::kFull;
+  return models_with(cluster, catalogue, arithmetic, {}, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr);
+}
+
+Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue) {
+  const bool is_path = shorthand_or_path.ends_with(".textproto") || shorthand_or_path.find('/') != std::string_view::npos;
+  return is_path ? cluster_from_file(std::filesystem::path(shorthand_or_path), catalogue)
+                 : cluster_from_shorthand(shorthand_or_path, catalogue);
+}
+
+}  // namespace millrace

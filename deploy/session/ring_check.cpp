@@ -1,0 +1,102 @@
+#include "deploy/session/ring_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "deploy/session/catalogue_registry.h"
+#include "deploy/session/rtl_inference.h"
+
+namespace millrace {
+
+namespace {
+
+// Another engine than those of an FPGA that the plan has for the device; nothing: there is none.
+std::optional<std::string> other_engine(const Plan& plan, int64_t device) {
+  for (const Shard& shard : plan.shards)
+    for (const PhaseEngine& phase : shard.phases)
+      if (shard.device == device && phase.engine != "conv_ce" && phase.engine != "pe_chain" && phase.engine != "sbe") return phase.engine;
+  return std::nullopt;
+}
+
+bool computes(const Plan& plan, int64_t device) {
+  return std::ranges::any_of(plan.shards, [device](const Shard& shard) { return shard.device == device; });
+}
+
+bool has_boards(const Plan& plan) {
+  for (int64_t device = 0; device < plan.devices(); ++device)
+    if (!kind_that_is_no_fpga(plan, device) && computes(plan, device)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
+  const std::string& name = plan.cluster.devices[static_cast<size_t>(device)].device;
+  const std::string kind = catalogue_kind(name);
+  if (!kind.empty()) return kind == "fpga" ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, kind));
+  const std::optional<std::string> engine = other_engine(plan, device);
+  return engine ? std::optional(fmt::format("{}, planned with the engine \"{}\"", name, *engine)) : std::nullopt;
+}
+
+int64_t RingCheck::boards() const { return std::ranges::count_if(devices, &CheckedDevice::counts); }
+int64_t RingCheck::generated() const {
+  return std::ranges::count_if(devices, [](const CheckedDevice& device) { return device.check.generated; });
+}
+int64_t RingCheck::fitting() const {
+  return std::ranges::count_if(devices, [](const CheckedDevice& device) { return device.check.fits(); });
+}
+
+RingCheck check_ring(const Plan& plan, const Graph& graph) {
+  RingCheck ring;
+  std::vector<int64_t> boards;
+  for (int64_t index = 0; index < plan.devices(); ++index) {
+    CheckedDevice& device = ring.devices.emplace_back();
+    device.check.index = index;
+    device.check.board = plan.cluster.devices[static_cast<size_t>(index)].device;
+    const std::optional<std::string> kind = kind_that_is_no_fpga(plan, index);
+    device.counts = !kind && computes(plan, index);
+    if (device.counts)
+      boards.push_back(index);
+    else
+      device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
+  }
+  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards);
+  for (size_t i = 0; i < boards.size(); ++i) ring.devices[static_cast<size_t>(boards[i])].check = checks[i];
+  ring.pace_ratio = pace_ratio(checks);
+  return ring;
+}
+
+RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
+  RingCheck ring;
+  if (!has_boards(plan)) return ring;
+  if (plan.arithmetic.wire != ElementType::kFixed16) {
+    ring.refusal = "hardware is generated for 16 bits in fixed point alone";
+    return ring;
+  }
+  try {
+    if (plan.purpose != Purpose::kInference) return check_ring(plan, graph);
+    ring.pace_ratio = inference_pace_ratio(plan, graph);
+    if (!ring.pace_ratio) ring.refusal = "an engine of this plan for inference is not built";
+  } catch (const Error& error) {
+    ring.refusal = error.message();
+  }
+  return ring;
+}
+
+std::string built_text(const RingCheck& check) {
+  if (!check.refusal.empty()) return "no pace_ratio: " + check.refusal;
+  if (check.pace_ratio && check.devices.empty())
+    return fmt::format("pace_ratio {:.3f}: the generated engines' pace over the plan's", *check.pace_ratio);
+  if (check.boards() == 0) return "";
+  if (check.pace_ratio)
+    return fmt::format("pace_ratio {:.3f}: what rtl generates over the plan; {} of {} boards within their resources", *check.pace_ratio,
+                       check.fitting(), check.boards());
+  const auto missing =
+      std::ranges::find_if(check.devices, [](const CheckedDevice& device) { return device.counts && !device.check.generated; });
+  return fmt::format("no pace_ratio: {} of {} boards generated; device {}: {}", check.generated(), check.boards(), missing->check.index,
+                     missing->check.reason);
+}
+
+}  // namespace millrace

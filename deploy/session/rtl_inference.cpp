@@ -1,0 +1,177 @@
+#include "deploy/session/rtl_inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "fpga/conv_ce/generator/planned_pace.h"
+#include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "fpga/cost/blocked_engines.h"
+#include "fpga/emulated/emulated_fpga.h"
+#include "fpga/sbe/generator/engine_files.h"
+#include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/weight_stream.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory outside
+
+// One shard's engine.
+struct Engine {
+  int64_t device = 0;
+  std::string layer, engine;
+  int64_t planned_multipliers = 0, built_multipliers = 0;
+  double planned_seconds = 0, built_seconds = 0;  // per sample
+  std::string reason;                             // why there is none; empty: it is built
+};
+
+// What the shard holds, as a convolution over the rows that come.
+ConvolutionShape held_shape(const Node& node, const Shard& shard) {
+  ChannelRange inputs = shard.blocks.front().inputs, outputs = shard.blocks.front().outputs;
+  for (const Block& block : shard.blocks) {
+    inputs = hull(inputs, block.inputs);
+    outputs = hull(outputs, block.outputs);
+  }
+  const Shape& in = node.input_shapes[0];
+  ConvolutionShape shape{inputs.size(), outputs.size(), in.height, in.width};
+  if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation))
+    shape = {inputs.size(),  outputs.size(), in.height,   in.width,         conv->kernel_h,   conv->kernel_w, conv->stride_h,
+             conv->stride_w, conv->pad_h,    conv->pad_w, conv->dilation_h, conv->dilation_w, conv->groups};
+  return shape;
+}
+
+Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard, double period) {
+  const Node& node = graph.node(graph.index_of(shard.layer));
+  const PhaseEngine& phase = shard.phases.front();
+  const double clock = planned_clock(plan, plan.cluster.devices[static_cast<size_t>(shard.device)].device);
+  if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
+  Engine made{.device = shard.device, .layer = shard.layer, .engine = phase.engine, .planned_multipliers = phase.multipliers, .reason = ""};
+  made.planned_seconds = planned_seconds(node, shard.unit, phase);
+  if (phase.engine == "sbe") {
+    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    if (!config) fail(ErrorCode::kMismatch, "layer \"{}\": the plan does not say how its engine is built; plan again", shard.layer);
+    const auto batches = static_cast<double>(node.output.height / config->steps) / static_cast<double>(config->streams);
+    made.built_multipliers = config->multipliers();
+    made.built_seconds = built_cycles(*config, kMemoryLatency).batch * batches / clock;
+    return made;
+  }
+  const auto cycles = static_cast<int64_t>(period * clock * (1 + 1e-9));
+  const ConvolutionShape shape = held_shape(node, shard);
+  const std::optional<EngineParallelism> engine = smallest_engine(shape, cycles);
+  if (!engine) {
+    made.reason = fmt::format("no rectangle of lanes takes a sample in {} cycles", cycles);
+    return made;
+  }
+  made.built_multipliers = engine->tiles() * engine->taps();
+  made.built_seconds = static_cast<double>(sample_cycles(*engine, shape)) / clock;
+  return made;
+}
+
+std::vector<Engine> engines_of(const Plan& plan, const Graph& graph) {
+  double period = 0;
+  for (const Shard& shard : plan.shards)
+    for (const PhaseEngine& phase : shard.phases)
+      period = std::max(period, planned_seconds(graph.node(graph.index_of(shard.layer)), shard.unit, phase));
+  std::vector<Engine> engines;
+  for (const Shard& shard : plan.shards)
+    if (!shard.phases.empty() && shard.phases.front().multipliers > 0) engines.push_back(engine_of_shard(plan, graph, shard, period));
+  return engines;
+}
+
+// The built ring's pace over the planned one; nothing where an engine is missing.
+std::optional<double> pace_ratio_of(const std::vector<Engine>& engines) {
+  double planned = 0, built = 0;
+  for (const Engine& engine : engines) {
+    if (!engine.reason.empty()) return std::nullopt;
+    planned = std::max(planned, engine.planned_seconds);
+    built = std::max(built, engine.built_seconds);
+  }
+  return built > 0 ? std::optional(planned / built) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> inference_pace_ratio(const Plan& plan, const Graph& graph) { return pace_ratio_of(engines_of(plan, graph)); }
+
+int tell_inference_check(const Plan& plan, const Graph& graph, bool json) {
+  const std::vector<Engine> engines = engines_of(plan, graph);
+  const std::optional<double> ratio = pace_ratio_of(engines);
+  if (json) {
+    nlohmann::ordered_json all = {{"purpose", "inference"}, {"engines", nlohmann::ordered_json::array()}, {"pace_ratio", nullptr}};
+    for (const Engine& engine : engines)
+      all["engines"].push_back({{"device", engine.device},
+                                {"layer", engine.layer},
+                                {"engine", engine.engine},
+                                {"generated", engine.reason.empty()},
+                                {"reason", engine.reason},
+                                {"planned_multipliers", engine.planned_multipliers},
+                                {"built_multipliers", engine.built_multipliers},
+                                {"planned_seconds", engine.planned_seconds},
+                                {"built_seconds", engine.built_seconds}});
+    if (ratio) all["pace_ratio"] = *ratio;
+    all["origin"] = "planned: the plan's cost model; built: modelled as generated, engine by engine";
+    fmt::print("{}\n", all.dump(2));
+  } else {
+    fmt::print("{:>6} {:<20} {:<8} {:>20} {:>18} {:>12} {:>12}\n", "device", "layer", "engine", "planned multipliers", "built multipliers",
+               "planned ms", "built ms");
+    for (const Engine& engine : engines) {
+      fmt::print("{:>6} {:<20} {:<8} {:>20} ", engine.device, engine.layer, engine.engine, engine.planned_multipliers);
+      if (engine.reason.empty())
+        fmt::print("{:>18} {:>12.4f} {:>12.4f}\n", engine.built_multipliers, 1e3 * engine.planned_seconds, 1e3 * engine.built_seconds);
+      else
+        fmt::print("not built: {}\n", engine.reason);
+    }
+    if (ratio)
+      fmt::print("pace_ratio {:.3f}: the built engines' pace over the planned one (modelled); no top joins a device's engines yet\n",
+                 *ratio);
+    else
+      fmt::print("no pace_ratio while an engine is missing\n");
+  }
+  return ratio ? 0 : exit_status_of(ErrorCode::kInfeasible);
+}
+
+std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
+                                                 const LayerFormats& formats, const std::filesystem::path& folder, uint64_t seed) {
+  std::vector<std::string> written;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    if (shard.device != device || role_of(node.layer.operation) != Role::kRecurrence) continue;
+    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    if (!config) fail(ErrorCode::kMismatch, "layer \"{}\": the plan does not say how its engine is built; plan again", shard.layer);
+    const auto& cell = std::get<Recurrent>(node.layer.operation);
+    std::vector<std::vector<float>> values;
+    for (const ParameterSpec& parameter : node.parameters) {
+      const std::vector<double> exact = weights(node, parameter);
+      values.emplace_back(exact.begin(), exact.end());
+    }
+    ArithmeticCounters counters;
+    const FixedRecurrent layer =
+        fixed_recurrent(cell, node.input_shapes[0].channels,
+                        {values.at(0), values.at(1), values.at(2), values.at(3), cell.projection > 0 ? values.at(4) : std::vector<float>{}},
+                        recurrent_formats_of(formats, shard.layer, cell), gate_forms_of(cell, TanhForm::kPlan), counters);
+    constexpr int64_t kBatches = 2;
+    const Philox draw(seed, stream_id("rtl inputs", shard.layer));
+    std::vector<int16_t> x(static_cast<size_t>(kBatches * config->vectors() * layer.inputs));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int16_t>(static_cast<int64_t>(draw.below(i, 1 << 13)) - (1 << 12));
+    RecurrentRun run;
+    run.streams = config->streams;
+    run.steps = config->steps;
+    write_engine(folder / shard.layer, *config, layer, {.run = run, .x = x, .batches = kBatches},
+                 {.memory_latency = kMemoryLatency, .seed = static_cast<int64_t>(seed)});
+    written.push_back(shard.layer);
+  }
+  if (written.empty())
+    fail(ErrorCode::kUnavailable,
+         "device {} of this plan for inference computes no recurrent layer, and no hardware is generated yet for "
+         "forward passes of other layers; --check tells their engines",
+         device);
+  return written;
+}
+
+}  // namespace millrace

@@ -1,0 +1,120 @@
+// Plans for inference beside what they stand on: every placement of the recurrent layers, and the words that engines fetch.
+#include "deploy/session/plan_inference.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/graph/frozen_model.h"
+#include "deploy/session/accounting.h"
+#include "deploy/session/catalogue_registry.h"
+#include "fpga/sbe/phases/blocked_forward.h"
+#include "fpga/sbe/timing.h"
+#include "fpga/sbe/weight_stream.h"
+#include "node/simulate/simulate.h"
+#include "tests/fpga/sbe/phases/random_layer.h"
+
+namespace millrace {
+namespace {
+
+// LSTMs one behind the other, and a dense layer.
+Graph chain_of(const std::vector<int64_t>& hidden, int64_t inputs, int64_t steps) {
+  std::string text =
+      fmt::format("version: 1\nname: \"chain\"\ninput {{ channels: {} height: {} width: 1 }}\ninput_kind: FEATURES\n", inputs, steps);
+  for (size_t i = 0; i < hidden.size(); ++i) text += fmt::format("layers {{ name: \"lstm{}\" lstm {{ hidden: {} }} }}\n", i, hidden[i]);
+  text += "layers { name: \"last\" last_step {} }\nlayers { name: \"fc\" dense { out_features: 4 } }\n";
+  text += "layers { name: \"loss\" softmax_cross_entropy {} }\n";
+  return Graph(frozen_model(parse_model(text, "chain")));
+}
+
+Outcome planned(const Graph& graph, const char* cluster, const InferenceRequest& request, std::map<std::string, int64_t> pins = {}) {
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = cluster_from(cluster, shipped_catalogue());
+  task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
+  task.options.pins = std::move(pins);
+  account(task, Accounting::kFull);
+  CostModels models;
+  return plan_inference(request, shipped_catalogue(), task, models);
+}
+
+// By hand every way to give the layers to the boards.
+double best_by_hand(const Graph& graph, const char* cluster, int64_t boards, const std::vector<std::string>& layers) {
+  double best = 0;
+  std::vector<std::map<std::string, int64_t>> ways{{}};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    std::vector<std::map<std::string, int64_t>> longer;
+    for (const auto& way : ways)
+      for (int64_t board = i == 0 ? 0 : way.at(layers[i - 1]); board < boards; ++board) {
+        longer.push_back(way);
+        longer.back()[layers[i]] = board;
+      }
+    ways = std::move(longer);
+  }
+  for (const auto& way : ways)
+    if (const Outcome found = planned(graph, cluster, {.streams = 1, .steps_per_pass = {}, .blocks = {}}, way); found.feasible)
+      best = std::max(best, found.summary.images_per_second);
+  return best;
+}
+
+}  // namespace
+
+// Layers of so different sizes that a cut by products alone puts together what shares a board badly.
+TEST(PlanInference, CutsAndEnginesAreFoundTogether) {
+  struct Case {
+    std::vector<int64_t> hidden;
+    const char* cluster;
+    int64_t boards;
+  };
+  for (const Case& one : {Case{{64, 96, 32}, "zc706x2", 2}, Case{{128, 128, 64, 64}, "zc706x2", 2}, Case{{96, 96, 96}, "zc706+vc709", 2}}) {
+    const Graph graph = chain_of(one.hidden, 24, 8);
+    std::vector<std::string> layers;
+    for (size_t i = 0; i < one.hidden.size(); ++i) layers.push_back(fmt::format("lstm{}", i));
+    const Outcome found = planned(graph, one.cluster, {.streams = 1, .steps_per_pass = {}, .blocks = {}});
+    ASSERT_TRUE(found.feasible) << found.reason.text;
+    const double by_hand = best_by_hand(graph, one.cluster, one.boards, layers);
+    RecordProperty(fmt::format("gap_{}_{}", one.hidden.size(), one.cluster),
+                   fmt::format("{:.5f}", 1 - found.summary.images_per_second / by_hand));
+    EXPECT_GT(by_hand, 0);
+    EXPECT_GE(found.summary.images_per_second, by_hand * (1 - 2e-3)) << one.hidden.size() << " layers on " << one.cluster;
+  }
+}
+
+// Two recurrent layers that stream their weights: what the simulator counts is what the functional model fetches, which RTL's beats are
+// compared with elsewhere.
+TEST(PlanInference, SimulatorCountsTheWordsThatAreFetched) {
+  const Graph graph = chain_of({16, 8}, 48, 8);
+  const Outcome found = planned(graph, "zc706", {.streams = 2, .steps_per_pass = 4, .blocks = 3});
+  ASSERT_TRUE(found.feasible && found.plan) << found.reason.text;
+  constexpr int64_t kSamples = 12;
+  const SimulationResult result = simulate(*found.plan, graph, {.samples = kSamples});
+  testing_support::Dice dice(5);
+  int64_t engines = 0;
+  for (const SimulatedStage& stage : result.stages) {
+    if (stage.shard < 0) continue;
+    const Shard& shard = found.plan->shards[static_cast<size_t>(stage.shard)];
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    if (role_of(node.layer.operation) != Role::kRecurrence) {
+      EXPECT_EQ(stage.weight_words, 0);
+      continue;
+    }
+    const SbeConfig config = weight_stream_of(shard, sbe_shape_of(node)).value();
+    const FixedRecurrent layer =
+        testing_support::random_layer(dice, CellKind::kLstm, config.shape.inputs, config.shape.hidden, config.shape.projection);
+    const RecurrentRun run{.streams = config.streams, .steps = config.steps, .lengths = {}};
+    BlockedTraffic traffic;
+    const int64_t batches = kSamples / config.streams * (node.output.height / config.steps);
+    RecurrentState state = zero_state(layer, config.streams);
+    RecurrentCounters counters;
+    for (int64_t batch = 0; batch < batches; ++batch)
+      blocked_forward(config, layer, weight_image(config, layer), run,
+                      testing_support::random_elements(dice, config.vectors() * layer.inputs, 9000), state, counters, traffic);
+    EXPECT_GT(traffic.weight_words, 0);
+    EXPECT_EQ(stage.weight_words, traffic.weight_words) << shard.layer;
+    EXPECT_EQ(stage.weight_words, batches * batch_timing(config).weight_words) << shard.layer;
+    ++engines;
+  }
+  EXPECT_EQ(engines, 2);
+}
+
+}  // namespace millrace
