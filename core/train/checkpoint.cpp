@@ -198,11 +198,13 @@ TensorMap read_weights(const fs::path& folder, const CheckpointManifest& manifes
   return weights;
 }
 
+// How often a reader begins again because the training that writes checkpoints has removed what was being read.
+constexpr int kMostTries = 100;
+
 // What `read` finds in the checkpoint that `path` stands for. A training that goes on there removes old ones, perhaps the one that
 // is being read: then there is a newer one.
 template <typename Read>
 auto of_newest(const fs::path& path, Read read) {
-  constexpr int kMostTries = 100;
   for (int tries = 1;; ++tries) {
     const fs::path folder = locate_checkpoint(path);
     try {
@@ -288,6 +290,7 @@ CheckpointManifest verify_checkpoint(const fs::path& folder) {
 
 std::optional<fs::path> newest_complete_checkpoint(const fs::path& root) {
   std::map<int64_t, fs::path> checkpoints = checkpoints_in(root);
+  int tries = 0;
   while (!checkpoints.empty()) {
     const auto newest = std::prev(checkpoints.end());
     try {
@@ -297,6 +300,9 @@ std::optional<fs::path> newest_complete_checkpoint(const fs::path& root) {
       return newest->second;
     } catch (const Error& reason) {
       if (!fs::exists(newest->second)) {  // a training goes on there, and has newer ones by now
+        if (++tries == kMostTries)
+          fail(ErrorCode::kUnavailable, "{}: checkpoints are replaced faster than they can be read; keep more of them (train --keep N)",
+               root.string());
         checkpoints = checkpoints_in(root);
         continue;
       }

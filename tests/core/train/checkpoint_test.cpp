@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <string>
@@ -216,15 +217,19 @@ TEST(LoadCheckpoint, ReadsTheFolderOfATrainingThatGoesOn) {
   const TemporaryFolder run;
   write_checkpoint(run.path() / "checkpoints", content_at(1), 1);
   std::atomic<int64_t> written = 1;
+  std::atomic<std::chrono::steady_clock::duration> pause{std::chrono::milliseconds(1)};  // whoever reads has to be faster now and then
   std::jthread writer([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       write_checkpoint(run.path() / "checkpoints", content_at(written + 1), 1);
       ++written;
+      std::this_thread::sleep_for(pause.load());
     }
   });
   int64_t newest = 0;
   for (int reads = 0; reads < 200 || written < 20; ++reads) {
+    const auto begin = std::chrono::steady_clock::now();
     const CheckpointContent content = load_checkpoint(run.path());
+    pause = std::min<std::chrono::steady_clock::duration>(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(20));
     EXPECT_EQ(content, content_at(content.facts.step));
     EXPECT_GE(content.facts.step, newest);
     newest = content.facts.step;
