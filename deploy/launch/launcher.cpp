@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+double seconds(SteadyClock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 // What asks a training to stop ends it where it comes before the training listens: while ranks start.
 constexpr int kStopSignal = SIGUSR2;
@@ -59,7 +59,7 @@ class Launcher {
   int watch(pid_t process);
   void hear(int signal, pid_t process);
   void look_at_hosts(pid_t process);
-  void end_what_stalls(pid_t process, Clock::time_point begun);
+  void end_what_stalls(pid_t process, SteadyClock::time_point begun);
   Next judge(Attempt& attempt);
   bool pause(Attempt& attempt);
   std::unique_ptr<FolderLock> lock_folder();
@@ -73,14 +73,14 @@ class Launcher {
   std::vector<Host> hosts_;  // as they are listed now
   RankPlacement now_;
   LaunchSummary summary_;
-  Clock::time_point started_ = Clock::now();
+  SteadyClock::time_point started_ = SteadyClock::now();
   std::chrono::milliseconds next_pause_;
   std::unique_ptr<HostProbe> probe_;
-  Clock::time_point looked_ = Clock::now();
+  SteadyClock::time_point looked_ = SteadyClock::now();
   int stops_asked_ = 0;       // by signals
   bool plans_again_ = false;  // the training was asked to stop for that
   bool stalled_ = false;
-  Clock::time_point killed_at_;
+  SteadyClock::time_point killed_at_;
   std::unique_ptr<FolderLock> lock_;
 };
 
@@ -143,7 +143,7 @@ std::vector<Host> Launcher::find_present() {
     const std::optional<int> signal = inbox_.wait(50ms);
     if (signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
   }
-  looked_ = Clock::now();
+  looked_ = SteadyClock::now();
   return probe.present();
 }
 
@@ -273,11 +273,11 @@ Attempt Launcher::attempt() {
   if (words.front() == request_.mpirun)
     for (const LaunchSetting& variable : launch_environment(geteuid() == 0)) options.environment[variable.name] = variable.value;
   log::debug("{}", fmt::join(words, " "));
-  const auto begun = Clock::now();
+  const auto begun = SteadyClock::now();
   const auto begun_at = std::chrono::system_clock::now();
   attempt.status = watch(start_process(words, options));
   const auto ended_at = std::chrono::system_clock::now();
-  attempt.seconds = seconds(Clock::now() - begun);
+  attempt.seconds = seconds(SteadyClock::now() - begun);
   const RunState after = out.empty() ? RunState{} : state_of_run(out);
   attempt.checkpoint_step = after.checkpoint_step;
   attempt.last_step = after.last_step;
@@ -288,7 +288,7 @@ Attempt Launcher::attempt() {
 
 int Launcher::watch(pid_t process) {
   plans_again_ = stalled_ = false;
-  const auto begun = Clock::now();
+  const auto begun = SteadyClock::now();
   if (stops_asked_ > 0) kill(process, SIGTERM);  // asked while it was started
   for (;;) {
     if (const std::optional<int> status = ended(process)) return stalled_ ? kExitTimeout : *status;
@@ -317,20 +317,20 @@ void Launcher::hear(int signal, pid_t process) {
 void Launcher::look_at_hosts(pid_t process) {
   if (!elastic() || plans_again_ || stops_asked_ > 0) return;
   if (!probe_) {
-    if (Clock::now() - looked_ < request_.look_every) return;
+    if (SteadyClock::now() - looked_ < request_.look_every) return;
     try {
       hosts_ = listed_hosts();
       probe_ = std::make_unique<HostProbe>(hosts_, agent());
     } catch (const Error& error) {  // it may be in the middle of being edited
       log::warning("{}", error.what());
-      looked_ = Clock::now();
+      looked_ = SteadyClock::now();
     }
     return;
   }
   if (!probe_->finished()) return;
   const RankPlacement found = placement(probe_->present());
   probe_.reset();
-  looked_ = Clock::now();
+  looked_ = SteadyClock::now();
   const bool unlisted = std::ranges::any_of(now_.hosts, [&](const Host& host) {
     const auto listed = std::ranges::find(hosts_, host.name, &Host::name);
     return listed == hosts_.end() || listed->slots < host.slots;
@@ -344,20 +344,20 @@ void Launcher::look_at_hosts(pid_t process) {
   kill(process, kStopSignal);
 }
 
-void Launcher::end_what_stalls(pid_t process, Clock::time_point begun) {
+void Launcher::end_what_stalls(pid_t process, SteadyClock::time_point begun) {
   if (request_.stalled_after.count() == 0 || request_.job.out.empty()) return;
   constexpr auto kTimeToEnd = 10s;
   if (stalled_) {
-    if (Clock::now() - killed_at_ > kTimeToEnd) kill(-process, SIGKILL);
+    if (SteadyClock::now() - killed_at_ > kTimeToEnd) kill(-process, SIGKILL);
     return;
   }
-  if (Clock::now() - begun < request_.stalled_after) return;
-  const std::chrono::system_clock::duration running = Clock::now() - begun;
+  if (SteadyClock::now() - begun < request_.stalled_after) return;
+  const std::chrono::system_clock::duration running = SteadyClock::now() - begun;
   const auto silent = std::min(running, std::chrono::system_clock::now() - state_of_run(request_.job.out).changed_at);
   if (silent < request_.stalled_after) return;
   log::warning("{} has had no record for {:.1f} s: what runs is ended", request_.job.out, std::chrono::duration<double>(silent).count());
   stalled_ = true;
-  killed_at_ = Clock::now();
+  killed_at_ = SteadyClock::now();
   kill(process, SIGTERM);
   kill(process, SIGCONT);
 }
@@ -389,14 +389,14 @@ Launcher::Next Launcher::judge(Attempt& attempt) {
 
 // False when a signal asked to stop meanwhile.
 bool Launcher::pause(Attempt& attempt) {
-  const auto begun = Clock::now();
-  while (Clock::now() - begun < next_pause_ && stops_asked_ == 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_pause_ - (Clock::now() - begun));
+  const auto begun = SteadyClock::now();
+  while (SteadyClock::now() - begun < next_pause_ && stops_asked_ == 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_pause_ - (SteadyClock::now() - begun));
     const std::optional<int> signal = inbox_.wait(std::max(1ms, left));
     if (signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
   }
   next_pause_ = std::min(next_pause_ * 2, request_.longest_pause);
-  attempt.pause_seconds += seconds(Clock::now() - begun);
+  attempt.pause_seconds += seconds(SteadyClock::now() - begun);
   return stops_asked_ == 0;
 }
 
@@ -429,7 +429,7 @@ void Launcher::await_free_folder() {
 int Launcher::finish(int status, std::string reason) {
   summary_.status = status;
   summary_.reason = std::move(reason);
-  summary_.seconds = seconds(Clock::now() - started_);
+  summary_.seconds = seconds(SteadyClock::now() - started_);
   const std::string text = request_.json ? json_of(summary_) : table_of(summary_);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return status;

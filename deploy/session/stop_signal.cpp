@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-TrainingSignals signals;
+TrainingSignals process_signals;
 static_assert(std::atomic<bool>::is_always_lock_free);  // so that a handler may set it
 
 // oneDNN's generated matrix products keep a data pointer in the stack pointer. A handler on the ordinary stack would
@@ -31,9 +31,9 @@ void note(int signal) {
     [[maybe_unused]] const ssize_t wrote = ::write(STDERR_FILENO, words, std::strlen(words));
     errno = kept;
   }
-  (signal == SIGUSR1 ? signals.checkpoint : signals.stop) = true;
-  if (signal == SIGTERM) signals.describe = true;
-  signals.any = true;
+  (signal == SIGUSR1 ? process_signals.checkpoint : process_signals.stop) = true;
+  if (signal == SIGTERM) process_signals.describe = true;
+  process_signals.any = true;
 }
 
 void listen(int signal, int flags) {
@@ -56,7 +56,7 @@ TrainingSignals& listen_to_signals() {
   // A terminal that goes away sends more than one.
   struct sigaction hangup {};
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) listen(SIGHUP, 0);
-  return signals;
+  return process_signals;
 }
 
 void set_last_words(std::string_view line) {

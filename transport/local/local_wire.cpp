@@ -134,7 +134,7 @@ class LocalWire final : public Wire {
       arrivals.push_back({token, letter.frame_bytes});
       return true;
     });
-    return kNever;
+    return kNoInstant;
   }
 
  private:

@@ -25,7 +25,7 @@ class SplitWire final : public Wire {
     return inside_->open(spec);
   }
   Instant progress(std::vector<Arrival>& arrivals) override {
-    const Instant next = inside_used_ ? inside_->progress(arrivals) : kNever;
+    const Instant next = inside_used_ ? inside_->progress(arrivals) : kNoInstant;
     return std::min(next, outside_->progress(arrivals));
   }
   // What a rank sends to itself it finds when it looks again, which it does before it sleeps.

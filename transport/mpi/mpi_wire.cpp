@@ -255,7 +255,7 @@ class MpiWire final : public Wire, private Waker {
 
   Instant progress(std::vector<Arrival>& arrivals) override {
     heard_ = bells_.heard();
-    if (heads_.empty()) return kNever;
+    if (heads_.empty()) return kNoInstant;
     for (MpiChannel* channel : due_) channel->post_next();
     due_.clear();
     // MPI_Testsome looks first and makes progress afterwards, when it found nothing: a second look sees what that brought.
@@ -266,14 +266,14 @@ class MpiWire final : public Wire, private Waker {
       code = MPI_Testsome(static_cast<int>(heads_.size()), heads_.data(), &done, indices_.data(), statuses_.data());
       if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "receiving");
     }
-    if (done == MPI_UNDEFINED) return kNever;  // every slot that could receive is in use
+    if (done == MPI_UNDEFINED) return kNoInstant;  // every slot that could receive is in use
     for (size_t i = 0; i < static_cast<size_t>(done); ++i) {
       const auto index = static_cast<size_t>(indices_[i]);
       if (code == MPI_ERR_IN_STATUS) receivers_[index]->check(statuses_[i].MPI_ERROR);
       arrivals.push_back(receivers_[index]->arrived(statuses_[i]));
       heads_[index] = receivers_[index]->head();
     }
-    return kNever;
+    return kNoInstant;
   }
 
   // Not where every rank has a core: brief naps find a message sooner than waking an idle core takes, by 4% of a training of two ranks.

@@ -58,7 +58,7 @@ void Patience::pause(Instant next_event, Nanoseconds at_most, bool idle) {
   const Nanoseconds longest = may_sleep ? std::clamp(now_ - idle_since_, crowded ? kFirstSleepInCrowd : kYieldWhenIdle, kLongestSleep)
                                         : std::clamp(waited() / 8, kShortestNap, kLongestNap);
   Nanoseconds nap = std::min(at_most, longest);
-  if (next_event != kNever) nap = std::min(nap, next_event - now_);
+  if (next_event != kNoInstant) nap = std::min(nap, next_event - now_);
   rest(nap, may_sleep);
 }
 

@@ -14,7 +14,7 @@ namespace millrace {
 using Nanoseconds = std::chrono::nanoseconds;
 // Since the clock's own beginning.
 using Instant = std::chrono::nanoseconds;
-inline constexpr Instant kNever = Instant::max();
+inline constexpr Instant kNoInstant = Instant::max();
 
 class Clock {
  public:
@@ -52,7 +52,7 @@ class Patience {
   // The wait begins now.
   explicit Patience(Clock& clock, Waker* waker = nullptr) : clock_(clock), waker_(waker), started_(clock.now()), now_(started_) {}
 
-  // `next_event`: when something already known will happen, kNever when nothing is. `at_most`: no longer than this.
+  // `next_event`: when something already known will happen, kNoInstant when nothing is. `at_most`: no longer than this.
   void pause(Instant next_event, Nanoseconds at_most = Nanoseconds::max(), bool idle = true);
   // At the last pause.
   Instant now() const { return now_; }

@@ -220,7 +220,7 @@ class Transport {
   std::vector<Read> read_;
   Channel* last_sent_ = nullptr;  // of large messages
   size_t last_sent_slot_ = 0;
-  Instant next_event_ = kNever;
+  Instant next_event_ = kNoInstant;
   uint32_t progress_calls_ = 0;
   std::optional<Interest> waiting_;
   std::string awaited_control_;  // names a control interest

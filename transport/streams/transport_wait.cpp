@@ -200,7 +200,7 @@ void Transport::leave() {
 void Transport::abort(const Error& reason) {
   control_.announce_abort(reason.code(), reason.what());
   // What arrives now is of no interest any more.
-  for (Patience patience(clock_); !control_.drained() && patience.waited() < kAbortLingers; patience.pause(kNever)) {
+  for (Patience patience(clock_); !control_.drained() && patience.waited() < kAbortLingers; patience.pause(kNoInstant)) {
     arrivals_.clear();
     static_cast<void>(wire_->progress(arrivals_));
     control_.flush();

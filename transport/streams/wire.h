@@ -86,7 +86,7 @@ class Wire {
   virtual Channel& open(const ChannelSpec& spec) = 0;
 
   // Moves what can be moved and appends what has arrived, each channel's frames in order. Returns when something already
-  // known will happen (a shaped frame falls due), kNever when nothing is.
+  // known will happen (a shaped frame falls due), kNoInstant when nothing is.
   virtual Instant progress(std::vector<Arrival>& arrivals) = 0;
 
   // What ends a sleep as soon as a frame has come that progress() did not see; null where nobody would.

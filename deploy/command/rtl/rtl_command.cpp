@@ -22,6 +22,7 @@
 #include "deploy/command/line/flag_checks.h"
 #include "deploy/command/rtl/rtl_check.h"
 #include "deploy/session/catalogue_registry.h"
+#include "deploy/session/quantities.h"
 #include "deploy/session/ring_check.h"
 #include "deploy/session/rtl_inference.h"
 #include "deploy/session/run_formats.h"

@@ -153,7 +153,7 @@ class ShufflingWire final : public Wire {
       arrivals.push_back(held_[i]);
       held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    return kNever;
+    return kNoInstant;
   }
 
  private:

@@ -101,7 +101,7 @@ struct Shaped {
       if (transport.has_message(flow)) return clock.now();
       clock.advance(1ns);
     }
-    return kNever;
+    return kNoInstant;
   }
 
   VirtualClock clock;

@@ -38,7 +38,7 @@ class RingsAt final : public Waker {
 // Pauses until then; how many.
 int pauses_until(Patience& patience, VirtualClock& clock, Instant moment, bool idle = true) {
   int pauses = 0;
-  for (; clock.now() < moment; ++pauses) patience.pause(kNever, Nanoseconds::max(), idle);
+  for (; clock.now() < moment; ++pauses) patience.pause(kNoInstant, Nanoseconds::max(), idle);
   return pauses;
 }
 
