@@ -85,11 +85,12 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
     const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
     const bool off_chip = solver.segments().off_chip(d, from, to);
+    const std::vector<int64_t> streamed = solver.segments().streamed(d, from, to, solution.compute_period, solution.least_room);
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
       ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
-      question.off_chip = question.off_chip || off_chip;
+      solver.segments().place_weights(d, g, streamed, off_chip, question);
       const ShardCost cost = solver.segments().model(d).cost_of(question);
       Shard& shard = shards[next++];
       shard.unit = cost.unit;
@@ -189,7 +190,7 @@ bool passes_may_be_shared(const PlanTask& task) {
 // off chip may cost more than memory does.
 std::vector<PlanTask> places_to_try(const PlanTask& given) {
   PlanTask task = given;
-  task.options.off_chip = streamed_convolutions(given, micro_batches_to_try(given).front());
+  task.options.off_chip = streamable_convolutions(given);
   std::vector<PlanTask> places{task};
   if (task.options.accounting == Accounting::kFull && !task.options.all_off_chip) {
     double bits = 0;  // of weights that are on chip anyway

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/plan/flows.h"
+#include "partitioner/hybrid/stretch_load.h"
 
 namespace millrace {
 namespace {
@@ -36,7 +37,7 @@ struct JointSearch::Walk {
   std::vector<std::vector<Cell>> cells;  // before every device, and after the last
   std::vector<Labels> labels;            // the same
   // Whole layers, per kind of device, with weights on chip and off.
-  std::map<std::pair<size_t, bool>, std::vector<std::optional<ShardDemand>>> whole;
+  std::map<std::pair<size_t, bool>, std::vector<std::optional<ShardLoad>>> whole;
   int64_t work = 0;
   bool forgot = false;  // labels that were too many
 
@@ -264,21 +265,21 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
   const std::vector<Cell>& starts = walk.cells[d];
   const std::vector<Cell>& ends = walk.cells[d + 1];
   walk.labels[d].assign(starts.size(), {});
-  const auto whole = [&](int64_t group, bool off_chip) -> const ShardDemand& {
+  const auto whole = [&](int64_t group, bool off_chip) -> const ShardLoad& {
     auto& known = walk.whole[{segments_->kind_of(device), off_chip}];
     known.resize(static_cast<size_t>(chain.groups()));
-    std::optional<ShardDemand>& demand = known[static_cast<size_t>(group)];
-    if (!demand) demand = segments_->shard(device, group, chain.begin_of(group), chain.end_of(group), period, off_chip);
-    return *demand;
+    std::optional<ShardLoad>& load = known[static_cast<size_t>(group)];
+    if (!load) load = segments_->load(device, group, chain.begin_of(group), chain.end_of(group), period, off_chip);
+    return *load;
   };
   // What a stretch holds of its last layer, where it ends inside it.
-  std::array<std::vector<std::optional<ShardDemand>>, 2> heads;
+  std::array<std::vector<std::optional<ShardLoad>>, 2> heads;
   for (auto& known : heads) known.resize(ends.size());
-  const auto head = [&](size_t end, bool off_chip) -> const ShardDemand& {
-    std::optional<ShardDemand>& demand = heads[off_chip ? 1 : 0][end];
+  const auto head = [&](size_t end, bool off_chip) -> ShardLoad& {
+    std::optional<ShardLoad>& load = heads[off_chip ? 1 : 0][end];
     const Cell& cell = ends[end];
-    if (!demand) demand = segments_->shard(device, cell.group, chain.begin_of(cell.group), cell.first, period, off_chip);
-    return *demand;
+    if (!load) load = segments_->load(device, cell.group, chain.begin_of(cell.group), cell.first, period, off_chip);
+    return *load;
   };
   for (size_t start = 0; start < starts.size(); ++start) {
     const int64_t from = walk.start_of(starts[start]);
@@ -287,7 +288,8 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
     while (off_chip_group < chain.groups() && !model.keeps_off_chip(chain.head_of(off_chip_group))) ++off_chip_group;
     const int64_t off_chip_after = off_chip_group == chain.groups() ? chain.end() : chain.begin_of(off_chip_group);
     std::array<bool, 2> too_long{};
-    std::array<ShardDemand, 2> sums{};  // of the layers passed
+    const StretchLoad nothing(*segments_, device, period, {});
+    std::array<StretchLoad, 2> sums{nothing, nothing};  // of the layers passed
     std::array<int64_t, 2> summed{group, group};
     for (size_t end = 0; end < ends.size(); ++end) {
       const Cell& to = ends[end];
@@ -306,22 +308,24 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
         continue;
       }
       ++walk.work;
-      ShardDemand demand;
+      std::optional<ShardDemand> demand;  // in the least room
       if (to.group == group) {
-        demand = segments_->shard(device, group, from, to.first, period, off_chip);
+        ShardLoad part = segments_->load(device, group, from, to.first, period, off_chip);
+        demand = sums[mode].smallest(&part);
       } else {
         for (; summed[mode] < to.group; ++summed[mode]) {
           const bool part = summed[mode] == group && from > chain.begin_of(group);
-          sums[mode] += part ? segments_->shard(device, group, from, chain.end_of(group), period, off_chip) : whole(summed[mode], off_chip);
+          sums[mode].add(part ? segments_->load(device, group, from, chain.end_of(group), period, off_chip)
+                              : whole(summed[mode], off_chip));
         }
-        demand = sums[mode];
-        if (to.first < chain.end() && to.first > chain.begin_of(to.group)) demand += head(end, off_chip);
+        const bool inside = to.first < chain.end() && to.first > chain.begin_of(to.group);
+        demand = sums[mode].smallest(inside ? &head(end, off_chip) : nullptr);
       }
-      if (!segments_->within(device, demand, period, {})) {
+      if (!demand) {
         too_long[mode] = true;
         continue;
       }
-      extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), demand, off_chip, walk);
+      extend(device, static_cast<int64_t>(start), static_cast<int64_t>(end), *demand, off_chip, walk);
     }
   }
 }

@@ -161,7 +161,7 @@ double RingSolver::least_compute_period(double link_period, const Storage& stora
   return high;
 }
 
-HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double period) const {
+HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double period, bool least_room) const {
   HomeProblem problem;
   for (int64_t d = 0; d < segments_.devices(); ++d) {
     const CostModel& model = segments_.model(d);
@@ -170,11 +170,12 @@ HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double pe
     const int64_t from = d == 0 ? 0 : cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
     const bool off_chip = segments_.off_chip(d, from, to);
+    const std::vector<int64_t> streamed = segments_.streamed(d, from, to, period, least_room);
     for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain_.end_of(g));
       const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
       ShardQuestion question = segments_.question(d, g, end, period, blocks);
-      question.off_chip = question.off_chip || off_chip;
+      segments_.place_weights(d, g, streamed, off_chip, question);
       const ShardDemand demand = segments_.demand_of(d, question);
       device.fixed += demand.amounts[model.parameter_memory()];
       if (demand.parameters <= 0) continue;
@@ -217,9 +218,14 @@ std::optional<Homes> RingSolver::best_homes(const HomeProblem& problem, const st
 }
 
 std::optional<RingSolution> RingSolver::solution_of(std::vector<int64_t> cuts, const Periods& periods) const {
-  std::optional<Homes> homes = best_homes(home_problem(cuts, periods.compute), cuts, periods.link);
-  if (!homes) return std::nullopt;
   RingSolution solution;
+  std::optional<Homes> homes;
+  for (const bool least_room : {false, true}) {
+    solution.least_room = least_room;
+    homes = best_homes(home_problem(cuts, periods.compute, least_room), cuts, periods.link);
+    if (homes) break;
+  }
+  if (!homes) return std::nullopt;
   solution.feasible = true;
   solution.compute_period = periods.compute;
   solution.period = std::max(periods.compute, link_period(cuts, *homes));
@@ -429,7 +435,7 @@ Shortage RingSolver::shortage_together(const std::vector<int64_t>& cuts, double 
   Shortage shortage;
   shortage.kind = Shortage::Kind::kTogetherTooSmall;
   if (static_cast<int64_t>(cuts.size()) + 1 != segments_.devices()) return shortage;
-  const HomeShortage missing = shortage_of_homes(home_problem(cuts, period), 1);
+  const HomeShortage missing = shortage_of_homes(home_problem(cuts, period, true), 1);
   const CostModel& model = segments_.model(missing.device);
   shortage.device = missing.device;
   shortage.resource = model.capacities()[model.parameter_memory()].name;

@@ -48,6 +48,7 @@ struct RingSolution {
   double compute_period = 0;  // engines are sized for it
   double period = 0;          // of devices and links
   double lower_bound = 0;     // no plan of this model has a shorter period
+  bool least_room = false;    // boards stream all they may, to have room for the weights of others
   Homes homes;
 };
 
@@ -81,7 +82,7 @@ class RingSolver {
   };
   std::optional<Bracket> least_period(const Storage& storage, double tolerance) const;
   double least_compute_period(double link_period, const Storage& storage) const;
-  HomeProblem home_problem(const std::vector<int64_t>& cuts, double period) const;
+  HomeProblem home_problem(const std::vector<int64_t>& cuts, double period, bool least_room) const;
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/plan/off_chip.h"
+#include "partitioner/hybrid/stretch_load.h"
 
 namespace millrace {
 namespace {
@@ -94,6 +95,8 @@ SegmentLoads::SegmentLoads(const Chain& chain, const PlanTask& task, std::vector
     on_chip_.push_back(task.options.on_chip.contains(chain.head_of(g).layer.name));
     off_chip_.push_back(task.options.off_chip.contains(chain.head_of(g).layer.name));
   }
+  for (const CostModel* model : task.models)
+    chooses_.push_back(model->dedicated_engines() && off_chip_bandwidth(model->inventory()) > 0 && !takes_all_off_chip());
   if (task.options.accounting == Accounting::kFull) gradient_samples_ = samples_of_gradient_pass(task.options.mini_batch, micro_batch_);
 }
 
@@ -110,7 +113,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.owner = to == chain_->end_of(group);
   if (question.owner) question.after = chain_->after_of(group);
   question.on_chip = on_chip_[static_cast<size_t>(group)];
-  question.off_chip = off_chip_[static_cast<size_t>(group)];
+  question.off_chip = off_chip_[static_cast<size_t>(group)] && takes_all_off_chip();
   question.gradient_samples = gradient_samples_;
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
@@ -144,10 +147,52 @@ bool SegmentLoads::off_chip(int64_t device, int64_t from, int64_t to) const {
   return false;
 }
 
+ShardLoad SegmentLoads::load(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
+  ShardLoad load{.group = group, .from = from, .to = to, .beside = shard(device, group, from, to, period, off_chip), .streamed = {}};
+  // What has no engine that is built may be stored elsewhere.
+  load.may_stream = chooses(device, group) && load.beside.parameters == 0;
+  return load;
+}
+
+ShardDemand SegmentLoads::streamed_demand(int64_t device, const ShardLoad& shard, double period) const {
+  const BlockList blocks = chain_->blocks(shard.group, shard.from, shard.to);
+  ShardQuestion asked = question(device, shard.group, shard.to, period, blocks);
+  place_weights(device, shard.group, {shard.group}, false, asked);
+  ShardDemand demand = demand_of(device, asked);
+  demand.seconds = std::max(demand.seconds, shard.beside.seconds);
+  for (size_t i = 0; i < demand.amounts.size(); ++i)
+    if (i != model(device).parameter_memory()) demand.amounts[i] = std::max(demand.amounts[i], shard.beside.amounts[i]);
+  return demand;
+}
+
+std::vector<int64_t> SegmentLoads::streamed(int64_t device, int64_t from, int64_t to, double period, bool least_room) const {
+  // What may be stored elsewhere is at home if there is room.
+  for (const bool parameters : {true, false}) {
+    StretchLoad stretch(*this, device, period, {.parameters = parameters});
+    bool choice = false;
+    for (int64_t g = from < to ? chain_->group_at(from) : chain_->groups(); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
+      choice = choice || chooses(device, g);
+      stretch.add(load(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period));
+    }
+    if (!choice) break;
+    if (std::optional<std::vector<int64_t>> groups = stretch.streamed(least_room)) return *std::move(groups);
+  }
+  return {};
+}
+
+void SegmentLoads::place_weights(int64_t device, int64_t group, const std::vector<int64_t>& streamed, bool off_chip,
+                                 ShardQuestion& question) const {
+  if (chooses(device, group)) {
+    question.off_chip = std::ranges::binary_search(streamed, group);
+    question.on_chip = !question.off_chip;
+  }
+  question.off_chip = question.off_chip || off_chip;
+}
+
 ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const {
   const BlockList blocks = chain_->blocks(group, from, to);
   ShardQuestion asked = question(device, group, to, period, blocks);
-  asked.off_chip = asked.off_chip || off_chip;
+  place_weights(device, group, {}, off_chip, asked);
   return demand_of(device, asked);
 }
 
@@ -175,19 +220,22 @@ bool SegmentLoads::within(int64_t device, const ShardDemand& sum, double period,
   return true;
 }
 
-ShardDemand SegmentLoads::part(int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const {
-  if (found == nullptr || from > chain_->begin_of(group) || to < chain_->end_of(group))
-    return shard(device, group, from, to, period, false);
-  std::optional<ShardDemand>& whole = found->whole_[place_of(device, group)];
-  if (!whole) whole = shard(device, group, from, to, period, false);
-  return *whole;
+bool SegmentLoads::fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
+                             Found* found) const {
+  const bool is_whole = found != nullptr && from == chain_->begin_of(group) && to == chain_->end_of(group);
+  std::optional<ShardLoad> alone;
+  std::optional<ShardLoad>& asked = is_whole ? found->whole_[place_of(device, group)] : alone;
+  if (!asked) asked = load(device, group, from, to, period);
+  const bool fits = stretch.fits_with(*asked);
+  part = *asked;
+  return fits;
 }
 
-ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period, Found* found) const {
+ShardDemand SegmentLoads::demand(int64_t device, int64_t from, int64_t to, double period) const {
   ShardDemand sum;
   if (from >= to) return sum;
   for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g)
-    sum += part(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, found);
+    sum += shard(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, false);
   return sum;
 }
 
@@ -198,7 +246,14 @@ Storage SegmentLoads::storage_to(int64_t device, int64_t to, const Storage& stor
 }
 
 bool SegmentLoads::fits(int64_t device, int64_t from, int64_t to, double period, const Storage& storage, Found* found) const {
-  return within(device, demand(device, from, to, period, found), period, storage_to(device, to, storage));
+  if (from >= to) return true;
+  StretchLoad sum(*this, device, period, storage_to(device, to, storage));
+  ShardLoad part;
+  for (int64_t g = chain_->group_at(from); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
+    if (!fits_with(sum, part, device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period, found)) return false;
+    sum.add(part);
+  }
+  return true;
 }
 
 SegmentLoads::Ends SegmentLoads::ends(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
@@ -220,15 +275,11 @@ int64_t SegmentLoads::reach(int64_t device, int64_t from, double period, const S
 
 int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const {
   if (from == chain_->end()) return from;
-  ShardDemand sum;
+  StretchLoad sum(*this, device, period, storage);
   int64_t position = from;
   for (int64_t g = chain_->group_at(from); g < chain_->groups(); ++g) {
-    ShardDemand whole;
-    const auto takes = [&](int64_t units) {
-      whole = sum;
-      whole += part(device, g, position, position + units, period, found);
-      return within(device, whole, period, storage);
-    };
+    ShardLoad part;  // that was looked at last
+    const auto takes = [&](int64_t units) { return fits_with(sum, part, device, g, position, position + units, period, found); };
     const int64_t left = chain_->end_of(g) - position;
     int64_t* const near = found != nullptr && position == from ? &found->taken_[place_of(device, g)] : nullptr;
     const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
@@ -236,7 +287,7 @@ int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period
       if (near != nullptr) *near = units;
       return position + units;
     }
-    sum = whole;
+    sum.add(part);
     position = chain_->end_of(g);
   }
   return position;
@@ -244,16 +295,12 @@ int64_t SegmentLoads::reach_counting(int64_t device, int64_t from, double period
 
 int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, const Storage& given, Found* found) const {
   const Storage storage = storage_to(device, to, given);
-  ShardDemand sum;
+  StretchLoad sum(*this, device, period, storage);
   int64_t position = to;
   while (position > 0) {
     const int64_t g = chain_->group_at(position - 1);
-    ShardDemand whole;
-    const auto takes = [&](int64_t units) {
-      whole = sum;
-      whole += part(device, g, position - units, position, period, found);
-      return within(device, whole, period, storage);
-    };
+    ShardLoad part;
+    const auto takes = [&](int64_t units) { return fits_with(sum, part, device, g, position - units, position, period, found); };
     const int64_t left = position - chain_->begin_of(g);
     int64_t* const near = found != nullptr && position == to ? &found->taken_[place_of(device, g)] : nullptr;
     const int64_t units = most_units(left, near != nullptr ? *near : 0, takes);
@@ -261,7 +308,7 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
       if (near != nullptr) *near = units;
       return position - units;
     }
-    sum = whole;
+    sum.add(part);
     position = chain_->begin_of(g);
   }
   return position;
@@ -269,7 +316,12 @@ int64_t SegmentLoads::reach_back(int64_t device, int64_t to, double period, cons
 
 Overrun SegmentLoads::overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& given) const {
   const Storage storage = storage_to(device, to, given);
-  const ShardDemand sum = demand(device, from, to, period);
+  // In the least room.
+  ShardDemand sum;
+  for (int64_t g = from < to ? chain_->group_at(from) : chain_->groups(); g < chain_->groups() && chain_->begin_of(g) < to; ++g) {
+    const ShardLoad part = load(device, g, std::max(from, chain_->begin_of(g)), std::min(to, chain_->end_of(g)), period);
+    sum += part.may_stream ? streamed_demand(device, part, period) : part.beside;
+  }
   const std::span<const NamedAmount> capacities = model(device).capacities();
   Overrun worst;
   double worst_ratio = 1;

@@ -12,7 +12,8 @@
 // (an FPGA's dense layers) keeps all its weights there. FPDeep gives it no more convolutions than would fit on chip all the same; with
 // `spared_off_chip` it may have them, and longer stretches can demand less: those with and without such a layer are told apart (`Ends`).
 // With full accounting only the layers that a device keeps off chip are there, whatever else it holds (but for `all_off_chip`) and but for
-// those that options.on_chip names, and their weights take seconds of that memory: so many a sample at most as the period has.
+// those that options.on_chip names, and their weights take seconds of that memory: so many a sample at most as the period has. Of layers
+// that options.off_chip names each board keeps as many beside their engines as it has room for (stretch_load.h).
 // Where samples come in micro-batches, rows wait for whole ones: of devices whose rows stream, activations live longer by the samples that
 // a micro-batch has besides, and, in a ring with devices that take turns, by the micro-batches that those have under way. Full accounting
 // holds whole rows and one more, which is being filled while the others wait; FPDeep's formulas are of a memory that works pixel by pixel.
@@ -40,6 +41,16 @@ struct Overrun {
   double missing = 0;
 };
 
+// Units of one group, on a device and within a period.
+struct ShardLoad {
+  int64_t group = 0, from = 0, to = 0;
+  ShardDemand beside;                   // where the device keeps the weights, on chip if it may choose
+  bool may_stream = false;              // the device may choose, and keeps them nowhere else
+  std::optional<ShardDemand> streamed;  // when it was asked for
+};
+
+class StretchLoad;
+
 class SegmentLoads {
  public:
   SegmentLoads(const Chain& chain, const PlanTask& task, std::vector<double> lifetimes, int64_t micro_batch, std::vector<int64_t> windows);
@@ -62,8 +73,8 @@ class SegmentLoads {
 
    private:
     friend class SegmentLoads;
-    std::vector<std::optional<ShardDemand>> whole_;  // by kind of device and layer
-    std::vector<int64_t> taken_;                     // likewise, in units; 0: none yet
+    std::vector<std::optional<ShardLoad>> whole_;  // by kind of device and layer
+    std::vector<int64_t> taken_;                   // likewise, in units; 0: none yet
   };
 
   // Where stretches from `from` may end: up to `on_chip` without a layer that is kept off chip; with one, from there up to
@@ -77,9 +88,20 @@ class SegmentLoads {
   int64_t reach_back(int64_t device, int64_t to, double period, const Storage& storage = {}, Found* found = nullptr) const;
   // Units [from, to) of one group, with its weights kept off chip or not.
   ShardDemand shard(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip) const;
+  ShardLoad load(int64_t device, int64_t group, int64_t from, int64_t to, double period, bool off_chip = false) const;
+  // With weights from the device's own memory: no less of anything but the memory for parameters.
+  ShardDemand streamed_demand(int64_t device, const ShardLoad& shard, double period) const;
+  // Whether the device streams this group's weights if it has no room for them beside the engine.
+  bool chooses(int64_t device, int64_t group) const {
+    return chooses_[static_cast<size_t>(device)] && off_chip_[static_cast<size_t>(group)];
+  }
+  // The groups that stream, of a stretch that fits: as few words as can be, or as much room as can be for weights of other devices.
+  std::vector<int64_t> streamed(int64_t device, int64_t from, int64_t to, double period, bool least_room) const;
+  // Says in a question where its weights lie: `streamed` has the stretch's groups that stream, and it may keep all its weights off chip.
+  void place_weights(int64_t device, int64_t group, const std::vector<int64_t>& streamed, bool off_chip, ShardQuestion& question) const;
   bool within(int64_t device, const ShardDemand& sum, double period, const Storage& storage) const;
-  // Sums over a stretch.
-  ShardDemand demand(int64_t device, int64_t from, int64_t to, double period, Found* found = nullptr) const;
+  // Sums over a stretch, with no weights streamed that may lie beside their engine.
+  ShardDemand demand(int64_t device, int64_t from, int64_t to, double period) const;
   // The resource that a stretch overruns the most, relative to its capacity.
   Overrun overrun(int64_t device, int64_t from, int64_t to, double period, const Storage& storage = {}) const;
 
@@ -99,8 +121,9 @@ class SegmentLoads {
   // With the parameters counted that a stretch to there keeps on chip.
   Storage storage_to(int64_t device, int64_t to, const Storage& storage) const;
   int64_t reach_counting(int64_t device, int64_t from, double period, const Storage& storage, Found* found) const;
-  // Units [from, to) of one group, with its weights where they are.
-  ShardDemand part(int64_t device, int64_t group, int64_t from, int64_t to, double period, Found* found) const;
+  // Whether the stretch takes units [from, to) of one group, which become `part`.
+  bool fits_with(StretchLoad& stretch, ShardLoad& part, int64_t device, int64_t group, int64_t from, int64_t to, double period,
+                 Found* found) const;
   size_t place_of(int64_t device, int64_t group) const {
     return kind_of(device) * static_cast<size_t>(chain_->groups()) + static_cast<size_t>(group);
   }
@@ -122,6 +145,7 @@ class SegmentLoads {
   std::vector<int64_t> off_chip_from_;
   std::vector<bool> on_chip_;     // per group: options.on_chip
   std::vector<bool> off_chip_;    // likewise
+  std::vector<bool> chooses_;     // per device
   int64_t gradient_samples_ = 0;  // of a pass over gradients off chip; 0: not counted
 };
 

@@ -1,11 +1,9 @@
-// Which convolutions stream their weights from the boards' own memories, where what is on the chips is too little for all.
+// Which convolutions boards may stream from their own memories, where what is on their chips is too little for all weights.
 //
-//   task.options.off_chip = streamed_convolutions(task, /*micro_batch=*/1);      // mostly none
+//   task.options.off_chip = streamable_convolutions(task);      // none where no board has such a memory
 //
 // Of boards whose hardware is generated: a convolution's weights are needed with every row, so they lie beside its engine or come from the
-// board's own memory once per row. Those of the fewest rows cost the least words, and are tried first, in the network's order; of every
-// number of them the one whose ring is fastest is taken, none where that is as fast; then every layer once the other way, since a board
-// that streams one layer may have room for another. Not all subsets are tried. Where no number works, all stream. Pure.
+// board's own memory once per row. Each board chooses for itself (stretch_load.h). Pure.
 #pragma once
 
 #include <set>
@@ -15,8 +13,6 @@
 
 namespace millrace {
 
-// All that may, of any board.
 std::set<std::string> streamable_convolutions(const PlanTask& task);
-std::set<std::string> streamed_convolutions(const PlanTask& task, int64_t micro_batch);
 
 }  // namespace millrace

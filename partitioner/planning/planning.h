@@ -49,8 +49,8 @@ struct PlanOptions {
   bool all_off_chip = false;
   // With full accounting: layers whose weights lie on chip though a device would keep them off chip. Set by the planner where they fit.
   std::set<std::string> on_chip;
-  // Likewise layers whose weights lie off chip though a device has no room for them elsewhere. Set by the planner where that is faster, or
-  // nothing fits otherwise.
+  // Likewise layers whose weights a board may stream from its own memory: it keeps as many beside their engines as it has room for, none of
+  // them with `all_off_chip`. Set by the planner.
   std::set<std::string> off_chip;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;

@@ -1,0 +1,168 @@
+#include "partitioner/hybrid/stretch_load.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "partitioner/hybrid/ring_solver.h"
+#include "tests/partitioner/hybrid/tiny_models.h"
+
+namespace millrace {
+namespace {
+
+using testing_support::TinyInstances;
+
+// A board whose engines read every kernel with every row: weights lie beside them, or come from its own memory.
+class StreamingBoard final : public CostModel {
+ public:
+  struct Settings {
+    double engines = 10, memory = 40, bytes_per_second = 1e4;
+    double streams_memory = 1;  // of a shard whose weights are streamed
+  };
+  explicit StreamingBoard(const Settings& settings)
+      : settings_(settings), capacities_{{"memory", settings.memory}, {"engines", settings.engines}} {}
+
+  std::string device() const override { return "board"; }
+  std::span<const NamedAmount> capacities() const override { return capacities_; }
+  size_t parameter_memory() const override { return 0; }
+  std::vector<Constant> constants() const override { return {}; }
+  bool dedicated_engines() const override { return true; }
+  std::vector<NamedAmount> inventory() const override { return {{"dram_bytes_per_second", settings_.bytes_per_second}}; }
+
+  ShardDemand demand_of(const ShardQuestion& question) const override {
+    double pairs = 0;
+    ChannelRange inputs;
+    for (const Block& block : question.blocks) {
+      pairs += static_cast<double>(block.inputs.size() * block.outputs.size());
+      inputs = hull(inputs, block.inputs);
+    }
+    ShardDemand demand;
+    demand.amounts[1] = std::ceil(1e-3 * pairs / question.period_seconds);
+    demand.amounts[0] =
+        2 * static_cast<double>(inputs.size()) + (question.off_chip ? settings_.streams_memory : pairs * weight_of(question));
+    // Quarters of a millisecond add up the same in any order.
+    if (question.off_chip) demand.seconds = std::ceil(4096 * pairs * rows_of(question) / settings_.bytes_per_second) / 4096;
+    return demand;
+  }
+  ShardCost cost_of(const ShardQuestion&) const override { return {}; }
+
+ private:
+  static bool is_convolution(const ShardQuestion& question) { return std::holds_alternative<Conv2d>(question.node->layer.operation); }
+  static double weight_of(const ShardQuestion& question) { return is_convolution(question) ? 2 : 0.5; }
+  // Layers differ in what their words cost.
+  static double rows_of(const ShardQuestion& question) { return 1 + static_cast<double>(question.node->layer.name.size() % 3) * 2; }
+
+  Settings settings_;
+  std::vector<NamedAmount> capacities_;
+};
+
+// Every cut, and every way to place weights.
+class EveryWay {
+ public:
+  EveryWay(const RingSolver& solver, int64_t devices) : segments_(&solver.segments()), devices_(devices) {
+    const Chain& chain = solver.chain();
+    for (int64_t g = 0; g < chain.groups(); ++g) {
+      positions_.push_back(chain.begin_of(g));
+      for (const Progression& run : chain.places_inside(g, 1))
+        for (int64_t place = run.begin; place <= run.end; place += run.step) positions_.push_back(place);
+    }
+    positions_.push_back(chain.end());
+  }
+
+  bool feasible(double period) const {
+    std::vector<bool> reached(positions_.size(), false);
+    reached[0] = true;
+    for (int64_t d = 0; d < devices_; ++d) {
+      std::vector<bool> next(positions_.size(), false);
+      for (size_t from = 0; from < positions_.size(); ++from)
+        for (size_t to = from + 1; reached[from] && to < positions_.size(); ++to)
+          if (!next[to]) next[to] = fits(d, positions_[from], positions_[to], period);
+      reached = next;
+    }
+    return reached.back();
+  }
+
+  bool fits(int64_t device, int64_t from, int64_t to, double period) const {
+    const Chain& chain = segments_->chain();
+    std::vector<ShardLoad> shards;
+    for (int64_t g = chain.group_at(from); g < chain.groups() && chain.begin_of(g) < to; ++g)
+      shards.push_back(segments_->load(device, g, std::max(from, chain.begin_of(g)), std::min(to, chain.end_of(g)), period));
+    for (uint64_t streams = 0; streams < uint64_t{1} << shards.size(); ++streams) {
+      ShardDemand sum;
+      bool possible = true;
+      for (size_t s = 0; s < shards.size(); ++s) {
+        const bool streamed = (streams >> s & 1) != 0;
+        possible = possible && (!streamed || shards[s].may_stream);
+        const ShardDemand demand =
+            streamed && shards[s].may_stream ? segments_->streamed_demand(device, shards[s], period) : shards[s].beside;
+        sum += demand;
+      }
+      if (possible && segments_->within(device, sum, period, {})) return true;
+    }
+    return false;
+  }
+
+ private:
+  const SegmentLoads* segments_;
+  int64_t devices_;
+  std::vector<int64_t> positions_;
+};
+
+TEST(StretchLoad, BoardsStreamWhatMakesTheRingFastest) {
+  TinyInstances random(17);
+  int some_stream = 0, some_of_many = 0;
+  for (int draw = 0; draw < 150; ++draw) {
+    const Graph graph(random.model());
+    const int64_t devices = random.between(1, 3);
+    std::vector<std::unique_ptr<StreamingBoard>> boards;
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = uniform_cluster("board", devices);
+    for (int64_t d = 0; d < devices; ++d) {
+      if (d == 0 || random.chance(0.5))
+        boards.push_back(std::make_unique<StreamingBoard>(StreamingBoard::Settings{.engines = random.real(2, 12),
+                                                                                   .memory = random.real(6, 40),
+                                                                                   .bytes_per_second = random.real(1e2, 1e4),
+                                                                                   .streams_memory = random.real(0, 4)}));
+      task.models.push_back(boards.back().get());
+    }
+    task.options.mini_batch = 16;
+    task.options.accounting = Accounting::kFull;
+    for (const Node& node : graph.nodes()) {
+      const auto* convolution = std::get_if<Conv2d>(&node.layer.operation);
+      if (convolution != nullptr && convolution->groups == 1) task.options.off_chip.insert(node.layer.name);
+    }
+    const RingSolver solver(task, 1);
+    const EveryWay every(solver, devices);
+    const RingSolution solution = solver.solve();
+    ASSERT_EQ(solution.feasible, every.feasible(1e6)) << draw;
+    if (!solution.feasible) continue;
+    EXPECT_TRUE(every.feasible(solution.compute_period)) << draw;
+    EXPECT_FALSE(every.feasible(solution.compute_period * (1 - 1e-6))) << draw;
+    // What is chosen fits, and nothing that streams less would.
+    for (int64_t d = 0; d < devices; ++d) {
+      const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
+      const int64_t to = d + 1 == devices ? solver.chain().end() : solution.cuts[static_cast<size_t>(d)];
+      const std::vector<int64_t> streamed = solver.segments().streamed(d, from, to, solution.compute_period, false);
+      ShardDemand sum;
+      int64_t could = 0;
+      for (int64_t g = solver.chain().group_at(from); g < solver.chain().groups() && solver.chain().begin_of(g) < to; ++g) {
+        const ShardLoad shard = solver.segments().load(d, g, std::max(from, solver.chain().begin_of(g)),
+                                                       std::min(to, solver.chain().end_of(g)), solution.compute_period);
+        const bool streams = std::ranges::find(streamed, g) != streamed.end();
+        const ShardDemand demand = streams ? solver.segments().streamed_demand(d, shard, solution.compute_period) : shard.beside;
+        could += shard.may_stream ? 1 : 0;
+        sum += demand;
+      }
+      EXPECT_TRUE(solver.segments().within(d, sum, solution.compute_period, {})) << draw;
+      some_stream += streamed.empty() ? 0 : 1;
+      some_of_many += !streamed.empty() && std::ssize(streamed) < could ? 1 : 0;
+    }
+  }
+  EXPECT_GT(some_stream, 20);
+  EXPECT_GT(some_of_many, 5);
+}
+
+}  // namespace
+}  // namespace millrace
