@@ -110,13 +110,16 @@ Cluster cluster_from_file(const std::filesystem::path& path, const Catalogue& ca
 
 // A ring with boards: what is built for them keeps step with the slowest clock.
 std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& cluster, const Catalogue& catalogue, const Graph& graph) {
-  double slowest = 0;
+  double slowest = 0, slices = 0;
   for (const DeviceEntry& entry : cluster.devices) {
     const CatalogueDevice& device = device_named(entry.device, cluster, catalogue);
     const double clock = device.kind == "fpga" ? device.value_or("clock_hz", 0) : 0;
-    if (clock > 0) slowest = slowest > 0 ? std::min(slowest, clock) : clock;
+    if (clock <= 0) continue;
+    slowest = slowest > 0 ? std::min(slowest, clock) : clock;
+    slices = std::max(slices, device.value_or("dsp", 0) / std::min(1.0, device.value_or("dsp_per_mac_16", 1)));
   }
-  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest) : nullptr;
+  // FP and PG have as many each.
+  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest, static_cast<int64_t>(slices / 2)) : nullptr;
 }
 
 CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,

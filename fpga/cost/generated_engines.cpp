@@ -79,8 +79,8 @@ ChannelRange joined(const ChannelRange& a, const ChannelRange& b) { return {std:
 
 MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {}
 
-GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz)
-    : graph_(&graph), slowest_clock_hz_(slowest_clock_hz), layers_(graph.nodes().size()) {
+GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers)
+    : graph_(&graph), slowest_clock_hz_(slowest_clock_hz), most_multipliers_(most_multipliers), layers_(graph.nodes().size()) {
   for (int64_t lanes = 1; lanes <= kMostStreamLanes; lanes *= 2) widths_.push_back({lanes, 0});
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -95,7 +95,9 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz)
                 .elements_per_channel = dense ? shape->height * shape->width : 1,
                 .error_back = error_back,
                 .by_outputs = shape->groups > 1 || (node.inputs[0] == kNetworkInput && shape->inputs < kFewInputs),
+                .alike = i,
                 .error_block_rows = 1,
+                .dropout_cycles = 0,
                 .after = nullptr,
                 .by_inputs = nullptr,
                 .of_outputs = nullptr};
@@ -109,6 +111,10 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz)
       layer.by_inputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->inputs) + 1);
       layer.of_outputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->outputs) + 1);
     }
+    for (size_t other = 0; other < i && layer.alike == i; ++other)
+      if (layers_[other] && layers_[other]->by_inputs == layer.by_inputs && layers_[other]->by_outputs == layer.by_outputs &&
+          layers_[other]->error_block_rows == layer.error_block_rows)
+        layer.alike = other;
     layers_[i] = std::move(layer);
   }
 }
@@ -120,6 +126,7 @@ void GeneratedEngines::add_blocks_after(const LayerGroup& group, Layer& layer) c
     for (const Width& width : widths_) {
       const MemoriesAfterSum memories = memories_after_sum(*graph_, group, width.lanes);
       layer.error_block_rows = std::max(layer.error_block_rows, memories.error_block_rows);
+      layer.dropout_cycles = std::max(layer.dropout_cycles, memories.dropout_cycles);
       BlocksAfterSum blocks{.before_bram18 = memories.before_bram18, .bram18 = memories.bram18, .large = {}};
       for (const MemoryShape& memory : memories.large) blocks.large.emplace_back(memory);
       after.push_back(std::move(blocks));
@@ -142,68 +149,65 @@ EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const We
   return engine_memory(engine.engine, engine.held, around, weights);
 }
 
-const GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  Reserves* reserves = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    reserves = &reserves_[{engine.layer, engine.width, weights}];
-  }
-  std::call_once(reserves->once, [&] {
-    const Layer& layer = *layers_[engine.layer];
-    const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
-    const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
-    reserves->step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
-    std::vector<Reserve> fewer;
-    for (int64_t held = reserves->step; held < channels + reserves->step; held += reserves->step) {
-      const ChannelRange range{0, std::min(held, channels)};
-      const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
-                                                              layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
-      std::vector<Reserve> own;
-      for (const EngineFront::Choice& choice : front_of(layer, shape).choices()) {
-        EngineMemory memory = engine_memory(choice.engine, shape, around, weights);
-        if (!own.empty()) memory = larger(memory, own.back().memory);
-        own.push_back({choice.slowest, memory});
-      }
-      fewer = together(fewer, own);
-      reserves->of_channels.push_back(fewer);
-    }
-  });
-  return *reserves;
+GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Layer& layer = *layers_[engine.layer];
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights});
+  Reserves& reserves = found->second;
+  if (!added) return reserves;
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
+  reserves.of_choices.resize(static_cast<size_t>(divided_up(channels, reserves.step)));
+  return reserves;
 }
 
 EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  const Reserves& reserves = reserves_of(engine, weights);
-  const int64_t channels = layers_[engine.layer]->by_outputs ? engine.held.outputs : engine.held.inputs;
-  const std::vector<Reserve>& known = reserves.of_channels[static_cast<size_t>(divided_up(channels, reserves.step) - 1)];
-  const auto found = std::ranges::partition_point(known, [&](const Reserve& one) { return one.cycles > engine.cycles_given; });
-  const EngineMemory memory = found == known.end() ? known.back().memory : found->memory;
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights);
+  const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
+  const auto place = static_cast<size_t>(divided_up(channels, reserves.step) - 1);
+  const std::lock_guard lock(reserves.mutex);
+  if (reserves.cycles != engine.cycles_given) {
+    reserves.cycles = engine.cycles_given;
+    reserves.of_channels.clear();
+  }
+  while (reserves.of_channels.size() <= place) {
+    EngineMemory memory = most_memory(layer, engine, weights, reserves.of_channels.size(), reserves);
+    if (!reserves.of_channels.empty()) memory = larger(memory, reserves.of_channels.back());
+    reserves.of_channels.push_back(memory);
+  }
+  const EngineMemory& memory = reserves.of_channels[place];
   return reserves.step == engine.lanes ? memory : with_margin(memory);
 }
 
-// As much as either.
-std::vector<GeneratedEngines::Reserve> GeneratedEngines::together(const std::vector<Reserve>& a, const std::vector<Reserve>& b) {
-  std::vector<Reserve> both;
-  for (size_t i = 0, j = 0; i < a.size() || j < b.size();) {
-    const int64_t cycles = std::max(i < a.size() ? a[i].cycles : 0, j < b.size() ? b[j].cycles : 0);
-    EngineMemory memory;
-    if (!both.empty()) memory = both.back().memory;
-    // An engine serves all numbers of cycles from its own on.
-    if (i < a.size()) memory = larger(memory, a[i].memory);
-    if (j < b.size()) memory = larger(memory, b[j].memory);
-    while (i < a.size() && a[i].cycles == cycles) ++i;
-    while (j < b.size() && b[j].cycles == cycles) ++j;
-    if (!both.empty() && both.back().memory == memory)
-      both.back().cycles = cycles;
-    else
-      both.push_back({cycles, memory});
+// Of the engine that keeps the reserves' cycles with (place + 1) steps of channels, and of all smaller ones.
+EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                                           Reserves& reserves) const {
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * reserves.step, channels)};
+  const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
+                                                          layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
+  const EngineFront& front = front_of(layer, shape);
+  const EngineFront::Choice* choice = front.smallest(reserves.cycles);
+  const size_t last = choice == nullptr ? front.choices().size() - 1 : static_cast<size_t>(choice - front.choices().data());
+  const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
+  std::vector<EngineMemory>& most = reserves.of_choices[place];
+  while (most.size() <= last) {
+    EngineMemory memory = engine_memory(front.choices()[most.size()].engine, shape, around, weights);
+    if (!most.empty()) memory = larger(memory, most.back());
+    most.push_back(memory);
   }
-  return both;
+  return most[last];
 }
 
-const EngineFront& GeneratedEngines::front_of(const Layer& layer, const ConvolutionShape& held) {
+const EngineFront& GeneratedEngines::front_of(const Layer& layer, const ConvolutionShape& held) const {
   const bool all_inputs = held.inputs == layer.whole.inputs;
   Front& front = all_inputs ? (*layer.of_outputs)[static_cast<size_t>(held.outputs)] : (*layer.by_inputs)[static_cast<size_t>(held.inputs)];
-  std::call_once(front.once, [&] { front.front = std::make_unique<const EngineFront>(held, layer.error_back); });
+  std::call_once(front.once, [&] {
+    const int64_t taps = held.kernel_h * held.kernel_w;
+    const int64_t most_tiles = most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / taps) : 0;
+    front.front = std::make_unique<const EngineFront>(held, layer.error_back, most_tiles);
+  });
   return *front.front;
 }
 
@@ -219,9 +223,9 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
   built.held = whole;
   const int64_t passing = whole_cycles(period_seconds, slowest_clock_hz_);
   const auto width = std::ranges::find_if(widths_, [=](const Width& candidate) { return candidate.cycles <= passing; });
-  if (width == widths_.end()) return built;
+  if (width == widths_.end() || layer.dropout_cycles > passing) return built;
   built.lanes = width->lanes;
-  built.stream_seconds = static_cast<double>(stream_cycles(whole, width->lanes)) / slowest_clock_hz_;
+  built.stream_seconds = static_cast<double>(std::max(stream_cycles(whole, width->lanes), layer.dropout_cycles)) / slowest_clock_hz_;
   HeldChannels held{{0, whole.inputs}, {0, whole.outputs}};
   if (!blocks.empty()) {
     ChannelRange inputs = blocks.front().inputs, outputs = blocks.front().outputs;

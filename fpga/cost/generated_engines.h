@@ -5,11 +5,11 @@
 //   if (engine && engine->keeps_up) engine->engine.tiles() * engine->engine.taps();      // multipliers of each phase
 //
 // The ring's streams are as wide as its period asks for (ring_lanes.h), a shard holds whole groups of them, and the smallest engine that
-// keeps the period is taken (engine_sizing.h): the generator's own functions, so it builds what is planned. Its memories are counted in
-// blocks (built_memory.h), and what a search reserves for it never falls as the shard grows.
-// Nothing comes back for layers without such an engine (more than two channel groups, kernels that are not square, recurrent ones): those
-// keep the paper's free counts. A longer period never asks for more, a shard that holds another never for less. Borrows the graph. Thread
-// safe; fronts are kept.
+// keeps the period is taken (engine_sizing.h), where what is dropped behind the sum passes within it, too: the generator's own functions,
+// so it builds what is planned. Its memories are counted in blocks (built_memory.h), and what a search reserves for it never falls as the
+// shard grows. Nothing comes back for layers without such an engine (more than two channel groups, kernels that are not square, recurrent
+// ones): those keep the paper's free counts. A longer period never asks for more, a shard that holds another never for less. Borrows the
+// graph. Thread safe; fronts are kept.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct GeneratedEngine {
   int64_t reserved_tiles = 0;   // what a search reckons with: at least those of any part of the shard
   EngineCycles cycles;          // per sample, of the board's clock, streams of the ring apart
   bool error_back = false;      // EB is built
-  double stream_seconds = 0;    // per sample, of the maps around the layer
+  double stream_seconds = 0;    // per sample, of the maps around the layer, and of dropout
   int64_t lanes = 1;            // of the ring's streams
   ConvolutionShape held;        // what the shard holds of the layer
   size_t layer = 0, width = 0;  // of the engines that answer
@@ -78,7 +78,9 @@ struct GeneratedEngine {
 
 class GeneratedEngines {
  public:
-  GeneratedEngines(const Graph& graph, double slowest_clock_hz);
+  // An engine of more multipliers than `most_multipliers` does not keep up; 0: of any number. (Twice as many, for FP and PG, are on no
+  // board of the ring.)
+  GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers = 0);
 
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;
   // Of an answer that keeps up: as it is built.
@@ -100,7 +102,9 @@ class GeneratedEngines {
     int64_t elements_per_channel = 1;  // of a dense layer's input
     bool error_back = false;
     bool by_outputs = false;  // how it is divided
+    size_t alike = 0;         // the first layer whose engines take the same memories
     int64_t error_block_rows = 1;
+    int64_t dropout_cycles = 0;                                // of the slowest unit behind the sum, with streams of any width
     std::shared_ptr<const std::vector<BlocksAfterSum>> after;  // by width of the streams
     std::shared_ptr<std::deque<Front>> by_inputs, of_outputs;  // of all outputs, or of all inputs; one for all layers alike
   };
@@ -109,25 +113,24 @@ class GeneratedEngines {
     int64_t lanes;
     int64_t cycles;
   };
-  // What engines take at most that need no more than so many cycles; the longest first, more memory behind.
-  struct Reserve {
-    int64_t cycles = 0;
-    EngineMemory memory;
-  };
-  // By held channels, in steps of so many; made when first asked for.
+  // By held channels, in steps of so many; made as far as they are asked for.
   struct Reserves {
-    std::once_flag once;
+    std::mutex mutex;
     int64_t step = 1;
-    std::vector<std::vector<Reserve>> of_channels;
+    std::vector<std::vector<EngineMemory>> of_choices;  // of a front's first engines: the most that one of them takes
+    int64_t cycles = -1;                                // that were asked for last
+    std::vector<EngineMemory> of_channels;              // for those: of so many channels, and of fewer
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
-  const Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
-  static std::vector<Reserve> together(const std::vector<Reserve>& a, const std::vector<Reserve>& b);
+  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  EngineMemory most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
+                           Reserves& reserves) const;
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
-  static const EngineFront& front_of(const Layer& layer, const ConvolutionShape& held);
+  const EngineFront& front_of(const Layer& layer, const ConvolutionShape& held) const;
 
   const Graph* graph_;
   double slowest_clock_hz_;
+  int64_t most_multipliers_;
   std::vector<std::optional<Layer>> layers_;  // by node
   std::vector<Width> widths_;
   mutable std::mutex mutex_;

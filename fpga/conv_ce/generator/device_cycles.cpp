@@ -66,11 +66,7 @@ void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
 
 // Of the group's last device. Rows of windows that begin outside the map cost as much as any.
 void add_after_sum(const ShardDesign& shard, std::vector<StageCycles>& stages) {
-  if (shard.dropout)
-    stages.push_back(
-        {shard.layer, "dropout",
-         dropout_cycles(
-             {.channels = shard.layer_outputs, .height = shard.window.out_height, .width = shard.window.out_width, .lanes = shard.lanes})});
+  if (shard.dropout) stages.push_back({shard.layer, "dropout", cycles_of_dropout(shard)});
   if (!shard.pooled) return;
   const PoolingWindow& window = shard.window;
   const int64_t groups = shard.groups(shard.layer_outputs);
@@ -99,6 +95,12 @@ void add_maps(const DeviceDesign& design, std::vector<StageCycles>& stages) {
 }
 
 }  // namespace
+
+int64_t cycles_of_dropout(const ShardDesign& unit) {
+  if (!unit.dropout) return 0;
+  return dropout_cycles(
+      {.channels = unit.layer_outputs, .height = unit.window.out_height, .width = unit.window.out_width, .lanes = unit.lanes});
+}
 
 std::vector<StageCycles> device_cycles(const DeviceDesign& design) {
   std::vector<StageCycles> stages;

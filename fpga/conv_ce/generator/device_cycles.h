@@ -26,6 +26,8 @@ struct StageCycles {
 
 // In the order of the shards.
 std::vector<StageCycles> device_cycles(const DeviceDesign& design);
+// Of a unit behind a sum; 0 where it drops nothing.
+int64_t cycles_of_dropout(const ShardDesign& unit);
 // The first of the slowest; `stages` is not empty.
 StageCycles slowest_stage(const std::vector<StageCycles>& stages);
 

@@ -5,6 +5,7 @@
 
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/common/cost/fabric_costs.h"
+#include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_top.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
@@ -208,6 +209,7 @@ MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, 
   for (size_t i = 0; i < design.units(); ++i) {
     ShardDesign& unit = i == 0 ? design.shards[0] : design.tails[i - 1];
     give_room(unit);
+    memories.dropout_cycles = std::max(memories.dropout_cycles, cycles_of_dropout(unit));
     std::vector<ModuleUse> uses;
     add_after_sum(design, unit, uses);
     double blocks = 0;

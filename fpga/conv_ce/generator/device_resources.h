@@ -22,6 +22,7 @@ struct MemoriesAfterSum {
   int64_t bram18 = 0;              // blocks of those that are never made of UltraRAM
   std::vector<MemoryShape> large;  // the others
   int64_t error_block_rows = 1;    // in which errors of the sum come
+  int64_t dropout_cycles = 0;      // per sample
   int64_t before_bram18 = 0;       // of every part: errors of the map before that others read as well, which wait for each other
 };
 // With streams of so many lanes; of a layer divided by outputs or not, whichever takes more. Maps that wait at a join count where they are

@@ -89,6 +89,10 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
   return engines;
 }
 
+double board_clock(const Plan& plan, const Engine& engine) {
+  return planned_clock(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device);
+}
+
 int64_t whole_cycles(double seconds, double clock) { return static_cast<int64_t>(std::floor(seconds * clock + kCycleRounding)); }
 
 // What the maps before and behind every layer take to pass, `lanes` channels at a time, at the slowest board's clock; `planned` where it
@@ -98,7 +102,7 @@ double stream_seconds(const Plan& plan, const std::vector<Engine>& engines, int6
   double clock = std::numeric_limits<double>::infinity();
   for (const Engine& engine : engines) {
     most = std::max(most, stream_cycles(engine.whole, lanes));
-    clock = std::min(clock, planned_clock(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device));
+    if (const double own = board_clock(plan, engine); own > 0) clock = std::min(clock, own);
   }
   return most <= whole_cycles(planned, clock) ? planned : static_cast<double>(most) / clock;
 }
@@ -143,10 +147,15 @@ double slowest_planned(const Plan& plan, const Graph& graph) {
   return slowest;
 }
 
+// Of every board; processors among them have none.
 bool has_clocks(const Plan& plan, const std::vector<Engine>& engines) {
-  return std::ranges::all_of(engines, [&plan](const Engine& engine) {
-    return planned_clock(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device) > 0;
-  });
+  bool some = false;
+  for (const Engine& engine : engines) {
+    const bool clocked = board_clock(plan, engine) > 0;
+    some = some || clocked;
+    if (!clocked && amount_of_board(plan, plan.cluster.devices[static_cast<size_t>(engine.device)].device, "dsp_device") > 0) return false;
+  }
+  return some;
 }
 
 }  // namespace

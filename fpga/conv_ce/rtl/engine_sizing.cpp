@@ -21,11 +21,15 @@ std::vector<int64_t> lane_counts(int64_t all_channels, int64_t channel_groups) {
   return counts;
 }
 
-// visit(engine) for every rectangle.
+// visit(engine) for every rectangle of at most so many tiles.
 template <typename Visit>
-void for_each_engine(const ConvolutionShape& shape, Visit visit) {
+void for_each_engine(const ConvolutionShape& shape, int64_t most_tiles, Visit visit) {
+  const std::vector<int64_t> all_outputs = lane_counts(shape.outputs, shape.groups);
   for (const int64_t inputs : lane_counts(shape.inputs, shape.groups))
-    for (const int64_t outputs : lane_counts(shape.outputs, shape.groups)) visit(engine_of(shape, inputs, outputs));
+    for (const int64_t outputs : all_outputs) {
+      if (inputs * outputs > most_tiles) break;
+      visit(engine_of(shape, inputs, outputs));
+    }
 }
 
 }  // namespace
@@ -72,15 +76,17 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
   return engine_cycles(engine, shape).slowest(error_back);
 }
 
-EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back) {
+EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) {
   const auto rank = [](const Choice& choice) {
     const EngineParallelism& engine = choice.engine;
     return std::tuple(choice.slowest, std::max(engine.input_lanes, engine.output_lanes), engine.output_lanes);
   };
   // The best of every size; fewer sizes than rectangles, so none is sorted.
-  std::vector<Choice> best(static_cast<size_t>(std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes)) + 1);
+  const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
+  const int64_t most = most_tiles > 0 ? std::min(most_tiles, all) : all;
+  std::vector<Choice> best(static_cast<size_t>(most) + 1);
   const Walked walked(shape);
-  for_each_engine(shape, [&](const EngineParallelism& engine) {
+  for_each_engine(shape, most, [&](const EngineParallelism& engine) {
     const EngineCycles cycles = cycles_of(engine, shape, walked);
     const Choice choice{cycles.slowest(error_back), cycles, engine};
     Choice& known = best[static_cast<size_t>(engine.tiles())];
@@ -106,7 +112,8 @@ EngineParallelism fastest_engine(const ConvolutionShape& shape, int64_t multipli
     return std::tuple(sample_cycles(engine, shape), engine.tiles(), std::max(engine.input_lanes, engine.output_lanes), engine.output_lanes);
   };
   EngineParallelism best = engine_of(shape, 1, 1);
-  for_each_engine(shape, [&](const EngineParallelism& engine) {
+  const int64_t most_tiles = std::max<int64_t>(1, multipliers / std::max<int64_t>(best.taps(), 1));
+  for_each_engine(shape, most_tiles, [&](const EngineParallelism& engine) {
     if (engine.tiles() * engine.taps() <= multipliers && rank(engine) < rank(best)) best = engine;
   });
   return best;

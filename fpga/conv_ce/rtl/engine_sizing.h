@@ -42,7 +42,8 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
 // All engines of a shape that are worth building: each larger one is faster.
 class EngineFront {
  public:
-  explicit EngineFront(const ConvolutionShape& shape, bool error_back = true);
+  // Of at most so many tiles; 0: of any number.
+  explicit EngineFront(const ConvolutionShape& shape, bool error_back = true, int64_t most_tiles = 0);
 
   struct Choice {
     int64_t slowest = 0;

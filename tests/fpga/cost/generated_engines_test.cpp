@@ -101,6 +101,33 @@ TEST(GeneratedEngines, KeepThePeriodOrSayThatTheyDoNot) {
   EXPECT_FALSE(engines.engine_for(conv1, {}, 227 * 227 / kClock / 2, kClock)->keeps_up);
 }
 
+// The mask of a large flattened map is drawn block by block.
+TEST(GeneratedEngines, KeepStepWithDropoutBehindTheSum) {
+  const Graph graph(find_model("alexnet-torch"));
+  const GeneratedEngines engines(graph, kClock);
+  const Node& conv5 = graph.node(graph.groups()[4].head);  // whose map is dropped from when it is flattened
+  ASSERT_EQ(conv5.output.channels, 256);
+  const auto slow = engines.engine_for(conv5, {}, 2e-3, kClock);
+  ASSERT_TRUE(slow && slow->keeps_up);
+  EXPECT_GT(slow->stream_seconds, 2e-4) << "9,216 elements, four to a block of the generator";
+  EXPECT_FALSE(engines.engine_for(conv5, {}, 2e-4, kClock)->keeps_up);
+}
+
+// Those that no board has the multipliers for are none.
+TEST(GeneratedEngines, AreNoLargerThanBoards) {
+  const Graph graph(find_model("vgg16"));
+  const GeneratedEngines any(graph, kClock), small(graph, kClock, /*most_multipliers=*/100);
+  const Node& conv2_2 = graph.node(graph.groups()[3].head);
+  for (const double period : {1e-2, 3e-2, 0.1, 0.5}) {
+    const auto wanted = any.engine_for(conv2_2, {}, period, kClock), found = small.engine_for(conv2_2, {}, period, kClock);
+    ASSERT_TRUE(wanted && found && wanted->keeps_up);
+    EXPECT_EQ(found->keeps_up, wanted->engine.tiles() * 9 <= 100) << period;
+    if (found->keeps_up) {
+      EXPECT_EQ(found->engine.tiles(), wanted->engine.tiles());
+    }
+  }
+}
+
 TEST(GeneratedEngines, AreThereForLayersThatHardwareIsGeneratedFor) {
   const Graph graph(find_model("resnet18"));
   const GeneratedEngines engines(graph, kClock);

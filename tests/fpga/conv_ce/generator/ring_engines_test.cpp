@@ -110,6 +110,19 @@ TEST(RingEngines, AreSmallerForALongerPeriod) {
   }
 }
 
+// Processors in the ring have no clock, and take no pace from the boards.
+TEST(RingEngines, KeepThePaceBesideProcessors) {
+  const Graph graph(four_layers(12, 12));
+  Plan plan = ring_in_time(graph, 900);
+  const RingPace of_boards = ring_pace(plan, graph);
+  plan.cluster.devices.back().device = "h200";
+  plan.budgets.push_back({"h200", {{"memory_bytes", 1e11}}});
+  const RingPace pace = ring_pace(plan, graph);
+  EXPECT_EQ(pace.lanes, of_boards.lanes);
+  EXPECT_DOUBLE_EQ(pace.period_seconds, of_boards.period_seconds);
+  EXPECT_GT(pace.cycles_of(plan, "vc709"), 0);
+}
+
 // The whole ring slows down with its smallest board.
 TEST(RingEngines, FitTheBoardsSlices) {
   const Graph graph(four_layers(12, 12));
