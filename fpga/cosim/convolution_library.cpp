@@ -8,6 +8,8 @@ namespace millrace {
 
 namespace {
 
+constexpr int64_t kLeastBeatBits = 64;  // of a port that nothing uses
+
 std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHardware& hardware) {
   const EngineParallelism& e = hardware.engine;
   const EngineMemories& m = hardware.memories;
@@ -27,7 +29,9 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHard
           {"GRADIENT_ERROR_ADDRESS_BITS", m.gradient_error_address},
           {"COLUMN_ADDRESS_BITS", m.column_address},
           {"PARAMETER_ADDRESS_BITS", m.parameter_address},
-          {"GROUP_ADDRESS_BITS", m.group_address}};
+          {"GROUP_ADDRESS_BITS", m.group_address},
+          {"STREAMED", hardware.beat_bits > 0 ? 1 : 0},
+          {"BEAT_BITS", hardware.beat_bits > 0 ? hardware.beat_bits : kLeastBeatBits}};
 }
 
 }  // namespace
@@ -39,7 +43,8 @@ EngineLibrary library_of(const EngineHardware& hardware) {
           .parameters = parameters_of(hardware),
           .defines = {{"MILLRACE_ENGINE_INPUT_LANES", e.input_lanes},
                       {"MILLRACE_ENGINE_OUTPUT_LANES", e.output_lanes},
-                      {"MILLRACE_ENGINE_WORD", e.kernels_per_word * e.taps()}},
+                      {"MILLRACE_ENGINE_WORD", e.kernels_per_word * e.taps()},
+                      {"MILLRACE_ENGINE_BEAT_BITS", hardware.beat_bits}},
           .modules = rtl_modules(),
           .harness = harness_sources()};
 }

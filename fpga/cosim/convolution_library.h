@@ -12,6 +12,7 @@ namespace millrace {
 struct EngineHardware {
   EngineParallelism engine;
   EngineMemories memories;
+  int64_t beat_bits = 0;  // of the port to the memory outside, where weights and gradients lie there
 };
 
 EngineLibrary library_of(const EngineHardware& hardware);

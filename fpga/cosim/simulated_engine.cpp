@@ -6,12 +6,15 @@
 #include "core/base/error.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cosim/harness/engine_library.h"
 #include "fpga/cosim/shared_library.h"
 
 namespace millrace {
 
 namespace {
+
+constexpr int64_t kOutsideLatency = 100;  // cycles, of the memory outside
 
 struct Library {
   explicit Library(const std::filesystem::path& path) : library(path) {
@@ -70,9 +73,14 @@ class SimulatedEngine::Implementation {
 
   std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data) {
     const ConvolutionShape& s = phase.convolution;
-    load(s, data.weight);
+    std::vector<int16_t> outside;
+    if (streamed())
+      outside = parameter_words(hardware_.engine, s, data.weight);
+    else
+      load(s, data.weight);
     if (!data.bias.empty()) load_bias(data.bias);
     MillraceEngineRegisters registers = registers_of(phase, forward_cycles(hardware_.engine, s, phase.samples));
+    stream(s, forward_passes(s) * phase.samples, kElementBits, outside, registers);
     registers.adds_partial = data.before.empty() ? 0 : 1;
     registers.finishes = data.bias.empty() ? 0 : 1;
     const BeatOrder sums{s.outputs, s.out_height(), s.out_width(), hardware_.engine.output_lanes};
@@ -85,21 +93,34 @@ class SimulatedEngine::Implementation {
                                         partials.empty() ? nullptr : partials.data(),
                                         partials.empty() ? 0 : sums.beats() * phase.samples,
                                         result.data(),
-                                        sums.beats() * phase.samples};
+                                        sums.beats() * phase.samples,
+                                        streamed() ? outside.data() : nullptr,
+                                        std::ssize(outside)};
     cycles.forward += ended("FP", phase, registers, library_.forward(engine_, &registers, &streams));
     return maps_of(sums, result, phase.samples);
   }
 
   std::vector<int16_t> error_back(const PhaseShape& phase, std::span<const int16_t> output_error, std::span<const int16_t> weight) {
     const ConvolutionShape& s = phase.convolution;
-    load(s, weight);
-    const MillraceEngineRegisters registers = registers_of(phase, error_back_cycles(hardware_.engine, s, phase.samples));
+    std::vector<int16_t> outside;
+    if (streamed())
+      outside = parameter_words_of_error_back(hardware_.engine, s, parameter_words(hardware_.engine, s, weight));
+    else
+      load(s, weight);
+    MillraceEngineRegisters registers = registers_of(phase, error_back_cycles(hardware_.engine, s, phase.samples));
+    stream(s, error_back_passes(s) * phase.samples, kElementBits, outside, registers);
     const ErrorBackSteps steps = error_back_steps(s);
     const BeatOrder results{s.inputs, s.height, s.width, hardware_.engine.input_lanes, steps.first_block_rows, hardware_.engine.stride};
     const std::vector<int16_t> errors = beats_of(errors_order(s), output_error, phase.samples);
     std::vector<int16_t> result(static_cast<size_t>(results.beats() * results.lanes * phase.samples));
-    const MillraceEngineStreams streams{errors.data(), errors_order(s).beats() * phase.samples, nullptr, 0,
-                                        result.data(), results.beats() * phase.samples};
+    const MillraceEngineStreams streams{errors.data(),
+                                        errors_order(s).beats() * phase.samples,
+                                        nullptr,
+                                        0,
+                                        result.data(),
+                                        results.beats() * phase.samples,
+                                        streamed() ? outside.data() : nullptr,
+                                        std::ssize(outside)};
     cycles.error_back += ended("EB", phase, registers, library_.error_back(engine_, &registers, &streams));
     return maps_of(results, result, phase.samples);
   }
@@ -108,16 +129,28 @@ class SimulatedEngine::Implementation {
                     std::span<int32_t> weight, std::span<int32_t> bias) {
     const ConvolutionShape& s = phase.convolution;
     const EngineParallelism& engine = hardware_.engine;
-    const MillraceEngineRegisters registers = registers_of(phase, gradient_cycles(engine, s, phase.samples));
+    MillraceEngineRegisters registers = registers_of(phase, gradient_cycles(engine, s, phase.samples));
+    std::vector<int16_t> outside(streamed() ? 2 * parameter_elements(engine, s) : 0);
+    stream(s, forward_passes(s) * phase.samples, kAccumulatorBits, outside, registers);
     const std::vector<int16_t> activations = beats_of(inputs_order(s), input, phase.samples);
     const std::vector<int16_t> errors = beats_of(errors_order(s), output_error, phase.samples);
-    const MillraceEngineStreams streams{
-        activations.data(), inputs_order(s).beats() * phase.samples, errors.data(), errors_order(s).beats() * phase.samples, nullptr, 0};
+    const MillraceEngineStreams streams{activations.data(),
+                                        inputs_order(s).beats() * phase.samples,
+                                        errors.data(),
+                                        errors_order(s).beats() * phase.samples,
+                                        nullptr,
+                                        0,
+                                        streamed() ? outside.data() : nullptr,
+                                        std::ssize(outside)};
     cycles.gradient += ended("PG", phase, registers, library_.gradient(engine_, &registers, &streams));
     std::vector<int32_t> words(parameter_elements(engine, s));
     const int64_t groups = engine.groups_of_outputs(s.outputs);
     std::vector<int32_t> biases(static_cast<size_t>(groups * engine.output_lanes));
-    library_.read_gradients(engine_, static_cast<int64_t>(words.size() / word_elements()), words.data(), groups, biases.data());
+    const size_t held = streamed() ? 0 : words.size() / word_elements();
+    library_.read_gradients(engine_, static_cast<int64_t>(held), words.data(), groups, biases.data());
+    for (size_t i = 0; streamed() && i < words.size(); ++i)
+      words[i] = static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(outside[2 * i])) |
+                                      static_cast<uint32_t>(static_cast<uint16_t>(outside[2 * i + 1])) << 16);
     const std::vector<int32_t> found = gradients_of_words(engine, s, words);
     for (size_t i = 0; i < found.size(); ++i) weight[i] = wrapped(int64_t{weight[i]} + found[i]);
     for (size_t i = 0; i < bias.size(); ++i) bias[i] = wrapped(int64_t{bias[i]} + biases[i]);
@@ -163,8 +196,25 @@ class SimulatedEngine::Implementation {
     return r;
   }
 
+  bool streamed() const { return hardware_.beat_bits > 0; }
+
+  // So many passes over what lies in the memory outside, in whole beats.
+  void stream(const ConvolutionShape& s, int64_t passes, int64_t element_bits, std::vector<int16_t>& outside,
+              MillraceEngineRegisters& registers) const {
+    if (!streamed()) return;
+    registers.stream_words = streamed_words(hardware_.engine, s);
+    registers.stream_beats = streamed_beats(hardware_.engine, s, element_bits, hardware_.beat_bits);
+    registers.stream_passes = passes;
+    registers.memory_latency = kOutsideLatency;
+    registers.most_cycles += passes * (20 * registers.stream_beats + 20 * kOutsideLatency);
+    outside.resize(static_cast<size_t>(registers.stream_beats * hardware_.beat_bits / 16));
+  }
+
   int64_t ended(const char* phase_name, const PhaseShape& phase, const MillraceEngineRegisters& registers, int64_t taken) const {
     const ConvolutionShape& s = phase.convolution;
+    if (taken == -2)
+      fail(ErrorCode::kMismatch, "{} of {} -> {} channels asks the memory outside for what is not there ({})", phase_name, s.inputs,
+           s.outputs, text_of(hardware_.engine));
     if (taken < 0)
       fail(ErrorCode::kTimeout, "{} of {} samples, {} -> {} channels, {} x {} does not end within {} cycles of its RTL ({})", phase_name,
            phase.samples, s.inputs, s.outputs, s.height, s.width, registers.most_cycles, text_of(hardware_.engine));

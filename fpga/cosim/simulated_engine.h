@@ -5,7 +5,8 @@
 //   engine.cycles().forward;              // simulated clock cycles so far
 //
 // The functions mean what phase_model.h's of the same names mean, for phases of this engine's kernel and stride that fit its
-// memories. Weights go into LPRAM element by element, where they differ from what lies there, as a host would write them.
+// memories. Weights go into LPRAM element by element, where they differ from what lies there, as a host would write them. Those that are
+// streamed lie in a memory of a hundred cycles' latency, gradients too; every sample has its own passes over them.
 // Fails with kTimeout when the hardware does not end within ten times the modelled cycles.
 #pragma once
 

@@ -118,14 +118,14 @@ PlannedEngine small_engine(const ConvolutionShape& of, int64_t lanes) {
                                  .output_lanes = output_lanes,
                                  .kernels_per_word = kernels_per_word(input_lanes * output_lanes, shape.out_width()),
                                  .channel_groups = shape.groups};
-  return {.layer = "", .hardware = {engine, engine_memories(engine, shape)}, .shape = shape, .blocks = {}};
+  return {.layer = "", .hardware = {engine, engine_memories(engine, shape), 0}, .shape = shape, .blocks = {}};
 }
 
 std::vector<PlannedEngine> planned_engines(const DeviceDesign& design) {
   std::vector<PlannedEngine> engines;
   for (const ShardDesign& shard : design.shards)
     engines.push_back({.layer = shard.layer,
-                       .hardware = {shard.engine, shard.memories},
+                       .hardware = {shard.engine, shard.memories, shard.streams ? shard.streams->beat_bits : 0},
                        .shape = shard.shape,
                        .blocks = {shard.error_first_block_rows(), shard.error_block_rows()}});
   return engines;

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Which devices of the zoo's convolutional networks become hardware: `millrace plan`, then `millrace rtl --check` for every plan.
 
-    tests/benchmarks/generated_devices.py [--millrace build/release/bin/millrace] [--seconds 240]
-        [--out tests/benchmarks/results/generated_devices.json]
+    tests/benchmarks/generated_devices.py [--millrace build/release/bin/millrace] [--seconds 240] [--accounting full|fpdeep]
+        [--models alexnet,vgg16] [--clusters vc709x15] [--out tests/benchmarks/results/generated_devices.json]
 
-Batch norms have RUNNING statistics. All figures are modelled; a plan that takes longer than so many seconds, or is refused, is listed
-with its reason. Ends with 1 when a command fails in another way. Standard library alone.
+Batch norms have RUNNING statistics. All figures are modelled: `as_planned` counts the generated devices whose multipliers are the planned
+ones in every phase, `planned_ms` and `built_ms` are of the slowest device, per image. A plan that takes longer than so many seconds, or is
+refused, is listed with its reason. Ends with 1 when a command fails in another way. Standard library alone.
+generated_pace.json is of `--accounting fpdeep`.
 """
 
 import argparse
@@ -36,11 +38,12 @@ def why(reason):
     return re.sub(r"^layer \S+: ", "", reason).split("; ")[0]
 
 
-def checked(millrace, model, cluster, folder, seconds):
+def checked(millrace, model, cluster, folder, seconds, accounting):
     plan = folder / "plan.textproto"
     row = {"model": model, "cluster": cluster}
     norms = ["--batch-norm", "running"] if model.startswith(("resnet", "googlenet")) else []  # which have batch norms
-    planned = run([millrace, "plan", "--model", model, "--cluster", cluster, *norms, "--out", str(plan)], seconds)
+    words = [millrace, "plan", "--model", model, "--cluster", cluster, *norms, "--accounting", accounting, "--out", str(plan)]
+    planned = run(words, seconds)
     if planned is None:
         return {**row, "planned": False, "reason": f"the planner took more than {seconds} s"}
     if planned.returncode != 0:
@@ -55,7 +58,12 @@ def checked(millrace, model, cluster, folder, seconds):
     computing = [device for device in devices if device["reason"] != "it computes nothing in this plan"]
     reasons = collections.Counter(why(device["reason"]) for device in computing if not device["generated"])
     row.update({"planned": True, "devices": len(computing), "generated": sum(device["generated"] for device in computing),
+                "as_planned": sum(device["generated"] and device["planned_multipliers"] == device["built_multipliers"]
+                                  for device in computing),
                 "too_large": sum(device["generated"] and not device["fits"] for device in computing), "pace_ratio": found["pace_ratio"],
+                "planned_ms": round(1e3 * max((device["planned_seconds"] for device in computing), default=0), 6),
+                "built_ms": round(1e3 * max((device["built_seconds"] for device in computing), default=0), 6),
+                "streaming": sum(device["weights_off_chip"]["streamed"] != "" for device in computing),
                 "not_generated_because": dict(reasons.most_common())})
     return row
 
@@ -64,18 +72,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", default=str(SOURCE / "build/release/bin/millrace"))
     parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--accounting", choices=("full", "fpdeep"), default="full")
+    parser.add_argument("--models", default=",".join(CNNS))
+    parser.add_argument("--clusters", default=",".join(CLUSTERS))
     parser.add_argument("--out", default=str(SOURCE / "tests/benchmarks/results/generated_devices.json"))
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for model in CNNS:
-            for cluster in CLUSTERS:
-                rows.append(checked(options.millrace, model, cluster, pathlib.Path(folder), options.seconds))
+        for model in options.models.split(","):
+            for cluster in options.clusters.split(","):
+                rows.append(checked(options.millrace, model, cluster, pathlib.Path(folder), options.seconds, options.accounting))
                 print(json.dumps(rows[-1]), flush=True)
     commit = subprocess.run(["git", "-C", str(SOURCE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     result = {"what": "devices generated of all, for the zoo's convolutional networks, batch norms with RUNNING statistics",
-              "command": "millrace plan --model M --cluster C [--batch-norm running] --out P; millrace rtl --plan P --check --json",
-              "origin": "modelled", "commit": commit, "plans": rows}
+              "command": f"millrace plan --model M --cluster C [--batch-norm running] --accounting {options.accounting} --out P; "
+                         "millrace rtl --plan P --check --json",
+              "origin": "modelled", "accounting": options.accounting, "commit": commit, "plans": rows}
     temporary = options.out + ".part"
     pathlib.Path(temporary).write_text(json.dumps(result, indent=1) + "\n")
     os.replace(temporary, options.out)

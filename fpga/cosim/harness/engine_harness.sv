@@ -3,6 +3,8 @@
 // FP reads its kernels from LPRAM and may end in the special-function unit without pooling; EB reads its own copy, PG adds to
 // LGB. Each has a clock, so that a simulator works on the one that runs; geometry is shared and means what the engines say.
 // While a clock stands still its engine does. `clear` forgets everything but memories. Parameters are those of the modules.
+// STREAMED: kernels and gradients lie in the memory behind `m_axi_*`, packed from address 0, for the engine that `stream_phase` names (0 FP, 1
+// EB, 2 PG); `stream_busy` falls when PG's are back. Parameters of the streamers are those of a pass.
 // Host ports: `parameter_*` write one element of both LPRAMs (both clocks tick), `scale_*` one word of the special-function
 // unit (FP's clock), `gradient_host_*` and `bias_read_*` read what PG left (PG's clock).
 module engine_harness #(
@@ -22,7 +24,9 @@ module engine_harness #(
     parameter int GRADIENT_ERROR_ADDRESS_BITS = 7,
     parameter int COLUMN_ADDRESS_BITS = 6,
     parameter int PARAMETER_ADDRESS_BITS = 10,
-    parameter int GROUP_ADDRESS_BITS = 6
+    parameter int GROUP_ADDRESS_BITS = 6,
+    parameter int STREAMED = 0,
+    parameter int BEAT_BITS = 64
 ) (
     input logic forward_clock,
     input logic back_clock,
@@ -92,28 +96,44 @@ module engine_harness #(
     input  logic [               PARAMETER_ADDRESS_BITS-1:0] gradient_host_address,
     output logic [KERNELS_PER_WORD*KERNEL*KERNEL*32-1:0]     gradient_host_word,
     input  logic [                   GROUP_ADDRESS_BITS-1:0] bias_read_address,
-    output logic [                      OUTPUT_LANES*32-1:0] bias_read_word
+    output logic [                      OUTPUT_LANES*32-1:0] bias_read_word,
+
+    input  logic [ 1:0] stream_phase,
+    input  logic [31:0] stream_words,
+    input  logic [31:0] stream_beats,
+    input  logic [31:0] stream_passes,
+    output logic        stream_busy,
+    output logic        stream_fault,
+
+    output logic                   m_axi_arvalid,
+    input  logic                   m_axi_arready,
+    output logic [           63:0] m_axi_araddr,
+    output logic [            7:0] m_axi_arlen,
+    input  logic                   m_axi_rvalid,
+    output logic                   m_axi_rready,
+    input  logic [  BEAT_BITS-1:0] m_axi_rdata,
+    input  logic [            1:0] m_axi_rresp,
+    input  logic                   m_axi_rlast,
+    output logic                   m_axi_awvalid,
+    input  logic                   m_axi_awready,
+    output logic [           63:0] m_axi_awaddr,
+    output logic [            7:0] m_axi_awlen,
+    output logic                   m_axi_wvalid,
+    input  logic                   m_axi_wready,
+    output logic [  BEAT_BITS-1:0] m_axi_wdata,
+    output logic [BEAT_BITS/8-1:0] m_axi_wstrb,
+    output logic                   m_axi_wlast,
+    input  logic                   m_axi_bvalid,
+    output logic                   m_axi_bready,
+    input  logic [            1:0] m_axi_bresp
 );
   localparam int WORD = KERNELS_PER_WORD * KERNEL * KERNEL;
+  localparam int LOAD_WORDS = (INPUT_LANES * OUTPUT_LANES + KERNELS_PER_WORD - 1) / KERNELS_PER_WORD;
 
   // --- FP.
   logic [PARAMETER_ADDRESS_BITS-1:0] forward_address;
-  logic [WORD*16-1:0] forward_word, forward_second_word;
-  logic forward_read;
-  parameter_memory #(
-      .ELEMENTS(WORD),
-      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
-  ) forward_parameters (
-      .clock(forward_clock),
-      .forward_address,
-      .forward_word,
-      .back_address('0),
-      .back_word(forward_second_word),
-      .write_enable(parameter_write_enable),
-      .write_address(parameter_write_address),
-      .write_element(parameter_write_element),
-      .write_data(parameter_write_data)
-  );
+  logic [WORD*16-1:0] forward_word;
+  logic forward_read, forward_there;
   logic raw_sum_valid, raw_sum_ready;
   logic [OUTPUT_LANES*16-1:0] raw_sum;
   forward_engine #(
@@ -153,7 +173,7 @@ module engine_harness #(
       .sum_tvalid(raw_sum_valid),
       .sum_tready(raw_sum_ready),
       .sum_tdata(raw_sum),
-      .parameter_ready(1'b1),
+      .parameter_ready(forward_there),
       .parameter_read(forward_read),
       .parameter_address(forward_address),
       .parameter_word(forward_word)
@@ -202,22 +222,8 @@ module engine_harness #(
 
   // --- EB.
   logic [PARAMETER_ADDRESS_BITS-1:0] back_address;
-  logic [WORD*16-1:0] back_word, back_second_word;
-  logic back_read;
-  parameter_memory #(
-      .ELEMENTS(WORD),
-      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
-  ) back_parameters (
-      .clock(back_clock),
-      .forward_address('0),
-      .forward_word(back_second_word),
-      .back_address,
-      .back_word,
-      .write_enable(parameter_write_enable),
-      .write_address(parameter_write_address),
-      .write_element(parameter_write_element),
-      .write_data(parameter_write_data)
-  );
+  logic [WORD*16-1:0] back_word;
+  logic back_read, back_there;
   error_back_engine #(
       .KERNEL(KERNEL),
       .STRIDE(STRIDE),
@@ -253,7 +259,7 @@ module engine_harness #(
       .input_error_tvalid,
       .input_error_tready,
       .input_error_tdata,
-      .parameter_ready(1'b1),
+      .parameter_ready(back_there),
       .parameter_read(back_read),
       .parameter_address(back_address),
       .parameter_word(back_word)
@@ -262,18 +268,7 @@ module engine_harness #(
   // --- PG.
   logic [PARAMETER_ADDRESS_BITS-1:0] gradient_read_address, gradient_write_address;
   logic [WORD*32-1:0] gradient_read_word, gradient_write_word;
-  logic gradient_write, gradient_claim, gradient_read;
-  gradient_memory #(
-      .ELEMENTS(WORD),
-      .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
-  ) gradients (
-      .clock(gradient_clock),
-      .read_address(gradient_host_reads ? gradient_host_address : gradient_read_address),
-      .read_word(gradient_read_word),
-      .write_enable(gradient_write),
-      .write_address(gradient_write_address),
-      .write_word(gradient_write_word)
-  );
+  logic gradient_write, gradient_claim, gradient_read, gradient_there;
   assign gradient_host_word = gradient_read_word;
   gradient_engine #(
       .KERNEL(KERNEL),
@@ -310,7 +305,7 @@ module engine_harness #(
       .error_tvalid(raw_error_tvalid),
       .error_tready(raw_error_tready),
       .error_tdata(raw_error_tdata),
-      .gradient_ready(1'b1),
+      .gradient_ready(gradient_there),
       .gradient_claim,
       .gradient_read,
       .gradient_read_address,
@@ -323,7 +318,166 @@ module engine_harness #(
       .rows_done
   );
 
+  // --- Where weights lie.
+  if (STREAMED != 0) begin : g_streamed
+    logic forward_arvalid, back_arvalid, gradient_arvalid, forward_rready, back_rready, gradient_rready;
+    logic [63:0] forward_araddr, back_araddr, gradient_araddr;
+    logic [7:0] forward_arlen, back_arlen, gradient_arlen;
+    logic forward_busy, back_busy, forward_fault, back_fault, gradient_fault;
+    logic forward_runs, back_runs, gradient_runs;
+    assign forward_runs = stream_phase == 2'd0;
+    assign back_runs = stream_phase == 2'd1;
+    assign gradient_runs = stream_phase == 2'd2;
+    assign m_axi_arvalid = forward_runs ? forward_arvalid : back_runs ? back_arvalid : gradient_arvalid;
+    assign m_axi_araddr = forward_runs ? forward_araddr : back_runs ? back_araddr : gradient_araddr;
+    assign m_axi_arlen = forward_runs ? forward_arlen : back_runs ? back_arlen : gradient_arlen;
+    assign m_axi_rready = forward_runs ? forward_rready : back_runs ? back_rready : gradient_rready;
+    assign stream_fault = forward_runs ? forward_fault : back_runs ? back_fault : gradient_fault;
+    parameter_streamer #(
+        .ELEMENTS(WORD),
+        .BEAT_BITS(BEAT_BITS)
+    ) forward_kernels (
+        .clock(forward_clock),
+        .clear,
+        .address(64'd0),
+        .words(stream_words),
+        .beats(stream_beats),
+        .passes(stream_passes),
+        .busy(forward_busy),
+        .fault(forward_fault),
+        .parameter_ready(forward_there),
+        .parameter_read(forward_read),
+        .parameter_word(forward_word),
+        .m_axi_arvalid(forward_arvalid),
+        .m_axi_arready(m_axi_arready && forward_runs),
+        .m_axi_araddr(forward_araddr),
+        .m_axi_arlen(forward_arlen),
+        .m_axi_rvalid(m_axi_rvalid && forward_runs),
+        .m_axi_rready(forward_rready),
+        .m_axi_rdata,
+        .m_axi_rresp,
+        .m_axi_rlast
+    );
+    parameter_streamer #(
+        .ELEMENTS(WORD),
+        .BEAT_BITS(BEAT_BITS)
+    ) back_kernels (
+        .clock(back_clock),
+        .clear,
+        .address(64'd0),
+        .words(stream_words),
+        .beats(stream_beats),
+        .passes(stream_passes),
+        .busy(back_busy),
+        .fault(back_fault),
+        .parameter_ready(back_there),
+        .parameter_read(back_read),
+        .parameter_word(back_word),
+        .m_axi_arvalid(back_arvalid),
+        .m_axi_arready(m_axi_arready && back_runs),
+        .m_axi_araddr(back_araddr),
+        .m_axi_arlen(back_arlen),
+        .m_axi_rvalid(m_axi_rvalid && back_runs),
+        .m_axi_rready(back_rready),
+        .m_axi_rdata,
+        .m_axi_rresp,
+        .m_axi_rlast
+    );
+    gradient_streamer #(
+        .ELEMENTS(WORD),
+        .LOAD_WORDS(LOAD_WORDS),
+        .BEAT_BITS(BEAT_BITS)
+    ) gradients (
+        .clock(gradient_clock),
+        .clear,
+        .address(64'd0),
+        .words(stream_words),
+        .beats(stream_beats),
+        .passes(stream_passes),
+        .busy(stream_busy),
+        .fault(gradient_fault),
+        .gradient_ready(gradient_there),
+        .gradient_claim,
+        .gradient_read,
+        .gradient_read_word,
+        .gradient_write_enable(gradient_write),
+        .gradient_write_word,
+        .m_axi_arvalid(gradient_arvalid),
+        .m_axi_arready(m_axi_arready && gradient_runs),
+        .m_axi_araddr(gradient_araddr),
+        .m_axi_arlen(gradient_arlen),
+        .m_axi_rvalid(m_axi_rvalid && gradient_runs),
+        .m_axi_rready(gradient_rready),
+        .m_axi_rdata,
+        .m_axi_rresp,
+        .m_axi_rlast,
+        .m_axi_awvalid,
+        .m_axi_awready,
+        .m_axi_awaddr,
+        .m_axi_awlen,
+        .m_axi_wvalid,
+        .m_axi_wready,
+        .m_axi_wdata,
+        .m_axi_wstrb,
+        .m_axi_wlast,
+        .m_axi_bvalid,
+        .m_axi_bready,
+        .m_axi_bresp
+    );
+    logic streamed_unused;
+    assign streamed_unused = &{1'b0, forward_busy, back_busy, forward_address, back_address, gradient_read_address, gradient_write_address,
+        gradient_host_reads, gradient_host_address, parameter_write_enable, parameter_write_address, parameter_write_element,
+        parameter_write_data};
+  end else begin : g_held
+    logic [WORD*16-1:0] forward_second_word, back_second_word;
+    assign {forward_there, back_there, gradient_there} = 3'b111;
+    assign {stream_busy, stream_fault, m_axi_arvalid, m_axi_rready, m_axi_awvalid, m_axi_wvalid, m_axi_wlast, m_axi_bready} = '0;
+    assign {m_axi_araddr, m_axi_arlen, m_axi_awaddr, m_axi_awlen, m_axi_wdata, m_axi_wstrb} = '0;
+    parameter_memory #(
+        .ELEMENTS(WORD),
+        .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
+    ) forward_parameters (
+        .clock(forward_clock),
+        .forward_address,
+        .forward_word,
+        .back_address('0),
+        .back_word(forward_second_word),
+        .write_enable(parameter_write_enable),
+        .write_address(parameter_write_address),
+        .write_element(parameter_write_element),
+        .write_data(parameter_write_data)
+    );
+    parameter_memory #(
+        .ELEMENTS(WORD),
+        .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
+    ) back_parameters (
+        .clock(back_clock),
+        .forward_address('0),
+        .forward_word(back_second_word),
+        .back_address,
+        .back_word,
+        .write_enable(parameter_write_enable),
+        .write_address(parameter_write_address),
+        .write_element(parameter_write_element),
+        .write_data(parameter_write_data)
+    );
+    gradient_memory #(
+        .ELEMENTS(WORD),
+        .ADDRESS_BITS(PARAMETER_ADDRESS_BITS)
+    ) gradients (
+        .clock(gradient_clock),
+        .read_address(gradient_host_reads ? gradient_host_address : gradient_read_address),
+        .read_word(gradient_read_word),
+        .write_enable(gradient_write),
+        .write_address(gradient_write_address),
+        .write_word(gradient_write_word)
+    );
+    logic held_unused;
+    assign held_unused = &{1'b0, forward_second_word, back_second_word, forward_read, back_read, gradient_claim, gradient_read, stream_phase,
+        stream_words, stream_beats, stream_passes, m_axi_arready, m_axi_rvalid, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_awready,
+        m_axi_wready, m_axi_bvalid, m_axi_bresp};
+  end
+
   logic unused;
-  assign unused = &{1'b0, forward_second_word, back_second_word, winners, mask, mask_valid, output_group_step, forward_read, back_read, gradient_claim,
-      gradient_read};
+  assign unused = &{1'b0, winners, mask, mask_valid, output_group_step};
 endmodule

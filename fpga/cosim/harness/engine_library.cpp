@@ -5,8 +5,11 @@
 #include <Vengine_harness.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "fpga/cosim/harness/outside_memory.h"
 #include "fpga/cosim/harness/verilated_port.h"
 
 namespace {
@@ -43,6 +46,9 @@ void set_registers(Vengine_harness& m, const MillraceEngineRegisters& r) {
   set_number(m.first_step, r.first_step);
   set_number(m.first_phase, r.first_phase);
   set_number(m.last_phase, r.last_phase);
+  set_number(m.stream_words, r.stream_words);
+  set_number(m.stream_beats, r.stream_beats);
+  set_number(m.stream_passes, r.stream_passes);
 }
 
 // The clocks of a harness that tick together.
@@ -96,6 +102,41 @@ class Source {
   bool fresh_ = true;
 };
 
+// What is behind the port of an engine whose weights are streamed; without, nothing happens.
+class Outside {
+ public:
+  Outside(Vengine_harness& m, int phase, const MillraceEngineRegisters& r, const MillraceEngineStreams& s)
+      : model_(m), streamed_(MILLRACE_ENGINE_BEAT_BITS > 0 && s.outside != nullptr), to_(s.outside) {
+    millrace::set_number(m.stream_phase, phase);
+    m.m_axi_arready = m.m_axi_rvalid = m.m_axi_awready = m.m_axi_wready = m.m_axi_bvalid = 0;
+    if (streamed_)
+      memory_ = std::make_unique<millrace::OutsideMemory>(std::vector<int16_t>(s.outside, s.outside + s.outside_elements),
+                                                          MILLRACE_ENGINE_BEAT_BITS / 16, r.memory_latency, 0.0, no_pauses_);
+  }
+  void drive() {
+    if (!streamed_) return;
+    memory_->drive_reads(model_);
+    memory_->drive_writes(model_);
+  }
+  void after() {
+    if (!streamed_) return;
+    memory_->after_reads(model_);
+    memory_->after_writes(model_);
+    memory_->tick();
+  }
+  bool wrong() const { return streamed_ && (memory_->wrong() || model_.stream_fault); }
+  void store() {
+    if (streamed_) std::copy(memory_->words().begin(), memory_->words().end(), to_);
+  }
+
+ private:
+  Vengine_harness& model_;
+  std::mt19937_64 no_pauses_;
+  bool streamed_;
+  int16_t* to_;
+  std::unique_ptr<millrace::OutsideMemory> memory_;
+};
+
 }  // namespace
 
 extern "C" {
@@ -132,18 +173,22 @@ int64_t millrace_engine_forward(void* engine, const MillraceEngineRegisters* reg
   clear_once(m, clocks);
   Source activation(streams->first, streams->first_beats, kInputLanes);
   Source partial(streams->second, streams->second_beats, kOutputLanes);
+  Outside outside(m, 0, *registers, *streams);
   m.sum_tready = 1;
   int64_t taken = 0;
   for (int64_t cycle = 0; cycle < registers->most_cycles; ++cycle) {
     activation.drive(m.activation_tvalid, m.activation_tdata);
     partial.drive(m.partial_tvalid, m.partial_tdata);
+    outside.drive();
     tick(m, clocks, [&] {
+      outside.after();
       activation.after(m.activation_tready);
       partial.after(m.partial_tready);
       if (m.sum_tvalid)
         millrace::get_elements<int16_t>(m.sum_tdata,
                                         std::span(streams->result + taken++ * kOutputLanes, static_cast<size_t>(kOutputLanes)));
     });
+    if (outside.wrong()) return -2;
     if (taken == streams->result_beats) return cycle + 1;
   }
   return -1;
@@ -155,16 +200,20 @@ int64_t millrace_engine_error_back(void* engine, const MillraceEngineRegisters* 
   set_registers(m, *registers);
   clear_once(m, clocks);
   Source error(streams->first, streams->first_beats, kOutputLanes);
+  Outside outside(m, 1, *registers, *streams);
   m.input_error_tready = 1;
   int64_t taken = 0;
   for (int64_t cycle = 0; cycle < registers->most_cycles; ++cycle) {
     error.drive(m.error_tvalid, m.error_tdata);
+    outside.drive();
     tick(m, clocks, [&] {
+      outside.after();
       error.after(m.error_tready);
       if (m.input_error_tvalid)
         millrace::get_elements<int16_t>(m.input_error_tdata,
                                         std::span(streams->result + taken++ * kInputLanes, static_cast<size_t>(kInputLanes)));
     });
+    if (outside.wrong()) return -2;
     if (taken == streams->result_beats) return cycle + 1;
   }
   return -1;
@@ -178,17 +227,23 @@ int64_t millrace_engine_gradient(void* engine, const MillraceEngineRegisters* re
   clear_once(m, clocks);
   Source activation(streams->first, streams->first_beats, kInputLanes);
   Source error(streams->second, streams->second_beats, kOutputLanes);
+  Outside outside(m, 2, *registers, *streams);
   const int64_t rows = registers->out_height * registers->samples;
   int64_t rows_done = 0;
   for (int64_t cycle = 0; cycle < registers->most_cycles; ++cycle) {
     activation.drive(m.kept_tvalid, m.kept_tdata);
     error.drive(m.raw_error_tvalid, m.raw_error_tdata);
+    outside.drive();
     tick(m, clocks, [&] {
+      outside.after();
       activation.after(m.kept_tready);
       error.after(m.raw_error_tready);
     });
     if (m.rows_done != static_cast<uint16_t>(rows_done)) ++rows_done;  // the port counts modulo 2^16
-    if (rows_done == rows) {
+    if (outside.wrong()) return -2;
+    // What is on its way to the memory outside arrives.
+    if (rows_done == rows && !m.stream_busy) {
+      outside.store();
       m.kept_tvalid = m.raw_error_tvalid = 0;
       return cycle + 1;
     }

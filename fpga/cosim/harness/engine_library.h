@@ -7,6 +7,7 @@
 // The library is built from engine_harness.sv for one set of parameters (engine_builder.h) and knows nothing of layers:
 // callers lay tensors out as beats and words (memory_layout.h) and give the geometry as the engines' ports take it. Memories
 // keep what is written until it is written again. One caller at a time per engine.
+// An engine whose weights are streamed has them in a memory that comes with every call, behind a port of a latency.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct MillraceEngineRegisters {
   int64_t samples;
   int64_t sum_shift, adds_partial, finishes;
   int64_t step_rows, step_columns, first_step, first_phase, last_phase;
+  int64_t stream_words, stream_beats, stream_passes;  // where weights are streamed
+  int64_t memory_latency;
   int64_t most_cycles;
 };
 
@@ -32,6 +35,8 @@ struct MillraceEngineStreams {
   int64_t second_beats;
   int16_t* result;  // of FP and EB
   int64_t result_beats;
+  int16_t* outside;  // kernels, or gradients in halves: whole beats; null where none are streamed
+  int64_t outside_elements;
 };
 
 void* millrace_engine_open();
@@ -41,7 +46,7 @@ void millrace_engine_write_parameter(void* engine, int64_t address, int64_t elem
 // A scale and an offset for every output lane of a group.
 void millrace_engine_write_scales(void* engine, int64_t group, const int16_t* scales, const int16_t* offsets);
 
-// Cycles taken, or -1.
+// Cycles taken, or -1; -2: the memory was asked for what is not there.
 int64_t millrace_engine_forward(void* engine, const MillraceEngineRegisters* registers, const MillraceEngineStreams* streams);
 int64_t millrace_engine_error_back(void* engine, const MillraceEngineRegisters* registers, const MillraceEngineStreams* streams);
 int64_t millrace_engine_gradient(void* engine, const MillraceEngineRegisters* registers, const MillraceEngineStreams* streams);

@@ -42,7 +42,7 @@ Plan divided_plan(const Graph& graph, Alignment alignment, const std::vector<Cut
                       .micro_batch = 2};
   std::vector<Shard> shards = shards_from_cuts(graph, cuts, splits);
   for (Shard& shard : shards) {
-    shard.unit = shard.layer == "fc" ? StreamingUnit::kSample : StreamingUnit::kRow;
+    shard.unit = shard.layer.starts_with("fc") ? StreamingUnit::kSample : StreamingUnit::kRow;
     for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
       shard.phases.push_back({.phase = phase, .engine = "conv_ce", .multipliers = 9});
   }
@@ -173,6 +173,34 @@ TEST_F(CosimLong, TrainsASmallInceptionBlock) {
   graph_ = Graph(net.finish());
   mini_batches_ = 20;
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{3, 1, 0}}));
+}
+
+// Twenty updates of layers whose weights and gradients lie behind memories of a hundred cycles' latency: dense ones, one of them divided,
+// and a convolution, which reads its kernels with every row.
+TEST_F(CosimLong, TrainsWithWeightsInTheMemoryOutside) {
+  ModelBuilder net("small-streamed", {2, 6, 6});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.max_pool("pool", {.kernel = 2, .stride = 2});
+  net.flatten("flat");
+  net.dense("fc1", 8);
+  net.relu("relu3");
+  net.dense("fc2", 3);
+  graph_ = Graph(net.finish());
+  mini_batches_ = 20;
+  Plan plan = divided_plan(graph_, Alignment::kFpdeep, {{2, 14, 0}});
+  for (Shard& shard : plan.shards)
+    if (shard.layer != "conv1") shard.resources.push_back({"dram_bytes", 1000});
+  int64_t streamed = 0;
+  for (int64_t device = 0; device < 2; ++device)
+    for (const PlannedEngine& engine : engines_of(plan, graph_, device)) {
+      EXPECT_EQ(engine.hardware.beat_bits > 0, engine.layer != "conv1") << engine.layer;
+      streamed += engine.hardware.beat_bits > 0 ? 1 : 0;
+    }
+  EXPECT_EQ(streamed, 4) << "conv2, both parts of fc1, and fc2";
+  equals_the_functional_model(plan);
 }
 
 // Phases of any size find an engine, dense ones included; what comes out is compared inside, so that ending is passing.

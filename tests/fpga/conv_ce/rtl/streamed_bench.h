@@ -8,8 +8,8 @@
 
 #include <memory>
 
+#include "fpga/cosim/harness/outside_memory.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
-#include "tests/fpga/conv_ce/rtl/outside_memory.h"
 
 namespace millrace {
 

@@ -13,25 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "fpga/cosim/harness/outside_memory.h"
 #include "fpga/cosim/harness/verilated_port.h"
 
 namespace millrace {
-
-class Pauses {
- public:
-  Pauses(double probability, std::mt19937_64& random) : probability_(probability), random_(random) {}
-  // Pauses come in bursts, so that FIFOs run full and empty.
-  bool pause() {
-    if (left_ > 0) return --left_, true;
-    if (probability_ > 0 && std::uniform_real_distribution<double>()(random_) < probability_ / 4) left_ = static_cast<int>(random_() % 7);
-    return left_ > 0;
-  }
-
- private:
-  double probability_;
-  std::mt19937_64& random_;
-  int left_ = 0;
-};
 
 class StreamSource {
  public:

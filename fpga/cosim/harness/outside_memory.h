@@ -6,7 +6,8 @@
 //   memory.after_reads(model);
 //   memory.tick();
 //
-// Addresses are bytes from 0; places that it does not have are errors, and so is a burst across 4096 bytes.
+// Addresses are bytes from 0; places that it does not have are errors, and so is a burst across 4096 bytes. Tests include it, and the glue
+// that makes a library of an engine: the standard library and Verilator's alone.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +18,24 @@
 #include <vector>
 
 #include "fpga/cosim/harness/verilated_port.h"
-#include "tests/fpga/conv_ce/rtl/streams.h"
 
 namespace millrace {
+
+class Pauses {
+ public:
+  Pauses(double probability, std::mt19937_64& random) : probability_(probability), random_(random) {}
+  // Pauses come in bursts, so that FIFOs run full and empty.
+  bool pause() {
+    if (left_ > 0) return --left_, true;
+    if (probability_ > 0 && std::uniform_real_distribution<double>()(random_) < probability_ / 4) left_ = static_cast<int>(random_() % 7);
+    return left_ > 0;
+  }
+
+ private:
+  double probability_;
+  std::mt19937_64& random_;
+  int left_ = 0;
+};
 
 class OutsideMemory {
  public:
