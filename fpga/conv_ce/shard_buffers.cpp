@@ -51,9 +51,10 @@ double lifetime_after_sum(const ShardGeometry& shard, double lifetime) {
 ShardBuffers shard_buffers(const ShardGeometry& shard, const BufferSettings& settings, const SpecialFunctionUse& after) {
   const int64_t bits = settings.element_bits;
   ShardBuffers buffers;
+  // A table's words, too, are held until their errors come.
+  const auto row_bits = static_cast<double>(shard.inputs * shard.input.width * bits);
+  if (shard.has_engine() || shard.trained) buffers.act_ram = block(row_bits * rows_held(shard, settings.lifetime));
   if (shard.has_engine()) {
-    const auto row_bits = static_cast<double>(shard.inputs * shard.input.width * bits);
-    buffers.act_ram = block(row_bits * rows_held(shard, settings.lifetime));
     const RowExtent output_row{shard.outputs, shard.layer_outputs, shard.output.width, 1};
     buffers.partial = row_buffer(output_row, bits);
     buffers.accumulators =

@@ -83,11 +83,14 @@ std::vector<double> activation_lifetimes(const Graph& graph, const LifetimeRules
     made[i] = reads[i] + lags[i].forward;
   }
   std::vector<double> error(count, 0), error_back(count, 0);  // when its output's error is there, and its input's
-  std::vector<bool> turns(count, false);                      // a recurrent layer follows, or is here
+  std::vector<bool> turns(count, false);                      // its errors come when the sequence has ended
   std::vector<double> dense_from(count, 0);
+  const bool recurs =
+      std::ranges::any_of(graph.nodes(), [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; });
   for (size_t i = count; i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    turns[i] = role_of(node.layer.operation) == Role::kRecurrence;
+    // Before a recurrent layer, in it, and step by step behind it: the last step's error is the first that it takes.
+    turns[i] = role_of(node.layer.operation) == Role::kRecurrence || (recurs && node.input_shapes[0].height > 1);
     error[i] = made[i];
     for (const int64_t consumer : node.consumers) {
       const auto c = static_cast<size_t>(consumer);

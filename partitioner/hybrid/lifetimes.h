@@ -10,8 +10,8 @@
 // Without padding the last row of an output reads the last K rows of input, that many shares of a sample after they came.
 // FPDeep's formulas leave both out, as they do the latency of the links to the ring's end and back, which the solver adds for each device:
 // a ring of boards as full as they say would block. The simulator, which moves row by row, shows both. Recurrent layers turn round at the
-// sequence's end: errors of the first step come after the last step went forward, which adds one sample; a bidirectional layer waits for
-// the whole sequence once more each way.
+// sequence's end: errors of the first step come after the last step went forward, which adds one sample, to layers behind them that work
+// step by step as well; a bidirectional layer waits for the whole sequence once more each way.
 #pragma once
 
 #include <vector>
