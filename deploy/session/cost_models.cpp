@@ -118,8 +118,7 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
     slowest = slowest > 0 ? std::min(slowest, clock) : clock;
     slices = std::max(slices, device.value_or("dsp", 0) / std::min(1.0, device.value_or("dsp_per_mac_16", 1)));
   }
-  // FP and PG have as many each.
-  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest, static_cast<int64_t>(slices / 2)) : nullptr;
+  return slowest > 0 ? std::make_shared<const GeneratedEngines>(graph, slowest, static_cast<int64_t>(slices)) : nullptr;
 }
 
 CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,

@@ -204,8 +204,8 @@ const EngineFront& GeneratedEngines::front_of(const Layer& layer, const Convolut
   const bool all_inputs = held.inputs == layer.whole.inputs;
   Front& front = all_inputs ? (*layer.of_outputs)[static_cast<size_t>(held.outputs)] : (*layer.by_inputs)[static_cast<size_t>(held.inputs)];
   std::call_once(front.once, [&] {
-    const int64_t taps = held.kernel_h * held.kernel_w;
-    const int64_t most_tiles = most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / taps) : 0;
+    const int64_t multipliers = held.kernel_h * held.kernel_w * (layer.error_back ? 3 : 2);
+    const int64_t most_tiles = most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / multipliers) : 0;
     front.front = std::make_unique<const EngineFront>(held, layer.error_back, most_tiles);
   });
   return *front.front;

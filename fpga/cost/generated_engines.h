@@ -78,8 +78,8 @@ struct GeneratedEngine {
 
 class GeneratedEngines {
  public:
-  // An engine of more multipliers than `most_multipliers` does not keep up; 0: of any number. (Twice as many, for FP and PG, are on no
-  // board of the ring.)
+  // Engines that together, FP's, EB's and PG's, have more multipliers than `most_multipliers`, which no board of the ring has, do not keep
+  // up; 0: of any number.
   GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers = 0);
 
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;

@@ -84,7 +84,8 @@ EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t
   // The best of every size; fewer sizes than rectangles, so none is sorted.
   const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
   const int64_t most = most_tiles > 0 ? std::min(most_tiles, all) : all;
-  std::vector<Choice> best(static_cast<size_t>(most) + 1);
+  static thread_local std::vector<Choice> best;  // fronts are found by the hundred
+  best.assign(static_cast<size_t>(most) + 1, {});
   const Walked walked(shape);
   for_each_engine(shape, most, [&](const EngineParallelism& engine) {
     const EngineCycles cycles = cycles_of(engine, shape, walked);

@@ -116,7 +116,7 @@ TEST(GeneratedEngines, KeepStepWithDropoutBehindTheSum) {
 // Those that no board has the multipliers for are none.
 TEST(GeneratedEngines, AreNoLargerThanBoards) {
   const Graph graph(find_model("vgg16"));
-  const GeneratedEngines any(graph, kClock), small(graph, kClock, /*most_multipliers=*/100);
+  const GeneratedEngines any(graph, kClock), small(graph, kClock, /*most_multipliers=*/300);
   const Node& conv2_2 = graph.node(graph.groups()[3].head);
   for (const double period : {1e-2, 3e-2, 0.1, 0.5}) {
     const auto wanted = any.engine_for(conv2_2, {}, period, kClock), found = small.engine_for(conv2_2, {}, period, kClock);
