@@ -71,6 +71,7 @@ class Cosim : public testing::Test {
     const std::string reference = digest_on(
         plan, [](int64_t) { return make_emulated_fpga(EngineArithmetic::kFloat32); }, 1);
     EXPECT_NE(reference, emulated) << "the digest tells arithmetics apart";
+    RecordProperty("weights", emulated);
   }
 
   Graph graph_{small_model()};
