@@ -94,7 +94,7 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
     Layer layer{.whole = *shape,
                 .elements_per_channel = dense ? shape->height * shape->width : 1,
                 .error_back = error_back,
-                .by_outputs = shape->groups > 1 || (node.inputs[0] == kNetworkInput && shape->inputs < kFewInputs),
+                .by_outputs = node.inputs[0] == kNetworkInput && shape->inputs < kFewInputs,
                 .alike = i,
                 .error_block_rows = 1,
                 .dropout_cycles = 0,
@@ -234,9 +234,7 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
       outputs = joined(outputs, block.outputs);
     }
     // Divided by outputs, a shard has all inputs; otherwise it makes sums of all outputs.
-    const bool all_inputs = inputs.size() == whole.inputs * layer.elements_per_channel;
-    // So has a part of a layer with channel groups.
-    const bool by_outputs = all_inputs || whole.groups > 1;
+    const bool by_outputs = inputs.size() == whole.inputs * layer.elements_per_channel;
     if (!by_outputs) held.inputs = whole_lane_groups(inputs, layer.elements_per_channel, width->lanes, whole.inputs);
     if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, width->lanes, whole.outputs);
   }
@@ -253,7 +251,7 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
   built.cycles = choice->cycles;
   if (built.held.groups > 1) {  // a part computes as much as the whole, or more
     const ConvolutionShape part =
-        held_shape(whole, {{0, whole.inputs}, whole_lane_groups({0, whole.outputs / whole.groups}, 1, width->lanes, whole.outputs)});
+        held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, width->lanes, whole.inputs), {0, whole.outputs}});
     const EngineFront::Choice* of_part = part == built.held ? choice : front_of(layer, part).smallest(cycles);
     if (of_part == nullptr) built.keeps_up = false;
     if (of_part != nullptr) built.reserved_tiles = std::max(built.reserved_tiles, of_part->engine.tiles());

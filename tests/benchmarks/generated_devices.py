@@ -53,6 +53,8 @@ def checked(millrace, model, cluster, folder, seconds, accounting):
     check = run([millrace, "rtl", "--plan", str(plan), "--check", "--json"], seconds)
     if check is None:
         return {**row, "planned": True, "reason": f"the check took more than {seconds} s"}
+    if not check.stdout:
+        return {**row, "planned": True, "reason": check.stderr.strip().splitlines()[-1]}
     found = json.loads(check.stdout)
     devices = found["devices"]
     computing = [device for device in devices if device["reason"] != "it computes nothing in this plan"]
