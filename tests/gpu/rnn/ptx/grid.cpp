@@ -106,8 +106,8 @@ class RunningGrid {
 
   [[noreturn]] void fail(const Thread& thread, const std::string& what) const {
     const Instruction& i = entry_.code[static_cast<std::size_t>(thread.pc)];
-    throw GridError("thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) + ", line " +
-                    std::to_string(i.line) + " \"" + entry_.lines[static_cast<std::size_t>(i.line)] + "\": " + what);
+    throw GridError(entry_.demangled + ": thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) +
+                    ", line " + std::to_string(i.line) + " \"" + entry_.lines[static_cast<std::size_t>(i.line)] + "\": " + what);
   }
 
   int take() {
@@ -312,9 +312,9 @@ class RunningGrid {
     for (int e = 0; e < i.count; ++e) {
       if (strong && e > 0 && is(Schedule::kRandom)) show_relaxed_of_any();  // the elements need not be of one moment
       Word value = read(thread, i, base + static_cast<Word>(e * i.bytes));
-      if (i.is_signed && i.bytes < 4) {
+      if (i.is_signed) {  // to the width of the register, which may be more than the element's
         const int shift = 64 - 8 * i.bytes;
-        value = static_cast<Word>(static_cast<std::int64_t>(value << shift) >> shift) & 0xFFFFFFFFU;
+        value = static_cast<Word>(static_cast<std::int64_t>(value << shift) >> shift);
       }
       thread.r[i.at[static_cast<std::size_t>(e)]] = value;
     }
