@@ -204,34 +204,68 @@ ConvolutionChoice CudaConvolutions::choose_in(bool channels_last, const Convolut
     if (precision == Precision::kFloat32 && c.math != CUDNN_FMA_MATH && c.math != CUDNN_DEFAULT_MATH) continue;
     size_t workspace = 0;
     if (workspace_of(handle_, d, phase, c.algorithm, workspace) != CUDNN_STATUS_SUCCESS || workspace > most_workspace) continue;
+    // What cuDNN says of sixteen bits with channels last and what it then takes need not be the same: tried once.
+    if (channels_last && !takes(geometry, phase, precision, c.algorithm, workspace)) continue;
     const char* const name = kNames[static_cast<size_t>(phase)][static_cast<size_t>(c.algorithm) & 7];
     return {c.algorithm, workspace, std::string("cuDNN ") + name + (channels_last ? ", channels last" : ""), channels_last};
   }
   return {kDirect, 0, "plain loops"};
 }
 
+bool CudaConvolutions::takes(const ConvolutionGeometry& g, ConvolutionPhase phase, Precision precision, int64_t algorithm,
+                             size_t workspace) {
+  const bool forward = phase == ConvolutionPhase::kForward, gradient = phase == ConvolutionPhase::kWeightGradient;
+  const int64_t x = g.input_elements(), w = g.weight_elements(), y = g.output_elements();
+  const auto bytes = [&](int64_t elements) { return static_cast<size_t>(elements * bytes_of(precision)); };
+  const size_t sizes[] = {bytes(forward || gradient ? x : y), bytes(gradient ? y : w),
+                          bytes(forward    ? y
+                                : gradient ? w
+                                           : x),
+                          workspace + 1};
+  void* memory[4] = {};
+  bool taken = true;
+  for (size_t i = 0; i < 4; ++i)
+    taken = taken && cudaMalloc(&memory[i], sizes[i]) == cudaSuccess && cudaMemsetAsync(memory[i], 0, sizes[i], stream_) == cudaSuccess;
+  if (taken)
+    taken = queue({.geometry = g,
+                   .phase = phase,
+                   .precision = precision,
+                   .algorithm = algorithm,
+                   .channels_last = true,
+                   .first = memory[0],
+                   .second = memory[1],
+                   .result = memory[2],
+                   .workspace = memory[3],
+                   .workspace_bytes = workspace}) == CUDNN_STATUS_SUCCESS &&
+            cudaStreamSynchronize(stream_) == cudaSuccess;
+  for (void* piece : memory) cudaFree(piece);
+  cudaGetLastError();  // what was refused here is no failure
+  return taken;
+}
+
 void CudaConvolutions::run(const Convolution& call) {
   if (call.algorithm == kDirect) return launch(direct_convolution(call), stream_);
+  check(queue(call), "a convolution");
+}
+
+cudnnStatus_t CudaConvolutions::queue(const Convolution& call) {
   const Descriptors& d = descriptors(call.geometry, call.precision, call.channels_last);
   const float one = 1;
   const float before = call.adds ? 1 : 0;
   switch (call.phase) {
     case ConvolutionPhase::kForward:
-      MILLRACE_CUDA(cudnnConvolutionForward(handle_, &one, d.input, call.first, d.weight, call.second, d.convolution,
-                                            static_cast<cudnnConvolutionFwdAlgo_t>(call.algorithm), call.workspace, call.workspace_bytes,
-                                            &before, d.output, call.result));
-      return;
+      return cudnnConvolutionForward(handle_, &one, d.input, call.first, d.weight, call.second, d.convolution,
+                                     static_cast<cudnnConvolutionFwdAlgo_t>(call.algorithm), call.workspace, call.workspace_bytes, &before,
+                                     d.output, call.result);
     case ConvolutionPhase::kInputError:
-      MILLRACE_CUDA(cudnnConvolutionBackwardData(handle_, &one, d.weight, call.second, d.output, call.first, d.convolution,
-                                                 static_cast<cudnnConvolutionBwdDataAlgo_t>(call.algorithm), call.workspace,
-                                                 call.workspace_bytes, &before, d.input, call.result));
-      return;
-    case ConvolutionPhase::kWeightGradient:
-      MILLRACE_CUDA(cudnnConvolutionBackwardFilter(handle_, &one, d.input, call.first, d.output, call.second, d.convolution,
-                                                   static_cast<cudnnConvolutionBwdFilterAlgo_t>(call.algorithm), call.workspace,
-                                                   call.workspace_bytes, &before, d.weight, call.result));
-      return;
+      return cudnnConvolutionBackwardData(handle_, &one, d.weight, call.second, d.output, call.first, d.convolution,
+                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(call.algorithm), call.workspace, call.workspace_bytes,
+                                          &before, d.input, call.result);
+    case ConvolutionPhase::kWeightGradient: break;
   }
+  return cudnnConvolutionBackwardFilter(handle_, &one, d.input, call.first, d.output, call.second, d.convolution,
+                                        static_cast<cudnnConvolutionBwdFilterAlgo_t>(call.algorithm), call.workspace, call.workspace_bytes,
+                                        &before, d.weight, call.result);
 }
 
 }  // namespace millrace::gpu

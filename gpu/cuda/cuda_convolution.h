@@ -34,6 +34,10 @@ class CudaConvolutions {
   ConvolutionChoice choose_in(bool channels_last, const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision,
                               size_t most_workspace, bool measure);
 
+  // Whether it really runs, with channels last, on memory of its own.
+  bool takes(const ConvolutionGeometry& geometry, ConvolutionPhase phase, Precision precision, int64_t algorithm, size_t workspace);
+  cudnnStatus_t queue(const Convolution& call);
+
   cudnnHandle_t handle_;
   cudaStream_t stream_;
   std::map<std::string, std::unique_ptr<Descriptors>> known_;
