@@ -122,6 +122,11 @@ std::vector<Check> all_checks() {
                                                .chunks = chunks},
                                               1e-3);
                         }});
+  for (const int64_t layers : {24, 108})
+    checks.push_back({fmt::format("a ring whose GPU has all but two of {} recurrent layers", layers), [layers] {
+                        return ring_matches({.gpu = 2, .open_gpu = [] { return open_gpu(); }, .steps = 1, .network = deep_stack(layers)},
+                                            1e-3);
+                      }});
   return checks;
 }
 

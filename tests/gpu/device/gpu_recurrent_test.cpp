@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 bool is_recurrent(const KernelSpec& spec) { return std::holds_alternative<Recurrent>(spec.operation); }
 
-constexpr EmulatedRecurrences::Options kNothingFits{.multiprocessors = 0};
+const EmulatedRecurrences::Options kNothingFits{.multiprocessors = 0};
 
 TEST(GpuRecurrent, GivesInChunksWhatAProcessorMakesOfTheWhole) {
   Queued gpu({.seed = 3});
@@ -151,22 +151,6 @@ TEST(GpuRecurrentRing, LearnsWhatProcessorsLearnInAnyChunksOfTime) {
       c.open_gpu = [at] { return std::move(Queued({.seed = static_cast<uint64_t>(at) + 1}, {}).device); };
       EXPECT_EQ(ring_matches(c, 1e-4), "");
     }
-}
-
-// As deep as Persistent RNNs were trained, with all cells, what goes in added to what comes out every four layers, and both directions.
-Model deep_stack(int64_t layers) {
-  ModelBuilder net("deep", {3, 5, 1});
-  std::string shortcut = net.layer("rnn1", Recurrent{.hidden = 4});
-  constexpr CellKind kCells[] = {CellKind::kVanillaRelu, CellKind::kGru, CellKind::kLstm, CellKind::kVanillaTanh};
-  for (int64_t i = 2; i <= layers; ++i) {
-    net.layer(fmt::format("rnn{}", i), Recurrent{.cell = kCells[i % 4], .hidden = 4});
-    if (i % 4 == 0) shortcut = net.add(fmt::format("add{}", i), {net.last(), shortcut});
-  }
-  net.layer("projected", Recurrent{.hidden = 5, .projection = 3});
-  net.layer("both", Recurrent{.cell = CellKind::kGru, .hidden = 3, .bidirectional = true});
-  net.layer("last", LastStep{});
-  net.dense("fc", 3);
-  return net.finish();
 }
 
 // What training made of the weights, beside what processors made of them in fp32.

@@ -216,7 +216,7 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
   }
 
   gpu::RecurrenceChoice choose(const gpu::RecurrenceGeometry& geometry) override {
-    if (recurrent_ == nullptr) recurrent_ = std::make_unique<EmulatedRecurrences>(options_.recurrent, options_.seed);
+    if (recurrent_ == nullptr) recurrent_ = std::make_unique<EmulatedRecurrences>(options_.recurrent, options_.seed, may_access());
     return recurrent_->choose(geometry);
   }
   void recurrence(const gpu::Recurrence& call) override {

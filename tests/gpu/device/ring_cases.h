@@ -51,6 +51,23 @@ inline Model recurrent_stack(int64_t hidden = 5) {
   return net.finish();
 }
 
+// As deep as Persistent RNNs were trained, with all cells (or another one for the rectifier), what goes in added to what comes out every
+// four layers, and both directions.
+inline Model deep_stack(int64_t layers, CellKind fourth = CellKind::kVanillaRelu) {
+  ModelBuilder net("deep", {3, 5, 1});
+  std::string shortcut = net.layer("rnn1", Recurrent{.hidden = 4});
+  const CellKind cells[] = {fourth, CellKind::kGru, CellKind::kLstm, CellKind::kVanillaTanh};
+  for (int64_t i = 2; i <= layers; ++i) {
+    net.layer(fmt::format("rnn{}", i), Recurrent{.cell = cells[i % 4], .hidden = 4});
+    if (i % 4 == 0) shortcut = net.add(fmt::format("add{}", i), {net.last(), shortcut});
+  }
+  net.layer("projected", Recurrent{.hidden = 5, .projection = 3});
+  net.layer("both", Recurrent{.cell = CellKind::kGru, .hidden = 3, .bidirectional = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
+
 struct RingWeights {
   std::string error;
   TensorMap weights;

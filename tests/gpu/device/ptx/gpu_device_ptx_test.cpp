@@ -10,8 +10,10 @@
 #include "core/device/device_messages.h"
 #include "node/ring/wire_format.h"
 #include "tests/gpu/device/device_cases.h"
+#include "tests/gpu/device/ptx/ptx_recurrences.h"
 #include "tests/gpu/device/ptx/ptx_work.h"
 #include "tests/gpu/device/queued_engine.h"
+#include "tests/gpu/device/ring_cases.h"
 
 namespace millrace::testing {
 namespace {
@@ -116,6 +118,50 @@ TEST(GpuDevicePtx, EveryKernelOfTheDeviceMatchesTheReference) {
   EXPECT_EQ(work.ran(), work.kernels());
   std::printf("%zu kernels, %lld launches, %zu architectures, %lld results compared\n", work.kernels().size(),
               static_cast<long long>(work.launches()), work.architectures(), static_cast<long long>(compared));
+}
+
+// Recurrent layers on the whole of what ships: their kernels' PTX and the device's, in the formats that the device keeps them in. On a GPU
+// that holds them, and on one that takes their steps one by one.
+TEST(GpuDevicePtx, RecurrentLayersRunOnTheirKernels) {
+  const PtxRecurrences recurrences(objects_of_recurrences());
+  PtxWork work(objects_of_the_module());
+  if (recurrences.architectures() == 0 || work.architectures() == 0) GTEST_SKIP() << "no CUDA compiler: there is no PTX to run";
+  size_t turn = 0;
+  int64_t compared = 0;
+  for (const auto& [precision, bound] :
+       {std::pair{gpu::Precision::kFloat32, 1e-5}, {gpu::Precision::kBfloat16, 3e-2}, {gpu::Precision::kFloat16, 4e-3}})
+    for (const PtxRecurrences::Gpu gpu : {PtxRecurrences::kH200, PtxRecurrences::kTooSmall}) {
+      SCOPED_TRACE(fmt::format("{}, {}", name_of(precision), gpu == PtxRecurrences::kH200 ? "at once" : "step by step"));
+      QueuedOptions options{.seed = 4, .own_work = &work};
+      options.recurrent.machine = recurrences.on(turn++ % recurrences.architectures(), gpu);
+      Queued device(options, {.precision = precision, .staging_bytes = 4096});
+      // In sixteen bits a kink may flip.
+      const auto recurs = [wide = !gpu::is_narrow(precision)](const KernelSpec& spec) {
+        const auto* layer = std::get_if<Recurrent>(&spec.operation);
+        return layer != nullptr && layer->hidden > 2 && !spec.activation && (wide || layer->cell != CellKind::kVanillaRelu);
+      };
+      EXPECT_EQ(
+          operations_match(*device.device, {.per_kind = gpu == PtxRecurrences::kH200 ? 60 : 16, .seed = 74}, bound, recurs, &compared), "");
+    }
+  EXPECT_GT(compared, 100);
+  std::printf("%zu architectures, %lld results compared\n", recurrences.architectures(), static_cast<long long>(compared));
+}
+
+// A ring whose GPU has all but the first two of 24 layers of every cell, with skips, a projection and both directions.
+TEST(GpuDevicePtx, DeepStacksLearnOnTheirKernels) {
+  const PtxRecurrences recurrences(objects_of_recurrences());
+  PtxWork work(objects_of_the_module());
+  if (recurrences.architectures() == 0 || work.architectures() == 0) GTEST_SKIP() << "no CUDA compiler: there is no PTX to run";
+  for (const auto& [precision, bound] : {std::pair{gpu::Precision::kFloat32, 1e-4}, {gpu::Precision::kBfloat16, 1.5e-1}}) {
+    SCOPED_TRACE(name_of(precision));
+    QueuedOptions options{.seed = 5, .own_work = &work};
+    options.recurrent.machine = recurrences.on(recurrences.architectures() - 1, PtxRecurrences::kH200);
+    RingCase c{.gpu = 2, .steps = 1, .compares_changes = gpu::is_narrow(precision)};
+    // Four rectified units flip too easily.
+    c.network = deep_stack(24, gpu::is_narrow(precision) ? CellKind::kVanillaTanh : CellKind::kVanillaRelu);
+    c.open_gpu = [&options, wanted = precision] { return std::move(Queued(options, {.precision = wanted}).device); };
+    EXPECT_EQ(ring_matches(c, bound), "");
+  }
 }
 
 // Sums of a block's threads meet behind barriers: each that is left out is found.

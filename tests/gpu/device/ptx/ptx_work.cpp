@@ -28,6 +28,14 @@ std::string type_name() {
   return text;
 }
 
+[[maybe_unused]] std::vector<std::string> objects_in(const char* list_file) {
+  std::vector<std::string> objects;
+  std::ifstream list(list_file);
+  for (std::string line; std::getline(list, line);)
+    if (line.find(".cu.") != std::string::npos) objects.push_back(line);
+  return objects;
+}
+
 // "run_elements<millrace::gpu::AddBias>(" of what a demangler says.
 std::string kernel_of(const std::string& demangled) {
   const size_t begin = demangled.find("run_");
@@ -86,13 +94,19 @@ void PtxWork::run(const gpu::DirectConvolution& work, const MayAccess& may_acces
 }
 
 std::vector<std::string> objects_of_the_module() {
-  std::vector<std::string> objects;
 #ifdef MILLRACE_CUDA_OBJECTS
-  std::ifstream list(MILLRACE_CUDA_OBJECTS);
-  for (std::string line; std::getline(list, line);)
-    if (line.find(".cu.") != std::string::npos) objects.push_back(line);
+  return objects_in(MILLRACE_CUDA_OBJECTS);
+#else
+  return {};
 #endif
-  return objects;
+}
+
+std::vector<std::string> objects_of_recurrences() {
+#ifdef MILLRACE_RECURRENT_OBJECTS
+  return objects_in(MILLRACE_RECURRENT_OBJECTS);
+#else
+  return {};
+#endif
 }
 
 }  // namespace millrace::testing

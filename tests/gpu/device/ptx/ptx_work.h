@@ -47,5 +47,7 @@ class PtxWork final : public OwnWork {
 
 // The object files of the CUDA module's kernels; none without a CUDA compiler.
 std::vector<std::string> objects_of_the_module();
+// And of the recurrent kernels.
+std::vector<std::string> objects_of_recurrences();
 
 }  // namespace millrace::testing

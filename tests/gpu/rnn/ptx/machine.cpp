@@ -65,6 +65,7 @@ void PtxMachine::fill(void* memory, int byte, std::size_t bytes) { std::memset(m
 
 bool PtxMachine::may_access(std::uint64_t address, std::size_t bytes) {
   if (address >= last_begin_ && address + bytes <= last_end_) return true;
+  if (of_others_ && of_others_(address, bytes)) return true;
   auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return false;
   --after;

@@ -27,6 +27,8 @@ class PtxMachine : public Machine {
     everything_ = everything;
   }
   void set_missing_blocks(int blocks) { missing_blocks_ = blocks; }
+  // Memory besides its own that kernels may access.
+  void set_memory_of_others(MayAccess may_access) { of_others_ = std::move(may_access); }
   // Of the last persistent kernel.
   const Statistics& statistics() const { return statistics_; }
   unsigned long long instructions() const { return instructions_; }
@@ -60,6 +62,7 @@ class PtxMachine : public Machine {
   std::vector<Kernel> kernels_;
   std::map<std::string, const Entry*> found_;
   std::map<std::uint64_t, std::size_t> allocations_;  // by address
+  MayAccess of_others_;
   std::uint64_t last_begin_ = 0, last_end_ = 0;
   Schedule schedule_ = Schedule::kInTurn;
   unsigned seed_ = 1;
