@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kMostMicroBatches = 16;
 constexpr int64_t kMostOfSeveralSamples = 8;  // where a micro-batch has more than one
 constexpr int64_t kFewestMicroBatches = 4;
-constexpr int64_t kSteadySamples = 48;     // at least
-constexpr int64_t kMostRows = 20'000'000;  // through links and engines: a few seconds
+constexpr int64_t kSteadySamples = 48;  // at least
 constexpr double kUpdatePeriods = 1.8;
 constexpr double kSteady = 5e-3;     // by how much what a sample takes may differ between two lengths
 constexpr double kKeepsPace = 2e-3;  // by how much a sample may take longer than a period between updates
@@ -27,15 +26,6 @@ Plan with_mini_batch(const Plan& plan, const Graph& graph, int64_t micro_batches
   for (int64_t& window : shorter.windows) window = std::min(window, most);
   shorter.flows = flows_of(shorter, graph);
   return shorter;
-}
-
-// Of a sample, over all links and engines.
-double rows_of(const Plan& plan, const Graph& graph) {
-  double rows = 0;
-  const simulation::RowCounts counts(graph, false);
-  for (const Shard& shard : plan.shards) rows += 3.0 * counts.of(graph.index_of(shard.layer));
-  for (const Flow& flow : plan.flows) rows += carries_parameters(flow) ? 64 : counts.of(tensor_of(graph, flow).node);
-  return rows;
 }
 
 // What a sample takes between updates: over the second halves of all mini-batches but the first.
@@ -77,10 +67,8 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
     const int64_t of_mini_batch = micro_batches * plan.micro_batch;
     return of_mini_batch * std::max(fewest, (kSteadySamples + of_mini_batch - 1) / of_mini_batch);
   };
-  const double rows = pace.streams ? rows_of(plan, graph) : 0;
-  const auto takes_long = [&](int64_t micro_batches) {
-    return rows * static_cast<double>(samples_of(micro_batches)) > static_cast<double>(kMostRows);
-  };
+  const double rows = pace.streams ? rows_of_sample(plan, graph) : 0;
+  const auto takes_long = [&](int64_t micro_batches) { return rows * static_cast<double>(samples_of(micro_batches)) > kMostSimulatedRows; };
   const int64_t least = std::max(kFewestMicroBatches, plan.windows.front() + 1);
   while (takes_long(run) && run < all && run / 2 >= least && !some_turn) {
     const Plan half = with_mini_batch(plan, graph, run / 2);

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
+#include "core/plan/flows.h"
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
 #include "node/simulate/compile_context.h"
@@ -14,6 +15,14 @@ namespace millrace {
 
 using namespace simulation;
 
+double rows_of_sample(const Plan& plan, const Graph& graph) {
+  double rows = 0;
+  const RowCounts counts(graph, false);
+  for (const Shard& shard : plan.shards) rows += 3.0 * counts.of(graph.index_of(shard.layer));
+  for (const Flow& flow : plan.flows) rows += carries_parameters(flow) ? 64 : counts.of(tensor_of(graph, flow).node);
+  return rows;
+}
+
 int64_t enough_samples(const Plan& plan, bool replicas) {
   constexpr int64_t kSamples = 64;
   constexpr int64_t kMiniBatches = 4;
@@ -21,6 +30,16 @@ int64_t enough_samples(const Plan& plan, bool replicas) {
   if (drains(plan.alignment) || plan.micro_batch > 1 || replicas)
     return std::max(kMiniBatches * plan.mini_batch, kSamples / plan.mini_batch * plan.mini_batch);
   return kSamples;
+}
+
+int64_t samples_of_mini_batches(const Plan& plan, const Graph& graph, bool replicas) {
+  const int64_t enough = enough_samples(plan, replicas);
+  if (plan.accounting != Accounting::kFull) return enough;
+  const PlanPace pace = pace_of(plan, graph);
+  const bool some_turn = std::find(pace.turns.begin(), pace.turns.end(), true) != pace.turns.end();
+  const int64_t whole = plan.mini_batch * (some_turn && !drains(plan.alignment) ? 6 : 4);
+  const double rows = pace.streams ? rows_of_sample(plan, graph) : 0;
+  return rows * static_cast<double>(whole) <= kMostSimulatedRows ? std::max(whole, enough) : enough;
 }
 
 bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }

@@ -155,6 +155,14 @@ bool streams_rows(const Plan& plan, const Graph& graph);
 // samples come in micro-batches.
 int64_t enough_samples(const Plan& plan, bool replicas = false);
 
+// The same, and of a plan with full accounting, which promises whole mini-batches, as many of them as mini_batch_rate reads best, unless
+// that takes long.
+int64_t samples_of_mini_batches(const Plan& plan, const Graph& graph, bool replicas = false);
+
+// Rows that a sample moves through links and engines, and how many take a few seconds.
+double rows_of_sample(const Plan& plan, const Graph& graph);
+inline constexpr double kMostSimulatedRows = 20e6;
+
 // Images per second over whole mini-batches, updates included: from the end of the first to the end of the last that is whole; of four
 // or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, of five or more
 // to the end of the last but one. 0 where the run has fewer than two.

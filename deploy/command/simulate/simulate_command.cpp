@@ -37,7 +37,7 @@ namespace {
 constexpr const char* kSimulateExamples = R"(
 Examples:
   millrace simulate --model vgg16 --cluster vc709x15
-      plan it, then run 64 images through it row by row: does the ring keep the plan's pace, and what does each engine wait for
+      plan it, then run four mini-batches through it row by row: does the ring keep the plan's pace, and what does each engine wait for
   millrace simulate --plan plan.textproto --images 400 --json
       a plan that was written before; JSON for scripts
   millrace simulate --model resnet18 --cluster vc709x15 --batch-norm running --report reports/resnet18
@@ -142,7 +142,7 @@ Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan
 SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   SimulationOptions options;
   options.scenario = scenario_of(flags.scenario, flags.seed, plan);
-  options.samples = flags.images.value_or(enough_samples(plan, options.scenario.replicas.count > 1));
+  options.samples = flags.images.value_or(samples_of_mini_batches(plan, Graph(plan.model), options.scenario.replicas.count > 1));
   options.fc_barrier = flags.fc_barrier;
   // Full accounting promises a pace with the memory that the plan has.
   const bool as_planned = plan.accounting == Accounting::kFull && flags.times.empty() && !flags.fc_barrier;
@@ -243,7 +243,7 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
 
   constexpr const char* kHow = "How";
   whole(option(kHow, "--images", flags->images,
-               "images to run [64; four mini-batches where updates drain the pipeline or samples come in micro-batches]"),
+               "images to run [four mini-batches, six where devices take turns; 64 of rings that would take long, or with --accounting fpdeep]"),
         2);
   flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
   real(option(kHow, "--act-ram", flags->act_ram,
