@@ -45,8 +45,13 @@ TEST(GpuRecurrent, WhatLiesBehindTheEndDoesNotMatter) {
   CaseData data = data_of(c);
   for (double& weight : data.parameters[1]) weight = std::abs(weight) * 4;
   data.lengths = {3, 2};
+  const CaseResult expected = run_case(*make_cpu_device(), c, data);
   Queued gpu;
-  EXPECT_EQ(difference_of(run_case(*gpu.device, c, data), run_case(*make_cpu_device(), c, data), 1e-5), "");
+  EXPECT_EQ(difference_of(run_case(*gpu.device, c, data), expected, 1e-5), "");
+  for (const auto precision : {gpu::Precision::kBfloat16, gpu::Precision::kFloat16}) {
+    Queued narrow({.recurrent = {.multiprocessors = 0}}, {.precision = precision});  // step by step, in that precision
+    EXPECT_EQ(difference_of(run_case(*narrow.device, c, data), expected, 3e-2), "") << name_of(precision);
+  }
 }
 
 // Rounded factors, with bounds as for the kernels by themselves. A kink may flip, and the gradient of a unit or two may be what is left of
