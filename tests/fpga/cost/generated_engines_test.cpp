@@ -113,6 +113,19 @@ TEST(GeneratedEngines, KeepStepWithDropoutBehindTheSum) {
   EXPECT_FALSE(engines.engine_for(conv5, {}, 2e-4, kClock)->keeps_up);
 }
 
+// As the generator has it: the inputs of its groups, and sums of all outputs.
+TEST(GeneratedEngines, OfAPartWithChannelGroupsHoldItsInputs) {
+  const Graph graph(find_model("alexnet-grouped"));
+  const GeneratedEngines engines(graph, kClock);
+  const Node& conv5 = graph.node(graph.groups()[4].head);
+  const BlockList half = blocks_between(extent_of(graph, conv5.group), Split::kOutputChannels, {0, 0}, {128, 0});
+  const auto built = engines.engine_for(conv5, half, 1.152e-3, kClock);
+  ASSERT_TRUE(built && built->keeps_up);
+  EXPECT_EQ(built->held.inputs, 192);
+  EXPECT_EQ(built->held.outputs, 256);
+  EXPECT_EQ(built->held.groups, 1);
+}
+
 // Those that no board has the multipliers for are none.
 TEST(GeneratedEngines, AreNoLargerThanBoards) {
   const Graph graph(find_model("vgg16"));
