@@ -123,12 +123,28 @@ double JointSearch::spare(int64_t link, LinkBits load, double period) const {
   const auto carries = [&](int64_t elements) { return seconds_on(at, traffic_.with(load, elements)) <= period; };
   if (!carries(0)) return -1;
   if (!traffic_.allowed) return 0;
+  // About as many as there are bits left; then exactly.
+  const auto left = [&](int64_t bits_per_second, int64_t bits, double per_element) {
+    return (period * static_cast<double>(bits_per_second) - static_cast<double>(bits)) / (per_element * traffic_.bits_per_element);
+  };
+  double guess = std::min(left(at.forward_bits_per_second, load.forward, traffic_.passes_per_sample),
+                          left(at.backward_bits_per_second, load.backward, traffic_.gradients_per_sample));
+  if (at.shared_bits_per_second > 0)
+    guess = std::min(guess, left(at.shared_bits_per_second, load.sum(), traffic_.passes_per_sample + traffic_.gradients_per_sample));
+  if (!(guess < kMostElements)) return kMostElements;
   int64_t low = 0;
-  int64_t high = 1;
-  while (carries(high)) {
+  int64_t high = std::max<int64_t>(static_cast<int64_t>(guess), 0) + 1;
+  for (int64_t step = 1; carries(high); step *= 2) {
     low = high;
-    if (static_cast<double>(high) > kMostElements) return kMostElements;
-    high *= 8;
+    high += step;
+  }
+  for (int64_t step = 1; high - low > 1; step *= 2) {
+    const int64_t next = std::max(high - step, low + 1);
+    if (carries(next)) {
+      low = next;
+      break;
+    }
+    high = next;
   }
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;

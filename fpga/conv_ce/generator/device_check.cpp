@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_resources.h"
@@ -32,9 +33,10 @@ double clock_of(const Plan& plan, const std::string& board) {
   return clock;
 }
 
-void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
-  for (const Shard& shard : plan.shards) {
-    if (shard.device != check.index) continue;
+void add_planned(const Placement& placement, DeviceCheck& check) {
+  const Graph& graph = placement.graph();
+  for (const Placement::Piece& piece : placement.on(check.index)) {
+    const Shard& shard = placement.plan().shards[static_cast<size_t>(piece.shard)];
     const Node& node = graph.node(graph.index_of(shard.layer));
     for (const PhaseEngine& engine : shard.phases) {
       of_phase(check.planned, engine.phase) += engine.multipliers;
@@ -45,13 +47,16 @@ void add_planned(const Plan& plan, const Graph& graph, DeviceCheck& check) {
 
 // For all that lies in the board's own memory: the words of a sample, at the memory's bandwidth; those that the plan has there and the
 // hardware on the chip as the plan counts them. 0: nothing is there, or the plan does not say how fast it is.
-double off_chip_seconds(const DeviceDesign& design, const Plan& plan, const Graph& graph) {
+double off_chip_seconds(const DeviceDesign& design, const Placement& placement) {
+  const Plan& plan = placement.plan();
+  const Graph& graph = placement.graph();
   double bytes = 0;
   for (const ShardDesign& shard : design.shards)
     if (shard.streams) bytes += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
-  for (const Shard& planned : plan.shards) {
+  for (const Placement::Piece& piece : placement.on(design.index)) {
+    const Shard& planned = plan.shards[static_cast<size_t>(piece.shard)];
     const auto built = std::ranges::find(design.shards, planned.layer, &ShardDesign::layer);
-    if (planned.device == design.index && built != design.shards.end() && !built->streams)
+    if (built != design.shards.end() && !built->streams)
       bytes += off_chip_bytes_per_sample(planned, graph.node(graph.index_of(planned.layer)), plan.micro_batch);
   }
   for (const DeviceBudget& budget : plan.budgets)
@@ -60,7 +65,8 @@ double off_chip_seconds(const DeviceDesign& design, const Plan& plan, const Grap
   return 0;
 }
 
-void add_built(const DeviceDesign& design, const Plan& plan, const Graph& graph, DeviceCheck& check) {
+void add_built(const DeviceDesign& design, const Placement& placement, DeviceCheck& check) {
+  const Plan& plan = placement.plan();
   for (const ShardDesign& shard : design.shards) {
     const int64_t multipliers = shard.engine.tiles() * shard.engine.taps();
     check.built.forward += multipliers;
@@ -70,7 +76,7 @@ void add_built(const DeviceDesign& design, const Plan& plan, const Graph& graph,
   const StageCycles slowest = slowest_stage(device_cycles(design));
   check.built_seconds = static_cast<double>(slowest.cycles) / clock_of(plan, design.board);
   check.slowest = fmt::format("{} of {}", slowest.stage, slowest.layer);
-  if (const double seconds = off_chip_seconds(design, plan, graph); seconds > check.built_seconds) {
+  if (const double seconds = off_chip_seconds(design, placement); seconds > check.built_seconds) {
     check.built_seconds = seconds;
     check.slowest = "words off the chip";
   }
@@ -80,15 +86,16 @@ void add_built(const DeviceDesign& design, const Plan& plan, const Graph& graph,
   check.off_chip = use.off_chip;
 }
 
-DeviceCheck checked(const Plan& plan, const Graph& graph, int64_t device, const RingPace& pace) {
+DeviceCheck checked(const Placement& placement, int64_t device, const RingPace& pace) {
+  const Plan& plan = placement.plan();
   DeviceCheck check;
   check.index = device;
   check.board = plan.cluster.devices[static_cast<size_t>(device)].device;
-  add_planned(plan, graph, check);
+  add_planned(placement, check);
   check.planned_amounts = planned_amounts(plan, device);
   check.capacity = board_capacity(plan, check.board);
   try {
-    add_built(device_design(plan, graph, device, nullptr, {}, pace), plan, graph, check);
+    add_built(device_design(placement, device, nullptr, {}, pace), placement, check);
     check.generated = true;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable) throw;
@@ -100,14 +107,15 @@ DeviceCheck checked(const Plan& plan, const Graph& graph, int64_t device, const 
 }  // namespace
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
-  return checked(plan, graph, device, ring_pace(plan, graph));
+  return checked(Placement(plan, graph), device, ring_pace(plan, graph));
 }
 
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
   std::vector<DeviceCheck> checks;
   if (devices.empty()) return checks;
   const RingPace pace = ring_pace(plan, graph);
-  for (const int64_t device : devices) checks.push_back(checked(plan, graph, device, pace));
+  const Placement placement(plan, graph);
+  for (const int64_t device : devices) checks.push_back(checked(placement, device, pace));
   return checks;
 }
 

@@ -63,10 +63,13 @@ bool holds(const Shard& shard, int64_t output, int64_t input) {
   });
 }
 
-std::set<int64_t> devices_with_shards(const Plan& plan) {
-  std::set<int64_t> devices;
-  for (const Shard& shard : plan.shards) devices.insert(shard.device);
-  return devices;
+void check_computes(const Plan& plan, int64_t device) {
+  if (device < 0 || device >= plan.devices())
+    fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", device, plan.devices() - 1);
+  std::set<int64_t> computing;
+  for (const Shard& shard : plan.shards) computing.insert(shard.device);
+  if (!computing.contains(device))
+    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; what does: --device {}", device, fmt::join(computing, ", "));
 }
 
 std::vector<double> values_of(const Node& node, const ParameterSpec& parameter, const WeightSource& weights) {
@@ -387,15 +390,14 @@ int64_t DeviceDesign::sample_multiple() const {
 }
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats) {
-  return device_design(plan, graph, device, weights, formats, ring_pace(plan, graph));
+  check_computes(plan, device);
+  return device_design(Placement(plan, graph), device, weights, formats, ring_pace(plan, graph));
 }
 
-DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats,
+DeviceDesign device_design(const Placement& placement, int64_t device, const WeightSource& weights, const LayerFormats& formats,
                            const RingPace& pace) {
-  if (device < 0 || device >= plan.devices())
-    fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", device, plan.devices() - 1);
-  if (const std::set<int64_t> computing = devices_with_shards(plan); !computing.contains(device))
-    fail(ErrorCode::kUsage, "--device {}: it computes nothing in this plan; what does: --device {}", device, fmt::join(computing, ", "));
+  const Plan& plan = placement.plan();
+  const Graph& graph = placement.graph();
   DeviceDesign design;
   design.model = plan.model.name;
   design.board = plan.cluster.devices[static_cast<size_t>(device)].device;
@@ -404,15 +406,13 @@ DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device,
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
   StationNodes nodes;
-  for (const Group& group : plan.groups)
-    for (const int64_t shard : group.shards)
-      if (plan.shards[static_cast<size_t>(shard)].device == device) add_shard(plan, graph, shard, design, nodes, weights, formats);
+  for (const Placement::Piece& piece : placement.on(device)) add_shard(plan, graph, piece.shard, design, nodes, weights, formats);
   for (size_t i = 1; i < design.shards.size(); ++i)
     if (!design.shards[i].first || !design.shards[i - 1].owner)
       refuse_layer(design.shards[i].layer, "it does not follow the layer before it on this device");
   choose_ultra(board_capacity(plan, design.board), design);
   design.stations = nodes.stations;
-  add_maps(design, plan, graph, nodes);
+  add_maps(design, placement, nodes);
   for (const MapDesign& map : design.maps)
     for (const MapReader& reader : map.readers)
       if (map.error_back && !reader.next && reader.station.kind == StationKind::kShard && !design.shards[reader.station.index].error_back)

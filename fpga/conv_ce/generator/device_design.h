@@ -45,6 +45,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "core/operation/dropout.h"
+#include "core/plan/placement.h"
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
@@ -233,8 +234,8 @@ StreamPlaces stream_places(const DeviceDesign& design, size_t shard);
 // `formats`: of a run that calibrated; of layers that it does not name, the engine's own.
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
                            const LayerFormats& formats = {});
-// For whoever designs several devices of a ring, and has its pace (ring_engines.h).
-DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats,
+// For whoever designs several devices of a ring, those that compute, and has its pace (ring_engines.h) and who is where.
+DeviceDesign device_design(const Placement& placement, int64_t device, const WeightSource& weights, const LayerFormats& formats,
                            const RingPace& pace);
 
 }  // namespace millrace

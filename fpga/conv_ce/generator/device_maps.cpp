@@ -18,8 +18,8 @@ namespace {
 
 class Maps {
  public:
-  Maps(DeviceDesign& design, const Plan& plan, const Graph& graph, const StationNodes& nodes)
-      : design_(design), plan_(plan), graph_(graph), placement_(plan, graph), nodes_(nodes) {
+  Maps(DeviceDesign& design, const Placement& placement, const StationNodes& nodes)
+      : design_(design), plan_(placement.plan()), graph_(placement.graph()), placement_(placement), nodes_(nodes) {
     measure_ways();
   }
 
@@ -242,7 +242,7 @@ class Maps {
   DeviceDesign& design_;
   const Plan& plan_;
   const Graph& graph_;
-  Placement placement_;
+  const Placement& placement_;
   const StationNodes& nodes_;
   std::map<int64_t, size_t> map_of_;
   std::map<size_t, std::vector<WayBack>> ways_back_;  // of a map's readers
@@ -258,8 +258,6 @@ bool needs_aligning(const JoinDesign& join, size_t operand, int64_t lanes) {
   return place.begin % lanes != 0 || (!last && place.end % lanes != 0);
 }
 
-void add_maps(DeviceDesign& design, const Plan& plan, const Graph& graph, const StationNodes& nodes) {
-  Maps(design, plan, graph, nodes).add();
-}
+void add_maps(DeviceDesign& design, const Placement& placement, const StationNodes& nodes) { Maps(design, placement, nodes).add(); }
 
 }  // namespace millrace

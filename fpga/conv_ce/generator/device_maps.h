@@ -22,6 +22,7 @@
 
 namespace millrace {
 
+class Placement;
 struct DeviceDesign;
 struct ShardDesign;
 
@@ -80,6 +81,6 @@ void add_layers_after(DeviceDesign& design, size_t shard, const Group& group, co
 [[noreturn]] void refuse_layer(const std::string& layer, const std::string& reason);
 
 // Maps with their readers, once all stations are there.
-void add_maps(DeviceDesign& design, const Plan& plan, const Graph& graph, const StationNodes& nodes);
+void add_maps(DeviceDesign& design, const Placement& placement, const StationNodes& nodes);
 
 }  // namespace millrace
