@@ -242,9 +242,11 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   flag(kPlanning, "--plan-fc-barrier", flags->plan_fc_barrier, "plan memory for dense layers that wait for whole maps");
 
   constexpr const char* kHow = "How";
-  whole(option(kHow, "--images", flags->images,
-               "images to run [four mini-batches, six where devices take turns; 64 of rings that would take long, or with --accounting fpdeep]"),
-        2);
+  whole(
+      option(
+          kHow, "--images", flags->images,
+          "images to run [four mini-batches, six where devices take turns; 64 of rings that would take long, or with --accounting fpdeep]"),
+      2);
   flag(kHow, "--fc-barrier", flags->fc_barrier, "dense layers wait for the whole map before them");
   real(option(kHow, "--act-ram", flags->act_ram,
               "Act-RAM holds so many times the plan's bits, with fpdeep accounting a row more [1 with full accounting and no barrier, else "
