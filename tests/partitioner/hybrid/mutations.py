@@ -35,7 +35,7 @@ MUTATIONS = [
     # Of the looks before and after the search either makes up for the other, at the cost of time, so they go together.
     ("no look at plans with every parameter at home", "ring_solver.cpp", "const bool prefers_home = task_->options.balance == Balance::kAuto;",
      "const bool prefers_home = task_->options.balance_target < 0;"),
-    ("homes ignored", "ring_solver.cpp", "solution.homes = std::move(*homes);", "solution.homes = local_homes(home_problem(solution.cuts, periods.compute));"),
+    ("homes ignored", "ring_solver.cpp", "solution.homes = std::move(*homes);", "solution.homes = local_homes(home_problem(solution.cuts, periods.compute, solution.least_room));"),
     ("homes cost no traffic", "joint_search.cpp", "const double moved = static_cast<double>(elements) * bits_per_element;",
      "const double moved = 0 * static_cast<double>(elements) * bits_per_element;"),
 ]
