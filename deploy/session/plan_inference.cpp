@@ -25,7 +25,10 @@ constexpr int64_t kMostStreams = 4;
 bool is_recurrent(const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; }
 
 InferenceBatch batch_of(const InferenceRequest& request, int64_t streams) {
-  return {.streams = streams, .steps = request.steps_per_pass.value_or(0), .blocks = request.blocks.value_or(0)};
+  return {.streams = streams,
+          .steps = request.steps_per_pass.value_or(0),
+          .blocks = request.blocks.value_or(0),
+          .known = std::make_shared<KnownEngines>()};
 }
 
 void check_request(const InferenceRequest& request, const Graph& graph) {
@@ -61,7 +64,7 @@ std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& ca
   for (const Shard& shard : plan.shards) {
     const Node& node = task.graph->node(task.graph->index_of(shard.layer));
     SharedBoard& board = boards[shard.device];
-    if (is_recurrent(node) && weight_stream_of(shard, sbe_shape_of(node))) {
+    if (is_recurrent(node) && weight_stream_of(shard, node)) {
       board.layers.push_back(&node);
       continue;
     }
@@ -210,9 +213,10 @@ Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalog
   std::optional<Planned> best;
   const int64_t least = request.streams.value_or(1), most = request.streams ? *request.streams : recurrent ? kMostStreams : 1;
   for (int64_t streams = least; streams <= most; streams *= 2) {
-    Planned planned = planned_with(task, catalogue, batch_of(request, streams));
-    improve(planned, task, catalogue, batch_of(request, streams));
-    try_placements(planned, task, catalogue, batch_of(request, streams));
+    const InferenceBatch batch = batch_of(request, streams);
+    Planned planned = planned_with(task, catalogue, batch);
+    improve(planned, task, catalogue, batch);
+    try_placements(planned, task, catalogue, batch);
     if (!best || is_better(planned.outcome, best->outcome)) best = std::move(planned);
   }
   Outcome& outcome = best->outcome;
@@ -232,7 +236,7 @@ std::vector<std::string> engines_in_words(const Plan& plan, const Graph& graph) 
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
     if (!is_recurrent(node)) continue;
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) continue;
     const int64_t batches = node.output.height / config->steps;
     const int64_t weight_words = batches * batch_timing(*config).weight_words;
@@ -250,7 +254,7 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
     const Node& node = task.graph->node(task.graph->index_of(shard.layer));
     if (!is_recurrent(node)) continue;
     const GateMatrix shape = sbe_shape_of(node);
-    if (!weight_stream_of(shard, shape)) continue;
+    if (!weight_stream_of(shard, node)) continue;
     const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
     const Exploration found = explore(planned_space(shape, node.output.height, batch_of(request, plan.micro_batch)),
                                       sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));

@@ -14,6 +14,7 @@
 #include "fpga/emulated/emulated_fpga.h"
 #include "fpga/sbe/generator/engine_files.h"
 #include "fpga/sbe/rtl/cycle_model.h"
+#include "fpga/sbe/rtl/engine_hardware.h"
 #include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
@@ -54,9 +55,15 @@ Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard,
   Engine made{.device = shard.device, .layer = shard.layer, .engine = phase.engine, .planned_multipliers = phase.multipliers, .reason = ""};
   made.planned_seconds = planned_seconds(node, shard.unit, phase);
   if (phase.engine == "sbe") {
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) fail(ErrorCode::kMismatch, "layer \"{}\": the plan does not say how its engine is built; plan again", shard.layer);
     const auto batches = static_cast<double>(node.output.height / config->steps) / static_cast<double>(config->streams);
+    try {
+      check_buildable(*config);
+    } catch (const Error& error) {
+      made.reason = error.message();
+      return made;
+    }
     made.built_multipliers = config->multipliers();
     made.built_seconds = built_cycles(*config, kMemoryLatency).batch * batches / clock;
     return made;
@@ -142,7 +149,7 @@ std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& 
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
     if (shard.device != device || role_of(node.layer.operation) != Role::kRecurrence) continue;
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) fail(ErrorCode::kMismatch, "layer \"{}\": the plan does not say how its engine is built; plan again", shard.layer);
     const auto& cell = std::get<Recurrent>(node.layer.operation);
     std::vector<std::vector<float>> values;

@@ -41,15 +41,6 @@ struct RecurrenceLibrary {
   decltype(&millrace_sbe_run) run = nullptr;
 };
 
-bool can_be_built(const SbeConfig& config) {
-  try {
-    check_buildable(config);
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
-}
-
 // Some sixteen multipliers, weights on the chip.
 SbeConfig small_config(const FixedRecurrent& layer, const RecurrentRun& run) {
   SbeConfig config{.shape = matrix_of(layer),
@@ -85,7 +76,7 @@ std::vector<PlannedRecurrence> planned_recurrences(const Plan& plan, const Graph
     const Node& node = graph.node(graph.index_of(shard.layer));
     const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
     if (shard.device != device || cell == nullptr) continue;
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     // Divided by kind of product: the steps come with sums, and a small engine takes them.
     if (!config && std::ranges::count(plan.shards, shard.layer, &Shard::layer) > 1) continue;
     if (!config)

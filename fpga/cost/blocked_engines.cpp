@@ -10,15 +10,6 @@ namespace millrace {
 
 namespace {
 
-bool can_be_built(const SbeConfig& config) {
-  try {
-    check_buildable(config);
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
-}
-
 BlockedEngine engine_of(const SbePoint& point, int64_t steps, const SbeBoard& board) {
   const auto batches = static_cast<double>(steps / point.config.steps) / static_cast<double>(point.config.streams);
   const SbeUse& use = point.use;
@@ -33,6 +24,12 @@ std::vector<SbeSpace> spaces_of(std::span<const Node* const> nodes, const Infere
   std::vector<SbeSpace> spaces;
   for (const Node* node : nodes) spaces.push_back(planned_space(sbe_shape_of(*node), node->output.height, batch));
   return spaces;
+}
+
+KnownLayers known_layers(const InferenceBatch& batch) {
+  if (batch.known == nullptr) return {};
+  const std::lock_guard lock(batch.known->mutex);
+  return batch.known->together[{batch.steps, batch.blocks}];
 }
 
 // A way more, for periods from `seconds` on.
@@ -73,11 +70,12 @@ SbeSpace planned_space(const GateMatrix& shape, int64_t steps, const InferenceBa
                  .latency = kBuiltLatency,
                  .inputs_share_bus = false};
   space.most_blocks = std::max(space.most_blocks, batch.blocks);
-  space.allowed = [batch](const SbeConfig& config) {
-    if (batch.steps > 0 && config.steps != batch.steps) return false;
-    if (batch.blocks > 0 && static_cast<int64_t>(blocks_of(config).size()) != batch.blocks) return false;
+  space.allowed = [steps = batch.steps, blocks = batch.blocks](const SbeConfig& config) {
+    if (steps > 0 && config.steps != steps) return false;
+    if (blocks > 0 && static_cast<int64_t>(blocks_of(config).size()) != blocks) return false;
     return can_be_built(config);
   };
+  space.array_allowed = array_can_be_built;
   return space;
 }
 
@@ -86,7 +84,7 @@ EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaR
   constexpr size_t kMostTried = 12;
   const SbeBoard whole = sbe_board_of(board);
   EnginesTogether chosen;
-  for (const JointChoice& choice : explore_together(spaces_of(nodes, batch), whole, taken, kMostTried).front)
+  for (const JointChoice& choice : explore_together(spaces_of(nodes, batch), whole, taken, kMostTried, known_layers(batch)).front)
     add(choice, choice.seconds, nodes, whole, taken, chosen);
   return chosen;
 }
@@ -96,7 +94,7 @@ EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaR
   constexpr int kHalvings = 7;
   constexpr double kStep = 1.02;
   const SbeBoard whole = sbe_board_of(board);
-  const JointExplorer search(spaces_of(nodes, batch), whole);
+  const JointExplorer search(spaces_of(nodes, batch), whole, known_layers(batch));
   const auto taken_at = [&](double period) {
     const double pace = period_seconds / period;
     return BoardShare{.dsp = others.dsp * pace, .lut = others.lut * pace, .bram36 = others.bram36};
@@ -118,6 +116,10 @@ EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaR
   return chosen;
 }
 
+BlockedEngines::BlockedEngines(const FpgaResources& board, const InferenceBatch& batch) : board_(sbe_board_of(board)), batch_(batch) {
+  if (batch_.known == nullptr) batch_.known = std::make_shared<KnownEngines>();
+}
+
 const BlockedEngine* BlockedEngines::within(const Node& node, double period_seconds) const {
   if (batch_.together != nullptr)
     if (const auto found = batch_.together->of_layers.find(node.layer.name); found != batch_.together->of_layers.end()) {
@@ -125,20 +127,22 @@ const BlockedEngine* BlockedEngines::within(const Node& node, double period_seco
       const auto behind = std::ranges::upper_bound(seconds, period_seconds);
       return behind == seconds.begin() ? nullptr : &found->second.engines[static_cast<size_t>(behind - seconds.begin()) - 1];
     }
-  const Ways& ways = ways_of(node);
+  const KnownEngines::Ways& ways = ways_of(node);
   const auto behind = std::upper_bound(ways.all.begin(), ways.all.end(), period_seconds,
                                        [](double period, const BlockedEngine& engine) { return period < engine.seconds_per_sample; });
   if (behind == ways.all.begin()) return nullptr;
   return &ways.all[ways.best[static_cast<size_t>(behind - ways.all.begin()) - 1]];
 }
 
-const BlockedEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
+const KnownEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
   const GateMatrix shape = sbe_shape_of(node);
   const int64_t steps = node.output.height;
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<Ways>& ways = known_[{shape.inputs, shape.hidden, shape.gates, shape.projection, steps}];
-  if (ways != nullptr) return *ways;
-  ways = std::make_unique<Ways>();
+  const std::lock_guard lock(batch_.known->mutex);
+  std::unique_ptr<const KnownEngines::Ways>& known =
+      batch_.known
+          ->alone[{board_, shape.inputs, shape.hidden, shape.gates, shape.projection, steps, batch_.streams, batch_.steps, batch_.blocks}];
+  if (known != nullptr) return *known;
+  auto ways = std::make_unique<KnownEngines::Ways>();
   const Exploration found = explore(planned_space(shape, steps, batch_), board_);
   for (const SbePoint& point : found.front) ways->all.push_back(engine_of(point, steps, board_));
   std::ranges::stable_sort(ways->all, {}, &BlockedEngine::seconds_per_sample);
@@ -146,7 +150,8 @@ const BlockedEngines::Ways& BlockedEngines::ways_of(const Node& node) const {
     const bool better = i == 0 || ways->all[i].share < ways->all[ways->best.back()].share;
     ways->best.push_back(better ? i : ways->best.back());
   }
-  return *ways;
+  known = std::move(ways);
+  return *known;
 }
 
 }  // namespace millrace

@@ -6,8 +6,8 @@
 //   const EnginesTogether chosen = engines_together(nodes, board, {.streams = 4}, {});      // of layers that share a board
 //
 // The ways are the exploration's front (fpga/sbe/exploration.h) over what can be generated, with so many sequences side by side, and so
-// many steps and blocks where those are given; a layer's is found once and kept. A sample is a sequence: it takes a batch's time, divided
-// by its sequences, for each batch of steps. Thread safe; pointers live as long as the engines.
+// many steps and blocks where those are given; a layer's is found once and kept, with batch.known for all that ask with it. A sample is a
+// sequence: it takes a batch's time, divided by its sequences, for each batch of steps. Thread safe; pointers live as long as the engines.
 #pragma once
 
 #include <map>
@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/graph/graph.h"
@@ -55,24 +56,30 @@ EnginesTogether engines_together(std::span<const Node* const> nodes, const FpgaR
 EnginesTogether engines_at_paces(std::span<const Node* const> nodes, const FpgaResources& board, const InferenceBatch& batch,
                                  const BoardShare& others, double period_seconds);
 
-class BlockedEngines {
- public:
-  BlockedEngines(const FpgaResources& board, const InferenceBatch& batch) : board_(sbe_board_of(board)), batch_(batch) {}
-
-  const BlockedEngine* within(const Node& node, double period_seconds) const;
-
- private:
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;  // inputs, hidden units, gates, features projected to, steps
+// What searches find, for plans of many cuts and batches: each question is answered once, whoever asks.
+struct KnownEngines {
   struct Ways {
     std::vector<BlockedEngine> all;  // by rising time
     std::vector<size_t> best;        // of those up to here, the one of least share
   };
-  const Ways& ways_of(const Node& node) const;
+  // Board; inputs, hidden units, gates, features projected to, steps; streams, steps and blocks of the batch.
+  using Key = std::tuple<SbeBoard, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  std::mutex mutex;  // of both
+  std::map<Key, std::unique_ptr<const Ways>> alone;
+  std::map<std::pair<int64_t, int64_t>, KnownLayers> together;  // by the batch's steps and blocks
+};
+
+class BlockedEngines {
+ public:
+  BlockedEngines(const FpgaResources& board, const InferenceBatch& batch);
+
+  const BlockedEngine* within(const Node& node, double period_seconds) const;
+
+ private:
+  const KnownEngines::Ways& ways_of(const Node& node) const;
 
   SbeBoard board_;
   InferenceBatch batch_;
-  mutable std::mutex mutex_;
-  mutable std::map<Key, std::unique_ptr<Ways>> known_;
 };
 
 }  // namespace millrace

@@ -12,12 +12,14 @@
 namespace millrace {
 
 struct EnginesTogether;  // blocked_engines.h
+struct KnownEngines;
 
 struct InferenceBatch {
   int64_t streams = 0;                                        // sequences side by side
   int64_t steps = 0;                                          // of each sequence at a time; 0: what is best
   int64_t blocks = 0;                                         // of streamed weights; 0: what is best, none where all are pinned
   std::shared_ptr<const EnginesTogether> together = nullptr;  // of layers that share a board; they have no others
+  std::shared_ptr<KnownEngines> known = nullptr;              // of searches before this one; nothing: all are made anew
 };
 
 }  // namespace millrace

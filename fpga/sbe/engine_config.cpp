@@ -18,9 +18,13 @@ void check(const SbeConfig& config) {
   if (config.tail_units < 1) fail(ErrorCode::kUsage, "{} tail units; at least 1", config.tail_units);
   if (config.latency < 0) fail(ErrorCode::kUsage, "a latency of {} cycles", config.latency);
   if (config.slots < 2) fail(ErrorCode::kUsage, "{} slots: one is used while another is loaded, so at least 2", config.slots);
+  if (config.slots > kMostSlots) fail(ErrorCode::kUsage, "{} slots: at most {}", config.slots, kMostSlots);
   if (config.words_per_cycle < 1) fail(ErrorCode::kUsage, "{} words a cycle from the memory outside; at least 1", config.words_per_cycle);
+  constexpr int64_t kMostVectors = 1 << 24;
   if (config.streams < 1 || config.steps < 1)
     fail(ErrorCode::kUsage, "a batch of {} streams and {} steps; at least 1 of each", config.streams, config.steps);
+  if (config.streams > kMostVectors / config.steps)
+    fail(ErrorCode::kUsage, "a batch of {} streams and {} steps; at most {} in all", config.streams, config.steps, kMostVectors);
   if (config.sums_arrive && (shape.inputs > 0 || config.pinned != Pinned::kAll))
     fail(ErrorCode::kUsage, "sums that arrive beside {} inputs{}: x W is made elsewhere, and the weights of h stay on the chip",
          shape.inputs, config.pinned == Pinned::kAll ? "" : " and streamed weights");

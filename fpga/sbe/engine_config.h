@@ -25,6 +25,8 @@ enum class Pinned {
   kAll,     // nothing is streamed
 };
 
+inline constexpr int64_t kLeastOutputDepth = 512;  // words of h on their way out; half a block of memory holds as many
+inline constexpr int64_t kMostSlots = 8;
 inline constexpr int64_t kProjectionLatency = 6;  // from the last unit to the first feature, as built (unit_projection.sv)
 
 struct SbeConfig {

@@ -175,6 +175,7 @@ void for_each_config(const SbeSpace& space, int64_t words_per_cycle, const std::
     config.row_lanes = units * space.shape.gates;
     for (config.columns = 1; config.columns <= space.most_columns; config.columns *= 2)
       for (config.tail_units = 1; config.tail_units <= std::min(space.most_tail_units, units); config.tail_units *= 2) {
+        if (space.array_allowed && !space.array_allowed(config)) continue;
         config.pinned = Pinned::kAll;
         config.slots = 2;
         config.block_chunks = 0;

@@ -36,6 +36,8 @@ struct SbeSpace {
   int64_t latency = 25;
   bool inputs_share_bus = true;
   std::function<bool(const SbeConfig&)> allowed = {};  // of the space's points; empty: all
+  std::function<bool(const SbeConfig&)> array_allowed =
+      {};  // the same of lanes, columns and tail units, before a batch and blocks are there
 };
 
 struct SbeGoal {

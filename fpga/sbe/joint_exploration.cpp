@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <tuple>
 
 #include "core/base/error.h"
@@ -99,30 +101,79 @@ std::vector<Way> ways_of(const SbeSpace& space, const SbeBoard& board, const Roo
   return ways;
 }
 
-bool same_numbers(const SbeSpace& a, const SbeSpace& b) {
-  const auto numbers = [](const SbeSpace& s) {
-    return std::tuple(s.shape.inputs, s.shape.hidden, s.shape.gates, s.shape.projection, s.steps, s.least_streams, s.most_columns,
-                      s.most_tail_units, s.most_blocks, s.latency, s.inputs_share_bus);
-  };
-  return numbers(a) == numbers(b);
+auto numbers_of(const SbeSpace& s) {
+  return std::tuple(s.shape.inputs, s.shape.hidden, s.shape.gates, s.shape.projection, s.steps, s.least_streams, s.most_columns,
+                    s.most_tail_units, s.most_blocks, s.latency, s.inputs_share_bus);
 }
+
+// Of one layer's ways within a period, those that no other beats, by rising blocks; and the least of each resource.
+struct Candidates {
+  std::vector<const Way*> ways;
+  Needs least;
+};
+
+// All that a layer could be, and its candidates within the periods that were asked for.
+class LayerWays {
+ public:
+  explicit LayerWays(std::vector<Way> ways) : ways_(std::move(ways)) {
+    for (const Way& way : ways_) seconds_.push_back(way.seconds);
+    std::ranges::sort(seconds_);
+  }
+  const std::vector<double>& seconds() const { return seconds_; }  // rising
+
+  std::shared_ptr<const Candidates> within(double period) const {
+    const auto fast = static_cast<size_t>(std::ranges::upper_bound(seconds_, period) - seconds_.begin());
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const Candidates>& known = known_[fast];
+    if (known == nullptr) known = std::make_shared<const Candidates>(candidates_of(period));
+    return known;
+  }
+
+ private:
+  Candidates candidates_of(double period) const {
+    std::vector<const Way*> all;
+    for (const Way& way : ways_)
+      if (way.seconds <= period) all.push_back(&way);
+    std::ranges::stable_sort(all, {}, [](const Way* way) { return way->needs.blocks(); });
+    Candidates kept;
+    for (const Way* way : all) {
+      if (std::ranges::any_of(kept.ways, [&](const Way* other) { return other->needs.no_more_than(way->needs); })) continue;
+      std::erase_if(kept.ways, [&](const Way* other) { return way->needs.no_more_than(other->needs); });
+      kept.ways.push_back(way);
+    }
+    if (!kept.ways.empty()) kept.least = kept.ways.front()->needs;
+    for (const Way* way : kept.ways) kept.least.hold_least(way->needs);
+    return kept;
+  }
+
+  std::vector<Way> ways_;
+  std::vector<double> seconds_;
+  mutable std::mutex mutex_;
+  mutable std::map<size_t, std::shared_ptr<const Candidates>> known_;  // by how many ways are fast enough
+};
 
 }  // namespace
 
+struct KnownLayers::Kept {
+  std::mutex mutex;
+  std::map<std::tuple<SbeBoard, decltype(numbers_of({}))>, std::shared_ptr<const LayerWays>> of_layers;
+};
+
+KnownLayers::KnownLayers() : kept_(std::make_shared<Kept>()) {}
+
 class JointExplorer::Together {
  public:
-  Together(std::span<const SbeSpace> spaces, const SbeBoard& board) : board_(board) {
+  Together(std::span<const SbeSpace> spaces, const SbeBoard& board, KnownLayers::Kept& known) : board_(board) {
     const Room whole(board, {});
     for (size_t layer = 0; layer < spaces.size(); ++layer) {
       size_t alike = 0;
-      while (alike < layer && !same_numbers(spaces[alike], spaces[layer])) ++alike;
+      while (alike < layer && numbers_of(spaces[alike]) != numbers_of(spaces[layer])) ++alike;
       alike_.push_back(alike);
-      if (alike < layer) {
-        layers_.push_back(layers_[alike]);
-        continue;
-      }
-      layers_.push_back(std::make_shared<const std::vector<Way>>(ways_of(spaces[layer], board, whole)));
-      for (const Way& way : *layers_.back()) periods_.push_back(way.seconds);
+      const std::lock_guard lock(known.mutex);
+      std::shared_ptr<const LayerWays>& ways = known.of_layers[{board, numbers_of(spaces[layer])}];
+      if (ways == nullptr) ways = std::make_shared<const LayerWays>(ways_of(spaces[layer], board, whole));
+      layers_.push_back(ways);
+      if (alike == layer) periods_.insert(periods_.end(), ways->seconds().begin(), ways->seconds().end());
     }
     std::ranges::sort(periods_);
     periods_.erase(std::unique(periods_.begin(), periods_.end()), periods_.end());
@@ -147,35 +198,14 @@ class JointExplorer::Together {
   }
 
  private:
-  // Of one layer's ways within a period, those that no other beats, by rising blocks; and the least of each resource.
-  struct Candidates {
-    std::vector<const Way*> ways;
-    Needs least;
-  };
   struct Search {
-    std::vector<Candidates> layers;
+    std::vector<std::shared_ptr<const Candidates>> layers;
     std::vector<Needs> least_behind;  // of all layers from this one on
     double blocks = 0, most_seconds = 0;
     bool by_bus = false;
     std::vector<size_t> places, best;
     double best_key = kNoLimit;
   };
-
-  static Candidates candidates_of(const std::vector<Way>& ways, double period) {
-    Candidates all;
-    for (const Way& way : ways)
-      if (way.seconds <= period) all.ways.push_back(&way);
-    std::ranges::stable_sort(all.ways, {}, [](const Way* way) { return way->needs.blocks(); });
-    Candidates kept;
-    for (const Way* way : all.ways) {
-      if (std::ranges::any_of(kept.ways, [&](const Way* other) { return other->needs.no_more_than(way->needs); })) continue;
-      std::erase_if(kept.ways, [&](const Way* other) { return way->needs.no_more_than(other->needs); });
-      kept.ways.push_back(way);
-    }
-    if (!kept.ways.empty()) kept.least = kept.ways.front()->needs;
-    for (const Way* way : kept.ways) kept.least.hold_least(way->needs);
-    return kept;
-  }
 
   // Engines that take at most `period` each, on a bus that takes at most `most_seconds`: the fewest seconds of the bus, where
   // `most_seconds` is infinite, else the fewest blocks.
@@ -188,18 +218,18 @@ class JointExplorer::Together {
                   .places = std::vector<size_t>(layers_.size()),
                   .best = {}};
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      search.layers.push_back(alike_[layer] < layer ? search.layers[alike_[layer]] : candidates_of(*layers_[layer], period));
-      if (search.layers.back().ways.empty()) return std::nullopt;
+      search.layers.push_back(layers_[layer]->within(period));
+      if (search.layers.back()->ways.empty()) return std::nullopt;
     }
     search.least_behind.resize(layers_.size() + 1);
     for (size_t layer = layers_.size(); layer-- > 0;)
-      search.least_behind[layer] = search.least_behind[layer + 1] + search.layers[layer].least;
+      search.least_behind[layer] = search.least_behind[layer + 1] + search.layers[layer]->least;
     visit(room, search, 0, {});
     if (search.best.empty()) return std::nullopt;
     JointChoice choice;
     Needs all;
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      const Way& way = *search.layers[layer].ways[search.best[layer]];
+      const Way& way = *search.layers[layer]->ways[search.best[layer]];
       choice.configs.push_back(way.config);
       choice.seconds = std::max(choice.seconds, way.seconds);
       all = all + way.needs;
@@ -223,7 +253,7 @@ class JointExplorer::Together {
     }
     // Layers alike take their ways in one order.
     const bool ordered = layer > 0 && alike_[layer] < layer && (alike_[layer] == layer - 1 || alike_[layer] == alike_[layer - 1]);
-    const Candidates& here = search.layers[layer];
+    const Candidates& here = *search.layers[layer];
     for (size_t place = ordered ? search.places[layer - 1] : 0; place < here.ways.size(); ++place) {
       search.places[layer] = place;
       visit(room, search, layer + 1, before + here.ways[place]->needs);
@@ -231,18 +261,18 @@ class JointExplorer::Together {
   }
 
   SbeBoard board_;
-  std::vector<std::shared_ptr<const std::vector<Way>>> layers_;
+  std::vector<std::shared_ptr<const LayerWays>> layers_;
   std::vector<size_t> alike_;  // the first layer of the same ways
   std::vector<double> periods_;
 };
 
-JointExplorer::JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board) {
+JointExplorer::JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board, const KnownLayers& known) {
   if (layers.empty()) fail(ErrorCode::kUsage, "an exploration of no layers");
   for (const SbeSpace& space : layers)
     if (space.least_streams != space.most_streams)
       fail(ErrorCode::kUsage, "layers on one board take the same sequences side by side; {} to {} leave it open", space.least_streams,
            space.most_streams);
-  together_ = std::make_shared<const Together>(layers, board);
+  together_ = std::make_shared<const Together>(layers, board, *known.kept_);
 }
 
 JointExploration JointExplorer::within(const BoardShare& taken, size_t most) const {
@@ -260,8 +290,9 @@ JointExploration JointExplorer::within(const BoardShare& taken, size_t most) con
   return found;
 }
 
-JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken, size_t most) {
-  return JointExplorer(layers, board).within(taken, most);
+JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken, size_t most,
+                                  const KnownLayers& known) {
+  return JointExplorer(layers, board, known).within(taken, most);
 }
 
 }  // namespace millrace

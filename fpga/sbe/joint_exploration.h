@@ -39,10 +39,22 @@ struct JointExploration {
   std::vector<JointChoice> front;  // by rising seconds; empty: nothing fits
 };
 
+// What single layers could be, for explorations to come: found once for spaces of the same numbers, which must allow the same, on boards
+// that are alike. A copy knows what the other does. Thread safe.
+class KnownLayers {
+ public:
+  KnownLayers();
+
+ private:
+  friend class JointExplorer;
+  struct Kept;
+  std::shared_ptr<Kept> kept_;
+};
+
 // The same board asked several times, with more or less of it taken: what every layer alone could be is found once.
 class JointExplorer {
  public:
-  JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board);
+  JointExplorer(std::span<const SbeSpace> layers, const SbeBoard& board, const KnownLayers& known = {});
   // `most` points of the front, from the fastest on.
   JointExploration within(const BoardShare& taken, size_t most = SIZE_MAX) const;
 
@@ -52,6 +64,6 @@ class JointExplorer {
 };
 
 JointExploration explore_together(std::span<const SbeSpace> layers, const SbeBoard& board, const BoardShare& taken = {},
-                                  size_t most = SIZE_MAX);
+                                  size_t most = SIZE_MAX, const KnownLayers& known = {});
 
 }  // namespace millrace

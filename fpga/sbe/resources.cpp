@@ -55,7 +55,10 @@ SbeUse UseCounter::use_of(const SbeConfig& config) {
   add(use.inputs, kInputs, {config.columns * kWordBits, 2 * vectors * input_chunks, 1});
   add(use.hidden, kHidden, {config.columns * kWordBits, config.streams * config.hidden_chunks(), 1}, 2);
   add(use.cells, kCells, {config.tail_units * kSumBits, divided_up(config.streams * config.shape.hidden, config.tail_units), 1});
-  add(use.outputs, kOutputs, {beat * kWordBits, 2 * divided_up(vectors * config.shape.features(), beat), 1});
+  const int64_t output_words = config.inputs_share_bus ? beat : config.tail_units;
+  const int64_t least_outputs = config.inputs_share_bus ? 0 : kLeastOutputDepth;
+  add(use.outputs, kOutputs,
+      {output_words * kWordBits, std::max(least_outputs, 2 * divided_up(vectors * config.shape.features(), output_words)), 1});
   if (config.shape.projection > 0)
     add(use.projection, kProjection,
         {beat * kWordBits, divided_up(config.shape.hidden, config.tail_units), divided_up(config.projection_multipliers(), beat)});

@@ -10,7 +10,7 @@
 //   inputs      two halves of a block's inputs of all vectors
 //   hidden      h of all streams, twice: the step that is walked, and the one that is made
 //   cells       c of 32 bits of all streams, a word per cycle of the tail
-//   outputs     two batches of h on their way out
+//   outputs     two batches of h on their way out: in beats where they cross the memory's bus, else as the tail makes them
 //   sums        an accumulator of 32 bits per vector, group and lane, between two blocks: LUTRAM where it is shallow
 //   projection  the second matrix of a layer that projects, a word for each cycle of the tail
 // A slice multiplies and accumulates; the tail takes four for each unit (f c: two, for c has 32 bits; i u; o tanh c), and one for
@@ -20,6 +20,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct SbeBoard {
   double bytes_per_second = 0;  // of the memory outside, usable
   double clock_hz = 0;
   int64_t bus_bits = 256;
+
+  auto operator<=>(const SbeBoard&) const = default;
 
   // Nt: what the bus and the memory behind it give.
   int64_t words_per_cycle() const;

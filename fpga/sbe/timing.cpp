@@ -10,7 +10,6 @@ namespace millrace {
 
 namespace {
 
-constexpr int64_t kMostSlots = 8;
 constexpr int64_t kMostRounds = 16;
 
 // What one batch does, in order: transfers of up to kMostSlots blocks, then cycles of the multipliers.

@@ -1,10 +1,13 @@
 #include "fpga/sbe/weight_stream.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <string>
 
 #include "core/base/error.h"
+#include "fpga/recurrence/arithmetic/gate_function.h"
 
 namespace millrace {
 
@@ -49,6 +52,11 @@ GateMatrix sbe_shape_of(const Node& node) {
     fail(ErrorCode::kUnavailable,
          "layer \"{}\": the engine sbe computes a GRU whose reset gate comes after the recurrent product; set reset_after",
          node.layer.name);
+  try {
+    gate_forms_of(cell, TanhForm::kPlan);
+  } catch (const Error& error) {
+    throw error.within(fmt::format("layer \"{}\"", node.layer.name));
+  }
   return {node.input_shapes[0].channels, cell.hidden, gates_of(cell.cell), cell.projection};
 }
 
@@ -59,9 +67,9 @@ std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config) {
   return amounts;
 }
 
-std::optional<SbeConfig> weight_stream_of(const Shard& shard, const GateMatrix& shape) {
-  SbeConfig config{.shape = shape, .inputs_share_bus = false};
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const Node& node) {
   if (!amount_of(shard, kFields[0].name)) return std::nullopt;
+  SbeConfig config{.shape = sbe_shape_of(node), .inputs_share_bus = false};
   for (const Field& field : kFields) {
     const std::optional<int64_t> amount = amount_of(shard, field.name);
     if (!amount) fail(ErrorCode::kMalformed, "layer \"{}\": {}{} is missing among its resources", shard.layer, kPrefix, field.name);
@@ -75,6 +83,9 @@ std::optional<SbeConfig> weight_stream_of(const Shard& shard, const GateMatrix& 
   } catch (const Error& error) {
     fail(ErrorCode::kMalformed, "layer \"{}\": {}", shard.layer, error.message());
   }
+  if (node.output.height % config.steps != 0)
+    fail(ErrorCode::kMalformed, "layer \"{}\": {}steps is {}: the layer has {} steps, and passes of {} do not make them up; give a divisor",
+         shard.layer, kPrefix, config.steps, node.output.height, config.steps);
   return config;
 }
 

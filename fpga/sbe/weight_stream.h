@@ -1,10 +1,11 @@
 // How a plan says which engine of blocked columns a shard has: as amounts among the shard's resources, "weight_stream_" and a name.
 //
 //   shard.resources = ...;  append(weight_stream_amounts(config), shard.resources);
-//   const std::optional<SbeConfig> config = weight_stream_of(shard, shape);      // nothing: the shard has another engine
+//   const std::optional<SbeConfig> config = weight_stream_of(shard, node);      // nothing: the shard has another engine
 //
 // The engine takes a micro-batch's sequences side by side (streams) and their steps `steps` at a time, its state kept between two batches.
-// x comes and h goes over streams of their own. Fails with kMalformed, naming the number, on what cannot be built.
+// x comes and h goes over streams of their own. Fails with kMalformed, naming the number, on what cannot be built, and on batches whose
+// steps do not make up the layer's.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,6 @@ namespace millrace {
 GateMatrix sbe_shape_of(const Node& node);
 
 std::vector<NamedAmount> weight_stream_amounts(const SbeConfig& config);
-std::optional<SbeConfig> weight_stream_of(const Shard& shard, const GateMatrix& shape);
+std::optional<SbeConfig> weight_stream_of(const Shard& shard, const Node& node);
 
 }  // namespace millrace

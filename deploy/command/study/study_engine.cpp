@@ -108,7 +108,8 @@ std::string text_of(const std::vector<LayerStudy>& layers, const SbeBoard& board
     if (layer.found.front.size() > kFrontShown)
       text += fmt::format("and {} more that nothing beats (--json, --out)\n", layer.found.front.size() - kFrontShown);
   }
-  return text;
+  return text +
+         "\nx and h cross the memory's bus here, as in the paper; in plans and in generated engines they have streams of their own\n";
 }
 
 // The engines of all layers at once, where there are several; nothing that is kept for a single layer's goal.

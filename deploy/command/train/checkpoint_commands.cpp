@@ -116,6 +116,7 @@ struct Question {
         fail(ErrorCode::kMismatch, "{}: a plan for model \"{}\", but the checkpoint is one of \"{}\", and they differ; plan again for it",
              flags.plan, task.plan.model.name, model.name);
       task.graph = std::make_unique<Graph>(task.plan.model);
+      inference_figures(task.plan, *task.graph, flags.frame_rate);  // what is wrong with its engines is said before anything is computed
       if (flags.cluster_given) compute_on(find_cluster(flags.cluster));
     }
     if (flags.frame_rate > 0 && task.plan.purpose != Purpose::kInference)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/sbe/rtl/cycle_model.h"
 #include "fpga/sbe/timing.h"
@@ -44,7 +45,10 @@ std::optional<InferenceFigures> inference_figures(const Plan& plan, const Graph&
     const double seconds = seconds_of(node, shard);
     slowest = std::max(slowest, seconds);
     if (role_of(node.layer.operation) != Role::kRecurrence) continue;
-    const std::optional<SbeConfig> config = weight_stream_of(shard, sbe_shape_of(node));
+    if (plan.time_chunks > node.output.height)
+      fail(ErrorCode::kMalformed, "the plan's time_chunks is {}, and layer \"{}\" has {} steps; choose at most so many", plan.time_chunks,
+           shard.layer, node.output.height);
+    const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) continue;
     steps_of_sequence = node.output.height;
     EngineFigures engine{.layer = shard.layer, .device = shard.device, .streams = config->streams, .steps = config->steps};

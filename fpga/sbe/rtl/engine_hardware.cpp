@@ -11,8 +11,6 @@ namespace millrace {
 
 namespace {
 
-constexpr int64_t kLeastOutputDepth = 512;  // half a block of memory holds as many
-
 int64_t widest(const SbeConfig& config) { return std::max(config.columns, config.tail_units); }
 int64_t last_rows(const SbeConfig& config) { return rows_of_group(config, config.groups() - 1); }
 int64_t pinned_chunks(const SbeConfig& config) {
@@ -56,31 +54,73 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardwar
           {"OUTPUT_DEPTH", h.output_depth}};
 }
 
-void check_buildable(const SbeConfig& config) {
-  check(config);
-  const auto divides = [](int64_t divisor, int64_t amount, const char* what, const char* of) {
-    if (amount % divisor != 0)
-      fail(ErrorCode::kUnavailable, "{} {} do not divide {} of {}: no engine is generated for them; choose a divisor", divisor, what, of,
-           amount);
+namespace {
+
+// Answers no, or fails where a message is wanted. Explorations ask of every point.
+bool refused(bool says, const auto& fails) {
+  if (says) fails();
+  return false;
+}
+bool is_power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
+
+// Lanes, columns and tail units, whatever the batch and its blocks.
+bool array_buildable(const SbeConfig& config, bool says) {
+  if (widest(config) % std::min(config.columns, config.tail_units) != 0 || !is_power_of_two(config.columns))
+    return refused(says, [&] {
+      fail(ErrorCode::kUnavailable, "{} columns and {} tail units: columns are a power of two, and one divides the other", config.columns,
+           config.tail_units);
+    });
+  if (config.words_per_cycle < 4 || config.words_per_cycle > 32 || !is_power_of_two(config.words_per_cycle))
+    return refused(says,
+                   [&] { fail(ErrorCode::kUnavailable, "{} words a beat: a bus has 64, 128, 256 or 512 bits", config.words_per_cycle); });
+  const bool projects = config.shape.projection > 0;
+  struct Division {
+    int64_t divisor, amount;
+    const char *what, *of;
   };
-  if (widest(config) % std::min(config.columns, config.tail_units) != 0 || (config.columns & (config.columns - 1)) != 0)
-    fail(ErrorCode::kUnavailable, "{} columns and {} tail units: columns are a power of two, and one divides the other", config.columns,
-         config.tail_units);
-  divides(config.tail_units, config.units_per_group(), "tail units", "a group's units");
-  divides(widest(config), config.shape.features(), "columns or tail units", "the features of h");
-  if (config.words_per_cycle < 4 || config.words_per_cycle > 32 || (config.words_per_cycle & (config.words_per_cycle - 1)) != 0)
-    fail(ErrorCode::kUnavailable, "{} words a beat: a bus has 64, 128, 256 or 512 bits", config.words_per_cycle);
-  divides(config.words_per_cycle, config.multipliers(), "words a beat", "the weights of a cycle");
-  divides(config.words_per_cycle, last_rows(config) * config.columns, "words a beat", "the last group's weights of a cycle");
-  if (config.shape.projection > 0) {
-    divides(config.tail_units, config.shape.hidden, "tail units", "the hidden units");
-    divides(config.words_per_cycle, config.projection_multipliers(), "words a beat", "the projection's weights of a cycle");
-  }
-  if (config.inputs_share_bus) fail(ErrorCode::kUnavailable, "inputs on the memory's bus: engines take x and give h as streams");
+  for (const Division& one :
+       {Division{config.tail_units, config.units_per_group(), "tail units", "a group's units"},
+        Division{widest(config), config.shape.features(), "columns or tail units", "the features of h"},
+        Division{config.words_per_cycle, config.multipliers(), "words a beat", "the weights of a cycle"},
+        Division{config.words_per_cycle, last_rows(config) * config.columns, "words a beat", "the last group's weights of a cycle"},
+        Division{config.tail_units, projects ? config.shape.hidden : 0, "tail units", "the hidden units"},
+        Division{config.words_per_cycle, config.projection_multipliers(), "words a beat", "the projection's weights of a cycle"}})
+    if (one.amount % one.divisor != 0)
+      return refused(says, [&] {
+        fail(ErrorCode::kUnavailable, "{} {} do not divide {} of {}: no engine is generated for them; choose a divisor", one.divisor,
+             one.what, one.of, one.amount);
+      });
+  return true;
+}
+
+bool batch_buildable(const SbeConfig& config, bool says) {
+  if (config.inputs_share_bus)
+    return refused(says, [&] {
+      fail(ErrorCode::kUnavailable,
+           "x and h over the memory's bus: it can be modelled, but no engine is generated for it, for it is never faster than streams "
+           "of their own; set inputs_share_bus to false");
+    });
   const int64_t deepest =
       std::max({config.groups() * (config.slots * streamed_chunks(config) + pinned_chunks(config)), 2 * input_slot(config),
                 config.vectors() * config.groups(), 2 * config.vectors() * config.shape.features()});
-  if (deepest > 65535) fail(ErrorCode::kUnavailable, "a memory of {} words: engines count them in sixteen bits", deepest);
+  if (deepest > 65535)
+    return refused(says, [&] { fail(ErrorCode::kUnavailable, "a memory of {} words: engines count them in sixteen bits", deepest); });
+  return true;
+}
+
+}  // namespace
+
+void check_buildable(const SbeConfig& config) {
+  check(config);
+  array_buildable(config, true);
+  batch_buildable(config, true);
+}
+
+bool array_can_be_built(const SbeConfig& config) { return array_buildable(config, false); }
+
+bool can_be_built(const SbeConfig& config) {
+  check(config);
+  return array_buildable(config, false) && batch_buildable(config, false);
 }
 
 SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms& forms) {

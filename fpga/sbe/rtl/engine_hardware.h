@@ -42,6 +42,9 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const SbeHardwar
 
 // Fails with kUnavailable, naming the numbers, on engines that can be modelled but not built.
 void check_buildable(const SbeConfig& config);
+// The same as an answer, without a message's cost; and of lanes, columns and tail units alone, whatever the batch and its blocks.
+bool can_be_built(const SbeConfig& config);
+bool array_can_be_built(const SbeConfig& config);
 // Memories as deep as the batch needs them.
 SbeHardware hardware_of(const SbeConfig& config, CellKind cell, const GateForms& forms);
 

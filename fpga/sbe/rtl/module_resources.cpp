@@ -1,7 +1,6 @@
 #include "fpga/sbe/rtl/module_resources.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "fpga/common/cost/bram_packing.h"
 
@@ -17,7 +16,7 @@ BuiltResources built_resources(const SbeHardware& h) {
   use.inputs = bram18_blocks({h.columns * kWord, h.input_depth});
   use.hidden = bram18_blocks({h.units * kWord, 2 * h.state_depth, widest / h.units});
   if (lstm || gru) use.kept = bram18_blocks({h.units * (lstm ? kSum : kWord), h.kept_depth});
-  use.outputs = bram18_blocks({h.units * kWord, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(h.output_depth)))});
+  use.outputs = bram18_blocks({h.units * kWord, h.output_depth});
   if (h.store_depth > kDistributedDepth) use.sums = bram18_blocks({(h.lanes + (gru ? h.lanes / gates : 0)) * kSum, h.store_depth});
   if (h.projection > 0) use.projection = bram18_blocks({h.beat_words * kWord, h.projection_depth, h.projection * h.units / h.beat_words});
   int64_t tables = 0;

@@ -4,8 +4,8 @@
 //   built.dsp;                // 1,024 + 16 for the paper's engine
 //
 // A multiplier takes a slice; a tail unit of lstm four (the cell has 32 bits, which takes two), of gru three. Memories as they are
-// reached, of exactly the depths that a batch needs; the output's alone is a power of two deep. A table of the sigmoid takes four half
-// blocks for each function of each unit. Planners ask resources.h, which also counts LUTs.
+// reached, of exactly the depths that a batch needs. A table of the sigmoid takes four half blocks for each function of each unit.
+// Planners ask resources.h, which also counts LUTs.
 #pragma once
 
 #include <cstdint>

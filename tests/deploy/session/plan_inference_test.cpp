@@ -98,7 +98,7 @@ TEST(PlanInference, SimulatorCountsTheWordsThatAreFetched) {
       EXPECT_EQ(stage.weight_words, 0);
       continue;
     }
-    const SbeConfig config = weight_stream_of(shard, sbe_shape_of(node)).value();
+    const SbeConfig config = weight_stream_of(shard, node).value();
     const FixedRecurrent layer =
         testing_support::random_layer(dice, CellKind::kLstm, config.shape.inputs, config.shape.hidden, config.shape.projection);
     const RecurrentRun run{.streams = config.streams, .steps = config.steps, .lengths = {}};

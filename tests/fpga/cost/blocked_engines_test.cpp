@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/graph/frozen_model.h"
 #include "core/graph/zoo.h"
 #include "fpga/cost/fpga_cost_model.h"
+#include "fpga/sbe/rtl/engine_hardware.h"
 #include "tests/fpga/cost/boards.h"
 
 namespace millrace {
@@ -16,6 +18,52 @@ namespace {
 
 const Node& first_recurrent(const Graph& graph) {
   return *std::ranges::find_if(graph.nodes(), [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; });
+}
+
+// What explorations leave out early is what the generator refuses.
+TEST(BlockedEngines, PlansChooseFromEveryWayThatCanBeGenerated) {
+  for (const GateMatrix& shape : {GateMatrix{24, 12, 4}, GateMatrix{10, 16, 3}, GateMatrix{16, 16, 4, 8}, GateMatrix{7, 32, 1}}) {
+    const InferenceBatch batch{.streams = 2};
+    const SbeSpace planned = planned_space(shape, 6, batch);
+    std::vector<SbeConfig> chosen_from, generated;
+    for_each_config(planned, 16, [&](const SbeConfig& config) { chosen_from.push_back(config); });
+    SbeSpace all = planned;
+    all.allowed = all.array_allowed = {};
+    int64_t refused = 0;
+    for_each_config(all, 16, [&](const SbeConfig& config) {
+      try {
+        check_buildable(config);
+        generated.push_back(config);
+      } catch (const Error&) {
+        ++refused;
+      }
+    });
+    EXPECT_GT(generated.size(), 20u);
+    EXPECT_GT(refused, 20);
+    ASSERT_EQ(chosen_from.size(), generated.size());
+    for (size_t i = 0; i < generated.size(); ++i) ASSERT_EQ(text_of(chosen_from[i]), text_of(generated[i]));
+  }
+}
+
+// Questions that were asked before have the same answers.
+TEST(BlockedEngines, KnownEnginesAreThoseOfASearchAnew) {
+  const Graph graph(frozen_model(zoo_model("text-classifier")));
+  std::vector<const Node*> nodes;
+  for (const Node& node : graph.nodes())
+    if (role_of(node.layer.operation) == Role::kRecurrence) nodes.push_back(&node);
+  const FpgaResources resources = fpga_resources_of(testing_support::vc709(), 16);
+  const InferenceBatch anew{.streams = 1, .steps = 20};
+  InferenceBatch known = anew;
+  known.known = std::make_shared<KnownEngines>();
+  const auto seconds = [&](const InferenceBatch& batch, const BoardShare& taken) {
+    return engines_together(nodes, resources, batch, taken).of_layers.begin()->second.seconds;
+  };
+  for (const BoardShare& taken : {BoardShare{}, BoardShare{.dsp = 3000, .lut = 1e5, .bram36 = 300}, BoardShare{}})
+    EXPECT_EQ(seconds(known, taken), seconds(anew, taken));
+  const BlockedEngines first(resources, known), second(resources, known);
+  const BlockedEngine* const engine = first.within(*nodes[0], 1.0);
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(engine, second.within(*nodes[0], 1.0));
 }
 
 TEST(BlockedEngines, TheFastestIsThatOfEveryWayToBuildIt) {

@@ -207,8 +207,12 @@ bool compare(Dice& dice, std::mt19937_64& random, EngineBench<Model>& bench, See
     const int64_t words = job.batches * timing.weight_words + (job.loads_pinned ? trial.image.pinned.words : 0);
     if (result.beats * kBeatWords != words)
       return fails(fmt::format("{} words fetched, the model's are {}", result.beats * kBeatWords, words));
-    const std::vector<int32_t> kept = kept_of(state);
-    if (bench.kept(static_cast<int64_t>(kept.size()) / kUnits, kUnits) != kept) return fails("what the tail keeps of the state differs");
+    const std::vector<int32_t> kept = kept_of(state), there = bench.kept(static_cast<int64_t>(kept.size()) / kUnits, kUnits);
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (there[i] != kept[i]) {
+        const auto units = static_cast<size_t>(config.shape.hidden);
+        return fails(fmt::format("kept in the tail, stream {}, unit {}: {}, expected {}", i / units, i % units, there[i], kept[i]));
+      }
     seen.batches += job.batches;
     seen.values += static_cast<int64_t>(expected.size());
     seen.most_outstanding = std::max(seen.most_outstanding, result.most_outstanding);

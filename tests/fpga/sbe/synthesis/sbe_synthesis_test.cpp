@@ -105,7 +105,8 @@ void SbeSynthesis::takes_what_is_modelled() {
 constexpr CellKind kLstm = CellKind::kLstm, kGru = CellKind::kGru;
 constexpr Pinned kNone = Pinned::kNone, kHidden = Pinned::kHidden, kAll = Pinned::kAll;
 
-INSTANTIATE_TEST_SUITE_P(Small, SbeSynthesis, testing::Values(part(12, 8, CellKind::kVanillaTanh, 2, 1, 1, 4, 4, kNone, 1, 8, "xc7")));
+// Outputs are 2,560 words deep: three half blocks, where a power of two would take four.
+INSTANTIATE_TEST_SUITE_P(Small, SbeSynthesis, testing::Values(part(12, 8, CellKind::kVanillaTanh, 2, 1, 1, 4, 4, kNone, 1, 160, "xc7")));
 
 // The last two project. The fifth has 64 multipliers and two slots of eight columns: 8 Kbit in 32 half blocks, because 1,024 bits are read
 // a cycle.
@@ -125,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 }  // namespace
 
-// What planners count as blocks of weights, inputs, states and sums is what is built.
+// What planners count as blocks of weights, inputs, states, outputs and sums is what is built.
 TEST(BuiltResources, ArePlannedOnes) {
   for (const Part& one :
        {part(48, 8, kLstm, 2, 1, 1, 4, 4, kNone, 1, 16, ""), part(64, 16, kLstm, 2, 2, 2, 16, 6, kNone, 1, 64, ""),
@@ -144,6 +145,7 @@ TEST(BuiltResources, ArePlannedOnes) {
     EXPECT_EQ(planned.inputs, static_cast<double>(built.inputs));
     EXPECT_GE(planned.hidden, static_cast<double>(built.hidden));  // both halves are one memory, which takes no more
     EXPECT_EQ(planned.cells, static_cast<double>(built.kept));
+    EXPECT_EQ(planned.outputs, static_cast<double>(built.outputs));
     EXPECT_EQ(planned.sums, static_cast<double>(built.sums));
     EXPECT_EQ(planned.dsp + static_cast<double>(planned.fabric_multipliers), static_cast<double>(built.dsp));
   }

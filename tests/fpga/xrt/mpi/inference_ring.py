@@ -178,7 +178,8 @@ def of_steps(tools, folder, kind, ranks=1):
 
 
 def many_engines(tools, folder):
-    """Cells, lanes, columns, blocks, slots, sequences and steps side by side, drawn; on cosim, every third behind XRT, on one rank or two."""
+    """Cells, lanes, columns, blocks, slots, sequences and steps side by side, and chunks of time, drawn; on cosim, every third behind XRT, on
+    one rank or two."""
     needs_verilator()
     draw = random.Random(tools.seed)
     runs, done = {}, []
@@ -195,7 +196,8 @@ def many_engines(tools, folder):
                   "words_per_cycle": draw.choice((4, 8, 16)), "pinned": draw.choice((0, 0, 1, 2)), "streams": draw.choice((1, 2, 3, 8, 32)),
                   "steps": draw.choice((1, 2, 4, 8)), "block_chunks": draw.randint(1, 12 // columns)}
         plan = own / "drawn.textproto"
-        plan.write_text(with_engine(text, **engine))
+        chunks = draw.choice([chunks for chunks in (1, 1, 2, 4) if 8 // chunks % engine["steps"] == 0])
+        plan.write_text(with_engine(text, **engine).replace("micro_batch:", f"time_chunks: {chunks}\nmicro_batch:", 1))
         started = time.monotonic()
         kind = "xrt-cosim" if len(done) % 3 == 2 else "cosim"
         ranks = 1 if kind == "xrt-cosim" else draw.choice((1, 2))
@@ -206,7 +208,7 @@ def many_engines(tools, folder):
             continue  # cannot be built, said by name
         expect(result.returncode == 0, f"{engine}: {result.stderr[-2000:]}")
         expect(result.stdout.splitlines()[:-1] == expected, f"{kind} with {engine} differs")
-        done.append({"cell": cell, **engine, "kind": kind, "ranks": ranks, "samples": len(expected), "equal": True, "seconds": round(time.monotonic() - started, 1)})
+        done.append({"cell": cell, **engine, "kind": kind, "ranks": ranks, "chunks": chunks, "samples": len(expected), "equal": True, "seconds": round(time.monotonic() - started, 1)})
         print(done[-1], flush=True)
     if tools.json:
         Path(tools.json).write_text(json.dumps({"what": "predictions with drawn engines equal emulated-fpga's to the last digit (measured)",
