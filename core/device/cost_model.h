@@ -28,6 +28,7 @@ struct ShardQuestion {
   const Node* node = nullptr;
   std::span<const Block> blocks;       // empty: the whole layer
   std::span<const Node* const> after;  // on the owner: the layers that run after the sum
+  ChannelRange units = {};             // of the steps of a recurrent layer alone: the cells whose steps it makes; empty: all
   bool owner = true;                   // ends the group: keeps bias and the parameters of `after`
   bool off_chip = false;               // the device keeps weights off chip anyway (keeps_off_chip), these too
   bool on_chip = false;                // beside the engine, or stored elsewhere, though the device would keep them off chip

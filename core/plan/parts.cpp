@@ -50,6 +50,34 @@ int64_t error_vectors_of(const Recurrent& cell) { return gates_of(cell.cell) + (
 
 std::string state_name(std::string_view layer, bool errors) { return std::string(layer).append(errors ? ":delta" : ":h"); }
 
+double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t row_bits) {
+  const auto way = [&](int64_t from, int64_t to, Direction direction) {
+    double seconds = 0;
+    for (int64_t l = from; l < to; ++l) {
+      const Link& link = links[static_cast<size_t>(l)];
+      int64_t rate = direction == Direction::kForward ? link.forward_bits_per_second : link.backward_bits_per_second;
+      if (link.shared_bits_per_second > 0) rate = std::min(rate, link.shared_bits_per_second);
+      seconds += 1e-12 * static_cast<double>(link.latency_picoseconds) + static_cast<double>(row_bits) / static_cast<double>(rate);
+    }
+    return seconds;
+  };
+  return std::max(way(first, device, Direction::kForward), way(device, last, Direction::kBackward));
+}
+
+double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device) {
+  if (!shares_steps(plan, graph, group)) return 0;
+  const auto shard = [&](size_t place) -> const Shard& { return plan.shards[static_cast<size_t>(group.shards[place])]; };
+  const size_t begin = first_steps_of(plan, group), end = group.shards.size() - 1;
+  int64_t cells = 0;
+  for (size_t s = begin; s <= end; ++s) cells = std::max(cells, shard(s).units.size());
+  const Node& head = graph.node(graph.index_of(group.layer));
+  const auto& cell = std::get<Recurrent>(head.layer.operation);
+  const int64_t row = plan.micro_batch * cell.directions() * cells * bits_of(plan.arithmetic.compute);
+  const auto of = [&](int64_t bits) { return exchange_seconds(plan.links, shard(begin).device, shard(end).device, device, bits); };
+  const double step = of(row) + (head.error_needed ? of(row * error_vectors_of(cell)) : 0);
+  return step * static_cast<double>(sum_shape(head).plane()) / static_cast<double>(plan.micro_batch);
+}
+
 bool loads_every_pass(const Plan& plan, int64_t device) {
   const auto here = std::ranges::equal_range(plan.shards, device, {}, &Shard::device);
   return std::ranges::any_of(here, [&](const Shard& shard) { return shard.blocks.empty() && lender_of(plan, shard.layer, device) >= 0; });

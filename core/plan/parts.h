@@ -45,6 +45,12 @@ const Group* shared_steps_on(const Plan& plan, int64_t device);
 int64_t error_vectors_of(const Recurrent& cell);
 std::string state_name(std::string_view layer, bool errors);  // "rnn1:h", "rnn1:delta"
 
+// What a step on `device` waits for the rows of those that share it, from device `first` to `last`, each of so many bits at most: until
+// the last of them has come from the farthest, passed on link by link.
+double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last, int64_t device, int64_t row_bits);
+// Of a sample, all its steps' in F and in E, on one of the devices that share them.
+double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device);
+
 // The device that makes the gradients of the steps' parameters, of a layer whose steps another one makes; else -1.
 int64_t gradients_of_steps_at(const Plan& plan, const Graph& graph, const Group& group);
 // The device loads parameters for every F and every E. Shards are ordered by device.

@@ -410,6 +410,30 @@ SegmentProgram compile_segment(const Placement& placement, int64_t device) { ret
 
 SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device) { return compile_segment({plan, graph}, device); }
 
+int64_t shared_step_of(const SegmentProgram& program) {
+  const auto found = std::ranges::find_if(program.steps, [](const Step& step) { return !step.units.empty(); });
+  return found == program.steps.end() ? -1 : found - program.steps.begin();
+}
+
+namespace {
+
+// What neither this device's steps make nor its sums are.
+bool passes_by(const SegmentProgram& program, const Step& step) {
+  if (step.kind != StepKind::kReceive && step.kind != StepKind::kSend) return false;
+  const int64_t index = step.kind == StepKind::kReceive ? step.output : step.inputs[0];
+  const Value& value = program.values[static_cast<size_t>(index)];
+  if (value.sum || value.record) return false;
+  const auto makes = [&](const Step& other) { return other.output == index && other.kind != StepKind::kReceive; };
+  return std::ranges::none_of(program.steps, makes);
+}
+
+}  // namespace
+
+// What comes before the shared steps in F follows them in E. What passes by waits for none of them.
+bool crosses_first(const SegmentProgram& program, int64_t step, bool forward) {
+  return passes_by(program, program.steps[static_cast<size_t>(step)]) || (step < shared_step_of(program)) == forward;
+}
+
 std::string text_of(const SegmentProgram& program, const Graph& graph) {
   static constexpr std::string_view kNames[] = {"receive", "load", "compute", "finish", "apply", "send", "gradient"};
   std::string text = fmt::format("device {}\n", program.device);

@@ -81,6 +81,10 @@ struct SegmentProgram {
 SegmentProgram compile_segment(const Plan& plan, const Graph& graph, int64_t device);
 // For many devices of a large ring: one placement for all.
 SegmentProgram compile_segment(const Placement& placement, int64_t device);
+// The step that makes steps which devices share; -1: none does.
+int64_t shared_step_of(const SegmentProgram& program);
+// There: what the step moves crosses before the first shared step of F (of E), else behind the last.
+bool crosses_first(const SegmentProgram& program, int64_t step, bool forward);
 std::string text_of(const SegmentProgram& program, const Graph& graph);
 
 }  // namespace millrace

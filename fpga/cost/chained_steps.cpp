@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
@@ -21,30 +22,40 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
     return std::nullopt;
   }
   const int64_t gates = gates_of(cell.cell), samples = question.micro_batch;
+  const bool shared = !question.units.empty();
+  if (shared && cell.projection > 0) {
+    *why = "projects its outputs, and the sums of that lie across boards: one board makes its steps, or none";
+    return std::nullopt;
+  }
+  // Boards tell each other of every step, of both directions at once: these take turns on the elements, beside each other.
+  const int64_t units = shared ? question.units.size() : cell.hidden, directions = shared ? cell.directions() : 1;
   const ChainBoard chains{.name = board.name,
                           .dsp = std::min(board.dsps, board.engine_dsps() / kUsableDsp),
                           .bram36 = board.bram36,
                           .uram = board.urams,
                           .clock_hz = static_cast<double>(board.clock_hz),
-                          .cable_bits_per_second = 1,
+                          .cable_bits_per_second = std::numeric_limits<double>::infinity(),
                           .cable_seconds = 0};
   std::string lack;
-  const auto row =
-      best_row({.cells = cell.hidden, .fed_back = cell.features(), .gates = gates}, chains, 1, static_cast<int>(bits), &lack, samples);
+  const auto row = best_row({.cells = cell.hidden, .fed_back = cell.features(), .gates = gates, .units = units, .directions = directions},
+                            chains, 1, static_cast<int>(bits), &lack, samples);
   if (!row) {
-    *why = fmt::format("keeps the weights of one direction's steps in chained elements, and the board has too little for that: {}", lack);
+    *why = fmt::format("keeps the weights of {} in chained elements, and the board has too little for that: {}",
+                       shared ? fmt::format("{} cells' steps", units) : "one direction's steps", lack);
     return std::nullopt;
   }
   int64_t weights = 0;  // of the steps, biases too
   for (const ParameterSpec& parameter : question.node->parameters)
     if (!parameter.tensor.starts_with("weight_ih")) weights += parameter.elements();
-  const auto steps = static_cast<double>(cell.directions() * question.node->output.height), batch = static_cast<double>(samples);
+  const auto steps = static_cast<double>(cell.directions() / directions * question.node->output.height);
+  const auto batch = static_cast<double>(samples);
+  weights = weights / cell.hidden * units;
   ChainedSteps made{.row = *row};
   made.load_seconds = static_cast<double>(divided_up(weights, kPortBits / bits)) / static_cast<double>(board.clock_hz);
   made.forward_seconds = (steps * row->forward_seconds + made.load_seconds) / batch;
   made.back_seconds = (steps * row->back_seconds + made.load_seconds) / batch;
   made.memory_bits = row->blocks * (board.urams > 0 ? kUramBits : kBram36Bits / 2);
-  const double kept = steps * static_cast<double>((gates + 1) * cell.hidden) * batch * static_cast<double>(question.window);
+  const double kept = steps * static_cast<double>(directions * (gates + 1) * units) * batch * static_cast<double>(question.window);
   made.off_chip_bytes = static_cast<double>(bits) / 8 * (kept + 2 * static_cast<double>(weights));
   if (made.off_chip_bytes > board.off_chip_bytes) {
     *why = fmt::format(

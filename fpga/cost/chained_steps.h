@@ -6,6 +6,8 @@
 //
 // Weights come over the link into the board's own memory while other steps run, and go from there into the elements before each F and
 // E, 512 bits a cycle: that time is the phase's, for the elements have one copy of weights. FP and EB share the elements and take turns.
+// Where several boards share the steps, a board's part is of some cells of both directions, which take turns on the elements; what it waits
+// for the others' rows is not in it (core/plan/parts.h).
 // For EB the board keeps gates and cell of every step in its own memory. Everything modelled.
 #pragma once
 

@@ -13,7 +13,8 @@ namespace millrace {
 
 std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why,
                                  int64_t samples) {
-  const int64_t chains = kPortBits / bits, units = divided_up(size.cells, boards);
+  const int64_t chains = kPortBits / bits, units = size.units > 0 ? size.units : divided_up(size.cells, boards);
+  samples *= size.directions;
   const bool projected = size.fed_back != size.cells;
   if (why != nullptr) why->clear();
   if (projected && boards > 1) {
@@ -32,7 +33,7 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
       forward_feed += feed_cycles({divided_up(size.cells, size.gates), size.fed_back, row.elements});
       back_feed += feed_cycles({divided_up(size.fed_back, size.gates), size.cells, row.elements});
     }
-    row.words = std::max(forward_feed, back_feed);
+    row.words = size.directions * std::max(forward_feed, back_feed);
     const int64_t elements = size.gates * row.elements;
     row.dsp = static_cast<double>(elements * (bits == 16 ? 1 : kDspOfFloat));
     row.blocks = static_cast<double>(board.uram > 0 ? divided_up(elements, 64 / bits) * divided_up(row.words, 4096)

@@ -20,6 +20,8 @@ struct RecurrentSize {
   int64_t cells = 0;
   int64_t fed_back = 0;  // cells, or what they are projected to
   int64_t gates = 4;
+  int64_t units = 0;       // the cells whose steps this board makes; 0: an even part
+  int64_t directions = 1;  // that take turns as samples do, all their weights in the elements
 };
 
 struct ChainBoard {

@@ -32,9 +32,10 @@ class NetworkCompiler {
 
   Network compile() {
     for (const Group& group : plan_.groups)
-      if (shares_steps(plan_, context_->graph, group))
+      if (context_->pace.streams && shares_steps(plan_, context_->graph, group))
         fail(ErrorCode::kUnavailable,
-             "layer \"{}\": several devices share its steps; such plans are trained and not simulated, give the steps one device",
+             "layer \"{}\": several devices share its steps, which is simulated where all devices take turns; this ring has engines side "
+             "by side",
              group.layer);
     network_.messages_per_micro_batch = !context_->pace.streams;
     const SimulationOptions& options = context_->options;

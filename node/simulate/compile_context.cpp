@@ -125,7 +125,11 @@ int64_t CompileContext::rank_of(int64_t device) const {
   return rank;
 }
 
-int32_t CompileContext::messages_of(const Flow& flow) const { return pace.streams ? rows.of(tensor_of(graph, flow).node) : 1; }
+int32_t CompileContext::messages_of(const Flow& flow) const {
+  const FlowTensor tensor = tensor_of(graph, flow);
+  if (tensor.state) return static_cast<int32_t>(sum_shape(graph.node(tensor.node)).plane());
+  return pace.streams ? rows.of(tensor.node) : 1;
+}
 
 int32_t CompileContext::stream_of_flow(int64_t flow) const {
   const int32_t local = local_flow(flow);

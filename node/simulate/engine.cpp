@@ -369,17 +369,27 @@ void Engine::try_turns(int32_t index, Station& s) {
     const Action& action = action_of(turns);
     const bool forward = action.kind == ActionKind::kForward;
     const bool error = action.kind == ActionKind::kErrorBack;
-    const std::vector<int32_t>& inputs = forward ? turns.forward_inputs : turns.error_inputs;
+    const bool shares = turns.steps > 0 && (forward || error);
+    const bool begins = turns.phase == 0, ends = !shares || turns.phase == turns.steps;
+    const std::vector<int32_t>& inputs = inputs_of(turns);
     int64_t end = now_;
     if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
-    const int32_t out = forward ? turns.forward_out : turns.error_out;
-    if ((forward || error) && stream(out).started >= allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
-    if ((forward || error) && !room_for_message(index, s, forward ? turns.forward_flows : turns.error_flows, action.index)) return;
+    if ((forward || error) && ends) {
+      const int32_t out = forward ? turns.forward_out : turns.error_out;
+      if (stream(out).started >= allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
+      if (!room_for_message(index, s, forward ? turns.forward_flows : turns.error_flows, action.index)) return;
+    }
+    if (shares && begins && !room_for_message(index, s, forward ? turns.forward_early_flows : turns.error_early_flows, action.index))
+      return;
     if (turns.rank >= 0 && !core_granted(index, s)) return;
     unblock(s);
     ++events_;
-    s.cycle_start = now_;
-    if (s.cycle == s.window_cycle) begin_window(s);
+    if (begins) s.cycle_start = now_;
+    if (begins && s.cycle == s.window_cycle) begin_window(s);
+    if (shares) {
+      start_phase(index, s, turns, forward);
+      continue;
+    }
     int64_t duration = turns.update;
     if (forward) {
       duration = turns.forward;
@@ -407,9 +417,51 @@ void Engine::try_turns(int32_t index, Station& s) {
   }
 }
 
+const std::vector<int32_t>& Engine::inputs_of(const Turns& turns) const {
+  const bool forward = action_of(turns).kind == ActionKind::kForward;
+  if (turns.phase > 0) return forward ? turns.forward_rows : turns.error_rows;
+  return forward ? turns.forward_inputs : turns.error_inputs;
+}
+
+// One of the steps that devices share, and behind the last of them what is left of the action.
+void Engine::start_phase(int32_t index, Station& s, Turns& turns, bool forward) {
+  const int64_t shared = forward ? turns.shared_forward : turns.shared_back;
+  const int64_t others = (forward ? turns.forward : turns.error_back) - shared;
+  const bool last = turns.phase == turns.steps;
+  int64_t duration = last ? 0 : shared / turns.steps + (turns.phase < shared % turns.steps ? 1 : 0);
+  if (forward ? last : turns.phase == 0) duration += others;
+  const Action& action = action_of(turns);
+  if (turns.phase == 0) {
+    if (forward) turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
+    put(forward ? turns.forward_early : turns.error_early, 1, now_);
+    for (const int32_t read : forward ? turns.forward_inputs : turns.error_inputs) {
+      advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
+      after_need(input(read).stream);
+    }
+  }
+  if (!last)
+    for (const int32_t read : forward ? turns.forward_rows : turns.error_rows) {
+      input(read).need = action.index * turns.steps + turns.phase + 1;
+      after_need(input(read).stream);
+    }
+  s.busy += duration;
+  s.running = true;
+  if (last) ++s.cycle;
+  timeline_.set(index, now_ + duration);
+}
+
 void Engine::end_action(Station& s) {
   Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
   const Action& action = action_of(turns);
+  const bool shares = turns.steps > 0 && (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack);
+  if (shares && turns.phase < turns.steps) {
+    s.window_end = now_;
+    free_core(s);
+    put(action.kind == ActionKind::kForward ? turns.forward_row : turns.error_row, 1, now_);
+    ++turns.phase;
+    return;
+  }
+  turns.phase = 0;
   ++turns.next;
   s.window_end = now_;
   free_core(s);

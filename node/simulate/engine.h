@@ -158,6 +158,8 @@ class Engine {
 
   void try_turns(int32_t index, Station& s);
   bool room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message);
+  void start_phase(int32_t index, Station& s, Turns& turns, bool forward);
+  const std::vector<int32_t>& inputs_of(const Turns& turns) const;
   void end_action(Station& s);
   const Action& action_of(const Turns& turns) const;
   void begin_window(Station& s);

@@ -103,8 +103,7 @@ int64_t Engine::units_missing(const Station& s) const {
   };
   if (s.turns >= 0) {
     // It may read a stream for F and for E: what counts is the action that waits.
-    const Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
-    for (const int32_t index : action_of(turns).kind == ActionKind::kForward ? turns.forward_inputs : turns.error_inputs) look(index);
+    for (const int32_t index : inputs_of(network_.turns[static_cast<size_t>(s.turns)])) look(index);
   } else {
     for (int32_t i = 0; i < s.inputs; ++i) look(s.first_input + i);
   }

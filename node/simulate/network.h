@@ -215,7 +215,18 @@ struct Turns {
   int64_t all_reduce = 0;  // picoseconds of a mini-batch: what replicas need to agree
   int64_t act_bits_of_window = 0;
   int64_t window = 1;
+  // Of a device that shares the steps of a recurrent layer: F and E in so many steps and one phase more, as the trainer takes them.
+  int64_t steps = 0;
+  int64_t shared_forward = 0, shared_back = 0;  // of forward and error_back: those steps; all else is behind them in F, before them in E
+  int64_t phase = 0;
+  std::vector<int32_t> forward_rows, error_rows;                // of the others, as inputs: those of the step before
+  int32_t forward_row = -1, error_row = -1;                     // its own, at the end of each step
+  int32_t forward_early = -1, error_early = -1;                 // what leaves at the beginning of F, of E
+  std::vector<int32_t> forward_early_flows, error_early_flows;  // that need room then
 };
+
+// What an input of a device that takes turns is for, told by its base until all are there.
+inline constexpr int64_t kOfForward = 0, kOfError = -1, kRowOfForward = -2, kRowOfError = -3;
 
 // What one window makes of the schedule: shared by all devices that have it.
 struct DeviceSchedule {

@@ -1,6 +1,7 @@
 #include "node/simulate/network_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::simulation {
 
@@ -59,10 +60,12 @@ void NetworkBuilder::finish() {
     begin_input(network_, network_.inputs.back(), station.cycles);
     if (station.turns < 0) continue;
     Turns& turns = network_.turns[static_cast<size_t>(station.turns)];
-    // Marked by the one who added them: inputs of E carry a negative base until here.
-    const bool error = network_.inputs.back().base < 0;
-    network_.inputs.back().base = 0;
-    (error ? turns.error_inputs : turns.forward_inputs).push_back(static_cast<int32_t>(network_.inputs.size()) - 1);
+    const int64_t role = std::exchange(network_.inputs.back().base, 0);
+    std::vector<int32_t>& inputs = role == kOfForward      ? turns.forward_inputs
+                                   : role == kOfError      ? turns.error_inputs
+                                   : role == kRowOfForward ? turns.forward_rows
+                                                           : turns.error_rows;
+    inputs.push_back(static_cast<int32_t>(network_.inputs.size()) - 1);
   }
   join_readers();
 }

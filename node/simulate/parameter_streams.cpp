@@ -145,7 +145,7 @@ class HomeCompiler {
     // A pass is held until the E and the F that it serves are both done: a window apart, and one more comes meanwhile.
     const int64_t window = context_.plan.windows[static_cast<size_t>(context_.network.stations[static_cast<size_t>(station)].device)];
     input.slack = (window + 1) * chunks;
-    input.base = error ? -1 : 0;
+    input.base = error ? kOfError : kOfForward;
     context_.builder.read(station, input);
   }
 

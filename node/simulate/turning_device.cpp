@@ -3,15 +3,17 @@
 
 #include "core/base/error.h"
 #include "core/plan/credits.h"
+#include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
 namespace {
 
-int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase) {
+int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase, bool shared_alone = false) {
   int64_t sum = 0;
   for (const int64_t index : context.shards_of[static_cast<size_t>(device)]) {
     const Shard& shard = context.plan.shards[static_cast<size_t>(index)];
+    if (shared_alone && shard.units.empty()) continue;
     const Node& node = context.graph.node(context.graph.index_of(shard.layer));
     if (const PhaseEngine* engine = engine_of(shard, phase)) sum += engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
   }
@@ -23,20 +25,26 @@ int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phas
 
 class TurningDevice {
  public:
-  TurningDevice(CompileContext& context, const SegmentProgram& program) : context_(context), program_(program), device_(program.device) {}
+  TurningDevice(CompileContext& context, const SegmentProgram& program)
+      : context_(context), program_(program), device_(program.device), shared_(shared_step_of(program)) {}
 
   void compile() {
     add_station();
-    for (const Step& step : program_.steps) {
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
       if (step.kind == StepKind::kReceive) {
         if (step.forward_flow >= 0) read_flow(step.forward_flow, false);
-        if (step.backward_flow >= 0) leave(step.backward_flow, error_out_);
+        if (step.backward_flow >= 0) leave(step.backward_flow, i, false);
       }
       if (step.kind == StepKind::kSend) {
-        if (step.forward_flow >= 0) leave(step.forward_flow, forward_out_);
+        if (step.forward_flow >= 0) leave(step.forward_flow, i, true);
         if (step.backward_flow >= 0) read_flow(step.backward_flow, true);
       }
     }
+    if (shared_ < 0) return;
+    const Step& steps = program_.steps[static_cast<size_t>(shared_)];
+    share(steps.states, true);
+    share(steps.errors, false);
   }
 
  private:
@@ -71,10 +79,22 @@ class TurningDevice {
     station.cycles = static_cast<int64_t>(schedule.actions.size());
     station.window_cycle = station.cycles / 2;
     station.turns = static_cast<int32_t>(context_.network.turns.size());
+    std::vector<int32_t> outs = {forward_out_, error_out_, gradient_out};
+    if (shared_ >= 0) {
+      turns.steps = sum_shape(context_.graph.node(program_.steps[static_cast<size_t>(shared_)].node)).plane();
+      const bool measured = !context_.options.measured.empty();
+      turns.shared_forward = measured ? turns.forward : picoseconds_of(context_, device_, Phase::kForward, true);
+      turns.shared_back = measured ? turns.error_back : picoseconds_of(context_, device_, Phase::kErrorBack, true);
+      const auto row = static_cast<int32_t>(turns.steps);
+      turns.forward_row = context_.builder.stream(row);
+      turns.error_row = context_.builder.stream(row);
+      turns.forward_early = context_.builder.stream(1);
+      turns.error_early = context_.builder.stream(1);
+      for (const int32_t out : {turns.forward_row, turns.error_row, turns.forward_early, turns.error_early}) outs.push_back(out);
+    }
     context_.network.turns.push_back(std::move(turns));
     station_ = context_.builder.station(station, -1);
-    for (const int32_t out : {forward_out_, error_out_, gradient_out})
-      context_.network.streams[static_cast<size_t>(out)].producer = station_;
+    for (const int32_t out : outs) context_.network.streams[static_cast<size_t>(out)].producer = station_;
     if (device_ == 0) context_.network.first_of_samples = station_;
     context_.gradient_counts[{device_, -1}] = gradient_out;
   }
@@ -94,11 +114,54 @@ class TurningDevice {
     input.slack = input.per_cycle;
     // As many messages lie unread as the trainer has room for.
     if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, context_.plan.flows[static_cast<size_t>(flow)]) - 1;
-    input.base = error ? -1 : 0;
+    input.base = error ? kOfError : kOfForward;
     context_.builder.read(station_, input);
   }
 
-  void leave(int64_t flow, int32_t stream) {
+  // The rows that the others make and that this one passes on, and its own.
+  void share(const StateFlows& flows, bool forward) {
+    const Turns turns = context_.network.turns.back();
+    for (const int64_t flow : flows.in) {
+      const int32_t rows = messages_of(flow);
+      Input input = row_of(context_.stream_of_flow(flow), rows);
+      if (const int64_t next = passed_on(context_.plan.flows[static_cast<size_t>(flow)]); next >= 0)
+        context_.builder.read(add_leaving(context_, device_, next, rows, context_.micro_batches), input);
+      // Of the steps before: none for the first.
+      input.table = context_.builder.table({0});
+      input.base = forward ? kRowOfForward : kRowOfError;
+      context_.builder.read(station_, input);
+    }
+    for (const int64_t flow : flows.out) {
+      const int32_t rows = messages_of(flow);
+      context_.builder.read(add_leaving(context_, device_, flow, rows, context_.micro_batches),
+                            row_of(forward ? turns.forward_row : turns.error_row, rows));
+    }
+  }
+  Input row_of(int32_t stream, int32_t rows) {
+    Input input;
+    input.stream = stream;
+    input.table = context_.builder.table(identity_rows(rows));
+    input.per_cycle = rows;
+    input.whole = true;
+    input.slack = kFewestCredits;  // who is a step behind holds the others back
+    return input;
+  }
+  // The same rows on the next link; -1: they end here.
+  int64_t passed_on(const Flow& arriving) const {
+    const int64_t link = arriving.direction == Direction::kForward ? device_ : device_ - 1;
+    for (size_t f = 0; f < context_.plan.flows.size(); ++f) {
+      const Flow& flow = context_.plan.flows[f];
+      if (flow.link == link && flow.direction == arriving.direction && flow.stream == Stream::kState && flow.tensor == arriving.tensor &&
+          flow.channels == arriving.channels)
+        return static_cast<int64_t>(f);
+    }
+    return -1;
+  }
+
+  void leave(int64_t flow, size_t step, bool forward) {
+    Turns& turns = context_.network.turns.back();
+    const bool early = shared_ >= 0 && crosses_first(program_, static_cast<int64_t>(step), forward);
+    const int32_t stream = early ? (forward ? turns.forward_early : turns.error_early) : forward ? forward_out_ : error_out_;
     const int32_t messages = messages_of(flow);
     Input input;
     input.stream = stream;
@@ -110,13 +173,16 @@ class TurningDevice {
     if (context_.pace.streams) return;
     const int32_t local = context_.local_flow(flow);
     context_.network.flows[static_cast<size_t>(local)].taker = station_;
-    Turns& turns = context_.network.turns.back();
-    (stream == forward_out_ ? turns.forward_flows : turns.error_flows).push_back(local);
+    (early     ? forward ? turns.forward_early_flows : turns.error_early_flows
+     : forward ? turns.forward_flows
+               : turns.error_flows)
+        .push_back(local);
   }
 
   CompileContext& context_;
   const SegmentProgram& program_;
   int64_t device_;
+  int64_t shared_;  // the step that makes steps which devices share; -1: none
   int32_t station_ = -1;
   int32_t forward_out_ = -1, error_out_ = -1;
 };

@@ -9,8 +9,9 @@
 // A device whose shards have engines of their own, a board, makes the steps of one layer and nothing else: x W is on the CPU or GPU before
 // it, which keeps the steps' parameters, sends them for every F and E and makes their gradients of a record (core/plan/parts.h). Both sides
 // of that are priced: the elements and their loads there, gradients and memory here, parameters and records on the link between.
-// Several boards of steps to a layer, and a card that has several places of the ring, are not planned. Fails with kUsage where the network
-// has no recurrent layer, and on pins and cuts.
+// Boards side by side share the steps of one layer: any number of them, with the cells divided as is fastest (unit_split.h). A step then
+// waits for the largest row of the others to come from the farthest board. A card that has several places of the ring is not planned. Fails
+// with kUsage where the network has no recurrent layer, and on pins and cuts.
 #pragma once
 
 #include "partitioner/planning/planning.h"

@@ -57,11 +57,14 @@ double share_of(const Graph& graph, int64_t node, const std::vector<Block>& bloc
 }
 
 // Of a recurrent layer divided by kind: the blocks' share of x W, or all that steps multiply.
-double share_by_kind(const Graph& graph, int64_t index, const std::vector<Block>& blocks) {
+double share_by_kind(const Graph& graph, int64_t index, const Shard& shard) {
+  const std::vector<Block>& blocks = shard.blocks;
   double inputs = 0, states = 0;
   for (const ParameterSpec& parameter : graph.node(index).parameters)
     if (parameter.tensor.starts_with("weight"))
       (input_direction_of(parameter) >= 0 ? inputs : states) += static_cast<double>(parameter.elements());
+  if (!shard.units.empty())
+    states *= static_cast<double>(shard.units.size()) / static_cast<double>(std::get<Recurrent>(graph.node(index).layer.operation).hidden);
   return (blocks.empty() ? states : inputs * share_of(graph, index, blocks)) / (inputs + states);
 }
 
@@ -128,7 +131,7 @@ class Summarizer {
     device.segment.push_back(part_of(graph_, group, index, shard));
     ShardFigures figures{.layer = shard.layer, .resources = {}};
     const bool by_kind = divided_by_kind(graph_, group);
-    const double share = by_kind ? share_by_kind(graph_, index, shard.blocks) : share_of(graph_, index, shard.blocks);
+    const double share = by_kind ? share_by_kind(graph_, index, shard) : share_of(graph_, index, shard.blocks);
     double slowest = 0;
     const double dsp_used = amount_of(shard.resources, "dsp");
     double multipliers = 0;
@@ -147,6 +150,8 @@ class Summarizer {
       }
       timed_ = true;
     }
+    // What each of its steps waits for the rows of those that share them.
+    if (by_kind && !shard.units.empty()) device.seconds_per_image += exchange_seconds(plan_, graph_, group, shard.device);
     multipliers_[static_cast<size_t>(shard.device)] += multipliers;
     for (double& dsp : figures.dsp) dsp = multipliers > 0 ? dsp / multipliers * dsp_used : 0;
     auto& dedicated = dedicated_seconds_[static_cast<size_t>(shard.device)];

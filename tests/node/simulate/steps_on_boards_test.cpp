@@ -1,12 +1,17 @@
 // A board that makes the steps of a recurrent layer with weights that it loads for every F and E: one action at a time, passes before them,
 // the record with E, and what crosses as planned.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
 #include "node/simulate/simulate.h"
+#include "node/simulate/simulate_parallel.h"
+#include "tests/core/dataflow/plans_by_kind.h"
 #include "tests/node/simulate/same_results.h"
 #include "tests/node/simulate/simulated_plans.h"
+#include "tests/transport/rings.h"
+#include "transport/local/local_wire.h"
 
 namespace millrace::steps_on_boards {
 namespace {
@@ -99,6 +104,145 @@ TEST(StepsOnBoards, PassesTakeTheirLink) {
   const double bound = 16 / (bits / 0.02e9);
   EXPECT_LE(result.images_per_second, 1.01 * bound);
   EXPECT_GT(result.images_per_second, 0.9 * bound);
+}
+
+// As plan_of, with the steps on `boards` devices in a row, some cells each.
+Plan shared_plan(const Graph& graph, Alignment alignment, std::vector<int64_t> cuts, int64_t steps_us, const LinkEntry& link,
+                 int64_t micro_batches) {
+  std::vector<ChannelRange> units;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) units.push_back({cuts[i], cuts[i + 1]});
+  const auto boards = static_cast<int64_t>(units.size());
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 2 + boards, link);
+  request.alignment = alignment;
+  request.micro_batch = 2;
+  request.mini_batch = 2 * micro_batches;
+  request.remote_homes = homes_before_steps(graph.node(graph.index_of("lstm")), 1, units);
+  std::vector<Shard> shards(static_cast<size_t>(2 + boards));
+  for (size_t d = 0; d < shards.size(); ++d) {
+    Shard& shard = shards[d];
+    shard.device = static_cast<int64_t>(d);
+    const bool steps = d > 0 && d + 1 < shards.size();
+    shard.layer = d + 1 < shards.size() ? "lstm" : "fc";
+    if (d == 0) shard.blocks = {{{0, 3}, {0, 4 * cuts.back()}}};
+    if (d + 1 == shards.size()) shard.blocks = {{{0, cuts.back()}, {0, 3}}};
+    if (steps) shard.units = units[d - 1];
+    shard.unit = steps ? StreamingUnit::kStep : StreamingUnit::kSample;
+    const int64_t time = (steps ? steps_us : 1) * kMicrosecond;
+    shard.phases = {{Phase::kForward, "engine", 0, time}, {Phase::kErrorBack, "engine", 0, time}};
+    if (!steps) shard.phases.push_back({Phase::kParameterGradient, "engine", 0, time});
+  }
+  return assemble_plan(graph, request, std::move(shards));
+}
+
+Model model_of(int64_t cells) {
+  ModelBuilder net("lstm", {3, 6, 1});
+  net.layer("lstm", Recurrent{.hidden = cells});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
+
+SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  LocalHub hub(ranks);
+  SimulationResult result;
+  const std::vector<std::string> outcomes = testing_support::outcomes_on_threads(ranks, [&](int64_t rank) {
+    Transport transport(hub.wire(rank));
+    SimulationResult mine = simulate(plan, graph, options, transport);
+    if (rank == 0) result = std::move(mine);
+  });
+  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
+  return result;
+}
+
+// A board that waits at every step for the rows of the others: F and E of a micro-batch end so much later, on links that carry nothing
+// else at the time.
+TEST(StepsOnBoards, StepsWaitForTheOthersRows) {
+  const Graph graph(model_of(6));
+  for (const std::vector<int64_t>& cuts : std::vector<std::vector<int64_t>>{{0, 3, 6}, {0, 2, 4, 6}}) {
+    const LinkEntry link{1000, 1000, 0, 5};  // 5 us, and next to nothing for the bits
+    const Plan plan = shared_plan(graph, Alignment::kFlush, cuts, 2, link, 1);
+    const SimulationResult result = simulate(plan, graph, {.samples = 8, .paced = false, .trace = true});
+    const auto boards = static_cast<int64_t>(cuts.size()) - 1;
+    int64_t spans = 0;
+    for (const TraceSpan& span : result.trace) {
+      if (span.device < 1 || span.device > boards || span.phase > 1) continue;
+      // Six steps of two samples. Two ends wait for each other; who is between them is held up by both.
+      const double step = 1e-12 * 2 * 2 * kMicrosecond;
+      const double wait = exchange_seconds(plan.links, 1, boards, 1, 2 * (cuts[1] - cuts[0]) * 32 * (span.phase == 1 ? 4 : 1));
+      const double seconds = 1e-12 * static_cast<double>(span.end - span.start);
+      EXPECT_NEAR(seconds, 6 * (step + wait), 0.02 * seconds + 1e-12 * 5 * kMicrosecond * static_cast<double>(boards - 1)) << span.device;
+      EXPECT_GE(seconds, 6 * step + 5 * wait);
+      ++spans;
+    }
+    EXPECT_EQ(spans, 4 * 2 * boards);
+    // What the plan's figures say of it.
+    const Group& group = plan.groups.front();
+    const double wait = exchange_seconds(plan, graph, group, 1);
+    const int64_t row = 2 * (cuts[1] - cuts[0]) * 32;
+    EXPECT_DOUBLE_EQ(wait, 3 * (exchange_seconds(plan.links, 1, boards, 1, row) + exchange_seconds(plan.links, 1, boards, 1, 4 * row)));
+  }
+}
+
+TEST(StepsOnBoards, SharedStepsMoveWhatThePlanSays) {
+  const Graph graph(model_of(7));
+  for (const Alignment alignment : kAll)
+    for (const std::vector<int64_t>& cuts : std::vector<std::vector<int64_t>>{{0, 5, 7}, {0, 1, 4, 7}}) {
+      const Plan plan = shared_plan(graph, alignment, cuts, 2, {10, 10, 0, 0.5}, 4);
+      const int64_t mini_batches = 5;
+      const SimulationOptions options{.samples = mini_batches * plan.mini_batch};
+      const SimulationResult result = simulate(plan, graph, options);
+      int64_t states = 0;
+      for (size_t f = 0; f < plan.flows.size(); ++f) {
+        const Flow& flow = plan.flows[f];
+        EXPECT_EQ(result.flows[f].elements, mini_batches * elements_per_mini_batch(flow, plan))
+            << name_of(alignment) << " " << name_of(flow.stream) << " " << flow.tensor;
+        if (flow.stream != Stream::kState) continue;
+        ++states;
+        EXPECT_EQ(result.flows[f].messages, mini_batches * plan.micro_batches() * 6);  // a message a step
+      }
+      EXPECT_EQ(states, cuts.size() == 3 ? 4 : 12);
+      if (alignment != Alignment::kFpdeep && alignment != Alignment::kFlush) continue;
+      for (const int64_t ranks : {int64_t{2}, plan.devices() - 1}) {
+        SCOPED_TRACE(fmt::format("{} ranks", ranks));
+        testing_support::expect_same(result, on_ranks(ranks, plan, graph, options));
+      }
+    }
+}
+
+// Drawn networks and plans, as the trainer and the interpreter have them: every flow moves what the plan says, on any number of ranks and
+// with few cores.
+TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
+  int64_t shared = 0, records = 0, flows = 0;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    testing_support::DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    Plan plan = draw.plan(graph, kAll[seed % 5], true, seed % 3 != 0);
+    for (LinkEntry& link : plan.cluster.links) link.latency_us = 0.1 * static_cast<double>(draw.from_to(1, 20));
+    plan.links = links_of(plan.cluster);
+    for (Shard& shard : plan.shards) {
+      shard.unit = draw.one_in(2) ? StreamingUnit::kStep : StreamingUnit::kSample;
+      for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
+        shard.phases.push_back({phase, "engine", 0, draw.from_to(1, 3000) * 1000});
+    }
+    SimulationOptions options{.samples = 4 * plan.mini_batch};
+    const SimulationResult result = simulate(plan, graph, options);
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      const Flow& flow = plan.flows[f];
+      records += flow.stream == Stream::kRecord ? 1 : 0;
+      ASSERT_EQ(result.flows[f].elements, 4 * elements_per_mini_batch(flow, plan)) << "seed " << seed << " " << flow.tensor;
+    }
+    flows += static_cast<int64_t>(plan.flows.size());
+    for (const Group& group : plan.groups) shared += shares_steps(plan, graph, group) ? 1 : 0;
+    if (seed % 4 == 0 && plan.devices() > 1) testing_support::expect_same(result, on_ranks(1 + plan.devices() / 2, plan, graph, options));
+    options.trainer_ranks = 1 + static_cast<int64_t>(seed) % plan.devices();
+    options.cores = 1;
+    const SimulationResult few = simulate(plan, graph, options);
+    for (size_t f = 0; f < plan.flows.size(); ++f) ASSERT_EQ(few.flows[f].elements, result.flows[f].elements) << "seed " << seed;
+  }
+  EXPECT_GT(shared, 60);
+  EXPECT_GT(records, 80);
+  EXPECT_GT(flows, 1000);
 }
 
 }  // namespace
