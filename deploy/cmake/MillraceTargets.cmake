@@ -38,7 +38,7 @@ endif()
 
 function(millrace_compile_together TARGET SEPARATE)
   if(MILLRACE_UNITY AND NOT SEPARATE)
-    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     # A type hidden in one .cpp looks as if it were in a header.
     target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
