@@ -216,12 +216,16 @@ void RingTrainer::open_rank(const CheckpointContent* resumed) {
     if (!std::filesystem::exists(from)) fail(ErrorCode::kNotFound, "{}: no such file or folder to take weights from", from.string());
     given = std::filesystem::is_directory(from) ? locate_checkpoint(from) : from;
   });
-  const HandedOut weights = hand_out("weights", given);
+  // Whoever is alone reads what is the newest by then: a training that goes on there may have removed what was found. Ranks must read the
+  // same.
+  const bool alone = agreement_.ranks() == 1 && !column_agreement_;
+  const HandedOut weights = alone ? HandedOut() : hand_out("weights", given);
+  const std::filesystem::path here = alone ? std::filesystem::path(task_.job.init_from) : weights.path();
   together(agreement_, "loading the weights", [&] {
     if (resumed != nullptr) return rank_->restore(*resumed);
     rank_->initialize(task_.job.seed);
     if (task_.job.init_from.empty()) return;
-    const WeightsFit fit = fit_weights(*task_.graph, load_weights(weights.path()));
+    const WeightsFit fit = fit_weights(*task_.graph, load_weights(here));
     if (fit.taken.empty())
       fail(ErrorCode::kMismatch,
            "{}: no tensor has the name and shape of a parameter of model \"{}\"; choose the --model they were trained with",
