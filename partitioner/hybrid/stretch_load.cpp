@@ -2,22 +2,131 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
+#include <span>
 
 namespace millrace {
-
 namespace {
 
 ShardDemand sum_of(ShardDemand sum, const ShardDemand& part) { return sum += part; }
 
-bool undercuts(const ShardDemand& a, const ShardDemand& b) {
-  if (a.seconds > b.seconds) return false;
-  for (size_t i = 0; i < a.amounts.size(); ++i)
-    if (a.amounts[i] > b.amounts[i]) return false;
-  return true;
-}
+constexpr double kRounding = 1e-12;  // sums in another order
 
 }  // namespace
+
+// Which of the shards to stream. The sums that bound are in the order of the search; what is answered is added up in the shards' own.
+class StretchLoad::Search {
+ public:
+  Search(const StretchLoad& stretch, std::vector<const ShardLoad*> shards, Wish wish)
+      : stretch_(&stretch), shards_(std::move(shards)), wish_(wish), streams_(shards_.size(), false) {
+    const CostModel& model = stretch.segments_->model(stretch.device_);
+    memory_ = model.parameter_memory();
+    capacities_ = model.capacities();
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      sum_ += shards_[s]->beside;
+      const std::optional<ShardDemand>& streamed = shards_[s]->streamed;
+      if (!streamed) continue;
+      const double saved = shards_[s]->beside.amounts[memory_] - streamed->amounts[memory_];
+      // Streamed weights demand no less of anything else.
+      if (saved > 0) layers_.push_back({s, saved, streamed->seconds - shards_[s]->beside.seconds});
+    }
+    std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.seconds > b.saved * a.seconds; });
+    room_ = capacities_[memory_].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
+  }
+
+  std::optional<Way> run() {
+    consider();
+    visit(0);
+    return std::move(best_);
+  }
+
+ private:
+  struct Layer {
+    size_t shard = 0;
+    double saved = 0;    // of the memory for parameters
+    double seconds = 0;  // of the board's own memory
+  };
+
+  bool fits_room() const { return sum_.amounts[memory_] <= room_ * (1 + kRounding); }
+  bool done() const { return wish_ == Wish::kAny && best_; }
+
+  void consider() {
+    if (!fits_room()) return;
+    ShardDemand sum;
+    for (size_t s = 0; s < shards_.size(); ++s) sum += streams_[s] ? *shards_[s]->streamed : shards_[s]->beside;
+    if (!stretch_->within(sum)) return;
+    const auto rank = [&](const ShardDemand& demand) {
+      return wish_ == Wish::kLeastRoom ? std::pair(demand.amounts[memory_], demand.seconds)
+                                       : std::pair(demand.seconds, demand.amounts[memory_]);
+    };
+    if (!best_ || rank(sum) < rank(best_->sum)) best_ = Way{sum, streams_};
+  }
+
+  // Of the layers from one on at best, the last in part: the seconds that free so much room, infinite where they cannot.
+  double fewest_seconds(size_t from, double room) const {
+    double seconds = 0;
+    for (; room > 0 && from < layers_.size(); ++from) {
+      if (layers_[from].saved >= room) return seconds + layers_[from].seconds * room / layers_[from].saved;
+      seconds += layers_[from].seconds;
+      room -= layers_[from].saved;
+    }
+    return room > 0 ? std::numeric_limits<double>::infinity() : seconds;
+  }
+  // Likewise the room that they free in so many seconds.
+  double most_room(size_t from, double seconds) const {
+    double room = 0;
+    for (; from < layers_.size(); ++from) {
+      if (layers_[from].seconds > seconds) return room + layers_[from].saved * std::max(seconds, 0.0) / layers_[from].seconds;
+      room += layers_[from].saved;
+      seconds -= layers_[from].seconds;
+    }
+    return room;
+  }
+
+  bool hopeless(size_t from) const {
+    const double period = stretch_->period_ * (1 + kRounding);
+    const double seconds = sum_.seconds + fewest_seconds(from, sum_.amounts[memory_] - room_ * (1 + kRounding));
+    if (seconds > period) return true;
+    if (!best_) return false;
+    if (wish_ == Wish::kFewestSeconds) return seconds >= best_->sum.seconds;
+    return sum_.amounts[memory_] - most_room(from, period - sum_.seconds) >= best_->sum.amounts[memory_];
+  }
+
+  bool overruns() const {
+    if (sum_.seconds > stretch_->period_ * (1 + kRounding)) return true;
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (i != memory_ && sum_.amounts[i] > capacities_[i].amount * (1 + kRounding)) return true;
+    return false;
+  }
+
+  void visit(size_t from) {
+    // More that is streamed frees room alone.
+    if (done() || from == layers_.size() || (wish_ != Wish::kLeastRoom && fits_room() && best_) || hopeless(from)) return;
+    const Layer& layer = layers_[from];
+    const ShardLoad& shard = *shards_[layer.shard];
+    const ShardDemand before = sum_;
+    sum_.seconds += layer.seconds;
+    for (size_t i = 0; i < capacities_.size(); ++i) sum_.amounts[i] += shard.streamed->amounts[i] - shard.beside.amounts[i];
+    if (!overruns()) {
+      streams_[layer.shard] = true;
+      consider();
+      visit(from + 1);
+      streams_[layer.shard] = false;
+    }
+    sum_ = before;
+    visit(from + 1);
+  }
+
+  const StretchLoad* stretch_;
+  std::vector<const ShardLoad*> shards_;
+  Wish wish_;
+  size_t memory_ = 0;
+  std::span<const NamedAmount> capacities_;
+  double room_ = 0;
+  std::vector<Layer> layers_;  // that may stream, those first that free most for their seconds
+  ShardDemand sum_;
+  std::vector<bool> streams_;
+  std::optional<Way> best_;
+};
 
 void StretchLoad::add(const ShardLoad& shard) {
   beside_ += shard.beside;
@@ -29,36 +138,17 @@ void StretchLoad::ask_streamed(ShardLoad& shard) const {
   if (shard.may_stream && !shard.streamed) shard.streamed = segments_->streamed_demand(device_, shard, period_);
 }
 
-std::vector<StretchLoad::Way> StretchLoad::extended(const std::vector<Way>& ways, ShardLoad& shard) const {
-  ask_streamed(shard);
-  std::vector<Way> all;
-  for (size_t w = 0; w < ways.size(); ++w) {
-    const auto consider = [&](const ShardDemand& demand, bool streams) {
-      const Way way{sum_of(ways[w].sum, demand), w, streams};
-      if (within(way.sum)) all.push_back(way);
-    };
-    consider(shard.beside, false);
-    if (shard.streamed) consider(*shard.streamed, true);
+std::optional<StretchLoad::Way> StretchLoad::best(Wish wish, ShardLoad* more) {
+  std::vector<const ShardLoad*> all;
+  for (ShardLoad& shard : shards_) {
+    ask_streamed(shard);
+    all.push_back(&shard);
   }
-  if (!shard.streamed) return all;
-  const size_t memory = segments_->model(device_).parameter_memory();
-  std::ranges::stable_sort(all, {}, [memory](const Way& way) { return std::tuple(way.sum.amounts[memory], way.sum.seconds); });
-  std::vector<Way> kept;
-  double fewest_seconds = std::numeric_limits<double>::infinity();
-  for (const Way& way : all) {
-    // Those before take no more room; what takes fewer seconds than all of them none undercuts, else most likely one of the last does.
-    const bool fastest = way.sum.seconds < fewest_seconds;
-    if (!fastest && std::any_of(kept.rbegin(), kept.rend(), [&](const Way& known) { return undercuts(known.sum, way.sum); })) continue;
-    fewest_seconds = std::min(fewest_seconds, way.sum.seconds);
-    kept.push_back(way);
+  if (more != nullptr) {
+    ask_streamed(*more);
+    all.push_back(more);
   }
-  return kept;
-}
-
-const std::vector<StretchLoad::Way>& StretchLoad::ways() {
-  if (extended_ == 0) ways_ = {Way{}};
-  for (; extended_ < shards_.size(); ++extended_) ways_ = extended(ways_, shards_[extended_]);
-  return ways_;
+  return Search(*this, std::move(all), wish).run();
 }
 
 bool StretchLoad::fits_with(ShardLoad& shard) {
@@ -67,14 +157,7 @@ bool StretchLoad::fits_with(ShardLoad& shard) {
   if (!may_stream() && !shard.may_stream) return false;
   // Streamed weights leave room in the memory alone.
   sum.amounts[segments_->model(device_).parameter_memory()] = 0;
-  if (!within(sum)) return false;
-  const std::vector<Way>& known = ways();
-  const auto some_fit = [&](const ShardDemand& demand) {
-    return std::ranges::any_of(known, [&](const Way& way) { return within(sum_of(way.sum, demand)); });
-  };
-  if (some_fit(shard.beside)) return true;
-  ask_streamed(shard);
-  return shard.streamed && some_fit(*shard.streamed);
+  return within(sum) && best(Wish::kAny, &shard).has_value();
 }
 
 std::optional<ShardDemand> StretchLoad::smallest(ShardLoad* more) {
@@ -82,27 +165,17 @@ std::optional<ShardDemand> StretchLoad::smallest(ShardLoad* more) {
     const ShardDemand sum = more == nullptr ? beside_ : sum_of(beside_, more->beside);
     return within(sum) ? std::optional(sum) : std::nullopt;
   }
-  const std::vector<Way> all = more == nullptr ? ways() : extended(ways(), *more);
-  const size_t memory = segments_->model(device_).parameter_memory();
-  const auto least = std::ranges::min_element(all, {}, [memory](const Way& way) { return way.sum.amounts[memory]; });
-  return least == all.end() ? std::nullopt : std::optional(least->sum);
+  const std::optional<Way> way = best(Wish::kLeastRoom, more);
+  return way ? std::optional(way->sum) : std::nullopt;
 }
 
 std::optional<std::vector<int64_t>> StretchLoad::streamed(bool least_room) {
   if (!least_room && within(beside_)) return std::vector<int64_t>();
-  std::vector<std::vector<Way>> passed{{Way{}}};
-  for (ShardLoad& shard : shards_) passed.push_back(extended(passed.back(), shard));
-  const size_t memory = segments_->model(device_).parameter_memory();
-  const auto rank = [&](const Way& way) {
-    const double room = way.sum.amounts[memory];
-    return least_room ? std::pair(room, way.sum.seconds) : std::pair(way.sum.seconds, room);
-  };
-  const auto best = std::ranges::min_element(passed.back(), {}, rank);
-  if (best == passed.back().end()) return std::nullopt;
+  const std::optional<Way> way = best(least_room ? Wish::kLeastRoom : Wish::kFewestSeconds);
+  if (!way) return std::nullopt;
   std::vector<int64_t> groups;
-  const Way* way = &*best;
-  for (size_t s = shards_.size(); s-- > 0; way = &passed[s][way->before])
-    if (way->streams) groups.push_back(shards_[s].group);
+  for (size_t s = 0; s < shards_.size(); ++s)
+    if (way->streams[s]) groups.push_back(shards_[s].group);
   std::ranges::sort(groups);
   return groups;
 }

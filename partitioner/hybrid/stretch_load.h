@@ -6,13 +6,12 @@
 //   const std::vector<int64_t> groups = *load.streamed();         // mostly none
 //
 // Weights of layers that a board may place as it likes (SegmentLoads::chooses) lie beside their engine, where they take room, or come from
-// the board's own memory with every row, which takes time of that memory. A board has so much of both. Every way to place them is looked
-// at but for those that another undercuts in all they demand, so that answers are exact: a stretch fits when some way does.
-// Ways are at most two to the power of such layers of one board, and few of them undercut each other; none is made while all weights fit
-// beside their engines. Borrows the loads.
+// the board's own memory with every row, which takes time of that memory. A board has so much of both. The way that fits, or fits best, is
+// found by branch and bound: layers are streamed first that free the most room for their time, and what all of them could do at best, the
+// last of them in part, bounds what is left. So answers are exact: a stretch fits when some way does. Nothing is searched while all weights
+// fit beside their engines. Borrows the loads.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -35,17 +34,17 @@ class StretchLoad {
   std::optional<std::vector<int64_t>> streamed(bool least_room);
 
  private:
+  enum class Wish { kAny, kFewestSeconds, kLeastRoom };
   struct Way {
     ShardDemand sum;
-    size_t before = 0;  // the way without the last shard
-    bool streams = false;
+    std::vector<bool> streams;  // by shard
   };
+  class Search;
   bool within(const ShardDemand& sum) const { return segments_->within(device_, sum, period_, storage_); }
   bool may_stream() const { return streaming_ > 0; }
   void ask_streamed(ShardLoad& shard) const;
-  // Every way so far, with one shard more.
-  std::vector<Way> extended(const std::vector<Way>& ways, ShardLoad& shard) const;
-  const std::vector<Way>& ways();
+  // With one shard more, if given.
+  std::optional<Way> best(Wish wish, ShardLoad* more = nullptr);
 
   const SegmentLoads* segments_;
   int64_t device_;
@@ -54,8 +53,6 @@ class StretchLoad {
   ShardDemand beside_;     // where no weights are streamed
   int64_t streaming_ = 0;  // shards that may
   std::vector<ShardLoad> shards_;
-  std::vector<Way> ways_;  // of the first shards
-  size_t extended_ = 0;    // so many
 };
 
 }  // namespace millrace
