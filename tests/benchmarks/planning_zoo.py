@@ -2,14 +2,19 @@
 """Every zoo model on 40 clusters: what the planner finds with FPDeep's accounting, beside what an earlier one found.
 
     tests/benchmarks/planning_zoo.py --out now.csv [--millrace build/release/bin/millrace] [--seconds 40]
-    tests/benchmarks/planning_zoo.py --join before.csv now.csv --out tests/benchmarks/results/planning_zoo.csv
+    tests/benchmarks/planning_zoo.py --join before.csv now.csv --out joined.csv
+    tests/benchmarks/planning_zoo.py --trace joined.csv --out tests/benchmarks/results/planning_zoo.csv
 
 The first form plans; a case that takes longer than the limit says so. The second joins two such tables by case, and ends with exit
-status 1 where a case became infeasible or slower by more than a millionth. Standard library alone.
+status 1 where a case became infeasible or slower by more than a millionth. The third asks of those with processors whether their cost model is
+why: it plans them with the processors' model of then (no measured rates of convolutions, messages for nothing), which has to give what was
+planned before, and takes those cuts and that micro-batch under the model of now, which must not be faster than the plan of now; exit status 1
+where either is not so, or there are no processors. Standard library alone.
 
 results/planning_zoo.csv compares the planner that rules out by one probe what cannot be faster with the one that first searched cuts and homes
 together; cases that the earlier table did not have say so. Rings of boards are as fast or faster, all of them. What became slower are rings
-with processors, whose cost model has measured rates of convolutions, and what a message costs, since then.
+with processors, whose cost model has measured rates of convolutions, and what a message costs, since then; the last two columns show that
+nothing else is.
 """
 
 import argparse
@@ -17,6 +22,7 @@ import csv
 import json
 import subprocess
 import sys
+import tempfile
 
 CLUSTERS = [f"vc709x{n}" for n in (1, 2, 3, 5, 6, 7, 8, 10, 12, 15, 17, 25, 40, 85, 100)]
 CLUSTERS += [f"zc706x{n}" for n in (2, 5, 10, 16, 17, 20, 40)]
@@ -72,13 +78,72 @@ def join(flags):
     return 1 if worse else 0
 
 
+def answer_of(millrace, model, cluster, *more):
+    norms = ["--batch-norm", "running"] if model.startswith(("resnet", "googlenet", "deepspeech2")) else []
+    command = [millrace, "plan", "--model", model, "--cluster", cluster, "--accounting", "fpdeep", *norms, *more, "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+
+
+def processor_of_then(millrace, path):
+    device = json.loads(subprocess.run([millrace, "devices", "cpu", "--json"], capture_output=True, text=True, check=True).stdout)
+    with open(path, "w") as file:
+        print('version: 1\ndevices {\n  name: "CPU"\n  short_names: "cpu"\n  kind: "cpu"', file=file)
+        for value in device["values"]:
+            if value["name"] not in ("launch_seconds", "shapes_of_avx"):
+                print(f'  value {{ name: "{value["name"]}" value: {value["value"]!r} unit: "{value["unit"]}" origin: "{value["origin"]}" }}', file=file)
+        print("}", file=file)
+
+
+def cuts_of(answer):
+    """The plan's cuts and micro-batch, as flags; devices without work end where the one before does."""
+    flags = ["--micro-batch", str(answer["micro_batch"]), "--allow-empty"]
+    begins = [device["segment"][0] if device["segment"] else None for device in answer["devices"]]
+    for link in range(len(begins) - 1):
+        first = next((begin for begin in begins[link + 1:] if begin), None)
+        if first is None:
+            return None
+        flags += ["--cut", f'{link}={first["layer"]}' + (f':{first["begin"]:.0f}' if first["begin"] else "")]
+    return flags
+
+
+def trace(flags):
+    with open(flags.trace, newline="") as file:
+        rows = list(csv.reader(file))
+    head, table = rows[0][:5], [row[:5] for row in rows[1:]]
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        catalogue = f"{folder}/then.textproto"
+        processor_of_then(flags.millrace, catalogue)
+        for row in table:
+            model, cluster, before, now, _ = row
+            try:
+                if float(now) >= float(before) * (1 - 1e-6):
+                    continue
+            except ValueError:
+                continue
+            then = answer_of(flags.millrace, model, cluster, "--catalogue", catalogue)
+            cuts = cuts_of(then) if "cpu" in cluster else None
+            old_cuts = answer_of(flags.millrace, model, cluster, *cuts) if cuts else {"images_per_second": float("inf")}
+            row += [f'{then["images_per_second"]:.6g}', f'{old_cuts["images_per_second"] or 0:.6g}']
+            explained = then["images_per_second"] >= float(before) * (1 - 1e-5) and (old_cuts["images_per_second"] or 0) <= float(now) * (1 + 1e-5)
+            wrong += not explained
+            print(("explained: " if explained else "NOT explained: ") + " ".join(row), flush=True)
+    with open(flags.out, "w", newline="") as file:
+        head += ["now, processors as then", "cuts of then, processors as now"]
+        csv.writer(file).writerows([head] + [row + [""] * (len(head) - len(row)) for row in table])
+    return 1 if wrong else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", default="build/release/bin/millrace")
     parser.add_argument("--out", required=True)
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--join", nargs=2, metavar=("BEFORE", "NOW"))
+    parser.add_argument("--trace", metavar="JOINED")
     flags = parser.parse_args()
+    if flags.trace:
+        return trace(flags)
     if flags.join:
         return join(flags)
     plan_all(flags)

@@ -2,6 +2,7 @@
 // network as rows of numbers and shares no code with the solver: units, demands and loads are counted here again.
 #include "partitioner/hybrid/joint_search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -295,7 +296,7 @@ class TinyRing {
   double passes_ = 1;
 };
 
-// How many rings to draw: a whole campaign where the environment asks for one.
+// How many rings to draw: a whole campaign where the environment asks for one (drawn_rings.py, which reads what the tests record).
 int drawn_rings(int usual) {
   const char* asked = std::getenv("MILLRACE_DRAWN_RINGS");
   return asked != nullptr ? std::atoi(asked) : usual;
@@ -306,9 +307,13 @@ TEST(JointSearch, FindsWhatTryingAllCutsAndHomesFinds) {
   int feasible = 0;
   int infeasible = 0;
   int moved = 0;
+  int tight = 0;
+  int with_engines = 0;  // of those feasible
+  double widest = 0;
   const int rings = drawn_rings(1200);
   for (int i = 0; i < rings; ++i) {
     const TinyRing ring(random, false);
+    tight += ring.tight ? 1 : 0;
     const RingSolution solution = RingSolver(ring.task, 1).solve();
     ASSERT_EQ(solution.feasible, ring.exists(kEndless)) << "ring " << i;
     if (!solution.feasible) {
@@ -320,7 +325,9 @@ TEST(JointSearch, FindsWhatTryingAllCutsAndHomesFinds) {
     if (!solution.homes.remote.empty()) ++moved;
     // Places are few: the plan is as fast as any, and says so.
     EXPECT_NEAR(solution.period / solution.lower_bound, 1, 1e-7) << "ring " << i;
+    widest = std::max(widest, solution.period / solution.lower_bound - 1);
     if (ring.each.front().dedicated) {
+      ++with_engines;
       EXPECT_TRUE(ring.exists(solution.period * (1 + 1e-9))) << "ring " << i;
       EXPECT_FALSE(ring.exists(solution.lower_bound * (1 - 1e-9))) << "ring " << i;
     } else {
@@ -338,29 +345,76 @@ TEST(JointSearch, FindsWhatTryingAllCutsAndHomesFinds) {
   EXPECT_GT(feasible, rings / 2);
   EXPECT_GT(infeasible, rings / 40);
   EXPECT_GT(moved, rings / 20);
+  RecordProperty("rings", rings);
+  RecordProperty("memory_tight", tight);
+  RecordProperty("feasible", feasible);
+  RecordProperty("infeasible_confirmed", infeasible);
+  RecordProperty("parameters_moved", moved);
+  RecordProperty("with_engines", with_engines);
+  RecordProperty("widest_gap_of_exact", fmt::format("{:.3g}", widest));
 }
 
 TEST(JointSearch, WhereElementsDifferInSizeTheGapIsTrue) {
   TinyInstances random(1802);
+  int compared = 0;
   int feasible = 0;
+  int undecided = 0;
   int with_gap = 0;
+  double above = 0;  // the least period, on average over all
+  double below = 0;
   const int rings = drawn_rings(300);
   for (int i = 0; i < rings; ++i) {
     const TinyRing ring(random, true);
     if (ring.each.front().dedicated) continue;
+    ++compared;
     const RingSolution solution = RingSolver(ring.task, 1).solve();
     const double least = ring.least();
     if (!solution.feasible) {
       EXPECT_TRUE(solution.shortage.kind == Shortage::Kind::kNotDecided || std::isinf(least)) << "ring " << i;
+      undecided += solution.shortage.kind == Shortage::Kind::kNotDecided ? 1 : 0;
       continue;
     }
     ++feasible;
     EXPECT_GE(solution.period, least * (1 - 1e-9)) << "ring " << i;
     EXPECT_LE(solution.lower_bound, least * (1 + 1e-9)) << "ring " << i;
     if (solution.period > solution.lower_bound * (1 + 1e-7)) ++with_gap;
+    above += solution.period / least - 1;
+    below += 1 - solution.lower_bound / least;
   }
   EXPECT_GT(feasible, rings / 4);
   EXPECT_LT(with_gap, feasible / 5);
+  RecordProperty("rings", compared);
+  RecordProperty("feasible", feasible);
+  RecordProperty("undecided", undecided);
+  RecordProperty("with_gap", with_gap);
+  RecordProperty("mean_above_least", fmt::format("{:.3g}", above / feasible));
+  RecordProperty("mean_below_least", fmt::format("{:.3g}", below / feasible));
+}
+
+Model wide_model(TinyInstances& random) {
+  Model model;
+  model.name = "wide";
+  model.input = {3, 2, 2};
+  std::string last(kInputName);
+  const auto add = [&](std::string name, Operation operation) {
+    model.layers.push_back({.name = name, .operation = std::move(operation), .inputs = {last}});
+    last = std::move(name);
+  };
+  for (int l = 0; l < 4; ++l) add("conv" + std::to_string(l), Conv2d{.out_channels = random.between(20, 40), .kernel_h = 1, .kernel_w = 1});
+  add("pool", GlobalPool{});
+  add("flat", Flatten{});
+  add("fc", Dense{.out_features = 10});
+  add("loss", SoftmaxCrossEntropy{});
+  return model;
+}
+
+double weights_of(const Graph& graph) {
+  double weights = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& head = graph.node(group.head);
+    weights += static_cast<double>(head.input_shapes[0].channels * head.output.channels);
+  }
+  return weights;
 }
 
 // Too many places to look at every one: the search shortens the period and raises the bound until they nearly meet.
@@ -368,26 +422,8 @@ TEST(JointSearch, OfManyPlacesThePeriodComesCloseToItsBound) {
   TinyInstances random(1804);
   int moved = 0;
   for (int i = 0; i < 12; ++i) {
-    Model model;
-    model.name = "wide";
-    model.input = {3, 2, 2};
-    std::string last(kInputName);
-    const auto add = [&](std::string name, Operation operation) {
-      model.layers.push_back({.name = name, .operation = std::move(operation), .inputs = {last}});
-      last = std::move(name);
-    };
-    for (int l = 0; l < 4; ++l)
-      add("conv" + std::to_string(l), Conv2d{.out_channels = random.between(20, 40), .kernel_h = 1, .kernel_w = 1});
-    add("pool", GlobalPool{});
-    add("flat", Flatten{});
-    add("fc", Dense{.out_features = 10});
-    add("loss", SoftmaxCrossEntropy{});
-    const Graph graph(model);
-    double weights = 0;
-    for (const LayerGroup& group : graph.groups()) {
-      const Node& head = graph.node(group.head);
-      weights += static_cast<double>(head.input_shapes[0].channels * head.output.channels);
-    }
+    const Graph graph(wide_model(random));
+    const double weights = weights_of(graph);
     const int64_t devices = random.between(4, 6);
     std::vector<std::unique_ptr<DrawnCostModel>> owned;
     PlanTask task;
@@ -417,6 +453,51 @@ TEST(JointSearch, OfManyPlacesThePeriodComesCloseToItsBound) {
     EXPECT_TRUE(solution.homes.remote.empty() || !may_stay) << "ring " << i;
   }
   EXPECT_GT(moved, 3);
+}
+
+// Two kinds of memory leave periods of which the finest look tells nothing. All that it tells is in the answer: the period is as short, and
+// the bound as high, as it can show.
+TEST(JointSearch, WhereSomePeriodsStayOpenBothEndsAreAsCloseAsLooksTell) {
+  TinyInstances random(1806);
+  int open = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Graph graph(wide_model(random));
+    const int64_t devices = random.between(4, 6);
+    std::vector<std::unique_ptr<DrawnCostModel>> owned;
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = uniform_cluster("drawn", devices);
+    task.cluster.links = random.links(devices);
+    task.options.micro_batch = 1;
+    task.options.mini_batch = 16;
+    for (int64_t d = 0; d < devices; ++d) {
+      const double share = 2.0 * static_cast<double>(devices - d) / static_cast<double>(devices * (devices + 1));
+      owned.push_back(std::make_unique<DrawnCostModel>(
+          DrawnCostModel::Settings{.seconds_per_pair = 1e-3 * random.real(0.5, 1.5) / static_cast<double>(1 + d),
+                                   .memory = random.real(1.05, 1.3) * share * weights_of(graph) + 100,
+                                   .memory_name = random.chance(0.3) ? "other_bytes" : "memory_bytes"}));
+      task.models.push_back(owned.back().get());
+    }
+    const RingSolution solution = RingSolver(task, 1).solve();
+    if (!solution.feasible || solution.period < solution.lower_bound * (1 + 1e-3)) continue;
+    ++open;
+    const Chain chain(graph);
+    const std::vector<Link> links = links_of(task.cluster);
+    const int64_t window = default_windows(devices, task.options.alignment, 16).front();
+    const double passes =
+        static_cast<double>(parameter_passes_per_mini_batch({.alignment = task.options.alignment, .micro_batches = 16, .window = window})) /
+        16;
+    const SegmentLoads segments(chain, task, std::vector<double>(static_cast<size_t>(chain.groups()), 1), 1,
+                                std::vector<int64_t>(task.models.size(), 1));
+    const CutLoads loads(chain, 32);
+    const CutSearch search(segments, loads, links, {});
+    const JointSearch joint(segments, loads, links, search, {.bits_per_element = 32, .passes_per_sample = passes}, false);
+    constexpr int64_t kFinest = 384;
+    const double shorter = solution.period * (1 - 1e-4), longer = solution.lower_bound * (1 + 1e-4);
+    EXPECT_NE(joint.at({shorter, shorter}, kFinest).verdict, JointAnswer::Verdict::kFound) << "ring " << i;
+    EXPECT_NE(joint.at({longer, longer}, kFinest).verdict, JointAnswer::Verdict::kImpossible) << "ring " << i;
+  }
+  EXPECT_GT(open, 2);
 }
 
 // With few cells the walk over them still brackets what the walk over every place finds.
