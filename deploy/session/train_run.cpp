@@ -310,8 +310,10 @@ int run_training(const TrainRequest& asked) {
   }
   refuse_idle_links(request.links, 1, request.shape_links);
   if (request.job.replicas != 1)
-    fail(ErrorCode::kUsage, "--replicas {} needs a rank for every ring: mpirun -n {} millrace train ...", request.job.replicas,
-         request.job.replicas);
+    fail(ErrorCode::kUsage, "{} needs a rank for every ring: mpirun -n {} millrace train ...{}",
+         request.job.plan.empty() ? fmt::format("--replicas {}", request.job.replicas)
+                                  : fmt::format("{}, of one of {} rings side by side,", request.job.plan, request.job.replicas),
+         request.job.replicas, request.job.plan.empty() ? "" : "; or plan a single ring with --replicas 1");
   return train_on(request, request.job, make_loopback_wire(0, 1), nullptr);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/plan/rings_side_by_side.h"
 #include "partitioner/choice/idle_devices.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/planner/planner.h"
@@ -206,16 +207,24 @@ class RingChooser {
   std::map<Places, double> others_;
 };
 
-// One of `count` like rings that the devices make, one behind the other; nothing where they do not.
-std::optional<PlanTask> ring_of(const PlanTask& task, int64_t count) {
+// The first devices make `count` like rings of so many, one behind the other.
+bool like_rings(const PlanTask& task, size_t count, size_t size) {
+  for (size_t d = size; d < count * size; ++d)
+    if (task.models[d] != task.models[d - size]) return false;
+  for (size_t link = 0; link + 1 < count * size; ++link)
+    if ((link + 1) % size != 0 && task.cluster.links[link] != task.cluster.links[link % size]) return false;
+  return true;
+}
+
+// One of `count` like rings, as long as can be; nothing where the devices do not make them.
+std::optional<PlanTask> ring_of(const PlanTask& task, int64_t count, bool leave_over) {
   if (count == 1) return task;
-  const auto devices = static_cast<int64_t>(task.models.size());
-  if (count < 1 || devices % count != 0 || task.options.mini_batch % count != 0) return std::nullopt;
-  const auto size = static_cast<size_t>(devices / count);
-  for (size_t d = size; d < task.models.size(); ++d)
-    if (task.models[d] != task.models[d - size]) return std::nullopt;
-  for (size_t link = 0; link < task.cluster.links.size(); ++link)
-    if ((link + 1) % size != 0 && task.cluster.links[link] != task.cluster.links[link % size]) return std::nullopt;
+  if (count < 1 || count > std::ssize(task.models) || task.options.mini_batch % count != 0) return std::nullopt;
+  const auto rings = static_cast<size_t>(count);
+  size_t size = task.models.size() / rings;
+  if (!leave_over && size * rings != task.models.size()) return std::nullopt;
+  while (size > 0 && !like_rings(task, rings, size)) size = leave_over ? size - 1 : 0;
+  if (size == 0) return std::nullopt;
   PlanTask ring = task;
   ring.models.resize(size);
   ring.cluster.devices.resize(size);
@@ -250,15 +259,27 @@ struct Answer {
   std::optional<std::pair<std::string, double>> next_idle;
 };
 
+// Devices without work: of each of several rings, and left over behind them.
+std::string with_left_over(const PlanTask& whole, const Way& way, const std::string& idle) {
+  if (way.replicas == 1) return idle;
+  Places rings(static_cast<size_t>(way.replicas) * way.task.models.size());
+  std::iota(rings.begin(), rings.end(), 0);
+  const std::string over = device_list(whole, rings);
+  if (idle == "none") return over;
+  return fmt::format("{} of every ring{}", idle, over == "none" ? "" : fmt::format(", and of the whole {}", over));
+}
+
 class Chooser {
  public:
   Chooser(const PlanTask& task, const Freedom& freedom) : task_(&task), freedom_(&freedom) {
     const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
     leave_empty_ = freedom.leave_empty && !by_hand;
     for (const int64_t count : freedom.replicas) {
-      if (std::optional<PlanTask> ring = ring_of(task, count)) ways_.push_back({"as given", count, std::move(*ring)});
-      for (const RingOrder& order : freedom.orders)
-        if (std::optional<PlanTask> ring = ring_of(in_order(task, order), count)) ways_.push_back({order.name, count, std::move(*ring)});
+      const auto add = [&](const std::string& order, const PlanTask& whole) {
+        if (std::optional<PlanTask> ring = ring_of(whole, count, freedom.leave_over)) ways_.push_back({order, count, std::move(*ring)});
+      };
+      add("as given", task);
+      for (const RingOrder& order : freedom.orders) add(order.name, in_order(task, order));
     }
     if (ways_.empty())
       fail(ErrorCode::kUsage, "{} devices and a mini-batch of {} make no {} like rings; name a number of rings that divides both",
@@ -287,6 +308,8 @@ class Chooser {
     Answer answer{&way, ring.run(leave_empty_), ring.idle(), std::nullopt};
     const auto rings = static_cast<double>(way.replicas);
     answer.outcome.replicas = way.replicas;
+    if (way.replicas > 1 && answer.outcome.plan)
+      answer.outcome.plan->constants.push_back({std::string(kRingsSideBySide), static_cast<double>(way.replicas), "chosen"});
     answer.outcome.summary.images_per_second *= rings;
     answer.outcome.summary.lower_bound_images_per_second *= rings;
     if (next_best && leave_empty_) answer.next_idle = ring.next_best();
@@ -307,7 +330,7 @@ class Chooser {
         return other.order == way.order && other.replicas != way.replicas ? fmt::format("{}", other.replicas) : "";
       }));
     if (leave_empty_) {
-      Choice choice{"devices without work", best.idle, "", 0};
+      Choice choice{"devices without work", with_left_over(in_order_of(way.order), way, best.idle), "", 0};
       if (freedom_->next_best) {
         const Answer again = answer_of(way, true);
         if (again.next_idle) std::tie(choice.next_best, choice.samples_per_second) = *again.next_idle;
@@ -350,6 +373,12 @@ class Chooser {
     return choice;
   }
 
+  PlanTask in_order_of(const std::string& name) const {
+    for (const RingOrder& order : freedom_->orders)
+      if (order.name == name) return in_order(*task_, order);
+    return *task_;
+  }
+
   const PlanTask* task_;
   const Freedom* freedom_;
   bool leave_empty_ = false;
@@ -359,6 +388,16 @@ class Chooser {
 }  // namespace
 
 ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom) { return Chooser(task, freedom).run(); }
+
+Freedom usual_freedom(const PlanTask& task) {
+  Freedom freedom{.leave_over = true};
+  const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
+  const bool some_stream = std::ranges::any_of(task.models, [](const CostModel* model) { return model->dedicated_engines(); });
+  if (by_hand || some_stream || task.options.accounting != Accounting::kFull || task.models.size() > kLongRing) return freedom;
+  for (int64_t count = 2; count <= std::ssize(task.models); ++count)
+    if (task.options.mini_batch % count == 0) freedom.replicas.push_back(count);
+  return freedom;
+}
 
 std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster) {
   std::vector<std::string> kinds;

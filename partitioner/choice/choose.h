@@ -1,12 +1,13 @@
 // The fastest way to train a stated mini-batch on a ring: what a plan leaves open is chosen together.
 //
-//   Freedom freedom;                                     // the given order, everything else chosen
+//   Freedom freedom = usual_freedom(task);               // the given order, everything else chosen
 //   freedom.orders = {{"h200x2+u280x8", cluster, models}};
 //   ChosenPlan chosen = choose_plan(task, freedom);
 //   for (const Choice& choice : chosen.outcome.choices) print(choice.what, choice.chosen);
 //
 // Chosen are: the order of the devices, among those given; how many rings stand side by side (replicas: of R rings each has an R-th of
-// the devices and takes an R-th of the mini-batch, which is global); devices that get no work although the ring could use them, because
+// the devices and takes an R-th of the mini-batch, which is global; a plan says of how many it is one: core/plan/rings_side_by_side.h);
+// devices that get no work although the ring could use them, because
 // its schedule or its links are slower with them; and the micro-batch, unless it is stated. What cannot be faster is ruled out by its
 // bound, the rest is planned, and with full accounting simulated. So one device more is no slower: without it, the ring is
 // a candidate. Where devices of several kinds would have to stay out at once, one kind at a time is tried, which may miss the best.
@@ -34,6 +35,7 @@ struct Freedom {
   bool leave_empty = true;
   std::vector<RingOrder> orders = {};   // besides the task's own
   std::vector<int64_t> replicas = {1};  // counts to choose from, ascending; those that do not divide the ring into like rings drop out
+  bool leave_over = false;              // unless devices behind the last of the rings may be left over, without work
   // Says what the next best of every choice would give, which takes as long again for each.
   bool next_best = false;
 };
@@ -44,6 +46,11 @@ struct ChosenPlan {
 };
 
 ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom);
+
+// What is chosen where nobody says otherwise. Rings side by side are, where all devices take turns: processors and GPUs have a network
+// besides the ring's links. Boards have those links alone, so there somebody has to ask. Accounting that has updates for nothing chooses
+// none.
+Freedom usual_freedom(const PlanTask& task);
 
 // All orders of a ring's kinds of devices, each kind together, as lists of indices into it; without the ring's own. None where there are
 // more than four kinds.

@@ -208,7 +208,7 @@ RingOrder reordered(const PlanTask& task, const std::vector<int64_t>& order, boo
 }
 
 Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::string& cluster_name, const Catalogue& catalogue) {
-  Freedom freedom;
+  Freedom freedom = flags.replicas.empty() ? usual_freedom(task) : Freedom{};
   freedom.next_best = flags.explain;
   const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty();
   if (flags.order != "given" && flags.order != "best")
@@ -294,7 +294,9 @@ int plan_model(const PlanFlags& flags) {
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
   if (outcome.feasible && outcome.plan && told) {
-    const auto planner = [](const PlanTask& other) { return choose_plan(other, {}).outcome; };
+    const auto planner = [&](const PlanTask& other) {
+      return choose_plan(other, flags.replicas.empty() ? usual_freedom(other) : Freedom{}).outcome;
+    };
     explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
   }
   if (flags.inference && outcome.plan && flags.explain)
@@ -325,7 +327,9 @@ int plan_model(const PlanFlags& flags) {
   if (!flags.out.empty()) {
     validate(*outcome.plan, graph, flags.out);
     save(*outcome.plan, flags.out);
-    log::info("plan written to {}", flags.out);
+    log::info(
+        "plan written to {}{}", flags.out,
+        outcome.replicas > 1 ? fmt::format(", of one of {} rings side by side; --replicas 1 plans a single one", outcome.replicas) : "");
   }
   if (!flags.report.empty()) {
     write_plan_report(flags.report, *outcome.plan, graph, outcome.summary,
@@ -495,7 +499,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   real(ring.add_option("--link-gbps-both", flags->link_gbps_both, "bandwidth of every link, both directions together"), Least::kAboveZero);
   ring.add_option("--order", flags->order, "of the devices: given, or best: each kind together, in the order that is fastest [given]");
   not_empty(ring.add_option("--replicas", flags->replicas,
-                            "rings side by side that share the devices and the mini-batch: a number, or auto [1]"));
+                            "rings side by side that share devices and mini-batch: a number, or auto [auto without FPGAs, else 1]"));
   ring.add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");

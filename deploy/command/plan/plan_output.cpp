@@ -134,9 +134,9 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     throughput += fmt::format(", {:.3g} h per epoch of {} {}", summary.hours_per_epoch(epoch_images), counted(epoch_images), sample.many);
   line("throughput", throughput);
   if (outcome.replicas > 1)
-    line("side by side",
-         fmt::format("{} rings of {} devices, each with {} of a mini-batch of {}; figures below are of one ring", outcome.replicas,
-                     task.cluster.devices.size(), task.options.mini_batch, outcome.replicas * task.options.mini_batch));
+    line("side by side", fmt::format("{} rings of {} device{}, each with {} of a mini-batch of {}; figures below are of one ring",
+                                     outcome.replicas, task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s",
+                                     task.options.mini_batch, outcome.replicas * task.options.mini_batch));
   const bool inference = outcome.plan && outcome.plan->purpose == Purpose::kInference;
   if (summary.mini_batch_seconds > 0 && !inference) line("updates", updates_text(*outcome.plan, summary, sample.many));
   line("limited by", summary.bottleneck.kind == "link"

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/drawing/quantity.h"
+#include "core/plan/rings_side_by_side.h"
 #include "deploy/command/line/flag_checks.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
@@ -61,11 +62,13 @@ int64_t picoseconds(const char* flag, double microseconds) {
   return std::llround(1e6 * microseconds);
 }
 
-void read_replicas(const ScenarioFlags& flags, Replicas& replicas) {
+// Those that are asked for, else those of the plan.
+void read_replicas(const ScenarioFlags& flags, int64_t of_plan, Replicas& replicas) {
   const auto without = [](bool given, const char* flag, const char* what) {
     if (given) fail(ErrorCode::kUsage, "{} has no effect without {}; leave it out", flag, what);
   };
-  if (!flags.replicas) {
+  const int64_t count = flags.replicas.value_or(of_plan);
+  if (count == 1) {
     without(!flags.all_reduce.empty(), "--all-reduce", "--replicas");
     without(flags.gbps.has_value(), "--replica-gbps", "--replicas");
     without(flags.latency_us.has_value(), "--replica-latency-us", "--replicas");
@@ -75,9 +78,9 @@ void read_replicas(const ScenarioFlags& flags, Replicas& replicas) {
     without(flags.group_gbps.has_value(), "--group-gbps", "--replica-group");
     without(flags.group_latency_us.has_value(), "--group-latency-us", "--replica-group");
   }
-  if (!flags.replicas) return;
-  if (*flags.replicas == 1) fail(ErrorCode::kUsage, "--replicas 1 has no effect; leave it out");
-  replicas.count = *flags.replicas;
+  if (flags.replicas && *flags.replicas == 1 && of_plan == 1) fail(ErrorCode::kUsage, "--replicas 1 has no effect; leave it out");
+  if (count == 1) return;
+  replicas.count = count;
   if (!flags.all_reduce.empty()) replicas.method = all_reduce_from(flags.all_reduce);
   replicas.outer = {bits_per_second("--replica-gbps", flags.gbps.value_or(kReplicaGbps)),
                     picoseconds("--replica-latency-us", flags.latency_us.value_or(kReplicaMicroseconds))};
@@ -143,8 +146,8 @@ SimulationScenario scenario_of(const ScenarioFlags& flags, const std::optional<i
       fail(ErrorCode::kUsage, "--jitter-us {:g} is less than a picosecond, which has no effect", *flags.jitter_us);
   }
   scenario.seed = static_cast<uint64_t>(seed.value_or(0));
-  read_replicas(flags, scenario.replicas);
-  if (scenario.replicas.count > 1 && plan.devices() > 0 &&
+  read_replicas(flags, rings_side_by_side(plan), scenario.replicas);
+  if (flags.replicas && scenario.replicas.count > 1 && plan.devices() > 0 &&
       std::all_of(plan.homes.begin(), plan.homes.end(), [](const ParameterHome& home) { return home.count == 0; }))
     fail(ErrorCode::kUsage, "--replicas has no effect on a model without parameters");
   return scenario;

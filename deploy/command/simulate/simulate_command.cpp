@@ -94,7 +94,8 @@ Plan made_plan(const SimulateFlags& flags) {
   if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
   task.options.fc_barrier = flags.plan_fc_barrier;
   account(task, accounting);
-  Outcome outcome = choose_plan(task, {}).outcome;
+  // With rings side by side asked for, the plan is of one of them, whatever it shares with others.
+  Outcome outcome = choose_plan(task, flags.scenario.replicas ? Freedom{} : usual_freedom(task)).outcome;
   if (!outcome.feasible) fail(ErrorCode::kInfeasible, "infeasible: {}", outcome.reason.text);
   if (!outcome.plan)
     fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is nothing to simulate",
@@ -159,7 +160,7 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
 // The cluster's rate while nothing fails: that of all replicas, whose devices fail as often as any.
 std::optional<FailureStudy> failures_of(const SimulateFlags& flags, const Plan& plan, const SimulationResult& result) {
   if (!wants_failures(flags.failures)) return std::nullopt;
-  const int64_t replicas = flags.scenario.replicas.value_or(1);
+  const int64_t replicas = options_of(flags, plan).scenario.replicas.count;
   return failure_study(flags.failures, flags.seed, replicas * plan.devices(), static_cast<double>(replicas) * result.images_per_second);
 }
 

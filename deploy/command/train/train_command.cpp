@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/graph/norm_statistics.h"
+#include "core/plan/rings_side_by_side.h"
 #include "core/train/evaluation_judge.h"
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/flag_checks.h"
@@ -179,6 +180,9 @@ Job job_of(const TrainFlags& flags) {
   take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
+  // A plan says of how many rings side by side it is one.
+  if (!job.plan.empty() && flags.resume.empty() && !flags.replicas && job.replicas == 1)
+    job.replicas = rings_side_by_side(load_plan(job.plan));
   take(flags.threads, job.threads);
   take(flags.out, job.out);
   take(flags.checkpoint_every, job.checkpoint_every);
@@ -216,7 +220,7 @@ Job job_of(const TrainFlags& flags) {
 
 int train(const TrainFlags& flags) {
   TrainRequest request;
-  if (!flags.resume.empty() || !flags.job_file.empty())
+  if (!flags.resume.empty() || !flags.job_file.empty() || flags.plan)
     request.read_job = [flags] { return job_of(flags); };
   else
     request.job = job_of(flags);
@@ -275,7 +279,9 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(command->add_option("--formats", flags->formats, "16-bit devices: the formats.txt of an earlier run")->group(how));
   command->add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [flush; on one device 1f1b, the same sums]")
       ->group(how);
-  whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel, which share a mini-batch [1]")->group(how), 1);
+  whole(command->add_option("--replicas", flags->replicas, "rings training data-parallel, which share a mini-batch [the plan's, else 1]")
+            ->group(how),
+        1);
   whole(command->add_option("--seed", flags->seed, "of weights, order, augmentation and dropout [1]")->group(how), 0, UINT64_MAX);
   whole(command->add_option("--threads", flags->threads, "per rank [1]")->group(how), 1);
   const std::string optimizing = "Optimizer";

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_catalogue.h"
 #include "core/graph/zoo.h"
+#include "core/plan/rings_side_by_side.h"
 #include "core/plan/validate.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/planner/planner.h"
@@ -152,6 +153,43 @@ TEST_F(Choosing, ReplicasShareTheMiniBatch) {
   EXPECT_THROW(choose_plan(task_of("ffffs"), {.replicas = {2}}), Error);
   EXPECT_THROW(choose_plan(task_of("ffsf"), {.replicas = {2}}), Error);
   EXPECT_THROW(choose_plan(task_of("fff"), {.replicas = {3}}), Error);
+}
+
+TEST_F(Choosing, RingsSideBySideAreChosenUnaskedAndADeviceMoreIsNeverSlower) {
+  for (const Alignment alignment : {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward}) {
+    double before = 0;
+    bool several = false;
+    for (const char* devices : {"f", "ff", "fff", "ffff", "fffff", "ffffff", "fffffff", "fffffffs"}) {
+      const PlanTask task = task_of(devices, alignment);
+      const Freedom freedom = usual_freedom(task);
+      const ChosenPlan chosen = choose_plan(task, freedom);
+      ASSERT_TRUE(chosen.outcome.plan) << devices;
+      const double rate = chosen.outcome.summary.images_per_second;
+      EXPECT_GE(rate, before * (1 - 1e-9)) << name_of(alignment) << " " << devices;
+      before = rate;
+      several = several || chosen.outcome.replicas > 1;
+      EXPECT_EQ(rings_side_by_side(*chosen.outcome.plan), chosen.outcome.replicas) << devices;
+      EXPECT_EQ(chosen.outcome.plan->mini_batch * chosen.outcome.replicas, 64) << devices;
+      const bool alike = task.models.back() == task.models.front();
+      for (const int64_t count : freedom.replicas) {
+        if (count == std::ssize(task.models) && !alike) continue;  // no like rings
+        const Freedom one{.replicas = {count}, .leave_over = true};
+        EXPECT_GE(rate, rate_of(task, one) * (1 - 2e-6)) << devices << " as " << count << " rings";
+      }
+    }
+    EXPECT_TRUE(several) << name_of(alignment);
+  }
+  // Five devices make no two like rings of all; one is left over.
+  const ChosenPlan two = choose_plan(task_of("fffff"), {.replicas = {2}, .leave_over = true});
+  EXPECT_EQ(two.outcome.plan->devices(), 2);
+  const auto idle = std::ranges::find(two.outcome.choices, "devices without work", &Choice::what);
+  ASSERT_NE(idle, two.outcome.choices.end());
+  EXPECT_THAT(idle->chosen, testing::EndsWith("4 (fast)"));
+  PlanTask pinned = task_of("ffff");
+  pinned.options.pins = {{"conv1", 0}};
+  PlanTask paper = task_of("ffff");
+  paper.options.accounting = Accounting::kFpdeep;
+  for (const PlanTask& task : {pinned, paper}) EXPECT_EQ(usual_freedom(task).replicas, std::vector<int64_t>{1});
 }
 
 TEST_F(Choosing, TheNextBestIsWhatAPlanWithItGives) {
