@@ -42,7 +42,7 @@ struct ShardQuestion {
   Arithmetic arithmetic;
 };
 
-inline constexpr size_t kMostResources = 8;
+inline constexpr size_t kMostResources = 12;
 
 struct ShardDemand {
   double seconds = 0;                            // per sample, of a device whose shards take turns
@@ -78,6 +78,9 @@ class CostModel {
   virtual std::span<const NamedAmount> capacities() const = 0;
   // Index into capacities() of the memory that holds parameters.
   virtual size_t parameter_memory() const = 0;
+  // Whether a layer takes less of this resource, by its index, where its weights are streamed from off chip: of a device that counts one
+  // memory in several ways.
+  virtual bool holds_parameters(size_t resource) const { return resource == parameter_memory(); }
   // Layers whose weights live in the device's off-chip memory and stream from there, as FPDeep's fully connected ones.
   virtual bool keeps_off_chip(const Node& head) const { return static_cast<void>(head), false; }
   // What else a report wants to know: "dsp_device" (engines may take a share of it only), "bram36", ...

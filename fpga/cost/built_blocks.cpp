@@ -11,25 +11,31 @@ namespace {
 
 class Counter {
  public:
-  Counter(const BlockInventory& board, PackedBlocks& blocks, double& bits) : board_(board), blocks_(blocks), bits_(bits) {}
+  Counter(const BlockInventory& board, BuiltBlocks& built, PackedBlocks& blocks, double& bits)
+      : board_(board), built_(built), blocks_(blocks), bits_(bits) {}
 
+  // Never of UltraRAM.
   void add(int64_t bram18) {
-    blocks_.bram36 += static_cast<double>(bram18) / 2;
-    bits_ += static_cast<double>(bram18) * static_cast<double>(kBram36Bits) / 2;
+    const double bram36 = static_cast<double>(bram18) / 2;
+    blocks_.bram36 += bram36;
+    bits_ += bram36 * static_cast<double>(kBram36Bits);
+    if (board_.urams > 0)
+      for (double& amount : built_.exchanged) amount += bram36;
   }
-  // As packed_blocks.h has it.
+  // Of either, in the blocks as packed_blocks.h has it.
   void add(const MemoryBlocks& memory) {
     if (board_.urams <= 0) return add(memory.bram18);
-    const double bram36 = static_cast<double>(memory.bram18) / 2, bits = bram36 * static_cast<double>(kBram36Bits);
+    const double bram36 = static_cast<double>(memory.bram18) / 2;
     const auto urams = static_cast<double>(memory.urams);
-    (urams * board_.bram36 < bram36 * board_.urams ? blocks_.urams : blocks_.bram36) +=
-        urams * board_.bram36 < bram36 * board_.urams ? urams : bram36;
-    bits_ += std::clamp(urams * static_cast<double>(kUramBits), bits, kMostWasted * bits);
+    const bool ultra = urams * board_.bram36 < bram36 * board_.urams;
+    (ultra ? blocks_.urams : blocks_.bram36) += ultra ? urams : bram36;
+    bits_ += std::min(bram36 * static_cast<double>(kBram36Bits), urams * static_cast<double>(kUramBits));
+    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate) built_.exchanged[rate] += std::min(bram36, kExchangeRates[rate] * urams);
   }
 
  private:
-  static constexpr double kMostWasted = 1.25;
   const BlockInventory& board_;
+  BuiltBlocks& built_;
   PackedBlocks& blocks_;
   double& bits_;
 };
@@ -53,14 +59,14 @@ MemoryBlocks act_ram_blocks(const EngineMemory& memory, const ConvolutionShape& 
 BuiltBlocks built_blocks(const EngineMemory& memory, const BlocksAfterSum* after, bool owner, const ConvolutionShape& held,
                          double act_ram_bits, const BlockInventory& board) {
   BuiltBlocks built;
-  Counter fixed(board, built.fixed, built.fixed_bits);
+  Counter fixed(board, built, built.fixed, built.fixed_bits);
   fixed.add(memory.bram18);
   fixed.add(act_ram_blocks(memory, held, act_ram_bits));
-  Counter parameters(board, built.parameters, built.parameter_bits);
+  Counter parameters(board, built, built.parameters, built.parameter_bits);
   parameters.add(memory.parameters);
   parameters.add(memory.gradients);
   if (after == nullptr) return built;
-  fixed.add(after->before_bram18);
+  for (const MemoryBlocks& waiting : after->before) fixed.add(waiting);
   if (!owner) return built;
   fixed.add(after->bram18);
   for (const MemoryBlocks& large : after->large) fixed.add(large);

@@ -5,10 +5,15 @@
 //   blocks.fixed_bits;                                   // whole blocks
 //
 // Weights and gradients of what is built lie beside the engine or in the board's own memory, never on another board: FP and EB read every
-// kernel with every row. On boards that have UltraRAM bits are those of block RAM, and of what an UltraRAM would leave empty up to a
-// quarter more. Pure; nothing is allocated.
+// kernel with every row.
+// A board with UltraRAM shares its memories out over two kinds of blocks (device_design.cpp), and a sum over shards must say
+// whether it can. `exchanged` counts each memory as what it takes of block RAM, or as a rate times the UltraRAMs that it takes, whichever
+// is less: where memories fit, for every rate the sum is at most bram36 + rate * urams; and where that holds for every rate they fit, but
+// for one memory that would lie in both kinds. Bits are those at a rate of eight, where both kinds count by what they can hold. Pure;
+// nothing is allocated.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "fpga/common/cost/packed_blocks.h"
@@ -16,9 +21,14 @@
 
 namespace millrace {
 
+// BRAM36 that an UltraRAM stands for: as many as the memories have that are as deep as one to eight blocks. At 0 what can be of UltraRAM is
+// free.
+inline constexpr std::array<double, 6> kExchangeRates = {0, 1, 2, 3, 4, 6};
+
 struct BuiltBlocks {
   PackedBlocks fixed, parameters;
   double fixed_bits = 0, parameter_bits = 0;
+  std::array<double, kExchangeRates.size()> exchanged{};  // of boards that have UltraRAM
 };
 
 // `after`: null where it is not known. `act_ram_bits`: planned.

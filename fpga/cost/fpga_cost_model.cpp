@@ -1,5 +1,7 @@
 #include "fpga/cost/fpga_cost_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -34,6 +36,7 @@ constexpr double kLongestLifetime = 1e6;
 constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory that weights are streamed from: projected
 constexpr double kGradientBytes = 4;     // of an element, outside: 32 bits are added up
 constexpr size_t kOnChipMemory = 3;      // index into the capacities
+constexpr size_t kExchanged = 5;         // from here on: of both kinds of blocks, at rates of exchange
 
 // FP, EB and PG walk over one row's work with engines of their own; FP and PG are the same size.
 struct Engines {
@@ -80,11 +83,15 @@ class FpgaCostModel final : public CostModel {
                    {"ff", board_.flip_flops - once.flip_flops},
                    {"bram_bits", board_.on_chip_bits()},
                    {"dram_bytes", board_.off_chip_bytes}};
+    if (board_.urams <= 0 || built_ == nullptr) return;
+    for (const double rate : kExchangeRates)
+      capacities_.push_back({fmt::format("bram36_with_{}_uram", rate), board_.bram36 + rate * board_.urams});
   }
 
   std::string device() const override { return board_.name; }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return kOnChipMemory; }
+  bool holds_parameters(size_t resource) const override { return resource == kOnChipMemory || resource > kExchanged; }
   bool dedicated_engines() const override { return true; }
 
   std::vector<NamedAmount> inventory() const override {
@@ -142,6 +149,11 @@ class FpgaCostModel final : public CostModel {
     demand.amounts[2] = use.fabric.flip_flops;
     demand.amounts[kOnChipMemory] = use.blocks ? use.blocks->fixed_bits + use.blocks->parameter_bits : use.on_chip.block_bits;
     demand.amounts[4] = use.buffers.off_chip_bytes;
+    if (use.blocks)
+      std::ranges::copy(use.blocks->exchanged, demand.amounts.begin() + kExchanged);
+    else if (capacities_.size() > kExchanged)  // as if every block were full
+      for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
+        demand.amounts[kExchanged + rate] = use.on_chip.block_bits * kExchangeRates[rate] / static_cast<double>(kUramBits);
     demand.parameters = use.blocks ? 0 : use.buffers.parameter_bits;
     if (const OffChipWords words = words_asked(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
       // Whole steps, of which sums are exact in any order.

@@ -127,7 +127,8 @@ void GeneratedEngines::add_blocks_after(const LayerGroup& group, Layer& layer) c
       const MemoriesAfterSum memories = memories_after_sum(*graph_, group, width.lanes);
       layer.error_block_rows = std::max(layer.error_block_rows, memories.error_block_rows);
       layer.dropout_cycles = std::max(layer.dropout_cycles, memories.dropout_cycles);
-      BlocksAfterSum blocks{.before_bram18 = memories.before_bram18, .bram18 = memories.bram18, .large = {}};
+      BlocksAfterSum blocks{.before = {}, .bram18 = memories.bram18, .large = {}};
+      for (const MemoryShape& memory : memories.before) blocks.before.emplace_back(memory);
       for (const MemoryShape& memory : memories.large) blocks.large.emplace_back(memory);
       after.push_back(std::move(blocks));
     }

@@ -42,7 +42,7 @@ struct MemoryBlocks {
 
 // Of what follows the sum, on the device that ends the group.
 struct BlocksAfterSum {
-  int64_t before_bram18 = 0;  // on every device: errors that wait for each other
+  std::vector<MemoryBlocks> before;  // on every device: errors that wait for each other
   int64_t bram18 = 0;
   std::vector<MemoryBlocks> large;
 };

@@ -53,6 +53,11 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
       if (spec.activation) *spec.activation = with_slope_of_board(*spec.activation);
       if (const auto* activation = std::get_if<Activation>(&spec.operation)) spec.operation = with_slope_of_board(*activation);
     }
+    if (fixed_ && emulated::has_fixed_smooth_behind(spec, book_)) {
+      KernelSpec without = spec;
+      without.activation.reset();
+      return emulated::make_fixed_smooth_behind(spec, *host_, counters_[spec.layer], book_, make_kernel(without));
+    }
     const Role role = role_of(spec.operation);
     if (std::holds_alternative<CtcLoss>(spec.operation))
       fail(ErrorCode::kUnavailable, "{}: the emulated FPGA has no CTC loss; train this one on cpu", spec.layer);
@@ -71,6 +76,8 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
       return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_);
     if (cell != nullptr && fixed_) return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);
+    if (fixed_ && emulated::has_fixed_smooth_activation(spec, book_))
+      return emulated::make_fixed_smooth_activation(spec, *host_, counters, book_);
     if (fixed_ && emulated::has_fixed_running_norm(spec)) return emulated::make_fixed_running_norm(spec, *host_, counters, book_);
     // A loss has an output of its own making, which is not an activation; its error is.
     return emulated::make_host_kernel(spec, *host_, counters, fixed_ && role != Role::kLoss, book_);

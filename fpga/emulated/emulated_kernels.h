@@ -35,6 +35,13 @@ std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, L
 // In fixed point, where hardware has such a norm.
 bool has_fixed_response_norm(const KernelSpec& spec, const LayerFormats& book);
 std::unique_ptr<Kernel> make_fixed_response_norm(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);
+// Sigmoid and tangent in fixed point: a layer of its own, and fused behind any layer but a recurrent one; `inner` knows nothing of it.
+bool has_fixed_smooth_activation(const KernelSpec& spec, const LayerFormats& book);
+std::unique_ptr<Kernel> make_fixed_smooth_activation(const KernelSpec& spec, Device& host, LayerArithmetic& counters,
+                                                     const LayerFormats& book);
+bool has_fixed_smooth_behind(const KernelSpec& spec, const LayerFormats& book);
+std::unique_ptr<Kernel> make_fixed_smooth_behind(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book,
+                                                 std::unique_ptr<Kernel> inner);
 // In fixed point, of a batch norm that is trained with running statistics.
 bool has_fixed_running_norm(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_fixed_running_norm(const KernelSpec& spec, Device& host, LayerArithmetic& counters, const LayerFormats& book);

@@ -161,7 +161,7 @@ ShardDemand SegmentLoads::streamed_demand(int64_t device, const ShardLoad& shard
   ShardDemand demand = demand_of(device, asked);
   demand.seconds = std::max(demand.seconds, shard.beside.seconds);
   for (size_t i = 0; i < demand.amounts.size(); ++i)
-    if (i != model(device).parameter_memory()) demand.amounts[i] = std::max(demand.amounts[i], shard.beside.amounts[i]);
+    if (!model(device).holds_parameters(i)) demand.amounts[i] = std::max(demand.amounts[i], shard.beside.amounts[i]);
   return demand;
 }
 

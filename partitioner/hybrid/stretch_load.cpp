@@ -31,6 +31,8 @@ class StretchLoad::Search {
     }
     std::ranges::stable_sort(layers_, [](const Layer& a, const Layer& b) { return a.saved * b.seconds > b.saved * a.seconds; });
     room_ = capacities_[memory_].amount * stretch.storage_.share - (stretch.storage_.parameters ? sum_.parameters : 0);
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (model.holds_parameters(i)) counts_.push_back(count_of(i));
   }
 
   std::optional<Way> run() {
@@ -46,7 +48,29 @@ class StretchLoad::Search {
     double seconds = 0;  // of the board's own memory
   };
 
-  bool fits_room() const { return sum_.amounts[memory_] <= room_ * (1 + kRounding); }
+  // One way to count the memory that streamed weights leave room in.
+  struct Count {
+    size_t resource = 0;
+    double room = 0;
+    std::vector<double> saved;  // by layer
+    std::vector<size_t> order;  // of the layers, those first that free most for their seconds
+  };
+
+  Count count_of(size_t resource) const {
+    Count count{resource, resource == memory_ ? room_ : capacities_[resource].amount, {}, {}};
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      const ShardLoad& shard = *shards_[layers_[l].shard];
+      count.saved.push_back(shard.beside.amounts[resource] - shard.streamed->amounts[resource]);
+      if (count.saved.back() > 0) count.order.push_back(l);
+    }
+    std::ranges::stable_sort(count.order,
+                             [&](size_t a, size_t b) { return count.saved[a] * layers_[b].seconds > count.saved[b] * layers_[a].seconds; });
+    return count;
+  }
+
+  bool fits_room() const {
+    return std::ranges::all_of(counts_, [&](const Count& count) { return sum_.amounts[count.resource] <= count.room * (1 + kRounding); });
+  }
   bool done() const { return wish_ == Wish::kAny && best_; }
 
   void consider() {
@@ -61,15 +85,17 @@ class StretchLoad::Search {
     if (!best_ || rank(sum) < rank(best_->sum)) best_ = Way{sum, streams_};
   }
 
-  // Of the layers from one on at best, the last in part: the seconds that free so much room, infinite where they cannot.
-  double fewest_seconds(size_t from, double room) const {
-    double seconds = 0;
-    for (; room > 0 && from < layers_.size(); ++from) {
-      if (layers_[from].saved >= room) return seconds + layers_[from].seconds * room / layers_[from].saved;
-      seconds += layers_[from].seconds;
-      room -= layers_[from].saved;
+  // Of the layers from one on at best, the last in part: the seconds that free the room that is missing, infinite where they cannot.
+  double fewest_seconds(size_t from, const Count& count) const {
+    double seconds = 0, missing = sum_.amounts[count.resource] - count.room * (1 + kRounding);
+    for (size_t at = 0; missing > 0 && at < count.order.size(); ++at) {
+      const size_t layer = count.order[at];
+      if (layer < from) continue;
+      if (count.saved[layer] >= missing) return seconds + layers_[layer].seconds * missing / count.saved[layer];
+      seconds += layers_[layer].seconds;
+      missing -= count.saved[layer];
     }
-    return room > 0 ? std::numeric_limits<double>::infinity() : seconds;
+    return missing > 0 ? std::numeric_limits<double>::infinity() : seconds;
   }
   // Likewise the room that they free in so many seconds.
   double most_room(size_t from, double seconds) const {
@@ -84,7 +110,8 @@ class StretchLoad::Search {
 
   bool hopeless(size_t from) const {
     const double period = stretch_->period_ * (1 + kRounding);
-    const double seconds = sum_.seconds + fewest_seconds(from, sum_.amounts[memory_] - room_ * (1 + kRounding));
+    double seconds = sum_.seconds;
+    for (const Count& count : counts_) seconds = std::max(seconds, sum_.seconds + fewest_seconds(from, count));
     if (seconds > period) return true;
     if (!best_) return false;
     if (wish_ == Wish::kFewestSeconds) return seconds >= best_->sum.seconds;
@@ -94,7 +121,8 @@ class StretchLoad::Search {
   bool overruns() const {
     if (sum_.seconds > stretch_->period_ * (1 + kRounding)) return true;
     for (size_t i = 0; i < capacities_.size(); ++i)
-      if (i != memory_ && sum_.amounts[i] > capacities_[i].amount * (1 + kRounding)) return true;
+      if (!stretch_->segments_->model(stretch_->device_).holds_parameters(i) && sum_.amounts[i] > capacities_[i].amount * (1 + kRounding))
+        return true;
     return false;
   }
 
@@ -123,6 +151,7 @@ class StretchLoad::Search {
   std::span<const NamedAmount> capacities_;
   double room_ = 0;
   std::vector<Layer> layers_;  // that may stream, those first that free most for their seconds
+  std::vector<Count> counts_;
   ShardDemand sum_;
   std::vector<bool> streams_;
   std::optional<Way> best_;
@@ -156,7 +185,8 @@ bool StretchLoad::fits_with(ShardLoad& shard) {
   if (within(sum)) return true;
   if (!may_stream() && !shard.may_stream) return false;
   // Streamed weights leave room in the memory alone.
-  sum.amounts[segments_->model(device_).parameter_memory()] = 0;
+  for (size_t i = 0; i < sum.amounts.size(); ++i)
+    if (segments_->model(device_).holds_parameters(i)) sum.amounts[i] = 0;
   return within(sum) && best(Wish::kAny, &shard).has_value();
 }
 

@@ -20,7 +20,8 @@ class RoomyMemory final : public CostModel {
 
   explicit RoomyMemory(const CostModel& model, double times = kTimes)
       : model_(&model), capacities_(model.capacities().begin(), model.capacities().end()) {
-    capacities_[model.parameter_memory()].amount *= times;
+    for (size_t i = 0; i < capacities_.size(); ++i)
+      if (model.holds_parameters(i)) capacities_[i].amount *= times;
   }
 
   std::string device() const override { return model_->device(); }
@@ -28,6 +29,7 @@ class RoomyMemory final : public CostModel {
   ShardCost cost_of(const ShardQuestion& question) const override { return model_->cost_of(question); }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return model_->parameter_memory(); }
+  bool holds_parameters(size_t resource) const override { return model_->holds_parameters(resource); }
   bool keeps_off_chip(const Node& head) const override { return model_->keeps_off_chip(head); }
   std::vector<NamedAmount> inventory() const override { return model_->inventory(); }
   std::vector<Constant> constants() const override { return model_->constants(); }

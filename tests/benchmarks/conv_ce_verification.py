@@ -90,6 +90,9 @@ def set_of(program):
     norm = re.fullmatch(r"cosimulation_response_norm_(\d+)", program)
     if norm:
         return {"response_norm_lanes": int(norm[1])}
+    smooth = re.fullmatch(r"cosimulation_smooth_(tangent|sigmoid)_(\d+)_(\d+)", program)
+    if smooth:
+        return {"activation": smooth[1], "fraction_bits": int(smooth[2]), "lanes": int(smooth[3])}
     dropout = re.fullmatch(r"cosimulation_dropout_(\d+)", program)
     if dropout:
         return {"dropout_lanes": int(dropout[1])}
@@ -107,6 +110,11 @@ def set_of(program):
     adapter = re.fullmatch(r"cosimulation_adapter_(\d+)_(\d+)", program)
     if adapter:
         return {"adapter_lanes": [int(adapter[1]), int(adapter[2])]}
+    oblong = re.fullmatch(r"cosimulation_(\w+)_p(\d+)by(\d+)s(\d+)by(\d+)_(\d+)(_leaky)?", program)
+    if oblong:
+        kernel, columns, stride, column_stride, lanes = map(int, oblong.groups()[1:6])
+        return {"pooling": oblong[1], "kernel": [kernel, columns], "stride": [stride, column_stride], "lanes": lanes,
+                **({"leaky": True} if oblong[7] else {})}
     p = re.fullmatch(r"cosimulation_(\w+)_p(\d+)s(\d+)_(\d+)(_leaky)?", program)
     found = {"pooling": p[1], "kernel": int(p[2]), "stride": int(p[3]), "lanes": int(p[4])}
     return {**found, "leaky": True} if p[5] else found

@@ -63,8 +63,9 @@ struct FoldedNormalisation {
 FoldedNormalisation folded_normalisation(const ConstantNormalisation& norm, std::span<const double> sum_bias, FixedFormat sum,
                                          ArithmeticCounters& counters);
 
-// The largest window that is generated, on a side: an element of it takes a bank of the line buffer.
-inline constexpr int64_t kLargestWindow = 8;
+// The largest window that is generated, in all and on a side: an element of it takes a bank of the line buffer.
+inline constexpr int64_t kLargestWindow = 64;
+inline constexpr int64_t kLongestWindow = 16;
 
 struct PoolingWindow {
   int64_t height = 1, width = 1;          // of the input
@@ -75,6 +76,7 @@ struct PoolingWindow {
   bool average = false;
   bool count_padding = false;  // average only: always divide by the whole window
 
+  bool is_square() const { return kernel_h == kernel_w && stride_h == stride_w && pad_h == pad_w; }
   // Of a place in the window, as the hardware keeps it behind a maximum.
   int place_bits() const;
 };

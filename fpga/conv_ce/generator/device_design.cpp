@@ -14,6 +14,7 @@
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
 #include "fpga/common/generator/resource_report.h"
+#include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 
@@ -189,23 +190,23 @@ void check_engine(const Plan& plan, const Shard& planned, const ConvolutionShape
            planned.layer, name_of(engine.phase), engine.multipliers, built);
 }
 
-// Memories go to UltraRAM as far as the board has any: those that together save the most block RAM by it, and none that takes a larger
-// share of the board's UltraRAM than of its block RAM.
-void choose_ultra(const BoardAmounts& board, DeviceDesign& design) {
-  if (board.urams <= 0) return;
-  struct Candidate {
-    bool* ultra;
-    double bram36, urams;
-  };
-  std::vector<Candidate> candidates;
+// A memory that may be of either kind of block.
+struct EitherKind {
+  bool* ultra;
+  double bram36, urams;
+};
+
+std::vector<EitherKind> memories_of_either_kind(DeviceDesign& design) {
+  std::vector<EitherKind> memories;
   const auto add = [&](const MemoryShape& memory, bool& ultra) {
     if (memory.depth <= kLutramDepth) return;
-    const Candidate one{&ultra, static_cast<double>(bram18_blocks(memory)) / 2, static_cast<double>(uram_blocks(memory))};
-    if (one.urams * board.bram36 < one.bram36 * board.urams) candidates.push_back(one);
+    memories.push_back({&ultra, static_cast<double>(bram18_blocks(memory)) / 2, static_cast<double>(uram_blocks(memory))});
   };
   const auto add_unit = [&](ShardDesign& unit) {
     if (!unit.window.average) add(unit.winner_memory(), unit.ultra.winners);
-    if (unit.running || unit.response) add(unit.norm_memory(), unit.ultra.norm);
+    MemoryShape norm = unit.norm_memory();
+    norm.banks = unit.norm_memories();
+    if (norm.banks > 0) add(norm, unit.ultra.norm);
   };
   for (ShardDesign& shard : design.shards) {
     add(shard.act_ram_memory(), shard.ultra.act_ram);
@@ -216,23 +217,44 @@ void choose_ultra(const BoardAmounts& board, DeviceDesign& design) {
     if (shard.owner) add_unit(shard);
   }
   for (ShardDesign& tail : design.tails) add_unit(tail);
-  // saved[n]: of the most block RAM that n UltraRAMs save; taken[i][n]: whether the i-th candidate is among those.
-  const auto room = static_cast<size_t>(board.urams);
+  for (MapDesign& map : design.maps)
+    for (MapReader& reader : map.readers) {
+      add({design.lanes * kElementBits, reader.waiting_beats}, reader.ultra_waiting);
+      add({design.lanes * kElementBits, reader.error_beats}, reader.ultra_errors);
+    }
+  return memories;
+}
+
+// Those that together save the most block RAM by it, of as many UltraRAMs as there are.
+void make_ultra(const std::vector<EitherKind>& memories, double urams) {
+  // saved[n]: the most block RAM that n UltraRAMs save; taken[i][n]: whether the i-th memory is among those.
+  const auto room = static_cast<size_t>(urams);
   std::vector<double> saved(room + 1);
-  std::vector<std::vector<bool>> taken(candidates.size(), std::vector<bool>(room + 1));
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const auto own = static_cast<size_t>(candidates[i].urams);
+  std::vector<std::vector<bool>> taken(memories.size(), std::vector<bool>(room + 1));
+  for (size_t i = 0; i < memories.size(); ++i) {
+    const auto own = static_cast<size_t>(memories[i].urams);
     for (size_t n = room; n >= own && n > 0; --n) {
-      if (saved[n - own] + candidates[i].bram36 <= saved[n]) continue;
-      saved[n] = saved[n - own] + candidates[i].bram36;
+      if (saved[n - own] + memories[i].bram36 <= saved[n]) continue;
+      saved[n] = saved[n - own] + memories[i].bram36;
       taken[i][n] = true;
     }
   }
-  for (size_t i = candidates.size(), left = room; i-- > 0;) {
-    if (!taken[i][left]) continue;
-    *candidates[i].ultra = true;
-    left -= static_cast<size_t>(candidates[i].urams);
+  for (size_t i = memories.size(), left = room; i-- > 0;) {
+    *memories[i].ultra = taken[i][left];
+    if (taken[i][left]) left -= static_cast<size_t>(memories[i].urams);
   }
+}
+
+// Which kind of block every memory is made of, where a board has both: of UltraRAM is what takes a smaller share of the board's UltraRAM
+// than of its block RAM, as far as that goes; where the block RAM is too small for the rest, whatever leaves the most of it.
+void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
+  if (board.urams <= 0) return;
+  const std::vector<EitherKind> all = memories_of_either_kind(design);
+  std::vector<EitherKind> better;
+  for (const EitherKind& one : all)
+    if (one.urams * board.bram36 < one.bram36 * board.urams) better.push_back(one);
+  make_ultra(better, board.urams);
+  if (built_amounts(hardware_use(design)).bram36 > board.bram36) make_ultra(all, board.urams);
 }
 
 // The shard, with what follows its sum where the group ends, becomes a part of the design.
@@ -410,13 +432,13 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
   for (size_t i = 1; i < design.shards.size(); ++i)
     if (!design.shards[i].first || !design.shards[i - 1].owner)
       refuse_layer(design.shards[i].layer, "it does not follow the layer before it on this device");
-  choose_ultra(board_capacity(plan, design.board), design);
   design.stations = nodes.stations;
   add_maps(design, placement, nodes);
   for (const MapDesign& map : design.maps)
     for (const MapReader& reader : map.readers)
       if (map.error_back && !reader.next && reader.station.kind == StationKind::kShard && !design.shards[reader.station.index].error_back)
         refuse_layer(design.shards[reader.station.index].layer, "errors must reach the layer before it");
+  share_out_memories(board_capacity(plan, design.board), design);
   return design;
 }
 

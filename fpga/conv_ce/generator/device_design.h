@@ -27,7 +27,7 @@
 // Every layer has its own fixed-point formats; nothing between two layers converts, so those of a layer's outputs must be those of
 // the inputs behind it (kMismatch), which a calibration sees to.
 // Fails with kUnavailable, naming the layer and what stands in the way, on what the modules cannot do yet: layers other than
-// convolutions and dense ones with bias, batch norm, ReLU (leaky too), local response norm, pooling and dropout behind them; kernels and
+// convolutions and dense ones with bias, batch norm, activation, local response norm, pooling and dropout behind them; kernels and
 // strides that are not square; kernels with padding of more than half their size. Sums and concatenations of maps, also of those that
 // passed layers and devices on their way, are joins (device_maps.h). A dilated kernel is built as a larger one with zeros between its
 // elements, which costs the multipliers of the larger one. Channel groups that do not mix take sweeps of their own where the whole layer is
@@ -51,6 +51,7 @@
 #include "fpga/conv_ce/arithmetic/engine_formats.h"
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/conv_ce/arithmetic/running_norm.h"
+#include "fpga/conv_ce/arithmetic/smooth_activation.h"
 #include "fpga/conv_ce/generator/device_maps.h"
 #include "fpga/conv_ce/rtl/built_memory.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
@@ -103,6 +104,8 @@ struct ShardDesign {
   RunningNorm norm;
   // Behind the ReLU, where there is one, and before the pooling.
   std::optional<FixedResponseNorm> response;
+  // In place of a ReLU and a response norm.
+  std::optional<SmoothActivation> smooth;
   // Last of what follows the sum.
   std::optional<Dropout> dropout;
   std::string dropout_layer;
@@ -142,10 +145,16 @@ struct ShardDesign {
   AdapterMemory error_adapter() const {
     return adapter_memory(lanes, engine.output_lanes, shape.out_width() * std::max(error_block_rows(), error_first_block_rows()));
   }
+  // Something stands between the special-function unit and the pooling, and keeps the whole map until its errors are back.
+  bool keeps_values() const { return response || smooth; }
+  // Memories of a whole map: of those values, and of a running norm's sums.
+  int64_t norm_memories() const { return (running ? 1 : 0) + (keeps_values() ? 1 : 0); }
   // A ReLU that an average hides is undone where the errors are those of the whole map again, row by row.
-  bool masks_errors() const { return window.average && relu && !response; }
+  bool masks_errors() const { return window.average && relu && !keeps_values(); }
   // So are they where the devices before get a part of every row, and where they are those of a map that others read.
-  bool sorts_unpooled() const { return (masks_errors() || outputs_divided || response || is_tail || running) && window.stride_h != 1; }
+  bool sorts_unpooled() const {
+    return (masks_errors() || outputs_divided || keeps_values() || is_tail || running) && window.stride_h != 1;
+  }
   SorterMemory unpooled_sorter() const { return sorter_memory(groups(layer_outputs), window.width, window.stride_h); }
   int64_t error_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h; }
   int64_t error_first_block_rows() const { return sorts_unpooled() ? 1 : window.stride_h - window.pad_h % window.stride_h; }

@@ -320,6 +320,12 @@ DeviceFiles write_device(const DeviceDesign& design, const std::filesystem::path
         for (const uint16_t half : {shard.response->p[entry], shard.response->q[entry]}) entries.push_back(static_cast<int16_t>(half));
       write(fmt::format("images/shard_{}_response.hex", i), hex_words<int16_t>(entries, 2));
     }
+    if (shard.owner && shard.smooth) {
+      std::vector<int16_t> entries;
+      for (size_t entry = 0; entry < SmoothActivation::kEntries; ++entry)
+        for (const uint16_t half : {shard.smooth->bases[entry], shard.smooth->slopes[entry]}) entries.push_back(static_cast<int16_t>(half));
+      write(fmt::format("images/shard_{}_activation.hex", i), hex_words<int16_t>(entries, 2));
+    }
     if (shard.owner) {
       write(fmt::format("images/shard_{}_scales.hex", i), hex_words<int16_t>(filled_lanes(shard.scale, design.lanes), design.lanes));
       write(fmt::format("images/shard_{}_offsets.hex", i), hex_words<int16_t>(filled_lanes(shard.bias, design.lanes), design.lanes));

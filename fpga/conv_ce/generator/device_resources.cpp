@@ -131,6 +131,14 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
     add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
     uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
   }
+  if (shard.smooth) {
+    constexpr int64_t kEntryBits = 32;
+    ModuleUse use{.layer = layer, .module = "smooth_activation (forward, back)"};
+    use.dsp = static_cast<double>(smooth_activation_resources(design.lanes).dsp);
+    use += memory_use(layer, "", {kEntryBits, static_cast<int64_t>(SmoothActivation::kEntries), design.lanes});
+    uses.push_back(use);
+    uses.push_back(memory_use(layer, "deep_fifo (what the activation gave)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
+  }
   if (shard.dropout) {
     // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
     constexpr int64_t kBlockBits = 128 + 30, kGeneratorBits = 4 * 32 + 2 * 32 + 2 * 64 + 128;
@@ -153,13 +161,13 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   constexpr double kCounters = 48, kAdderLogic = 2;
   const int64_t beat_bits = design.lanes * kElementBits;
   const auto wires = static_cast<double>(beat_bits);
-  const auto room = [&](const std::string& layer, const std::string& module, int64_t beats) {
-    if (beats > 0) uses.push_back(memory_use(layer, module, {beat_bits, beats}));
+  const auto room = [&](const std::string& layer, const std::string& module, int64_t beats, bool ultra) {
+    if (beats > 0) uses.push_back(memory_use(layer, module, {beat_bits, beats}, ultra));
   };
   for (const MapDesign& map : design.maps) {
     for (const MapReader& reader : map.readers) {
-      room(map.layer, "deep_fifo (waits for a join)", reader.waiting_beats);
-      room(map.layer, "deep_fifo (errors that wait)", reader.error_beats);
+      room(map.layer, "deep_fifo (waits for a join)", reader.waiting_beats, reader.ultra_waiting);
+      room(map.layer, "deep_fifo (errors that wait)", reader.error_beats, reader.ultra_errors);
     }
     const auto more = static_cast<double>(map.readers.size() - 1);
     if (more > 0)
@@ -220,22 +228,22 @@ MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, 
       memories.large.push_back(memory);
     };
     if (!unit.window.average) large(unit.winner_memory());
-    if (unit.running || unit.response) large(unit.norm_memory());
+    for (int64_t memory = 0; memory < unit.norm_memories(); ++memory) large(unit.norm_memory());
     memories.bram18 += static_cast<int64_t>(blocks);
   }
   const auto waiting = [&](const Shape& map) {
-    return bram18_of({lanes * kElementBits, std::max<int64_t>(divided_up(map.channels, lanes) * map.plane(), 4)});
+    return MemoryShape{lanes * kElementBits, std::max<int64_t>(divided_up(map.channels, lanes) * map.plane(), 4)};
   };
   // The shorter ways wait for the longest: maps where they are joined, and errors where they part.
   if (const int64_t before = head.inputs[0]; before != kNetworkInput) {
     const std::vector<int64_t>& readers = graph.node(before).consumers;
-    if (readers.front() == group.head)
-      memories.before_bram18 = static_cast<int64_t>(readers.size() - 1) * waiting(graph.node(before).output);
+    if (readers.front() == group.head) memories.before.assign(readers.size() - 1, waiting(graph.node(before).output));
   }
   for (const int64_t after : group.after) {
     const Node& node = graph.node(after);
     if (!std::holds_alternative<Add>(node.layer.operation) && !std::holds_alternative<Concat>(node.layer.operation)) continue;
-    for (size_t operand = 0; operand + 1 < node.input_shapes.size(); ++operand) memories.bram18 += waiting(node.input_shapes[operand]);
+    for (size_t operand = 0; operand + 1 < node.input_shapes.size(); ++operand)
+      memories.large.push_back(waiting(node.input_shapes[operand]));
   }
   return memories;
 }
@@ -301,6 +309,8 @@ HardwareUse hardware_use(const DeviceDesign& design) {
   HardwareUse use{
       .index = design.index, .board = design.board, .modules = device_resources(design), .off_chip = weights_planned_off_chip(design)};
   for (const ShardDesign& shard : design.shards) use.layers.push_back(shard.layer);
+  for (const ModuleUse& module : use.modules)  // of maps, joins and what follows those
+    if (std::ranges::find(use.layers, module.layer) == use.layers.end()) use.layers.push_back(module.layer);
   return use;
 }
 

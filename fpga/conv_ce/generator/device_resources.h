@@ -5,7 +5,7 @@
 //   write_atomically(folder / "resources.json", resources_json(hardware_use(design), plan));    // fpga/common/generator/resource_report.h
 //
 // DSP slices and blocks follow from how the modules are built (fpga/conv_ce/rtl/module_resources.h, which synthesis confirms).
-// LUTs and flip-flops are projected from the planner's constants and are a rough guide. Nothing generated uses UltraRAM. Streams'
+// LUTs and flip-flops are projected from the planner's constants and are a rough guide. Streams'
 // FIFOs, joiners and splitters lie in LUTs and are not counted one by one.
 #pragma once
 
@@ -19,11 +19,11 @@ namespace millrace {
 
 // What follows the sum of a layer on the device that ends its group, whatever its engine.
 struct MemoriesAfterSum {
-  int64_t bram18 = 0;              // blocks of those that are never made of UltraRAM
-  std::vector<MemoryShape> large;  // the others
-  int64_t error_block_rows = 1;    // in which errors of the sum come
-  int64_t dropout_cycles = 0;      // per sample
-  int64_t before_bram18 = 0;       // of every part: errors of the map before that others read as well, which wait for each other
+  int64_t bram18 = 0;               // blocks of those that are never made of UltraRAM
+  std::vector<MemoryShape> large;   // the others
+  int64_t error_block_rows = 1;     // in which errors of the sum come
+  int64_t dropout_cycles = 0;       // per sample
+  std::vector<MemoryShape> before;  // of every part: errors of the map before that others read as well, which wait for each other
 };
 // With streams of so many lanes; of a layer divided by outputs or not, whichever takes more. Maps that wait at a join count where they are
 // joined. Fails with kUnavailable on layers that no hardware is generated for.

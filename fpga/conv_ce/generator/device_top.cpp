@@ -11,6 +11,7 @@
 #include "fpga/conv_ce/generator/device_header_template.h"
 #include "fpga/conv_ce/generator/device_top_adapters.h"
 #include "fpga/conv_ce/generator/device_top_after_sum.h"
+#include "fpga/conv_ce/generator/device_top_between.h"
 #include "fpga/conv_ce/generator/device_top_maps.h"
 #include "fpga/conv_ce/generator/device_top_streams.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
@@ -159,6 +160,9 @@ TemplateValues values_of(const DeviceDesign& design, size_t index) {
       {"PK", number(w.kernel_h)},
       {"PS", number(w.stride_h)},
       {"POOL_PAD", number(w.pad_h)},
+      {"WINDOW_COLUMNS", w.is_square() ? ""
+                                       : fmt::format("      .POOL_COLUMNS({}),\n      .COLUMN_STRIDE({}),\n      .COLUMN_PAD({}),\n",
+                                                     w.kernel_w, w.stride_w, w.pad_w)},
       {"PLACE_BITS", number(w.place_bits())},
       {"SCALED", shard.is_tail ? "      .SCALED(0),\n" : ""},
       {"SLOPE", shard.slope == 0 ? "" : fmt::format("      .SLOPE({}),\n", shard.slope)},
@@ -205,30 +209,36 @@ void add_response_values(const ShardDesign& shard, TemplateValues& values) {
   values["P_SHIFT"] = number(norm.p_shift);
   values["U_SHIFT"] = number(norm.u_shift);
   values["T_SHIFT"] = number(norm.t_shift);
-  values["LANES_OF_LAST"] = number(shard.layer_outputs - (shard.groups(shard.layer_outputs) - 1) * shard.lanes);
+}
+
+void add_smooth_values(const ShardDesign& shard, TemplateValues& values) {
+  values["TANGENT"] = shard.smooth->tangent ? "1" : "0";
+  values["FRACTION"] = number(shard.smooth->fraction_bits);
 }
 
 // What follows the sum, then the stages of the way back, the last of which leaves as the raw sum's errors.
 std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
-  values["VALUES"] = filled(shard.response ? "$p$value" : "$p$out", values);
-  values["SF_KEPT"] = filled(shard.response ? "$p$value_kept" : "$p$winners", values);
-  values["VALUE_WIRES"] = shard.response ? filled(
-                                               "  logic $p$value_valid, $p$value_ready;\n  logic [BEAT-1:0] $p$value_data;\n"
-                                               "  logic [$LANES$*$KEPT_BITS$-1:0] $p$value_kept;\n",
-                                               values)
-                                         : "";
-  values["SFK"] = shard.response ? "1" : values["PK"];
-  values["SFS"] = shard.response ? "1" : values["PS"];
-  values["SF_AVERAGE"] = shard.response ? "0" : values["AVERAGE"];
+  const bool between = shard.keeps_values();
+  values["VALUES"] = filled(between ? "$p$value" : "$p$out", values);
+  values["SF_KEPT"] = filled(between ? "$p$value_kept" : "$p$winners", values);
+  values["VALUE_WIRES"] = between ? filled(
+                                        "  logic $p$value_valid, $p$value_ready;\n  logic [BEAT-1:0] $p$value_data;\n"
+                                        "  logic [$LANES$*$KEPT_BITS$-1:0] $p$value_kept;\n",
+                                        values)
+                                  : "";
+  values["SFK"] = between ? "1" : values["PK"];
+  values["SFS"] = between ? "1" : values["PS"];
+  values["SF_COLUMNS"] = between ? "" : values["WINDOW_COLUMNS"];
+  values["SF_AVERAGE"] = between ? "0" : values["AVERAGE"];
+  values["LANES_OF_LAST"] = number(shard.layer_outputs - (shard.groups(shard.layer_outputs) - 1) * shard.lanes);
   values["SF_SUM"] = filled(shard.running ? "$p$scaling" : "$p$sum", values);
   values["SF_SHIFT"] = filled(shard.running ? "$p$scale_shift" : "5'd$SCALE_SHIFT$", values);
   values["SF_OFFSET_SHIFT"] = filled(shard.running ? "$p$scale_shift[3:0]" : "4'd$SCALE_SHIFT$", values);
-  values["UNPOOL_RELU"] = shard.response ? "0" : values["RELU"];
+  values["UNPOOL_RELU"] = between ? "0" : values["RELU"];
   std::string text = (shard.running ? filled(kRunning, values) : "") + filled(kSpecialFunction, values);
-  if (shard.response) {
-    add_response_values(shard, values);
-    text += filled(kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
-  }
+  if (shard.response) add_response_values(shard, values);
+  if (shard.smooth) add_smooth_values(shard, values);
+  if (between) text += filled(shard.smooth ? kSmooth : kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
   values["WINNER_WIRES"] = shard.pooled ? "" : filled(kWinnersAlone, values);
   values["WINNERS_IN"] = filled(shard.pooled ? "$p$winners" : "$p$above_zero", values);
   values["WINNERS_OUT"] = filled(shard.pooled ? "$p$winners_kept" : "$p$above_zero_kept", values);
@@ -237,6 +247,7 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
   std::vector<std::string_view> stages = {kUnpooling};
   if (shard.sorts_unpooled()) stages.push_back(kUnpooledSorter);
   if (shard.response) stages.push_back(kResponseBack);
+  if (shard.smooth) stages.push_back(kSmoothBack);
   if (shard.masks_errors()) stages.push_back(kReluGate);
   if (shard.normalised) stages.push_back(shard.running ? kRunningBack : kScaler);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
@@ -384,7 +395,7 @@ std::string finish_text(const DeviceDesign& design) {
   for (size_t i = 0; i < design.units(); ++i) {
     const ShardDesign& unit = design.unit(i);
     if (!unit.owner) continue;
-    if (unit.response) unused += fmt::format(", shard_{0}_value_kept", i);
+    if (unit.keeps_values()) unused += fmt::format(", shard_{0}_value_kept", i);
     if (unit.window.average) unused += fmt::format(", shard_{0}_winners, shard_{0}_winners_ready", i);
     if (!unit.masks_errors()) unused += fmt::format(", shard_{0}_mask_valid, shard_{0}_mask_ready, shard_{0}_mask", i);
   }
@@ -424,7 +435,17 @@ EngineMemories pooling_memories(const ShardDesign& shard) {
                                .stride_w = w.stride_w,
                                .pad_h = w.pad_h,
                                .pad_w = w.pad_w};
-  return engine_memories(pooling_parallelism(shard), shape);
+  EngineParallelism window = pooling_parallelism(shard);
+  EngineMemories memories = engine_memories(window, shape);
+  window.kernel = w.kernel_w;
+  window.stride = w.stride_w;
+  const EngineMemories columns = engine_memories(window, shape);
+  memories.column_banks = columns.column_banks;
+  memories.line_address = columns.line_address;
+  memories.error_column_banks = columns.error_column_banks;
+  memories.error_line_address = columns.error_line_address;
+  memories.column_address = columns.column_address;
+  return memories;
 }
 
 PortOfMap port_of_map(const DeviceDesign& design, const std::string& port) {

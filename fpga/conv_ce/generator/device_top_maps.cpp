@@ -55,13 +55,13 @@ std::string added(const std::string& name, const std::string& to, const std::str
   return text + "  );\n";
 }
 
-std::string waiting(const std::string& name, const std::string& from, const std::string& to, int64_t beats) {
+std::string waiting(const std::string& name, const std::string& from, const std::string& to, int64_t beats, bool ultra) {
   return fmt::format(
-      "  deep_fifo #(\n      .WIDTH(BEAT),\n      .DEPTH({0})\n  ) {1} (\n      .clock(ap_clk),\n      .clear,\n      "
+      "  deep_fifo #(\n      .WIDTH(BEAT),\n{4}      .DEPTH({0})\n  ) {1} (\n      .clock(ap_clk),\n      .clear,\n      "
       ".in_tvalid({2}_valid),\n"
       "      .in_tready({2}_ready),\n      .in_tdata({2}_data),\n      .out_tvalid({3}_valid),\n      .out_tready({3}_ready),\n"
       "      .out_tdata({3}_data)\n  );\n",
-      beats, name, from, to);
+      beats, name, from, to, ultra ? "      .STYLE(\"ultra\"),\n" : "");
 }
 
 std::string aligned(const std::string& name, const std::string& from, const std::string& to, int64_t channels, int64_t in_offset,
@@ -100,7 +100,7 @@ std::string forward_text(const DeviceDesign& design, const MapDesign& map) {
     if (reader.waiting_beats > 0) {
       arrives = name + "_first";
       text += wires(arrives);
-      behind += waiting(name + "_waiting", arrives, name, reader.waiting_beats);
+      behind += waiting(name + "_waiting", arrives, name, reader.waiting_beats, reader.ultra_waiting);
     }
     to.push_back(arrives);
     ranges.push_back(groups_of(reader.channels, map.channels, design.lanes));
@@ -124,7 +124,7 @@ std::string backward_text(const DeviceDesign& design, const MapDesign& map) {
     if (reader.next) text += from_port(own, reader.error_stream);
     if (reader.error_beats > 0) {
       const std::string kept = own + "_kept";
-      text += wires(kept) + waiting(own + "_waiting", own, kept, reader.error_beats);
+      text += wires(kept) + waiting(own + "_waiting", own, kept, reader.error_beats, reader.ultra_errors);
       own = kept;
     }
     const Groups range = groups_of(reader.channels, map.channels, design.lanes);

@@ -243,6 +243,7 @@ class Runner {
                                 .relu = unit.relu,
                                 .slope = unit.slope},
                                counters_);
+    if (unit.smooth) values = smoothed(*unit.smooth, values, counters_);
     const Map normed = unit.response ? responded(*unit.response, unit.layer_outputs, values, counters_) : values;
     if (unit.pooled)
       pooled = pooled_forward(unit.window, unit.layer_outputs, normed, counters_);
@@ -287,6 +288,7 @@ class Runner {
     // Behind a maximum the ReLU let pass where the output is above zero; an average hides it.
     if (unit.relu && !unit.window.average && !unit.response) raw = error_through_relu(trace.pooled[number].values, raw, unit.slope);
     raw = pooled_back(unit.window, unit.layer_outputs, raw, trace.pooled[number], counters_);
+    if (unit.smooth) raw = smooth_back(*unit.smooth, trace.values[number], raw, counters_);
     if (unit.response) {
       raw = response_back(*unit.response, unit.layer_outputs, trace.values[number], raw, counters_);
       if (unit.relu) raw = error_through_relu(trace.values[number], raw);

@@ -149,7 +149,7 @@ class Builder {
     if (std::holds_alternative<Dropout>(operation)) return true;
     if (flattened || unit.pooled) return false;
     if (pooling_of(node)) return true;
-    if (unit.response) return false;
+    if (unit.keeps_values()) return false;
     if (std::holds_alternative<LocalResponseNorm>(operation)) return unit.slope == 0;
     if (unit.relu) return false;
     return std::holds_alternative<Activation>(operation) ||
@@ -170,8 +170,12 @@ class Builder {
       unit.dropout = *dropout;
       unit.dropout_layer = name;
     } else if (const auto* activation = std::get_if<Activation>(&operation)) {
+      if (is_smooth(*activation)) {
+        unit.smooth = smooth_activation(*activation, unit.formats.sum);
+        if (!unit.smooth) refuse_layer(name, "its format has fewer than 4 or more than 15 fraction bits (sum, in formats.txt)");
+        return;
+      }
       const bool leaky = activation->kind == ActivationKind::kLeakyRelu;
-      if (activation->kind != ActivationKind::kRelu && !leaky) refuse_layer(name, "its activation is neither ReLU nor leaky ReLU");
       if (leaky && slope_bits(activation->slope) == 32767) refuse_layer(name, "its slope is not below one");
       unit.relu = true;
       if (leaky) unit.slope = slope_bits(activation->slope);
@@ -179,20 +183,23 @@ class Builder {
       unit.response = fixed_response_norm(*response, unit.formats.sum);
       if (!unit.response) refuse_layer(name, "its window is even or wider than seven channels, or its table would be too large");
     } else if (const std::optional<Pool2d> pool = pooling_of(node)) {
-      if (pool->kernel_h != pool->kernel_w || pool->stride_h != pool->stride_w || pool->pad_h != pool->pad_w ||
-          pool->kernel_h > kLargestWindow || pool->kernel_h < 2)
-        refuse_layer(name, "its window is not square, or not from 2 x 2 to 8 x 8");
+      const int64_t elements = pool->kernel_h * pool->kernel_w;
+      if (std::max(pool->kernel_h, pool->kernel_w) > kLongestWindow || elements > kLargestWindow || elements < 2)
+        refuse_layer(name, "its window has a single element, or more than 16 on a side or 64 in all");
       PoolingWindow& window = unit.window;
       unit.pooled = true;
       window.average = pool->kind == PoolKind::kAverage;
       window.count_padding = pool->count_include_pad;
-      window.kernel_h = window.kernel_w = pool->kernel_h;
-      window.stride_h = window.stride_w = pool->stride_h;
-      window.pad_h = window.pad_w = pool->pad_h;
+      window.kernel_h = pool->kernel_h;
+      window.kernel_w = pool->kernel_w;
+      window.stride_h = pool->stride_h;
+      window.stride_w = pool->stride_w;
+      window.pad_h = pool->pad_h;
+      window.pad_w = pool->pad_w;
       window.out_height = node.output.height;
       window.out_width = node.output.width;
     } else {
-      refuse_layer(name, "only a batch norm, ReLU, a response norm, pooling, dropout, sums and concatenations follow a sum");
+      refuse_layer(name, "only a batch norm, an activation, a response norm, pooling, dropout, sums and concatenations follow a sum");
     }
   }
 

@@ -48,7 +48,7 @@ EngineResources pooling_resources(const EngineParallelism& pooling, const Engine
 EngineResources unpooling_resources(const EngineParallelism& pooling, const EngineMemories& memories, const PoolingWindow& window) {
   // A lane of a word: an error's product with a reciprocal, or the error with the place that won.
   constexpr int64_t kProductBits = kElementBits + 17;
-  const int64_t phases = pooling.stride * pooling.stride;
+  const int64_t phases = window.stride_h * window.stride_w;
   return {.dsp = window.average ? pooling.input_lanes : 0,
           .bram18 = blocks(pooling.input_lanes * (window.average ? kProductBits : kElementBits + window.place_bits()),
                            memories.error_line_address, int64_t{1} << (memories.error_row_banks + memories.error_column_banks)) +
@@ -57,6 +57,8 @@ EngineResources unpooling_resources(const EngineParallelism& pooling, const Engi
 
 EngineResources response_norm_resources(int64_t lanes, int64_t half) { return {.dsp = 4 * lanes + 2 * half, .bram18 = 0}; }
 EngineResources response_norm_back_resources(int64_t lanes, int64_t half) { return {.dsp = 9 * lanes + 2 * half, .bram18 = 0}; }
+
+EngineResources smooth_activation_resources(int64_t lanes) { return {.dsp = 3 * lanes, .bram18 = lanes}; }
 
 EngineResources running_norm_resources(int64_t lanes) { return {.dsp = 4 * lanes, .bram18 = 0}; }
 

@@ -33,6 +33,8 @@ EngineResources unpooling_resources(const EngineParallelism& pooling, const Engi
 // two with the error, two slices each for u and for the sum of them.
 EngineResources response_norm_resources(int64_t lanes, int64_t half);
 EngineResources response_norm_back_resources(int64_t lanes, int64_t half);
+// Of smooth_activation.sv, a slice a lane, and of its way back, a square and a product with the error.
+EngineResources smooth_activation_resources(int64_t lanes);
 // Of 16 and 17 bits each: with the scale, with the slope, of the distance with itself and with the error.
 EngineResources running_norm_resources(int64_t lanes);
 // Two products of 32 bits with constants, four slices each, and one scale for all lanes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/conv_ce/arithmetic/smooth_activation.h"
 #include "fpga/conv_ce/rtl/module_resources.h"
 
 namespace millrace {
@@ -67,6 +68,7 @@ int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
       normalised = normalised || norm != nullptr;
     const auto* activation = std::get_if<Activation>(&operation);
     if (activation != nullptr && activation->kind == ActivationKind::kLeakyRelu) per_lane += 2;
+    if (activation != nullptr && is_smooth(*activation)) slices += smooth_activation_resources(lanes).dsp;
     if (std::holds_alternative<Dropout>(operation)) slices += 2 * dropout_resources().dsp;
     if (const auto* norm = std::get_if<LocalResponseNorm>(&operation)) {
       const int64_t half = norm->size / 2;

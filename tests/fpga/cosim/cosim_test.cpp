@@ -121,6 +121,23 @@ TEST_F(CosimLong, TrainsASmallAlexNet) {
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
 }
 
+// Sigmoids and tangents behind whole layers and a divided one, before windows and without.
+TEST_F(CosimLong, TrainsSmoothActivations) {
+  ModelBuilder net("small-smooth", {2, 7, 7});
+  net.conv("conv1", 4, {.kernel = 3, .pad = 1});
+  net.layer("tanh1", Activation{.kind = ActivationKind::kTanh});
+  net.max_pool("pool1", {.kernel = 3, .stride = 2});
+  net.conv("conv2", 4, {.kernel = 3, .pad = 1});
+  net.layer("sigmoid2", Activation{.kind = ActivationKind::kSigmoid});
+  net.layer("pool2", Pool2d{.kind = PoolKind::kAverage, .kernel_h = 2, .kernel_w = 2, .stride_h = 1, .stride_w = 1});
+  net.conv("conv3", 5, {.kernel = 1});
+  net.layer("sigmoid3", Activation{.kind = ActivationKind::kSigmoid});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
+}
+
 // Twenty updates: a projected shortcut and one that is the map itself, past a cut, behind batch norms with running statistics.
 TEST_F(CosimLong, TrainsASmallResNet) {
   const BatchNorm norm{.statistics = Statistics::kRunning};

@@ -1,10 +1,12 @@
-// The error buffer behind EB: takes the blocks of STRIDE x STRIDE pixels that EB makes, gives them out row by row.
+// The error buffer behind EB: takes the blocks of STRIDE x COLUMN_STRIDE pixels that EB makes, gives them out row by row.
 //
 // Sweeps fill one of four slots after the other while earlier ones are sent. Within a slot, the pixel of phase (a, b) and step q of the row lies in
-// memory a * STRIDE + b at place q. Of a sample's first block only rows from `first_phase` on exist, of its last one only
-// rows up to `last_phase`; every row begins at column phase `first_phase`.
+// memory a * COLUMN_STRIDE + b at place q. Of a sample's first block only rows from `first_phase` on exist, of its last one only
+// rows up to `last_phase`; every row begins at column phase `first_phase`, or COLUMN_FIRST_PHASE where that is given.
 module error_buffer #(
     parameter int STRIDE = 1,
+    parameter int COLUMN_STRIDE = STRIDE,
+    parameter int COLUMN_FIRST_PHASE = -1,
     parameter int WORD_BITS = 64,
     parameter int COLUMN_ADDRESS_BITS = 6
 ) (
@@ -19,7 +21,7 @@ module error_buffer #(
     input  logic                               reserve,     // which begins now
     input  logic                               write_enable,
     input  logic [    COLUMN_ADDRESS_BITS-1:0] write_place,
-    input  logic [STRIDE*STRIDE*WORD_BITS-1:0] write_words,
+    input  logic [STRIDE*COLUMN_STRIDE*WORD_BITS-1:0] write_words,
     input  logic                               sweep_done,  // with its last write
     input  logic                               first_block,
     input  logic                               last_block,
@@ -28,7 +30,7 @@ module error_buffer #(
     input  logic                 out_tready,
     output logic [WORD_BITS-1:0] out_tdata
 );
-  localparam int PHASES = STRIDE * STRIDE;
+  localparam int PHASES = STRIDE * COLUMN_STRIDE;
   localparam int FIFO_LOG2 = 2;
 
   // Slots in use: reserved by a sweep under way or not yet sent. With two, a sweep would wait for the pipeline of the one
@@ -59,6 +61,8 @@ module error_buffer #(
   // --- Where the next pixel to be sent lies.
   logic [15:0] row_phase, column_phase, column, place, next_row_phase, begin_row_phase, end_row_phase;
   logic row_begins, last_column, step, reads;
+  logic [15:0] first_column_phase;
+  assign first_column_phase = (COLUMN_FIRST_PHASE < 0) ? first_phase : 16'(COLUMN_FIRST_PHASE);
   assign begin_row_phase = slot_is_first[read_slot] ? first_phase : 16'd0;
   assign end_row_phase = slot_is_last[read_slot] ? last_phase : 16'(STRIDE - 1);
   // The first row of a slot is only known when the slot is full.
@@ -70,7 +74,7 @@ module error_buffer #(
     if (clear) begin
       row_begins <= 1'b1;
       row_phase <= '0;
-      column_phase <= first_phase;
+      column_phase <= first_column_phase;
       column <= '0;
       place <= '0;
     end else if (reads) begin
@@ -78,9 +82,9 @@ module error_buffer #(
       row_phase <= last_column ? next_row_phase + 16'd1 : next_row_phase;
       column <= last_column ? '0 : column + 16'd1;
       if (last_column) begin
-        column_phase <= first_phase;
+        column_phase <= first_column_phase;
         place <= '0;
-      end else if (column_phase == 16'(STRIDE - 1)) begin
+      end else if (column_phase == 16'(COLUMN_STRIDE - 1)) begin
         column_phase <= '0;
         place <= place + 16'd1;
       end else begin
@@ -104,7 +108,7 @@ module error_buffer #(
   logic [15:0] phase_read;
   always_ff @(posedge clock) begin
     arrives <= reads && !clear;
-    phase_read <= 16'(next_row_phase * 16'(STRIDE)) + column_phase;
+    phase_read <= 16'(next_row_phase * 16'(COLUMN_STRIDE)) + column_phase;
   end
 
   // --- Out through a FIFO with room for what is on its way.

@@ -2,8 +2,11 @@
 // See special_function_unit.sv for the arithmetic and the streams.
 module pooling_unit #(
     parameter int LANES = 4,
-    parameter int POOL_KERNEL = 2,
+    parameter int POOL_KERNEL = 2,                // rows of the window
     parameter int POOL_STRIDE = 2,
+    parameter int POOL_COLUMNS = POOL_KERNEL,
+    parameter int COLUMN_STRIDE = POOL_STRIDE,
+    parameter int COLUMN_PAD = -1,                // as `pad`, unless given
     parameter int AVERAGE = 0,
     parameter int ROW_BANKS_LOG2 = 2,
     parameter int COLUMN_BANKS_LOG2 = 1,
@@ -31,7 +34,7 @@ module pooling_unit #(
     output logic [  LANES*ELEMENT_BITS-1:0] out_tdata,
     output logic [LANES*(PLACE_BITS+1)-1:0] kept_tdata
 );
-  localparam int WINDOW = POOL_KERNEL * POOL_KERNEL;
+  localparam int WINDOW = POOL_KERNEL * POOL_COLUMNS;
   localparam int COUNT_BITS = $clog2(WINDOW + 1);
   localparam int RECIPROCAL_BITS = 17;
   localparam int SUM_BITS = ELEMENT_BITS + COUNT_BITS;
@@ -39,6 +42,9 @@ module pooling_unit #(
   localparam int BEAT_WIDTH = LANES * ELEMENT_BITS;
   localparam int KEPT_WIDTH = LANES * (PLACE_BITS + 1);
   localparam int FIFO_LOG2 = 3;
+
+  logic [15:0] column_pad;
+  assign column_pad = (COLUMN_PAD < 0) ? pad : 16'(COLUMN_PAD);
 
   logic line_write, row_ready, room_ready, issue;
   logic [ROW_BANKS_LOG2-1:0] line_write_row;
@@ -73,7 +79,8 @@ module pooling_unit #(
   assign issue = row_ready && room_ready;
   sweep_sequencer #(
       .WINDOW_ROWS (POOL_KERNEL),
-      .ADDRESS_BITS(LINE_ADDRESS_BITS)
+      .ADDRESS_BITS(LINE_ADDRESS_BITS),
+      .COLUMN_STRIDE(COLUMN_STRIDE)
   ) sequencer (
       .clock,
       .clear,
@@ -85,7 +92,7 @@ module pooling_unit #(
       .inner_groups(groups),
       .stride(16'(POOL_STRIDE)),
       .first_top(16'd0 - pad),
-      .first_left(16'd0 - pad),
+      .first_left(16'd0 - column_pad),
       .group_step(columns_per_bank),
       .advance(issue),
       .rows_written,
@@ -111,7 +118,7 @@ module pooling_unit #(
   window_memory #(
       .WORD_BITS(BEAT_WIDTH),
       .WINDOW_ROWS(POOL_KERNEL),
-      .WINDOW_COLUMNS(POOL_KERNEL),
+      .WINDOW_COLUMNS(POOL_COLUMNS),
       .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
       .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
       .ADDRESS_BITS(LINE_ADDRESS_BITS)
@@ -139,18 +146,22 @@ module pooling_unit #(
   // --- Maximum and sum at stage 3, the average at stage 4.
   // An average counts the elements on the map, or those on map and padding: the last window may reach past it. In step with
   // window_memory's two cycles.
-  logic [15:0] margin, counted_height, counted_width;
+  logic [15:0] margin, column_margin, counted_height, counted_width;
   assign margin = count_padding ? pad : 16'd0;
+  assign column_margin = count_padding ? column_pad : 16'd0;
   assign counted_height = height + margin + margin;
-  assign counted_width = width + margin + margin;
-  logic [POOL_KERNEL-1:0] row_counts, column_counts;
+  assign counted_width = width + column_margin + column_margin;
+  logic [POOL_KERNEL-1:0] row_counts;
+  logic [POOL_COLUMNS-1:0] column_counts;
   logic [WINDOW-1:0] counts;
-  for (genvar n = 0; n < POOL_KERNEL; n++) begin : g_counts
+  for (genvar n = 0; n < POOL_KERNEL; n++) begin : g_row_counts
     always_ff @(posedge clock) begin
       row_counts[n] <= (top + margin + 16'(n)) < counted_height;
-      column_counts[n] <= (left + margin + 16'(n)) < counted_width;
-      counts[n*POOL_KERNEL+:POOL_KERNEL] <= row_counts[n] ? column_counts : '0;
+      counts[n*POOL_COLUMNS+:POOL_COLUMNS] <= row_counts[n] ? column_counts : '0;
     end
+  end
+  for (genvar n = 0; n < POOL_COLUMNS; n++) begin : g_column_counts
+    always_ff @(posedge clock) column_counts[n] <= (left + column_margin + 16'(n)) < counted_width;
   end
   logic [COUNT_BITS-1:0] count, counted;
   always_comb begin

@@ -2,7 +2,7 @@
 //
 // y = round((x * scale + offset * 2^offset_shift) * 2^-shift), saturated; with `relu` nothing below zero, or with a SLOPE what
 // leaky_part.sv leaves. A pooling window
-// moves over y at one window per cycle, whatever its size. POOL_KERNEL 1 leaves pooling out.
+// moves over y at one window per cycle, whatever its size. One of a single element leaves pooling out.
 //   maximum   the first in row-major order wins
 //   average   round(sum * reciprocal * 2^-17), reciprocal = round(2^17 / elements), which are those on the map, or with
 //             `count_padding` those on the map or its padding
@@ -17,11 +17,14 @@
 // Scales and offsets come from images, or are written while `clear` is high: a word holds LANES elements of one channel group.
 module special_function_unit #(
     parameter int LANES = 4,
-    parameter int POOL_KERNEL = 2,
+    parameter int POOL_KERNEL = 2,         // rows of the window
     parameter int POOL_STRIDE = 2,
+    parameter int POOL_COLUMNS = POOL_KERNEL,
+    parameter int COLUMN_STRIDE = POOL_STRIDE,
+    parameter int COLUMN_PAD = -1,         // as pool_pad, unless given
     parameter int AVERAGE = 0,
     parameter int ROW_BANKS_LOG2 = 2,      // at least POOL_KERNEL + POOL_STRIDE rows
-    parameter int COLUMN_BANKS_LOG2 = 1,   // at least POOL_KERNEL columns
+    parameter int COLUMN_BANKS_LOG2 = 1,   // at least POOL_COLUMNS columns
     parameter int LINE_ADDRESS_BITS = 6,
     parameter int GROUP_ADDRESS_BITS = 4,
     parameter int PLACE_BITS = 4,          // of a place in the window
@@ -156,7 +159,7 @@ module special_function_unit #(
     assign unused_mask = &{1'b0, mask_tready};
   end
 
-  if (POOL_KERNEL == 1) begin : g_not_pooled
+  if (POOL_KERNEL == 1 && POOL_COLUMNS == 1) begin : g_not_pooled
     assign pool_ready = out_tready;
     assign out_tvalid = pool_valid;
     assign out_tdata = values;
@@ -172,6 +175,9 @@ module special_function_unit #(
         .LANES(LANES),
         .POOL_KERNEL(POOL_KERNEL),
         .POOL_STRIDE(POOL_STRIDE),
+        .POOL_COLUMNS(POOL_COLUMNS),
+        .COLUMN_STRIDE(COLUMN_STRIDE),
+        .COLUMN_PAD(COLUMN_PAD),
         .AVERAGE(AVERAGE),
         .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
         .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),

@@ -8,7 +8,8 @@
 // Samples follow each other without a gap; row counts are modulo 2^16.
 module sweep_sequencer #(
     parameter int WINDOW_ROWS = 3,
-    parameter int ADDRESS_BITS = 6
+    parameter int ADDRESS_BITS = 6,
+    parameter int COLUMN_STRIDE = 0  // 0: as that of rows
 ) (
     input logic clock,
     input logic clear,
@@ -78,7 +79,7 @@ module sweep_sequencer #(
       outer_of_class <= '0;
     end else if (advance) begin
       column <= last_column ? '0 : column + 16'd1;
-      left <= last_column ? first_left : left + stride;
+      left <= last_column ? first_left : left + ((COLUMN_STRIDE == 0) ? stride : 16'(COLUMN_STRIDE));
       if (last_column) begin
         inner <= last_inner ? '0 : inner + 16'd1;
         inner_address <= behind_inner;

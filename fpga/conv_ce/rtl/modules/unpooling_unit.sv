@@ -6,14 +6,17 @@
 //   average   every element of a window gets error * reciprocal * 2^-17 with the reciprocal that FP took (reciprocal_of.sv).
 //             A multiplier per lane gives the products as errors come in; those that meet in one element are added
 // and the sum is rounded and saturated once. The ReLU before an average is relu_gate.sv's.
-// The structure is that of EB without its multipliers: one step gives POOL_STRIDE x POOL_STRIDE elements.
+// The structure is that of EB without its multipliers: one step gives POOL_STRIDE x COLUMN_STRIDE elements.
 //
 // Streams: error with kept, LANES per beat, row - group - column order; raw_error in blocks of POOL_STRIDE rows, the first
 // of POOL_STRIDE - pad mod POOL_STRIDE rows.
 module unpooling_unit #(
     parameter int LANES = 4,
-    parameter int POOL_KERNEL = 2,
+    parameter int POOL_KERNEL = 2,          // rows of the window
     parameter int POOL_STRIDE = 2,
+    parameter int POOL_COLUMNS = POOL_KERNEL,
+    parameter int COLUMN_STRIDE = POOL_STRIDE,
+    parameter int COLUMN_PAD = -1,          // as `pad`, unless given
     parameter int AVERAGE = 0,
     parameter int ROW_BANKS_LOG2 = 1,      // at least POOL_KERNEL / POOL_STRIDE rounded up, and one
     parameter int COLUMN_BANKS_LOG2 = 1,
@@ -50,14 +53,19 @@ module unpooling_unit #(
     output logic [LANES*ELEMENT_BITS-1:0] raw_error_tdata
 );
   localparam int SPAN = (POOL_KERNEL + POOL_STRIDE - 1) / POOL_STRIDE;
-  localparam int PHASES = POOL_STRIDE * POOL_STRIDE;
-  localparam int WINDOW = POOL_KERNEL * POOL_KERNEL;
+  localparam int COLUMN_SPAN = (POOL_COLUMNS + COLUMN_STRIDE - 1) / COLUMN_STRIDE;
+  localparam int PHASES = POOL_STRIDE * COLUMN_STRIDE;
+  localparam int WINDOW = POOL_KERNEL * POOL_COLUMNS;
   localparam int COUNT_BITS = $clog2(WINDOW + 1);
   localparam int RECIPROCAL_BITS = 17;
   // A lane in the line buffer: an error's product, or the place that won with the error.
   localparam int TERM_BITS = (AVERAGE != 0) ? ELEMENT_BITS + RECIPROCAL_BITS : ELEMENT_BITS;
   localparam int LANE_BITS = (AVERAGE != 0) ? TERM_BITS : PLACE_BITS + ELEMENT_BITS;
-  localparam int SUM_BITS = TERM_BITS + $clog2(SPAN * SPAN) + 1;
+  localparam int SUM_BITS = TERM_BITS + $clog2(SPAN * COLUMN_SPAN) + 1;
+
+  logic [15:0] column_pad, first_column_step;
+  assign column_pad = (COLUMN_PAD < 0) ? pad : 16'(COLUMN_PAD);
+  assign first_column_step = (COLUMN_PAD < 0) ? first_step : 16'(COLUMN_PAD / COLUMN_STRIDE);
 
   logic line_valid, line_ready;
   logic [LANES*LANE_BITS-1:0] line_word;
@@ -67,18 +75,18 @@ module unpooling_unit #(
     logic [15:0] rows_above, rows_below, columns_before, columns_behind, rows_on_map, columns_on_map;
     logic accepts, advance, counted_valid, product_valid;
     assign window_bottom = window_top + 16'(POOL_KERNEL);
-    assign window_right = window_left + 16'(POOL_KERNEL);
+    assign window_right = window_left + 16'(POOL_COLUMNS);
     assign rows_above = window_top[15] ? 16'd0 - window_top : 16'd0;
     assign rows_below = (window_bottom > height) ? window_bottom - height : 16'd0;
     assign columns_before = window_left[15] ? 16'd0 - window_left : 16'd0;
     assign columns_behind = (window_right > width) ? window_right - width : 16'd0;
     assign rows_on_map = 16'(POOL_KERNEL) - rows_above - rows_below;
-    assign columns_on_map = 16'(POOL_KERNEL) - columns_before - columns_behind;
+    assign columns_on_map = 16'(POOL_COLUMNS) - columns_before - columns_behind;
     // With the padding only what the last window has behind it is left out.
     logic [15:0] rows_counted, columns_counted;
     assign rows_counted = !count_padding ? rows_on_map : (rows_below > pad) ? 16'(POOL_KERNEL) - (rows_below - pad) : 16'(POOL_KERNEL);
     assign columns_counted = !count_padding ? columns_on_map
-                             : (columns_behind > pad) ? 16'(POOL_KERNEL) - (columns_behind - pad) : 16'(POOL_KERNEL);
+                             : (columns_behind > column_pad) ? 16'(POOL_COLUMNS) - (columns_behind - column_pad) : 16'(POOL_COLUMNS);
 
     // Two steps that stand still together: the count, then the product.
     assign advance = !product_valid || line_ready;
@@ -94,12 +102,12 @@ module unpooling_unit #(
         {counted_valid, product_valid} <= '0;
         {window_row, window_column, window_group} <= '0;
         window_top  <= 16'd0 - pad;
-        window_left <= 16'd0 - pad;
+        window_left <= 16'd0 - column_pad;
       end else begin
         if (advance) {counted_valid, product_valid} <= {accepts, counted_valid};
         if (accepts) begin
           window_column <= last_window ? '0 : window_column + 16'd1;
-          window_left   <= last_window ? 16'd0 - pad : window_left + 16'(POOL_STRIDE);
+          window_left   <= last_window ? 16'd0 - column_pad : window_left + 16'(COLUMN_STRIDE);
           if (last_window) begin
             window_group <= last_group ? '0 : window_group + 16'd1;
             if (last_group) begin
@@ -156,7 +164,7 @@ module unpooling_unit #(
           {place, (relu && !above_zero) ? below : error_tdata[lane*ELEMENT_BITS+:ELEMENT_BITS]};
     end
     logic unused_count;
-    assign unused_count = &{1'b0, height, pad, count_padding};
+    assign unused_count = &{1'b0, height, column_pad, count_padding};
   end
 
   logic line_write, row_ready, room, issue;
@@ -204,7 +212,7 @@ module unpooling_unit #(
       .inner_groups(groups),
       .stride(16'd1),
       .first_top(first_step - 16'(SPAN - 1)),
-      .first_left(first_step - 16'(SPAN - 1)),
+      .first_left(first_column_step - 16'(COLUMN_SPAN - 1)),
       .group_step(columns_per_bank),
       .advance(issue),
       .rows_written,
@@ -225,12 +233,12 @@ module unpooling_unit #(
       .last_row
   );
 
-  logic [SPAN*SPAN*LANES*LANE_BITS-1:0] window;
-  logic [SPAN*SPAN-1:0] in_map;
+  logic [SPAN*COLUMN_SPAN*LANES*LANE_BITS-1:0] window;
+  logic [SPAN*COLUMN_SPAN-1:0] in_map;
   window_memory #(
       .WORD_BITS(LANES * LANE_BITS),
       .WINDOW_ROWS(SPAN),
-      .WINDOW_COLUMNS(SPAN),
+      .WINDOW_COLUMNS(COLUMN_SPAN),
       .ROW_BANKS_LOG2(ROW_BANKS_LOG2),
       .COLUMN_BANKS_LOG2(COLUMN_BANKS_LOG2),
       .ADDRESS_BITS(LINE_ADDRESS_BITS)
@@ -265,20 +273,20 @@ module unpooling_unit #(
     {column_1, column_2, column_3} <= {COLUMN_ADDRESS_BITS'(column), column_1, column_2};
   end
   for (genvar phase = 0; phase < PHASES; phase++) begin : g_phase
-    localparam int ROW_PHASE = phase / POOL_STRIDE;
-    localparam int COLUMN_PHASE = phase % POOL_STRIDE;
+    localparam int ROW_PHASE = phase / COLUMN_STRIDE;
+    localparam int COLUMN_PHASE = phase % COLUMN_STRIDE;
     for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
       logic signed [SUM_BITS-1:0] total;
       logic [ELEMENT_BITS-1:0] element;
       always_comb begin
         total = '0;
         for (int tap_row = ROW_PHASE; tap_row < POOL_KERNEL; tap_row += POOL_STRIDE)
-          for (int tap_column = COLUMN_PHASE; tap_column < POOL_KERNEL; tap_column += POOL_STRIDE)
+          for (int tap_column = COLUMN_PHASE; tap_column < POOL_COLUMNS; tap_column += COLUMN_STRIDE)
             if (AVERAGE != 0 ||
-                window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane+1)*LANE_BITS-1-:PLACE_BITS]
-                == PLACE_BITS'(tap_row * POOL_KERNEL + tap_column))
+                window[(((SPAN-1-tap_row/POOL_STRIDE)*COLUMN_SPAN+COLUMN_SPAN-1-tap_column/COLUMN_STRIDE)*LANES+lane+1)*LANE_BITS-1-:PLACE_BITS]
+                == PLACE_BITS'(tap_row * POOL_COLUMNS + tap_column))
               total = total + SUM_BITS'($signed(
-                  window[(((SPAN-1-tap_row/POOL_STRIDE)*SPAN+SPAN-1-tap_column/POOL_STRIDE)*LANES+lane)*LANE_BITS+:TERM_BITS]));
+                  window[(((SPAN-1-tap_row/POOL_STRIDE)*COLUMN_SPAN+COLUMN_SPAN-1-tap_column/COLUMN_STRIDE)*LANES+lane)*LANE_BITS+:TERM_BITS]));
       end
       round_to_element #(
           .VALUE_BITS(SUM_BITS),
@@ -295,6 +303,8 @@ module unpooling_unit #(
 
   error_buffer #(
       .STRIDE(POOL_STRIDE),
+      .COLUMN_STRIDE(COLUMN_STRIDE),
+      .COLUMN_FIRST_PHASE((COLUMN_PAD < 0) ? -1 : COLUMN_PAD % COLUMN_STRIDE),
       .WORD_BITS(LANES * ELEMENT_BITS),
       .COLUMN_ADDRESS_BITS(COLUMN_ADDRESS_BITS)
   ) buffer (

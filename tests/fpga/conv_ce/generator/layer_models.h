@@ -178,6 +178,45 @@ inline Model leaky_model() {
   return net.finish();
 }
 
+// Sigmoids and tangents before a maximum that overlaps, an average, behind a batch norm that runs along, and without pooling.
+inline Model smooth_model() {
+  ModelBuilder net("smooth", {2, 9, 10});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.layer("sigmoid1", Activation{.kind = ActivationKind::kSigmoid});
+  net.max_pool("pool1", {.kernel = 3, .stride = 2, .pad = 1});
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
+  net.layer("tanh2", Activation{.kind = ActivationKind::kTanh});
+  net.layer("pool2", average({.kernel = 3, .stride = 2, .pad = 1}, false));
+  net.conv_without_bias("conv3", 6, {.kernel = 1});
+  net.layer("norm3", BatchNorm{.statistics = Statistics::kRunning});
+  net.layer("tanh3", Activation{.kind = ActivationKind::kTanh});
+  net.conv("conv4", 3, {.kernel = 1});
+  net.layer("sigmoid4", Activation{.kind = ActivationKind::kSigmoid});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  return net.finish();
+}
+
+// Windows that are not square: a maximum that overlaps to the side, an average with padding above alone, behind a tangent, over the whole
+// map.
+inline Model oblong_model() {
+  ModelBuilder net("oblong", {2, 9, 12});
+  net.conv("conv1", 5, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("pool1", Pool2d{.kind = PoolKind::kMax, .kernel_h = 2, .kernel_w = 3, .stride_h = 1, .stride_w = 2, .pad_h = 0, .pad_w = 1});
+  net.conv("conv2", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu2");
+  net.layer("pool2",
+            Pool2d{.kind = PoolKind::kAverage, .kernel_h = 3, .kernel_w = 1, .stride_h = 2, .stride_w = 1, .pad_h = 1, .pad_w = 0});
+  net.conv("conv3", 4, {.kernel = 1});
+  net.layer("tanh3", Activation{.kind = ActivationKind::kTanh});
+  net.layer("pool3", Pool2d{.kind = PoolKind::kMax, .kernel_h = 1, .kernel_w = 3, .stride_h = 1, .stride_w = 3});
+  net.conv("conv4", 3, {.kernel = 1});
+  net.layer("pool4", GlobalPool{.kind = PoolKind::kAverage});
+  net.dense("fc", 4);
+  return net.finish();
+}
+
 // Across channels, before a maximum that overlaps, an average, and no pooling; the last without a ReLU.
 inline Model response_model() {
   const LocalResponseNorm norm{.size = 5, .alpha = 0.5, .beta = 0.75, .k = 2};

@@ -108,6 +108,14 @@ TEST_F(LayersBehind, ChannelsMayRespond) { pass_under_icarus(Graph(response_mode
 
 TEST_F(LayersBehind, ResponsesAreCleanWithoutWaivers) { are_clean(Graph(response_model()), {{2, 0, 0}}); }
 
+TEST_F(LayersBehind, WindowsMayBeOblong) { pass_under_icarus(Graph(oblong_model()), {{2, 1, 1}}); }
+
+TEST_F(LayersBehindLong, OblongWindowsAreCleanWithoutWaivers) { are_clean(Graph(oblong_model()), {}); }
+
+TEST_F(LayersBehind, ActivationsMayBeSmooth) { pass_under_icarus(Graph(smooth_model()), {{2, 1, 1}}, {}, normalising_weights); }
+
+TEST_F(LayersBehindLong, SmoothActivationsAreCleanWithoutWaivers) { are_clean(Graph(smooth_model()), {}, {}, normalising_weights); }
+
 TEST_F(LayersBehind, ErrorsGoBackThroughFoldedBatchNorms) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
   const Graph graph(normalised_model(/*frozen=*/true));

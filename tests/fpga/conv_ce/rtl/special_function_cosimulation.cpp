@@ -21,10 +21,14 @@ namespace {
 
 constexpr int64_t kKernel = MILLRACE_KERNEL;
 constexpr int64_t kStride = MILLRACE_STRIDE;
+// Of columns, where the window is not square; its padding there is fixed.
+constexpr int64_t kColumns = MILLRACE_COLUMNS;
+constexpr int64_t kColumnStride = MILLRACE_COLUMN_STRIDE;
+constexpr int64_t kColumnPad = MILLRACE_COLUMN_PAD;
 constexpr int64_t kLanes = MILLRACE_LANES;
 constexpr bool kAverage = MILLRACE_AVERAGE != 0;
 constexpr int16_t kSlope = MILLRACE_SLOPE;
-const auto kPlaceBits = static_cast<size_t>(PoolingWindow{.kernel_h = kKernel, .kernel_w = kKernel}.place_bits());
+const auto kPlaceBits = static_cast<size_t>(PoolingWindow{.kernel_h = kKernel, .kernel_w = kColumns}.place_bits());
 
 struct Job {
   PoolingWindow window;
@@ -41,22 +45,25 @@ struct Job {
 Job drawn_job(std::mt19937_64& random, bool steady = false) {
   Job job;
   PoolingWindow& w = job.window;
-  w.kernel_h = w.kernel_w = kKernel;
-  w.stride_h = w.stride_w = kStride;
-  w.pad_h = w.pad_w = drawn(random, 0, kKernel / 2);
+  w.kernel_h = kKernel;
+  w.kernel_w = kColumns;
+  w.stride_h = kStride;
+  w.stride_w = kColumnStride;
+  w.pad_h = drawn(random, 0, kKernel / 2);
+  w.pad_w = kColumnPad < 0 ? w.pad_h : kColumnPad;
   w.height = steady ? drawn(random, kKernel + 8 * kStride, kKernel + 12 * kStride) : drawn(random, kKernel, kKernel + 8);
-  w.width = drawn(random, kKernel, kKernel + 10);
+  w.width = drawn(random, kColumns, kColumns + 10);
   w.average = kAverage;
   w.count_padding = random() % 2 == 0;
   const bool partial_windows = random() % 2 == 0;  // the last window may hang over the edge
-  const auto windows = [&](int64_t size) {
-    const int64_t room = size + 2 * w.pad_h - kKernel;
-    int64_t count = room / kStride + 1;
-    if (partial_windows && room % kStride != 0 && count * kStride < size + w.pad_h) ++count;
+  const auto windows = [&](int64_t size, int64_t pad, int64_t kernel, int64_t stride) {
+    const int64_t room = size + 2 * pad - kernel;
+    int64_t count = room / stride + 1;
+    if (partial_windows && room % stride != 0 && count * stride < size + pad) ++count;
     return count;
   };
-  w.out_height = windows(w.height);
-  w.out_width = windows(w.width);
+  w.out_height = windows(w.height, w.pad_h, kKernel, kStride);
+  w.out_width = windows(w.width, w.pad_w, kColumns, kColumnStride);
   job.channels = drawn(random, 1, 3 * kLanes);
   job.samples = steady ? 3 : drawn(random, 1, 3);
   const int bits = random() % 2 == 0 ? 16 : 5;
@@ -100,7 +107,7 @@ class Benches {
                                                              .slope = kSlope},
                                                             counters);
       PooledPlane pooled;
-      if constexpr (kKernel == 1) {
+      if constexpr (kKernel == 1 && kColumns == 1) {
         pooled = {values, std::vector<int16_t>(values.size())};
       } else {
         pooled = pooled_forward(w, job.channels, values, counters);
@@ -121,7 +128,7 @@ class Benches {
         unpooled.push_back(pooled_back(w, job.channels, error, pooled, counters));
       }
     }
-    if constexpr (kKernel == 1) return true;
+    if constexpr (kKernel == 1 && kColumns == 1) return true;
     return run_back(job, in, out, unpooled, random);
   }
 
@@ -155,9 +162,10 @@ class Benches {
     while (at < std::min(expected.size(), found.size()) && expected[at] == found[at]) ++at;
     const PoolingWindow& w = job.window;
     fmt::print(
-        "{} differs at element {} of {}: expected {}, RTL {}\n  {} channels, {} x {} to {} x {}, window {} stride {} pad {}, relu {}\n",
+        "{} differs at element {} of {}: expected {}, RTL {}\n  {} channels, {} x {} to {} x {}, window {} x {} stride {} x {} pad {} x "
+        "{}, relu {}\n",
         what, at, expected.size(), at < expected.size() ? expected[at] : 0, at < found.size() ? found[at] : 0, job.channels, w.height,
-        w.width, w.out_height, w.out_width, w.kernel_h, w.stride_h, w.pad_h, job.relu);
+        w.width, w.out_height, w.out_width, w.kernel_h, w.kernel_w, w.stride_h, w.stride_w, w.pad_h, w.pad_w, job.relu);
     return false;
   }
 
@@ -321,8 +329,8 @@ int compare_many(int64_t geometries, uint64_t seed) {
   Benches benches;
   for (int64_t geometry = 0; geometry < geometries; ++geometry)
     if (!benches.compare(drawn_job(random), random)) return 1;
-  fmt::print("{} pooling {} stride {}, {} lanes: {} geometries bit by bit as the functional model\n", kAverage ? "average" : "maximum",
-             kKernel, kStride, kLanes, geometries);
+  fmt::print("{} pooling {} x {} stride {} x {}, {} lanes: {} geometries bit by bit as the functional model\n",
+             kAverage ? "average" : "maximum", kKernel, kColumns, kStride, kColumnStride, kLanes, geometries);
   return 0;
 }
 

@@ -82,7 +82,8 @@ inline EngineCase pooling_case(const std::string& top, EngineParallelism window,
   m.column_address = 6;
   m.line_address = m.error_line_address = address_bits;
   const bool forward = top == "pooling_unit";
-  const PoolingWindow places{.kernel_h = window.kernel, .kernel_w = window.kernel, .average = average};
+  const PoolingWindow places{
+      .kernel_h = window.kernel, .kernel_w = window.kernel, .stride_h = window.stride, .stride_w = window.stride, .average = average};
   made.modelled = forward ? pooling_resources(window, m, average) : unpooling_resources(window, m, places);
   made.parameters = fmt::format(
       "-set LANES {} -set POOL_KERNEL {} -set POOL_STRIDE {} -set AVERAGE {} -set LINE_ADDRESS_BITS {} -set ROW_BANKS_LOG2 {} "
