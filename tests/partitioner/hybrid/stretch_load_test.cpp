@@ -19,13 +19,15 @@ class StreamingBoard final : public CostModel {
   struct Settings {
     double engines = 10, memory = 40, bytes_per_second = 1e4;
     double streams_memory = 1;  // of a shard whose weights are streamed
+    double blocks = 1e30;       // the same memory, counted in another way
   };
   explicit StreamingBoard(const Settings& settings)
-      : settings_(settings), capacities_{{"memory", settings.memory}, {"engines", settings.engines}} {}
+      : settings_(settings), capacities_{{"memory", settings.memory}, {"engines", settings.engines}, {"blocks", settings.blocks}} {}
 
   std::string device() const override { return "board"; }
   std::span<const NamedAmount> capacities() const override { return capacities_; }
   size_t parameter_memory() const override { return 0; }
+  bool holds_parameters(size_t resource) const override { return resource != 1; }
   std::vector<Constant> constants() const override { return {}; }
   bool dedicated_engines() const override { return true; }
   std::vector<NamedAmount> inventory() const override { return {{"dram_bytes_per_second", settings_.bytes_per_second}}; }
@@ -41,6 +43,7 @@ class StreamingBoard final : public CostModel {
     demand.amounts[1] = std::ceil(1e-3 * pairs / question.period_seconds);
     demand.amounts[0] =
         2 * static_cast<double>(inputs.size()) + (question.off_chip ? settings_.streams_memory : pairs * weight_of(question));
+    demand.amounts[2] = question.off_chip ? 1 : 1 + pairs * (is_convolution(question) ? 0.25 : 2);
     // Quarters of a millisecond add up the same in any order.
     if (question.off_chip) demand.seconds = std::ceil(4096 * pairs * rows_of(question) / settings_.bytes_per_second) / 4096;
     return demand;
@@ -124,7 +127,8 @@ TEST(StretchLoad, BoardsStreamWhatMakesTheRingFastest) {
         boards.push_back(std::make_unique<StreamingBoard>(StreamingBoard::Settings{.engines = random.real(2, 12),
                                                                                    .memory = random.real(6, 40),
                                                                                    .bytes_per_second = random.real(1e2, 1e4),
-                                                                                   .streams_memory = random.real(0, 4)}));
+                                                                                   .streams_memory = random.real(0, 4),
+                                                                                   .blocks = random.real(3, draw % 2 == 0 ? 20 : 1e6)}));
       task.models.push_back(boards.back().get());
     }
     task.options.mini_batch = 16;
