@@ -14,6 +14,7 @@
 #include "transport/local/local_wire.h"
 #include "transport/local/split_wire.h"
 #include "transport/mpi/doorbells.h"
+#include "transport/mpi/host_channels.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/watchdog.h"
 #include "transport/streams/aligned_buffer.h"
@@ -218,7 +219,11 @@ class MpiChannel final : public Channel {
 class MpiWire final : public Wire, private Waker {
  public:
   MpiWire(const MpiGroup& group, const MpiWireSettings& settings)
-      : Wire(group.rank(), group.ranks()), group_(group.copy()), bells_(bells_of(group_)), extents_(settings.largest_count) {
+      : Wire(group.rank(), group.ranks()),
+        group_(group.copy()),
+        bells_(bells_of(group_)),
+        here_(host_channels_of(group_, bells_.crowded() && bells_.reaches(group.rank()) ? &bells_ : nullptr, settings.share_memory)),
+        extents_(settings.largest_count) {
     MILLRACE_CHECK(settings.largest_count >= kBlockBytes && settings.largest_count <= std::numeric_limits<int>::max(), "largest count {}",
                    settings.largest_count);
     void* bound = nullptr;
@@ -233,6 +238,10 @@ class MpiWire final : public Wire, private Waker {
   }
 
   Channel& open(const ChannelSpec& spec) override {
+    if (!spec.device_memory && here_.reaches(spec.peer)) {
+      uses_memory_ = true;
+      return here_.open(spec);
+    }
     if (spec.device_memory) fail(ErrorCode::kUnavailable, "MPI moves messages in host memory; device memory needs NCCL");
     if (spec.tag > largest_tag_)
       fail(ErrorCode::kUnavailable, "tag {} is beyond this MPI's largest, {}; the plan has more flows than it can tell apart", spec.tag,
@@ -255,6 +264,7 @@ class MpiWire final : public Wire, private Waker {
 
   Instant progress(std::vector<Arrival>& arrivals) override {
     heard_ = bells_.heard();
+    if (uses_memory_) here_.progress(arrivals);
     if (heads_.empty()) return kNoInstant;
     for (MpiChannel* channel : due_) channel->post_next();
     due_.clear();
@@ -277,12 +287,17 @@ class MpiWire final : public Wire, private Waker {
   }
 
   // Not where every rank has a core: brief naps find a message sooner than waking an idle core takes, by 4% of a training of two ranks.
-  Waker* waker() override { return crowded() && all_can_ring_ && !channels_.empty() ? this : nullptr; }
+  Waker* waker() override { return crowded() && all_can_ring_ && (uses_memory_ || !channels_.empty()) ? this : nullptr; }
 
  private:
   static Doorbells bells_of(const MpiGroup& group) {
     const Watchdog watchdog("meeting the ranks of this host", group.state().deadline);
     return Doorbells(group.state().communicator);
+  }
+
+  static HostChannels host_channels_of(const MpiGroup& group, Doorbells* bells, bool wanted) {
+    const Watchdog watchdog("meeting the ranks of this host", group.state().deadline);
+    return HostChannels(group.state().communicator, bells, wanted);
   }
 
   // What is still leaving may do so only while MPI is asked: then it sleeps half as long.
@@ -295,6 +310,8 @@ class MpiWire final : public Wire, private Waker {
 
   MpiGroup group_;  // a communicator of its own: other wires of the group use the same tags
   Doorbells bells_;
+  HostChannels here_;  // to ranks of this host
+  bool uses_memory_ = false;
   Extents extents_;
   int largest_tag_ = 0;
   std::vector<std::unique_ptr<MpiChannel>> channels_;

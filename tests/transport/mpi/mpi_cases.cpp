@@ -82,11 +82,11 @@ void agreement(MpiSession& session) {
 }
 
 // Rank 0 sends before the others have opened their flows, or even made their transports.
-void early_sender(MpiSession& session) {
+void early_sender(MpiSession& session, const MpiWireSettings& wire_settings) {
   constexpr size_t kBytes = 100'000;
   const FlowTable table = both_ways(session.ranks(), kBytes, 2);
   if (session.rank() > 0) std::this_thread::sleep_for(50ms);
-  Transport transport(make_ring_wire(session.world()));
+  Transport transport(make_ring_wire(session.world(), wire_settings));
   transport.open(table);
   if (session.rank() + 1 < session.ranks())
     for (int64_t n = 0; n < 2; ++n) {
@@ -160,6 +160,34 @@ void doorbells(MpiSession& session) {
   if (session.rank() == 1) MILLRACE_CHECK(slept(bells.heard(), 20ms, false) >= 20ms, "nobody rang");
 }
 
+// What is written on one rank lies where the other one reads it, unless MPI was asked for.
+void where_slots_lie(MpiSession& session) {
+  if (session.ranks() != 2) return;
+  for (const bool share : {true, false}) {
+    const std::unique_ptr<Wire> wire = make_mpi_wire(session.world(), {.share_memory = share});
+    ChannelSpec spec{.peer = 1 - session.rank(), .tag = 7, .outgoing = session.rank() == 0, .payload_bytes = 100'000, .slots = 2};
+    Channel& channel = wire->open(spec);
+    if (session.rank() == 0) {
+      channel.slot(0).payload[99'999] = std::byte{1};
+      channel.send(0, 100'000);
+    } else {
+      std::vector<Arrival> arrivals;
+      while (arrivals.empty()) static_cast<void>(wire->progress(arrivals));
+      MILLRACE_CHECK(arrivals[0].frame_bytes == 100'064 && channel.slot(0).payload[99'999] == std::byte{1}, "the frame is another");
+    }
+    const MpiGroup group = session.world().copy();
+    const auto all_here = [&] { check_mpi(MPI_Barrier(group.state().communicator), "waiting for all"); };
+    if (session.rank() == 1) channel.receive_again(0);
+    all_here();
+    if (session.rank() == 0) MILLRACE_CHECK(channel.sent(0), "the slot was given back");
+    if (session.rank() == 0) channel.slot(0).payload[99'999] = std::byte{2};
+    all_here();
+    if (session.rank() == 1)
+      MILLRACE_CHECK((channel.slot(0).payload[99'999] == std::byte{2}) == share, "{} memory", share ? "another" : "the same");
+    all_here();
+  }
+}
+
 void launched(MpiSession& session) {
   MILLRACE_CHECK(MpiSession::launched(), "mpirun was not noticed");
   MILLRACE_CHECK(!session.host().empty(), "the host has no name");
@@ -170,10 +198,13 @@ void launched(MpiSession& session) {
 void everything(MpiSession& session) {
   launched(session);
   random_flows(session, {}, false);
-  random_flows(session, {.largest_count = 4096}, false);
+  random_flows(session, {.share_memory = false}, false);
+  random_flows(session, {.largest_count = 4096, .share_memory = false}, false);
   random_flows(session, {}, true);
   agreement(session);
-  early_sender(session);
+  early_sender(session, {});
+  early_sender(session, {.share_memory = false});
+  where_slots_lie(session);
   two_rings(session);
   replicas(session);
   doorbells(session);
