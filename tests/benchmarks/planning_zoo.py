@@ -5,10 +5,10 @@
     tests/benchmarks/planning_zoo.py --join before.csv now.csv --out joined.csv
     tests/benchmarks/planning_zoo.py --trace joined.csv --out tests/benchmarks/results/planning_zoo.csv
 
-The first form plans; a case that takes longer than the limit says so. The second joins two such tables by case, and ends with exit
+The first form plans; a case that takes more processor seconds than the limit says so. The second joins two such tables by case, and ends with exit
 status 1 where a case became infeasible or slower by more than a millionth. The third asks of those with processors whether their cost model is
 why: it plans them with the processors' model of then (no measured rates of convolutions, messages for nothing), which has to give what was
-planned before, and takes those cuts and that micro-batch under the model of now, which must not be faster than the plan of now; exit status 1
+planned before, and takes those cuts, with the best micro-batch, under the model of now, which must not be faster than the plan of now; exit status 1
 where either is not so, or there are no processors. Standard library alone.
 
 results/planning_zoo.csv compares the planner that rules out by one probe what cannot be faster with the one that first searched cuts and homes
@@ -20,6 +20,7 @@ nothing else is.
 import argparse
 import csv
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -41,9 +42,9 @@ def planned(millrace, model, cluster, seconds):
     command = [millrace, "plan", "--model", model, "--cluster", cluster, "--accounting", "fpdeep", "--json"]
     if model.startswith(("resnet", "googlenet", "deepspeech2")):  # boards take no other batch norms
         command += ["--batch-norm", "running"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
+    limit = (int(seconds), int(seconds))
+    result = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit))
+    if result.returncode < 0:
         return ["", "", "", "longer than the limit"]
     answer = json.loads(result.stdout)
     return [int(answer["feasible"]), f'{answer["images_per_second"]:.6g}', f'{answer["optimality_gap"]:.3g}', answer["reason"]]
@@ -94,15 +95,20 @@ def processor_of_then(millrace, path):
         print("}", file=file)
 
 
-def cuts_of(answer):
-    """The plan's cuts and micro-batch, as flags; devices without work end where the one before does."""
-    flags = ["--micro-batch", str(answer["micro_batch"]), "--allow-empty"]
+def cuts_of(millrace, answer):
+    """The plan's cuts, as flags; devices without work end where the one before does."""
+    flags = ["--allow-empty"]
     begins = [device["segment"][0] if device["segment"] else None for device in answer["devices"]]
+    shown = json.loads(subprocess.run([millrace, "models", answer["model"], "--json"], capture_output=True, text=True, check=True).stdout)
+    outputs = {layer["name"]: layer["output"][0] for layer in shown["layers"]}
     for link in range(len(begins) - 1):
         first = next((begin for begin in begins[link + 1:] if begin), None)
         if first is None:
             return None
-        flags += ["--cut", f'{link}={first["layer"]}' + (f':{first["begin"]:.0f}' if first["begin"] else "")]
+        channel, part = divmod(first["begin"], 1)
+        begun = round(part * outputs[first["layer"]])  # outputs of that channel
+        cut = f"{link}={first['layer']}" + (f":{channel:.0f}" if first["begin"] else "") + (f":{begun}" if begun else "")
+        flags += ["--cut", cut]
     return flags
 
 
@@ -122,7 +128,7 @@ def trace(flags):
             except ValueError:
                 continue
             then = answer_of(flags.millrace, model, cluster, "--catalogue", catalogue)
-            cuts = cuts_of(then) if "cpu" in cluster else None
+            cuts = cuts_of(flags.millrace, then) if "cpu" in cluster else None
             old_cuts = answer_of(flags.millrace, model, cluster, *cuts) if cuts else {"images_per_second": float("inf")}
             row += [f'{then["images_per_second"]:.6g}', f'{old_cuts["images_per_second"] or 0:.6g}']
             explained = then["images_per_second"] >= float(before) * (1 - 1e-5) and (old_cuts["images_per_second"] or 0) <= float(now) * (1 + 1e-5)

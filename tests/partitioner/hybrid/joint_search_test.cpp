@@ -128,7 +128,7 @@ class TinyRing {
   bool exists(double compute, double link) const {
     return search({compute, link}, 1, [](double) {});
   }
-  // Also where no device's memory is fuller than a share, and every parameter stays with its user.
+  // Also where no device's memory is fuller than a share, and every parameter stays with its user, by FPDeep's rule.
   bool exists_at_home(double period, double share) const {
     return search(
         {period, period}, share, [](double) {}, false);
@@ -183,7 +183,8 @@ class TinyRing {
     return layers[l].by_output ? inside % quantum == 0 : inside % (quantum * layers[l].outputs) == 0;
   }
 
-  Stretch stretch(size_t device, int64_t from, int64_t to, double period) const {
+  // `at_home`: a stretch that keeps its weights off chip is given no more convolutions than would fit on chip.
+  Stretch stretch(size_t device, int64_t from, int64_t to, double period, bool at_home) const {
     const DrawnCostModel::Settings& board = each[device];
     Stretch sum;
     bool off_chip = false;
@@ -203,9 +204,9 @@ class TinyRing {
         sum.seconds += work;
       }
       sum.fixed += 2 * static_cast<double>(held);
-      sum.weights[layer.dense && dense_weight_bytes == 2 ? 1 : 0] += pairs;
+      if (!at_home || !layer.dense || !board.dense_off_chip) sum.weights[layer.dense && dense_weight_bytes == 2 ? 1 : 0] += pairs;
     }
-    if (off_chip) sum.weights = {};
+    if (off_chip && !at_home) sum.weights = {};
     return sum;
   }
 
@@ -231,7 +232,7 @@ class TinyRing {
       for (int64_t to = last ? end_ : from; to <= end_; ++to) {
         if (to == from && !(task.options.allow_empty && boundary(from))) continue;
         if (!last && !may_cut(d, to)) continue;
-        const Stretch own = stretch(d, from, to, limit.compute);
+        const Stretch own = stretch(d, from, to, limit.compute, !may_move);
         const double memory = share * each[d].memory;
         if (own.seconds > std::min(best, limit.compute) || own.engines > (each[d].dedicated ? each[d].engines : 1e30) || own.fixed > memory)
           break;
