@@ -23,10 +23,13 @@ void run_kernel(const Parameters& parameters) {
 template <class K>
 inline constexpr Run kRunner = &run_kernel<K>;
 
-template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples>
+template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples,
+          int kCluster = 1>
 Kernel entry() {
-  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples>;
-  return {{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples}, &K::shared_bytes, &kRunner<K>};
+  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples, kCluster>;
+  return {{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples, 0, 0, kCluster},
+          &K::shared_bytes,
+          &kRunner<K>};
 }
 
 template <int kRows, int kColumns, int kGroup, int kSamples, int kWidth, int kOutputs>
@@ -68,6 +71,13 @@ std::vector<Kernel> every_kernel() {
   add_small_matrix<Recurrence::kTanh, Half>(table);
   table.push_back(one_exchange<4, 8, 32, 1, 8, 2>());
   table.push_back(one_exchange<2, 4, 8, 2, 8, 2>());
+  table.push_back(entry<Recurrence::kLstm, false, float, false, 2, 4, 4, 2, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kLstm, true, float, false, 2, 8, 8, 1, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kGru, false, float, false, 3, 4, 2, 1, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kGru, true, float, false, 2, 8, 8, 1, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kLstm, false, Half, true, 1, 2, 1, 1, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kLstm, true, BFloat16, true, 1, 2, 1, 1, kBlocksOfCluster>());
+  table.push_back(entry<Recurrence::kLstm, false, BFloat16, true, 1, 2, 1, 1, kBlocksOfCluster>());
   return table;
 }
 
@@ -79,7 +89,7 @@ class EmulatedMachine : public Machine {
   }
 
   std::string name() const override { return "emulated GPU"; }
-  Limits limits() const override { return {gpu_.multiprocessors, gpu_.shared_bytes}; }
+  Limits limits() const override { return {gpu_.multiprocessors, gpu_.shared_bytes, gpu_.clusters}; }
   const std::vector<Kernel>& kernels() const override {
     static const std::vector<Kernel> table = every_kernel();
     return table;
@@ -102,7 +112,7 @@ class EmulatedMachine : public Machine {
   void run(const Kernel& kernel, const Grid& grid, const Parameters& parameters) override {
     const Run body = *static_cast<const Run*>(kernel.entry);
     launch(
-        grid, [&] { body(parameters); }, true);
+        grid, [&] { body(parameters); }, true, kernel.shape.cluster);
   }
   void multiply(const MatrixJob& job, Precision precision) override {
     const Grid grid{blocks_of(job), kJobThreads, kJobSharedBytes};
@@ -147,17 +157,18 @@ class EmulatedMachine : public Machine {
   Library* dnn_library() override { return gpu_.dnn_library; }
 
  private:
-  void launch(const Grid& grid, const std::function<void()>& kernel, bool with_faults = false) {
+  void launch(const Grid& grid, const std::function<void()>& kernel, bool with_faults = false, int cluster = 1) {
     emulator::Launch launch{.blocks = grid.blocks,
                             .threads = grid.threads,
                             .shared_bytes = static_cast<std::size_t>(grid.shared_bytes),
+                            .cluster = cluster,
                             .schedule = gpu_.schedule,
                             .seed = gpu_.seed};
     if (with_faults) {
       launch.faulty_barrier_period = gpu_.faulty_barrier_period;
       launch.faulty_barrier = gpu_.faulty_barrier;
       launch.faulty_release = gpu_.faulty_release;
-      launch.blocks -= gpu_.missing_blocks;
+      launch.blocks -= rounded_up(gpu_.missing_blocks, cluster);  // clusters are resident or not as a whole
     }
     emulator::run(launch, kernel);
   }

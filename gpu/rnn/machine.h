@@ -41,6 +41,7 @@ struct KernelShape {
   // The one-exchange form of the canonical GRU: units of a block and outputs of a thread at most; 0 for all else.
   int width = 0;
   int outputs = 0;
+  int cluster = 1;  // blocks
   friend bool operator==(const KernelShape&, const KernelShape&) = default;
 };
 std::string name_of(const KernelShape& shape);
@@ -59,9 +60,12 @@ struct Grid {
   int shared_bytes;
 };
 
+inline constexpr int kBlocksOfCluster = 8;  // in every kernel of clusters
+
 struct Limits {
   int multiprocessors = 0;
   int shared_bytes = 0;  // of one block, at most
+  int clusters = 0;      // of kBlocksOfCluster blocks that can be resident at once; none before compute capability 9.0
 };
 
 class Machine {
@@ -100,6 +104,7 @@ class Machine {
 struct EmulatedGpu {
   int multiprocessors = 8;
   int shared_bytes = 227 * 1024;
+  int clusters = 0;
   emulator::Schedule schedule = emulator::Schedule::kInTurn;
   unsigned seed = 1;
   // Planted faults, see emulator::Launch.

@@ -114,6 +114,11 @@ constexpr MILLRACE_HOST_DEVICE int unit_of_row(int gates, int row) { return row 
 constexpr MILLRACE_HOST_DEVICE int gate_of_row(int gates, int row) { return row % gates; }
 constexpr MILLRACE_HOST_DEVICE int row_of_unit(int gates, int unit, int gate) { return unit * gates + gate; }
 
+// Columns that each block of a cluster takes of a product that they divide: whole fragments, which are whole 16-byte accesses too.
+constexpr MILLRACE_HOST_DEVICE int columns_in_cluster(int columns, int blocks) {
+  return blocks == 1 ? columns : rounded_up(ceil_of(columns, blocks), device::kFragmentDepth);
+}
+
 // A block's place: which direction, which samples, which units.
 struct BlockPlace {
   int side;

@@ -47,6 +47,10 @@ struct Gpu {
   double reduction_slowdown;      // of the reduction, for each warp x output
   double reductions_saturate;     // warps x outputs beyond which the shuffle units are busy ...
   double saturated_reductions;    // ... where the slowdown is that of so many
+  // Of an exchange by polling, and of clusters; zero: not looked at, as in the paper.
+  double l2_line_cycles = 0;           // that a slice of the L2 cache takes for one reader of a whole line
+  double cluster_latency = 0;          // from block to block of a cluster, one way, in multiply-adds
+  double cluster_bytes_per_cycle = 1;  // that a block of a cluster receives
 };
 
 // Published constants of the paper's GPU.

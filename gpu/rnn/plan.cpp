@@ -22,6 +22,11 @@ int columns_in_phase(const KernelShape& shape, int phase, int hidden) {
   return phase == 0 ? 2 * hidden : hidden;
 }
 
+// Of a phase, that a block multiplies.
+int columns_of_block(const KernelShape& shape, int phase, int hidden) {
+  return columns_in_cluster(columns_in_phase(shape, phase, hidden), shape.cluster);
+}
+
 // Rows that a block holds in a phase, and whether it holds all columns.
 struct Holding {
   int rows;
@@ -37,19 +42,36 @@ Holding holding_of(const KernelShape& shape, int phase, int threads, int slices,
   return {rows_per_block(FmaTile{rows, width, shape.group, shape.samples}, slices, threads), true};  // the rest spills
 }
 
+// Whoever waits polls, and all polls of a row of states go to the same lines of the L2 cache, whose slices answer one after the other: a
+// state's write waits in their queue, then half a turn of polls until the next one asks, and its answer waits again.
+double polling(const Layout& layout, const Gpu& gpu) {
+  const int readers = layout.unit_tiles / layout.kernel.shape.cluster;
+  return 1.5 * readers * gpu.l2_line_cycles / gpu.multiply_add_latency;
+}
+
+// The sums that blocks of a cluster send each other.
+double within_cluster(const Layout& layout, const Problem& problem, int phase, const Gpu& gpu) {
+  const KernelShape& shape = layout.kernel.shape;
+  if (shape.cluster == 1) return 0;
+  const int sums =
+      shape.cluster * layout.slices * gates_in_phase(shape, phase) * layout.tile_width * std::min(height_of(shape), problem.batch);
+  return gpu.cluster_latency + 4.0 * sums / (gpu.multiply_add_latency * gpu.cluster_bytes_per_cycle);
+}
+
 // One phase of a step by the performance model, which knows LSTM tiles: a quarter of the rows as wide.
 double cost_of_phase(const Layout& layout, const Problem& problem, int phase, const Limits& limits, const Gpu& gpu) {
   const KernelShape& shape = layout.kernel.shape;
-  const int columns = columns_in_phase(shape, phase, problem.hidden);
+  const int columns = columns_of_block(shape, phase, problem.hidden);
   const int height = height_of(shape);
   const int rows = phase == 0 ? shape.rows : second_rows(shape.backward, shape.rows);
   const double gather = 1.0 * bytes_of(shape.precision) * columns * height *
                         (1 + 2 * layout.blocks(problem.sides) / limits.multiprocessors) /
                         (gpu.multiply_add_latency * gpu.l2_bytes_per_cycle);
+  const double exchange = gather + polling(layout, gpu) + within_cluster(layout, problem, phase, gpu);
   if (shape.matrix_units) {
     // A warp's fragment product occupies its scheduler for about eight multiply-adds' time; slices are summed one by one.
     const double fragments = 1.0 * rows * ceil_of(columns, 16 * layout.slices) * shape.samples * layout.threads / 128;
-    return gather + 8 * fragments / gpu.multiply_add_latency + layout.slices;
+    return exchange + 8 * fragments / gpu.multiply_add_latency + layout.slices;
   }
   Gpu one = gpu;
   one.multiprocessors = limits.multiprocessors;
@@ -60,7 +82,7 @@ double cost_of_phase(const Layout& layout, const Problem& problem, int phase, co
   const int width = phase == 0 ? shape.columns : second_columns(shape.backward, false, shape.columns);
   const int beyond = spilled_columns(FmaTile{rows, width, shape.group, height}, layout.slices, columns);
   const double reloads = 4.0 * beyond * rows * layout.threads / (gpu.multiply_add_latency * gpu.shared_bytes_per_cycle);
-  return gather + cost.products + cost.reduction + reloads;
+  return exchange + cost.products + cost.reduction + reloads;
 }
 
 }  // namespace
@@ -91,6 +113,7 @@ std::string name_of(const KernelShape& shape) {
                      std::string(name_of(shape.precision)) + (shape.matrix_units ? " matrix " : " FMA ") + number(shape.rows) + "x" +
                      number(shape.columns) + "x" + number(shape.group) + "x" + number(shape.samples);
   if (shape.width > 0) name += ", one exchange of " + number(shape.width) + "x" + number(shape.outputs);
+  if (shape.cluster > 1) name += ", clusters of " + number(shape.cluster);
   return name;
 }
 
@@ -109,15 +132,16 @@ std::optional<Layout> layout_of(const Kernel& kernel, int threads, int slices, c
   layout.tile_width = std::min(problem.hidden, threads / height);
   if (shape.width > 0) layout.tile_width = std::min(layout.tile_width, shape.width);
   for (int phase = 0; phase < phases_of(shape); ++phase) {
-    const Holding holding = holding_of(shape, phase, threads, slices, columns_in_phase(shape, phase, problem.hidden));
+    const Holding holding = holding_of(shape, phase, threads, slices, columns_of_block(shape, phase, problem.hidden));
     if (!holding.columns) return std::nullopt;
-    layout.tile_width = std::min(layout.tile_width, holding.rows / gates_in_phase(shape, phase));
+    layout.tile_width = std::min(layout.tile_width, holding.rows / shape.cluster / gates_in_phase(shape, phase));
   }
   if (layout.tile_width < 1) return std::nullopt;
-  layout.unit_tiles = ceil_of(problem.hidden, layout.tile_width);
+  layout.unit_tiles = rounded_up(ceil_of(problem.hidden, layout.tile_width), shape.cluster);
   layout.tile_width = ceil_of(problem.hidden, layout.unit_tiles);  // as even as the number of blocks allows
-  layout.unit_tiles = ceil_of(problem.hidden, layout.tile_width);
-  const int room = limits.multiprocessors / problem.sides / layout.unit_tiles;
+  layout.unit_tiles = rounded_up(ceil_of(problem.hidden, layout.tile_width), shape.cluster);
+  const int blocks = shape.cluster == 1 ? limits.multiprocessors : std::min(limits.multiprocessors, shape.cluster * limits.clusters);
+  const int room = blocks / problem.sides / layout.unit_tiles;
   if (room < 1) return std::nullopt;
   const int turns = ceil_of(problem.batch, height);
   layout.rounds = ceil_of(turns, room);

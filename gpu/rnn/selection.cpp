@@ -12,7 +12,7 @@
 namespace millrace::rnn {
 namespace {
 
-constexpr const char* kHeading = "millrace rnn layouts 1";
+constexpr const char* kHeading = "millrace rnn layouts 2";
 
 // A field of a line.
 std::string one_line(const std::string& text) {
@@ -51,8 +51,8 @@ std::string text_of(const Choice& c) {
   const KernelShape& s = c.shape;
   value.precision(9);
   value << static_cast<int>(s.recurrence) << ' ' << s.backward << ' ' << static_cast<int>(s.precision) << ' ' << s.matrix_units << ' '
-        << s.rows << ' ' << s.columns << ' ' << s.group << ' ' << s.samples << ' ' << s.width << ' ' << s.outputs << ' ' << c.threads << ' '
-        << c.slices << ' ' << c.seconds;
+        << s.rows << ' ' << s.columns << ' ' << s.group << ' ' << s.samples << ' ' << s.width << ' ' << s.outputs << ' ' << s.cluster << ' '
+        << c.threads << ' ' << c.slices << ' ' << c.seconds;
   return value.str();
 }
 
@@ -63,7 +63,7 @@ std::optional<Choice> choice_in(const std::string& value) {
   Choice choice;
   KernelShape& s = choice.shape;
   in >> recurrence >> s.backward >> precision >> s.matrix_units >> s.rows >> s.columns >> s.group >> s.samples >> s.width >> s.outputs >>
-      choice.threads >> choice.slices >> choice.seconds;
+      s.cluster >> choice.threads >> choice.slices >> choice.seconds;
   s.recurrence = static_cast<Recurrence>(recurrence);
   s.precision = static_cast<Precision>(precision);
   return in.fail() ? std::nullopt : std::optional(choice);

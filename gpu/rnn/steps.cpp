@@ -1,5 +1,6 @@
 #include "gpu/rnn/steps.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "gpu/rnn/dispatch.h"
@@ -71,7 +72,10 @@ void Steps::run(bool backward, Parameters p) {
   p.sample_tiles = chosen->sample_tiles;
   p.rounds = chosen->rounds;
   p.slices = chosen->slices;
-  const int together = chosen->blocks(problem_.sides) <= machine_.limits().multiprocessors ? problem_.sides : 1;
+  const int cluster = chosen->kernel.shape.cluster;
+  const Limits limits = machine_.limits();
+  const int room = cluster == 1 ? limits.multiprocessors : std::min(limits.multiprocessors, cluster * limits.clusters);
+  const int together = chosen->blocks(problem_.sides) <= room ? problem_.sides : 1;
   for (int s = 0; s < problem_.sides; s += together) {
     if (s > 0) p.side[0] = p.side[s];
     machine_.run(chosen->kernel, {chosen->blocks(together), chosen->threads, chosen->shared_bytes}, p);

@@ -59,7 +59,7 @@ std::string expression_of(const KernelShape& s) {
            std::to_string(s.outputs) + ">>";
   return std::string("millrace::rnn::run_time_kernel<millrace::rnn::KernelOf<millrace::rnn::Recurrence::") + identifier_of(s.recurrence) +
          ", " + (s.backward ? "true, " : "false, ") + identifier_of(s.precision) + (s.matrix_units ? ", true, " : ", false, ") + product +
-         ">>";
+         (s.cluster > 1 ? ", " + std::to_string(s.cluster) : "") + ">>";
 }
 
 constexpr const char* kProgram =

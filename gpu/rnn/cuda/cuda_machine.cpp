@@ -39,6 +39,7 @@ class RealGpu : public CudaMachine {
                          std::to_string(properties_.minor) + " and the kernels were compiled for others (" + cudaGetErrorString(compiled) +
                          "); configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(architecture()) + " and build again");
     if (owns_stream_) require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    count_clusters();
     cublas_ = load_cublas(stream_);
   }
 
@@ -51,7 +52,8 @@ class RealGpu : public CudaMachine {
 
   std::string name() const override { return properties_.name; }
   Limits limits() const override {
-    return {std::max(1, properties_.multiProcessorCount - spare_multiprocessors_), static_cast<int>(properties_.sharedMemPerBlockOptin)};
+    return {std::max(1, properties_.multiProcessorCount - spare_multiprocessors_), static_cast<int>(properties_.sharedMemPerBlockOptin),
+            std::min(clusters_, (properties_.multiProcessorCount - spare_multiprocessors_) / kBlocksOfCluster)};
   }
   const std::vector<Kernel>& kernels() const override { return kernels_; }
   Gpu constants() const override { return constants_of(architecture(), properties_.multiProcessorCount); }
@@ -94,9 +96,9 @@ class RealGpu : public CudaMachine {
     });
     Parameters copy = parameters;
     void* arguments[] = {&copy};
-    const cudaError_t code =
-        cudaLaunchCooperativeKernel(entry, dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads)), arguments,
-                                    static_cast<std::size_t>(grid.shared_bytes), stream_);
+    cudaLaunchAttribute attributes[2];
+    const cudaLaunchConfig_t config = configuration(kernel, grid, attributes, true);
+    const cudaError_t code = cudaLaunchKernelExC(&config, entry, arguments);
     if (code == cudaErrorCooperativeLaunchTooLarge) {
       cudaGetLastError();
       throw RnnError(RnnFailure::kUnsupportedSize, std::to_string(grid.blocks) + " blocks of " + name_of(kernel.shape) +
@@ -137,6 +139,50 @@ class RealGpu : public CudaMachine {
   }
 
  private:
+  // All blocks resident at once, in clusters where the kernel wants them. `attributes`: two, which the result points to.
+  cudaLaunchConfig_t configuration(const Kernel& kernel, const Grid& grid, cudaLaunchAttribute* attributes, bool cooperative) const {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(grid.shared_bytes);
+    config.stream = stream_;
+    config.attrs = attributes;
+    if (cooperative) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+      attributes[config.numAttrs++].val.cooperative = 1;
+    }
+    if (kernel.shape.cluster > 1) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+      attributes[config.numAttrs].val.clusterDim.x = static_cast<unsigned>(kernel.shape.cluster);
+      attributes[config.numAttrs].val.clusterDim.y = 1;
+      attributes[config.numAttrs++].val.clusterDim.z = 1;
+    }
+    return config;
+  }
+
+  // How many clusters fit beside each other depends on which multiprocessors of each of its parts a GPU has: asked of the kernel that
+  // takes most, with all shared memory. What the runtime does not know is none.
+  void count_clusters() {
+    if (properties_.major < 9) return;
+    for (const Kernel& kernel : kernels_) {
+      if (kernel.shape.cluster == 1) continue;
+      const Grid grid{kernel.shape.cluster, kKernelThreads, static_cast<int>(properties_.sharedMemPerBlockOptin)};
+      reserved_.raise(kernel.entry, grid.shared_bytes, [&] {
+        require(cudaFuncSetAttribute(kernel.entry, cudaFuncAttributeMaxDynamicSharedMemorySize, grid.shared_bytes),
+                "reserving shared memory");
+      });
+      cudaLaunchAttribute attributes[2];
+      const cudaLaunchConfig_t config = configuration(kernel, grid, attributes, false);
+      int found = 0;
+      if (cudaOccupancyMaxActiveClusters(&found, kernel.entry, &config) != cudaSuccess) {
+        cudaGetLastError();
+        found = 0;
+      }
+      clusters_ = found;
+      return;
+    }
+  }
+
   // Code of a shape that is not shipped is made when it first runs.
   const void* entry_of(const Kernel& kernel) {
     if (kernel.entry != nullptr) return kernel.entry;
@@ -149,6 +195,7 @@ class RealGpu : public CudaMachine {
   cudaStream_t stream_;
   bool owns_stream_;
   int spare_multiprocessors_;
+  int clusters_ = 0;
   std::vector<Kernel> kernels_;
   std::map<std::string, const void*> compiled_;
   std::set<void*> allocations_;

@@ -22,12 +22,23 @@ __global__ void __launch_bounds__(kKernelThreads, 1) persistent_kernel(Parameter
   K::run(parameters);
 }
 
-template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples>
+// Clusters of blocks, for which older GPUs have no code.
+template <class K>
+__global__ void __launch_bounds__(kKernelThreads, 1) clustered_kernel(Parameters parameters) {
+#if __CUDA_ARCH__ >= 900
+  K::run(parameters);
+#endif
+}
+
+template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples,
+          int kCluster = 1>
 Kernel shipped_entry() {
-  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples>;
-  return {{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples},
-          &K::shared_bytes,
-          reinterpret_cast<const void*>(&persistent_kernel<K>)};
+  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples, kCluster>;
+  const KernelShape shape{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples, 0, 0, kCluster};
+  if constexpr (kCluster > 1)
+    return {shape, &K::shared_bytes, reinterpret_cast<const void*>(&clustered_kernel<K>)};
+  else
+    return {shape, &K::shared_bytes, reinterpret_cast<const void*>(&persistent_kernel<K>)};
 }
 
 #define MILLRACE_ENTRY(recurrence, backward, format, ...) \

@@ -32,6 +32,14 @@ struct Block {
   unsigned barriers = 0;
 };
 
+// Blocks that see each other's shared memory: what meets is all their threads.
+struct Cluster {
+  int arrived = 0;
+  std::vector<int> waiting;
+  std::array<char, 2> mark{};
+  unsigned barriers = 0;
+};
+
 enum class Waits { kNot, kAtBarrier, kInWarp };
 
 struct Thread {
@@ -54,6 +62,7 @@ class Machine {
       block.shared.assign(launch.shared_bytes + 16, 0xFF);
     }
     warps_.resize(static_cast<std::size_t>(launch.blocks * warps));
+    clusters_.resize(static_cast<std::size_t>(launch.blocks / launch.cluster));
     for (int b = 0; b < launch.blocks; ++b)
       for (int i = 0; i < launch.threads; ++i) {
         auto thread = std::make_unique<Thread>();
@@ -91,21 +100,45 @@ class Machine {
 
   void barrier() {
     const Unjudged bookkeeping;
-    Thread& me = thread();
-    const int number = me.barriers++;
+    const int number = thread().barriers++;
     if (launch_.faulty_barrier_period > 0 && number % launch_.faulty_barrier_period == launch_.faulty_barrier) return;
-    Block& mine = block();
-    char* const mark = &mine.mark[mine.barriers % 2];
-    told(mark);
-    if (++mine.arrived == launch_.threads) {
-      mine.arrived = 0;
-      ++mine.barriers;
-      wake(mine.waiting);
-    } else {
-      mine.waiting.push_back(current_);
-      wait(me, Waits::kAtBarrier);
+    meet(block(), launch_.threads);
+  }
+  void cluster_barrier() {
+    const Unjudged bookkeeping;
+    meet(clusters_[static_cast<std::size_t>(thread().block / launch_.cluster)], launch_.cluster * launch_.threads);
+  }
+
+  int rank() { return thread().block % launch_.cluster; }
+  static unsigned char* begin_of(Block& block) {
+    unsigned char* const bytes = block.shared.data();
+    return bytes + (16 - reinterpret_cast<std::size_t>(bytes) % 16) % 16;
+  }
+  unsigned char* in_cluster(const void* shared, int rank) {
+    const Unjudged bookkeeping;
+    const auto offset = static_cast<const unsigned char*>(shared) - begin_of(block());
+    return begin_of(blocks_[static_cast<std::size_t>(thread().block - this->rank() + rank)]) + offset;
+  }
+  // What was delivered before is seen by who finds the phase ended. `of`: a mailbox, whose first byte is the mark.
+  static void deliver(Mailbox* of, int bytes) {
+    told(of);
+    const Unjudged bookkeeping;
+    of->missing -= bytes;
+    settle(of);
+  }
+  static void expect(Mailbox* of, int bytes) {
+    const Unjudged bookkeeping;
+    of->missing += bytes;
+    of->expects = 1;
+    settle(of);
+  }
+  static bool has_ended(Mailbox* of, int phase) {
+    {
+      const Unjudged bookkeeping;
+      if (of->phase % 2 == phase) return false;
     }
-    heard(mark);
+    heard(of);
+    return true;
   }
 
   const WarpWords& exchange(const LaneWords& words) {
@@ -141,6 +174,27 @@ class Machine {
   unsigned long long switches = 0;
 
  private:
+  template <class Group>
+  void meet(Group& group, int threads) {
+    Thread& me = thread();
+    char* const mark = &group.mark[group.barriers % 2];
+    told(mark);
+    if (++group.arrived == threads) {
+      group.arrived = 0;
+      ++group.barriers;
+      wake(group.waiting);
+    } else {
+      group.waiting.push_back(current_);
+      wait(me, Waits::kAtBarrier);
+    }
+    heard(mark);
+  }
+  static void settle(Mailbox* of) {
+    if (of->expects == 0 || of->missing != 0) return;
+    of->expects = 0;
+    of->phase = static_cast<short>((of->phase + 1) % 2);
+  }
+
   int take() {
     int chosen = 0;
     if (launch_.schedule == Schedule::kRandom) {
@@ -185,6 +239,7 @@ class Machine {
   std::mt19937 random_;
   std::vector<Block> blocks_;
   std::vector<Warp> warps_;
+  std::vector<Cluster> clusters_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::deque<int> ready_;
   int current_ = 0;
@@ -201,6 +256,8 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
   if (launch.blocks < 1 || launch.threads < kWarp || launch.threads > 1024 || launch.threads % kWarp != 0)
     throw std::invalid_argument("the emulator runs blocks of 32 to 1,024 threads in whole warps, not " + std::to_string(launch.blocks) +
                                 " of " + std::to_string(launch.threads));
+  if (launch.cluster < 1 || launch.blocks % launch.cluster != 0)
+    throw std::invalid_argument(std::to_string(launch.blocks) + " blocks do not make clusters of " + std::to_string(launch.cluster));
   Machine emulated(launch, kernel);
   machine = &emulated;
   try {
@@ -224,9 +281,13 @@ bool release_is_faulty() { return machine->launch().faulty_release; }
 unsigned long long nanoseconds() { return 1000 * machine->thread().pauses; }
 const WarpWords& exchange_in_warp(const LaneWords& words) { return machine->exchange(words); }
 
-unsigned char* shared_memory() {
-  unsigned char* const bytes = machine->block().shared.data();
-  return bytes + (16 - reinterpret_cast<std::size_t>(bytes) % 16) % 16;
-}
+unsigned char* shared_memory() { return Machine::begin_of(machine->block()); }
+
+int cluster_rank() { return machine->rank(); }
+void cluster_barrier() { machine->cluster_barrier(); }
+unsigned char* in_cluster(const void* shared, int rank) { return machine->in_cluster(shared, rank); }
+void deliver(Mailbox* mailbox, int bytes) { Machine::deliver(mailbox, bytes); }
+void expect(Mailbox* mailbox, int bytes) { Machine::expect(mailbox, bytes); }
+bool has_ended(Mailbox* mailbox, int phase) { return Machine::has_ended(mailbox, phase); }
 
 }  // namespace millrace::rnn::emulator

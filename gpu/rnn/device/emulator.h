@@ -27,6 +27,7 @@ struct Launch {
   int blocks;
   int threads;  // per block, a multiple of 32
   std::size_t shared_bytes = 0;
+  int cluster = 1;  // blocks of a cluster
   Schedule schedule = Schedule::kInTurn;
   unsigned seed = 1;
   // Faults to plant, so that a test can show that it would find them: of every so many block barriers that a thread meets,
@@ -47,6 +48,19 @@ int thread_count();
 int block_index();
 void block_barrier();
 unsigned char* shared_memory();
+
+// Blocks of a cluster. A mailbox lies in shared memory, in eight bytes.
+struct Mailbox {
+  int missing = 0;  // bytes expected and not delivered yet
+  short phase = 0;
+  short expects = 0;  // whether this phase's number is known
+};
+int cluster_rank();
+void cluster_barrier();
+unsigned char* in_cluster(const void* shared, int rank);
+void deliver(Mailbox* mailbox, int bytes);
+void expect(Mailbox* mailbox, int bytes);
+bool has_ended(Mailbox* mailbox, int phase);
 void pause();
 bool release_is_faulty();
 // Grows by a microsecond with every pause of the thread that asks, so that waits end after a known number of polls.

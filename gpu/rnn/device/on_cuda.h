@@ -76,6 +76,54 @@ MILLRACE_DEVICE void store_release(unsigned* to, unsigned value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
+// Blocks of a cluster. A mailbox counts the bytes that were sent to it, phase by phase; one thread opens it, and expects each phase's.
+using Mailbox = unsigned long long;
+using ClusterAddress = unsigned;
+MILLRACE_DEVICE unsigned shared_address(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+MILLRACE_DEVICE int cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+MILLRACE_DEVICE void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+MILLRACE_DEVICE ClusterAddress in_cluster(const void* shared, int rank) {
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(rank));
+  return there;
+}
+MILLRACE_DEVICE void send(ClusterAddress to, ClusterAddress mailbox, float value) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(value), "r"(mailbox) : "memory");
+}
+MILLRACE_DEVICE void open(Mailbox* mailbox) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(mailbox)) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+MILLRACE_DEVICE void expect(Mailbox* mailbox, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(mailbox)), "r"(bytes) : "memory");
+}
+// Waits for the end of a phase: of the n-th, from 0 on, with n modulo 2.
+MILLRACE_DEVICE void await(Mailbox* mailbox, int phase) {
+  unsigned ended = 0;
+  while (ended == 0)
+    asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2; selp.u32 %0, 1, 0, ended; }"
+                 : "=r"(ended)
+                 : "r"(shared_address(mailbox)), "r"(phase)
+                 : "memory");
+}
+#else  // never run: such GPUs are offered no kernels of clusters
+MILLRACE_DEVICE int cluster_rank() { return 0; }
+MILLRACE_DEVICE void cluster_barrier() {}
+MILLRACE_DEVICE ClusterAddress in_cluster(const void* shared, int) { return shared_address(shared); }
+MILLRACE_DEVICE void send(ClusterAddress, ClusterAddress, float) {}
+MILLRACE_DEVICE void open(Mailbox*) {}
+MILLRACE_DEVICE void expect(Mailbox*, int) {}
+MILLRACE_DEVICE void await(Mailbox*, int) {}
+#endif
+
 MILLRACE_DEVICE float load_constant(const float* from) { return __ldg(from); }
 MILLRACE_DEVICE unsigned short load_constant(const unsigned short* from) { return __ldg(from); }
 // Two neighbouring 16-bit values of shared memory as one word.

@@ -61,6 +61,21 @@ inline void store_release(unsigned* to, unsigned value) {
 inline void raise_in_block(unsigned* flag) { store_relaxed(flag, 1); }
 inline bool is_raised_in_block(const unsigned* flag) { return load_relaxed(flag) != 0; }
 
+using Mailbox = emulator::Mailbox;
+using ClusterAddress = unsigned char*;
+inline int cluster_rank() { return emulator::cluster_rank(); }
+inline void cluster_barrier() { emulator::cluster_barrier(); }
+inline ClusterAddress in_cluster(const void* shared, int rank) { return emulator::in_cluster(shared, rank); }
+inline void send(ClusterAddress to, ClusterAddress mailbox, float value) {
+  *reinterpret_cast<AnyWord*>(to) = bits_of(value);
+  emulator::deliver(reinterpret_cast<Mailbox*>(mailbox), static_cast<int>(sizeof(value)));
+}
+inline void open(Mailbox* mailbox) { *mailbox = {}; }
+inline void expect(Mailbox* mailbox, int bytes) { emulator::expect(mailbox, bytes); }
+inline void await(Mailbox* mailbox, int phase) {
+  while (!emulator::has_ended(mailbox, phase)) emulator::pause();
+}
+
 inline float load_constant(const float* from) { return *from; }
 inline unsigned short load_constant(const unsigned short* from) { return *static_cast<const AnyHalfWord*>(from); }
 

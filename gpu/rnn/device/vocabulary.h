@@ -12,8 +12,10 @@
 // load_relaxed and store_relaxed, which other blocks see whole and in no order; load_acquire and store_release, after and
 // before which all else is seen; load_constant for what nobody writes while the kernel runs; nanoseconds and pause for
 // waiting; multiply_16x8x16, the matrix units' product of fragments; sigmoid, hyperbolic_tangent, sigmoid_or_tangent.
+// Blocks of a cluster, from compute capability 9.0 on: cluster_rank, cluster_barrier; in_cluster, the place in another block's shared
+// memory; send, which brings a number there and counts it in that block's mailbox; open, expect and await for its owner.
 // Limits: blocks of one dimension, whole warps; shuffles and matrix products are for whole warps; no memory scopes below
-// the GPU, no asynchronous copies. The emulator says nothing about time.
+// the GPU, no asynchronous copies but send. The emulator says nothing about time.
 #pragma once
 
 #include "gpu/rnn/device/scalar.h"

@@ -23,7 +23,8 @@ struct Resident {
   int gates;
   int columns;
   int first_unit;
-  int units;  // of this block; rows beyond are zero
+  int units;             // of this block; rows beyond are zero
+  int first_column = 0;  // `columns` from there on
 
   // Where a row begins, in elements, and how many columns it has: none beyond the block's units. Two numbers of 32 bits per
   // row are all that loading keeps beside the weights; addresses of 64 bits made kernels spill. They count up to 23,170
@@ -34,7 +35,8 @@ struct Resident {
   };
   MILLRACE_DEVICE Row row(int index) const {
     const int unit = unit_of_row(gates, index);
-    return {(first_unit + unit) * row_stride + gate_of_row(gates, index) * gate_stride, unit < units ? columns : 0};
+    return {(first_unit + unit) * row_stride + gate_of_row(gates, index) * gate_stride + first_column * column_stride,
+            unit < units ? columns : 0};
   }
 };
 
@@ -92,6 +94,16 @@ struct GroupSum {
     }
   }
 };
+// The first of the values that GroupSum leaves a lane.
+template <int kCount, int kMask>
+constexpr MILLRACE_HOST_DEVICE int first_left(int lane) {
+  if constexpr (kMask == 0)
+    return 0;
+  else if constexpr (kCount % 2 == 0)
+    return ((lane & kMask) != 0 ? kCount / 2 : 0) + first_left<kCount / 2, kMask / 2>(lane);
+  else
+    return first_left<kCount, kMask / 2>(lane);
+}
 template <int kCount, int kMask>
 constexpr MILLRACE_HOST_DEVICE int values_left() {
   if constexpr (kMask == 0)
@@ -158,7 +170,7 @@ struct FmaProduct {
       if (j % kVector == kVector - 1) device::keep_order();
     }
     auto* const spilled = reinterpret_cast<float*>(shared + plan.spilled);
-    for (int j = kColumns; j < kColumns + spilled_columns(tile(), slices, resident.columns); ++j) {
+    for (int j = kColumns; j < kColumns + plan.beyond; ++j) {  // also those that a cluster's last block has not
       MILLRACE_UNROLL
       for (int r = 0; r < kRows; ++r)
         spilled[spilled_word(tile(), threads, thread, r, j)] = weight_at(resident, rows[r], column_of(tile(), slices, thread, j));
@@ -172,7 +184,26 @@ struct FmaProduct {
     return plan.states + (sample * plan.stride + column) * 4;
   }
 
-  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int, int slices) const {
+  // Into the block's own shared memory.
+  MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
+    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
+    multiply_to(shared, plan, columns, slices,
+                [&](int, int slice, int sample, int row, float sum) { out[(slice * kSamples + sample) * plan.rows + row] = sum; });
+  }
+
+  // The thread's sums by number, as multiply_to() gives them, to place(number, slice, sample, row): once, before the steps.
+  static constexpr int kSums = values_left<kRows * kSamples, kGroup / 2>();
+  template <class Place>
+  MILLRACE_DEVICE void each_sum(const SharedPlan&, int slices, Place place) const {
+    const int first = first_left<kRows * kSamples, kGroup / 2>(thread_);
+    const int slice = thread_ / kGroup - row_group_ * slices;
+    MILLRACE_UNROLL
+    for (int i = 0; i < kSums; ++i) place(i, slice, (first + i) % kSamples, row_group_ * kRows + (first + i) / kSamples);
+  }
+
+  // give(number, slice, sample, row, sum): every row's sum for every sample, by one thread each.
+  template <class Give>
+  MILLRACE_DEVICE void multiply_to(unsigned char* shared, const SharedPlan& plan, int, int slices, Give give) const {
     struct alignas(16) Vector {
       float at[kVector];
     };
@@ -217,13 +248,11 @@ struct FmaProduct {
     int first = 0;
     bool mine = true;
     GroupSum<kRows * kSamples, kGroup / 2>::run(sums, thread, first, mine);
-    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
-    constexpr int kLeft = values_left<kRows * kSamples, kGroup / 2>();
     if (!mine) return;
     MILLRACE_UNROLL
-    for (int i = 0; i < kLeft; ++i) {
+    for (int i = 0; i < kSums; ++i) {
       const int index = first + i;
-      out[(slice * kSamples + index % kSamples) * plan.rows + row_group_ * kRows + index / kSamples] = sums[i];
+      give(i, slice, index % kSamples, row_group_ * kRows + index / kSamples, sums[i]);
     }
   }
 
@@ -290,7 +319,28 @@ struct MatrixProduct {
     return plan.states + sample * plan.stride * 4 + column * 2;
   }
 
+  // As FmaProduct's.
   MILLRACE_DEVICE void multiply(unsigned char* shared, const SharedPlan& plan, int columns, int slices) const {
+    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
+    const int rows = plan.rows;
+    multiply_to(shared, plan, columns, slices,
+                [&](int, int slice, int sample, int row, float sum) { out[(slice * kHeight + sample) * rows + row] = sum; });
+  }
+
+  static constexpr int kSums = kRows * kGroupsOfSamples * 4;
+  template <class Place>
+  MILLRACE_DEVICE void each_sum(const SharedPlan&, int slices, Place place) const {
+    const int slice = device::warp_index() - row_group_ * slices;
+    MILLRACE_UNROLL
+    for (int k = 0; k < kSums; ++k) {
+      const device::Place at = device::place_in_sums(device::lane_index(), k % 4);
+      place(k, slice, k / 4 % kGroupsOfSamples * device::kFragmentSamples + at.column,
+            (row_group_ * kRows + k / 4 / kGroupsOfSamples) * device::kFragmentRows + at.row);
+    }
+  }
+
+  template <class Give>
+  MILLRACE_DEVICE void multiply_to(unsigned char* shared, const SharedPlan& plan, int columns, int slices, Give give) const {
     const int lane = device::lane_index();
     const unsigned char* const states = shared + plan.states;
     const int stride = plan.stride;
@@ -329,8 +379,6 @@ struct MatrixProduct {
       }
       device::keep_order();
     }
-    auto* const out = reinterpret_cast<float*>(shared + plan.sums);
-    const int rows = plan.rows;
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const int first_row = (row_group_ * kRows + r) * device::kFragmentRows;
@@ -339,8 +387,8 @@ struct MatrixProduct {
         MILLRACE_UNROLL
         for (int i = 0; i < 4; ++i) {
           const device::Place at = device::place_in_sums(lane, i);
-          out[(slice * kHeight + n * device::kFragmentSamples + at.column) * rows + first_row + at.row] =
-              sums[0][r][n][i] + sums[1][r][n][i];
+          give((r * kGroupsOfSamples + n) * 4 + i, slice, n * device::kFragmentSamples + at.column, first_row + at.row,
+               sums[0][r][n][i] + sums[1][r][n][i]);
         }
       }
     }

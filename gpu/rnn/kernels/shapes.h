@@ -4,9 +4,11 @@
 //   Kernel::run(parameters);
 //
 // The last four numbers of a shape are rows, columns, group and samples of FMA tiles, or rows, depth, 1 and groups of eight
-// samples of matrix tiles; see mapping.h. A second phase has half the rows forwards, half the columns backwards.
+// samples of matrix tiles; see mapping.h. One more, where there are clusters: their blocks. A second phase has half the rows forwards, half
+// the columns backwards.
 #pragma once
 
+#include "gpu/rnn/kernels/clustered.h"
 #include "gpu/rnn/kernels/gru_one_exchange.h"
 #include "gpu/rnn/kernels/persistent.h"
 
@@ -88,7 +90,20 @@ struct KernelChoice<Cell, kBackward, kMatrixUnits, kRows, kColumns, kGroup, kSam
                                                  second_columns(kBackward, kMatrixUnits, kColumns), kGroup, kSamples>::Type>;
 };
 
-template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples>
-using KernelOf = typename KernelChoice<CellOf<kRecurrence, kBackward, S>, kBackward, kMatrixUnits, kRows, kColumns, kGroup, kSamples>::Type;
+// By the blocks of a cluster: one is none.
+template <class Cell, bool kBackward, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples, int kCluster>
+struct ClusterChoice {
+  using Type =
+      Clustered<Cell, typename ProductChoice<typename Cell::Scalar, kMatrixUnits, kRows, kColumns, kGroup, kSamples>::Type, kCluster>;
+};
+template <class Cell, bool kBackward, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples>
+struct ClusterChoice<Cell, kBackward, kMatrixUnits, kRows, kColumns, kGroup, kSamples, 1> {
+  using Type = typename KernelChoice<Cell, kBackward, kMatrixUnits, kRows, kColumns, kGroup, kSamples>::Type;
+};
+
+template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples,
+          int kCluster = 1>
+using KernelOf =
+    typename ClusterChoice<CellOf<kRecurrence, kBackward, S>, kBackward, kMatrixUnits, kRows, kColumns, kGroup, kSamples, kCluster>::Type;
 
 }  // namespace millrace::rnn

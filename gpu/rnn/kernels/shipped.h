@@ -1,5 +1,6 @@
 // The kernels that are compiled ahead of time, as lists to expand: X(recurrence, backward, format, matrix units, rows,
-// columns, group, samples). What is not here is compiled at run time (compile_at_run_time.h).
+// columns, group, samples) or, for clusters, one number more: their blocks. What is not here is compiled at run time
+// (compile_at_run_time.h).
 //
 //   #define MILLRACE_ENTRY(recurrence, backward, format, ...) entry<Recurrence::recurrence, backward, format, __VA_ARGS__>(),
 //   MILLRACE_SHIPPED_FMA(MILLRACE_ENTRY, kLstm)
@@ -64,3 +65,14 @@
 #define MILLRACE_SHIPPED_MATRIX_VANILLA(X)        \
   MILLRACE_SHIPPED_MATRIX_VANILLA_FORMAT(X, Half) \
   MILLRACE_SHIPPED_MATRIX_VANILLA_FORMAT(X, BFloat16)
+
+// For clusters of eight blocks: rows of all their units, an eighth of the columns. Not for GPUs before compute capability 9.0.
+#define MILLRACE_SHIPPED_CLUSTERS(X, recurrence)     \
+  X(recurrence, false, float, false, 4, 32, 4, 1, 8) \
+  X(recurrence, true, float, false, 4, 32, 16, 1, 8)
+
+#define MILLRACE_SHIPPED_MATRIX_CLUSTERS(X, recurrence) \
+  X(recurrence, false, Half, true, 2, 8, 1, 1, 8)       \
+  X(recurrence, true, Half, true, 1, 16, 1, 1, 8)       \
+  X(recurrence, false, BFloat16, true, 2, 8, 1, 1, 8)   \
+  X(recurrence, true, BFloat16, true, 1, 16, 1, 1, 8)

@@ -20,9 +20,11 @@ struct RealGpu {
   int capability;
   Gpu constants() const { return constants_of(capability, limits.multiprocessors); }
 };
-// Multiprocessors, and shared memory of a block by opting in, as the CUDA programming guide gives them by compute capability.
-constexpr RealGpu kGpus[] = {{"H200", {132, 227 * 1024}, 90},   {"A100", {108, 163 * 1024}, 80},     {"RTX 4090", {128, 99 * 1024}, 89},
-                             {"RTX 3060", {28, 99 * 1024}, 86}, {"RTX 5090", {170, 99 * 1024}, 120}, {"B200", {148, 227 * 1024}, 100}};
+// Multiprocessors, and shared memory of a block by opting in, as the CUDA programming guide gives them by compute capability. Clusters
+// of eight: assumed, at least one in every part of a GPU, two where it has 16 multiprocessors; a program asks the runtime.
+constexpr RealGpu kGpus[] = {{"H200", {132, 227 * 1024, 16}, 90},     {"A100", {108, 163 * 1024}, 80},
+                             {"RTX 4090", {128, 99 * 1024}, 89},      {"RTX 3060", {28, 99 * 1024}, 86},
+                             {"RTX 5090", {170, 99 * 1024, 11}, 120}, {"B200", {148, 227 * 1024, 16}, 100}};
 
 constexpr int kDefaultShared = 48 * 1024;  // of a kernel whose number nobody set
 constexpr int kRegisters = 65536;          // of a multiprocessor, on all of them
@@ -36,9 +38,10 @@ class Runtime {
     shared_[kernel] = bytes;
     return bytes <= limits_.shared_bytes;
   }
-  bool launch(const void* kernel, int blocks, int threads, int bytes) const {
+  bool launch(const void* kernel, int cluster, int blocks, int threads, int bytes) const {
     const auto set = shared_.find(kernel);
-    return bytes <= (set == shared_.end() ? kDefaultShared : set->second) && blocks <= limits_.multiprocessors && blocks > 0 &&
+    const bool fits = cluster == 1 || (blocks % cluster == 0 && blocks / cluster <= limits_.clusters);
+    return fits && bytes <= (set == shared_.end() ? kDefaultShared : set->second) && blocks <= limits_.multiprocessors && blocks > 0 &&
            threads <= kKernelThreads && threads * kMostRegisters <= kRegisters;
   }
 
@@ -60,6 +63,7 @@ struct Replay {
   int launches = 0;
   int refused = 0;
   int problems = 0;
+  int clustered = 0;  // whose first layout is one of clusters
   int otherwise = 0;  // whose first layout is another one than with Titan V's constants
 };
 
@@ -72,7 +76,7 @@ Replay replay(const RealGpu& gpu, Prepare prepare) {
   const auto launch = [&](const Layout& layout, int sides) {
     prepare(runtime, layout.kernel.entry, layout.shared_bytes);
     ++found.launches;
-    if (runtime.launch(layout.kernel.entry, layout.blocks(sides), layout.threads, layout.shared_bytes)) return;
+    if (runtime.launch(layout.kernel.entry, layout.kernel.shape.cluster, layout.blocks(sides), layout.threads, layout.shared_bytes)) return;
     ++found.refused;
   };
   std::vector<Problem> problems;
@@ -91,6 +95,7 @@ Replay replay(const RealGpu& gpu, Prepare prepare) {
     const std::vector<Layout> ranked = ranked_layouts(kernels, gpu.limits, problem, gpu.constants());
     if (ranked.empty()) continue;
     ++found.problems;
+    found.clustered += ranked.front().kernel.shape.cluster > 1 ? 1 : 0;
     found.otherwise += name_of(ranked.front()) != name_of(ranked_layouts(kernels, gpu.limits, problem, titan_v()).front()) ? 1 : 0;
     // Everything is measured in the model's order; then any of them may have won and runs again.
     for (const Layout& layout : ranked) launch(layout, problem.sides);
@@ -105,8 +110,8 @@ void launches() {
     const Replay found = replay(gpu, [&](Runtime& runtime, const void* kernel, int bytes) {
       reserved.raise(kernel, bytes, [&] { expect(runtime.set_attribute(kernel, bytes), std::string(gpu.name) + ": more than there is"); });
     });
-    std::printf("%s: %d problems, %d of them laid out otherwise than with Titan V's constants, %d launches, %d refused\n", gpu.name,
-                found.problems, found.otherwise, found.launches, found.refused);
+    std::printf("%s: %d problems, %d of them laid out otherwise than with Titan V's constants, %d in clusters, %d launches, %d refused\n",
+                gpu.name, found.problems, found.otherwise, found.clustered, found.launches, found.refused);
     expect(found.refused == 0 && found.launches > 1000, std::string(gpu.name) + ": " + std::to_string(found.refused) + " launches refused");
   }
   // The stand-in sees what was wrong once: to remember kernel and bytes, and to lower the number in between.
@@ -123,7 +128,7 @@ void launches() {
 void registers_first() {
   const auto beyond = [](const Layout& layout, int columns) {
     const KernelShape& s = layout.kernel.shape;
-    return spilled_columns(FmaTile{s.rows, s.columns, s.group, s.samples}, layout.slices, columns);
+    return spilled_columns(FmaTile{s.rows, s.columns, s.group, s.samples}, layout.slices, columns_in_cluster(columns, s.cluster));
   };
   for (const RealGpu& gpu : kGpus)
     for (const bool backward : {false, true}) {

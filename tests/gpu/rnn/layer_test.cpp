@@ -142,6 +142,46 @@ void every_layout() {
   expect(layouts >= 40, std::to_string(layouts) + " layouts");
 }
 
+// Blocks in clusters: where units, columns and samples do not divide, both ways, and when a cluster never comes.
+void clusters() {
+  using Sizes = std::tuple<Recurrence, Precision, int, int>;
+  for (const auto& [recurrence, precision, hidden, batch] :
+       {Sizes(Recurrence::kLstm, Precision::kFloat, 22, 3), Sizes(Recurrence::kLstm, Precision::kFloat, 70, 1),
+        Sizes(Recurrence::kGru, Precision::kFloat, 37, 2), Sizes(Recurrence::kLstm, Precision::kBFloat16, 40, 9)}) {
+    const double tolerance = precision == Precision::kFloat ? 1e-5 : 3e-2;
+    const RnnShape shape{.recurrence = recurrence,
+                         .inputs = 2,
+                         .hidden = hidden,
+                         .bidirectional = batch == 3,
+                         .batch = batch,
+                         .steps = 4,
+                         .precision = precision,
+                         .training = true};
+    const LayerCase one(shape, 11, true);
+    for (const Schedule schedule : {Schedule::kInTurn, Schedule::kLastFirst, Schedule::kRandom}) {
+      const std::unique_ptr<Machine> machine = emulated_machine({.multiprocessors = 48, .clusters = 6, .schedule = schedule});
+      int chosen = 0;
+      const Differences found = one.run(*machine, [&](RnnLayer& layer) {
+        for (const bool backward : {false, true})
+          for (const Layout& layout : ranked_layouts(machine->kernels(), machine->limits(),
+                                                     {recurrence, backward, precision, hidden, batch, shape.sides()}, titan_v())) {
+            if (layout.kernel.shape.cluster == 1 || layout.threads > 128) continue;
+            layer.use_layout(backward, layout);
+            ++chosen;
+            break;
+          }
+      });
+      expect(chosen == 2 && found.output <= tolerance && found.gradients <= tolerance,
+             name_of(shape) + ", in clusters: " + std::to_string(chosen) + " layouts, off by " + std::to_string(found.output * 1e6) +
+                 "e-6, gradients " + std::to_string(found.gradients * 1e6) + "e-6");
+    }
+  }
+  for (const int clusters : {0, 1})
+    for (const Layout& layout : ranked_layouts(emulated_machine({})->kernels(), {48, 227 * 1024, clusters},
+                                               {Recurrence::kLstm, false, Precision::kFloat, 200, 1, 1}, titan_v()))
+      expect(layout.kernel.shape.cluster == 1 || layout.blocks(1) <= 8 * clusters, name_of(layout) + " with room for no more clusters");
+}
+
 void projection_and_inference() {
   check({.inputs = 3, .hidden = 20, .projection = 7, .batch = 3, .steps = 4, .training = true}, {.multiprocessors = 10}, true);
   check({.inputs = 3, .hidden = 20, .projection = 7, .bidirectional = true, .batch = 2, .steps = 4, .training = true},
@@ -190,17 +230,19 @@ void refusals() {
 
 // A block that never comes: the others' waiting must end, and say so.
 void hung_exchange() {
-  for (const bool one_exchange : {false, true}) {
+  for (const auto& [one_exchange, cluster] : {std::pair(false, 1), std::pair(true, 1), std::pair(false, 8)}) {
     const RnnShape shape{
         .recurrence = one_exchange ? Recurrence::kCanonicalGru : Recurrence::kLstm, .inputs = 2, .hidden = 24, .batch = 2, .steps = 4};
     const LayerCase one(shape, 5);
-    const std::unique_ptr<Machine> machine = emulated_machine({.multiprocessors = 40, .missing_blocks = 1});
+    const std::unique_ptr<Machine> machine = emulated_machine({.multiprocessors = 40, .clusters = 5, .missing_blocks = 1});
     std::string message;
     try {
       one.run(*machine, [&](RnnLayer& layer) {
         for (const Layout& layout :
              ranked_layouts(machine->kernels(), machine->limits(), {shape.recurrence, false, Precision::kFloat, 24, 2, 1}, titan_v())) {
-          if (layout.unit_tiles < 3 || layout.sample_tiles > 1 || (layout.kernel.shape.width > 0) != one_exchange) continue;
+          if (layout.unit_tiles < 3 || layout.sample_tiles > 1 || (layout.kernel.shape.width > 0) != one_exchange ||
+              layout.kernel.shape.cluster != cluster || layout.unit_tiles <= cluster)
+            continue;
           layer.use_layout(false, layout);
           layer.set_patience(200000);
           return;
@@ -223,6 +265,7 @@ int main() {
   reference_is_right();
   sizes_blocks_and_schedules();
   every_layout();
+  clusters();
   projection_and_inference();
   short_formats();
   what_does_not_fit();

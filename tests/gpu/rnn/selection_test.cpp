@@ -248,7 +248,8 @@ void origins() {
   expect(constants_of(90, 132).multiprocessors == 132, "multiprocessors are the GPU's");
   const std::string rows = rows_of(constants_of(90, 132), "a GPU");
   for (const Constant& one : constants_beside_titan_v(90))
-    expect(rows.find("{&Gpu::" + std::string(one.name) + ", \"" + one.name + "\", ") != std::string::npos, rows);
+    if (titan_v().*one.member > 1)  // what Titan V's model does not know is not fitted either
+      expect(rows.find("{&Gpu::" + std::string(one.name) + ", \"" + one.name + "\", ") != std::string::npos, rows);
   expect(rows.find("{&Gpu::l2_latency, \"l2_latency\", 32.875, Basis::kFitted, \"a GPU\"},\n") != std::string::npos, rows);
 }
 

@@ -20,10 +20,13 @@ std::string type_name() {
   return text;
 }
 
-template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples>
+template <Recurrence kRecurrence, bool kBackward, class S, bool kMatrixUnits, int kRows, int kColumns, int kGroup, int kSamples,
+          int kCluster = 1>
 ShippedKernel entry() {
-  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples>;
-  return {{{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples}, &K::shared_bytes, nullptr},
+  using K = KernelOf<kRecurrence, kBackward, S, kMatrixUnits, kRows, kColumns, kGroup, kSamples, kCluster>;
+  return {{{kRecurrence, kBackward, precision_of<S>(), kMatrixUnits, kRows, kColumns, kGroup, kSamples, 0, 0, kCluster},
+           &K::shared_bytes,
+           nullptr},
           type_name<K>()};
 }
 
@@ -42,7 +45,9 @@ const std::vector<ShippedKernel>& shipped_table() {
       MILLRACE_SHIPPED_FMA(MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_MATRIX(MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_FMA(MILLRACE_ENTRY, kGru)
           MILLRACE_SHIPPED_MATRIX(MILLRACE_ENTRY, kGru) MILLRACE_SHIPPED_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru)
               MILLRACE_SHIPPED_MATRIX_TWO_PHASES(MILLRACE_ENTRY, kCanonicalGru) one_exchange<4, 8, 32, 1, 16, 1>(),
-      one_exchange<8, 8, 8, 1, 64, 1>(), MILLRACE_SHIPPED_VANILLA(MILLRACE_ENTRY) MILLRACE_SHIPPED_MATRIX_VANILLA(MILLRACE_ENTRY)};
+      one_exchange<8, 8, 8, 1, 64, 1>(),
+      MILLRACE_SHIPPED_VANILLA(MILLRACE_ENTRY) MILLRACE_SHIPPED_MATRIX_VANILLA(MILLRACE_ENTRY) MILLRACE_SHIPPED_CLUSTERS(
+          MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_MATRIX_CLUSTERS(MILLRACE_ENTRY, kLstm) MILLRACE_SHIPPED_CLUSTERS(MILLRACE_ENTRY, kGru)};
 #undef MILLRACE_ENTRY
   return table;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "tests/gpu/rnn/ptx/matrix.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kPublishes = 1;  // the thread whose chain is counted: of an LSTM's unit the lane that publishes, else any that owns one
 
-enum class State : unsigned char { kReady, kAtBarrier, kInWarp, kFinished };
+enum class State : unsigned char { kReady, kAtBarrier, kAtCluster, kInWarp, kFinished };
 
 struct Thread {
   Word* r = nullptr;
@@ -21,6 +22,7 @@ struct Thread {
   int pc = 0;
   State state = State::kReady;
   unsigned acquired = 0;           // the block's clock when it last acquired
+  unsigned awaits = 0;             // the barrier of the cluster at which it has arrived
   unsigned long long polls = 0;    // strong loads, which stand for time
   Writes shared, global, relaxed;  // not seen by others yet
   std::vector<unsigned char> local;
@@ -31,7 +33,27 @@ struct Warp {
   int lanes_left = kWarp;
 };
 
+// Counts what is sent to it, in phases.
+struct Mailbox {
+  long long missing = 0;  // bytes
+  unsigned phase = 0;
+  bool expects = false;
+};
+
+// On its way to a block of the cluster.
+struct Sent {
+  int block;
+  Word address, mailbox;
+  unsigned value;
+};
+
+struct Cluster {
+  int arrived = 0;
+  unsigned barriers = 0;
+};
+
 struct Block {
+  std::map<Word, Mailbox> mailboxes;
   std::vector<unsigned char> shared;
   int arrived = 0;
   int threads_left = 0;
@@ -50,6 +72,7 @@ class RunningGrid {
     blocks_.resize(static_cast<std::size_t>(blocks));
     threads_.resize(blocks_.size() * threads);
     warps_.resize(threads_.size() / kWarp);
+    clusters_.resize(blocks_.size() / static_cast<std::size_t>(launch.cluster));
     registers_.resize(threads_.size() * slots);
     for (Block& block : blocks_) {
       // What was never written is a NaN in every format.
@@ -66,6 +89,7 @@ class RunningGrid {
       thread.r[entry.threads] = threads;
       thread.r[entry.block] = static_cast<Word>(thread.block);
       thread.r[entry.blocks] = static_cast<Word>(launch.blocks);
+      thread.r[entry.rank] = static_cast<Word>(thread.block % launch.cluster);
       thread.local.resize(static_cast<std::size_t>(entry.local));
       ready_.push_back(static_cast<int>(t));
     }
@@ -86,6 +110,7 @@ class RunningGrid {
       else if (goes_on)
         ready_.push_back(current_);
       show_relaxed(left);
+      if (!sent_.empty()) deliver_some(left);
       if (statistics_.instructions > launch_.most_instructions) throw GridError("too many instructions: a loop without an end?");
     }
     for (Thread& thread : threads_) show_all(thread);
@@ -110,6 +135,11 @@ class RunningGrid {
                     ", line " + std::to_string(i.line) + " \"" + entry_.lines[static_cast<std::size_t>(i.line)] + "\": " + what);
   }
 
+  // With even seeds some warps take several times as long as others.
+  bool is_slow(int thread) const {
+    return launch_.seed % 2 == 0 && ((static_cast<unsigned>(thread / kWarp) * 2654435761U + launch_.seed) >> 8U) % 8 == 0;
+  }
+
   int take() {
     int chosen = 0;
     if (is(Schedule::kInTurn)) {
@@ -117,7 +147,11 @@ class RunningGrid {
       ready_.pop_front();
       return chosen;
     }
-    if (is(Schedule::kRandom)) std::swap(ready_[random_() % ready_.size()], ready_.back());
+    if (is(Schedule::kRandom)) {
+      std::size_t drawn = random_() % ready_.size();
+      if (is_slow(ready_[drawn])) drawn = random_() % ready_.size();
+      std::swap(ready_[drawn], ready_.back());
+    }
     chosen = ready_.back();
     ready_.pop_back();
     return chosen;
@@ -167,6 +201,40 @@ class RunningGrid {
         case Kind::kMatrix:
           if (!meet(thread, i)) return false;
           break;
+        case Kind::kClusterArrive:
+          arrive_in_cluster(thread);
+          ++thread.pc;
+          break;
+        case Kind::kClusterWait:
+          ++thread.pc;
+          if (cluster_of(thread).barriers != thread.awaits) break;
+          thread.state = State::kAtCluster;
+          return false;
+        case Kind::kOpenMailbox:
+          if (r[i.at[1]] != 1) fail(thread, "only mailboxes of one thread are known");
+          block_of(thread).mailboxes[r[i.at[0]] & 0xFFFFFFU] = {};
+          ++thread.pc;
+          break;
+        case Kind::kExpect: {
+          Mailbox& mailbox = opened(thread, block_of(thread), r[i.at[1]]);
+          if (mailbox.expects) fail(thread, "expects more before all is there that it expects");
+          mailbox.expects = true;
+          mailbox.missing += static_cast<std::int32_t>(r[i.at[2]]);
+          settle(mailbox);
+          ++thread.pc;
+          break;
+        }
+        case Kind::kAwait: {
+          const bool ended = opened(thread, block_of(thread), r[i.at[1]]).phase % 2 != (r[i.at[2]] & 1U);
+          r[i.at[0]] = ended ? 1 : 0;
+          ++thread.pc;
+          if (!ended) return true;
+          break;
+        }
+        case Kind::kSend:
+          send(thread, i);
+          ++thread.pc;
+          break;
         case Kind::kReturn: finish(thread); return false;
       }
     }
@@ -183,7 +251,7 @@ class RunningGrid {
     chain.shared += access && i.space == Space::kShared ? 1 : 0;
     chain.global += access && i.space == Space::kGlobal ? 1 : 0;
     chain.exchanges += i.kind == Kind::kShuffle ? 1 : 0;
-    barriers_of_first_ += i.kind == Kind::kBarrier ? 1 : 0;
+    barriers_of_first_ += i.kind == Kind::kBarrier || i.kind == Kind::kClusterWait ? 1 : 0;
   }
 
   // --- Meeting.
@@ -222,6 +290,79 @@ class RunningGrid {
       one.state = State::kReady;
       ready_.push_back(number * launch_.threads + t);
     }
+  }
+
+  // --- Clusters.
+
+  Cluster& cluster_of(const Thread& thread) { return clusters_[static_cast<std::size_t>(thread.block / launch_.cluster)]; }
+
+  void arrive_in_cluster(Thread& thread) {
+    Cluster& cluster = cluster_of(thread);
+    thread.awaits = cluster.barriers;
+    const int first = thread.block / launch_.cluster * launch_.cluster;
+    if (++cluster.arrived < launch_.cluster * launch_.threads) return;
+    cluster.arrived = 0;
+    ++cluster.barriers;
+    for (int b = first; b < first + launch_.cluster; ++b) {
+      Block& block = blocks_[static_cast<std::size_t>(b)];
+      ++block.clock;
+      for (int t = b * launch_.threads; t < (b + 1) * launch_.threads; ++t) {
+        Thread& one = threads_[static_cast<std::size_t>(t)];
+        one.shared.drain([&](const Write& write) { store_bytes(block.shared.data() + write.address, write.value, write.bytes); });
+        one.global.drain([&](const Write& write) { block.writes.add(write); });
+        if (one.state != State::kAtCluster) continue;
+        one.state = State::kReady;
+        ready_.push_back(t);
+      }
+    }
+  }
+
+  Mailbox& opened(const Thread& thread, Block& block, Word address) {
+    const auto found = block.mailboxes.find(address & 0xFFFFFFU);
+    if (found == block.mailboxes.end()) fail(thread, "no mailbox was opened at " + std::to_string(address & 0xFFFFFFU));
+    return found->second;
+  }
+  static void settle(Mailbox& mailbox) {
+    if (!mailbox.expects || mailbox.missing != 0) return;
+    mailbox.expects = false;
+    ++mailbox.phase;
+  }
+
+  void send(Thread& thread, const Instruction& i) {
+    const auto to = static_cast<std::uint32_t>(thread.r[i.at[0]]), mailbox = static_cast<std::uint32_t>(thread.r[i.at[2]]);
+    const int rank = static_cast<int>(to >> 24U) - 1;
+    if (to >> 24U != mailbox >> 24U || rank < 0 || rank >= launch_.cluster) fail(thread, "sends to a block that is not of its cluster");
+    const Sent sent{thread.block / launch_.cluster * launch_.cluster + rank, to & 0xFFFFFFU, mailbox & 0xFFFFFFU,
+                    static_cast<std::uint32_t>(thread.r[i.at[1]])};
+    Block& block = blocks_[static_cast<std::size_t>(sent.block)];
+    if (block.threads_left == 0) fail(thread, "sends to a block that has ended");
+    if (sent.address % 4 != 0 || sent.address + 4 > block.shared.size()) fail(thread, "sends outside of what is there");
+    opened(thread, block, sent.mailbox);
+    if (is(Schedule::kInTurn)) return deliver(sent);
+    sent_.push_back(sent);
+  }
+  void deliver(const Sent& sent) {
+    Block& block = blocks_[static_cast<std::size_t>(sent.block)];
+    if (block.threads_left == 0)
+      throw GridError(entry_.demangled + ": block " + std::to_string(sent.block) + " ends before all is there that was sent to it");
+    store_bytes(block.shared.data() + sent.address, sent.value, 4);
+    Mailbox& mailbox = block.mailboxes.find(sent.mailbox)->second;
+    mailbox.missing -= 4;
+    settle(mailbox);
+  }
+  void deliver_some(std::size_t threads_left) {
+    if (is(Schedule::kRandom)) {
+      for (std::size_t n = random_() % 3; n > 0 && !sent_.empty(); --n) deliver_at(random_() % sent_.size());
+    } else if (++turns_of_sent_ >= threads_left) {
+      turns_of_sent_ = 0;
+      while (!sent_.empty()) deliver_at(sent_.size() - 1);
+    }
+  }
+  void deliver_at(std::size_t index) {
+    const Sent sent = sent_[index];
+    sent_[index] = sent_.back();
+    sent_.pop_back();
+    deliver(sent);
   }
 
   // True when the thread was the last of its warp and goes on at once.
@@ -427,8 +568,9 @@ class RunningGrid {
       if (thread.state == State::kFinished) continue;
       const Instruction& i = entry_.code[static_cast<std::size_t>(thread.pc - (thread.state == State::kAtBarrier ? 1 : 0))];
       return "the kernel waits for ever: thread " + std::to_string(thread.index) + " of block " + std::to_string(thread.block) +
-             (thread.state == State::kAtBarrier ? " stands at a block barrier that others of its block never reach"
-                                                : " takes part in an exchange that other lanes of its warp never reach") +
+             (thread.state == State::kAtBarrier   ? " stands at a block barrier that others of its block never reach"
+              : thread.state == State::kAtCluster ? " stands at a barrier that others of its cluster never reach"
+                                                  : " takes part in an exchange that other lanes of its warp never reach") +
              ", line " + std::to_string(i.line);
     }
     return "the kernel waits for ever";
@@ -447,7 +589,9 @@ class RunningGrid {
   std::vector<int> relaxed_of_;       // whose relaxed writes wait to be seen
   std::unordered_set<Word> written_;  // words of global memory
   std::unordered_set<Word> different_;
-  std::size_t turns_ = 0;
+  std::vector<Cluster> clusters_;
+  std::vector<Sent> sent_;
+  std::size_t turns_ = 0, turns_of_sent_ = 0;
   unsigned barriers_of_first_ = 1;  // the first one ends the load of the weights
   int current_ = 0;
   Statistics statistics_;
@@ -459,6 +603,8 @@ Statistics run(const Entry& entry, const Launch& launch, const std::vector<unsig
   if (launch.threads < 1 || launch.threads > 1024 || launch.threads % kWarp != 0 || launch.blocks - launch.missing_blocks < 1)
     throw GridError("blocks of 32 to 1,024 threads in whole warps are run, not " + std::to_string(launch.blocks) + " of " +
                     std::to_string(launch.threads));
+  if (launch.cluster < 1 || launch.blocks % launch.cluster != 0 || launch.missing_blocks % launch.cluster != 0)
+    throw GridError(std::to_string(launch.blocks) + " blocks do not make clusters of " + std::to_string(launch.cluster));
   if (static_cast<int>(parameters.size()) != entry.parameter_bytes)
     throw GridError(entry.name + " takes " + std::to_string(entry.parameter_bytes) + " bytes of parameters, not " +
                     std::to_string(parameters.size()));

@@ -8,11 +8,12 @@
 //   kInTurn  each as far as it gets; every write is seen at once
 //   kLate    who became ready last goes first; weak writes are seen by others of the block behind the next barrier only, by other blocks
 //            behind a release only; weak reads of another block's data see old values until an acquire; relaxed writes of a
-//            turn become visible a turn later, the last first
-//   kRandom  any thread for a few instructions; writes become visible at any moment that the rules of kLate allow, in any order, also
-//            between the elements of a vector access
+//            turn become visible a turn later, the last first; so do numbers that are sent to another block of the cluster
+//   kRandom  any thread for a few instructions, with even seeds some warps less often; writes become visible at any moment that the
+//            rules of kLate allow, in any order, also between the elements of a vector access
 // Throws GridError: threads that wait for ever, lanes that do not meet, accesses outside of what is allocated, reads through the read-only
-// path of what the kernel writes. It models no time, no asynchronous copies and no clusters. One run at a time per object.
+// path of what the kernel writes. It models no time, no asynchronous copies but what blocks of a cluster send each other. One run at a time
+// per object.
 #pragma once
 
 #include <functional>
@@ -31,6 +32,7 @@ enum class Schedule { kInTurn, kLate, kRandom };
 struct Launch {
   int blocks = 1;
   int threads = 32;
+  int cluster = 1;       // blocks
   int shared_bytes = 0;  // dynamic
   Schedule schedule = Schedule::kInTurn;
   unsigned seed = 1;

@@ -85,8 +85,7 @@ const Entry& PtxMachine::entry(const std::string& part) {
 }
 
 template <class... Arguments>
-Statistics PtxMachine::launch(const std::string& part, int blocks, int threads, int shared_bytes, bool scheduled,
-                              const Arguments&... arguments) {
+Statistics PtxMachine::launch(const std::string& part, const Size& of, bool scheduled, const Arguments&... arguments) {
   const Entry& found = entry(part);
   std::vector<unsigned char> bytes(static_cast<std::size_t>(found.parameter_bytes));
   if (found.parameters.size() != sizeof...(arguments)) throw PtxError(part + " takes another number of parameters");
@@ -98,12 +97,13 @@ Statistics PtxMachine::launch(const std::string& part, int blocks, int threads, 
   };
   (place(&arguments, sizeof(arguments)), ...);
   Launch launch;
-  launch.blocks = blocks;
-  launch.threads = threads;
-  launch.shared_bytes = shared_bytes;
+  launch.blocks = of.blocks;
+  launch.threads = of.threads;
+  launch.cluster = of.cluster;
+  launch.shared_bytes = of.shared_bytes;
   launch.schedule = scheduled || everything_ ? schedule_ : Schedule::kInTurn;
   launch.seed = seed_;
-  launch.missing_blocks = scheduled ? missing_blocks_ : 0;
+  launch.missing_blocks = scheduled ? rounded_up(missing_blocks_, of.cluster) : 0;
   const Statistics statistics =
       ptx::run(found, launch, bytes, [this](std::uint64_t address, std::size_t size) { return may_access(address, size); });
   instructions_ += statistics.instructions;
@@ -112,38 +112,40 @@ Statistics PtxMachine::launch(const std::string& part, int blocks, int threads, 
 
 void PtxMachine::run(const Kernel& kernel, const Grid& grid, const Parameters& parameters) {
   const auto& shipped = *static_cast<const ShippedKernel*>(kernel.entry);
-  statistics_ = launch("persistent_kernel<" + shipped.type + ">(", grid.blocks, grid.threads, grid.shared_bytes, true, parameters);
+  const int cluster = kernel.shape.cluster;
+  statistics_ = launch((cluster > 1 ? "clustered_kernel<" : "persistent_kernel<") + shipped.type + ">(",
+                       {grid.blocks, grid.threads, grid.shared_bytes, cluster}, true, parameters);
 }
 
 void PtxMachine::multiply(const MatrixJob& job, Precision precision) {
   if (job.rows < 1 || job.columns < 1) return;
-  launch("::multiply_kernel<" + std::string(type_of(precision)) + ">(", blocks_of(job), kJobThreads, kJobSharedBytes, false, job);
+  launch("::multiply_kernel<" + std::string(type_of(precision)) + ">(", {blocks_of(job), kJobThreads, kJobSharedBytes}, false, job);
 }
 
 void PtxMachine::sum_rows(const void* matrix, Precision precision, float* sums, int rows, int columns) {
-  launch("::sum_rows_kernel<" + std::string(type_of(precision)) + ">(", blocks_for(32LL * columns), kThreads, 0, false, matrix, sums, rows,
+  launch("::sum_rows_kernel<" + std::string(type_of(precision)) + ">(", {blocks_for(32LL * columns), kThreads}, false, matrix, sums, rows,
          columns);
 }
 
 void PtxMachine::change_format(const float* from, void* to, Precision precision, long long count) {
   if (count > 0)
-    launch("::change_format_kernel<" + std::string(type_of(precision)) + ">(", blocks_for(count), kThreads, 0, false, from, to, count);
+    launch("::change_format_kernel<" + std::string(type_of(precision)) + ">(", {blocks_for(count), kThreads}, false, from, to, count);
 }
 
 void PtxMachine::widen(const void* from, Precision precision, float* to, long long count) {
-  if (count > 0) launch("::widen_kernel<" + std::string(type_of(precision)) + ">(", blocks_for(count), kThreads, 0, false, from, to, count);
+  if (count > 0) launch("::widen_kernel<" + std::string(type_of(precision)) + ">(", {blocks_for(count), kThreads}, false, from, to, count);
 }
 
 void PtxMachine::single_step(const KernelShape& shape, int phase, const Parameters& p, int side, int step, const float* sums) {
   with_cell(shape, [&]<class Cell>(Cell) {
     const int taken = Cell::kPhases == 2 && phase == 1 ? 1 : 0;
     launch("::single_step_kernel<" + type_name<Cell>() + "," + std::to_string(taken) + ">(",
-           blocks_for(static_cast<long long>(p.batch) * p.hidden), kThreads, 0, false, p, side, step, sums);
+           {blocks_for(static_cast<long long>(p.batch) * p.hidden), kThreads}, false, p, side, step, sums);
   });
 }
 
 void PtxMachine::spread_bias(const MatrixJob& job) {
-  launch("::spread_bias_kernel(", blocks_for(static_cast<long long>(job.rows) * job.columns), kThreads, 0, false, job);
+  launch("::spread_bias_kernel(", {blocks_for(static_cast<long long>(job.rows) * job.columns), kThreads}, false, job);
 }
 
 }  // namespace millrace::rnn::ptx

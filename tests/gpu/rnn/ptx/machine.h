@@ -51,9 +51,14 @@ class PtxMachine : public Machine {
   void finish() override {}
 
  private:
+  struct Size {
+    int blocks, threads;
+    int shared_bytes = 0;
+    int cluster = 1;
+  };
   const Entry& entry(const std::string& part);
   template <class... Arguments>
-  Statistics launch(const std::string& part, int blocks, int threads, int shared_bytes, bool scheduled, const Arguments&... arguments);
+  Statistics launch(const std::string& part, const Size& size, bool scheduled, const Arguments&... arguments);
   bool may_access(std::uint64_t address, std::size_t bytes);
 
   std::vector<const Module*> modules_;

@@ -167,7 +167,7 @@ class Reader {
     end.kind = Kind::kReturn;
     entry_.code.push_back(end);
     entry_.static_shared = (entry_.static_shared + 15) / 16 * 16;
-    for (int* special : {&entry_.thread, &entry_.threads, &entry_.block, &entry_.blocks})
+    for (int* special : {&entry_.thread, &entry_.threads, &entry_.block, &entry_.blocks, &entry_.rank})
       if (*special < 0) *special = scratch();
   }
 
@@ -192,7 +192,9 @@ class Reader {
         entry_.block = made;
       else if (name == "%nctaid.x")
         entry_.blocks = made;
-      else if (name.find('.') != std::string::npos)
+      else if (name == "%cluster_ctarank")
+        entry_.rank = made;
+      else if (name.find('.') != std::string::npos || starts_with(name, "%cluster"))
         throw PtxError("the special register " + name + " is not known");
     } else if (starts_with(name, "0f") || starts_with(name, "0d")) {
       made = new_slot(std::strtoull(name.c_str() + 2, nullptr, 16));

@@ -26,7 +26,24 @@ class PtxError : public std::runtime_error {
 
 using Word = std::uint64_t;
 
-enum class Kind : unsigned char { kAlu, kBranch, kReturn, kLoad, kStore, kBarrier, kShuffle, kMatrix, kFence, kTimer };
+enum class Kind : unsigned char {
+  kAlu,
+  kBranch,
+  kReturn,
+  kLoad,
+  kStore,
+  kBarrier,
+  kShuffle,
+  kMatrix,
+  kFence,
+  kTimer,
+  kClusterArrive,
+  kClusterWait,
+  kOpenMailbox,
+  kExpect,
+  kAwait,
+  kSend
+};
 enum class Space : unsigned char { kParameter, kGlobal, kShared, kLocal };
 // Of an access: weak ones order nothing and may be seen late; of strong ones acquire and release order others.
 enum class Order : unsigned char { kWeak, kConstant, kVolatile, kRelaxed, kAcquire, kRelease };
@@ -66,8 +83,8 @@ struct Entry {
   int local = 0;
   std::vector<Instruction> code;
   std::vector<Word> slots;  // a thread's register file as it starts: constants in place, all else what was never written
-  int thread = -1, threads = -1, block = -1, blocks = -1;  // slots of special registers
-  std::vector<std::string> lines;                          // for messages, by Instruction::line
+  int thread = -1, threads = -1, block = -1, blocks = -1, rank = -1;  // slots of special registers
+  std::vector<std::string> lines;                                     // for messages, by Instruction::line
 };
 
 class Module {

@@ -19,7 +19,7 @@
 namespace millrace::rnn::ptx {
 namespace {
 
-constexpr Limits kH200{132, 227 * 1024};
+constexpr Limits kH200{132, 227 * 1024, 16};
 constexpr std::pair<Schedule, const char*> kSchedules[] = {
     {Schedule::kInTurn, "in turn"}, {Schedule::kLate, "late"}, {Schedule::kRandom, "random"}};
 
@@ -43,6 +43,18 @@ struct Architecture {
   }
 };
 using Architectures = std::map<std::string, Architecture>;
+
+bool has_clusters(const std::string& target) { return std::atoi(target.c_str() + 3) >= 90; }
+
+// The next one in turn, of those that have what the kernel wants.
+Architectures::const_iterator next_for(const Architectures& all, std::size_t& turn, const KernelShape& shape) {
+  for (std::size_t tries = 0; tries <= all.size(); ++tries) {
+    auto one = all.begin();
+    std::advance(one, static_cast<long>(turn++ % all.size()));
+    if (shape.cluster == 1 || has_clusters(one->first)) return one;
+  }
+  throw PtxError("no architecture has " + name_of(shape));
+}
 
 Architectures read(const std::vector<std::string>& objects) {
   Architectures found;
@@ -75,7 +87,8 @@ std::vector<Candidate> candidates_of(const Kernel& kernel) {
       for (int slices = 1; slices <= threads / k.group; slices *= 2)
         for (const int multiprocessors : {132, 6}) {
           const Problem problem{k.recurrence, k.backward, k.precision, hidden, batch, 1};
-          const std::optional<Layout> layout = layout_of(kernel, threads, slices, {multiprocessors, kH200.shared_bytes}, problem);
+          const std::optional<Layout> layout =
+              layout_of(kernel, threads, slices, {multiprocessors, kH200.shared_bytes, kH200.clusters}, problem);
           if (!layout || layout->blocks(1) > 40) continue;
           RnnShape shape{.recurrence = k.recurrence, .inputs = 3, .hidden = hidden, .batch = batch, .steps = 3, .precision = k.precision};
           shape.training = k.backward || found.size() % 2 == 1;
@@ -103,8 +116,7 @@ void layouts(const Architectures& architectures, std::size_t per_kernel, std::os
     Kernel kernel = shipped_table()[k].kernel;
     kernel.entry = &shipped_table()[k];
     for (const Candidate& one : spread(candidates_of(kernel), per_kernel, k)) {
-      auto architecture = architectures.begin();
-      std::advance(architecture, static_cast<long>(turn++ % architectures.size()));
+      const auto architecture = next_for(architectures, turn, kernel.shape);
       PtxMachine machine(architecture->second.all(), kH200);
       const LayerCase layer(one.shape, 11 + static_cast<unsigned>(turn), true);
       const std::string name = architecture->first + ", " + name_of(one.layout) + ", hidden " + std::to_string(one.shape.hidden) +
@@ -185,12 +197,12 @@ void around(const Architectures& architectures) {
 // of two lengths, so that what comes before the steps drops out.
 void design_counts(const Architectures& architectures) {
   int counted_layouts = 0;
-  auto architecture = architectures.begin();
+  std::size_t turn = 0;
   for (const ShippedKernel& shipped : shipped_table()) {
     Kernel kernel = shipped.kernel;
     kernel.entry = &shipped;
     const KernelShape& s = kernel.shape;
-    if (++architecture == architectures.end()) architecture = architectures.begin();
+    const auto architecture = next_for(architectures, turn, s);
     constexpr int kHidden = 40, kBatch = 3, kFew = 2, kMany = 4;
     const std::optional<Layout> layout = layout_of(kernel, 256, 2, kH200, {s.recurrence, s.backward, s.precision, kHidden, kBatch, 1});
     if (!layout) continue;
@@ -220,12 +232,13 @@ void design_counts(const Architectures& architectures) {
              name + ": " + std::to_string(counted) + " loads, and the design has " + std::to_string(loads));
       continue;
     }
-    // Every block of a sample tile gathers all columns of its samples; a GRU's owners read their own state beside.
+    // Every block of a sample tile, or all blocks of a cluster together, gathers all columns of its samples; a GRU's owners read their
+    // own state beside.
     const bool canonical =
         s.recurrence == Recurrence::kCanonicalGru;  // gathers twice: states and reset states, two gates' errors and one's
     const int columns = s.backward ? gates_of(s.recurrence) * kHidden : canonical ? 2 * kHidden : kHidden;
     const long long own = s.recurrence == Recurrence::kGru || canonical ? kHidden * kBatch : 0;
-    const long long loads = (kMany - kFew) * (1LL * layout->unit_tiles * kBatch * columns * bytes_of(s.precision) / 16 + own);
+    const long long loads = (kMany - kFew) * (1LL * layout->unit_tiles / s.cluster * kBatch * columns * bytes_of(s.precision) / 16 + own);
     const auto counted = static_cast<long long>(found[1].different_loads - found[0].different_loads);
     expect(counted == loads, name + ": " + std::to_string(counted) + " loads, and the design has " + std::to_string(loads));
   }
@@ -239,13 +252,17 @@ void chains(const Architectures& architectures, std::ostream& json) {
           "for\",\n"
        << "  \"steps\": [\n";
   for (const auto& [target, architecture] : architectures)
-    for (const KernelShape& shape : {KernelShape{Recurrence::kLstm, false, Precision::kFloat, false, 4, 32, 32, 1},
-                                     KernelShape{Recurrence::kLstm, false, Precision::kBFloat16, true, 2, 8, 1, 1}}) {
+    for (const KernelShape& shape :
+         {KernelShape{Recurrence::kLstm, false, Precision::kFloat, false, 4, 32, 32, 1},
+          KernelShape{Recurrence::kLstm, false, Precision::kFloat, false, 4, 32, 4, 1, 0, 0, kBlocksOfCluster},
+          KernelShape{Recurrence::kLstm, false, Precision::kBFloat16, true, 2, 8, 1, 1},
+          KernelShape{Recurrence::kLstm, false, Precision::kBFloat16, true, 2, 8, 1, 1, 0, 0, kBlocksOfCluster}}) {
+      if (shape.cluster > 1 && !has_clusters(target)) continue;
       PtxMachine machine(architecture.all(), kH200);
       const auto kernel =
           std::find_if(machine.kernels().begin(), machine.kernels().end(), [&](const Kernel& one) { return one.shape == shape; });
-      const std::optional<Layout> layout =
-          layout_of(*kernel, 256, shape.matrix_units ? 8 : 1, kH200, {shape.recurrence, false, shape.precision, 1024, 1, 1});
+      const std::optional<Layout> layout = layout_of(*kernel, 256, shape.matrix_units && shape.cluster == 1 ? 8 : 1, kH200,
+                                                     {shape.recurrence, false, shape.precision, 1024, 1, 1});
       if (!layout) throw PtxError("no layout of " + name_of(shape));
       Chain found[2][2];
       for (const int many : {0, 1}) {
@@ -272,6 +289,10 @@ void chains(const Architectures& architectures, std::ostream& json) {
 }
 
 // --- Planted faults.
+
+std::string name_of_entry(const ShippedKernel& kernel) {
+  return (kernel.kernel.shape.cluster > 1 ? "clustered_kernel<" : "persistent_kernel<") + kernel.type + ">(";
+}
 
 // Replaces the n-th `what` inside the entry whose name holds `kernel`; false when there are not so many.
 bool replace_in(std::string& text, const std::string& kernel, const std::string& what, const std::string& by, int n) {
@@ -326,6 +347,7 @@ void faults(const Architectures& architectures, bool everywhere) {
   const KernelShape back{Recurrence::kLstm, true, Precision::kFloat, false, 8, 8, 8, 1};
   const KernelShape gru{Recurrence::kCanonicalGru, false, Precision::kFloat, false, 4, 8, 32, 1, 16, 1};
   const KernelShape half{Recurrence::kLstm, false, Precision::kHalf, true, 2, 8, 1, 1};
+  const KernelShape clustered{Recurrence::kLstm, false, Precision::kFloat, false, 4, 32, 4, 1, 0, 0, kBlocksOfCluster};
   const Fault planted[] = {{"a missing barrier", lstm, "bar.sync", "// bar.sync", 0, 2, false},
                            {"a missing barrier", back, "bar.sync", "// bar.sync", 1, 2, false},  // the first step there starts from zeros
                            {"a missing barrier", half, "bar.sync", "// bar.sync", 0, 2, false},
@@ -334,11 +356,15 @@ void faults(const Architectures& architectures, bool everywhere) {
                            {"a state that is not published", lstm, "st.relaxed.gpu.global.u32", "st.global.u32", 0, 20, true},
                            {"a wrong lane", lstm, "shfl.sync.bfly", "shfl.sync.idx", 0, 2, false},
                            {"a wrong lane", back, "shfl.sync.bfly", "shfl.sync.idx", 0, 2, false},
+                           {"a missing barrier", clustered, "bar.sync", "// bar.sync", 0, 1, false},
+                           {"sums read before all are there", clustered, ", 1, 0, ended", ", 1, 1, ended", 0, 0, false},
+                           {"a wrong rank", clustered, "%cluster_ctarank", "%ctaid.x", 0, 0, false},
                            {"elements of another format", half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
                             "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 0, 0, false}};
   for (const auto& [target, architecture] : architectures) {
     if (!everywhere && target != architectures.begin()->first) continue;
     for (const Fault& fault : planted) {
+      if (fault.shape.cluster > 1 && !has_clusters(target)) continue;
       const ShippedKernel* kernel = nullptr;
       for (const ShippedKernel& one : shipped_table())
         if (one.kernel.shape == fault.shape) kernel = &one;
@@ -357,7 +383,7 @@ void faults(const Architectures& architectures, bool everywhere) {
         std::vector<const Module*> modules;
         bool there = false;
         for (std::size_t m = 0; m < architecture.texts.size(); ++m) {
-          const Entry* const entry = architecture.modules[m]->entry("persistent_kernel<" + kernel->type + ">(");
+          const Entry* const entry = architecture.modules[m]->entry(name_of_entry(*kernel));
           modules.push_back(architecture.modules[m].get());
           if (entry == nullptr) continue;
           std::string text = architecture.texts[m];

@@ -228,6 +228,11 @@ void mov_all(Word* r, const Instruction& i) { r[i.at[0]] = r[i.at[1]]; }
 
 void wait_a_while(Word*, const Instruction&) {}
 
+// To another block of the cluster: its rank, counted from one, lies above what any block has of shared memory.
+void map_to_rank(Word* r, const Instruction& i) {
+  set<U32>(r, i.at[0], (get<U32>(r, i.at[1]) & 0xFFFFFFU) | (get<U32>(r, i.at[2]) + 1) << 24U);
+}
+
 void bfi(Word* r, const Instruction& i) {  // the first's lowest bits into the second
   const U32 from = get<U32>(r, i.at[1]), into = get<U32>(r, i.at[2]);
   const U32 at = get<U32>(r, i.at[3]) & 0xFFU, width = std::min(get<U32>(r, i.at[4]) & 0xFFU, 32U);
@@ -354,6 +359,10 @@ Table all() {
   t["not.pred"] = not_predicate;
   t["mov.pred"] = mov_predicate;
   t["nanosleep.u32"] = wait_a_while;
+  t["fence.mbarrier_init.release.cluster"] = wait_a_while;  // a barrier of the cluster follows, which orders more
+  t["mapa.shared::cluster.u32"] = map_to_rank;
+  t["cvta.to.shared.u64"] = mov_all;
+  t["cvta.shared.u64"] = mov_all;
   t["bfi.b32"] = bfi;
   t["shf.l.wrap.b32"] = shf_left_wrap;
   t["cvta.to.global.u64"] = mov_all;
@@ -465,6 +474,17 @@ bool decode_access(const std::vector<std::string>& parts, Instruction& i) {
 bool decode(const std::string& opcode, Instruction& i) {
   static const Table table = all();
   std::vector<std::string> parts = parts_of(opcode);
+  static const std::map<std::string, Kind> of_clusters = {{"barrier.cluster.arrive.release.aligned", Kind::kClusterArrive},
+                                                          {"barrier.cluster.wait.acquire.aligned", Kind::kClusterWait},
+                                                          {"mbarrier.init.shared::cta.b64", Kind::kOpenMailbox},
+                                                          {"mbarrier.arrive.expect_tx.shared::cta.b64", Kind::kExpect},
+                                                          {"mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64", Kind::kAwait},
+                                                          {"st.async.shared::cluster.mbarrier::complete_tx::bytes.f32", Kind::kSend}};
+  if (const auto found = of_clusters.find(opcode); found != of_clusters.end()) {
+    i.kind = found->second;
+    i.space = Space::kShared;
+    return true;
+  }
   if (parts[0] == "ld" || parts[0] == "st") return decode_access(parts, i);
   if (opcode == "ret" || opcode == "exit") {
     i.kind = Kind::kReturn;
