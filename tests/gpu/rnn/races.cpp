@@ -1,7 +1,7 @@
 // Kernels on the emulator under ThreadSanitizer: a program that is always built with it, whatever the rest is built with,
 // and exits 66 when it reports a race. Its argument says what to run: "clean", or which fault to plant.
 //
-//   races clean; races missing-barrier; races wrong-flag-order
+//   races clean; races missing-barrier; races missing-barrier-in-cluster; races wrong-flag-order
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,7 +18,7 @@ RnnShape shape_of(Recurrence recurrence, Precision precision = Precision::kFloat
 }
 
 // Layouts of two to four blocks.
-void run(const RnnShape& shape, const EmulatedGpu& gpu, bool one_exchange) {
+void run(const RnnShape& shape, const EmulatedGpu& gpu, bool one_exchange, int cluster = 1) {
   const LayerCase one(shape, 3);
   const std::unique_ptr<Machine> machine = emulated_machine(gpu);
   int chosen = 0;
@@ -26,8 +26,8 @@ void run(const RnnShape& shape, const EmulatedGpu& gpu, bool one_exchange) {
     for (const bool backward : {false, true})
       for (const Layout& layout : ranked_layouts(machine->kernels(), machine->limits(),
                                                  {shape.recurrence, backward, shape.precision, shape.hidden, shape.batch, 1}, titan_v())) {
-        const bool wanted = !one_exchange || backward || layout.kernel.shape.width > 0;
-        if (layout.threads != 128 || layout.unit_tiles < 2 || layout.blocks(1) > 4 || !wanted) continue;
+        const bool wanted = (!one_exchange || backward || layout.kernel.shape.width > 0) && layout.kernel.shape.cluster == cluster;
+        if (layout.threads != 128 || layout.unit_tiles < 2 || layout.blocks(1) > (cluster > 1 ? 16 : 4) || !wanted) continue;
         layer.use_layout(backward, layout);
         ++chosen;
         break;
@@ -51,6 +51,12 @@ int main(int count, char** arguments) {
     gpu.faulty_barrier_period = 2;
     gpu.faulty_barrier = 1;
     run(shape_of(Recurrence::kLstm), gpu, false);
+  } else if (what == "missing-barrier-in-cluster") {
+    // The one behind the products, before which nobody may gather anew.
+    gpu.clusters = 2;
+    gpu.faulty_barrier_period = 2;
+    gpu.faulty_barrier = 1;
+    run(shape_of(Recurrence::kLstm), gpu, false, kBlocksOfCluster);
   } else if (what == "wrong-flag-order") {
     gpu.faulty_release = true;
     run(shape_of(Recurrence::kCanonicalGru), gpu, true);
@@ -61,6 +67,9 @@ int main(int count, char** arguments) {
       run(shape_of(Recurrence::kCanonicalGru), gpu, true);
     }
     gpu.schedule = Schedule::kRandom;
+    gpu.clusters = 2;
+    run(shape_of(Recurrence::kLstm), gpu, false, kBlocksOfCluster);
+    gpu.clusters = 0;
     run(shape_of(Recurrence::kGru), gpu, false);
     run(shape_of(Recurrence::kCanonicalGru), gpu, false);
     run(shape_of(Recurrence::kRelu), gpu, false);
@@ -68,7 +77,7 @@ int main(int count, char** arguments) {
     halves.hidden = 20;
     run(halves, gpu, false);
   } else {
-    std::printf("usage: races clean|missing-barrier|wrong-flag-order\n");
+    std::printf("usage: races clean|missing-barrier|missing-barrier-in-cluster|wrong-flag-order\n");
     return 2;
   }
   std::printf("%s: ran to the end\n", what.c_str());

@@ -3,6 +3,7 @@
 //
 //   ptx_test OBJECT...                     some layouts of every kernel, on every architecture in turn
 //   ptx_test --long FILE OBJECT...         many more; a line of JSON per layout into FILE
+//   ptx_test --faults OBJECT...            the planted faults alone, on every architecture
 //   ptx_test --chain FILE OBJECT...        what a step of LSTM 1024 x 1 costs its owner's thread, by part
 #include <algorithm>
 #include <chrono>
@@ -313,7 +314,7 @@ bool replace_in(std::string& text, const std::string& kernel, const std::string&
 bool is_found(const std::vector<const Module*>& modules, const LayerCase& layer, const Layout& layout, bool backward, std::string& what) {
   for (const auto& [schedule, how] : kSchedules)
     for (const unsigned seed : {1U, 2U}) {
-      if (seed == 2 && schedule != Schedule::kRandom) continue;
+      if (seed > 1 && schedule != Schedule::kRandom) continue;
       PtxMachine machine(modules, kH200);
       machine.set_schedule(schedule, seed);
       try {
@@ -356,7 +357,7 @@ void faults(const Architectures& architectures, bool everywhere) {
                            {"a state that is not published", lstm, "st.relaxed.gpu.global.u32", "st.global.u32", 0, 20, true},
                            {"a wrong lane", lstm, "shfl.sync.bfly", "shfl.sync.idx", 0, 2, false},
                            {"a wrong lane", back, "shfl.sync.bfly", "shfl.sync.idx", 0, 2, false},
-                           {"a missing barrier", clustered, "bar.sync", "// bar.sync", 0, 1, false},
+                           {"a missing barrier", clustered, "bar.sync", "// bar.sync", 0, 0, false},  // the other one: races.cpp
                            {"sums read before all are there", clustered, ", 1, 0, ended", ", 1, 1, ended", 0, 0, false},
                            {"a wrong rank", clustered, "%cluster_ctarank", "%ctaid.x", 0, 0, false},
                            {"elements of another format", half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
@@ -443,7 +444,8 @@ int main(int count, char** arguments) {
   using namespace millrace::rnn::ptx;
   const bool all = count > 2 && std::strcmp(arguments[1], "--long") == 0;
   const bool counts = count > 2 && std::strcmp(arguments[1], "--chain") == 0;
-  const std::vector<std::string> objects(arguments + (all || counts ? 3 : 1), arguments + count);
+  const bool only_faults = count > 2 && std::strcmp(arguments[1], "--faults") == 0;
+  const std::vector<std::string> objects(arguments + (all || counts ? 3 : only_faults ? 2 : 1), arguments + count);
   const auto began = std::chrono::steady_clock::now();
   try {
     const Architectures architectures = read(objects);
@@ -452,6 +454,8 @@ int main(int count, char** arguments) {
       std::ofstream json(arguments[2]);
       chains(architectures, json);
       expect(static_cast<bool>(json), std::string(arguments[2]) + " is written");
+    } else if (only_faults) {
+      faults(architectures, true);
     } else if (all) {
       std::ofstream json(arguments[2]);
       json << "{\n  \"what\": \"every shipped kernel's PTX under three schedules against double precision\",\n  \"architectures\": "

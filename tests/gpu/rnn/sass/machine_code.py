@@ -35,6 +35,8 @@ OPERATIONS = {
     0x95D: "NANOSLEEP",
     0x944: "CALL",
     0x950: "RET",
+    0xDBD: "STAS",
+    0x5A7: "SYNCS",
     0x919: "S2R",
     0x9C3: "S2UR",
     0x805: "CS2R",

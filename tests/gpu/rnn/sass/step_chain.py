@@ -26,6 +26,12 @@ OTHER_LATENCY = 14  # what answers through a scoreboard and is none of these
 OPERANDS_TAKEN = 12  # a store has read its registers
 BARRIER = 30  # from the last warp's arrival until all go on
 WARPS, SCHEDULERS, BANK_BYTES = 8, 4, 128
+# What reads wait for who polls: a slice of the L2 cache gives 64 bytes a cycle (A100 whitepaper) and every reader wants the same lines of 128.
+LINE_CYCLES = 2
+CLUSTER_CYCLES = 180  # from block to block of a cluster, there and back; H100, Luo et al.
+CLUSTER_BYTES = 13  # a cycle, that a block of a cluster receives; H100, clusters of 4, Luo et al.
+CLUSTER = 8
+BLOCKS = 128
 
 
 def bytes_of(i):
@@ -107,18 +113,29 @@ class NoWay(Exception):
     pass
 
 
-def parts_of(code, by_lanes, slices, multiplies, height_bytes):
+def parts_of(code, by_lanes, slices, multiplies, height_bytes, cluster):
     """(name, way, cycles, what they are) of each part of a step, in order."""
     product, count = multiplies
     barriers = [at for at, i in enumerate(code) if i.operation == "BAR"]
     sleepless = {"NANOSLEEP", "BAR", "EXIT"}
+    ends, sent = set(barriers), {}
+    if cluster > 1:  # a lane of a matrix product sends the sums of one sample of two, of two rows of each fragment
+        sends = [at for at, i in enumerate(code) if i.operation == "STAS"]
+        ends, sent = {sends[-2 if len(sends) > 1 else 0]}, {"STAS": len(sends) // 2 - 1 if len(sends) > 1 else 0}
     for begin in barriers:
-        multiply = shortest(code, begin, set(barriers) - {begin}, {product: count}, {"NANOSLEEP", "MUFU", "publish", "poll"})
+        multiply = shortest(code, begin, ends - {begin}, {product: count, **sent}, {"NANOSLEEP", "MUFU", "publish", "poll"})
         if multiply:
             break
     else:
         raise NoWay("no barriers stand around the products")
     end = multiply[-1]
+    hand_over = []
+    if cluster > 1:
+        waits = {at for at, i in enumerate(code) if i.operation == "SYNCS"}
+        hand_over = shortest(code, end, waits, {"BAR": 1}, {"NANOSLEEP", "MUFU", "publish", "poll"})
+        if not hand_over:
+            raise NoWay("no way from a sum that is sent to the wait for all of them")
+        end = hand_over[-1]
     publishes = {at for at, i in enumerate(code) if kind_of(i) == "publish" and bytes_of(i) == height_bytes}
     gates = 1 if by_lanes else 4
     exponentials = 2 if by_lanes else 5
@@ -137,6 +154,15 @@ def parts_of(code, by_lanes, slices, multiplies, height_bytes):
     ask, take = ask + take[:answered], take[answered:]
     issued = len(multiply) * WARPS // SCHEDULERS
     banks = WARPS * sum(32 * bytes_of(code[at]) // BANK_BYTES for at in multiply if code[at].operation == "LDS")
+    received = 4 * 4 * (1024 // BLOCKS) * (cluster - 1)
+    within = [
+        (
+            "sums through the cluster",
+            hand_over,
+            max(CLUSTER_CYCLES // 2 + received // CLUSTER_BYTES, (cycles_of(code, hand_over) if hand_over else 0) + BARRIER),
+            f"one way, {received} bytes a block; the way's instructions and a barrier hide behind it",
+        )
+    ]
     return [
         ("finish a unit and publish it", finish, cycles_of(code, finish), "one warp's way"),
         ("exchange through the L2 cache", ask, 3 * L2_CYCLES // 2, "there, half a poll's turn, and back; the way's instructions hide behind it"),
@@ -144,21 +170,39 @@ def parts_of(code, by_lanes, slices, multiplies, height_bytes):
         (
             "multiply and sum",
             multiply,
-            max(cycles_of(code, multiply), issued, banks) + BARRIER,
-            f"the longest of one warp's way, {issued} issues of a scheduler's warps, {banks} turns of shared memory; and a barrier",
+            max(cycles_of(code, multiply), issued, banks) + (BARRIER if cluster == 1 else 0),
+            f"the longest of one warp's way, {issued} issues of a scheduler's warps, {banks} turns of shared memory"
+            + ("; and a barrier" if cluster == 1 else ""),
         ),
-    ]
+    ] + (within if cluster > 1 else [])
 
 
-# What it is, a part of the mangled name, slices, products of a warp's way, bytes of a published state.
+# What it is, a part of the mangled name, slices, products of a warp's way, bytes of a published state, blocks of a cluster.
 LAYOUTS = (
-    ("LSTM 1024 x 1 fp32, 128 blocks of 256 threads, 4x32x32x1", "LstmForwardIfEENS0_10FmaProductILi4ELi32ELi32ELi1EE", 1, ("FFMA", 128), 4),
+    ("LSTM 1024 x 1 fp32, 128 blocks of 256 threads, 4x32x32x1", "LstmForwardIfEENS0_10FmaProductILi4ELi32ELi32ELi1EE", 1, ("FFMA", 128), 4, 1),
+    (
+        "LSTM 1024 x 1 fp32, 16 clusters of 8 blocks of 256 threads, 4x32x4x1",
+        "9ClusteredINS0_11LstmForwardIfEENS0_10FmaProductILi4ELi32ELi4ELi1EEELi8E",
+        8,
+        ("FFMA", 128),
+        4,
+        CLUSTER,
+    ),
     (
         "LSTM 1024 x 1 bf16, 128 blocks of 256 threads in 8 slices, 2x8x1x1",
         "LstmForwardINS0_8BFloat16EEENS0_13MatrixProductIS4_Li2ELi8ELi1EE",
         8,
         ("HMMA", 16),
         2,
+        1,
+    ),
+    (
+        "LSTM 1024 x 1 bf16, 16 clusters of 8 blocks of 256 threads, 2x8x1x1",
+        "9ClusteredINS0_11LstmForwardINS0_8BFloat16EEENS0_13MatrixProductIS4_Li2ELi8ELi1EEELi8E",
+        8,
+        ("HMMA", 16),
+        2,
+        CLUSTER,
     ),
 )
 
@@ -198,18 +242,19 @@ def main():
     if insane(kernels):
         print(insane(kernels))
         wrong += 1
-    for what, name, slices, multiplies, height_bytes in LAYOUTS:
-        code = next(k.code for k in kernels if name in k.name)
+    for what, name, slices, multiplies, height_bytes, cluster in LAYOUTS:
+        code = next(k.code for k in kernels if name in k.name and (cluster > 1) == ("clustered_kernel" in k.name))
         try:
-            parts = parts_of(code, not arguments.unit_by_thread, slices, multiplies, height_bytes)
+            parts = parts_of(code, not arguments.unit_by_thread, slices, multiplies, height_bytes, cluster)
         except NoWay as error:
             print(f"{what}: {error}")
             wrong += 1
             continue
         cycles = sum(part[2] for part in parts)
         microseconds = cycles / CLOCK_MHZ
+        with_polls = (cycles + 3 * LINE_CYCLES * BLOCKS // cluster // 2) / CLOCK_MHZ
         rows = []
-        print(f"{what}: {cycles} cycles, {microseconds:.2f} us at {CLOCK_MHZ} MHz (projected)")
+        print(f"{what}: {cycles} cycles, {microseconds:.2f} us at {CLOCK_MHZ} MHz; {with_polls:.2f} us where polls in vain wait in front (projected)")
         for part, way, taken, how in parts:
             counted = {}
             for at in way:
@@ -219,7 +264,7 @@ def main():
                 if counted.get(kind):
                     rows[-1][kind.lower()] = counted[kind]
             print(f"  {part:32} {len(way):4} instructions {taken:5} cycles")
-        result["layouts"].append({"layout": what, "cycles_projected": cycles, "microseconds_projected": round(microseconds, 3), "parts": rows})
+        result["layouts"].append({"layout": what, "cycles_projected": cycles, "microseconds_projected": round(microseconds, 3), "with_polls_in_vain_projected": round(with_polls, 3), "parts": rows})
         if arguments.most and microseconds > arguments.most:
             print(f"more than {arguments.most} us")
             wrong += 1
