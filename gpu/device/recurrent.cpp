@@ -64,6 +64,7 @@ class RecurrentKernel final : public GpuKernel {
       };
       if (s_.multiplies_input) reserve(Scratch::kFirst, s_.inputs, "inputs in time");
       reserve(Scratch::kResult, s_.directions * s_.hidden, "errors in time");
+      reserve(Scratch::kWorkspace, s_.directions * sums(), "gates that give way to their errors");
       for (int64_t d = 0; d < s_.directions; ++d) {
         const auto what = [&](std::string_view of) { return fmt::format("layer \"{}\": {}", spec.layer, of); };
         bias_.push_back(context->allocate(static_cast<size_t>(sums()) * sizeof(float), what("biases")));
@@ -80,7 +81,8 @@ class RecurrentKernel final : public GpuKernel {
         rounded_.push_back(context->allocate(static_cast<size_t>(shape.elements() * bytes_of(precision())),
                                              fmt::format("layer \"{}\": weights in sixteen bits", spec.layer)));
     });
-    log::info("layer \"{}\": {}", spec.layer, implementation());
+    log::info("layer \"{}\": {}; keeps {} KiB of a micro-batch: gates give way to their errors, nothing is recomputed", spec.layer,
+              implementation(), keep_shape().elements() * static_cast<int64_t>(sizeof(float)) / 1024);
   }
 
   // The second direction starts at the end, and an activation behind the layer is applied to whole tensors.
@@ -165,7 +167,12 @@ class RecurrentKernel final : public GpuKernel {
     const StepRange steps = chunk_of(*arguments.batch, s_.steps);
     const int32_t* const valid = valid_.write(context(), spec(), *arguments.batch);
     const GpuTensor& keep = own(arguments.keep);
-    for (int64_t d = 0; d < s_.directions; ++d) take_errors(arguments, d, steps, valid);
+    for (int64_t d = 0; d < s_.directions; ++d) {
+      take_errors(arguments, d, steps, valid);
+      context().run(
+          straight_copy(memory_of(keep, d).gates(steps.begin), gates_aside(d, steps.begin), steps.size() * s_.samples * sums(), false),
+          {&keep.buffer()}, {&aside()});
+    }
     // Parts between the steps that no error passes, from the last.
     for (StepRange part{steps.end, steps.end}; part.begin > steps.begin; part.end = part.begin) {
       part.begin = steps.begin;
@@ -201,6 +208,8 @@ class RecurrentKernel final : public GpuKernel {
   }
   const Buffer& inputs_in_time() const { return context().scratch(Scratch::kFirst); }
   const Buffer& errors_in_time() const { return context().scratch(Scratch::kResult); }
+  const Buffer& aside() const { return context().scratch(Scratch::kWorkspace); }
+  float* gates_aside(int64_t d, int64_t t) const { return aside().as<float>() + (d * rows() + t * s_.samples) * sums(); }
   // Of the states, [direction][step][sample][unit].
   float* state_errors(int64_t d, int64_t t) const { return errors_in_time().as<float>() + (d * rows() + t * s_.samples) * s_.hidden; }
 
@@ -328,7 +337,7 @@ class RecurrentKernel final : public GpuKernel {
       biases[d] = &bias.buffer();
       side.weights = matrices[d]->as<void>();
       if (biases_apart()) side.candidate_bias = bias.data() + 2 * s_.hidden;
-      side.gates = memory.gates(begin);
+      side.gates = call.back ? gates_aside(d, begin) : memory.gates(begin);
       side.states = memory.states(begin).memory;
       side.first_state = memory.states(begin - 1).memory;
       if (s_.has_cell_state()) {
@@ -338,8 +347,9 @@ class RecurrentKernel final : public GpuKernel {
       if (s_.cell == CellKind::kGru) side.candidate = memory.candidate(begin);
       if (s_.cell == CellKind::kGru && !s_.reset_after) side.reset_states = memory.reset_states(begin).memory;
     }
-    context().compute({matrices[0], matrices[1], biases[0], biases[1], call.back ? &errors_in_time() : nullptr}, {&keep.buffer()},
-                      [&] { context().engine().recurrence(call); });
+    context().compute(
+        {matrices[0], matrices[1], biases[0], biases[1], call.back ? &errors_in_time() : nullptr, call.back ? &aside() : nullptr},
+        {&keep.buffer()}, [&] { context().engine().recurrence(call); });
   }
 
   // The errors of the states that come from the output.

@@ -5,9 +5,10 @@
 //   memory.states(t)                           // behind own step t; states(-1) before the first
 //
 // States and gate errors, which are factors of products, are kept in `precision`, all else in fp32.
-// All of it in the direction's own time (sequence_work.h), [step][sample][...], so that what a step or a product over steps needs is one
-// matrix. Of a projected lstm `states` are what is projected and `features` what comes out; elsewhere both are one.
-// Plain arithmetic; owns nothing.
+// Gate errors take the place of the gates, from the last step to the first: whoever computes them sets the gates of those steps aside
+// before. So nothing needs to be recomputed: what recomputing the gates would leave to keep is what is kept. All of it in the direction's
+// own time (sequence_work.h), [step][sample][...], so that what a step or a product over steps needs is one matrix. Of a projected lstm
+// `states` are what is projected and `features` what comes out; elsewhere both are one. Plain arithmetic; owns nothing.
 #pragma once
 
 #include "core/device/recurrent_shape.h"
@@ -20,13 +21,15 @@ class RecurrentMemory {
   RecurrentMemory(const RecurrentShape& shape, Precision precision, float* keep, int64_t direction) : s_(shape), precision_(precision) {
     const int64_t rows = s_.steps * s_.samples, sums = s_.gates * s_.hidden, hidden = s_.samples * s_.hidden;
     const bool gru = s_.cell == CellKind::kGru;
-    gates_ = take(rows * sums);
+    // Errors in sixteen bits lie at the end of the gates' place: those of steps from t on touch no gates of steps before t.
+    const int64_t half = is_narrow(precision) ? whole_lines((rows * sums + 1) / 2) : 0;
+    gates_ = take(is_narrow(precision) ? 2 * half : rows * sums);
+    gate_errors_ = gates_ + half;
     states_ = take_factors(rows * s_.hidden + hidden);
     features_ = s_.projects ? take((rows + s_.samples) * s_.features) : states_;
     if (s_.has_cell_state()) cells_ = take(rows * s_.hidden + hidden);
     if (gru) candidate_ = take(rows * s_.hidden);
     if (gru && !s_.reset_after) reset_states_ = take_factors(rows * s_.hidden);
-    gate_errors_ = take_factors(rows * sums);
     input_errors_ = gru && s_.reset_after ? take_factors(rows * sums) : gate_errors_;
     if (s_.projects) feature_errors_ = take(rows * s_.features);
     carry_ = take(hidden);
@@ -53,10 +56,13 @@ class RecurrentMemory {
 
  private:
   int64_t take(int64_t floats) {
-    constexpr int64_t kLine = 64;
     const int64_t offset = floats_;
-    floats_ += (floats + kLine - 1) / kLine * kLine;
+    floats_ += whole_lines(floats);
     return offset;
+  }
+  static int64_t whole_lines(int64_t floats) {
+    constexpr int64_t kLine = 64;
+    return (floats + kLine - 1) / kLine * kLine;
   }
   int64_t take_factors(int64_t count) { return take((count * bytes_of(precision_) + 3) / 4); }
   StoredFloats factors(int64_t offset, int64_t elements) const { return StoredFloats(base_ + offset, precision_).from(elements); }

@@ -85,7 +85,15 @@ TEST(GpuRecurrent, NarrowPrecisionsTakeLessMemoryForAMicroBatch) {
   const auto bytes = [&](gpu::Precision precision) {
     return Queued({}, {.precision = precision}).device->make_kernel(spec)->make_keep()->bytes();
   };
-  EXPECT_LT(bytes(gpu::Precision::kBfloat16), bytes(gpu::Precision::kFloat32) * 7 / 10);
+  EXPECT_LT(bytes(gpu::Precision::kBfloat16), bytes(gpu::Precision::kFloat32) * 8 / 10);
+}
+
+// Of an lstm's step: four gates or their errors, the state, the cell. Two lines of 64 numbers of its own for each direction.
+TEST(GpuRecurrent, GatesAndTheirErrorsAreKeptInOnePlace) {
+  constexpr int64_t kHidden = 64, kSteps = 20, kSamples = 4;
+  const KernelSpec spec = case_of(Recurrent{.hidden = kHidden}, {3, kSteps, 1}, kSamples).spec;
+  const int64_t rows = kSteps * kSamples, first = 2 * kSamples * kHidden, carry = kSamples * kHidden;
+  EXPECT_EQ(Queued().device->make_kernel(spec)->make_keep()->bytes(), 4 * ((4 + 1 + 1) * rows * kHidden + first + carry));
 }
 
 // The emulator has no sixteen-bit kernel for units that rectify.
@@ -171,16 +179,15 @@ TEST(GpuRecurrentRing, LearnsInSixteenBitsWhatProcessorsLearn) {
 }
 
 // Roundings of many layers come together: of each weight's change five times the bound of one layer, in 108 layers of all of them at once.
-// There fp16 would lose more: errors of that many layers are too small for it.
+// There fp16 loses twice as much: errors of that many layers are too small for it, and are not scaled.
 TEST(GpuRecurrentRing, TrainsDeepStacksInSixteenBits) {
   for (const auto& [precision, bound] : kNarrow)
     for (const int64_t layers : {24, 108}) {
-      if (layers > 100 && precision == gpu::Precision::kFloat16) continue;
       SCOPED_TRACE(fmt::format("{}, {} layers", name_of(precision), layers));
       RingCase c{.gpu = 2, .steps = 1, .compares_changes = true, .all_together = layers > 100};
       c.network = deep_stack(layers);
       c.open_gpu = [wanted = precision] { return std::move(Queued({.seed = 5}, {.precision = wanted}).device); };
-      EXPECT_EQ(ring_matches(c, 5 * bound), "");
+      EXPECT_EQ(ring_matches(c, (layers > 100 && precision == gpu::Precision::kFloat16 ? 10 : 5) * bound), "");
     }
 }
 
