@@ -2,65 +2,15 @@
 
 #include <cmath>
 #include <deque>
-#include <map>
 #include <string>
 
 #include "tests/gpu/rnn/ptx/matrix.h"
-#include "tests/gpu/rnn/ptx/visibility.h"
+#include "tests/gpu/rnn/ptx/threads.h"
 
 namespace millrace::rnn::ptx {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kPublishes = 1;  // the thread whose chain is counted: of an LSTM's unit the lane that publishes, else any that owns one
-
-enum class State : unsigned char { kReady, kAtBarrier, kAtCluster, kInWarp, kFinished };
-
-struct Thread {
-  Word* r = nullptr;
-  int block = 0, index = 0;
-  int pc = 0;
-  State state = State::kReady;
-  unsigned acquired = 0;           // the block's clock when it last acquired
-  unsigned awaits = 0;             // the barrier of the cluster at which it has arrived
-  unsigned long long polls = 0;    // strong loads, which stand for time
-  Writes shared, global, relaxed;  // not seen by others yet
-  std::vector<unsigned char> local;
-};
-
-struct Warp {
-  int arrived = 0;
-  int lanes_left = kWarp;
-};
-
-// Counts what is sent to it, in phases.
-struct Mailbox {
-  long long missing = 0;  // bytes
-  unsigned phase = 0;
-  bool expects = false;
-};
-
-// On its way to a block of the cluster.
-struct Sent {
-  int block;
-  Word address, mailbox;
-  unsigned value;
-};
-
-struct Cluster {
-  int arrived = 0;
-  unsigned barriers = 0;
-};
-
-struct Block {
-  std::map<Word, Mailbox> mailboxes;
-  std::vector<unsigned char> shared;
-  int arrived = 0;
-  int threads_left = 0;
-  unsigned clock = 1;
-  BlockWrites writes;
-  OldValues old;
-};
 
 class RunningGrid {
  public:
@@ -220,7 +170,7 @@ class RunningGrid {
           if (mailbox.expects) fail(thread, "expects more before all is there that it expects");
           mailbox.expects = true;
           mailbox.missing += static_cast<std::int32_t>(r[i.at[2]]);
-          settle(mailbox);
+          mailbox.settle();
           ++thread.pc;
           break;
         }
@@ -322,11 +272,6 @@ class RunningGrid {
     if (found == block.mailboxes.end()) fail(thread, "no mailbox was opened at " + std::to_string(address & 0xFFFFFFU));
     return found->second;
   }
-  static void settle(Mailbox& mailbox) {
-    if (!mailbox.expects || mailbox.missing != 0) return;
-    mailbox.expects = false;
-    ++mailbox.phase;
-  }
 
   void send(Thread& thread, const Instruction& i) {
     const auto to = static_cast<std::uint32_t>(thread.r[i.at[0]]), mailbox = static_cast<std::uint32_t>(thread.r[i.at[2]]);
@@ -348,7 +293,7 @@ class RunningGrid {
     store_bytes(block.shared.data() + sent.address, sent.value, 4);
     Mailbox& mailbox = block.mailboxes.find(sent.mailbox)->second;
     mailbox.missing -= 4;
-    settle(mailbox);
+    mailbox.settle();
   }
   void deliver_some(std::size_t threads_left) {
     if (is(Schedule::kRandom)) {

@@ -3,6 +3,7 @@
 //
 //   ptx_test OBJECT...                     some layouts of every kernel, on every architecture in turn
 //   ptx_test --long FILE OBJECT...         many more; a line of JSON per layout into FILE
+//   ptx_test --clusters FILE OBJECT...     the same of kernels of clusters alone
 //   ptx_test --faults OBJECT...            the planted faults alone, on every architecture
 //   ptx_test --chain FILE OBJECT...        what a step of LSTM 1024 x 1 costs its owner's thread, by part
 #include <algorithm>
@@ -107,15 +108,18 @@ std::vector<Candidate> spread(const std::vector<Candidate>& all, std::size_t mos
 }
 
 // Without `json` each of them under one schedule, in turn.
-void layouts(const Architectures& architectures, std::size_t per_kernel, std::ostream* json) {
+void layouts(const Architectures& architectures, std::size_t per_kernel, std::ostream* json, bool only_clusters = false) {
   std::set<std::string> kernels;
   int runs = 0;
   int taken = 0;
   std::size_t turn = 0;
   double worst[3] = {};
+  std::size_t wanted = 0;
   for (std::size_t k = 0; k < shipped_table().size(); ++k) {
     Kernel kernel = shipped_table()[k].kernel;
     kernel.entry = &shipped_table()[k];
+    if (only_clusters && kernel.shape.cluster == 1) continue;
+    ++wanted;
     for (const Candidate& one : spread(candidates_of(kernel), per_kernel, k)) {
       const auto architecture = next_for(architectures, turn, kernel.shape);
       PtxMachine machine(architecture->second.all(), kH200);
@@ -149,7 +153,7 @@ void layouts(const Architectures& architectures, std::size_t per_kernel, std::os
   }
   std::printf("%d layouts of %zu kernels, %d runs; worst error fp32 %.1e, fp16 %.1e, bf16 %.1e\n", taken, kernels.size(), runs, worst[0],
               worst[1], worst[2]);
-  expect(kernels.size() == shipped_table().size(), "every shipped kernel ran");
+  expect(kernels.size() == wanted, "every shipped kernel ran");
 }
 
 // Layers with everything around them under a schedule: no layout fits, so that single steps run, a projection, both directions.
@@ -442,7 +446,8 @@ void faults(const Architectures& architectures, bool everywhere) {
 int main(int count, char** arguments) {
   using namespace millrace::rnn;
   using namespace millrace::rnn::ptx;
-  const bool all = count > 2 && std::strcmp(arguments[1], "--long") == 0;
+  const bool only_clusters = count > 2 && std::strcmp(arguments[1], "--clusters") == 0;
+  const bool all = only_clusters || (count > 2 && std::strcmp(arguments[1], "--long") == 0);
   const bool counts = count > 2 && std::strcmp(arguments[1], "--chain") == 0;
   const bool only_faults = count > 2 && std::strcmp(arguments[1], "--faults") == 0;
   const std::vector<std::string> objects(arguments + (all || counts ? 3 : only_faults ? 2 : 1), arguments + count);
@@ -460,9 +465,9 @@ int main(int count, char** arguments) {
       std::ofstream json(arguments[2]);
       json << "{\n  \"what\": \"every shipped kernel's PTX under three schedules against double precision\",\n  \"architectures\": "
            << architectures.size() << ",\n  \"cases\": [\n";
-      layouts(architectures, 6, &json);
+      layouts(architectures, 6, &json, only_clusters);
       json << "\n  ]\n}\n" << std::flush;
-      faults(architectures, true);
+      if (!only_clusters) faults(architectures, true);
     } else {
       layouts(architectures, 1, nullptr);
       around(architectures);

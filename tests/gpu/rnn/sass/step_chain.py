@@ -235,7 +235,8 @@ def main():
     result = {
         "what": "a step of a persistent LSTM in machine code for compute capability 9.0; cycles and microseconds are projected, no GPU ran it",
         "clock_mhz": CLOCK_MHZ,
-        "latencies": {**LATENCY, "other": OTHER_LATENCY, "barrier": BARRIER},
+        "latencies": {**LATENCY, "other": OTHER_LATENCY, "barrier": BARRIER, "cluster": CLUSTER_CYCLES, "line of a reader": LINE_CYCLES},
+        "cluster_bytes_per_cycle": CLUSTER_BYTES,
         "layouts": [],
     }
     wrong = 0
