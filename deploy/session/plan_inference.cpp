@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/plan/off_chip.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/weight_stream.h"
 
@@ -235,7 +236,13 @@ std::vector<std::string> engines_in_words(const Plan& plan, const Graph& graph) 
   std::vector<std::string> words;
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
-    if (!is_recurrent(node)) continue;
+    if (!is_recurrent(node)) {
+      if (const int64_t steps = steps_of_pass(shard, node); steps > 1)
+        words.push_back(
+            fmt::format("{} on device {}: {} steps share a pass over its weights; {:.0f} words of them from outside for a sequence",
+                        shard.layer, shard.device, steps, amount_of(shard, kOffChipBytesPerSample) / 2));
+      continue;
+    }
     const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) continue;
     const int64_t batches = node.output.height / config->steps;

@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/plan/off_chip.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/conv_ce/rtl/engine_sizing.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/emulated/emulated_fpga.h"
 #include "fpga/sbe/generator/engine_files.h"
 #include "fpga/sbe/rtl/cycle_model.h"
 #include "fpga/sbe/rtl/engine_hardware.h"
+#include "fpga/sbe/timing.h"
 #include "fpga/sbe/weight_stream.h"
 
 namespace millrace {
@@ -23,16 +27,17 @@ namespace {
 
 constexpr int64_t kMemoryLatency = 100;  // cycles, of the memory outside
 
-// One shard's engine.
+// One shard's engine. What it fetches passes a port of its own, and the memory that all on a board share.
 struct Engine {
   int64_t device = 0;
   std::string layer, engine;
   int64_t planned_multipliers = 0, built_multipliers = 0;
   double planned_seconds = 0, built_seconds = 0;  // per sample
+  double bytes_fetched = 0;                       // per sample, from the memory outside
   std::string reason;                             // why there is none; empty: it is built
 };
 
-// What the shard holds, as a convolution over the rows that come.
+// What the shard holds, as a convolution over the rows that come; of a dense layer, steps that share its weights are one row.
 ConvolutionShape held_shape(const Node& node, const Shard& shard) {
   ChannelRange inputs = shard.blocks.front().inputs, outputs = shard.blocks.front().outputs;
   for (const Block& block : shard.blocks) {
@@ -40,11 +45,40 @@ ConvolutionShape held_shape(const Node& node, const Shard& shard) {
     outputs = hull(outputs, block.outputs);
   }
   const Shape& in = node.input_shapes[0];
-  ConvolutionShape shape{inputs.size(), outputs.size(), in.height, in.width};
+  const int64_t together = steps_of_pass(shard, node);
+  ConvolutionShape shape{inputs.size(), outputs.size(), in.height / together, in.width * together};
   if (const auto* conv = std::get_if<Conv2d>(&node.layer.operation))
     shape = {inputs.size(),  outputs.size(), in.height,   in.width,         conv->kernel_h,   conv->kernel_w, conv->stride_h,
              conv->stride_w, conv->pad_h,    conv->pad_w, conv->dilation_h, conv->dilation_w, conv->groups};
   return shape;
+}
+
+// The smallest rectangle of lanes whose forward pass keeps up, of those the fastest.
+std::optional<EngineParallelism> smallest_forward_engine(const ConvolutionShape& shape, int64_t cycles) {
+  std::optional<EngineParallelism> best;
+  int64_t best_cycles = 0;
+  for (int64_t in = 1; in <= std::min(shape.inputs / shape.groups, kMostEngineLanes); ++in)
+    for (int64_t out = 1; out <= std::min(shape.outputs / shape.groups, kMostEngineLanes); ++out) {
+      if (best && in * out > best->tiles()) break;
+      if (shape.groups > 1 && ((shape.inputs / shape.groups) % in != 0 || (shape.outputs / shape.groups) % out != 0)) continue;
+      const EngineParallelism engine = engine_of(shape, in, out);
+      const int64_t taken = engine_cycles(engine, shape).forward;
+      if (taken > cycles || (best && engine.tiles() == best->tiles() && taken >= best_cycles)) continue;
+      best = engine;
+      best_cycles = taken;
+    }
+  return best;
+}
+
+// Of the memory outside; nothing where what it moves is free.
+bool is_fetched(const Shard& shard) {
+  return std::ranges::find(shard.resources, kOffChipBytesPerSample, &NamedAmount::name) != shard.resources.end();
+}
+
+double off_chip_bandwidth_of(const Plan& plan, int64_t device) {
+  for (const DeviceBudget& budget : plan.budgets)
+    if (budget.device == plan.cluster.devices[static_cast<size_t>(device)].device) return off_chip_bandwidth(budget.amounts);
+  return 0;
 }
 
 Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard, double period) {
@@ -66,18 +100,35 @@ Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard,
     }
     made.built_multipliers = config->multipliers();
     made.built_seconds = built_cycles(*config, kMemoryLatency).batch * batches / clock;
+    if (is_fetched(shard)) made.bytes_fetched = 2 * static_cast<double>(batch_timing(*config).weight_words) * batches;
     return made;
   }
   const auto cycles = static_cast<int64_t>(period * clock * (1 + 1e-9));
   const ConvolutionShape shape = held_shape(node, shard);
-  const std::optional<EngineParallelism> engine = smallest_engine(shape, cycles);
+  const std::optional<EngineParallelism> engine = smallest_forward_engine(shape, cycles);
   if (!engine) {
     made.reason = fmt::format("no rectangle of lanes takes a sample in {} cycles", cycles);
     return made;
   }
   made.built_multipliers = engine->tiles() * engine->taps();
-  made.built_seconds = static_cast<double>(sample_cycles(*engine, shape)) / clock;
+  int64_t taken = engine_cycles(*engine, shape).forward;
+  if (is_fetched(shard)) {
+    const int64_t beats = weight_stream_cycles({}, *engine, shape).forward;
+    taken = std::max(taken, beats);
+    made.bytes_fetched = static_cast<double>(beats) * static_cast<double>(kMostBeatBits) / 8;
+  }
+  made.built_seconds = static_cast<double>(taken) / clock;
   return made;
+}
+
+// Engines whose words come from one memory wait for all that it brings within a sample.
+void wait_for_memory(const Plan& plan, std::vector<Engine>& engines) {
+  std::map<int64_t, double> bytes;
+  for (const Engine& engine : engines) bytes[engine.device] += engine.bytes_fetched;
+  for (Engine& engine : engines) {
+    const double bandwidth = off_chip_bandwidth_of(plan, engine.device);
+    if (engine.bytes_fetched > 0 && bandwidth > 0) engine.built_seconds = std::max(engine.built_seconds, bytes[engine.device] / bandwidth);
+  }
 }
 
 std::vector<Engine> engines_of(const Plan& plan, const Graph& graph) {
@@ -88,6 +139,7 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph) {
   std::vector<Engine> engines;
   for (const Shard& shard : plan.shards)
     if (!shard.phases.empty() && shard.phases.front().multipliers > 0) engines.push_back(engine_of_shard(plan, graph, shard, period));
+  wait_for_memory(plan, engines);
   return engines;
 }
 
@@ -120,7 +172,8 @@ int tell_inference_check(const Plan& plan, const Graph& graph, bool json) {
                                 {"planned_multipliers", engine.planned_multipliers},
                                 {"built_multipliers", engine.built_multipliers},
                                 {"planned_seconds", engine.planned_seconds},
-                                {"built_seconds", engine.built_seconds}});
+                                {"built_seconds", engine.built_seconds},
+                                {"bytes_fetched_per_sample", engine.bytes_fetched}});
     if (ratio) all["pace_ratio"] = *ratio;
     all["origin"] = "planned: the plan's cost model; built: modelled as generated, engine by engine";
     fmt::print("{}\n", all.dump(2));

@@ -22,6 +22,7 @@
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/cost/built_blocks.h"
 #include "fpga/cost/chained_steps.h"
+#include "fpga/cost/dense_passes.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
 #include "fpga/sbe/rtl/cycle_model.h"
@@ -60,6 +61,7 @@ struct ShardUse {
   ShardGeometry shard;
   Engines engines;
   std::optional<GeneratedEngine> built = {};  // in place of the paper's tiles
+  int64_t steps_of_pass = 1;                  // of a dense layer in a plan for inference
   BufferSettings settings;
   ShardBuffers buffers;
   Buffer on_chip;
@@ -75,7 +77,7 @@ int64_t whole_part_of(double share, int64_t amount) {
 class FpgaCostModel final : public CostModel {
  public:
   FpgaCostModel(FpgaResources board, int64_t element_bits, const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built)
-      : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)) {
+      : board_(std::move(board)), element_bits_(element_bits), built_(std::move(built)), steps_per_pass_(inference.steps) {
     if (inference.streams > 0) blocked_ = std::make_unique<BlockedEngines>(board_, inference);
     const FabricUse once = interconnection_fabric();
     capacities_ = {{"dsp", blocked_ != nullptr ? board_.dsps : board_.engine_dsps()},
@@ -282,6 +284,7 @@ class FpgaCostModel final : public CostModel {
     add("lutram_lut", point.use.lutram_lut);
     add("dram_bytes_per_second", engine->bytes_per_sample / cost.seconds_per_sample);
     add(kWeightWordsPerSample.data(), engine->bytes_per_sample / 2);
+    if (question.gradient_samples > 0) add(kOffChipBytesPerSample.data(), engine->bytes_per_sample);
     for (NamedAmount& amount : weight_stream_amounts(point.config)) cost.resources.push_back(std::move(amount));
     return cost;
   }
@@ -316,6 +319,11 @@ class FpgaCostModel final : public CostModel {
     if (!node.computes) after += special_function_use({&question.node, 1}, lifetime, element_bits_, copies);
     if (question.owner) after += special_function_use(question.after, lifetime, element_bits_, copies);
     use.buffers = shard_buffers(use.shard, use.settings, after);
+    if (blocked_ != nullptr && question.gradient_samples > 0) {
+      use.steps_of_pass = steps_of_dense_pass(use.shard, steps_per_pass_, element_bits_, board_.on_chip_bits());
+      const double waiting = bits_of_dense_pass(use.shard, use.steps_of_pass, element_bits_);
+      use.buffers.weight_stream += Buffer{waiting, waiting, 0};
+    }
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
       const bool off_chip = use.shard.place == WeightPlace::kOffChip && use.built->held.groups == 1;
@@ -357,11 +365,12 @@ class FpgaCostModel final : public CostModel {
     const ConvolutionShape& held = use.built ? use.built->held : ConvolutionShape{};
     const auto elements = static_cast<double>(built ? held.inputs * held.outputs * held.kernel_h * held.kernel_w : use.shard.weights);
     const double kernels = elements * static_cast<double>(element_bits_) / 8, gradients = elements * kGradientBytes;
-    const auto forward = static_cast<double>(use.shard.forward.units), back = static_cast<double>(use.shard.error_back.units);
+    const auto forward = static_cast<double>(use.shard.forward.units / use.steps_of_pass);
+    const auto back = static_cast<double>(use.shard.error_back.units);
     const bool error_back = built ? use.built->error_back : use.shard.error_comes;
     const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(use.settings.gradient_samples) : 0;
     OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};
-    if (!built) return words;
+    if (!built && blocked_ == nullptr) return words;
     const double port = static_cast<double>(kMostBeatBits) / 8 * static_cast<double>(board_.clock_hz);
     words.port_seconds = std::max({kernels * forward, error_back ? kernels * back : 0, gradient}) / port;
     return words;
@@ -370,7 +379,7 @@ class FpgaCostModel final : public CostModel {
   // Of the engine as it is built.
   OffChipWords words_built(const ShardQuestion& question, const ShardUse& use) const {
     OffChipWords words = words_asked(question, use);
-    if (words.port_seconds <= 0) return words;
+    if (words.port_seconds <= 0 || !use.built) return words;
     const GeneratedEngine& built = *use.built;
     const WeightStreams streams{.samples = 1, .gradient_samples = use.settings.gradient_samples, .beat_bits = kMostBeatBits};
     words.bytes = bytes_per_sample(streams, built.engine, built.held, built.error_back);
@@ -420,7 +429,8 @@ class FpgaCostModel final : public CostModel {
       return;
     }
     const auto add = [&](Phase phase, const EngineSize& size, const PhaseWork& walk) {
-      const int64_t picoseconds = picoseconds_of(cycles_per_unit(walk, size), board_.clock_hz);
+      int64_t picoseconds = picoseconds_of(cycles_per_unit(walk, size), board_.clock_hz);
+      picoseconds = std::max(picoseconds, static_cast<int64_t>(std::ceil(1e12 * words.port_seconds / static_cast<double>(walk.units))));
       cost.phases.push_back({phase, engine, size.tiles * use.shard.tile, picoseconds});
       cost.seconds_per_sample =
           std::max(cost.seconds_per_sample, 1e-12 * static_cast<double>(picoseconds) * static_cast<double>(walk.units));
@@ -467,6 +477,7 @@ class FpgaCostModel final : public CostModel {
     const double moved = words.bytes > 0 ? words.bytes : off_chip_traffic(use.shard, question.micro_batch);
     add("dram_bytes_per_second", moved / question.period_seconds);
     add(kOffChipBytesPerSample.data(), words.bytes);
+    if (use.steps_of_pass > 1) add(kStepsOfPass.data(), static_cast<double>(use.steps_of_pass));
   }
 
   // Bytes per sample: FP and EB read every weight once per micro-batch; PG reads and writes its gradient. An embedding
@@ -503,6 +514,7 @@ class FpgaCostModel final : public CostModel {
   int64_t element_bits_;
   std::unique_ptr<BlockedEngines> blocked_;        // of plans for inference
   std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
+  int64_t steps_per_pass_;                         // of plans for inference that say so
   std::vector<NamedAmount> capacities_;
 };
 

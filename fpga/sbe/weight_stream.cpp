@@ -83,10 +83,16 @@ std::optional<SbeConfig> weight_stream_of(const Shard& shard, const Node& node) 
   } catch (const Error& error) {
     fail(ErrorCode::kMalformed, "layer \"{}\": {}", shard.layer, error.message());
   }
-  if (node.output.height % config.steps != 0)
-    fail(ErrorCode::kMalformed, "layer \"{}\": {}steps is {}: the layer has {} steps, and passes of {} do not make them up; give a divisor",
-         shard.layer, kPrefix, config.steps, node.output.height, config.steps);
+  steps_of_pass(shard, node);  // make up the layer's
   return config;
+}
+
+int64_t steps_of_pass(const Shard& shard, const Node& node) {
+  const int64_t steps = amount_of(shard, kStepsOfPass.substr(kPrefix.size())).value_or(1);
+  if (steps < 1 || node.output.height % steps != 0)
+    fail(ErrorCode::kMalformed, "layer \"{}\": {} is {}: the layer has {} steps, and passes of {} do not make them up; give a divisor",
+         shard.layer, kStepsOfPass, steps, node.output.height, steps);
+  return steps;
 }
 
 }  // namespace millrace

@@ -44,6 +44,7 @@ std::optional<InferenceFigures> inference_figures(const Plan& plan, const Graph&
     const Node& node = graph.node(graph.index_of(shard.layer));
     const double seconds = seconds_of(node, shard);
     slowest = std::max(slowest, seconds);
+    figures.batch_steps = std::max(figures.batch_steps, steps_of_pass(shard, node));
     if (role_of(node.layer.operation) != Role::kRecurrence) continue;
     if (plan.time_chunks > node.output.height)
       fail(ErrorCode::kMalformed, "the plan's time_chunks is {}, and layer \"{}\" has {} steps; choose at most so many", plan.time_chunks,
@@ -55,7 +56,6 @@ std::optional<InferenceFigures> inference_figures(const Plan& plan, const Graph&
     engine.cycles_per_batch = built_cycles(*config, kMemoryLatency).batch;
     engine.batch_seconds = seconds * static_cast<double>(config->vectors()) / static_cast<double>(node.output.height);
     engine.words_from_memory = batch_timing(*config).weight_words;
-    figures.batch_steps = std::max(figures.batch_steps, config->steps);
     figures.engines.push_back(std::move(engine));
   }
   if (slowest <= 0) return std::nullopt;

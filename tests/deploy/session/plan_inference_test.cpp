@@ -6,8 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/graph/frozen_model.h"
+#include "core/graph/zoo.h"
+#include "core/plan/off_chip.h"
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
+#include "deploy/session/rtl_inference.h"
 #include "fpga/sbe/phases/blocked_forward.h"
 #include "fpga/sbe/timing.h"
 #include "fpga/sbe/weight_stream.h"
@@ -115,6 +118,24 @@ TEST(PlanInference, SimulatorCountsTheWordsThatAreFetched) {
     ++engines;
   }
   EXPECT_EQ(engines, 2);
+}
+
+// A dense layer of 3.7 million weights, which no board has room for: what it fetches is what its engine fetches, once for the steps of a
+// pass, and the ring is as fast as the port and the memory let it be. By hand: 32 steps, 16 of which share a pass.
+TEST(PlanInference, StepsOfADenseLayerShareAPassOverItsWeights) {
+  const Graph graph(frozen_model(zoo_model("lrcn-lstm-256")));
+  const Outcome found = planned(graph, "zc706", {.streams = 1, .steps_per_pass = {}, .blocks = {}});
+  ASSERT_TRUE(found.feasible && found.plan) << found.reason.text;
+  const Shard& dense = found.plan->shards.at(0);
+  ASSERT_EQ(dense.layer, "fc_in");
+  EXPECT_EQ(steps_of_pass(dense, graph.node(graph.index_of("fc_in"))), 16);
+  EXPECT_EQ(off_chip_bytes_per_sample(dense, graph.node(graph.index_of("fc_in")), 1), 2.0 * 2048 * 1792 * 2);
+  EXPECT_NEAR(inference_pace_ratio(*found.plan, graph).value(), 1, 0.01);
+  const Outcome alone = planned(graph, "zc706", {.streams = 1, .steps_per_pass = 1, .blocks = {}});
+  ASSERT_TRUE(alone.feasible && alone.plan) << alone.reason.text;
+  EXPECT_EQ(steps_of_pass(alone.plan->shards.at(0), graph.node(graph.index_of("fc_in"))), 1);
+  EXPECT_LE(alone.summary.images_per_second, 125e6 * 64 / (2.0 * 2048 * 1792 * 32)) << "more than the port lets through";
+  EXPECT_NEAR(inference_pace_ratio(*alone.plan, graph).value(), 1, 0.01);
 }
 
 }  // namespace millrace
