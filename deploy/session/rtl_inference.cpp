@@ -105,7 +105,7 @@ Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard,
   }
   const auto cycles = static_cast<int64_t>(period * clock * (1 + 1e-9));
   const ConvolutionShape shape = held_shape(node, shard);
-  const std::optional<EngineParallelism> engine = smallest_forward_engine(shape, cycles);
+  std::optional<EngineParallelism> engine = smallest_forward_engine(shape, cycles);
   if (!engine) {
     made.reason = fmt::format("no rectangle of lanes takes a sample in {} cycles", cycles);
     return made;
@@ -113,6 +113,8 @@ Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard,
   made.built_multipliers = engine->tiles() * engine->taps();
   int64_t taken = engine_cycles(*engine, shape).forward;
   if (is_fetched(shard)) {
+    // Words without gaps: as wide as divides what a sweep needs.
+    while (engine->tiles() % engine->kernels_per_word != 0) ++engine->kernels_per_word;
     const int64_t beats = weight_stream_cycles({}, *engine, shape).forward;
     taken = std::max(taken, beats);
     made.bytes_fetched = static_cast<double>(beats) * static_cast<double>(kMostBeatBits) / 8;

@@ -15,7 +15,10 @@ namespace {
 
 // LRCN's, 2,048 to 1,792, of 32 steps.
 ShardGeometry dense() {
-  ShardGeometry shard{.unit = StreamingUnit::kStep, .forward = {32, 2048 * 1792}, .place = WeightPlace::kOffChip};
+  ShardGeometry shard;
+  shard.unit = StreamingUnit::kStep;
+  shard.forward = {32, 2048 * 1792};
+  shard.place = WeightPlace::kOffChip;
   shard.inputs = shard.layer_inputs = 2048;
   shard.outputs = shard.layer_outputs = 1792;
   shard.output = {1792, 32, 1};
