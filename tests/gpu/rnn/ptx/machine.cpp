@@ -38,6 +38,7 @@ std::string type_name() {
 
 PtxMachine::PtxMachine(std::vector<const Module*> modules, const Limits& limits) : modules_(std::move(modules)), limits_(limits) {
   target_ = modules_.at(0)->target();
+  if (!has_clusters(target_)) limits_.clusters = 0;
   for (const ShippedKernel& one : shipped_table()) {
     kernels_.push_back(one.kernel);
     kernels_.back().entry = &one;

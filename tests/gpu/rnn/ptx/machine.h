@@ -8,12 +8,17 @@
 // Memory is the host's. Modules outlive the machine. Throws GridError for what is wrong inside a kernel.
 #pragma once
 
+#include <cstdlib>
 #include <map>
+#include <string>
 
 #include "gpu/rnn/machine.h"
 #include "tests/gpu/rnn/ptx/grid.h"
 
 namespace millrace::rnn::ptx {
+
+// Whether code for "sm_90a" and the like knows clusters of blocks.
+inline bool has_clusters(const std::string& target) { return std::atoi(target.c_str() + 3) >= 90; }
 
 class PtxMachine : public Machine {
  public:

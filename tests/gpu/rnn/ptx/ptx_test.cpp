@@ -46,9 +46,10 @@ struct Architecture {
 };
 using Architectures = std::map<std::string, Architecture>;
 
-bool has_clusters(const std::string& target) { return std::atoi(target.c_str() + 3) >= 90; }
-
-// The next one in turn, of those that have what the kernel wants.
+// Whether one of them has what a kernel wants, and the next one in turn that has.
+bool any_for(const Architectures& all, const KernelShape& shape) {
+  return shape.cluster == 1 || std::any_of(all.begin(), all.end(), [](const auto& one) { return has_clusters(one.first); });
+}
 Architectures::const_iterator next_for(const Architectures& all, std::size_t& turn, const KernelShape& shape) {
   for (std::size_t tries = 0; tries <= all.size(); ++tries) {
     auto one = all.begin();
@@ -118,7 +119,7 @@ void layouts(const Architectures& architectures, std::size_t per_kernel, std::os
   for (std::size_t k = 0; k < shipped_table().size(); ++k) {
     Kernel kernel = shipped_table()[k].kernel;
     kernel.entry = &shipped_table()[k];
-    if (only_clusters && kernel.shape.cluster == 1) continue;
+    if ((only_clusters && kernel.shape.cluster == 1) || !any_for(architectures, kernel.shape)) continue;
     ++wanted;
     for (const Candidate& one : spread(candidates_of(kernel), per_kernel, k)) {
       const auto architecture = next_for(architectures, turn, kernel.shape);
@@ -207,6 +208,7 @@ void design_counts(const Architectures& architectures) {
     Kernel kernel = shipped.kernel;
     kernel.entry = &shipped;
     const KernelShape& s = kernel.shape;
+    if (!any_for(architectures, s)) continue;
     const auto architecture = next_for(architectures, turn, s);
     constexpr int kHidden = 40, kBatch = 3, kFew = 2, kMany = 4;
     const std::optional<Layout> layout = layout_of(kernel, 256, 2, kH200, {s.recurrence, s.backward, s.precision, kHidden, kBatch, 1});
