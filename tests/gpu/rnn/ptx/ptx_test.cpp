@@ -465,8 +465,8 @@ int main(int count, char** arguments) {
       faults(architectures, true);
     } else if (all) {
       std::ofstream json(arguments[2]);
-      json << "{\n  \"what\": \"every shipped kernel's PTX under three schedules against double precision\",\n  \"architectures\": "
-           << architectures.size() << ",\n  \"cases\": [\n";
+      json << "{\n  \"what\": \"every shipped kernel's PTX" << (only_clusters ? ", of those for clusters," : "")
+           << " under three schedules against double precision\",\n  \"architectures\": " << architectures.size() << ",\n  \"cases\": [\n";
       layouts(architectures, 6, &json, only_clusters);
       json << "\n  ]\n}\n" << std::flush;
       if (!only_clusters) faults(architectures, true);
