@@ -2,7 +2,7 @@
 """The generated convolution engine against its models: bits, cycles, multipliers kept busy, a second simulator.
 
     tests/benchmarks/conv_ce_verification.py [--build build/rtl-long] [--geometries 25] [--jobs 2] [--icarus 7]
-        [--only 'dropout|_g[0-9]'] [--millrace build/release/bin/millrace] [--out tests/benchmarks/results/conv_ce_verification.json]
+        [--only 'dropout|_g[0-9]'] [--built] [--millrace build/release/bin/millrace] [--out tests/benchmarks/results/conv_ce_verification.json]
 
 Makes the Verilated models of every set of engine parameters in a build folder of its own (a quarter of an hour on two idle cores;
 what is made stays), then
@@ -10,6 +10,7 @@ what is made stays), then
   - compares cycles per row and of whole runs with the cycle model,
   - measures multiply-accumulates per cycle over shapes of layers, against the most that the engine can do,
   - writes whole devices with `millrace rtl` and runs their testbenches under Icarus, a second simulator.
+With --built nothing is configured or made: the programs are those that the build folder has.
 A program's result is kept beside it until the program changes, so a run that was stopped goes on where it was; start it with `nice`.
 Ends with 1 when anything differs. Needs verilator; without iverilog the last part is left out. Standard library alone.
 """
@@ -27,6 +28,7 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SEED = 2026
 CYCLE_GEOMETRIES = 2
+OTHERS = "cosimulation_(sbe|pe_chain)_"  # engines of recurrent layers
 
 # Kernel and stride of the first layer of the devices that Icarus runs, input channels, its outputs, padding, pooling window.
 DEVICES = ((3, 1, 3, 6, 1, "kernel: 3 stride: 2 pad: 1"), (5, 2, 3, 8, 2, "kernel: 3 stride: 2"), (1, 1, 4, 8, 0, ""),
@@ -47,13 +49,16 @@ def ninja(build, jobs, targets):
         sys.exit(f"ninja -C {build} failed; run it by hand to see why")
 
 
-def programs_of(build, jobs, only):
+def programs_of(build, jobs, only, built):
+    if built:
+        found = [path.name for path in (pathlib.Path(build) / "bin").iterdir() if path.name.startswith(("cosimulation_", "streamed_"))]
+        return sorted(name for name in found if re.search(only, name) and not re.match(OTHERS, name))
     configured = run(["cmake", "-S", str(SOURCE), "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                       "-DMILLRACE_ALL_ENGINE_SETS=ON", "-DMILLRACE_WITH_CUDA=OFF"])
     if configured.returncode != 0:
         sys.exit(configured.stderr)
     targets = run(["ninja", "-C", build, "-t", "targets", "all"]).stdout
-    names = sorted(name for name in set(re.findall(r"^bin/((?:cosimulation|streamed)_[a-z0-9_]+): ", targets, re.MULTILINE)) if re.search(only, name))
+    names = sorted(name for name in set(re.findall(r"^bin/((?:cosimulation|streamed)_[a-z0-9_]+): ", targets, re.MULTILINE)) if re.search(only, name) and not re.match(OTHERS, name))
     if not names:
         sys.exit("no program to run: is verilator installed?")
     ninja(build, jobs, [f"bin/{name}" for name in names])
@@ -209,11 +214,12 @@ def main():
     parser.add_argument("--geometries", type=int, default=25)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--icarus", type=int, default=7)
+    parser.add_argument("--built", action="store_true", help="the programs that the build folder has, as they are")
     parser.add_argument("--only", default="", help="of the programs, those whose names match this expression")
     parser.add_argument("--millrace", default=str(SOURCE / "build/release/bin/millrace"))
     parser.add_argument("--out", default=str(SOURCE / "tests/benchmarks/results/conv_ce_verification.json"))
     options = parser.parse_args()
-    names = programs_of(options.build, options.jobs, options.only)
+    names = programs_of(options.build, options.jobs, options.only, options.built)
     bits, cycles, tables = verified(options.build, names, options.geometries)
     icarus = under_icarus(str(pathlib.Path(options.millrace).resolve()), pathlib.Path(options.build) / "icarus", options.icarus)
     three = [row for table in tables if table["kernel"] == 3 and table["stride"] == 1 for row in table["layers"]]
@@ -229,7 +235,8 @@ def main():
         "icarus_devices": len(icarus), "icarus_pass": sum(one["passes"] for one in icarus)}
     result = {
         "what": "the convolution engine's RTL (Verilator) against functional model, cycle model and peak; Icarus on whole devices",
-        "command": "tests/benchmarks/conv_ce_verification.py" + (f" --only '{options.only}'" if options.only else ""), "seed": SEED,
+        "command": "tests/benchmarks/conv_ce_verification.py" + (" --built" if options.built else "") +
+                   f" --geometries {options.geometries}" + (f" --only '{options.only}'" if options.only else ""), "seed": SEED,
         "commit": run(["git", "-C", str(SOURCE), "rev-parse", "HEAD"]).stdout.strip(),
         "rtl_sha256": modules.hexdigest(), "verilator": run(["verilator", "--version"]).stdout.strip(), "summary": summary,
         "bits": bits, "cycles": cycles,

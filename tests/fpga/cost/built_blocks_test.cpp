@@ -1,0 +1,63 @@
+// A board's memories over two kinds of blocks: where every way to share them out is tried, and where sums at rates of exchange say it.
+#include "fpga/cost/built_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace millrace {
+namespace {
+
+constexpr BlockInventory kBoard{.bram36 = 200, .urams = 90};
+
+bool can_be_shared_out(int64_t bram18, const std::vector<MemoryBlocks>& memories) {
+  for (uint64_t ultra = 0; ultra < uint64_t{1} << memories.size(); ++ultra) {
+    double bram36 = static_cast<double>(bram18) / 2, urams = 0;
+    for (size_t m = 0; m < memories.size(); ++m)
+      if ((ultra >> m & 1) != 0)
+        urams += static_cast<double>(memories[m].urams);
+      else
+        bram36 += static_cast<double>(memories[m].bram18) / 2;
+    if (bram36 <= kBoard.bram36 && urams <= kBoard.urams) return true;
+  }
+  return false;
+}
+
+// What fits never counts too much, and what counts little enough fits, but for a few whose last memory would have to lie in both kinds.
+TEST(BuiltBlocks, SumsSayWhetherMemoriesCanBeSharedOut) {
+  std::mt19937_64 random(3);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  int fitting = 0, said_to_fit = 0, not_fitting = 0, too_much = 0;
+  for (int draw = 0; draw < 3000; ++draw) {
+    BlocksAfterSum after{.before = {}, .bram18 = below(500), .large = {}};
+    for (int64_t m = 0; m < 11; ++m)
+      (m < 3 ? after.before : after.large).emplace_back(MemoryShape{16 + 8 * below(60), 100 + below(200) * below(60), 1, below(4) == 0});
+    std::vector<MemoryBlocks> all = after.large;
+    all.insert(all.end(), after.before.begin(), after.before.end());
+    const BuiltBlocks built = built_blocks({.parameters = {}, .gradients = {}}, &after, true, ConvolutionShape{}, 0, kBoard);
+    const BuiltBlocks alone = built_blocks({.parameters = {}, .gradients = {}}, nullptr, true, ConvolutionShape{}, 0, kBoard);
+    bool says = true;
+    for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)  // without the Act-RAM, which has a few blocks always
+      says = says && built.exchanged[rate] - alone.exchanged[rate] <= kBoard.bram36 + kExchangeRates[rate] * kBoard.urams + 1e-9;
+    const bool fits = can_be_shared_out(after.bram18, all);
+    if (fits) ++fitting;
+    if (fits && !says) ++too_much;
+    if (!fits) ++not_fitting;
+    if (!fits && says) ++said_to_fit;
+  }
+  EXPECT_GT(fitting, 500);
+  EXPECT_GT(not_fitting, 500);
+  EXPECT_EQ(too_much, 0);
+  EXPECT_LT(said_to_fit, not_fitting / 8);
+}
+
+TEST(BuiltBlocks, CountOneKindWhereABoardHasNoOther) {
+  BlocksAfterSum after{.before = {}, .bram18 = 10, .large = {MemoryBlocks(MemoryShape{72, 4096})}};
+  const BuiltBlocks built = built_blocks({.parameters = {}, .gradients = {}}, &after, true, ConvolutionShape{}, 0, {.bram36 = 100});
+  for (const double amount : built.exchanged) EXPECT_EQ(amount, 0);
+  EXPECT_EQ(built.fixed.urams, 0);
+  EXPECT_GE(built.fixed.bram36, 5 + 8);
+}
+
+}  // namespace
+}  // namespace millrace
