@@ -271,11 +271,34 @@ int64_t remote_elements(const Plan& plan) {
   return elements;
 }
 
-bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
-  if (task.options.accounting == Accounting::kFull && PaceBound(task, micro_batch).rules_out(period)) return true;
+bool cuts_rule_out(const PlanTask& task, int64_t micro_batch, double period) {
   PlanTask relaxed = task;
   relaxed.options.allow_empty = true;
   return RingSolver(relaxed, micro_batch).rules_out(period);
+}
+
+bool no_faster(const PlanTask& task, int64_t micro_batch, double period) {
+  if (task.options.accounting == Accounting::kFull && PaceBound(task, micro_batch).rules_out(period)) return true;
+  return cuts_rule_out(task, micro_batch, period);
+}
+
+// The micro-batches that the pace alone does not rule out, wherever weights lie. Engines that stream rows are the same with any, but for
+// those of recurrent layers.
+std::vector<int64_t> sizes_of_pace(const PlanTask& task, double period) {
+  std::vector<int64_t> sizes = micro_batches_to_try(task);
+  if (task.options.accounting != Accounting::kFull) return sizes;
+  const auto recurrent = [](const Node& node) { return std::holds_alternative<Recurrent>(node.layer.operation); };
+  if (streams_rows(task) && std::ranges::none_of(task.graph->nodes(), recurrent)) {
+    if (PaceBound(task, sizes.front()).rules_out(period)) sizes.clear();
+  } else {
+    std::erase_if(sizes, [&](int64_t size) { return PaceBound(task, size).rules_out(period); });
+  }
+  return sizes;
+}
+
+// With one of the sizes.
+bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double period) {
+  return std::ranges::any_of(sizes, [&](int64_t size) { return !cuts_rule_out(task, size, period); });
 }
 
 // False where the plan comes to a standstill, and why.
@@ -334,11 +357,6 @@ Candidate candidate_of(const PlanTask& task, const Attempt& attempt, double lowe
   return candidate;
 }
 
-bool reaches(const PlanTask& task, double samples_per_second) {
-  const std::vector<int64_t> sizes = micro_batches_to_try(task);
-  return std::any_of(sizes.begin(), sizes.end(), [&](int64_t size) { return !no_faster(task, size, 1 / samples_per_second); });
-}
-
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
 // they do not: slower between updates, and at an update or with every pass perhaps faster.
 // `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
@@ -388,7 +406,7 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shor
     double wanted = task.wanted;
     for (const Candidate& known : candidates)
       wanted = std::max(wanted, (1 + (known.timed ? kWorthSharing : kWorthAnother)) * known.summary.images_per_second);
-    if (wanted > 0 && !reaches(placed, wanted)) continue;
+    if (wanted > 0 && !reaches(placed, sizes_of_pace(placed, 1 / wanted), 1 / wanted)) continue;
     Shortage here;
     std::ranges::move(candidates_of(placed, candidates, here, standstill), std::back_inserter(candidates));
     shortage = here;
@@ -399,19 +417,17 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shor
 }  // namespace
 
 bool can_reach(const PlanTask& task, double samples_per_second) {
-  if (task.options.accounting == Accounting::kFull) {
-    const std::vector<int64_t> sizes = micro_batches_to_try(task);
-    const auto too_slow = [&](int64_t size) { return PaceBound(task, size).rules_out(1 / samples_per_second); };
-    if (std::ranges::all_of(sizes, too_slow)) return false;
-    if (reaches(task, samples_per_second)) return true;
-  }
-  const std::vector<PlanTask> places = places_to_try(task);
-  if (std::any_of(places.begin(), places.end(), [&](const PlanTask& placed) { return reaches(placed, samples_per_second); })) return true;
-  if (task.options.accounting != Accounting::kFull || task.options.all_off_chip) return false;
+  const bool full = task.options.accounting == Accounting::kFull;
+  const double period = 1 / samples_per_second;
+  const std::vector<int64_t> sizes = sizes_of_pace(task, period);
+  if (sizes.empty()) return false;
+  if (full && reaches(task, sizes, period)) return true;
+  if (std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return reaches(placed, sizes, period); })) return true;
+  if (!full || task.options.all_off_chip) return false;
   PlanTask last_resort = task;
   last_resort.options.all_off_chip = true;
   last_resort.options.off_chip = streamable_convolutions(task);
-  return reaches(last_resort, samples_per_second);
+  return reaches(last_resort, sizes, period);
 }
 
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {

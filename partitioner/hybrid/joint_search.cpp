@@ -47,26 +47,37 @@ struct JointSearch::Walk {
 JointSearch::JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std::span<const Link> links, const CutSearch& search,
                          HomeTraffic traffic, bool allow_empty)
     : segments_(&segments), cuts_(&cuts), links_(links), search_(&search), traffic_(traffic), allow_empty_(allow_empty) {
-  const Chain& chain = segments.chain();
-  const Graph& graph = chain.graph();
   std::map<std::string, size_t> memories;
-  std::vector<double> least;
-  std::map<size_t, bool> seen;
-  bool alike = true;
-  weights_of_group_.assign(static_cast<size_t>(chain.groups()), 0);
   for (int64_t d = 0; d < segments.devices(); ++d) {
     const CostModel& model = segments.model(d);
     const std::string& name = model.capacities()[model.parameter_memory()].name;
-    const size_t memory = memories.try_emplace(name, memories.size()).first->second;
-    MILLRACE_CHECK(memory < kMostMemories, "a ring has more kinds of memory than the search keeps apart");
-    memory_of_.push_back(memory);
-    if (memory == unit_.size()) {
-      unit_.push_back(0);
+    memory_of_.push_back(memories.try_emplace(name, memories.size()).first->second);
+    MILLRACE_CHECK(memory_of_.back() < kMostMemories, "a ring has more kinds of memory than the search keeps apart");
+  }
+}
+
+const JointSearch::Weights& JointSearch::weights() const {
+  std::call_once(weighed_, [this] { weigh(); });
+  return weights_;
+}
+
+void JointSearch::weigh() const {
+  const Chain& chain = segments_->chain();
+  const Graph& graph = chain.graph();
+  std::vector<double> least;
+  std::map<size_t, bool> seen;
+  bool alike = true;
+  weights_.of_group.assign(static_cast<size_t>(chain.groups()), 0);
+  for (int64_t d = 0; d < segments_->devices(); ++d) {
+    const CostModel& model = segments_->model(d);
+    const size_t memory = memory_of_[static_cast<size_t>(d)];
+    if (memory == weights_.unit.size()) {
+      weights_.unit.push_back(0);
       least.push_back(0);
     }
-    if (!seen.try_emplace(segments.kind_of(d), true).second) continue;
+    if (!seen.try_emplace(segments_->kind_of(d), true).second) continue;
     for (int64_t g = 0; g < chain.groups(); ++g) {
-      const ShardDemand demand = segments.shard(d, g, chain.begin_of(g), chain.end_of(g), 1, false);
+      const ShardDemand demand = segments_->shard(d, g, chain.begin_of(g), chain.end_of(g), 1, false);
       // A layer of weights that some device neither stores nor keeps off chip.
       const bool divisible = std::holds_alternative<Conv2d>(chain.head_of(g).layer.operation) ||
                              std::holds_alternative<Dense>(chain.head_of(g).layer.operation);
@@ -75,35 +86,35 @@ JointSearch::JointSearch(const SegmentLoads& segments, const CutLoads& cuts, std
       int64_t elements = 0;
       const int64_t node = graph.groups()[static_cast<size_t>(g)].head;
       for (const Block& block : chain.blocks(g, chain.begin_of(g), chain.end_of(g))) elements += weight_elements(graph, node, block);
-      weights_of_group_[static_cast<size_t>(g)] = elements;
+      weights_.of_group[static_cast<size_t>(g)] = elements;
       const double unit = demand.parameters / static_cast<double>(std::max<int64_t>(elements, 1));
       least[memory] = least[memory] == 0 ? unit : std::min(least[memory], unit);
-      unit_[memory] = std::max(unit_[memory], unit);
+      weights_.unit[memory] = std::max(weights_.unit[memory], unit);
     }
   }
-  for (size_t memory = 0; memory < unit_.size(); ++memory)
-    if (least[memory] != unit_[memory]) uniform_ = false;
-  for (double& unit : unit_)
+  for (size_t memory = 0; memory < weights_.unit.size(); ++memory)
+    if (least[memory] != weights_.unit[memory]) weights_.uniform = false;
+  for (double& unit : weights_.unit)
     if (unit == 0) unit = 1;
   int64_t before = 0;
-  for (const int64_t weights : weights_of_group_) {
-    weights_before_.push_back(before);
-    before += weights;
+  for (const int64_t of_group : weights_.of_group) {
+    weights_.before.push_back(before);
+    before += of_group;
   }
-  weights_before_.push_back(before);
-  adds_up_ = uniform_ && unit_.size() == 1 && alike;
+  weights_.before.push_back(before);
+  weights_.adds_up = weights_.uniform && weights_.unit.size() == 1 && alike;
 }
 
 double JointSearch::storage_before(int64_t position) const {
   const Chain& chain = segments_->chain();
   const int64_t group = position == chain.end() ? chain.groups() : chain.group_at(position);
-  int64_t weights = weights_before_[static_cast<size_t>(group)];
+  int64_t weights = weights_.before[static_cast<size_t>(group)];
   if (group < chain.groups() && position > chain.begin_of(group)) {
     const double part =
         static_cast<double>(position - chain.begin_of(group)) / static_cast<double>(chain.end_of(group) - chain.begin_of(group));
-    weights += std::llround(part * static_cast<double>(weights_of_group_[static_cast<size_t>(group)]));
+    weights += std::llround(part * static_cast<double>(weights_.of_group[static_cast<size_t>(group)]));
   }
-  return static_cast<double>(weights) * unit_.front();
+  return static_cast<double>(weights) * weights_.unit.front();
 }
 
 bool JointSearch::is_boundary(int64_t position) const {
@@ -113,7 +124,7 @@ bool JointSearch::is_boundary(int64_t position) const {
 
 double JointSearch::elements_of(const Excess& excess) const {
   double elements = 0;
-  for (size_t memory = 0; memory < unit_.size(); ++memory) elements += excess[memory] / unit_[memory];
+  for (size_t memory = 0; memory < weights_.unit.size(); ++memory) elements += excess[memory] / weights_.unit[memory];
   return elements;
 }
 
@@ -177,7 +188,7 @@ std::vector<JointSearch::Cell> JointSearch::cells_of(int64_t link, const Positio
   double weights = 0;
   std::map<int64_t, int64_t> layers;  // the group and how many places it has here
   const auto weights_in = [&](int64_t group, int64_t count) {
-    return static_cast<double>(weights_of_group_[static_cast<size_t>(group)]) * static_cast<double>(count) /
+    return static_cast<double>(weights_.of_group[static_cast<size_t>(group)]) * static_cast<double>(count) /
            static_cast<double>(chain.end_of(group) - chain.begin_of(group));
   };
   for (const Progression& run : runs) {
@@ -235,15 +246,15 @@ void JointSearch::extend(int64_t device, int64_t start, int64_t end, const Shard
   const auto d = static_cast<size_t>(device);
   const CostModel& model = segments_->model(device);
   const size_t memory = memory_of_[d];
-  const double unit = unit_[memory];
+  const double unit = weights_.unit[memory];
   const double fixed = demand.amounts[model.parameter_memory()];
   double room = std::max(0.0, model.capacities()[model.parameter_memory()].amount - fixed);
-  if (uniform_) room = std::floor(room / unit) * unit;
+  if (weights_.uniform) room = std::floor(room / unit) * unit;
   const Cell& from = walk.cells[d][static_cast<size_t>(start)];
   const double spare = device == 0 ? kMostElements : walk.over_cells ? from.spare_most : from.spare_first;
   const std::vector<Label>& after = walk.labels[d + 1][static_cast<size_t>(end)];
   std::vector<Label>& labels = walk.labels[d][static_cast<size_t>(start)];
-  const size_t kinds = unit_.size();
+  const size_t kinds = weights_.unit.size();
   for (size_t l = 0; l < after.size(); ++l) {
     Label label{after[l].excess, static_cast<int32_t>(end), static_cast<int32_t>(l)};
     if (walk.sums) {
@@ -348,6 +359,7 @@ void JointSearch::pass_device(int64_t device, Walk& walk) const {
 
 JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   JointAnswer answer;
+  static_cast<void>(weights());
   const int64_t devices = segments_->devices();
   const std::vector<PositionSet> places = search_->ends_at(periods, {});
   answer.every_place = true;
@@ -356,7 +368,7 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   Walk walk;
   walk.periods = periods;
   walk.cells.resize(static_cast<size_t>(devices + 1));
-  const double all = adds_up_ ? storage_before(chain.end()) : 0;
+  const double all = weights_.adds_up ? storage_before(chain.end()) : 0;
   walk.cells.front() = {{0, 0, 0, kMostElements, kMostElements, 0, 0}};
   walk.cells.back() = {{chain.end(), chain.end(), chain.groups(), 0, 0, all, all}};
   for (int64_t d = 1; d < devices; ++d) {
@@ -385,7 +397,7 @@ JointAnswer JointSearch::at(const Periods& periods, int64_t cells) const {
   }
   if (answer.verdict == JointAnswer::Verdict::kImpossible && !(answer.every_place && !walk.forgot)) {
     walk.over_cells = true;
-    walk.sums = adds_up_;
+    walk.sums = weights_.adds_up;
     if (nothing_left(least_excess())) answer.verdict = JointAnswer::Verdict::kUndecided;
   }
   answer.work = walk.work;

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -56,9 +57,9 @@ class JointSearch {
   JointAnswer at(const Periods& periods, int64_t cells) const;
 
   // Every element of a memory takes the same storage: what at() finds needs no check, and is exact with every place.
-  bool uniform() const { return uniform_; }
+  bool uniform() const { return weights().uniform; }
   // Some layer has weights that may be stored elsewhere; without any, cuts alone decide.
-  bool some_move() const { return weights_before_.back() > 0; }
+  bool some_move() const { return weights().before.back() > 0; }
 
  private:
   static constexpr size_t kMostMemories = 4;
@@ -81,6 +82,16 @@ class JointSearch {
   };
   using Labels = std::vector<std::vector<Label>>;  // per cell
   struct Walk;
+  // Of parameters that may move. Most rings are solved without.
+  struct Weights {
+    bool uniform = true;
+    bool adds_up = true;       // a stretch on chip stores what lies between its ends, on whatever device
+    std::vector<double> unit;  // per kind of memory: storage of an element, the most
+    std::vector<int64_t> of_group;
+    std::vector<int64_t> before;  // the group
+  };
+  const Weights& weights() const;
+  void weigh() const;
 
   std::vector<Cell> cells_of(int64_t link, const PositionSet& places, double period, int64_t cells, bool& every_place) const;
   double spare(int64_t link, LinkBits load, double period) const;
@@ -96,12 +107,9 @@ class JointSearch {
   const CutSearch* search_;
   HomeTraffic traffic_;
   bool allow_empty_;
-  bool uniform_ = true;
-  bool adds_up_ = true;            // a stretch on chip stores what lies between its ends, on whatever device
   std::vector<size_t> memory_of_;  // per device: its kind of memory
-  std::vector<double> unit_;       // per kind of memory: storage of an element, the most
-  std::vector<int64_t> weights_of_group_;
-  std::vector<int64_t> weights_before_;  // the group
+  mutable std::once_flag weighed_;
+  mutable Weights weights_;
 };
 
 }  // namespace millrace

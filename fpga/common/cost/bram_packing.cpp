@@ -22,6 +22,7 @@ int64_t bank_blocks(int64_t width, int64_t depth) {
   constexpr Configuration kShape = kHalfBlock[kWidest];
   const int64_t column = divided_up(depth, kShape.depth), full = width / kShape.width, left = width % kShape.width;
   int64_t blocks = (left > 0 ? full + 1 : full) * column;
+  if (column == 1) return blocks;  // narrower shapes need as many columns at least, of a block at least
   if constexpr (kWidest + 1 < kHalfBlock.size()) {
     if (full > 0 && left > 0) blocks = std::min(blocks, full * column + bank_blocks<kWidest + 1>(left, depth));
     blocks = std::min(blocks, bank_blocks<kWidest + 1>(width, depth));

@@ -36,7 +36,7 @@ void add_weight_streams(const ShardDesign& shard, std::vector<StageCycles>& stag
 void add_adapters(const ShardDesign& shard, std::vector<StageCycles>& stages) {
   const ConvolutionShape& s = shard.shape;
   const auto adapter = [&](const std::string& stage, const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory) {
-    stages.push_back({shard.layer, stage, adapter_cycles(in, out_lanes, memory, 3) - adapter_cycles(in, out_lanes, memory, 2)});
+    stages.push_back({shard.layer, stage, adapter_cycles_of_next(in, out_lanes, memory, 2)});
   };
   const BeatOrder inputs{.channels = s.inputs, .height = s.height, .width = s.width, .lanes = shard.lanes};
   const BeatOrder sums{.channels = s.outputs, .height = s.out_height(), .width = s.out_width(), .lanes = shard.lanes};

@@ -88,60 +88,64 @@ int64_t cycles_of(const Walk& walk, int64_t samples, int64_t after) {
 int64_t rows_of_banks(int bits) { return int64_t{1} << bits; }
 
 // Over the columns of a row.
-int64_t sweep_cycles(const EngineParallelism& engine, int64_t columns) { return std::max(columns, engine.load_words() + 1); }
+int64_t sweep_cycles(int64_t load_words, int64_t columns) { return std::max(columns, load_words + 1); }
 
 // Errors come in at a beat per cycle too.
-int64_t gradient_compute(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
-  const int64_t output_groups = engine.groups_of_outputs(shape.outputs);
-  const int64_t sweep = std::max({columns, engine.load_words(), int64_t{2}});
-  return std::max(output_groups * engine.input_sweeps(shape.inputs) * sweep, output_groups * columns);
+int64_t gradient_compute(const EngineSweeps& sweeps, int64_t columns) {
+  const int64_t sweep = std::max({columns, sweeps.load_words, int64_t{2}});
+  return std::max(sweeps.output_groups * sweeps.input_sweeps * sweep, sweeps.output_groups * columns);
 }
 
-int64_t sweeps_of_row(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return engine.groups_of_outputs(shape.outputs) * engine.input_sweeps(shape.inputs);
-}
+int64_t sweeps_of_row(const EngineSweeps& sweeps) { return sweeps.output_groups * sweeps.input_sweeps; }
 
-int64_t activation_beats(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return engine.groups_of_inputs(shape.inputs) * shape.width * engine.stride;
+int64_t activation_beats(const EngineSweeps& sweeps, const ConvolutionShape& shape) {
+  return sweeps.input_groups * shape.width * sweeps.stride;
 }
 
 }  // namespace
 
-int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
-  return std::max(sweeps_of_row(engine, shape) * sweep_cycles(engine, columns), activation_beats(engine, shape));
+EngineSweeps sweeps_of(const EngineParallelism& engine, const ConvolutionShape& shape) {
+  return {.input_groups = engine.groups_of_inputs(shape.inputs),
+          .output_groups = engine.groups_of_outputs(shape.outputs),
+          .input_sweeps = engine.input_sweeps(shape.inputs),
+          .load_words = engine.load_words(),
+          .stride = engine.stride};
 }
 
-int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, const ErrorBackSteps& steps,
-                              int64_t columns) {
+int64_t forward_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns) {
+  return std::max(sweeps_of_row(sweeps) * sweep_cycles(sweeps.load_words, columns), activation_beats(sweeps, shape));
+}
+
+int64_t error_back_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, const ErrorBackSteps& steps, int64_t columns) {
   // Of every step, stride rows leave; and a part's results wait in a slot from its last sweep until they are sent.
-  const int64_t sweep = sweep_cycles(engine, steps.columns);
-  const int64_t in_slot = sweep + kPipelineCycles + shape.width * engine.stride;
-  return std::max({sweeps_of_row(engine, shape) * sweep, activation_beats(engine, shape), engine.groups_of_outputs(shape.outputs) * columns,
-                   divided_up(engine.groups_of_inputs(shape.inputs) * in_slot, kErrorSlots)});
+  const int64_t sweep = sweep_cycles(sweeps.load_words, steps.columns);
+  const int64_t in_slot = sweep + kPipelineCycles + shape.width * sweeps.stride;
+  return std::max({sweeps_of_row(sweeps) * sweep, activation_beats(sweeps, shape), sweeps.output_groups * columns,
+                   divided_up(sweeps.input_groups * in_slot, kErrorSlots)});
 }
 
-int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns) {
-  return std::max(gradient_compute(engine, shape, columns), activation_beats(engine, shape));
+int64_t gradient_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns) {
+  return std::max(gradient_compute(sweeps, columns), activation_beats(sweeps, shape));
 }
 
 int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return forward_row_cycles(engine, shape, shape.out_width());
+  return forward_row_cycles(sweeps_of(engine, shape), shape, shape.out_width());
 }
 
 int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return error_back_row_cycles(engine, shape, error_back_steps(shape), shape.out_width());
+  return error_back_row_cycles(sweeps_of(engine, shape), shape, error_back_steps(shape), shape.out_width());
 }
 
 int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return gradient_row_cycles(engine, shape, shape.out_width());
+  return gradient_row_cycles(sweeps_of(engine, shape), shape, shape.out_width());
 }
 
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples) {
   const EngineMemories memories = engine_memories(engine, shape);
   const Walk walk{.steps = shape.out_height(),
                   .parts = 1,
-                  .part_sweeps = sweeps_of_row(engine, shape),
-                  .sweep_cycles = sweep_cycles(engine, shape.out_width()),
+                  .part_sweeps = sweeps_of_row(sweeps_of(engine, shape)),
+                  .sweep_cycles = sweep_cycles(engine.load_words(), shape.out_width()),
                   .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
                   .map_rows = shape.height,
                   .stride = engine.stride,
@@ -157,7 +161,7 @@ int64_t error_back_cycles(const EngineParallelism& engine, const ConvolutionShap
   const Walk walk{.steps = steps.rows,
                   .parts = engine.groups_of_inputs(shape.inputs),
                   .part_sweeps = engine.groups_of_outputs(shape.outputs) / engine.channel_groups,
-                  .sweep_cycles = sweep_cycles(engine, steps.columns),
+                  .sweep_cycles = sweep_cycles(engine.load_words(), steps.columns),
                   .row_beats = engine.groups_of_outputs(shape.outputs) * shape.out_width(),
                   .map_rows = shape.out_height(),
                   .stride = 1,
@@ -176,7 +180,7 @@ int64_t gradient_cycles(const EngineParallelism& engine, const ConvolutionShape&
   const Walk walk{.steps = shape.out_height(),
                   .parts = 1,
                   .part_sweeps = 1,
-                  .sweep_cycles = gradient_compute(engine, shape, shape.out_width()),
+                  .sweep_cycles = gradient_compute(sweeps_of(engine, shape), shape.out_width()),
                   .row_beats = engine.groups_of_inputs(shape.inputs) * shape.width,
                   .map_rows = shape.height,
                   .stride = engine.stride,
@@ -254,16 +258,21 @@ class AdapterWalk {
   int64_t slot_ = 0, first_slot_ = 0, block_ = 0, channel_ = 0, row_ = 0, samples_ = 0;
 };
 
-}  // namespace
+// When the last group is out, of the last sample and of the one before.
+struct AdapterEnds {
+  int64_t last = 0, before = 0;
+};
 
-int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
+AdapterEnds adapter_ends(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
   const int64_t slot_channels = rows_of_banks(memory.banks);
   AdapterWalk writer(in, in.lanes, slot_channels), reader(in, out_lanes, slot_channels);
   int64_t written = 0, read = 0;     // when the last group was in, and out
   std::vector<int64_t> freed = {0};  // when each slot was the reader's first
+  int64_t before = 0;
   while (reader.samples() < samples) {
     if (reader.block() != writer.block() || reader.next_channel() <= writer.channel()) {
       read = std::max(read, written) + reader.pixels();
+      if (reader.samples() < samples - 1) before = read;
       reader.advance();
       freed.resize(static_cast<size_t>(reader.slot()) + 1, read);
       continue;
@@ -273,7 +282,18 @@ int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemo
     written = std::max(written, freed.at(static_cast<size_t>(wanted))) + writer.pixels();
     writer.advance();
   }
-  return read + kAdapterReadCycles;
+  return {read, before};
+}
+
+}  // namespace
+
+int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
+  return adapter_ends(in, out_lanes, memory, samples).last + kAdapterReadCycles;
+}
+
+int64_t adapter_cycles_of_next(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
+  const AdapterEnds ends = adapter_ends(in, out_lanes, memory, samples + 1);
+  return ends.last - ends.before;
 }
 
 double forward_macs_per_cycle(const EngineParallelism& engine, const ConvolutionShape& shape) {

@@ -24,10 +24,17 @@ int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionSha
 int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
 // Of one output row.
 int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
-// The same for whoever asks of many engines and knows the shape's columns and steps.
-int64_t forward_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns);
-int64_t error_back_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, const ErrorBackSteps& steps, int64_t columns);
-int64_t gradient_row_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t columns);
+// What of an engine and a shape a row's cycles follow from, for whoever asks of many engines and divides once.
+struct EngineSweeps {
+  int64_t input_groups = 1, output_groups = 1;
+  int64_t input_sweeps = 1;  // of every group of outputs
+  int64_t load_words = 1;
+  int64_t stride = 1;
+};
+EngineSweeps sweeps_of(const EngineParallelism& engine, const ConvolutionShape& shape);
+int64_t forward_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns);
+int64_t error_back_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, const ErrorBackSteps& steps, int64_t columns);
+int64_t gradient_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns);
 
 // Of `samples` samples that follow each other, from the first beat in to the last result.
 int64_t forward_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, int64_t samples);
@@ -51,6 +58,8 @@ int64_t sorter_cycles(const BeatOrder& order, const SorterMemory& memory, int64_
 // samples, from the first beat in to the last one out, to the cycle. `in`: the stream that comes.
 int64_t adapter_row_cycles(const BeatOrder& in, int64_t out_lanes);
 int64_t adapter_cycles(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples);
+// What one sample more takes after so many.
+int64_t adapter_cycles_of_next(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples);
 
 // Products with padding count: the engine does them.
 inline double peak_macs_per_cycle(const EngineParallelism& engine) { return static_cast<double>(engine.tiles() * engine.taps()); }

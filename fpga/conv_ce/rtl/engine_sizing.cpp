@@ -10,25 +10,34 @@ namespace millrace {
 
 namespace {
 
+// Of inputs or of outputs.
+struct Side {
+  int64_t lanes = 1;
+  int64_t groups = 1;  // of channels
+};
+
 // Counts of lanes that are worth it: one lane less would take a group of channels more. Where channels come in groups that do not mix,
 // those that divide the channels of one.
-std::vector<int64_t> lane_counts(int64_t all_channels, int64_t channel_groups) {
+std::vector<Side> sides_of(int64_t all_channels, int64_t channel_groups) {
   const int64_t channels = all_channels / channel_groups;
-  std::vector<int64_t> counts;
-  for (int64_t lanes = 1; lanes <= std::min(channels, kMostEngineLanes); ++lanes)
-    if (channel_groups == 1 ? lanes == 1 || divided_up(channels, lanes) < divided_up(channels, lanes - 1) : channels % lanes == 0)
-      counts.push_back(lanes);
-  return counts;
+  std::vector<Side> sides;
+  int64_t before = 0;  // groups, with a lane less
+  for (int64_t lanes = 1; lanes <= std::min(channels, kMostEngineLanes); ++lanes) {
+    const int64_t groups = divided_up(all_channels, lanes);
+    if (channel_groups == 1 ? lanes == 1 || groups < before : channels % lanes == 0) sides.push_back({lanes, groups});
+    before = groups;
+  }
+  return sides;
 }
 
-// visit(engine) for every rectangle of at most so many tiles.
+// visit(inputs, outputs) for every rectangle of at most so many tiles.
 template <typename Visit>
 void for_each_engine(const ConvolutionShape& shape, int64_t most_tiles, Visit visit) {
-  const std::vector<int64_t> all_outputs = lane_counts(shape.outputs, shape.groups);
-  for (const int64_t inputs : lane_counts(shape.inputs, shape.groups))
-    for (const int64_t outputs : all_outputs) {
-      if (inputs * outputs > most_tiles) break;
-      visit(engine_of(shape, inputs, outputs));
+  const std::vector<Side> all_outputs = sides_of(shape.outputs, shape.groups);
+  for (const Side& inputs : sides_of(shape.inputs, shape.groups))
+    for (const Side& outputs : all_outputs) {
+      if (inputs.lanes * outputs.lanes > most_tiles) break;
+      visit(inputs, outputs);
     }
 }
 
@@ -55,19 +64,19 @@ struct Walked {
   int64_t waited_rows;  // of the next sample, which the line buffer has no room for until the last row is done
 };
 
-EngineCycles cycles_of(const EngineParallelism& engine, const ConvolutionShape& shape, const Walked& walked) {
-  const int64_t plane = engine.groups_of_inputs(shape.inputs) * shape.height * shape.width;
-  const int64_t back = std::max(walked.back.rows * error_back_row_cycles(engine, shape, walked.back, walked.columns), plane);
-  const int64_t waiting = walked.waited_rows * engine.groups_of_inputs(shape.inputs) * shape.width;
-  return {.forward = std::max(walked.rows * forward_row_cycles(engine, shape, walked.columns) + waiting, plane),
+EngineCycles cycles_of(const EngineSweeps& sweeps, const ConvolutionShape& shape, const Walked& walked) {
+  const int64_t plane = sweeps.input_groups * shape.height * shape.width;
+  const int64_t back = std::max(walked.back.rows * error_back_row_cycles(sweeps, shape, walked.back, walked.columns), plane);
+  const int64_t waiting = walked.waited_rows * sweeps.input_groups * shape.width;
+  return {.forward = std::max(walked.rows * forward_row_cycles(sweeps, shape, walked.columns) + waiting, plane),
           .error_back = divided_up(back, shape.height) * shape.height,
-          .gradient = std::max(walked.rows * gradient_row_cycles(engine, shape, walked.columns) + waiting, plane)};
+          .gradient = std::max(walked.rows * gradient_row_cycles(sweeps, shape, walked.columns) + waiting, plane)};
 }
 
 }  // namespace
 
 EngineCycles engine_cycles(const EngineParallelism& engine, const ConvolutionShape& shape) {
-  return cycles_of(engine, shape, Walked(shape));
+  return cycles_of(sweeps_of(engine, shape), shape, Walked(shape));
 }
 
 int64_t EngineCycles::slowest(bool with_error_back) const { return std::max({forward, with_error_back ? error_back : 0, gradient}); }
@@ -77,24 +86,42 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
 }
 
 EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) {
-  const auto rank = [](const Choice& choice) {
-    const EngineParallelism& engine = choice.engine;
-    return std::tuple(choice.slowest, std::max(engine.input_lanes, engine.output_lanes), engine.output_lanes);
-  };
   // The best of every size; fewer sizes than rectangles, so none is sorted.
+  struct Best {
+    int64_t slowest = 0;  // 0: none yet
+    int64_t input_groups = 0, output_groups = 0;
+    int32_t input_lanes = 0, output_lanes = 0;
+    int64_t load_words = 0;  // divisions are most of the work, so each is made once
+  };
   const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
   const int64_t most = most_tiles > 0 ? std::min(most_tiles, all) : all;
-  static thread_local std::vector<Choice> best;  // fronts are found by the hundred
+  static thread_local std::vector<Best> best;  // fronts are found by the hundred
   best.assign(static_cast<size_t>(most) + 1, {});
   const Walked walked(shape);
-  for_each_engine(shape, most, [&](const EngineParallelism& engine) {
-    const EngineCycles cycles = cycles_of(engine, shape, walked);
-    const Choice choice{cycles.slowest(error_back), cycles, engine};
-    Choice& known = best[static_cast<size_t>(engine.tiles())];
-    if (known.slowest == 0 || rank(choice) < rank(known)) known = choice;
+  const auto cycles_with = [&](int64_t input_groups, int64_t output_groups, int64_t load_words) {
+    const EngineSweeps sweeps{.input_groups = input_groups,
+                              .output_groups = output_groups,
+                              .input_sweeps = shape.groups == 1 ? input_groups : input_groups / shape.groups,
+                              .load_words = load_words,
+                              .stride = shape.stride_h};
+    return cycles_of(sweeps, shape, walked);
+  };
+  for_each_engine(shape, most, [&](const Side& inputs, const Side& outputs) {
+    Best& known = best[static_cast<size_t>(inputs.lanes * outputs.lanes)];
+    if (known.load_words == 0) known.load_words = engine_of(shape, inputs.lanes, outputs.lanes).load_words();
+    const int64_t slowest = cycles_with(inputs.groups, outputs.groups, known.load_words).slowest(error_back);
+    const auto rank = [](int64_t cycles, int64_t of_inputs, int64_t of_outputs) {
+      return std::tuple(cycles, std::max(of_inputs, of_outputs), of_outputs);
+    };
+    if (known.slowest != 0 && rank(slowest, inputs.lanes, outputs.lanes) >= rank(known.slowest, known.input_lanes, known.output_lanes))
+      return;
+    known = {slowest,         inputs.groups, outputs.groups, static_cast<int32_t>(inputs.lanes), static_cast<int32_t>(outputs.lanes),
+             known.load_words};
   });
-  for (const Choice& choice : best)
-    if (choice.slowest > 0 && (choices_.empty() || choice.slowest < choices_.back().slowest)) choices_.push_back(choice);
+  for (const Best& one : best)
+    if (one.slowest > 0 && (choices_.empty() || one.slowest < choices_.back().slowest))
+      choices_.push_back({one.slowest, cycles_with(one.input_groups, one.output_groups, one.load_words),
+                          engine_of(shape, one.input_lanes, one.output_lanes)});
 }
 
 const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) const {
@@ -114,7 +141,8 @@ EngineParallelism fastest_engine(const ConvolutionShape& shape, int64_t multipli
   };
   EngineParallelism best = engine_of(shape, 1, 1);
   const int64_t most_tiles = std::max<int64_t>(1, multipliers / std::max<int64_t>(best.taps(), 1));
-  for_each_engine(shape, most_tiles, [&](const EngineParallelism& engine) {
+  for_each_engine(shape, most_tiles, [&](const Side& inputs, const Side& outputs) {
+    const EngineParallelism engine = engine_of(shape, inputs.lanes, outputs.lanes);
     if (engine.tiles() * engine.taps() <= multipliers && rank(engine) < rank(best)) best = engine;
   });
   return best;
