@@ -167,6 +167,11 @@ class RingChooser {
         Places others = without_last(kept_, run, length);
         if (may_reach(others, rate)) tries.push_back(std::move(others));
       }
+      // Some of one kind alone: leaving out others one kind at a time may get slower before it gets faster.
+      for (size_t left = 1; runs.size() > 1 && !some_stream_ && left <= length; ++left) {
+        Places alone(kept_.begin() + static_cast<std::ptrdiff_t>(run.first), kept_.begin() + static_cast<std::ptrdiff_t>(run.first + left));
+        if (may_reach(alone, rate)) tries.push_back(std::move(alone));
+      }
       if (!known.feasible && length > 1) continue;  // fewer of a kind hold less
       if (kept_.size() < 2) continue;
       for (size_t count = 1; count < length + (runs.size() > 1 && length == 1 ? 1 : 0); ++count) {
