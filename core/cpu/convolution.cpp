@@ -487,7 +487,8 @@ std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const Kernel
   // The taps share one form of the weight among all passes, so the choice is the layer's.
   const Phase deciding = spec.trained ? Phase::kParameterGradient : Phase::kForward;
   if (engine->table.choice({operation, spec.inputs[0], deciding, spec.micro_batch, engine->isa}) == ConvAlgorithm::kTaps)
-    if (auto taps = make_taps_convolution(engine, spec, operation)) return taps;
+    for (const auto make : {make_taps_convolution, make_small_map_convolution})
+      if (auto taps = make(engine, spec, operation)) return taps;
   return std::make_unique<Convolution>(engine, spec, operation);
 }
 

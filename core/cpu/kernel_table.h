@@ -27,7 +27,7 @@ namespace millrace {
 enum class ConvAlgorithm {
   kDirect,
   kWinograd,  // F(4x4, 3x3)
-  kTaps,      // small maps: one matrix product per kernel tap and pair of positions
+  kTaps,      // small maps: one matrix product per kernel tap, of up to four positions per tap and pair of them
 };
 std::string_view name_of(ConvAlgorithm algorithm);
 

@@ -14,6 +14,8 @@ using SharedEngine = std::shared_ptr<Engine>;
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 // Null where the shape does not lend itself to it: maps of more than a few positions, groups.
 std::unique_ptr<Kernel> make_taps_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
+// Null where the shape does not: maps of more than sixteen positions or fewer than five, strides, groups.
+std::unique_ptr<Kernel> make_small_map_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Dense& operation);
 std::unique_ptr<Kernel> make_finish(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& operation);

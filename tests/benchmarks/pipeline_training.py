@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """How fast a ring of two ranks trains, beside one process of two threads and PyTorch on as many.
 
-  tests/benchmarks/pipeline_training.py [--sizes 1,8,32] [--json pipeline.json]
+  tests/benchmarks/pipeline_training.py [--sizes 1,8,32] [--micro-batches 4,8] [--json pipeline.json]
 
-VGG-16 for CIFAR on generated images, plain SGD with momentum. For each size M: mini-batches of 4 M.
+VGG-16 for CIFAR on generated images, plain SGD with momentum. For each size M: mini-batches of 4 M and of 8 M.
   process   millrace train --cluster cpu --threads 2, micro-batches of M
-  ring      mpirun -n 2 millrace train --cluster cpux2, one thread each, alignments flush and fpdeep, micro-batches of M
+  ring      mpirun -n 2 millrace train --cluster cpux2, one thread each, micro-batches of M, alignments flush, zero-bubble (the same sums as
+            flush in a better order) and fpdeep; and cpux8, flush, eight devices on the two ranks
   torch     PyTorch (the one of Debian's python3-torch, where it is installed) on two threads, batches of M
 Images per second, the best of several runs in turn, measured; ratios are ring / process and ring / torch. The sides share
 nothing but the machine, so nothing else should run on it. Nothing here gates anything.
@@ -47,12 +48,12 @@ print(batch * steps / (time.perf_counter() - start))
 """
 
 
-def millrace(binary, size, steps, ranks, more):
+def millrace(binary, size, micro_batches, ranks, more):
     launch = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks else []
     command = [*launch, binary, "--no-progress", "--log-level", "error", "train", "--model", "vgg16-cifar", "--data", "synthetic:3x32x32:10:512",
-               "--mini-batch", str(4 * size), "--micro-batch", str(size), "--learning-rate", "0.0001", "--dry-run", "--json", *more]
+               "--mini-batch", str(micro_batches * size), "--micro-batch", str(size), "--learning-rate", "0.0001", "--dry-run", "--json", *more]
     line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT).stdout.strip().splitlines()[-1]
-    return 4 * size / json.loads(line)["seconds_per_update"]
+    return micro_batches * size / json.loads(line)["seconds_per_update"]
 
 
 def torch(size, steps):
@@ -64,28 +65,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", default=str(ROOT / "build/release/bin/millrace"))
     parser.add_argument("--sizes", default="1,8,32")
+    parser.add_argument("--micro-batches", default="4,8", help="of a mini-batch")
+    parser.add_argument("--rings", default="flush,zero-bubble,fpdeep,eight")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    rings = {"flush": ("cpux2", "flush"), "zero-bubble": ("cpux2", "zero-bubble"), "fpdeep": ("cpux2", "fpdeep"), "eight": ("cpux8", "flush")}
+    rings = {name: rings[name] for name in arguments.rings.split(",")}
     rows = []
-    print(f"{'size':>5} {'process':>9} {'ring flush':>11} {'ring fpdeep':>12} {'torch':>8}  ratios: flush/process fpdeep/process flush/torch fpdeep/torch")
+    print("micro-batch x of a mini-batch: images/s of process, " + ", ".join(rings) + ", torch; ratios to process")
     for size in (int(text) for text in arguments.sizes.split(",")):
-        best = {"process": 0.0, "flush": 0.0, "fpdeep": 0.0, "torch": None}
-        steps = max(2, 64 // size)
-        for _ in range(arguments.runs):
-            best["process"] = max(best["process"], millrace(arguments.millrace, size, steps, 0, ["--threads", "2"]))
-            for alignment in ("flush", "fpdeep"):
-                best[alignment] = max(best[alignment], millrace(arguments.millrace, size, steps, 2, ["--cluster", "cpux2", "--alignment", alignment]))
-            peer = torch(size, steps)
-            best["torch"] = max(best["torch"] or 0, peer) if peer else best["torch"]
-        row = {"micro_batch": size, "images_per_second": best,
-               "flush_over_process": best["flush"] / best["process"], "fpdeep_over_process": best["fpdeep"] / best["process"],
-               "flush_over_torch": best["flush"] / best["torch"] if best["torch"] else None,
-               "fpdeep_over_torch": best["fpdeep"] / best["torch"] if best["torch"] else None}
-        rows.append(row)
-        tail = f"{row['flush_over_torch']:.2f} {row['fpdeep_over_torch']:.2f}" if best["torch"] else "no torch"
-        print(f"{size:>5} {best['process']:>9.1f} {best['flush']:>11.1f} {best['fpdeep']:>12.1f} {best['torch'] or 0:>8.1f}  "
-              f"{row['flush_over_process']:.2f} {row['fpdeep_over_process']:.2f} {tail}", flush=True)
+        for micro_batches in (int(text) for text in arguments.micro_batches.split(",")):
+            best = {"process": 0.0, **dict.fromkeys(rings, 0.0), "torch": None}
+            for _ in range(arguments.runs):
+                best["process"] = max(best["process"], millrace(arguments.millrace, size, micro_batches, 0, ["--threads", "2"]))
+                for name, (cluster, alignment) in rings.items():
+                    pace = millrace(arguments.millrace, size, micro_batches, 2, ["--cluster", cluster, "--alignment", alignment])
+                    best[name] = max(best[name], pace)
+                peer = torch(size, max(2, 64 // size))
+                best["torch"] = max(best["torch"] or 0, peer) if peer else best["torch"]
+            row = {"micro_batch": size, "micro_batches": micro_batches, "images_per_second": {name: pace and round(pace, 1) for name, pace in best.items()}}
+            for name in rings:
+                row[f"{name}_over_process"] = round(best[name] / best["process"], 3)
+                row[f"{name}_over_torch"] = round(best[name] / best["torch"], 3) if best["torch"] else None
+            rows.append(row)
+            print(f"{size:>3} x {micro_batches}: " + " ".join(f"{pace or 0:.1f}" for pace in best.values()) + "; "
+                  + " ".join(f"{name} {row[name + '_over_process']:.2f}" for name in rings), flush=True)
     if arguments.json:
         commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
         document = {"command": "tests/benchmarks/pipeline_training.py", "commit": commit, "origin": "measured", "rows": rows}

@@ -246,7 +246,8 @@ TEST(CpuEngine, WinogradAndTapsStayWithinTheirTolerance) {
   const auto oracle = make_reference_device(ElementType::kFloat64);
   const Conv2d conv = square(32, 3, 1, 1);
   for (const auto& [algorithm, extent, name] :
-       {std::tuple{ConvAlgorithm::kWinograd, int64_t{8}, "wino"}, std::tuple{ConvAlgorithm::kTaps, int64_t{2}, "tap"}}) {
+       {std::tuple{ConvAlgorithm::kWinograd, int64_t{8}, "wino"}, std::tuple{ConvAlgorithm::kTaps, int64_t{2}, "sgemm per tap"},
+        std::tuple{ConvAlgorithm::kTaps, int64_t{4}, "sgemm per tap, rows together"}}) {
     const Shape input{32, extent, extent};
     const OperationCase c = case_of(conv, input, 4, true);
     const auto device = forced_device(conv, input, 4, algorithm);
@@ -255,6 +256,30 @@ TEST(CpuEngine, WinogradAndTapsStayWithinTheirTolerance) {
     }
     const CaseData data = data_of(c);
     expect_close(run_case(*device, c, data), run_case(*oracle, c, data), 1e-4);
+  }
+}
+
+// Kernels of any shape and padding over maps of five to sixteen positions, some taps of which reach nothing.
+TEST(CpuEngine, SmallMapsTakeOneProductPerTap) {
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  for (const auto& [height, width, kernel_h, kernel_w, pad_h, pad_w, dilation] :
+       {std::tuple{4, 4, 3, 3, 1, 1, 1}, std::tuple{3, 3, 3, 3, 1, 1, 1}, std::tuple{3, 5, 1, 1, 0, 0, 1}, std::tuple{4, 4, 3, 3, 2, 2, 2},
+        std::tuple{2, 7, 3, 5, 1, 2, 1}, std::tuple{4, 3, 2, 3, 1, 1, 1}, std::tuple{3, 3, 7, 7, 3, 3, 1},
+        std::tuple{2, 3, 3, 3, 2, 2, 1}}) {
+    const Conv2d conv{.out_channels = 48,
+                      .kernel_h = kernel_h,
+                      .kernel_w = kernel_w,
+                      .pad_h = pad_h,
+                      .pad_w = pad_w,
+                      .dilation_h = dilation,
+                      .dilation_w = dilation};
+    const Shape input{32, height, width};
+    const OperationCase c = case_of(conv, input, 5, true);
+    const auto device = forced_device(conv, input, 5, ConvAlgorithm::kTaps);
+    const CaseData data = data_of(c);
+    const bool small = c.spec.output.plane() > 4 && c.spec.output.plane() <= 16;
+    EXPECT_EQ(device->make_kernel(c.spec)->implementation() == "sgemm per tap, rows together", small) << height << "x" << width;
+    expect_close(run_case(*device, c, data), run_case(*oracle, c, data), 1e-5);
   }
 }
 
