@@ -59,4 +59,6 @@ struct Activation {
   static void fields(auto& v) { v.field("slope", &Activation::slope, text::Presence::kDefaulted, text::kFinite); }
 };
 
+using Activations = Operations<Activation>;
+
 }  // namespace millrace

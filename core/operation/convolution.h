@@ -51,4 +51,6 @@ struct Conv2d {
   void check(const text::Path& where) const;
 };
 
+using Convolutions = Operations<Conv2d>;
+
 }  // namespace millrace

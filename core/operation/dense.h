@@ -37,4 +37,6 @@ struct Dense {
   }
 };
 
+using Products = Operations<Dense>;
+
 }  // namespace millrace

@@ -28,4 +28,6 @@ struct Dropout {
   static void fields(auto& v) { v.field("probability", &Dropout::probability, text::Presence::kRecorded, text::kFraction); }
 };
 
+using Dropouts = Operations<Dropout>;
+
 }  // namespace millrace

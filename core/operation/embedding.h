@@ -35,4 +35,6 @@ struct Embedding {  // {1, T, 1} of token ids -> {dimension, T, 1}
   }
 };
 
+using LookUps = Operations<Embedding>;
+
 }  // namespace millrace

@@ -38,4 +38,6 @@ struct Concat {  // along channels
   static void fields(auto&) {}
 };
 
+using Joinings = Operations<Add, Concat>;
+
 }  // namespace millrace

@@ -40,4 +40,6 @@ struct CtcLoss {
   static void fields(auto& v) { v.field("blank", &CtcLoss::blank, text::Presence::kDefaulted, text::kOptionalSize); }
 };
 
+using Losses = Operations<SoftmaxCrossEntropy, CtcLoss>;
+
 }  // namespace millrace

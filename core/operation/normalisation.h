@@ -62,4 +62,6 @@ struct LocalResponseNorm {  // across channels: x / (k + alpha / size * sum of s
   }
 };
 
+using Normalisations = Operations<BatchNorm, LocalResponseNorm>;
+
 }  // namespace millrace

@@ -1,12 +1,12 @@
-// What a layer does: the one list of all operations, and the questions that any of them answers.
+// What a layer does: all operations, family by family, and the questions that any of them answers.
 //
 //   const Operation operation = Conv2d{.out_channels = 64, .kernel_h = 3, .kernel_w = 3};
 //   traits_of(operation).name                                   // "conv2d"
 //   infer_shape(operation, inputs, "layer \"conv1\"")           // or why there is none
 //
-// An operation is a struct of its fields that states all that IsOperation asks for, in a file of its own kind here. To add one: its
-// message and its field in core/documents/proto/model.proto, its struct here and its name in the list below, and then a kernel on
-// each device: whoever decides by operation does not compile until it is there too. Plain values, copied freely.
+// An operation is a struct of its fields that states all that IsOperation asks for, in the file of its family here, which lists it at
+// its end. To add one: its message and its field in core/documents/proto/model.proto, its struct and its name in its family's file,
+// and then a kernel on each device: whoever decides by operation does not compile until it is there too. Plain values, copied freely.
 #pragma once
 
 #include <concepts>
@@ -29,8 +29,10 @@
 
 namespace millrace {
 
-using Operation = std::variant<Conv2d, Dense, Pool2d, GlobalPool, Activation, BatchNorm, LocalResponseNorm, Dropout, Add, Concat, Flatten,
-                               SoftmaxCrossEntropy, Recurrent, Embedding, ToSequence, LastStep, CtcLoss>;
+template <typename... T>
+std::variant<T...> one_of(Operations<T...>);
+using Operation = decltype(one_of(Convolutions() + Products() + Poolings() + Activations() + Normalisations() + Dropouts() + Joinings() +
+                                  Rearrangements() + Losses() + Recurrences() + LookUps()));
 
 // The model document's fields are asked of it where they are read: T::fields(visitor), core/documents/fields.h. Optional are
 // check(where), rules between fields, and has_fields(), where some kinds of it have none.
@@ -64,7 +66,7 @@ constexpr bool states_everything(const std::variant<T...>*) {
 }
 static_assert(states_everything(static_cast<const Operation*>(nullptr)));
 
-// One of each name, as an empty message reads, in the order of the list above.
+// One of each name, as an empty message reads, family by family.
 const std::vector<Operation>& catalogue();
 
 Traits traits_of(const Operation& operation);

@@ -58,4 +58,6 @@ struct GlobalPool {
   static void fields(auto&) {}
 };
 
+using Poolings = Operations<Pool2d, GlobalPool>;
+
 }  // namespace millrace

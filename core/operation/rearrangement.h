@@ -50,4 +50,6 @@ struct LastStep {  // {F, T, 1} -> {F, 1, 1}
   static void fields(auto&) {}
 };
 
+using Rearrangements = Operations<Flatten, ToSequence, LastStep>;
+
 }  // namespace millrace

@@ -60,4 +60,6 @@ struct Recurrent {
   void check(const text::Path& where) const;
 };
 
+using Recurrences = Operations<Recurrent>;
+
 }  // namespace millrace

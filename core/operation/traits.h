@@ -74,4 +74,10 @@ struct Traits {
   int64_t channel_groups = 1;     // inputs and outputs come in so many groups that do not mix
 };
 
+// The operations of a family, as its header lists them at its end; operation.h joins the families.
+template <typename... T>
+struct Operations {};
+template <typename... A, typename... B>
+Operations<A..., B...> operator+(Operations<A...>, Operations<B...>);
+
 }  // namespace millrace

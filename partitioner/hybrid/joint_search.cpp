@@ -79,9 +79,7 @@ void JointSearch::weigh() const {
     for (int64_t g = 0; g < chain.groups(); ++g) {
       const ShardDemand demand = segments_->shard(d, g, chain.begin_of(g), chain.end_of(g), 1, false);
       // A layer of weights that some device neither stores nor keeps off chip.
-      const bool divisible = std::holds_alternative<Conv2d>(chain.head_of(g).layer.operation) ||
-                             std::holds_alternative<Dense>(chain.head_of(g).layer.operation);
-      if (divisible && demand.parameters <= 0 && !model.keeps_off_chip(chain.head_of(g))) alike = false;
+      if (divides(chain.head_of(g).layer.operation) && demand.parameters <= 0 && !model.keeps_off_chip(chain.head_of(g))) alike = false;
       if (demand.parameters <= 0) continue;
       int64_t elements = 0;
       const int64_t node = graph.groups()[static_cast<size_t>(g)].head;

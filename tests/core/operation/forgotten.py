@@ -28,12 +28,12 @@ struct Forgotten {{
 }};
 """
 OPERATION = "core/operation/operation.h"
-LIST = "using Operation = std::variant<"
+LIST = "template <typename... T>\nstd::variant<T...> one_of("
 
 
 def operation(body):
     """The header of all operations, with one more."""
-    return lambda text: text.replace("LastStep, CtcLoss>;", "LastStep, CtcLoss, Forgotten>;").replace(LIST, body + LIST)
+    return lambda text: text.replace("one_of(Convolutions() + ", "one_of(Convolutions() + Operations<Forgotten>() + ").replace(LIST, body + LIST)
 
 
 def enumerator(after):

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 SOURCE, GENERATED, COMPILER, MILLRACE = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]).resolve()
-MOST_FILES = {"an activation": 3, "an operation": 7, "an alignment": 5, "a board": 1, "a kind of device": 2, "a command": 3}
+MOST_FILES = {"an activation": 3, "an operation": 6, "an alignment": 5, "a board": 1, "a kind of device": 2, "a command": 3}
 EXAMPLE = re.compile(r"^### (.+?)$(?:(?!^### ).)*?^```diff\n(.*?)^```\n\n```\n(compile|run) (.*?)\n```", re.MULTILINE | re.DOTALL)
 
 
