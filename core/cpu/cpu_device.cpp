@@ -43,27 +43,38 @@ class CpuDevice final : public Device {
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return std::make_unique<CpuTensor>(spec, engine_->vector_length); }
 
-  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override {
-    const std::vector<float> rounded(host.begin(), host.end());
-    write_from(tensor, channels, rounded);
+  void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers host) override {
+    host.visit([&]<typename Number>(std::span<const Number> values) {
+      if constexpr (std::is_same_v<Number, float>)
+        write_from(tensor, channels, values);
+      else
+        write_from(tensor, channels, std::vector<float>(values.begin(), values.end()));
+    });
   }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override {
-    std::vector<float> values(host.size());
-    read_into(tensor, channels, values);
-    std::ranges::copy(values, host.begin());
+  void read(const Tensor& tensor, ChannelRange channels, HostNumbers host) override {
+    host.visit([&]<typename Number>(std::span<Number> values) {
+      if constexpr (std::is_same_v<Number, float>) {
+        read_into(tensor, channels, values);
+      } else {
+        std::vector<float> narrow(values.size());
+        read_into(tensor, channels, narrow);
+        std::ranges::copy(narrow, values.begin());
+      }
+    });
   }
 
-  using Device::read_rows;
-  using Device::write_rows;
-  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) override {
+  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, ConstHostNumbers host) override {
     CpuTensor& target = own(&tensor);
-    for_each_row(tensor, channels, rows, host.size(), [&](int64_t there, int64_t here) { target.data()[there] = host.data()[here]; });
+    host.visit([&](auto values) {
+      for_each_row(tensor, channels, rows, values.size(),
+                   [&](int64_t there, int64_t here) { target.data()[there] = static_cast<float>(values.data()[here]); });
+    });
   }
-  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) override {
+  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, HostNumbers host) override {
     const CpuTensor& source = own(&tensor);
-    for_each_row(tensor, channels, rows, host.size(), [&](int64_t there, int64_t here) { host.data()[here] = source.data()[there]; });
+    host.visit([&](auto values) {
+      for_each_row(tensor, channels, rows, values.size(), [&](int64_t there, int64_t here) { values.data()[here] = source.data()[there]; });
+    });
   }
 
   void copy(const Tensor& from, Tensor& to) override {

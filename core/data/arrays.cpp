@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/data/name_settings.h"
 
@@ -34,10 +35,10 @@ class FloatSamples final : public Sequences {
   int64_t features() const override { return features_; }
   int64_t steps(int64_t) const override { return steps_; }
   void read(int64_t sample, std::span<float> values) const override {
-    const auto each = static_cast<size_t>(steps_ * features_);
-    std::ranges::copy(std::span(values_).subspan(static_cast<size_t>(sample) * each, each), values.begin());
+    const auto each = to_size(steps_ * features_);
+    std::ranges::copy(std::span(values_).subspan(to_size(sample) * each, each), values.begin());
   }
-  void read_labels(int64_t sample, std::span<int32_t> labels) const override { labels[0] = labels_[static_cast<size_t>(sample)]; }
+  void read_labels(int64_t sample, std::span<int32_t> labels) const override { labels[0] = item(labels_, sample); }
 
  private:
   std::vector<float> values_;
@@ -82,7 +83,7 @@ SampleForm form_of_samples(const NpyArray& x, ArrayLayout layout, std::string_vi
 template <typename Value>
 std::vector<Value> channels_first(const std::vector<Value>& values, const Shape& shape) {
   std::vector<Value> moved(values.size());
-  const auto channels = static_cast<size_t>(shape.channels), plane = static_cast<size_t>(shape.plane()), each = channels * plane;
+  const auto channels = to_size(shape.channels), plane = to_size(shape.plane()), each = channels * plane;
   for (size_t sample = 0; sample < values.size() / each; ++sample)
     for (size_t p = 0; p < plane; ++p)
       for (size_t c = 0; c < channels; ++c) moved[sample * each + c * plane + p] = values[sample * each + p * channels + c];
@@ -93,7 +94,7 @@ std::vector<Value> channels_first(const std::vector<Value>& values, const Shape&
 std::pair<std::vector<float>, int64_t> ids_of(const NpyArray& x, std::string_view origin) {
   constexpr int64_t kMostIds = 1 << 24;  // each is a float of its own
   std::vector<float> ids;
-  ids.reserve(static_cast<size_t>(x.elements()));
+  ids.reserve(to_size(x.elements()));
   int64_t largest = 0;
   for (const int64_t id : wholes_of(x, origin)) {
     if (id < 0 || id >= kMostIds) fail(ErrorCode::kMalformed, "{}: id {}, expected 0 to {}", origin, id, kMostIds - 1);
@@ -147,12 +148,12 @@ std::vector<int32_t> labels_of(const NpyArray& y, int64_t samples, std::string_v
 // The samples of `x` at `places`.
 NpyArray taken_from(const NpyArray& x, const std::vector<int64_t>& places) {
   NpyArray part{.kind = x.kind, .width = x.width, .dimensions = x.dimensions, .bytes = {}};
-  const auto samples = static_cast<size_t>(x.dimensions.front());
+  const auto samples = to_size(x.dimensions.front());
   const size_t each = samples == 0 ? 0 : x.bytes.size() / samples;
   part.dimensions.front() = static_cast<int64_t>(places.size());
   part.bytes.reserve(places.size() * each);
   for (const int64_t place : places) {
-    const auto begin = x.bytes.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(place) * each);
+    const auto begin = x.bytes.begin() + static_cast<ptrdiff_t>(to_size(place) * each);
     part.bytes.insert(part.bytes.end(), begin, begin + static_cast<ptrdiff_t>(each));
   }
   return part;
@@ -200,7 +201,7 @@ Dataset dataset_from(const NpyArray& x, ArrayLayout layout, std::string_view ori
   if (x.dimensions.empty()) fail(ErrorCode::kMismatch, "{}: a single number, samples are expected", origin);
   // An extent of 0 lets a few bytes promise any number of samples.
   if (x.bytes.empty()) fail(ErrorCode::kMismatch, "{}: no elements in it, samples are expected", origin);
-  Dataset data = labelled(x, layout, origin, std::vector<int32_t>(static_cast<size_t>(x.dimensions.front())));
+  Dataset data = labelled(x, layout, origin, std::vector<int32_t>(to_size(x.dimensions.front())));
   data.classes = 1;
   data.name = data.source = origin;
   return data;
@@ -271,7 +272,7 @@ DataSplit load_arrays(std::string_view arguments, std::string_view what) {
       if (each->sequences)
         each->sequences->read_labels(sample, label);
       else
-        label[0] = each->labels[static_cast<size_t>(sample)];
+        label[0] = item(each->labels, sample);
       most = std::max(most, label[0]);
     }
   const std::vector<std::string> class_names = class_names_beside(path, int64_t{most} + 1);

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -15,15 +16,15 @@ SampleSource labelled_source(SampleReader reader, int64_t elements, std::span<co
   MILLRACE_CHECK(static_cast<int64_t>(labels.size()) == batches.samples(), "{} labels for {} samples", labels.size(), batches.samples());
   return {
       .elements = elements, .labels_each = 1, .read = std::move(reader), .read_labels = [labels](int64_t sample, std::span<int32_t> row) {
-        row[0] = labels[static_cast<size_t>(sample)];
+        row[0] = item(labels, sample);
       }};
 }
 
 }  // namespace
 
 SampleReader transformed_images(const Dataset& data, const ImageTransform& transform) {
-  return [&data, transform, scratch = std::vector<uint8_t>(static_cast<size_t>(data.shape.elements()))](int64_t epoch, int64_t sample,
-                                                                                                        std::span<float> pixels) mutable {
+  return [&data, transform, scratch = std::vector<uint8_t>(to_size(data.shape.elements()))](int64_t epoch, int64_t sample,
+                                                                                            std::span<float> pixels) mutable {
     const std::optional<PictureDraw> draw = transform.draw_of(epoch, sample);
     transform.apply(image_of(data, sample, scratch, draw ? &*draw : nullptr), epoch, sample, pixels);
   };
@@ -44,17 +45,17 @@ Loader::Loader(SampleSource source, const BatchSampler& batches, const LoaderOpt
   // Labels alone are read faster than threads are woken.
   const int64_t threads = options.prefetch == 0 || !options.pixels ? std::min<int64_t>(options.prefetch, 1) : options.threads;
   if (threads > options.prefetch) options_.prefetch = threads;
-  slots_.resize(static_cast<size_t>(options_.prefetch) + 1);
-  sources_.assign(static_cast<size_t>(std::max<int64_t>(threads, 1)), source);
-  const auto samples = static_cast<size_t>(batches.micro_batch());
+  slots_.resize(to_size(options_.prefetch) + 1);
+  sources_.assign(to_size(std::max<int64_t>(threads, 1)), source);
+  const auto samples = to_size(batches.micro_batch());
   for (Slot& slot : slots_) {
     slot.sample_ids.reserve(samples);
     slot.fresh.reserve(samples);
     slot.lengths.reserve(samples);
-    slot.labels.reserve(samples * static_cast<size_t>(source.labels_each));
-    if (options.pixels) slot.pixels.resize(samples * static_cast<size_t>(source.elements));
+    slot.labels.reserve(samples * to_size(source.labels_each));
+    if (options.pixels) slot.pixels.resize(samples * to_size(source.elements));
   }
-  for (int64_t t = 0; t < threads; ++t) threads_.emplace_back([this, t] { prepare_ahead(sources_[static_cast<size_t>(t)]); });
+  for (int64_t t = 0; t < threads; ++t) threads_.emplace_back([this, t] { prepare_ahead(item(sources_, t)); });
 }
 
 Loader::~Loader() {
@@ -137,7 +138,7 @@ void Loader::prepare(SampleSource& source, Slot& slot) const {
     slot.batch.lengths = slot.lengths;
   }
   if (options_.labels) {
-    const auto each = static_cast<size_t>(source.labels_each);
+    const auto each = to_size(source.labels_each);
     slot.labels.resize(slot.sample_ids.size() * each);
     for (size_t i = 0; i < slot.sample_ids.size(); ++i)
       source.read_labels(slot.sample_ids[i], std::span(slot.labels).subspan(i * each, each));
@@ -145,7 +146,7 @@ void Loader::prepare(SampleSource& source, Slot& slot) const {
   }
   if (options_.pixels) {
     std::span<float> rest(slot.pixels);
-    const auto elements = static_cast<size_t>(source.elements);
+    const auto elements = to_size(source.elements);
     for (const int64_t sample : slot.sample_ids) {
       source.read(slot.batch.epoch, sample, rest.first(elements));
       rest = rest.subspan(elements);

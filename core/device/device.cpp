@@ -24,38 +24,26 @@ void for_each_run(const Tensor& tensor, ChannelRange channels, StepRange rows, s
 template <typename T>
 std::vector<T> all_rows(Device& device, const Tensor& tensor, ChannelRange channels) {
   std::vector<T> all(static_cast<size_t>(tensor.batch() * channels.size() * tensor.shape().plane()));
-  device.read(tensor, channels, std::span<T>(all));
+  device.read(tensor, channels, all);
   return all;
-}
-
-template <typename T>
-void write_some(Device& device, Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const T> host) {
-  std::vector<T> all = all_rows<T>(device, tensor, channels);
-  for_each_run(tensor, channels, rows, host.size(),
-               [&](int64_t there, int64_t here, size_t length) { std::copy_n(host.begin() + here, length, all.begin() + there); });
-  device.write(tensor, channels, std::span<const T>(all));
-}
-
-template <typename T>
-void read_some(Device& device, const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<T> host) {
-  const std::vector<T> all = all_rows<T>(device, tensor, channels);
-  for_each_run(tensor, channels, rows, host.size(),
-               [&](int64_t there, int64_t here, size_t length) { std::copy_n(all.begin() + there, length, host.begin() + here); });
 }
 
 }  // namespace
 
-void Device::write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) {
-  write_some(*this, tensor, channels, rows, host);
+void Device::write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, ConstHostNumbers host) {
+  host.visit([&]<typename T>(std::span<const T> values) {
+    std::vector<T> all = all_rows<T>(*this, tensor, channels);
+    for_each_run(tensor, channels, rows, values.size(),
+                 [&](int64_t there, int64_t here, size_t length) { std::copy_n(values.begin() + here, length, all.begin() + there); });
+    write(tensor, channels, all);
+  });
 }
-void Device::write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host) {
-  write_some(*this, tensor, channels, rows, host);
-}
-void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) {
-  read_some(*this, tensor, channels, rows, host);
-}
-void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host) {
-  read_some(*this, tensor, channels, rows, host);
+void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, HostNumbers host) {
+  host.visit([&]<typename T>(std::span<T> values) {
+    const std::vector<T> all = all_rows<T>(*this, tensor, channels);
+    for_each_run(tensor, channels, rows, values.size(),
+                 [&](int64_t there, int64_t here, size_t length) { std::copy_n(all.begin() + there, length, values.begin() + here); });
+  });
 }
 
 void Device::copy(const Tensor& from, Tensor& to) {

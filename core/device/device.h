@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/host_numbers.h"
 #include "core/documents/plan.h"
 #include "core/graph/data_form.h"  // kNoLabel
 #include "core/graph/graph.h"
@@ -197,16 +198,12 @@ class Device {
   virtual std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) = 0;
 
   // Channels [begin, end) of all samples, canonical order. Parameters: whole(tensor).
-  virtual void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) = 0;
-  virtual void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) = 0;
-  virtual void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) = 0;
-  virtual void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) = 0;
+  virtual void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers host) = 0;
+  virtual void read(const Tensor& tensor, ChannelRange channels, HostNumbers host) = 0;
 
   // Rows [begin, end) of those channels alone: of a sequence, a part in time.
-  virtual void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host);
-  virtual void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host);
-  virtual void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host);
-  virtual void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host);
+  virtual void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, ConstHostNumbers host);
+  virtual void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, HostNumbers host);
 
   virtual void zero(Tensor& tensor) = 0;
   // Between tensors of one kernel's layout.

@@ -1,6 +1,7 @@
 // Rules between the fields of a job. Those that a flag may still mend hold only in validate(), once all is known.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/documents/job_fields.h"
 
 namespace millrace {
@@ -9,7 +10,7 @@ namespace text {
 void Fields<LearningRate>::check(const LearningRate& rate, const Path& where) {
   const auto falls = std::adjacent_find(rate.step_epochs.begin(), rate.step_epochs.end(), [](double a, double b) { return b <= a; });
   if (falls == rate.step_epochs.end()) return;
-  const auto at = static_cast<size_t>(falls - rate.step_epochs.begin()) + 1;
+  const auto at = to_size(falls - rate.step_epochs.begin()) + 1;
   Path(where, "step_epochs", at).fail("{} must be above the {} before it", rate.step_epochs[at], *falls);
 }
 

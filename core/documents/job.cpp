@@ -1,6 +1,7 @@
 #include "core/documents/job.h"
 
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/documents/job_fields.h"
 #include "job.pb.h"
 
@@ -16,7 +17,7 @@ template <typename Entry, typename Visit>
 void read_entries(const Message& message, std::string_view name, const Path& where, Visit visit) {
   const FieldDescriptor& field = field_of(message, name);
   for (int i = 0; i < size_of(message, field); ++i) {
-    const Path here(where, name, static_cast<size_t>(i));
+    const Path here(where, name, to_size(i));
     Entry entry;
     Codec<Entry>::read(get_message(message, field, i), entry, here);
     Codec<Entry>::check(entry, here);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 
 namespace millrace::text {
@@ -84,7 +85,7 @@ class FirstComplaint : public google::protobuf::io::ErrorCollector {
       const size_t end = text.find('\n');
       text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     }
-    const std::string_view before = text.substr(0, std::min(text.find('\n'), static_cast<size_t>(column_)));
+    const std::string_view before = text.substr(0, std::min(text.find('\n'), to_size(column_)));
     const size_t at = before.rfind(word);
     return at == std::string_view::npos ? column_ : static_cast<int>(at);
   }

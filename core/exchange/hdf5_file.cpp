@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -109,9 +110,9 @@ std::vector<std::string> Hdf5File::members(const std::string& group) const {
   for (hsize_t i = 0; i < facts.nlinks && i < kMostTexts; ++i) {
     const ssize_t length = H5Lget_name_by_idx(opened, ".", H5_INDEX_NAME, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT);
     if (length < 0) fail(ErrorCode::kMalformed, "{}: {} is damaged", origin_, group);
-    std::string name(static_cast<size_t>(length) + 1, '\0');
+    std::string name(to_size(length) + 1, '\0');
     H5Lget_name_by_idx(opened, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT);
-    name.resize(static_cast<size_t>(length));
+    name.resize(to_size(length));
     names.push_back(std::move(name));
   }
   std::ranges::sort(names);
@@ -128,8 +129,8 @@ std::optional<std::vector<std::string>> Hdf5File::texts_of_one(int64_t object, c
   if (H5Tget_class(type) == H5T_FLOAT && H5Sget_simple_extent_npoints(space) == 0) return std::vector<std::string>{};  // Keras's empty list
   if (H5Tget_class(type) != H5T_STRING) damaged();
   const hssize_t signed_count = H5Sget_simple_extent_npoints(space);
-  if (signed_count < 0 || static_cast<size_t>(signed_count) > kMostTexts) damaged();
-  const auto count = static_cast<size_t>(signed_count);
+  if (signed_count < 0 || to_size(signed_count) > kMostTexts) damaged();
+  const auto count = to_size(signed_count);
   std::vector<std::string> result;
   if (H5Tis_variable_str(type) > 0) {
     std::vector<char*> texts(count, nullptr);
@@ -187,7 +188,7 @@ Hdf5Array Hdf5File::array(const std::string& path) const {
   constexpr int kMostDimensions = 8;
   const int rank = H5Sget_simple_extent_ndims(space);
   if (rank < 0 || rank > kMostDimensions) fail(ErrorCode::kMalformed, "{}: {} has {} dimensions", origin_, path, rank);
-  std::vector<hsize_t> extents(static_cast<size_t>(rank));
+  std::vector<hsize_t> extents(to_size(rank));
   H5Sget_simple_extent_dims(space, extents.data(), nullptr);
   Hdf5Array array;
   hsize_t elements = 1;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -93,8 +95,7 @@ KerasValue convolution(const KerasLayer& layer, const KerasValue& x, size_t axes
   std::vector<float> weight(stored.values.size());
   for (int64_t p = 0; p < places; ++p)
     for (int64_t i = 0; i < in; ++i)
-      for (int64_t o = 0; o < out; ++o)
-        weight[static_cast<size_t>((o * in + i) * places + p)] = stored.values[static_cast<size_t>((p * in + i) * out + o)];
+      for (int64_t o = 0; o < out; ++o) item(weight, (o * in + i) * places + p) = item(stored.values, (p * in + i) * out + o);
   context.net.set_weight(y.layer, "weight", {out, in, conv.kernel_h, conv.kernel_w}, weight, tensors[0].source,
                          "rows, columns, in, out to out, in, rows, columns");
   if (bias) context.net.set_weight(y.layer, "bias", tensors[1].array.dimensions, tensors[1].array.values, tensors[1].source, kAsItIs);
@@ -156,7 +157,7 @@ KerasValue batch_norm(const KerasLayer& layer, const KerasValue& x, KerasContext
   const BatchNorm norm{.epsilon = layer.number("epsilon", 1e-3), .momentum = 1 - layer.number("momentum", 0.99)};
   const NetworkValue y = context.net.add(layer.name(), norm, {x.value});
   const std::vector<KerasTensor> tensors = keras_tensors(layer, size_t{2} + (scale ? 1U : 0U) + (centre ? 1U : 0U), context);
-  const auto channels = static_cast<size_t>(x.value.shape.channels);
+  const auto channels = to_size(x.value.shape.channels);
   size_t next = 0;
   const auto set = [&](const char* tensor, bool there, float otherwise) {
     if (there) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/exchange/keras_layers.h"
 
 namespace millrace {
@@ -53,7 +54,7 @@ void set_direction(const KerasLayer& layer, const KerasLayer& cell, const CellFa
   };
   matrix(tensors[0], "weight_ih", features);
   matrix(tensors[1], "weight_hh", units);
-  std::vector<float> input(static_cast<size_t>(rows)), recurrent(input);
+  std::vector<float> input(to_size(rows)), recurrent(input);
   std::string source = "none", recurrent_source = "none";
   if (tensors.size() > 2) {
     const std::vector<float>& stored = tensors[2].array.values;

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/graph/graph.h"
 
 namespace millrace {
@@ -24,12 +25,12 @@ std::string document_name(std::string_view name) {
 
 std::vector<float> reorder_blocks(const std::vector<float>& values, int64_t columns, const std::vector<int>& order) {
   const size_t block = values.size() / order.size();
-  MILLRACE_CHECK(block * order.size() == values.size() && block % static_cast<size_t>(columns) == 0, "{} values in {} blocks of rows of {}",
+  MILLRACE_CHECK(block * order.size() == values.size() && block % to_size(columns) == 0, "{} values in {} blocks of rows of {}",
                  values.size(), order.size(), columns);
   std::vector<float> result;
   result.reserve(values.size());
   for (const int from : order) {
-    const auto begin = values.begin() + static_cast<ptrdiff_t>(block * static_cast<size_t>(from));
+    const auto begin = values.begin() + static_cast<ptrdiff_t>(block * to_size(from));
     result.insert(result.end(), begin, begin + static_cast<ptrdiff_t>(block));
   }
   return result;
@@ -38,7 +39,7 @@ std::vector<float> reorder_blocks(const std::vector<float>& values, int64_t colu
 std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
   std::vector<float> result(values.size());
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) result[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * columns + c)];
+    for (int64_t c = 0; c < columns; ++c) item(result, c * rows + r) = item(values, r * columns + c);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/exchange/onnx_graph.h"
 
 namespace millrace {
@@ -123,7 +124,7 @@ void convert_transpose(OnnxNode& node, OnnxGraph& graph) {
   for (size_t i = 0; permutes && i < rank; ++i) permutes = sorted[i] == static_cast<int64_t>(i);
   if (!permutes) node.refuse("perm [{}] for axes {}", fmt::join(order, ", "), x.axes);
   std::string axes;
-  for (const int64_t axis : order) axes += x.axes[static_cast<size_t>(axis)];
+  for (const int64_t axis : order) axes += item(x.axes, axis);
   graph.set(node, 0, {x.value, axes});
 }
 
@@ -136,9 +137,9 @@ void convert_squeeze(OnnxNode& node, OnnxGraph& graph) {
   std::string axes = x.axes;
   for (const int64_t one : given) {
     const int64_t axis = one < 0 ? one + rank : one;
-    if (axis < 0 || axis >= rank || x.axes[static_cast<size_t>(axis)] == 'N' || extent_of(graph, x, static_cast<size_t>(axis)) != 1)
+    if (axis < 0 || axis >= rank || item(x.axes, axis) == 'N' || extent_of(graph, x, to_size(axis)) != 1)
       node.refuse("axis {} of {} does not hold one", one, x.axes);
-    axes[static_cast<size_t>(axis)] = ' ';
+    item(axes, axis) = ' ';
   }
   std::erase(axes, ' ');
   graph.set(node, 0, {x.value, axes});
@@ -155,7 +156,7 @@ void convert_unsqueeze(OnnxNode& node, OnnxGraph& graph) {
   }
   std::ranges::sort(given);
   std::string axes = x.axes;
-  for (const int64_t axis : given) axes.insert(static_cast<size_t>(std::min<int64_t>(axis, static_cast<int64_t>(axes.size()))), "1");
+  for (const int64_t axis : given) axes.insert(to_size(std::min<int64_t>(axis, static_cast<int64_t>(axes.size()))), "1");
   if (axes == "NC11" || axes == "NCH1") axes = "NCHW";
   graph.set(node, 0, {x.value, axes});
 }

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/train/safetensors.h"
 
 namespace millrace {
@@ -111,7 +112,7 @@ OnnxConstant read_onnx_tensor(const TensorProto& tensor, std::string_view origin
   if (!is_raw && listed != elements)
     fail(ErrorCode::kMalformed, "{}: {} elements for [{}]; the file is damaged", origin, listed, fmt::join(constant.dimensions, ", "));
   constant.whole = !is_floating(tensor.data_type());
-  const auto n = static_cast<size_t>(elements);
+  const auto n = to_size(elements);
   if (constant.whole) {
     const bool longs = tensor.data_type() == TensorProto::INT64;
     constant.wholes.resize(n);

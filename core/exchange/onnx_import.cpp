@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/exchange/onnx_graph.h"
 #endif
 
@@ -70,7 +71,7 @@ void read_input(const ValueInfoProto& input, const GraphProto& proto, OnnxGraph&
   if (!input.type().has_tensor_type()) fail(ErrorCode::kUsage, "{}: not a tensor", who);
   const auto& tensor = input.type().tensor_type();
   const bool whole = tensor.elem_type() == onnx::TensorProto::INT64 || tensor.elem_type() == onnx::TensorProto::INT32;
-  const auto rank = static_cast<size_t>(tensor.shape().dim_size());
+  const auto rank = to_size(tensor.shape().dim_size());
   const std::string axes = axes_of_input(proto, input, whole);
   if (axes.empty())
     fail(ErrorCode::kUsage,

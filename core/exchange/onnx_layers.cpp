@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/exchange/onnx_graph.h"
 
 namespace millrace {
@@ -222,7 +223,7 @@ void convert_gemm(OnnxNode& node, OnnxGraph& graph) {
     const bool one = values.size() == 1,
                each = static_cast<int64_t>(values.size()) == out && (c.dimensions.empty() || c.dimensions.back() == out);
     if (!one && !each) node.refuse("a bias of [{}] for {} outputs", fmt::join(c.dimensions, ", "), out);
-    if (one) values.assign(static_cast<size_t>(out), values[0]);
+    if (one) values.assign(to_size(out), values[0]);
     for (float& value : values) value *= beta;
     graph.net.set_weight(y.layer, "bias", {out}, values, c.name, beta != 1 ? fmt::format("times {}", beta) : kAsItIs);
   }
@@ -281,7 +282,7 @@ void convert_concatenation(OnnxNode& node, OnnxGraph& graph) {
   int64_t axis = node.whole("axis", 1);
   node.no_more();
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank || first.axes[static_cast<size_t>(axis)] != 'C')
+  if (axis < 0 || axis >= rank || item(first.axes, axis) != 'C')
     node.refuse("along axis {} of {}, only channels are joined", axis, first.axes);
   std::vector<NetworkValue> parts;
   for (int i = 0; i < node.inputs(); ++i) {
@@ -299,7 +300,7 @@ void convert_softmax(OnnxNode& node, OnnxGraph& graph) {
   int64_t axis = node.whole("axis", node.opset() < 13 ? 1 : -1);
   node.no_more();
   if (axis < 0) axis += rank;
-  const bool channels = axis >= 0 && axis < rank && x.axes[static_cast<size_t>(axis)] == 'C';
+  const bool channels = axis >= 0 && axis < rank && item(x.axes, axis) == 'C';
   // Before opset 13 everything from the axis on was one vector.
   if (!channels || (node.opset() < 13 && x.value.shape.plane() != 1))
     node.refuse("along axis {} of {}, only channels are scores", axis, x.axes);

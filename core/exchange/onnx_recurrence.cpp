@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/base/index.h"
 #include "core/exchange/onnx_graph.h"
 
 namespace millrace {
@@ -58,14 +59,14 @@ void set_cell(OnnxNode& node, int directions, Recurrent& cell) {
     expected.insert(expected.end(), usual.begin(), usual.end());
     relu.emplace_back("relu");
     hard.insert(hard.end(), usual.begin(), usual.end());
-    hard[static_cast<size_t>(d) * usual.size()] = "hardsigmoid";
+    hard[to_size(d) * usual.size()] = "hardsigmoid";
   }
   const bool gated = node.type() != "RNN";
   cell.cell = node.type() == "LSTM" ? CellKind::kLstm : node.type() == "GRU" ? CellKind::kGru : CellKind::kVanillaTanh;
   if (!gated && words == relu) {
     cell.cell = CellKind::kVanillaRelu;
   } else if (gated && words == hard) {
-    const auto each = static_cast<size_t>(directions);
+    const auto each = to_size(directions);
     cell.gate_activation = GateActivation::kHardSigmoid;
     cell.gate_slope = hard_number(node, "activation_alpha", 0.2F, each, usual.size());
     const double middle = hard_number(node, "activation_beta", 0.5F, each, usual.size());
@@ -106,7 +107,7 @@ void set_weights(const OnnxNode& node, OnnxGraph& graph, const std::string& laye
     };
     set("weight_ih", {rows, features}, part(w.floats, d * rows * features, rows * features), w.name);
     set("weight_hh", {rows, hidden}, part(r.floats, d * rows * hidden, rows * hidden), r.name);
-    const std::vector<float> zeros(static_cast<size_t>(2 * rows));
+    const std::vector<float> zeros(to_size(2 * rows));
     const std::vector<float> bias = biased ? part(graph.weights(node, 3).floats, d * 2 * rows, 2 * rows) : zeros;
     const std::string source = biased ? graph.weights(node, 3).name : "none";
     set("bias_ih", {rows}, part(bias, 0, rows), source);
@@ -157,19 +158,19 @@ void convert_last_step(OnnxNode& node, OnnxGraph& graph, const OnnxActivation& x
   node.no_more();
   axis += axis < 0 ? rank : 0;
   const OnnxConstant& index = graph.constant(node, 1);
-  const bool only = axis >= 0 && axis < rank && x.axes[static_cast<size_t>(axis)] == '1' && index.wholes.size() == 1 &&
-                    index.dimensions.empty() && (index.wholes[0] == 0 || index.wholes[0] == -1);
+  const bool only = axis >= 0 && axis < rank && item(x.axes, axis) == '1' && index.wholes.size() == 1 && index.dimensions.empty() &&
+                    (index.wholes[0] == 0 || index.wholes[0] == -1);
   if (only) {
     std::string axes = x.axes;
-    axes.erase(static_cast<size_t>(axis), 1);
+    axes.erase(to_size(axis), 1);
     return graph.set(node, 0, {x.value, axes});
   }
   const bool last =
       index.wholes.size() == 1 && index.dimensions.empty() && (index.wholes[0] == -1 || index.wholes[0] == x.value.shape.height - 1);
-  if (axis < 0 || axis >= rank || x.axes[static_cast<size_t>(axis)] != 'H' || !last || x.value.shape.width != 1)
+  if (axis < 0 || axis >= rank || item(x.axes, axis) != 'H' || !last || x.value.shape.width != 1)
     node.refuse("something else than the last step is taken from axes {}", x.axes);
   std::string axes = x.axes;
-  axes.erase(static_cast<size_t>(axis), 1);
+  axes.erase(to_size(axis), 1);
   if (axes.find_first_of("Dc") != std::string::npos) node.refuse("the last step of two directions that are not joined");
   graph.set(node, 0, {graph.net.add(node.layer_name(), LastStep{}, {x.value}), axes});
 }

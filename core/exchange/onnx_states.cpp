@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/index.h"
 #include "core/exchange/onnx_graph.h"
 
 namespace millrace {
@@ -58,7 +59,7 @@ Numbers gathered(const OnnxNode& node, const Numbers& from, const Numbers& indic
   const auto count = static_cast<int64_t>(from.values.size());
   for (const int64_t index : indices.values) {
     if (index < -count || index >= count) node.refuse("number {} of {}", index, count);
-    result.values.push_back(from.values[static_cast<size_t>(from_front(index, count))]);
+    result.values.push_back(item(from.values, from_front(index, count)));
   }
   return result;
 }
@@ -129,7 +130,7 @@ bool convert_filled(OnnxNode& node, OnnxGraph& graph) {
     if (!value.whole) return set_filled(node, graph, value.floats[0]), true;
     if (shape->values.size() != 1 || shape->values[0] < 0 || shape->values[0] > static_cast<int64_t>(kLongestShape))
       node.refuse("whole numbers that are no shape");
-    return set_numbers(node, graph, {std::vector<int64_t>(static_cast<size_t>(shape->values[0]), value.wholes[0])}), true;
+    return set_numbers(node, graph, {std::vector<int64_t>(to_size(shape->values[0]), value.wholes[0])}), true;
   }
   const bool reshapes = type == "Expand" || ((type == "Slice" || type == "Unsqueeze" || type == "Squeeze" || type == "Reshape" ||
                                               type == "Gather" || type == "Identity" || type == "Transpose") &&
@@ -192,7 +193,7 @@ bool convert_stack(OnnxNode& node, OnnxGraph& graph) {
   const auto count = static_cast<int64_t>(stack->second.size());
   if ((axis != 0 && axis != -3) || !index || !index->single || index->values[0] < -count || index->values[0] >= count)
     node.refuse("something else than one layer's last states out of {}", count);
-  const OnnxGraph::LastState& picked = stack->second[static_cast<size_t>(from_front(index->values[0], count))];
+  const OnnxGraph::LastState& picked = item(stack->second, from_front(index->values[0], count));
   return graph.set(node, 0, {graph.net.add(picked.layer, LastStep{}, {picked.steps.value}), "NC"}), true;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/graph/order.h"
 #include "core/operation/counting.h"
 
@@ -59,7 +60,7 @@ void Graph::connect() {
     names_.emplace(node(index).layer.name, index);
     for (const int64_t input : node(index).inputs) {
       if (input == kNetworkInput) continue;
-      std::vector<int64_t>& consumers = nodes_[static_cast<size_t>(input)].consumers;
+      std::vector<int64_t>& consumers = item(nodes_, input).consumers;
       if (consumers.empty() || consumers.back() != index) consumers.push_back(index);
     }
   }
@@ -87,7 +88,7 @@ void Graph::find_end() {
 
 void Graph::form_groups() {
   for (int64_t index = 0; index < static_cast<int64_t>(nodes_.size()); ++index) {
-    Node& current = nodes_[static_cast<size_t>(index)];
+    Node& current = item(nodes_, index);
     // The operand that is complete last: groups follow each other along the ring, whatever the order of the layers.
     int64_t latest = -1;
     for (const int64_t input : current.inputs)
@@ -97,7 +98,7 @@ void Graph::form_groups() {
       groups_.push_back({.head = index, .after = {}});
     } else {
       current.group = latest;
-      groups_[static_cast<size_t>(latest)].after.push_back(index);
+      item(groups_, latest).after.push_back(index);
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/graph/graph.h"
 
 namespace millrace {
@@ -65,8 +66,8 @@ std::vector<std::vector<int64_t>> operands_of(const Model& model, const Position
 
 // Every layer left over has an operand that is left over too: walking from operand to operand must come back.
 [[noreturn]] void fail_on_cycle(const Model& model, const std::vector<std::vector<int64_t>>& operands, const std::vector<bool>& placed) {
-  const auto is_left = [&](int64_t operand) { return operand != kNetworkInput && !placed[static_cast<size_t>(operand)]; };
-  size_t at = static_cast<size_t>(std::find(placed.begin(), placed.end(), false) - placed.begin());
+  const auto is_left = [&](int64_t operand) { return operand != kNetworkInput && !item(placed, operand); };
+  size_t at = to_size(std::find(placed.begin(), placed.end(), false) - placed.begin());
   std::vector<size_t> walk;
   std::vector<bool> seen(placed.size(), false);
   while (!seen[at]) {
@@ -74,7 +75,7 @@ std::vector<std::vector<int64_t>> operands_of(const Model& model, const Position
     walk.push_back(at);
     const auto next = std::find_if(operands[at].begin(), operands[at].end(), is_left);
     MILLRACE_CHECK(next != operands[at].end(), "layer {} waits for nothing", model.layers[at].name);
-    at = static_cast<size_t>(*next);
+    at = to_size(*next);
   }
   walk.erase(walk.begin(), std::find(walk.begin(), walk.end(), at));
   std::reverse(walk.begin(), walk.end());  // from producer to consumer
@@ -100,7 +101,7 @@ LinearOrder linear_order_of(const Model& model) {
   for (size_t i = 0; i < count; ++i)
     for (const int64_t operand : operands[i])
       if (operand != kNetworkInput) {
-        readers[static_cast<size_t>(operand)].push_back(i);
+        item(readers, operand).push_back(i);
         ++waits_for[i];
       }
 
@@ -123,8 +124,7 @@ LinearOrder linear_order_of(const Model& model) {
 
   for (const size_t layer : order.layers) {
     std::vector<int64_t>& inputs = order.inputs.emplace_back();
-    for (const int64_t operand : operands[layer])
-      inputs.push_back(operand == kNetworkInput ? kNetworkInput : place[static_cast<size_t>(operand)]);
+    for (const int64_t operand : operands[layer]) inputs.push_back(operand == kNetworkInput ? kNetworkInput : item(place, operand));
   }
   return order;
 }

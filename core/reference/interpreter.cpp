@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 #include "core/reference/interpreter_context.h"
 #include "core/reference/interpreter_layers.h"
@@ -22,7 +23,7 @@ class Interpreter::Machine {
         parameters_(context_),
         queues_(context_),
         layers_(context_, parameters_),
-        devices_(static_cast<size_t>(context_.plan.devices())) {}
+        devices_(to_size(context_.plan.devices())) {}
 
   void set_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full) {
     parameters_.set(layer, tensor, full);
@@ -36,14 +37,14 @@ class Interpreter::Machine {
   }
 
   void run(int64_t mini_batches) {
-    scores_.assign(static_cast<size_t>(mini_batches), Score{});
+    scores_.assign(to_size(mini_batches), Score{});
     for (int64_t d = 0; d < context_.plan.devices(); ++d)
-      devices_[static_cast<size_t>(d)].actions = actions_of(schedule_spec(context_.plan, d, mini_batches));
+      item(devices_, d).actions = actions_of(schedule_spec(context_.plan, d, mini_batches));
     for (bool moved = true; moved;) {
       moved = false;
       // The lowest-numbered device whose next action has its inputs.
       for (int64_t d = 0; d < context_.plan.devices() && !moved; ++d) {
-        DeviceState& state = devices_[static_cast<size_t>(d)];
+        DeviceState& state = item(devices_, d);
         if (state.next >= state.actions.size() || !ready(d, state.actions[state.next])) continue;
         perform(d, state.actions[state.next]);
         ++state.next;
@@ -83,7 +84,7 @@ class Interpreter::Machine {
     }
   }
 
-  Memory& memory_of(int64_t device, int64_t s) { return devices_[static_cast<size_t>(device)].memories.at(s); }
+  Memory& memory_of(int64_t device, int64_t s) { return item(devices_, device).memories.at(s); }
   bool is_last(int64_t device, size_t group) const {
     return context_.placement.last_device_of_group(static_cast<int64_t>(group)) == device;
   }
@@ -93,7 +94,7 @@ class Interpreter::Machine {
   bool whole(size_t group) const { return !computes(group) && !by_kind(group); }
 
   void forward(int64_t device, const Action& action) {
-    auto& memories = devices_[static_cast<size_t>(device)].memories;
+    auto& memories = item(devices_, device).memories;
     Memory& memory = memories.try_emplace(action.index, context_, source_(action.index)).first->second;
     queues_.receive_all(device - 1, Direction::kForward, memory);
     if (device == 0) {
@@ -112,7 +113,7 @@ class Interpreter::Machine {
       if (by_kind(g)) steps(group.head, memory, action);
       for (const int64_t node : group.after) layers_.apply(node, memory, action, score);
     }
-    scores_[static_cast<size_t>(action.index / context_.plan.micro_batches())] += score;
+    item(scores_, action.index / context_.plan.micro_batches()) += score;
     queues_.send_all(device, Direction::kForward, memory);
   }
 
@@ -166,7 +167,7 @@ class Interpreter::Machine {
       if (by_kind(g)) layers_.products_gradient(device, group.head, memory, action);
       if (whole(g)) layers_.apply_gradient(group.head, memory, action);
     }
-    devices_[static_cast<size_t>(device)].memories.erase(action.index);
+    item(devices_, device).memories.erase(action.index);
   }
 
   const Context context_;

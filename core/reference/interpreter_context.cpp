@@ -1,6 +1,7 @@
 #include "core/reference/interpreter_context.h"
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/validate.h"
 #include "core/reference/reference_device.h"
 
@@ -22,14 +23,14 @@ TensorPointer Context::tensor_of(const Shape& shape, int64_t batch, const Values
 }
 
 Values Context::values_of(const Tensor& tensor) const {
-  Values values(static_cast<size_t>(tensor.elements()));
+  Values values(to_size(tensor.elements()));
   device->read(tensor, whole(tensor), values);
   return values;
 }
 
 bool Context::holds(int64_t device_index, int64_t group) const {
-  for (const int64_t s : plan.groups[static_cast<size_t>(group)].shards)
-    if (plan.shards[static_cast<size_t>(s)].device == device_index) return true;
+  for (const int64_t s : item(plan.groups, group).shards)
+    if (item(plan.shards, s).device == device_index) return true;
   return false;
 }
 
@@ -48,7 +49,7 @@ std::vector<int64_t> Context::steps_devices(int64_t node) const {
   std::vector<int64_t> devices;
   if (!divided_by_kind(node)) return devices;
   for (const int64_t s : placement.group_of(node).shards)
-    if (plan.shards[static_cast<size_t>(s)].blocks.empty()) devices.push_back(plan.shards[static_cast<size_t>(s)].device);
+    if (item(plan.shards, s).blocks.empty()) devices.push_back(item(plan.shards, s).device);
   return devices;
 }
 
@@ -71,7 +72,7 @@ ChannelRange Context::sums_of(int64_t node, int64_t direction) const {
 
 const Shard& Context::shard_of(int64_t node, int64_t device_index) const {
   for (const int64_t s : placement.group_of(node).shards)
-    if (plan.shards[static_cast<size_t>(s)].device == device_index) return plan.shards[static_cast<size_t>(s)];
+    if (item(plan.shards, s).device == device_index) return item(plan.shards, s);
   MILLRACE_CHECK(false, "device {} has no shard of node {}", device_index, node);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/kernel_spec.h"
 
 namespace millrace::interpreting {
@@ -94,7 +95,7 @@ std::vector<TensorPointer>& LayerRunner::state_of(int64_t node, Kernel& kernel) 
   for (const ParameterSpec& parameter : context_.graph.node(node).parameters) {
     if (parameter.trained) continue;
     Tensor& tensor = *found->second[position++];
-    const Values start(static_cast<size_t>(parameter.elements()), parameter.tensor == "running_var" ? 1.0 : 0.0);
+    const Values start(to_size(parameter.elements()), parameter.tensor == "running_var" ? 1.0 : 0.0);
     context_.device->write(tensor, whole(tensor), std::span<const double>(start));
   }
   return found->second;
@@ -262,7 +263,7 @@ void LayerRunner::finish(int64_t node, Memory& memory, const Action& action) {
     const Values bias = parameters_.vector_of(node, "bias", context_.placement.owner_of(node), action.version);
     const int64_t plane = raw.shape().plane();
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = context_.round(values[i] + bias[static_cast<size_t>(static_cast<int64_t>(i) / plane % raw.shape().channels)]);
+      values[i] = context_.round(values[i] + item(bias, static_cast<int64_t>(i) / plane % raw.shape().channels));
   }
   memory.output(node).put(raw.whole(), values, context_.rounder());
 }

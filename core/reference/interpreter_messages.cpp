@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
+
 namespace millrace::interpreting {
 namespace {
 
@@ -15,7 +17,7 @@ FlowQueues::FlowQueues(const Context& context)
     : context_(context),
       queues_(context.plan.flows.size()),
       moved_(context.plan.flows.size(), 0),
-      passes_(static_cast<size_t>(context.plan.devices())) {}
+      passes_(to_size(context.plan.devices())) {}
 
 template <typename Visit>
 void FlowQueues::for_each_flow(int64_t link, Direction direction, Visit visit) const {
@@ -67,12 +69,12 @@ void FlowQueues::count_pass(int64_t user, Stream stream) {
     const Flow& flow = plan.flows[f];
     if (flow.stream != stream) continue;
     const int64_t shard = stream == Stream::kParameter ? flow.consumer_shard : flow.producer_shard;
-    if (plan.shards[static_cast<size_t>(shard)].device == user) moved_[f] += flow.channels.size();
+    if (item(plan.shards, shard).device == user) moved_[f] += flow.channels.size();
   }
 }
 
 void FlowQueues::count_parameter_pass(int64_t user, const Action& action) {
-  OpenPass& pass = passes_[static_cast<size_t>(user)];
+  OpenPass& pass = item(passes_, user);
   const bool joins = action.kind == ActionKind::kForward && pass.open && pass.version == action.version;
   pass = {.open = action.kind == ActionKind::kErrorBack && !loads_alone(user), .version = action.version};
   if (!joins) count_pass(user, Stream::kParameter);

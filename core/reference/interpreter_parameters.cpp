@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 
 namespace millrace::interpreting {
@@ -16,13 +17,13 @@ void ParameterStore::set(std::string_view layer, std::string_view tensor, std::s
     const Values vector = user_vector(node, tensor, home.user, full);
     StoredSlice& stored = stored_[h];
     stored.versions[0].assign(vector.begin() + home.offset, vector.begin() + home.offset + home.count);
-    stored.gradient.assign(static_cast<size_t>(home.count), 0.0);
-    stored.slots.assign(static_cast<size_t>(plan.optimizer.slots()), Values(static_cast<size_t>(home.count), 0.0));
+    stored.gradient.assign(to_size(home.count), 0.0);
+    stored.slots.assign(to_size(plan.optimizer.slots()), Values(to_size(home.count), 0.0));
   }
 }
 
 Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t elements) const {
-  Values full(static_cast<size_t>(elements));
+  Values full(to_size(elements));
   for (const int64_t user : users_of(node, tensor)) {
     if (shared(node, tensor)) {
       const int64_t newest = stored_newest(node, tensor, user);
@@ -33,7 +34,7 @@ Values ParameterStore::full(int64_t node, std::string_view tensor, int64_t eleme
     int64_t offset = 0;
     for (const Block& block : blocks_of(node, tensor, user)) {
       const ParameterSlice slice = weight_slice(node, block);
-      insert_slice(slice, std::span(vector).subspan(static_cast<size_t>(offset), static_cast<size_t>(slice.elements)), full);
+      insert_slice(slice, std::span(vector).subspan(to_size(offset), to_size(slice.elements)), full);
       offset += slice.elements;
     }
   }
@@ -61,7 +62,7 @@ std::vector<Block> ParameterStore::blocks_of(int64_t node, std::string_view tens
 std::vector<int64_t> ParameterStore::users_of(int64_t node, std::string_view tensor) const {
   if (!divided(node, tensor)) return {context_.placement.owner_of(node)};
   std::vector<int64_t> users;
-  for (const int64_t s : context_.placement.group_of(node).shards) users.push_back(context_.plan.shards[static_cast<size_t>(s)].device);
+  for (const int64_t s : context_.placement.group_of(node).shards) users.push_back(item(context_.plan.shards, s).device);
   return users;
 }
 
@@ -84,7 +85,7 @@ Values ParameterStore::user_vector(int64_t node, std::string_view tensor, int64_
   Values vector;
   for (const Block& block : blocks_of(node, tensor, user)) {
     const ParameterSlice slice = weight_slice(node, block);
-    Values part(static_cast<size_t>(slice.elements));
+    Values part(to_size(slice.elements));
     extract_slice(slice, full, part);
     vector.insert(vector.end(), part.begin(), part.end());
   }
@@ -105,7 +106,7 @@ Values ParameterStore::vector_of(int64_t node, std::string_view tensor, int64_t 
     MILLRACE_CHECK(!versions.empty(), "{}.{} was never set", context_.graph.name_of(node), tensor);
     const auto found = version ? versions.find(*version) : std::prev(versions.end());
     MILLRACE_CHECK(found != versions.end(), "{}.{} has no version {}", context_.graph.name_of(node), tensor, version.value_or(-1));
-    const size_t offset = static_cast<size_t>(context_.plan.homes[h].offset);
+    const size_t offset = to_size(context_.plan.homes[h].offset);
     vector.resize(std::max(vector.size(), offset + found->second.size()));
     std::copy(found->second.begin(), found->second.end(), vector.begin() + static_cast<ptrdiff_t>(offset));
   });
@@ -123,8 +124,7 @@ Values ParameterStore::rows_of(int64_t node, std::string_view tensor, int64_t us
   const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
   Values rows;
   for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
-    for (int64_t i = units.begin * width; i < units.end * width; ++i)
-      rows.push_back(full[static_cast<size_t>(gate * cell.hidden * width + i)]);
+    for (int64_t i = units.begin * width; i < units.end * width; ++i) rows.push_back(item(full, gate * cell.hidden * width + i));
   return rows;
 }
 
@@ -132,14 +132,13 @@ Values ParameterStore::of_steps(int64_t node, std::string_view tensor, int64_t v
   if (!shared(node, tensor)) return vector_of(node, tensor, context_.placement.owner_of(node), version);
   const auto& cell = std::get<Recurrent>(context_.graph.node(node).layer.operation);
   const int64_t width = tensor.starts_with("weight") ? cell.hidden : 1;
-  Values full(static_cast<size_t>(gates_of(cell.cell) * cell.hidden * width));
+  Values full(to_size(gates_of(cell.cell) * cell.hidden * width));
   for (const int64_t user : context_.steps_devices(node)) {
     const Values rows = vector_of(node, tensor, user, version);
     const ChannelRange units = context_.shard_of(node, user).units;
     size_t next = 0;
     for (int64_t gate = 0; gate < gates_of(cell.cell); ++gate)
-      for (int64_t i = units.begin * width; i < units.end * width; ++i)
-        full[static_cast<size_t>(gate * cell.hidden * width + i)] = rows[next++];
+      for (int64_t i = units.begin * width; i < units.end * width; ++i) item(full, gate * cell.hidden * width + i) = rows[next++];
   }
   return full;
 }
@@ -159,8 +158,8 @@ void ParameterStore::add_gradient(int64_t node, std::string_view tensor, int64_t
   for_each_home(node, tensor, user, [&](size_t h) {
     const ParameterHome& home = context_.plan.homes[h];
     for (int64_t i = 0; i < home.count; ++i) {
-      double& sum = stored_[h].gradient[static_cast<size_t>(i)];
-      sum = context_.round(sum + gradient[static_cast<size_t>(home.offset + i)]);
+      double& sum = item(stored_[h].gradient, i);
+      sum = context_.round(sum + item(gradient, home.offset + i));
     }
   });
 }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/kernel_spec.h"
 #include "core/device/step_record.h"
 #include "core/reference/interpreter_layers.h"
@@ -127,7 +128,7 @@ void LayerRunner::steps_back(int64_t node, Memory& memory, const Action& action)
   memory.sum_error(node).put(raw.whole(), context_.values_of(*errors), context_.rounder());
   if (!context_.lends_steps(node)) return;
   Patch& record = memory.record(node);
-  Values values(static_cast<size_t>(record.shape().elements() * context_.plan.micro_batch));
+  Values values(to_size(record.shape().elements() * context_.plan.micro_batch));
   dynamic_cast<StepRecorder&>(kernel).read_record(*memory.keep(node), batch, values);
   record.put(record.whole(), values, context_.rounder());
 }

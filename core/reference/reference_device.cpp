@@ -31,10 +31,18 @@ class ReferenceDevice final : public Device {
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return std::make_unique<ReferenceTensor<T>>(spec); }
 
-  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { write_from(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { read_into(tensor, channels, host); }
+  void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers host) override {
+    auto& target = own<T>(&tensor);
+    host.visit([&](auto values) {
+      for_each_transferred(tensor, channels, values.size(), [&](int64_t at, size_t from) { target[at] = static_cast<T>(values[from]); });
+    });
+  }
+  void read(const Tensor& tensor, ChannelRange channels, HostNumbers host) override {
+    const auto& source = own<T>(&tensor);
+    host.visit([&]<typename U>(std::span<U> values) {
+      for_each_transferred(tensor, channels, values.size(), [&](int64_t at, size_t to) { values[to] = static_cast<U>(source[at]); });
+    });
+  }
 
   void zero(Tensor& tensor) override { std::ranges::fill(own<T>(&tensor).values(), T{0}); }
 
@@ -76,16 +84,6 @@ class ReferenceDevice final : public Device {
     for (int64_t sample = 0; sample < tensor.batch(); ++sample)
       for (int64_t i = 0; i < slice; ++i)
         visit(sample * tensor.shape().elements() + channels.begin * tensor.shape().plane() + i, static_cast<size_t>(sample * slice + i));
-  }
-  template <typename U>
-  static void write_from(Tensor& tensor, ChannelRange channels, std::span<const U> host) {
-    auto& target = own<T>(&tensor);
-    for_each_transferred(tensor, channels, host.size(), [&](int64_t at, size_t from) { target[at] = static_cast<T>(host[from]); });
-  }
-  template <typename U>
-  static void read_into(const Tensor& tensor, ChannelRange channels, std::span<U> host) {
-    const auto& source = own<T>(&tensor);
-    for_each_transferred(tensor, channels, host.size(), [&](int64_t at, size_t to) { host[to] = static_cast<U>(source[at]); });
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/train/strict_json.h"
 
 namespace millrace {
@@ -73,10 +74,10 @@ void ActionStopwatch::end(int64_t device, ActionKind kind) {
   const Moment moment = now_();
   Device& measured = devices_[device];
   const int index = kind_index(kind);
-  if (measured.warm && index >= 0 && measured.seconds[static_cast<size_t>(index)].size() < kMostKept) {
+  if (measured.warm && index >= 0 && item(measured.seconds, index).size() < kMostKept) {
     const double wall = moment.wall - since_.wall;
-    measured.wall_seconds[static_cast<size_t>(index)].push_back(static_cast<float>(wall));
-    measured.seconds[static_cast<size_t>(index)].push_back(static_cast<float>(of_processor_ ? moment.processor - since_.processor : wall));
+    item(measured.wall_seconds, index).push_back(static_cast<float>(wall));
+    item(measured.seconds, index).push_back(static_cast<float>(of_processor_ ? moment.processor - since_.processor : wall));
   }
   if (counting_) ++actions_;
   measured.warm = measured.warm || kind == ActionKind::kUpdate;
@@ -131,7 +132,7 @@ void take_devices(ActionTimes& times, const nlohmann::json& devices, const std::
   std::vector<bool> given(times.devices.size());
   for (const nlohmann::json& entry : devices) {
     JsonFields fields(entry, origin + ": a device");
-    const auto index = static_cast<size_t>(fields.integer("index", 0, count - 1));
+    const auto index = to_size(fields.integer("index", 0, count - 1));
     if (given[index]) fail(ErrorCode::kMalformed, "{}: device {} is there twice", origin, index);
     given[index] = true;
     JsonFields named(entry, origin + ": device " + std::to_string(index));
@@ -146,7 +147,7 @@ ActionTimes action_times(const Plan& plan, const std::vector<std::string>& ranks
   ActionTimes times;
   times.plan_digest = digest_of(text_of(plan));
   times.ranks = static_cast<int64_t>(ranks.size());
-  times.devices.resize(static_cast<size_t>(plan.devices()));
+  times.devices.resize(to_size(plan.devices()));
   for (const std::string& rank : ranks) take_devices(times, parse_strict_json(rank, "a rank's times"), "a rank's times");
   for (size_t d = 0; d < times.devices.size(); ++d)
     if (times.devices[d].update.count == 0)
@@ -183,7 +184,7 @@ ActionTimes load_action_times(const std::filesystem::path& path, const Plan& pla
     fail(ErrorCode::kMismatch, "{}: measured with another plan; measure this one: millrace train --plan ... --times-out {}", origin,
          origin);
   times.ranks = fields.integer("ranks", 1);
-  times.devices.resize(static_cast<size_t>(plan.devices()));
+  times.devices.resize(to_size(plan.devices()));
   const nlohmann::json& devices = fields.value("devices");
   take_devices(times, devices, origin);
   if (devices.size() != times.devices.size())

@@ -18,6 +18,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/train/weights_digest.h"
 #include "core/train/weights_readers.h"
@@ -221,7 +222,7 @@ TensorMap averages_of(TensorMap weights, const TensorMap& slots, const Optimizer
   for (auto& [name, tensor] : weights) {
     const auto slot = slots.find(slot_name(name, optimizer, optimizer.kind_slots()));
     if (slot == slots.end()) continue;  // statistics, and what is frozen
-    std::vector<double> values(static_cast<size_t>(tensor.elements())), offsets(values.size());
+    std::vector<double> values(to_size(tensor.elements())), offsets(values.size());
     copy_values(tensor, std::span<double>(values), name);
     copy_values(slot->second, std::span<double>(offsets), slot->first);
     for (size_t i = 0; i < values.size(); ++i) values[i] += offsets[i];

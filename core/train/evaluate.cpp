@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/decode/ctc.h"
 #include "core/decode/edit_distance.h"
 #include "core/graph/step_map.h"
@@ -44,7 +45,7 @@ class SequenceFigures {
  private:
   void add_steps(const SampleResult& result) {
     for (int64_t position = 0; position < result.positions_each; ++position) {
-      const int32_t label = result.labels[static_cast<size_t>(position)];
+      const int32_t label = item(result.labels, position);
       if (label == kNoLabel) continue;
       ++steps_;
       right_ += result.best_class(position) == label ? 1 : 0;
@@ -74,7 +75,7 @@ std::optional<double> bits_per_character(double loss, const Dataset& data) {
 }
 
 int64_t SampleResult::best_class(int64_t position) const {
-  const auto score = [&](int64_t c) { return scores[static_cast<size_t>(c * positions_each + position)]; };
+  const auto score = [&](int64_t c) { return item(scores, c * positions_each + position); };
   int64_t best = 0;
   for (int64_t c = 1; c < classes; ++c)
     if (score(c) > score(best)) best = c;
@@ -90,7 +91,7 @@ EvaluationSum::EvaluationSum(const Graph& graph, const Dataset& data, int64_t mi
     : graph_(graph),
       visit_(std::move(visit)),
       steps_(step_map_of(graph, graph.scores())),
-      scores_(static_cast<size_t>(graph.shape_of(graph.scores()).elements() * micro_batch)),
+      scores_(to_size(graph.shape_of(graph.scores()).elements() * micro_batch)),
       figures_(std::make_unique<Figures>(graph, data, options)) {
   if (options.beam < 0) fail(ErrorCode::kUsage, "a beam of {} prefixes; at least 1 is needed, or 0 for the best path", options.beam);
 }
@@ -101,7 +102,7 @@ void EvaluationSum::add(SegmentExecutor& segment, const Batch& loaded) {
   if (!visit_ && !figures_->wants_scores()) return;
   segment.read_scores(false, scores_);
   const Shape& shape = graph_.shape_of(graph_.scores());
-  const auto each = static_cast<size_t>(loaded.labels_each), elements = static_cast<size_t>(shape.elements());
+  const auto each = to_size(loaded.labels_each), elements = to_size(shape.elements());
   for (size_t i = 0; i < loaded.sample_ids.size(); ++i) {
     const SampleResult result{.sample = loaded.sample_ids[i],
                               .labels = loaded.labels.subspan(i * each, each),
@@ -145,15 +146,14 @@ SequenceEvaluation evaluate_fully(SegmentExecutor& segment, const Graph& graph, 
 // Of a sample with several places the visitor sees the last one that has a label; rows of labels have none.
 Evaluation evaluate(SegmentExecutor& segment, const Graph& graph, const Plan& plan, const Dataset& data, const DataTransform& transform,
                     const ScoreVisitor& visit) {
-  std::vector<float> column(static_cast<size_t>(graph.classes()));
+  std::vector<float> column(to_size(graph.classes()));
   const auto last_place = [&](const SampleResult& result) {
     int64_t position = result.positions_each - 1;
     if (data.label_form == LabelForm::kPerStep && data.sequences)
-      while (position > 0 && result.labels[static_cast<size_t>(position)] == kNoLabel) --position;
-    for (size_t c = 0; c < column.size(); ++c)
-      column[c] = result.scores[c * static_cast<size_t>(result.positions_each) + static_cast<size_t>(position)];
+      while (position > 0 && item(result.labels, position) == kNoLabel) --position;
+    for (size_t c = 0; c < column.size(); ++c) column[c] = result.scores[c * to_size(result.positions_each) + to_size(position)];
     const bool row = data.label_form == LabelForm::kRow && data.sequences != nullptr;
-    const size_t label = result.labels.size() == 1 ? 0 : static_cast<size_t>(position);
+    const size_t label = result.labels.size() == 1 ? 0 : to_size(position);
     visit(result.sample, row ? kNoLabel : result.labels[label], column);
   };
   return evaluate_fully(segment, graph, plan, data, transform, {}, visit ? SampleVisitor(last_place) : SampleVisitor()).basic;

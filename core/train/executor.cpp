@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/sequence.h"
 #include "core/plan/parts.h"
 #include "core/plan/retention.h"
@@ -21,13 +22,6 @@ std::vector<T*> raw(const std::vector<TensorPointer>& tensors) {
   pointers.reserve(tensors.size());
   for (const TensorPointer& tensor : tensors) pointers.push_back(tensor.get());
   return pointers;
-}
-
-int64_t bytes_of(const std::vector<TensorPointer>& tensors) {
-  int64_t bytes = 0;
-  for (const TensorPointer& tensor : tensors)
-    if (tensor) bytes += tensor->bytes();
-  return bytes;
 }
 
 // Channels of the full tensor as channels of the value that holds a range of it.
@@ -58,8 +52,8 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
   for (const Step& step : program_.steps) make_run(step, versions_held(spec));
   find_lent();
   find_streams();
-  slots_.resize(static_cast<size_t>(micro_batches_held(spec)));
-  errors_.resize(static_cast<size_t>(errors_held(spec)));
+  slots_.resize(to_size(micro_batches_held(spec)));
+  errors_.resize(to_size(errors_held(spec)));
 }
 
 void SegmentExecutor::make_run(const Step& step, int64_t versions) {
@@ -103,24 +97,24 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
            "steps one device",
            node.layer.name, program_.device, device_.description());
     shared_ = runs_.size() - 1;
-    shared_steps_ = program_.values[static_cast<size_t>(step.output)].shape.height;
+    shared_steps_ = item(program_.values, step.output).shape.height;
   }
   run.carries = step.direction < 0 && traits_of(node.layer.operation).keeps_state;
-  const int64_t window = plan_.windows[static_cast<size_t>(program_.device)];
+  const int64_t window = item(plan_.windows, program_.device);
   if (run.carries && window > plan_.micro_batches() && !drains(plan_.alignment))
     fail(ErrorCode::kUnavailable,
          "layer \"{}\" is stateful: what it carries from one mini-batch to the next is there once a mini-batch is through, so at "
          "most {} micro-batches may be under way on device {}, not {}; divide the mini-batch into more of them",
          node.layer.name, plan_.micro_batches(), program_.device, window);
-  run.back = step.node == graph_.loss() ? node.input_error_needed : program_.values[static_cast<size_t>(step.output)].error_needed;
+  run.back = step.node == graph_.loss() ? node.input_error_needed : item(program_.values, step.output).error_needed;
   if (step.kind == StepKind::kCompute) {
-    run.slices_input = step.block.inputs != program_.values[static_cast<size_t>(step.inputs[0])].channels;
-    run.slices_output = kernel.output != program_.values[static_cast<size_t>(step.output)].shape;
+    run.slices_input = step.block.inputs != item(program_.values, step.inputs[0]).channels;
+    run.slices_output = kernel.output != item(program_.values, step.output).shape;
   }
   run.slices = parameter_slices_of(graph_, step);
   run.state = run.kernel().make_state();
   run.state_pointers = raw<Tensor>(run.state);
-  const auto named = static_cast<size_t>(std::ranges::count_if(run.slices, [](const ParameterSlice& slice) { return !slice.trained; }));
+  const auto named = to_size(std::ranges::count_if(run.slices, [](const ParameterSlice& slice) { return !slice.trained; }));
   run.gathers = !run.carries && run.state.size() > named;
   if (!run.trained) return;
   run.gradients = run.kernel().make_gradients();
@@ -183,7 +177,7 @@ void SegmentExecutor::find_streams() {
 }
 
 StepRange SegmentExecutor::steps_of(const Step&, size_t index, int64_t value, const MicroBatch& batch) const {
-  const int64_t height = program_.values[static_cast<size_t>(value)].shape.height;
+  const int64_t height = item(program_.values, value).shape.height;
   return runs_[index].streams ? chunk_of(batch, height) : StepRange{0, height};
 }
 
@@ -202,18 +196,17 @@ std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
     TensorPointer input_slice;
     TensorPointer output_slice;
     if (run.slices_input) {
-      Shape shape = program_.values[static_cast<size_t>(step.inputs[0])].shape;
+      Shape shape = item(program_.values, step.inputs[0]).shape;
       shape.channels = step.block.inputs.size();
       input_slice = device_.make_tensor({shape, batch});
     }
     if (run.slices_output) {
-      Shape shape = program_.values[static_cast<size_t>(step.output)].shape;
+      Shape shape = item(program_.values, step.output).shape;
       shape.channels = step.block.outputs.size();
       output_slice = device_.make_tensor({shape, batch});
     }
     std::vector<const Tensor*> inputs;
-    for (const int64_t input : step.inputs)
-      inputs.push_back(run.slices_input ? input_slice.get() : slot->values[static_cast<size_t>(input)].get());
+    for (const int64_t input : step.inputs) inputs.push_back(run.slices_input ? input_slice.get() : item(slot->values, input).get());
     slot->inputs.push_back(std::move(inputs));
     slot->input_slices.push_back(std::move(input_slice));
     slot->output_slices.push_back(std::move(output_slice));
@@ -235,19 +228,18 @@ std::unique_ptr<SegmentExecutor::ErrorSet> SegmentExecutor::make_errors() const 
     TensorPointer input_slice;
     TensorPointer output_slice;
     const bool wanted = run.back && program_.steps[i].kind == StepKind::kCompute;
-    if (wanted && run.slices_input && set->errors[static_cast<size_t>(step.inputs[0])]) {
-      Shape shape = program_.values[static_cast<size_t>(step.inputs[0])].shape;
+    if (wanted && run.slices_input && item(set->errors, step.inputs[0])) {
+      Shape shape = item(program_.values, step.inputs[0]).shape;
       shape.channels = step.block.inputs.size();
       input_slice = device_.make_tensor({shape, batch});
     }
     if (wanted && run.slices_output) {
-      Shape shape = program_.values[static_cast<size_t>(step.output)].shape;
+      Shape shape = item(program_.values, step.output).shape;
       shape.channels = step.block.outputs.size();
       output_slice = device_.make_tensor({shape, batch});
     }
     std::vector<Tensor*> input_errors;
-    for (const int64_t input : step.inputs)
-      input_errors.push_back(input_slice ? input_slice.get() : set->errors[static_cast<size_t>(input)].get());
+    for (const int64_t input : step.inputs) input_errors.push_back(input_slice ? input_slice.get() : item(set->errors, input).get());
     set->input_errors.push_back(std::move(input_errors));
     set->input_slices.push_back(std::move(input_slice));
     set->output_slices.push_back(std::move(output_slice));
@@ -256,13 +248,13 @@ std::unique_ptr<SegmentExecutor::ErrorSet> SegmentExecutor::make_errors() const 
 }
 
 SegmentExecutor::Slot& SegmentExecutor::slot_for(const MicroBatch& batch) {
-  std::unique_ptr<Slot>& slot = batch.training ? slots_[static_cast<size_t>(batch.index) % slots_.size()] : evaluation_;
+  std::unique_ptr<Slot>& slot = batch.training ? slots_[to_size(batch.index) % slots_.size()] : evaluation_;
   if (!slot) slot = make_slot();
   return *slot;
 }
 
 SegmentExecutor::ErrorSet& SegmentExecutor::errors_for(int64_t s) {
-  std::unique_ptr<ErrorSet>& set = errors_[static_cast<size_t>(s) % errors_.size()];
+  std::unique_ptr<ErrorSet>& set = errors_[to_size(s) % errors_.size()];
   if (!set) set = make_errors();
   return *set;
 }
@@ -287,17 +279,15 @@ void SegmentExecutor::forward(const MicroBatch& batch, std::span<const float> pi
     switch (step.kind) {
       case StepKind::kReceive:
         if (step.forward_flow < 0) break;
-        ports->receive(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.output)],
-                       within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
+        ports->receive(step.forward_flow, device_, *item(slot.values, step.output),
+                       within(item(program_.values, step.output), step.channels), steps_of(step, i, step.output, batch));
         break;
-      case StepKind::kLoad:
-        device_.write(*slot.values[static_cast<size_t>(step.output)], program_.values[static_cast<size_t>(step.output)].channels, pixels);
-        break;
+      case StepKind::kLoad: device_.write(*item(slot.values, step.output), item(program_.values, step.output).channels, pixels); break;
       case StepKind::kGradient: break;
       case StepKind::kSend:
         if (step.forward_flow < 0) break;
-        ports->send(step.forward_flow, device_, *slot.values[static_cast<size_t>(step.inputs[0])],
-                    within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels), steps_of(step, i, step.inputs[0], batch));
+        ports->send(step.forward_flow, device_, *item(slot.values, step.inputs[0]),
+                    within(item(program_.values, step.inputs[0]), step.channels), steps_of(step, i, step.inputs[0], batch));
         break;
       default:
         run_kernel(i, slot, runs_[i].streams ? batch : unchunked, score, version);
@@ -311,11 +301,10 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   const Step& step = program_.steps[index];
   StepRun& run = runs_[index];
   if (run.slices_input) {
-    const Value& value = program_.values[static_cast<size_t>(step.inputs[0])];
-    device_.copy_channels(*slot.values[static_cast<size_t>(step.inputs[0])], within(value, step.block.inputs), *slot.input_slices[index], 0,
-                          false);
+    const Value& value = item(program_.values, step.inputs[0]);
+    device_.copy_channels(*item(slot.values, step.inputs[0]), within(value, step.block.inputs), *slot.input_slices[index], 0, false);
   }
-  Tensor& output = *slot.values[static_cast<size_t>(step.output)];
+  Tensor& output = *item(slot.values, step.output);
   ForwardArguments arguments;
   arguments.inputs = slot.inputs[index];
   arguments.output = run.slices_output ? slot.output_slices[index].get() : &output;
@@ -326,7 +315,7 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   arguments.score = score;
   run.version(version).kernel->forward(arguments);
   if (run.slices_output) {
-    const Value& value = program_.values[static_cast<size_t>(step.output)];
+    const Value& value = item(program_.values, step.output);
     device_.copy_channels(*slot.output_slices[index], whole(*slot.output_slices[index]), output, within(value, step.block.outputs).begin,
                           step.adds);
   }
@@ -351,14 +340,14 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int6
     }
     if (step.kind == StepKind::kSend) {
       if (step.backward_flow < 0) continue;
-      MILLRACE_CHECK(step.error_adds[0] == 0 || program_.values[static_cast<size_t>(step.inputs[0])].zero_error_first,
+      MILLRACE_CHECK(step.error_adds[0] == 0 || item(program_.values, step.inputs[0]).zero_error_first,
                      "the error from downstream comes first");
-      ports->receive(step.backward_flow, device_, *errors.errors[static_cast<size_t>(step.inputs[0])],
-                     within(program_.values[static_cast<size_t>(step.inputs[0])], step.channels), steps_of(step, i, step.inputs[0], batch));
+      ports->receive(step.backward_flow, device_, *item(errors.errors, step.inputs[0]),
+                     within(item(program_.values, step.inputs[0]), step.channels), steps_of(step, i, step.inputs[0], batch));
     } else if (step.kind == StepKind::kReceive) {
       if (step.backward_flow >= 0)
-        ports->send(step.backward_flow, device_, *errors.errors[static_cast<size_t>(step.output)],
-                    within(program_.values[static_cast<size_t>(step.output)], step.channels), steps_of(step, i, step.output, batch));
+        ports->send(step.backward_flow, device_, *item(errors.errors, step.output),
+                    within(item(program_.values, step.output), step.channels), steps_of(step, i, step.output, batch));
     } else if (runs_[i].back) {
       back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked, version);
       if (runs_[i].away) hand_out_record(i, slot, errors, unchunked);
@@ -370,10 +359,10 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int6
 void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version) {
   const Step& step = program_.steps[index];
   StepRun& run = runs_[index];
-  Tensor* output_error = errors.errors[static_cast<size_t>(step.output)].get();
-  const Tensor* output = slot.values[static_cast<size_t>(step.output)].get();
+  Tensor* output_error = item(errors.errors, step.output).get();
+  const Tensor* output = item(slot.values, step.output).get();
   if (run.slices_output) {
-    const Value& value = program_.values[static_cast<size_t>(step.output)];
+    const Value& value = item(program_.values, step.output);
     device_.copy_channels(*output_error, within(value, step.block.outputs), *errors.output_slices[index], 0, false);
     output_error = errors.output_slices[index].get();
     output = slot.output_slices[index].get();
@@ -391,24 +380,23 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   arguments.batch = &batch;
   run.version(version).kernel->error_back(arguments);
   if (through_slice) {
-    const Value& value = program_.values[static_cast<size_t>(step.inputs[0])];
-    device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]),
-                          *errors.errors[static_cast<size_t>(step.inputs[0])], within(value, step.block.inputs).begin,
-                          step.error_adds[0] != 0);
+    const Value& value = item(program_.values, step.inputs[0]);
+    device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]), *item(errors.errors, step.inputs[0]),
+                          within(value, step.block.inputs).begin, step.error_adds[0] != 0);
   }
 }
 
 void SegmentExecutor::hand_out_record(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch) {
-  Tensor& to = *errors.errors[static_cast<size_t>(program_.steps[index].record)];
-  record_.resize(static_cast<size_t>(to.elements()));
+  Tensor& to = *item(errors.errors, program_.steps[index].record);
+  record_.resize(to_size(to.elements()));
   dynamic_cast<StepRecorder&>(runs_[index].kernel()).read_record(*slot.keeps[index], batch, record_);
   device_.write(to, whole(to), std::span<const double>(record_));
 }
 
 void SegmentExecutor::gradient_from_record(size_t index, ErrorSet& errors, const MicroBatch& batch) {
   const auto values_of = [&](int64_t value, std::vector<double>& values) {
-    const Tensor& tensor = *errors.errors[static_cast<size_t>(value)];
-    values.resize(static_cast<size_t>(tensor.elements()));
+    const Tensor& tensor = *item(errors.errors, value);
+    values.resize(to_size(tensor.elements()));
     device_.read(tensor, whole(tensor), std::span<double>(values));
   };
   const Step& step = program_.steps[index];
@@ -430,7 +418,7 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
     const Step& step = program_.steps[i];
     GradientArguments arguments;
     arguments.inputs = slot.inputs[i];
-    arguments.output_error = run.slices_output ? errors.output_slices[i].get() : errors.errors[static_cast<size_t>(step.output)].get();
+    arguments.output_error = run.slices_output ? errors.output_slices[i].get() : item(errors.errors, step.output).get();
     arguments.gradients = run.gradient_pointers;
     arguments.adds = gradients_summed_ > 0 && !run.lent;
     arguments.state = run.state_pointers;
@@ -462,62 +450,6 @@ double SegmentExecutor::squared_gradient_norm() {
   for (StepRun& run : runs_)
     for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) sum += device_.squared_norm(*run.gradients[p]);
   return sum;
-}
-
-void SegmentExecutor::read_scores(bool training, std::span<float> scores) {
-  const std::unique_ptr<Slot>& slot = training ? slots_.front() : evaluation_;
-  MILLRACE_CHECK(slot != nullptr, "no forward has run");
-  for (size_t v = 0; v < program_.values.size(); ++v)
-    if (program_.values[v].node == graph_.scores() && !program_.values[v].sum)
-      return device_.read(*slot->values[v], whole(*slot->values[v]), scores);
-  fail(ErrorCode::kUsage, "the network's scores are computed on another device");
-}
-
-std::string SegmentExecutor::first_non_finite(int64_t s) {
-  const Slot* slot = slots_[static_cast<size_t>(s) % slots_.size()].get();
-  if (slot == nullptr) return "";
-  for (const Step& step : program_.steps)
-    if (step.output >= 0 && !device_.all_finite(*slot->values[static_cast<size_t>(step.output)]))
-      return graph_.name_of(program_.values[static_cast<size_t>(step.output)].node);
-  return "";
-}
-
-bool SegmentExecutor::read_output(int64_t s, std::string_view layer, std::span<double> full) {
-  const Slot* slot = slots_[static_cast<size_t>(s) % slots_.size()].get();
-  for (size_t v = 0; slot != nullptr && v < program_.values.size(); ++v) {
-    const Value& value = program_.values[v];
-    if (value.sum || value.node == kNetworkInput || graph_.name_of(value.node) != layer) continue;
-    device_.read(*slot->values[v], whole(*slot->values[v]), full);
-    return true;
-  }
-  return false;
-}
-
-SegmentMemory SegmentExecutor::memory() const {
-  SegmentMemory memory;
-  for (const StepRun& run : runs_) {
-    memory.parameter_bytes += bytes_of(run.state);
-    for (const StepRun::Version& version : run.versions) memory.parameter_bytes += bytes_of(version.parameters);
-    memory.gradient_bytes += bytes_of(run.gradients);
-    for (const auto& slots : run.optimizer) memory.optimizer_bytes += bytes_of(slots);
-  }
-  // All slots are alike; measure one that exists, or make one for the purpose.
-  const std::unique_ptr<Slot> made = slots_.front() ? nullptr : make_slot();
-  const Slot& slot = made ? *made : *slots_.front();
-  memory.activation_bytes = (bytes_of(slot.values) + bytes_of(slot.keeps) + bytes_of(slot.input_slices) + bytes_of(slot.output_slices)) *
-                            static_cast<int64_t>(slots_.size());
-  const std::unique_ptr<ErrorSet> made_errors = errors_.front() ? nullptr : make_errors();
-  const ErrorSet& set = made_errors ? *made_errors : *errors_.front();
-  memory.error_bytes =
-      (bytes_of(set.errors) + bytes_of(set.input_slices) + bytes_of(set.output_slices)) * static_cast<int64_t>(errors_.size());
-  return memory;
-}
-
-std::vector<std::string> SegmentExecutor::implementations() const {
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < runs_.size(); ++i)
-    if (runs_[i].runs()) lines.push_back(fmt::format("{}: {}", graph_.name_of(program_.steps[i].node), runs_[i].kernel().implementation()));
-  return lines;
 }
 
 }  // namespace millrace

@@ -127,12 +127,10 @@ class SegmentExecutor {
   int64_t phases(int32_t chunk, int32_t chunks) const;
 
   const std::vector<LentParameter>& lent_parameters() const { return lent_; }
-  void write_lent(size_t index, std::span<const float> values) { write_lent_values(index, values); }
-  void write_lent(size_t index, std::span<const double> values) { write_lent_values(index, values); }
+  void write_lent(size_t index, ConstHostNumbers values);
   // After the last of them was written.
   void lent_parameters_written();
-  void read_lent_gradient(size_t index, std::span<float> values) { read_lent_values(index, values); }
-  void read_lent_gradient(size_t index, std::span<double> values) { read_lent_values(index, values); }
+  void read_lent_gradient(size_t index, HostNumbers values);
 
   const std::vector<GradientOfRecord>& gradients_of_records() const { return of_records_; }
   // Of the last G.
@@ -141,10 +139,8 @@ class SegmentExecutor {
   // The gradients of all parameters that are not lent, and what batch norms gathered of their statistics, one after the other in a fixed
   // order: what replicas add up before an update.
   int64_t gradient_elements() const;
-  void read_gradients(std::span<float> values) { read_all_gradients(values); }
-  void read_gradients(std::span<double> values) { read_all_gradients(values); }
-  void write_gradients(std::span<const float> values) { write_all_gradients(values); }
-  void write_gradients(std::span<const double> values) { write_all_gradients(values); }
+  void read_gradients(HostNumbers values);
+  void write_gradients(ConstHostNumbers values);
 
   // Of the gradients summed so far, in a fixed order.
   double squared_gradient_norm();
@@ -200,14 +196,6 @@ class SegmentExecutor {
   void make_row(const Step& step, bool errors);
   void back_phase(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
   StepRange steps_of(const Step& step, size_t index, int64_t value, const MicroBatch& batch) const;
-  template <typename T>
-  void write_lent_values(size_t index, std::span<const T> values);
-  template <typename T>
-  void read_lent_values(size_t index, std::span<T> values);
-  template <typename T>
-  void read_all_gradients(std::span<T> values);
-  template <typename T>
-  void write_all_gradients(std::span<const T> values);
   Tensor* find_carried(const CarriedState& state);
   Slot& slot_for(const MicroBatch& batch);
   ErrorSet& errors_for(int64_t s);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/data/sample_source.h"
 
 namespace millrace {
@@ -39,14 +40,14 @@ std::unique_ptr<Loader> evaluation_loader(const Dataset& data, const DataTransfo
 int64_t evaluation_micro_batches(const Dataset& data, const Plan& plan) { return evaluation_sampler(data, plan).micro_batches_per_epoch(); }
 
 void HeldBatch::take(const Batch& loaded, const FeedFacts& facts) {
-  const auto samples = static_cast<size_t>(facts.micro_batch);
+  const auto samples = to_size(facts.micro_batch);
   const auto fill_up = [](auto& own, const auto& loaded_values, size_t count, auto filler) {
     own.assign(loaded_values.empty() ? 0 : count, filler);
     std::copy(loaded_values.begin(), loaded_values.end(), own.begin());
   };
   ids_.assign(samples, 0);
   std::copy(loaded.sample_ids.begin(), loaded.sample_ids.end(), ids_.begin());
-  fill_up(labels_, loaded.labels, samples * static_cast<size_t>(loaded.labels_each), kNoLabel);
+  fill_up(labels_, loaded.labels, samples * to_size(loaded.labels_each), kNoLabel);
   fill_up(lengths_, loaded.lengths, samples, int32_t{0});
   fill_up(fresh_, loaded.fresh, samples, uint8_t{1});
   view_ = {.index = loaded.index,

@@ -18,6 +18,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/terminal.h"
 
@@ -157,7 +158,7 @@ void MetricsFile::write(const MetricsRecord& record) {
       errno = reason;
       fail_from_errno(path_, "append");
     }
-    rest.remove_prefix(static_cast<size_t>(wrote));
+    rest.remove_prefix(to_size(wrote));
   }
 }
 

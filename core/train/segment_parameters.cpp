@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 #include "core/train/initialize.h"
 #include "core/train/segment_parts.h"
@@ -15,7 +16,7 @@ void SegmentExecutor::initialize(uint64_t seed) {
       const Node& node = graph_.node(slice.node);
       const auto& parameters = node.parameters;
       const auto parameter = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) { return p.tensor == slice.tensor; });
-      full.resize(static_cast<size_t>(parameter->elements()));
+      full.resize(to_size(parameter->elements()));
       InitialValues(node.layer, *parameter, fans_of(parameters.front()), seed).fill(std::span<double>(full));
       write_parameter(node.layer.name, slice.tensor, full);
     }
@@ -55,7 +56,7 @@ bool SegmentExecutor::write_slices(std::string_view layer, std::string_view tens
     Tensor* target = select(run, slice, position);
     if (target == nullptr) return;
     any = true;
-    std::vector<double> part(static_cast<size_t>(slice.elements));
+    std::vector<double> part(to_size(slice.elements));
     extract_slice(slice, full, part);
     device_.write(*target, whole(*target), std::span<const double>(part));
   });
@@ -68,7 +69,7 @@ bool SegmentExecutor::read_slices(std::string_view layer, std::string_view tenso
   for_each_slice(layer, tensor, [&](StepRun& run, const ParameterSlice& slice, size_t position) {
     const Tensor* source = select(run, slice, position);
     if (source == nullptr) return;
-    std::vector<double> part(static_cast<size_t>(slice.elements));
+    std::vector<double> part(to_size(slice.elements));
     device_.read(*source, whole(*source), std::span<double>(part));
     insert_slice(slice, part, full);
     any = true;
@@ -90,7 +91,7 @@ auto parameter_of(int64_t version) {
 }
 auto optimizer_slot(int slot) {
   return [slot](auto& run, const ParameterSlice& slice, size_t position) {
-    return slice.trained && run.trained && !run.lent ? run.optimizer[position][static_cast<size_t>(slot)].get() : nullptr;
+    return slice.trained && run.trained && !run.lent ? item(run.optimizer[position], slot).get() : nullptr;
   };
 }
 
@@ -138,7 +139,7 @@ void SegmentExecutor::use_averages(int64_t version) {
   averaged_version_ = version;
   std::vector<double> sums, offsets;
   for_each_averaged(version, [&](Tensor& weights, const Tensor& average) {
-    sums.resize(static_cast<size_t>(weights.elements()));
+    sums.resize(to_size(weights.elements()));
     offsets.resize(sums.size());
     device_.read(weights, whole(weights), std::span<double>(sums));
     own_weights_.push_back(sums);
@@ -157,27 +158,21 @@ void SegmentExecutor::use_own_weights() {
   own_weights_.clear();
 }
 
-template <typename T>
-void SegmentExecutor::write_lent_values(size_t index, std::span<const T> values) {
+void SegmentExecutor::write_lent(size_t index, ConstHostNumbers values) {
   StepRun::Version& version = runs_[lent_places_[index].step].versions.front();
   Tensor& tensor = *version.parameters[lent_places_[index].position];
   device_.write(tensor, whole(tensor), values);
 }
-template void SegmentExecutor::write_lent_values(size_t index, std::span<const float> values);
-template void SegmentExecutor::write_lent_values(size_t index, std::span<const double> values);
 
 void SegmentExecutor::lent_parameters_written() {
   for (StepRun& run : runs_)
     if (run.lent) run.kernel().parameters_changed(run.versions.front().pointers);
 }
 
-template <typename T>
-void SegmentExecutor::read_lent_values(size_t index, std::span<T> values) {
+void SegmentExecutor::read_lent_gradient(size_t index, HostNumbers values) {
   const Tensor& tensor = *runs_[lent_places_[index].step].gradients[lent_places_[index].position];
   device_.read(tensor, whole(tensor), values);
 }
-template void SegmentExecutor::read_lent_values(size_t index, std::span<float> values);
-template void SegmentExecutor::read_lent_values(size_t index, std::span<double> values);
 
 int64_t SegmentExecutor::gradient_elements() const {
   int64_t elements = 0;
@@ -185,29 +180,21 @@ int64_t SegmentExecutor::gradient_elements() const {
   return elements;
 }
 
-template <typename T>
-void SegmentExecutor::read_all_gradients(std::span<T> values) {
+void SegmentExecutor::read_gradients(HostNumbers values) {
   for (StepRun& run : runs_)
     run.for_each_summed([&](Tensor& tensor) {
-      const auto elements = static_cast<size_t>(tensor.elements());
-      device_.read(tensor, whole(tensor), values.first(elements));
-      values = values.subspan(elements);
+      device_.read(tensor, whole(tensor), values.first(tensor.elements()));
+      values = values.behind(tensor.elements());
     });
 }
-template void SegmentExecutor::read_all_gradients(std::span<float> values);
-template void SegmentExecutor::read_all_gradients(std::span<double> values);
 
-template <typename T>
-void SegmentExecutor::write_all_gradients(std::span<const T> values) {
+void SegmentExecutor::write_gradients(ConstHostNumbers values) {
   for (StepRun& run : runs_)
     run.for_each_summed([&](Tensor& tensor) {
-      const auto elements = static_cast<size_t>(tensor.elements());
-      device_.write(tensor, whole(tensor), values.first(elements));
-      values = values.subspan(elements);
+      device_.write(tensor, whole(tensor), values.first(tensor.elements()));
+      values = values.behind(tensor.elements());
     });
 }
-template void SegmentExecutor::write_all_gradients(std::span<const float> values);
-template void SegmentExecutor::write_all_gradients(std::span<const double> values);
 
 namespace {
 

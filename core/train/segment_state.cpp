@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 
 namespace millrace {
@@ -42,7 +43,7 @@ std::vector<double> checked_values(const TensorMap& tensors, const std::string& 
   if (found->second.dimensions != parameter.dimensions)
     fail(ErrorCode::kMismatch, "tensor {} is {}, the model wants [{}]; these weights belong to another model", name, text_of(found->second),
          fmt::join(parameter.dimensions, ", "));
-  std::vector<double> values(static_cast<size_t>(parameter.elements()));
+  std::vector<double> values(to_size(parameter.elements()));
   copy_values(found->second, std::span<double>(values), name);
   return values;
 }
@@ -51,14 +52,14 @@ std::vector<double> slot_values(const TensorMap& slots, const std::string& name,
                                 const OptimizerSettings& optimizer, int slot) {
   const std::string stored = slot_name(name, optimizer, slot);
   // A training that begins to keep an average begins with its weights.
-  if (slot == optimizer.kind_slots() && !slots.contains(stored)) return std::vector<double>(static_cast<size_t>(parameter.elements()));
+  if (slot == optimizer.kind_slots() && !slots.contains(stored)) return std::vector<double>(to_size(parameter.elements()));
   return checked_values(slots, stored, parameter);
 }
 
 TensorMap read_weights(SegmentExecutor& segment, const Graph& graph, ElementType type) {
   TensorMap tensors;
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
-    std::vector<double> values(static_cast<size_t>(parameter.elements()));
+    std::vector<double> values(to_size(parameter.elements()));
     if (segment.read_parameter(node.layer.name, parameter.tensor, values))
       tensors[stored_name(node, parameter)] = host_tensor_of(parameter.dimensions, values, type);
   });
@@ -70,13 +71,13 @@ TensorMap read_optimizer(SegmentExecutor& segment, const Graph& graph, const Opt
   for_each_parameter(graph, [&](const Node& node, const ParameterSpec& parameter) {
     if (!parameter.trained || !node.trained) return;
     for (int slot = 0; slot < optimizer.slots(); ++slot) {
-      std::vector<double> values(static_cast<size_t>(parameter.elements()));
+      std::vector<double> values(to_size(parameter.elements()));
       if (segment.read_slot(node.layer.name, parameter.tensor, slot, values))
         tensors[slot_name(stored_name(node, parameter), optimizer, slot)] = host_tensor_of(parameter.dimensions, values, type);
     }
   });
   for (const CarriedState& state : segment.carried_states()) {
-    std::vector<double> values(static_cast<size_t>(elements_of(state)));
+    std::vector<double> values(to_size(elements_of(state)));
     segment.read_carried(state, values);
     tensors[carried_name(state)] = host_tensor_of(state.dimensions, values, type);
   }
@@ -98,7 +99,7 @@ void write_optimizer(SegmentExecutor& segment, const Graph& graph, const Optimiz
   });
   // States belong to the samples at their places of the mini-batch: with another mini-batch there is nothing to go on from.
   for (const CarriedState& state : segment.carried_states()) {
-    std::vector<double> values(static_cast<size_t>(elements_of(state)));
+    std::vector<double> values(to_size(elements_of(state)));
     const auto found = slots.find(carried_name(state));
     if (found != slots.end() && found->second.dimensions == state.dimensions)
       copy_values(found->second, std::span<double>(values), carried_name(state));

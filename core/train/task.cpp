@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/sample_source.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/step_map.h"
@@ -24,13 +25,13 @@ void add_notes(TrainingTask& task, const std::vector<std::string>& of_model) {
 void refuse_rows_too_long(const Graph& graph, const DataSplit& data) {
   if (data.train.label_form != LabelForm::kRow) return;
   const StepMap map = step_map_of(graph, graph.scores());
-  std::vector<int32_t> row(static_cast<size_t>(data.train.labels_each));
+  std::vector<int32_t> row(to_size(data.train.labels_each));
   for (const Dataset* part : {&data.train, &data.test})
     for (int64_t sample = 0; sample < part->size(); ++sample) {
       part->sequences->read_labels(sample, row);
       const int64_t labels = std::ranges::find(row, kNoLabel) - row.begin();
       int64_t needed = labels;
-      for (int64_t i = 1; i < labels; ++i) needed += row[static_cast<size_t>(i)] == row[static_cast<size_t>(i - 1)] ? 1 : 0;
+      for (int64_t i = 1; i < labels; ++i) needed += item(row, i) == item(row, i - 1) ? 1 : 0;
       const int64_t length = part->sequences->steps(sample), steps = map.steps(length);
       if (needed > steps)
         fail(

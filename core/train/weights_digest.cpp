@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/base/files.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -55,7 +56,7 @@ std::string first_difference(const TensorMap& a, const TensorMap& b) {
       return fmt::format("{}: is {} and {}", name, text_of(tensor), text_of(other));
     const auto [mine, theirs] = std::ranges::mismatch(tensor.bytes, other.bytes);
     if (mine == tensor.bytes.end() && theirs == other.bytes.end()) continue;
-    const size_t element = static_cast<size_t>(mine - tensor.bytes.begin()) / static_cast<size_t>(bytes_of(tensor.type));
+    const size_t element = to_size(mine - tensor.bytes.begin()) / static_cast<size_t>(bytes_of(tensor.type));
     return fmt::format("{}: element {} is {} and {}", name, element, element_text(tensor, element), element_text(other, element));
   }
   for (const auto& entry : b)

@@ -38,10 +38,8 @@ class Bfloat16Weights final : public Device {
   ElementType compute_type() const override { return device_->compute_type(); }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override { return device_->make_kernel(spec); }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return device_->make_tensor(spec); }
-  void write(Tensor& to, ChannelRange channels, std::span<const float> host) override { device_->write(to, channels, host); }
-  void write(Tensor& to, ChannelRange channels, std::span<const double> host) override { device_->write(to, channels, host); }
-  void read(const Tensor& from, ChannelRange channels, std::span<float> host) override { device_->read(from, channels, host); }
-  void read(const Tensor& from, ChannelRange channels, std::span<double> host) override { device_->read(from, channels, host); }
+  void write(Tensor& to, ChannelRange channels, ConstHostNumbers host) override { device_->write(to, channels, host); }
+  void read(const Tensor& from, ChannelRange channels, HostNumbers host) override { device_->read(from, channels, host); }
   void zero(Tensor& tensor) override { device_->zero(tensor); }
   void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
     device_->copy_channels(from, channels, to, to_begin, add);

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/plan/assemble.h"
 #include "core/reference/reference_device.h"
@@ -31,7 +32,7 @@ TrainingTask measured_task(const TrainingTask& task) {
   small.job.threads = 1;
   small.data = task.data;
   Dataset& test = small.data.test;
-  test.labels.resize(std::min(test.labels.size(), static_cast<size_t>(task.plan.micro_batch)));
+  test.labels.resize(std::min(test.labels.size(), to_size(task.plan.micro_batch)));
   small.transform = task.transform;
   small.graph = std::make_unique<Graph>(task.plan.model);
   PlanRequest request;

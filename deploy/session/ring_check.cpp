@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
 
@@ -33,7 +34,7 @@ bool has_boards(const Plan& plan) {
 }  // namespace
 
 std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
-  const std::string& name = plan.cluster.devices[static_cast<size_t>(device)].device;
+  const std::string& name = item(plan.cluster.devices, device).device;
   const std::string kind = catalogue_kind(name);
   if (!kind.empty()) return kind == "fpga" ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, kind));
   const std::optional<std::string> engine = other_engine(plan, device);
@@ -54,7 +55,7 @@ RingCheck check_ring(const Plan& plan, const Graph& graph) {
   for (int64_t index = 0; index < plan.devices(); ++index) {
     CheckedDevice& device = ring.devices.emplace_back();
     device.check.index = index;
-    device.check.board = plan.cluster.devices[static_cast<size_t>(index)].device;
+    device.check.board = item(plan.cluster.devices, index).device;
     const std::optional<std::string> kind = kind_that_is_no_fpga(plan, index);
     device.counts = !kind && computes(plan, index);
     if (device.counts)
@@ -63,7 +64,7 @@ RingCheck check_ring(const Plan& plan, const Graph& graph) {
       device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
   }
   const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards);
-  for (size_t i = 0; i < boards.size(); ++i) ring.devices[static_cast<size_t>(boards[i])].check = checks[i];
+  for (size_t i = 0; i < boards.size(); ++i) item(ring.devices, boards[i]).check = checks[i];
   ring.pace_ratio = pace_ratio(checks);
   return ring;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/session/accounting.h"
@@ -112,7 +113,7 @@ std::string computing_kind(const std::string& name, const DeviceOptions& options
 }
 
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
-  const std::string& name = plan.cluster.devices[static_cast<size_t>(index)].device;
+  const std::string& name = item(plan.cluster.devices, index).device;
   if (options.gpus == GpuUse::kRequired && is_gpu(name) && count_gpus().count == 0)
     fail(ErrorCode::kUnavailable,
          "device {} ({}) wants a GPU, and this machine has none: {}; run where nvidia-smi shows one, or leave out "

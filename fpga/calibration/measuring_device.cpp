@@ -131,10 +131,8 @@ class MeasuringDevice final : public Device {
     return std::make_unique<MeasuringKernel>(spec, *device_, ranges_[spec.layer]);
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return device_->make_tensor(spec); }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { device_->write(tensor, channels, host); }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { device_->write(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { device_->read(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { device_->read(tensor, channels, host); }
+  void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers host) override { device_->write(tensor, channels, host); }
+  void read(const Tensor& tensor, ChannelRange channels, HostNumbers host) override { device_->read(tensor, channels, host); }
   void zero(Tensor& tensor) override { device_->zero(tensor); }
   void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
     device_->copy_channels(from, channels, to, to_begin, add);

@@ -86,18 +86,8 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
     return std::make_unique<EmulatedTensor>(host_->make_tensor(spec));
   }
 
-  void write(Tensor& tensor, ChannelRange channels, std::span<const float> values) override {
-    host_->write(*host_of(&tensor), channels, values);
-  }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const double> values) override {
-    host_->write(*host_of(&tensor), channels, values);
-  }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<float> values) override {
-    host_->read(*host_of(&tensor), channels, values);
-  }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<double> values) override {
-    host_->read(*host_of(&tensor), channels, values);
-  }
+  void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers values) override { host_->write(*host_of(&tensor), channels, values); }
+  void read(const Tensor& tensor, ChannelRange channels, HostNumbers values) override { host_->read(*host_of(&tensor), channels, values); }
   void zero(Tensor& tensor) override { host_->zero(*host_of(&tensor)); }
   void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) override {
     host_->copy_channels(*host_of(&from), channels, *host_of(&to), to_begin, add);

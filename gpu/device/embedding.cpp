@@ -97,7 +97,7 @@ class EmbeddingKernel final : public GpuKernel {
   Embedding operation_;
   int64_t steps_;
   ValidRows valid_;
-  HostNumbers listed_;
+  UploadedNumbers listed_;
   std::vector<float> values_;
   std::vector<int32_t> numbers_;
 };

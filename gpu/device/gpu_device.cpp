@@ -43,22 +43,17 @@ class GpuDevice final : public Device, public GpuMessages {
         [&] { return std::make_unique<GpuTensor>(*context_, spec, fmt::format("a tensor of {} x {}", spec.batch, text_of(spec.shape))); });
   }
 
-  void write(Tensor& tensor, ChannelRange channels, std::span<const float> host) override { write_from(tensor, channels, host); }
-  void write(Tensor& tensor, ChannelRange channels, std::span<const double> host) override { write_from(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<float> host) override { read_into(tensor, channels, host); }
-  void read(const Tensor& tensor, ChannelRange channels, std::span<double> host) override { read_into(tensor, channels, host); }
-
-  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const float> host) override {
-    write_some(tensor, channels, rows, host);
+  void write(Tensor& tensor, ChannelRange channels, ConstHostNumbers host) override {
+    host.visit([&](auto values) { write_from(tensor, channels, values); });
   }
-  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, std::span<const double> host) override {
-    write_some(tensor, channels, rows, host);
+  void read(const Tensor& tensor, ChannelRange channels, HostNumbers host) override {
+    host.visit([&](auto values) { read_into(tensor, channels, values); });
   }
-  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<float> host) override {
-    read_some(tensor, channels, rows, host);
+  void write_rows(Tensor& tensor, ChannelRange channels, StepRange rows, ConstHostNumbers host) override {
+    host.visit([&](auto values) { write_some(tensor, channels, rows, values); });
   }
-  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, std::span<double> host) override {
-    read_some(tensor, channels, rows, host);
+  void read_rows(const Tensor& tensor, ChannelRange channels, StepRange rows, HostNumbers host) override {
+    host.visit([&](auto values) { read_some(tensor, channels, rows, values); });
   }
 
   void zero(Tensor& tensor) override {

@@ -64,7 +64,7 @@ class GpuKernel : public Kernel {
 };
 
 // Numbers of the host that a call's work reads: taken when written, on the GPU in time.
-class HostNumbers {
+class UploadedNumbers {
  public:
   template <typename T>
   const T* write(Context& context, std::span<const T> numbers, const std::string& what) {
@@ -89,7 +89,7 @@ class ValidRows {
   int64_t rows() const { return rows_; }  // of all samples, as of the last write
 
  private:
-  HostNumbers numbers_;
+  UploadedNumbers numbers_;
   std::vector<int32_t> valid_;
   int64_t rows_ = 0;
 };

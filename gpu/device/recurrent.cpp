@@ -489,7 +489,7 @@ class RecurrentKernel final : public GpuKernel {
   RecurrenceChoice choice_;
   ValidRows valid_;
   std::vector<int32_t> fresh_;
-  HostNumbers fresh_numbers_;
+  UploadedNumbers fresh_numbers_;
   std::vector<Buffer> bias_, folded_;  // by direction
   std::vector<Buffer> rounded_;        // parameters in a narrow precision; none in fp32
 };

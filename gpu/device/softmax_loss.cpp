@@ -78,7 +78,7 @@ class SoftmaxKernel final : public GpuKernel {
   }
 
   SoftmaxLoss<float> loss_;
-  HostNumbers labels_;
+  UploadedNumbers labels_;
   Buffer scores_;
 };
 

@@ -166,7 +166,7 @@ class DropoutKernel final : public GpuKernel {
 
   uint64_t stream_;
   DropoutDraw draw_;
-  HostNumbers ids_;
+  UploadedNumbers ids_;
 };
 
 }  // namespace

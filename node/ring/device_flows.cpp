@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 namespace {
@@ -36,12 +38,12 @@ int64_t keep_on_devices(FlowTable& table, const Plan& plan, std::span<const Link
   int64_t marked = 0;
   for (size_t f = 0; f < plan.flows.size(); ++f) {
     const Flow& flow = plan.flows[f];
-    const auto link = static_cast<size_t>(flow.link);
+    const auto link = to_size(flow.link);
     if (link >= links.size() || links[link].wire != LinkWire::kNccl) continue;
     if (!packed_by_devices(flow.stream) || !travels_on_devices(flow.wire) || table.flows[f].most_bytes <= small_bytes) continue;
     for (const int64_t one : {static_cast<int64_t>(f), table.twins[f]}) {
       if (one < 0) continue;
-      table.flows[static_cast<size_t>(one)].device_memory = true;
+      item(table.flows, one).device_memory = true;
       ++marked;
     }
   }

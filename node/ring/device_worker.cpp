@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/home_routes.h"
 #include "core/plan/placement.h"
 #include "core/plan/retention.h"
@@ -34,7 +35,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
       updates_(context.first_mini_batch) {
   evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), loading());
   const ScheduleSpec spec = schedule_spec(plan(), index, 1);
-  held_.resize(static_cast<size_t>(micro_batches_held(spec)));
+  held_.resize(to_size(micro_batches_held(spec)));
   find_lent();
 }
 
@@ -78,23 +79,18 @@ void Worker::make_gradients_for(HomeSlice& slice) {
   MILLRACE_CHECK(found != made.end(), "no gradient of {}.{} on device {}", slice.where().layer, slice.where().tensor, index_);
   const ParameterHome& home = slice.where();
   record_pieces_.push_back(
-      {&slice, static_cast<size_t>(found - made.begin()), ShardVector(plan(), context_.graph(), home.user, home.layer, home.tensor)});
+      {&slice, to_size(found - made.begin()), ShardVector(plan(), context_.graph(), home.user, home.layer, home.tensor)});
 }
 
 void Worker::give_gradients_of_records() {
-  const auto give = [&]<typename Number>(std::vector<Number>& numbers) {
-    for (const RecordPiece& piece : record_pieces_) {
-      const ParameterHome& home = piece.slice->where();
-      std::vector<double> own(static_cast<size_t>(home.count));
-      piece.places.extract(segment_.gradient_of_record(piece.gradient), home.offset, own);
-      numbers.assign(own.begin(), own.end());
-      piece.slice->add_gradient(std::span<const Number>(numbers));
-    }
-  };
-  if (device_->compute_type() == ElementType::kFloat64)
-    give(wide_);
-  else
-    give(narrow_);
+  for (const RecordPiece& piece : record_pieces_) {
+    const ParameterHome& home = piece.slice->where();
+    std::vector<double> own(to_size(home.count));
+    piece.places.extract(segment_.gradient_of_record(piece.gradient), home.offset, own);
+    const HostNumbers numbers = buffer_.of(device_->compute_type(), home.count);
+    numbers.assign(own);
+    piece.slice->add_gradient(numbers);
+  }
 }
 
 int64_t Worker::slice_bytes() const {
@@ -175,10 +171,7 @@ void Worker::perform() {
   ports_.begin_phase(phase_);
   const Instant begin = begin_action(action);
   if (takes_pass_.value_or(false) && !pieces_.empty()) {
-    if (device_->compute_type() == ElementType::kFloat64)
-      fetch_lent(action, wide_);
-    else
-      fetch_lent(action, narrow_);
+    fetch_lent(action);
     ++passes_taken_;
   }
   takes_pass_.reset();
@@ -199,10 +192,7 @@ void Worker::perform() {
       if (chunk_of(action) == 0) give_gradients_of_records();
       if (!pieces_.empty() && chunk_of(action) == 0) {
         ports_.await_due();
-        if (device_->compute_type() == ElementType::kFloat64)
-          return_gradients(action.index, wide_);
-        else
-          return_gradients(action.index, narrow_);
+        return_gradients(action.index);
       }
       break;
     case ActionKind::kValidate: validate(action); break;
@@ -227,8 +217,7 @@ int64_t Worker::phases_of(const Action& action) const {
 
 Instant Worker::begin_action(const Action& action) {
   if (context_.watch != nullptr) context_.watch->begin();
-  const ActionTime* pace =
-      context_.pace == nullptr || phase_ > 0 ? nullptr : context_.pace->devices[static_cast<size_t>(index_)].of(action.kind);
+  const ActionTime* pace = context_.pace == nullptr || phase_ > 0 ? nullptr : item(context_.pace->devices, index_).of(action.kind);
   if (context_.trace == nullptr && pace == nullptr) return {};
   const Instant begin = machine_clock().now();
   if (pace != nullptr) ports_.hold_until(begin + std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(pace->seconds)));
@@ -292,13 +281,12 @@ void Worker::validate(const Action& action) {
   evaluation_ = {};
 }
 
-template <typename Number>
-void Worker::fetch_lent(const Action& action, std::vector<Number>& vector) {
-  vector.resize(static_cast<size_t>(lent_elements_));
+void Worker::fetch_lent(const Action& action) {
+  const HostNumbers all = lent_numbers();
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];
-    const auto values = std::span<Number>(vector).subspan(static_cast<size_t>(piece.place), static_cast<size_t>(home.count));
+    const HostNumbers values = all.subspan(piece.place, home.count);
     if (piece.local != nullptr) {
       if (action.kind == ActionKind::kValidate)
         piece.local->read_average(action.version, values);
@@ -306,35 +294,30 @@ void Worker::fetch_lent(const Action& action, std::vector<Number>& vector) {
         piece.local->read(action.version, values);
       continue;
     }
-    const ElementType wire = plan().flows[static_cast<size_t>(piece.parameters)].wire;
+    const ElementType wire = item(plan().flows, piece.parameters).wire;
     unpack(wire, transport.begin_receive(piece.parameters, {passes_taken_}, wire_bytes(wire, home.count)), values);
     transport.release(piece.parameters);
   }
   const std::vector<LentParameter>& lent = segment_.lent_parameters();
-  for (size_t i = 0; i < lent.size(); ++i)
-    segment_.write_lent(
-        i, std::span<const Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
+  for (size_t i = 0; i < lent.size(); ++i) segment_.write_lent(i, all.subspan(lent_places_[i], lent[i].elements));
   segment_.lent_parameters_written();
 }
 
-template <typename Number>
-void Worker::return_gradients(int64_t s, std::vector<Number>& vector) {
-  vector.resize(static_cast<size_t>(lent_elements_));
+void Worker::return_gradients(int64_t s) {
+  const HostNumbers all = lent_numbers();
   const std::vector<LentParameter>& lent = segment_.lent_parameters();
   for (size_t i = 0; i < lent.size(); ++i)
-    if (lent[i].returns)
-      segment_.read_lent_gradient(
-          i, std::span<Number>(vector).subspan(static_cast<size_t>(lent_places_[i]), static_cast<size_t>(lent[i].elements)));
+    if (lent[i].returns) segment_.read_lent_gradient(i, all.subspan(lent_places_[i], lent[i].elements));
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];
-    const auto values = std::span<const Number>(vector).subspan(static_cast<size_t>(piece.place), static_cast<size_t>(home.count));
+    const HostNumbers values = all.subspan(piece.place, home.count);
     if (piece.local != nullptr) {
       piece.local->add_gradient(values);
       continue;
     }
     if (piece.gradients < 0) continue;
-    const ElementType wire = plan().flows[static_cast<size_t>(piece.gradients)].wire;
+    const ElementType wire = item(plan().flows, piece.gradients).wire;
     const size_t bytes = wire_bytes(wire, home.count);
     pack(wire, values, transport.begin_send(piece.gradients).first(bytes));
     transport.commit_send(piece.gradients, {s}, bytes);
@@ -356,23 +339,21 @@ int64_t Worker::gradient_elements() const {
   return elements;
 }
 
-template <typename Number>
-void Worker::gradients(std::span<Number> values, bool) {
+void Worker::read_gradients(HostNumbers values) {
   segment_.read_gradients(values);
-  values = values.subspan(static_cast<size_t>(segment_.gradient_elements()));
+  values = values.behind(segment_.gradient_elements());
   for (const auto& slice : slices_) {
-    slice->read_gradients(values.first(static_cast<size_t>(slice->gradient_elements())));
-    values = values.subspan(static_cast<size_t>(slice->gradient_elements()));
+    slice->read_gradients(values.first(slice->gradient_elements()));
+    values = values.behind(slice->gradient_elements());
   }
 }
 
-template <typename Number>
-void Worker::put_gradients(std::span<const Number> values) {
+void Worker::write_gradients(ConstHostNumbers values) {
   segment_.write_gradients(values);
-  values = values.subspan(static_cast<size_t>(segment_.gradient_elements()));
+  values = values.behind(segment_.gradient_elements());
   for (const auto& slice : slices_) {
-    slice->write_gradients(values.first(static_cast<size_t>(slice->gradient_elements())));
-    values = values.subspan(static_cast<size_t>(slice->gradient_elements()));
+    slice->write_gradients(values.first(slice->gradient_elements()));
+    values = values.behind(slice->gradient_elements());
   }
 }
 

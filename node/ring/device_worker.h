@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/plan/schedule_cursor.h"
 #include "core/train/executor.h"
 #include "core/train/feeding.h"
@@ -68,10 +69,8 @@ class Worker final : public Updatable {
 
   int64_t due() override;
   int64_t gradient_elements() const override;
-  void read_gradients(std::span<float> values) override { gradients(values, true); }
-  void read_gradients(std::span<double> values) override { gradients(values, true); }
-  void write_gradients(std::span<const float> values) override { put_gradients(values); }
-  void write_gradients(std::span<const double> values) override { put_gradients(values); }
+  void read_gradients(HostNumbers values) override;
+  void write_gradients(ConstHostNumbers values) override;
   double squared_gradient_norm() override;
   void update(const UpdateArguments& arguments) override;
 
@@ -92,16 +91,11 @@ class Worker final : public Updatable {
   Instant begin_action(const Action& action);
   void end_action(const Action& action, Instant begin);
   void look_for(const Action& action, std::vector<Interest>& missing);
-  template <typename Number>
-  void fetch_lent(const Action& action, std::vector<Number>& vector);
-  template <typename Number>
-  void return_gradients(int64_t s, std::vector<Number>& vector);
+  HostNumbers lent_numbers() { return buffer_.of(device_->compute_type(), lent_elements_); }
+  void fetch_lent(const Action& action);
+  void return_gradients(int64_t s);
   void give_gradients_of_records();
-  template <typename Number>
-  void gradients(std::span<Number> values, bool);
-  template <typename Number>
-  void put_gradients(std::span<const Number> values);
-  HeldBatch& held(int64_t s) { return held_[static_cast<size_t>(s) % held_.size()]; }
+  HeldBatch& held(int64_t s) { return held_[to_size(s) % held_.size()]; }
   int64_t phases_of(const Action& action) const;
   void forward(const Action& action);
   void validate(const Action& action);
@@ -136,8 +130,7 @@ class Worker final : public Updatable {
   std::vector<RecordPiece> record_pieces_;
   std::vector<int64_t> lent_places_;  // of the segment's lent parameters, likewise
   int64_t lent_elements_ = 0;
-  std::vector<float> narrow_;
-  std::vector<double> wide_;
+  HostBuffer buffer_;
   struct Scored {
     Score score;
     int64_t micro_batches = 0;

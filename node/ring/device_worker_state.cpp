@@ -1,6 +1,7 @@
 // How a worker's parameters, optimizer and carried states start, are saved and come back.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 #include "core/train/segment_state.h"
 #include "node/ring/device_worker.h"
@@ -86,9 +87,9 @@ void Worker::save_parameters(SaveWriter& writer, SaveKind kind) {
       const Node& node = context_.graph().node(slice.node);
       if (kind == SaveKind::kPrevious && !has_versions(node, slice.trained)) continue;
       const auto parameter = std::ranges::find(node.parameters, slice.tensor, &ParameterSpec::tensor);
-      full.assign(static_cast<size_t>(parameter->elements()), 0.0);
+      full.assign(to_size(parameter->elements()), 0.0);
       if (!segment_.read_parameter(node.layer.name, slice.tensor, full)) continue;
-      part.resize(static_cast<size_t>(slice.elements));
+      part.resize(to_size(slice.elements));
       extract_slice(slice, full, part);
       writer.slice(kind, stored_name(node, *parameter), slice, part);
     }
@@ -103,15 +104,15 @@ void Worker::save_optimizer(SaveWriter& writer) {
       if (!slice.trained || !node.trained) continue;
       const auto parameter = std::ranges::find(node.parameters, slice.tensor, &ParameterSpec::tensor);
       for (int slot = 0; slot < plan().optimizer.slots(); ++slot) {
-        full.assign(static_cast<size_t>(parameter->elements()), 0.0);
+        full.assign(to_size(parameter->elements()), 0.0);
         if (!segment_.read_slot(node.layer.name, slice.tensor, slot, full)) continue;
-        part.resize(static_cast<size_t>(slice.elements));
+        part.resize(to_size(slice.elements));
         extract_slice(slice, full, part);
         writer.slice(SaveKind::kOptimizer, slot_name(stored_name(node, *parameter), plan().optimizer, slot), slice, part);
       }
     }
   for (const CarriedState& state : segment_.carried_states()) {
-    part.resize(static_cast<size_t>(elements_of(state)));
+    part.resize(to_size(elements_of(state)));
     segment_.read_carried(state, part);
     if (state.columns.size() == state.dimensions[1]) {
       writer.whole(SaveKind::kOptimizer, carried_name(state), state.dimensions, part);
@@ -123,7 +124,7 @@ void Worker::save_optimizer(SaveWriter& writer) {
     columns.divided = true;
     columns.elements = state.columns.size() * state.dimensions[0];
     full = part;
-    part.resize(static_cast<size_t>(columns.elements));
+    part.resize(to_size(columns.elements));
     extract_slice(columns, full, part);
     writer.slice(SaveKind::kOptimizer, carried_name(state), columns, part);
   }

@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "node/ring/together.h"
 
@@ -210,7 +211,7 @@ HandedOut::HandedOut(Agreement& agreement, std::string_view what, const fs::path
       together(agreement, what, [&] {
         if (!first) return;
         if (!stream.is_open()) stream.open(from, std::ios::binary);
-        piece.resize(static_cast<size_t>(std::min<uintmax_t>(kPiece, file.bytes - sent)));
+        piece.resize(to_size(std::min<uintmax_t>(kPiece, file.bytes - sent)));
         stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
         if (!stream) fail(ErrorCode::kIo, "{}: cannot be read, or became shorter meanwhile", from.string());
       });

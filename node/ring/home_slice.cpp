@@ -1,6 +1,7 @@
 #include "node/ring/home_slice.h"
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 
 namespace millrace {
@@ -36,16 +37,32 @@ void HomeSlice::set_previous(std::span<const double> values) {
     previous_.assign(values.begin(), values.end());
 }
 void HomeSlice::set_slot(int slot, std::span<const double> values) {
-  Tensor& tensor = *slots_[static_cast<size_t>(slot)];
+  Tensor& tensor = *item(slots_, slot);
   device_.write(tensor, whole(tensor), values);
 }
 void HomeSlice::read_slot(int slot, std::span<double> values) const {
-  const Tensor& tensor = *slots_[static_cast<size_t>(slot)];
+  const Tensor& tensor = *item(slots_, slot);
   device_.read(tensor, whole(tensor), values);
 }
 
-void HomeSlice::take_gradient() {
+void HomeSlice::read(int64_t version, HostNumbers values) const {
+  if (version < newest_ && versions_.size() == 1 && !previous_.empty()) return values.assign(previous_);
+  device_.read(version_of(version), whole(version_of(version)), values);
+}
+void HomeSlice::read_average(int64_t version, HostNumbers values) const {
+  read(version, values);
+  if (!plan_.optimizer.averages()) return;
+  values.visit([&]<typename Number>(std::span<Number> sums) {
+    std::vector<Number> offsets(sums.size());
+    device_.read(*slots_.back(), whole(*slots_.back()), offsets);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += offsets[i];
+  });
+}
+
+void HomeSlice::add_gradient(ConstHostNumbers values) {
   MILLRACE_CHECK(!complete(), "{}.{}: more gradients than micro-batches", where().layer, where().tensor);
+  Tensor& target = gradients_ == 0 ? *gradient_ : *incoming_;
+  device_.write(target, whole(target), values);
   if (gradients_ > 0) device_.copy_channels(*incoming_, whole(*incoming_), *gradient_, 0, true);
   ++gradients_;
 }

@@ -9,12 +9,12 @@
 // Borrows plan and device. Not thread safe.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "node/ring/updatable.h"
@@ -40,44 +40,22 @@ class HomeSlice final : public Updatable {
   // The version before the newest, for micro-batches that go forward again after a resumption.
   void set_previous(std::span<const double> values);
   void set_slot(int slot, std::span<const double> values);
-  template <typename Number>
-  void read(int64_t version, std::span<Number> values) const {
-    if (version < newest_ && versions_.size() == 1 && !previous_.empty()) {
-      std::transform(previous_.begin(), previous_.end(), values.begin(), [](double value) { return static_cast<Number>(value); });
-      return;
-    }
-    device_.read(version_of(version), whole(version_of(version)), values);
-  }
+  void read(int64_t version, HostNumbers values) const;
   void read_slot(int slot, std::span<double> values) const;
   // As read(), with the average of the weights where the optimizer keeps one.
-  template <typename Number>
-  void read_average(int64_t version, std::span<Number> values) const {
-    read(version, values);
-    if (!plan_.optimizer.averages()) return;
-    std::vector<Number> offsets(values.size());
-    device_.read(*slots_.back(), whole(*slots_.back()), std::span<Number>(offsets));
-    for (size_t i = 0; i < values.size(); ++i) values[i] += offsets[i];
-  }
+  void read_average(int64_t version, HostNumbers values) const;
 
-  template <typename Number>
-  void add_gradient(std::span<const Number> values) {
-    Tensor& target = gradients_ == 0 ? *gradient_ : *incoming_;
-    device_.write(target, whole(target), values);
-    take_gradient();
-  }
+  void add_gradient(ConstHostNumbers values);
 
   int64_t due() override { return remote() && complete() ? newest_ : -1; }
   int64_t gradient_elements() const override { return where().count; }
-  void read_gradients(std::span<float> values) override { device_.read(*gradient_, whole(*gradient_), values); }
-  void read_gradients(std::span<double> values) override { device_.read(*gradient_, whole(*gradient_), values); }
-  void write_gradients(std::span<const float> values) override { device_.write(*gradient_, whole(*gradient_), values); }
-  void write_gradients(std::span<const double> values) override { device_.write(*gradient_, whole(*gradient_), values); }
+  void read_gradients(HostNumbers values) override { device_.read(*gradient_, whole(*gradient_), values); }
+  void write_gradients(ConstHostNumbers values) override { device_.write(*gradient_, whole(*gradient_), values); }
   double squared_gradient_norm() override { return device_.squared_norm(*gradient_); }
   void update(const UpdateArguments& arguments) override;
 
  private:
-  Tensor& version_of(int64_t version) const { return *versions_[static_cast<size_t>(version) % versions_.size()]; }
-  void take_gradient();
+  Tensor& version_of(int64_t version) const { return *versions_[to_size(version) % versions_.size()]; }
 
   const Plan& plan_;
   size_t home_;

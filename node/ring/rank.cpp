@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
 
-#include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "node/ring/slice_state.h"
 
@@ -18,64 +16,60 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint32_t kNotes = 1;           // the kind of all control messages here
 constexpr Nanoseconds kLookAgain = 5ms;  // when something goes on beside the loop
+
+// A decision as a note has it.
+int64_t bits_of(const Decision& decision) { return (decision.last ? 1 : 0) + (decision.evaluate ? 2 : 0) + (decision.checkpoint ? 4 : 0); }
+Decision decision_from(int64_t bits) { return {.last = (bits & 1) != 0, .evaluate = (bits & 2) != 0, .checkpoint = (bits & 4) != 0}; }
+
+Note note_of(NoteKind kind, int64_t mini_batch, const Score& score) {
+  return {.kind = kind, .index = mini_batch, .value = score.loss, .correct = score.correct, .samples = score.samples};
+}
 
 }  // namespace
 
-// What ranks tell each other besides the streams.
-enum class Rank::Word : uint32_t {
-  kDecision,    // first: bits of a Decision
-  kScore,       // of mini-batch `index`
-  kEvaluation,  // likewise
-  kStop,        // somebody was asked to stop
-  kCheckpoint,  // or to make a checkpoint
-  kNorm,        // squared, of mini-batch `index`; first: whose
-  kScale,       // value: of the gradients; second value: their norm
-  kDiagnose,    // is anything of micro-batch `index` not finite?
-  kDiagnosis,   // the layer, in `name`
-  kParting,     // nothing left to do
-  kFinish       // for all
-};
-
-struct Rank::Note {
-  Word word = Word::kParting;
-  uint32_t zero = 0;
-  int64_t index = 0;
-  int64_t first = 0;
-  double value = 0;
-  int64_t correct = 0;
-  int64_t samples = 0;
-  std::array<char, 104> name{};
-};
-
 Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_device, const RankSignals& signals, ReplicaSum* replicas)
-    : context_(context), signals_(signals), replicas_(replicas) {
+    : context_(context),
+      signals_(signals),
+      notes_(*context.transport, [this](const Note& note, int64_t from) { receive_note(note, from); }) {
   context_.decisions = &decisions_;
   context_.events = this;
-  Transport& transport = *context_.transport;
-  const RingLayout& layout = transport.layout();
-  const int64_t begin = layout.first_device(transport.rank()), end = layout.end_device(transport.rank());
-  const auto here = [&](int64_t device) { return begin <= device && device < end; };
+  open_devices(open_device);
   const std::vector<HomeRoute> routes = home_routes(context_.plan());
-  shares_ = context_.plan().devices() + static_cast<int64_t>(routes.size());
-  for (int64_t d = begin; d < end; ++d) {
-    workers_.push_back(std::make_unique<Worker>(context_, d, open_device(d)));
-    saves_.emplace_back(transport, flows, d);
-  }
+  const int64_t devices = context_.plan().devices();
+  const int64_t parts = devices + static_cast<int64_t>(routes.size());
+  saves_.emplace(context_, flows, workers_.front()->index(), workers_.back()->index() + 1, parts);
+  updates_.emplace(context_, workers_.front()->device().compute_type(), parts, notes_, replicas);
   // Backward along the ring, as the last updates come: a fixed order for all replicas.
-  for (size_t i = workers_.size(); i-- > 0;) settling_.push_back({.updatable = workers_[i].get(), .number = workers_[i]->index()});
+  for (size_t i = workers_.size(); i-- > 0;) updates_->add(*workers_[i], workers_[i]->index());
+  serve_slices(routes);
+}
+
+Rank::~Rank() = default;
+
+void Rank::open_devices(const OpenDevice& open_device) {
+  const Transport& transport = *context_.transport;
+  const int64_t end = transport.layout().end_device(transport.rank());
+  for (int64_t d = transport.layout().first_device(transport.rank()); d < end; ++d)
+    workers_.push_back(std::make_unique<Worker>(context_, d, open_device(d)));
+}
+
+// The slices that are stored here, and the stations of others' ways.
+void Rank::serve_slices(const std::vector<HomeRoute>& routes) {
+  Transport& transport = *context_.transport;
+  const int64_t begin = workers_.front()->index(), end = workers_.back()->index() + 1;
+  const auto here = [&](int64_t device) { return begin <= device && device < end; };
   for (size_t r = 0; r < routes.size(); ++r) {
     const ParameterHome& home = context_.plan().homes[routes[r].home];
     if (here(home.home)) {
-      Worker& host = *workers_[static_cast<size_t>(home.home - begin)];
+      Worker& host = *item(workers_, home.home - begin);
       servers_.push_back(std::make_unique<SliceServer>(context_, routes[r], host.device()));
       if (routes[r].gradients.empty()) host.make_gradients_for(servers_.back()->slice());
-      settling_.push_back({.updatable = servers_.back().get(), .number = context_.plan().devices() + static_cast<int64_t>(r)});
+      updates_->add(*servers_.back(), context_.plan().devices() + static_cast<int64_t>(r));
     }
     for (const std::vector<int64_t>* way : {&routes[r].parameters, &routes[r].gradients})
       for (size_t i = 0; i + 1 < way->size(); ++i)
-        if (here(transport.table().flows[static_cast<size_t>((*way)[i])].to)) relays_.emplace_back(transport, (*way)[i], (*way)[i + 1]);
+        if (here(item(transport.table().flows, (*way)[i]).to)) relays_.emplace_back(transport, (*way)[i], (*way)[i + 1]);
   }
   // E of shared steps takes columns of the recurrent weights, whose rows several slices have.
   for (const auto& server : servers_)
@@ -84,8 +78,6 @@ Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_d
           other->slice().where().layer == server->slice().where().layer && other->slice().where().tensor == server->slice().where().tensor)
         server->give_columns_of(other->slice());
 }
-
-Rank::~Rank() = default;
 
 void Rank::initialize(uint64_t seed) {
   for (const auto& worker : workers_) worker->initialize(seed);
@@ -127,71 +119,48 @@ std::string Rank::status() const {
   return text + "waiting for " + context_.transport->last_wait();
 }
 
-// ---- talking
+// ---- notes
 
-void Rank::tell(int64_t to, const Note& note) {
-  const int64_t me = context_.transport->rank();
-  if (to == me) return hear(note, me);
-  if (to == kEveryRank && context_.transport->ranks() == 1) return;
-  context_.transport->send_control(to, kNotes, std::as_bytes(std::span(&note, 1)));
+void Rank::Diagnosis::take(int64_t from, const std::string& name) {
+  ++answers;
+  if (name.empty()) return;
+  // Ranks stand in the order of the ring: the first that names a layer has the first layer.
+  const std::string found = fmt::format("{:06} {}", from, name);
+  if (found < layer.value_or("~")) layer = found;
 }
 
-void Rank::hear() {
-  while (auto message = context_.transport->take_control(kNotes)) {
-    Note note;
-    MILLRACE_CHECK(message->payload.size() == sizeof(note), "a note of {} bytes", message->payload.size());
-    std::memcpy(&note, message->payload.data(), sizeof(note));
-    hear(note, message->source);
-  }
-}
-
-void Rank::hear(const Note& note, int64_t from) {
+void Rank::receive_note(const Note& note, int64_t from) {
   const auto score = [&note] { return Score{.loss = note.value, .correct = note.correct, .samples = note.samples}; };
-  switch (note.word) {
-    case Word::kDecision:
-      enter(note.index, {.last = (note.first & 1) != 0, .evaluate = (note.first & 2) != 0, .checkpoint = (note.first & 4) != 0});
+  switch (note.kind) {
+    case NoteKind::kDecision: enter_decision(note.index, decision_from(note.first)); break;
+    case NoteKind::kScore: conductor_->scored(note.index, score()); break;
+    case NoteKind::kEvaluation: conductor_->evaluated(note.index, score()); break;
+    case NoteKind::kStop: conductor_->stop_requested(); break;
+    case NoteKind::kCheckpoint: conductor_->checkpoint_requested(); break;
+    case NoteKind::kNorm:
+      if (const auto norm = updates_->take_norm(note.index, note.first, note.value)) conductor_->gradient_norm(note.index, *norm);
       break;
-    case Word::kScore: conductor_->scored(note.index, score()); break;
-    case Word::kEvaluation: conductor_->evaluated(note.index, score()); break;
-    case Word::kStop: conductor_->stop_requested(); break;
-    case Word::kCheckpoint: conductor_->checkpoint_requested(); break;
-    case Word::kNorm: take_norm(note.index, note.first, note.value); break;
-    case Word::kScale: scales_[note.index] = note.value; break;
-    case Word::kDiagnose: {
-      Note answer{.word = Word::kDiagnosis, .index = note.index};
-      const std::string layer = first_non_finite(note.index);
-      std::copy_n(layer.begin(), std::min(layer.size(), answer.name.size() - 1), answer.name.begin());
-      tell(from, answer);
+    case NoteKind::kScale: updates_->take_scale(note.index, note.value); break;
+    case NoteKind::kDiagnose: {
+      Note answer{.kind = NoteKind::kDiagnosis, .index = note.index};
+      answer.set_name(first_non_finite(note.index));
+      notes_.send(from, answer);
       break;
     }
-    case Word::kDiagnosis:
-      // Ranks stand in the order of the ring: the first that names a layer has the first layer.
-      if (note.name[0] != '\0')
-        diagnosis_ = fmt::format("{:06} {}", from, note.name.data()) < diagnosis_.value_or("~")
-                         ? fmt::format("{:06} {}", from, note.name.data())
-                         : diagnosis_;
-      ++diagnoses_;
-      break;
-    case Word::kParting: ++parted_; break;
-    case Word::kFinish: finished_ = true; break;
+    case NoteKind::kDiagnosis: diagnosis_.take(from, note.name.data()); break;
+    case NoteKind::kDone: ++done_ranks_; break;
+    case NoteKind::kFinish: finished_ = true; break;
   }
 }
 
-void Rank::mini_batch_scored(int64_t mini_batch, const Score& score) {
-  tell(0, {.word = Word::kScore, .index = mini_batch, .value = score.loss, .correct = score.correct, .samples = score.samples});
-}
-void Rank::evaluation_scored(int64_t mini_batch, const Score& score) {
-  tell(0, {.word = Word::kEvaluation, .index = mini_batch, .value = score.loss, .correct = score.correct, .samples = score.samples});
-}
+void Rank::mini_batch_scored(int64_t mini_batch, const Score& score) { notes_.send(0, note_of(NoteKind::kScore, mini_batch, score)); }
+void Rank::evaluation_scored(int64_t mini_batch, const Score& score) { notes_.send(0, note_of(NoteKind::kEvaluation, mini_batch, score)); }
 
 void Rank::loaded(int64_t s, std::span<const int64_t> samples) {
   if (conductor_ != nullptr) conductor_->loaded(s, samples);
 }
 
-void Rank::saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) {
-  const int64_t first = workers_.front()->index();
-  saves_[static_cast<size_t>(device - first)].push({.mini_batch = mini_batch, .share = device, .bytes = std::move(share)});
-}
+void Rank::saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) { saves_->push(mini_batch, device, std::move(share)); }
 
 std::string Rank::first_non_finite(int64_t s) {
   for (const auto& worker : workers_)
@@ -201,13 +170,13 @@ std::string Rank::first_non_finite(int64_t s) {
 
 // The cause may lie upstream: everybody looks at what they hold of this micro-batch.
 void Rank::loss_not_finite(int64_t s) {
-  tell(kEveryRank, {.word = Word::kDiagnose, .index = s});
+  notes_.send(kEveryRank, {.kind = NoteKind::kDiagnose, .index = s});
   Transport& transport = *context_.transport;
-  while (diagnoses_ + 1 < transport.ranks()) {
-    transport.wait(std::array{Interest{.want = Want::kControl, .control_kind = kNotes}});
-    hear();
+  while (diagnosis_.answers + 1 < transport.ranks()) {
+    transport.wait(std::array{notes_.interest()});
+    notes_.receive();
   }
-  std::string layer = diagnosis_ ? diagnosis_->substr(7) : first_non_finite(s);
+  const std::string layer = diagnosis_.layer ? diagnosis_.layer->substr(7) : first_non_finite(s);
   const int64_t step = s / context_.plan().micro_batches();
   fail(ErrorCode::kNumeric, "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm)",
        step + 1, layer.empty() ? "" : fmt::format("; the first layer whose output is not is \"{}\"", layer),
@@ -216,17 +185,17 @@ void Rank::loss_not_finite(int64_t s) {
 
 void Rank::watch_signals() {
   if (signals_.any != nullptr) signals_.any->store(false);
-  if (signals_.stop != nullptr && !told_stop_ && signals_.stop->load()) {
-    told_stop_ = true;
-    tell(0, {.word = Word::kStop});
+  if (signals_.stop != nullptr && !sent_stop_ && signals_.stop->load()) {
+    sent_stop_ = true;
+    notes_.send(0, {.kind = NoteKind::kStop});
   }
-  if (signals_.checkpoint != nullptr && signals_.checkpoint->exchange(false)) tell(0, {.word = Word::kCheckpoint});
+  if (signals_.checkpoint != nullptr && signals_.checkpoint->exchange(false)) notes_.send(0, {.kind = NoteKind::kCheckpoint});
   if (signals_.describe != nullptr && signals_.describe->exchange(false)) log::info("{}", status());
 }
 
 // ---- leading
 
-void Rank::enter(int64_t mini_batch, const Decision& decision) {
+void Rank::enter_decision(int64_t mini_batch, const Decision& decision) {
   decisions_.enter(mini_batch, decision);
   // A device without work may be far behind: nobody waits for it.
   int64_t reached = mini_batch - 3;
@@ -238,15 +207,15 @@ void Rank::enter(int64_t mini_batch, const Decision& decision) {
   for (const auto& server : servers_) server->decide(mini_batch, {.last = decision.last, .evaluation_micro_batches = micro_batches});
 }
 
-bool Rank::lead() {
+bool Rank::lead_training() {
   if (conductor_ == nullptr) {
     watch_signals();
     return false;
   }
   bool acted = false;
   Worker& first = *workers_.front();
-  for (; told_updates_ < first.updates(); ++told_updates_) {
-    conductor_->updated(told_updates_);
+  for (; led_updates_ < first.updates(); ++led_updates_) {
+    conductor_->updated(led_updates_);
     acted = true;
   }
   collect();
@@ -256,116 +225,28 @@ bool Rank::lead() {
     const int64_t mini_batch = first.awaited_decision();
     const std::optional<Decision> decision = conductor_->decide(mini_batch);
     if (!decision) break;
-    const int64_t bits = (decision->last ? 1 : 0) + (decision->evaluate ? 2 : 0) + (decision->checkpoint ? 4 : 0);
-    tell(kEveryRank, {.word = Word::kDecision, .index = mini_batch, .first = bits});
-    enter(mini_batch, *decision);
+    notes_.send(kEveryRank, {.kind = NoteKind::kDecision, .index = mini_batch, .first = bits_of(*decision)});
+    enter_decision(mini_batch, *decision);
     acted = true;
   }
   return acted;
 }
 
 void Rank::collect() {
-  for (SavedShare& share : saves_.front().take()) {
-    Collected& collected = collected_[share.mini_batch];
-    if (!collected.assembler) collected.assembler = std::make_unique<SaveAssembler>(context_.plan(), context_.graph());
-    collected.assembler->add(share.bytes);
-    if (++collected.shares < shares_) continue;
-    conductor_->saved(share.mini_batch, *collected.assembler);
-    collected_.erase(share.mini_batch);
-  }
-}
-
-// ---- updates
-
-UpdateArguments Rank::arguments_for(int64_t mini_batch) const {
-  const TrainingTask& task = *context_.task;
-  UpdateArguments arguments;
-  arguments.optimizer = task.plan.optimizer;
-  arguments.learning_rate = rehearsing_ ? 0 : context_.course->learning_rate(mini_batch);
-  arguments.step = mini_batch + 1;
-  if (task.job.clip == ClipKind::kValue) arguments.value_limit = task.job.clip_limit;
-  if (task.job.clip == ClipKind::kGlobalNorm) arguments.gradient_scale = scales_.at(mini_batch);
-  return arguments;
-}
-
-// All devices' norms are added up in one order, whatever the number of ranks.
-void Rank::take_norm(int64_t mini_batch, int64_t number, double squared) {
-  std::map<int64_t, double>& norms = norms_[mini_batch];
-  norms[number] = squared;
-  if (static_cast<int64_t>(norms.size()) < shares_) return;
-  double sum = 0;
-  for (const auto& [who, norm] : norms) sum += norm;
-  const double norm = std::sqrt(sum), limit = context_.task->job.clip_limit;
-  norms_.erase(mini_batch);
-  conductor_->gradient_norm(mini_batch, norm);
-  const Note note{.word = Word::kScale, .index = mini_batch, .value = norm > limit ? limit / norm : 1};
-  tell(kEveryRank, note);
-  hear(note, 0);
-}
-
-bool Rank::settle() {
-  bool acted = false;
-  for (size_t i = 0; i < settling_.size(); ++i) acted = settle(i) || acted;
-  return acted;
-}
-
-bool Rank::settle(size_t number) {
-  Settling& settling = settling_[number];
-  const int64_t mini_batch = settling.updatable->due();
-  if (mini_batch < 0) return false;
-  bool acted = false;
-  if (replicas_ != nullptr && settling.summed < mini_batch) {
-    if (number != summing_) return false;
-    const auto elements = static_cast<size_t>(settling.updatable->gradient_elements());
-    const bool wide = workers_.front()->device().compute_type() == ElementType::kFloat64;
-    const int64_t index = mini_batch * static_cast<int64_t>(settling_.size()) + static_cast<int64_t>(number);
-    if (!sum_under_way_) {
-      if (wide) {
-        wide_.resize(elements);
-        settling.updatable->read_gradients(std::span(wide_));
-        replicas_->begin(std::span(wide_), index);
-      } else {
-        narrow_.resize(elements);
-        settling.updatable->read_gradients(std::span(narrow_));
-        replicas_->begin(std::span(narrow_), index);
-      }
-      sum_under_way_ = true;
-    }
-    if (!replicas_->advance()) return false;
-    sum_under_way_ = false;
-    if (wide)
-      settling.updatable->write_gradients(std::span<const double>(wide_));
-    else
-      settling.updatable->write_gradients(std::span<const float>(narrow_));
-    settling.summed = mini_batch;
-    summing_ = (summing_ + 1) % settling_.size();
-    acted = true;
-  }
-  if (context_.task->job.clip == ClipKind::kGlobalNorm) {
-    if (settling.normed < mini_batch) {
-      settling.normed = mini_batch;
-      tell(0, {.word = Word::kNorm, .index = mini_batch, .first = settling.number, .value = settling.updatable->squared_gradient_norm()});
-      acted = true;
-    }
-    if (!scales_.contains(mini_batch)) return acted;
-  }
-  settling.updatable->update(arguments_for(mini_batch));
-  scales_.erase(scales_.begin(), scales_.lower_bound(mini_batch));
-  return true;
+  saves_->collect([&](int64_t mini_batch, SaveAssembler& content) { conductor_->saved(mini_batch, content); });
 }
 
 // ---- the loop
 
-bool Rank::serve() {
+bool Rank::pass_messages() {
   bool acted = false;
   for (Relay& relay : relays_) acted = relay.step() || acted;
   for (const auto& worker : workers_) acted = worker->states().step() || acted;
   for (const auto& server : servers_) acted = server->step() || acted;
-  for (SaveStream& save : saves_) acted = save.step() || acted;
-  return acted;
+  return saves_->step() || acted;
 }
 
-bool Rank::act() {
+bool Rank::run_action() {
   for (const auto& worker : workers_) {
     missing_.clear();
     if (worker->look(missing_) != Worker::State::kReady) continue;
@@ -376,38 +257,37 @@ bool Rank::act() {
 }
 
 // Nothing is left to do here, but perhaps to pass on what others send.
-bool Rank::rests() {
+bool Rank::is_idle() {
   missing_.clear();
   return std::ranges::all_of(workers_, [this](const auto& worker) { return worker->look(missing_) == Worker::State::kOver; }) &&
-         std::ranges::all_of(servers_, [](const auto& server) { return server->over(); }) &&
-         std::ranges::all_of(saves_, [](const SaveStream& save) { return save.idle(); });
+         std::ranges::all_of(servers_, [](const auto& server) { return server->over(); }) && saves_->idle();
 }
 
-void Rank::part() {
+void Rank::report_done() {
   if (conductor_ == nullptr) {
-    if (told_parting_ || !rests()) return;
-    told_parting_ = true;
-    tell(0, {.word = Word::kParting});
+    if (reported_done_ || !is_idle()) return;
+    reported_done_ = true;
+    notes_.send(0, {.kind = NoteKind::kDone});
     return;
   }
-  if (finished_ || parted_ + 1 < context_.transport->ranks() || !rests() || !conductor_->finished()) return;
-  tell(kEveryRank, {.word = Word::kFinish});
+  if (finished_ || done_ranks_ + 1 < context_.transport->ranks() || !is_idle() || !conductor_->finished()) return;
+  notes_.send(kEveryRank, {.kind = NoteKind::kFinish});
   finished_ = true;
 }
 
 void Rank::wait() {
   missing_.clear();
   for (const auto& worker : workers_) worker->look(missing_);
-  const bool rests = missing_.empty();  // the devices lack nothing but decisions, sums or an end
+  const bool idle = missing_.empty();  // the devices lack nothing but decisions, sums or an end
   for (const auto& server : servers_) server->look(missing_);
-  for (const SaveStream& save : saves_) save.look(missing_);
+  saves_->look(missing_);
   for (const Relay& relay : relays_) relay.look(missing_);
   for (const auto& worker : workers_) worker->states().look(missing_);
-  missing_.push_back({.want = Want::kControl, .control_kind = kNotes});
+  missing_.push_back(notes_.interest());
   WaitLimits limits;
   limits.interrupt = signals_.any;
-  limits.while_alive = rests;
-  if (conductor_busy_ || sum_under_way_) limits.at_most = sum_under_way_ ? 200us : kLookAgain;
+  limits.while_alive = idle;
+  if (conductor_busy_ || updates_->sum_under_way()) limits.at_most = updates_->sum_under_way() ? 200us : kLookAgain;
   const Instant begin = context_.trace == nullptr ? Instant{} : machine_clock().now();
   if (context_.watch != nullptr) context_.watch->pause();
   context_.transport->wait(missing_, limits);
@@ -420,15 +300,15 @@ void Rank::wait() {
 
 void Rank::run(Conductor* conductor) {
   conductor_ = conductor;
-  told_updates_ = context_.first_mini_batch;
+  led_updates_ = context_.first_mini_batch;
   while (!finished_) {
     context_.transport->progress();
-    hear();
-    bool acted = serve();
-    acted = settle() || acted;
-    acted = lead() || acted;
-    acted = act() || acted;
-    part();
+    notes_.receive();
+    bool acted = pass_messages();
+    acted = updates_->run() || acted;
+    acted = lead_training() || acted;
+    acted = run_action() || acted;
+    report_done();
     if (!acted && !finished_) wait();
   }
 }

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +19,11 @@
 
 #include "node/ring/conductor.h"
 #include "node/ring/device_worker.h"
+#include "node/ring/note_board.h"
 #include "node/ring/ring_flows.h"
-#include "node/ring/save_stream.h"
+#include "node/ring/save_collector.h"
 #include "node/ring/slice_server.h"
+#include "node/ring/update_queue.h"
 
 namespace millrace {
 
@@ -35,17 +36,6 @@ struct RankSignals {
   std::atomic<bool>* checkpoint = nullptr;  // make one soon; taken back when seen
   std::atomic<bool>* describe = nullptr;    // say what you wait for; likewise
   std::atomic<bool>* any = nullptr;         // one of them: wakes a wait; taken back
-};
-
-// Adds gradients up over the replicas of a ring: nothing to do for one. A sum is under way at a time; all replicas begin the
-// same ones in the same order.
-class ReplicaSum {
- public:
-  virtual ~ReplicaSum() = default;
-  virtual void begin(std::span<float> values, int64_t index) = 0;
-  virtual void begin(std::span<double> values, int64_t index) = 0;
-  // True when the sum is there.
-  virtual bool advance() = 0;
 };
 
 struct RankMemory {
@@ -77,11 +67,15 @@ class Rank final : private RankEvents {
   // What each device would do next and what the rank waits for.
   std::string status() const;
   // Learning rate 0 and no evaluation of it: for rehearsals, whose weights are thrown away.
-  void rehearse() { rehearsing_ = true; }
+  void rehearse() { updates_->rehearse(); }
 
  private:
-  enum class Word : uint32_t;
-  struct Note;
+  // What the ranks found when a loss was not finite.
+  struct Diagnosis {
+    std::optional<std::string> layer;  // the first in the ring's order, behind its rank's number
+    int64_t answers = 0;
+    void take(int64_t from, const std::string& name);
+  };
 
   void mini_batch_scored(int64_t mini_batch, const Score& score) override;
   void evaluation_scored(int64_t mini_batch, const Score& score) override;
@@ -89,63 +83,37 @@ class Rank final : private RankEvents {
   void loaded(int64_t s, std::span<const int64_t> samples) override;
   void saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) override;
 
-  void tell(int64_t to, const Note& note);
-  void hear();
-  void hear(const Note& note, int64_t from);
+  void open_devices(const OpenDevice& open_device);
+  void serve_slices(const std::vector<HomeRoute>& routes);
+  void receive_note(const Note& note, int64_t from);
   void watch_signals();
-  bool lead();
-  void enter(int64_t mini_batch, const Decision& decision);
-  bool serve();
-  bool settle();
-  bool settle(size_t number);
-  bool act();
-  void part();
-  bool rests();
+  bool lead_training();
+  void enter_decision(int64_t mini_batch, const Decision& decision);
+  bool pass_messages();
+  bool run_action();
+  void report_done();
+  bool is_idle();
   void wait();
-  UpdateArguments arguments_for(int64_t mini_batch) const;
-  void take_norm(int64_t mini_batch, int64_t number, double squared);
   std::string first_non_finite(int64_t s);
 
   RingContext context_;
   RankSignals signals_;
-  ReplicaSum* replicas_;
   DecisionBook decisions_;
+  NoteBoard notes_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<SliceServer>> servers_;
   std::vector<Relay> relays_;
-  std::vector<SaveStream> saves_;  // by device of this rank
-  int64_t shares_ = 0;             // that make a checkpoint
-
-  // What is updated here, in the order that all replicas keep.
-  struct Settling {
-    Updatable* updatable = nullptr;
-    int64_t number = 0;   // among all of the ring: orders the norm's sum
-    int64_t summed = -1;  // mini-batch whose gradients are added up over the replicas
-    int64_t normed = -1;  // mini-batch whose norm was told
-  };
-  std::vector<Settling> settling_;
-  size_t summing_ = 0;  // replicas: whose turn it is
-  bool sum_under_way_ = false;
-  std::vector<float> narrow_;
-  std::vector<double> wide_;
-  std::map<int64_t, double> scales_;                    // by mini-batch: from clipping by the global norm
-  std::map<int64_t, std::map<int64_t, double>> norms_;  // rank 0: by mini-batch and number
+  std::optional<SaveCollector> saves_;
+  std::optional<UpdateQueue> updates_;
 
   Conductor* conductor_ = nullptr;
-  struct Collected {
-    std::unique_ptr<SaveAssembler> assembler;
-    int64_t shares = 0;
-  };
-  std::map<int64_t, Collected> collected_;  // rank 0
-  int64_t told_updates_ = 0;
-  int64_t parted_ = 0;  // rank 0: ranks that have nothing left to do
-  bool told_parting_ = false;
+  int64_t led_updates_ = 0;  // that the conductor knows of
+  int64_t done_ranks_ = 0;   // rank 0: those that have nothing left to do
+  bool reported_done_ = false;
   bool finished_ = false;
-  bool told_stop_ = false;
-  bool rehearsing_ = false;
+  bool sent_stop_ = false;
   bool conductor_busy_ = false;
-  std::optional<std::string> diagnosis_;
-  int64_t diagnoses_ = 0;
+  Diagnosis diagnosis_;
   std::vector<Interest> missing_;
 };
 

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "node/ring/conductor.h"
-#include "node/ring/rank.h"
+#include "node/ring/update_queue.h"
 #include "transport/collectives/column_sum.h"
 
 namespace millrace {
@@ -21,8 +21,9 @@ class ReplicaColumn final : public ReplicaSum {
  public:
   explicit ReplicaColumn(Transport& transport);
 
-  void begin(std::span<float> values, int64_t index) override { sum_->begin(values, index); }
-  void begin(std::span<double> values, int64_t index) override { sum_->begin(values, index); }
+  void begin(HostNumbers numbers, int64_t index) override {
+    numbers.visit([&](auto values) { sum_->begin(values, index); });
+  }
   bool advance() override;
 
   int64_t replica() const { return transport_.rank(); }

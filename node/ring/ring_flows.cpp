@@ -1,5 +1,6 @@
 #include "node/ring/ring_flows.h"
 
+#include "core/base/index.h"
 #include "core/plan/credits.h"
 #include "core/plan/flows.h"
 #include "core/plan/time_streams.h"
@@ -16,15 +17,15 @@ RingFlows ring_flows(const Plan& plan, const Graph& graph) {
     const Flow& flow = plan.flows[f];
     const int64_t steps = graph.shape_of(tensor_of(graph, flow).node).height;
     const int64_t most = (steps + plan.time_chunks - 1) / plan.time_chunks;
-    spec.most_bytes = spec.most_bytes / static_cast<size_t>(steps) * static_cast<size_t>(most);
+    spec.most_bytes = spec.most_bytes / to_size(steps) * to_size(most);
     spec.credits *= plan.time_chunks;
   }
   // States travel step by step, in evaluation, too.
   for (size_t f = 0; f < plan.flows.size(); ++f) {
     if (plan.flows[f].stream != Stream::kState) continue;
-    const auto steps = static_cast<size_t>(graph.shape_of(tensor_of(graph, plan.flows[f]).node).height);
+    const auto steps = to_size(graph.shape_of(tensor_of(graph, plan.flows[f]).node).height);
     for (const int64_t flow : {static_cast<int64_t>(f), flows.table.twins[f]})
-      if (flow >= 0) flows.table.flows[static_cast<size_t>(flow)].most_bytes /= steps;
+      if (flow >= 0) item(flows.table.flows, flow).most_bytes /= steps;
   }
   for (int64_t link = 0; link + 1 < plan.devices(); ++link) {
     flows.saves.push_back(static_cast<int64_t>(flows.table.flows.size()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/device_messages.h"
 #include "node/ring/wire_format.h"
 
@@ -19,8 +20,21 @@ bool all_steps(const Tensor& tensor, StepRange steps) { return steps.size() == t
 // A device that is paced leaves its rank free for what passes by.
 constexpr Nanoseconds kLookAround = std::chrono::microseconds(100);
 
-template <typename Number>
-constexpr ElementType kTypeOf = std::is_same_v<Number, float> ? ElementType::kFloat32 : ElementType::kFloat64;
+// A payload whose numbers travel as the device has them.
+ConstHostNumbers numbers_in(ElementType wire, std::span<const std::byte> payload, int64_t count) {
+  const auto elements = to_size(count);
+  if (wire == ElementType::kFloat64) return std::span(reinterpret_cast<const double*>(payload.data()), elements);
+  return std::span(reinterpret_cast<const float*>(payload.data()), elements);
+}
+HostNumbers numbers_in(ElementType wire, std::span<std::byte> payload, int64_t count) {
+  const auto elements = to_size(count);
+  if (wire == ElementType::kFloat64) return std::span(reinterpret_cast<double*>(payload.data()), elements);
+  return std::span(reinterpret_cast<float*>(payload.data()), elements);
+}
+// As hosts hand numbers to a device.
+ElementType host_type_of(const Device& device) {
+  return device.compute_type() == ElementType::kFloat64 ? ElementType::kFloat64 : ElementType::kFloat32;
+}
 
 DeviceMessages& own_messages_of(Device& device) {
   DeviceMessages* const messages = messages_of(device);
@@ -30,45 +44,9 @@ DeviceMessages& own_messages_of(Device& device) {
 
 }  // namespace
 
-template <typename Number>
-void RingPorts::receive_as(ElementType wire, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps,
-                           std::span<const std::byte> payload, std::vector<Number>& numbers) {
-  const auto elements = static_cast<size_t>(elements_of(tensor, channels, steps));
-  std::span<const Number> host;
-  if (wire == kTypeOf<Number>) {  // as it arrived
-    host = {reinterpret_cast<const Number*>(payload.data()), elements};
-  } else {
-    numbers.resize(elements);
-    unpack(wire, payload, std::span<Number>(numbers));
-    host = numbers;
-  }
-  if (all_steps(tensor, steps))
-    device.write(tensor, channels, host);
-  else
-    device.write_rows(tensor, channels, steps, host);
-}
-
-template <typename Number>
-void RingPorts::send_as(ElementType wire, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps,
-                        std::span<std::byte> payload, std::vector<Number>& numbers) {
-  const auto elements = static_cast<size_t>(elements_of(tensor, channels, steps));
-  std::span<Number> host;
-  if (wire == kTypeOf<Number>) {  // straight into what will travel
-    host = {reinterpret_cast<Number*>(payload.data()), elements};
-  } else {
-    numbers.resize(elements);
-    host = numbers;
-  }
-  if (all_steps(tensor, steps))
-    device.read(tensor, channels, host);
-  else
-    device.read_rows(tensor, channels, steps, host);
-  if (wire != kTypeOf<Number>) pack(wire, std::span<const Number>(numbers), payload);
-}
-
 void RingPorts::mark(int64_t flow, std::string_view what) {
   if (trace_ == nullptr) return;
-  const Flow& spec = plan_.flows[static_cast<size_t>(flow)];
+  const Flow& spec = item(plan_.flows, flow);
   const std::string chunk = id_.chunk < 0 ? "" : fmt::format(".{}", id_.chunk);
   trace_->mark(device_, fmt::format("{} {}{}", name_of(spec.stream), spec.tensor, training_ ? "" : " (evaluation)"),
                fmt::format("{} {}{}", what, id_.index, chunk), machine_clock().now());
@@ -85,43 +63,59 @@ void RingPorts::await_due() {
 }
 
 void RingPorts::receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) {
-  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const ElementType wire = item(plan_.flows, flow).wire;
   const int64_t on = flow_for(flow);
-  const std::span<const std::byte> payload = transport_.begin_receive(on, id_, wire_bytes(wire, elements_of(tensor, channels, steps)));
-  if (transport_.table().flows[static_cast<size_t>(on)].device_memory)
+  const int64_t elements = elements_of(tensor, channels, steps);
+  const std::span<const std::byte> payload = transport_.begin_receive(on, id_, wire_bytes(wire, elements));
+  const auto write = [&](ConstHostNumbers numbers) {
+    if (all_steps(tensor, steps)) return device.write(tensor, channels, numbers);
+    device.write_rows(tensor, channels, steps, numbers);
+  };
+  if (item(transport_.table().flows, on).device_memory) {
     own_messages_of(device).unpack(tensor, channels, steps, wire, payload.data());
-  else if (device.compute_type() == ElementType::kFloat64)
-    receive_as(wire, device, tensor, channels, steps, payload, wide_);
-  else
-    receive_as(wire, device, tensor, channels, steps, payload, narrow_);
+  } else if (wire == host_type_of(device)) {
+    write(numbers_in(wire, payload, elements));
+  } else {
+    const HostNumbers numbers = buffer_.of(device.compute_type(), elements);
+    unpack(wire, payload, numbers);
+    write(numbers);
+  }
   // The device has taken the numbers: a write() does before it returns, and in its own memory the wire keeps the order.
   transport_.release(on);
   mark(flow, "received");
 }
 
 void RingPorts::send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) {
-  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const ElementType wire = item(plan_.flows, flow).wire;
   const int64_t on = flow_for(flow);
-  const size_t bytes = wire_bytes(wire, elements_of(tensor, channels, steps));
+  const int64_t elements = elements_of(tensor, channels, steps);
+  const size_t bytes = wire_bytes(wire, elements);
   await_due();
   const std::span<std::byte> payload = transport_.begin_send(on).first(bytes);
-  if (transport_.table().flows[static_cast<size_t>(on)].device_memory)
+  const auto read = [&](HostNumbers numbers) {
+    if (all_steps(tensor, steps)) return device.read(tensor, channels, numbers);
+    device.read_rows(tensor, channels, steps, numbers);
+  };
+  if (item(transport_.table().flows, on).device_memory) {
     own_messages_of(device).pack(tensor, channels, steps, wire, payload.data());
-  else if (device.compute_type() == ElementType::kFloat64)
-    send_as(wire, device, tensor, channels, steps, payload, wide_);
-  else
-    send_as(wire, device, tensor, channels, steps, payload, narrow_);
+  } else if (wire == host_type_of(device)) {
+    read(numbers_in(wire, payload, elements));
+  } else {
+    const HostNumbers numbers = buffer_.of(device.compute_type(), elements);
+    read(numbers);
+    pack(wire, numbers, payload);
+  }
   transport_.commit_send(on, id_, bytes);
   mark(flow, "sent");
 }
 
 void RingPorts::receive_row(int64_t flow, std::span<double> row) {
   const std::vector<std::byte> payload = states_.take(flow_for(flow), {id_.index, phase_ - 1});
-  unpack(plan_.flows[static_cast<size_t>(flow)].wire, payload, row);
+  unpack(item(plan_.flows, flow).wire, payload, row);
 }
 
 void RingPorts::send_row(int64_t flow, std::span<const double> row) {
-  const ElementType wire = plan_.flows[static_cast<size_t>(flow)].wire;
+  const ElementType wire = item(plan_.flows, flow).wire;
   const int64_t on = flow_for(flow);
   const size_t bytes = wire_bytes(wire, static_cast<int64_t>(row.size()));
   pack(wire, row, transport_.begin_send(on).first(bytes));

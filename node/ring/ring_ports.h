@@ -9,8 +9,6 @@
 // Borrows transport, plan and trace. One device's messages at a time.
 #pragma once
 
-#include <vector>
-
 #include "core/train/executor.h"
 #include "node/report/trace.h"
 #include "node/ring/state_streams.h"
@@ -47,13 +45,6 @@ class RingPorts final : public FlowPorts {
   void progress() override { transport_.progress(); }
 
  private:
-  template <typename Number>
-  void receive_as(ElementType wire, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps,
-                  std::span<const std::byte> payload, std::vector<Number>& numbers);
-  template <typename Number>
-  void send_as(ElementType wire, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps, std::span<std::byte> payload,
-               std::vector<Number>& numbers);
-
   void mark(int64_t flow, std::string_view what);
 
   Transport& transport_;
@@ -65,8 +56,7 @@ class RingPorts final : public FlowPorts {
   MessageId id_;
   bool training_ = true;
   Instant due_{};
-  std::vector<float> narrow_;
-  std::vector<double> wide_;
+  HostBuffer buffer_;
 };
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -99,20 +100,20 @@ void SaveAssembler::add(std::span<const std::byte> bytes) {
   std::vector<double> values;
   while (!reader.empty()) {
     const Head head = reader.take<Head>();
-    const std::span<const std::byte> text = reader.take(static_cast<size_t>(head.name_bytes));
+    const std::span<const std::byte> text = reader.take(to_size(head.name_bytes));
     const std::string name(reinterpret_cast<const char*>(text.data()), text.size());
-    std::vector<int64_t> dimensions(static_cast<size_t>(head.dimensions));
+    std::vector<int64_t> dimensions(to_size(head.dimensions));
     for (int64_t& dimension : dimensions) dimension = reader.take<int64_t>();
-    values.resize(static_cast<size_t>(head.elements));
+    values.resize(to_size(head.elements));
     for (double& value : values) value = head.wide != 0 ? reader.take<double>() : static_cast<double>(reader.take<float>());
 
     Part& part = open_[{head.kind, name}];
     if (part.full.empty()) {
       part.dimensions = dimensions;
-      part.full.resize(static_cast<size_t>(product(dimensions)));
+      part.full.resize(to_size(product(dimensions)));
     }
     if (head.home >= 0) {
-      const ParameterHome& home = plan_.homes[static_cast<size_t>(head.home)];
+      const ParameterHome& home = item(plan_.homes, head.home);
       ShardVector(plan_, graph_, home.user, home.layer, home.tensor).insert(values, home.offset, part.full);
     } else {
       ParameterSlice slice;

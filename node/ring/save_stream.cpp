@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 namespace {
 
@@ -18,8 +20,8 @@ constexpr size_t kMostPieceBytes = kSavePieceBytes - sizeof(PieceHead);
 }  // namespace
 
 SaveStream::SaveStream(Transport& transport, const RingFlows& flows, int64_t device) : transport_(&transport) {
-  if (device > 0) out_ = flows.saves[static_cast<size_t>(device) - 1];
-  if (device < static_cast<int64_t>(flows.saves.size())) in_ = flows.saves[static_cast<size_t>(device)];
+  if (device > 0) out_ = flows.saves[to_size(device) - 1];
+  if (device < static_cast<int64_t>(flows.saves.size())) in_ = item(flows.saves, device);
 }
 
 void SaveStream::push(SavedShare share) {

@@ -1,5 +1,6 @@
 #include "node/ring/shard_vector.h"
 
+#include "core/base/index.h"
 #include "core/device/kernel_spec.h"
 #include "core/plan/segment_program.h"
 
@@ -15,10 +16,10 @@ ShardVector::ShardVector(const Plan& plan, const Graph& graph, int64_t user, std
 }
 
 void ShardVector::extract(std::span<const double> full, int64_t offset, std::span<double> values) const {
-  for (size_t i = 0; i < values.size(); ++i) values[i] = full[static_cast<size_t>(places_[static_cast<size_t>(offset) + i])];
+  for (size_t i = 0; i < values.size(); ++i) values[i] = item(full, places_[to_size(offset) + i]);
 }
 void ShardVector::insert(std::span<const double> values, int64_t offset, std::span<double> full) const {
-  for (size_t i = 0; i < values.size(); ++i) full[static_cast<size_t>(places_[static_cast<size_t>(offset) + i])] = values[i];
+  for (size_t i = 0; i < values.size(); ++i) item(full, places_[to_size(offset) + i]) = values[i];
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/index.h"
 #include "core/device/unit_steps.h"
 #include "core/plan/parts.h"
 #include "core/plan/placement.h"
@@ -41,29 +42,22 @@ bool SliceServer::find_pass() {
   return true;
 }
 
-template <typename Number>
-void SliceServer::send_as(ElementType wire, std::span<std::byte> payload, std::vector<Number>& numbers) {
-  numbers.resize(static_cast<size_t>(slice_.where().count));
-  if (due_back_ && !rows_.empty()) {
-    const Graph& graph = context_.graph();
-    const Node& node = graph.node(graph.index_of(slice_.where().layer));
-    const int64_t cells = std::get<Recurrent>(node.layer.operation).hidden;
-    std::vector<double> full(
-        static_cast<size_t>(std::ranges::find(node.parameters, slice_.where().tensor, &ParameterSpec::tensor)->elements()));
-    for (const Rows& rows : rows_) {
-      std::vector<double> values(static_cast<size_t>(rows.slice->where().count));
-      rows.slice->read(*due_version_, std::span<double>(values));
-      rows.places.insert(values, rows.slice->where().offset, full);
-    }
-    const Placement placement(context_.plan(), graph);
-    const Shard& user = context_.plan().shards[static_cast<size_t>(placement.shard_on(node.group, slice_.where().user))];
-    const std::vector<double> columns = columns_of(std::span<const double>(full), cells, user.units);
-    std::copy_n(columns.begin() + slice_.where().offset, numbers.size(), numbers.begin());
-  } else if (due_average_)
-    slice_.read_average(*due_version_, std::span<Number>(numbers));
-  else
-    slice_.read(*due_version_, std::span<Number>(numbers));
-  pack(wire, std::span<const Number>(numbers), payload);
+// The slice's part of the columns that the user's cells have.
+std::vector<double> SliceServer::columns_in_back_of(int64_t version) const {
+  const ParameterHome& home = slice_.where();
+  const Graph& graph = context_.graph();
+  const Node& node = graph.node(graph.index_of(home.layer));
+  const int64_t cells = std::get<Recurrent>(node.layer.operation).hidden;
+  std::vector<double> full(to_size(std::ranges::find(node.parameters, home.tensor, &ParameterSpec::tensor)->elements()));
+  for (const Rows& rows : rows_) {
+    std::vector<double> values(to_size(rows.slice->where().count));
+    rows.slice->read(version, values);
+    rows.places.insert(values, rows.slice->where().offset, full);
+  }
+  const Placement placement(context_.plan(), graph);
+  const Shard& user = item(context_.plan().shards, placement.shard_on(node.group, home.user));
+  const std::vector<double> columns = columns_of(std::span<const double>(full), cells, user.units);
+  return {columns.begin() + home.offset, columns.begin() + home.offset + home.count};
 }
 
 bool SliceServer::send_pass() {
@@ -72,34 +66,30 @@ bool SliceServer::send_pass() {
   if (!find_pass() || *due_version_ > slice_.newest() || (due_back_ && std::ranges::any_of(rows_, behind)) ||
       !transport.can_send(parameters_))
     return false;
-  const ElementType wire = context_.plan().flows[static_cast<size_t>(parameters_)].wire;
+  const ElementType wire = item(context_.plan().flows, parameters_).wire;
   const size_t bytes = wire_bytes(wire, slice_.where().count);
   const std::span<std::byte> payload = transport.begin_send(parameters_).first(bytes);
-  if (device_.compute_type() == ElementType::kFloat64)
-    send_as(wire, payload, wide_);
+  const HostNumbers numbers = buffer_.of(device_.compute_type(), slice_.where().count);
+  if (due_back_ && !rows_.empty())
+    numbers.assign(columns_in_back_of(*due_version_));
+  else if (due_average_)
+    slice_.read_average(*due_version_, numbers);
   else
-    send_as(wire, payload, narrow_);
+    slice_.read(*due_version_, numbers);
+  pack(wire, numbers, payload);
   transport.commit_send(parameters_, {passes_sent_++}, bytes);
   due_version_.reset();
   return true;
 }
 
-template <typename Number>
-void SliceServer::take_as(ElementType wire, std::span<const std::byte> payload, std::vector<Number>& numbers) {
-  numbers.resize(static_cast<size_t>(slice_.where().count));
-  unpack(wire, payload, std::span<Number>(numbers));
-  slice_.add_gradient(std::span<const Number>(numbers));
-}
-
 bool SliceServer::take_gradient() {
   Transport& transport = *context_.transport;
   if (gradients_ < 0 || slice_.complete() || !transport.has_message(gradients_)) return false;
-  const ElementType wire = context_.plan().flows[static_cast<size_t>(gradients_)].wire;
+  const ElementType wire = item(context_.plan().flows, gradients_).wire;
   const auto payload = transport.begin_receive(gradients_, {gradients_taken_}, wire_bytes(wire, slice_.where().count));
-  if (device_.compute_type() == ElementType::kFloat64)
-    take_as(wire, payload, wide_);
-  else
-    take_as(wire, payload, narrow_);
+  const HostNumbers numbers = buffer_.of(device_.compute_type(), slice_.where().count);
+  unpack(wire, payload, numbers);
+  slice_.add_gradient(numbers);
   ++gradients_taken_;
   transport.release(gradients_);
   return true;

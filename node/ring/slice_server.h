@@ -48,10 +48,8 @@ class SliceServer final : public Updatable {
 
   int64_t due() override;
   int64_t gradient_elements() const override { return slice_.gradient_elements(); }
-  void read_gradients(std::span<float> values) override { slice_.read_gradients(values); }
-  void read_gradients(std::span<double> values) override { slice_.read_gradients(values); }
-  void write_gradients(std::span<const float> values) override { slice_.write_gradients(values); }
-  void write_gradients(std::span<const double> values) override { slice_.write_gradients(values); }
+  void read_gradients(HostNumbers values) override { slice_.read_gradients(values); }
+  void write_gradients(ConstHostNumbers values) override { slice_.write_gradients(values); }
   double squared_gradient_norm() override { return slice_.squared_gradient_norm(); }
   void update(const UpdateArguments& arguments) override;
 
@@ -59,10 +57,7 @@ class SliceServer final : public Updatable {
   bool find_pass();
   bool send_pass();
   bool take_gradient();
-  template <typename Number>
-  void send_as(ElementType wire, std::span<std::byte> payload, std::vector<Number>& numbers);
-  template <typename Number>
-  void take_as(ElementType wire, std::span<const std::byte> payload, std::vector<Number>& numbers);
+  std::vector<double> columns_in_back_of(int64_t version) const;
 
   RingContext context_;
   HomeSlice slice_;
@@ -81,8 +76,7 @@ class SliceServer final : public Updatable {
   bool due_average_ = false;  // it is for an evaluation
   int64_t passes_sent_ = 0;
   int64_t gradients_taken_;
-  std::vector<float> narrow_;
-  std::vector<double> wide_;
+  HostBuffer buffer_;
 };
 
 class Relay {

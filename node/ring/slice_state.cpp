@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/schedule.h"
 #include "core/train/initialize.h"
 #include "core/train/segment_state.h"
@@ -25,7 +26,7 @@ Place place_of(const HomeSlice& slice, const Graph& graph) {
 // The slice's part of a full tensor.
 std::vector<double> part_of(const HomeSlice& slice, const Plan& plan, const Graph& graph, std::span<const double> full) {
   const ParameterHome& home = slice.where();
-  std::vector<double> part(static_cast<size_t>(home.count));
+  std::vector<double> part(to_size(home.count));
   ShardVector(plan, graph, home.user, home.layer, home.tensor).extract(full, home.offset, part);
   return part;
 }
@@ -34,7 +35,7 @@ std::vector<double> part_of(const HomeSlice& slice, const Plan& plan, const Grap
 
 void initialize_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, uint64_t seed) {
   const Place place = place_of(slice, graph);
-  std::vector<double> full(static_cast<size_t>(place.parameter.elements()));
+  std::vector<double> full(to_size(place.parameter.elements()));
   InitialValues(place.node.layer, place.parameter, fans_of(place.node.parameters.front()), seed).fill(std::span<double>(full));
   slice.set(part_of(slice, plan, graph, full));
 }
@@ -59,14 +60,14 @@ void restore_slice(HomeSlice& slice, const Plan& plan, const Graph& graph, const
 
 void save_slice_weights(const HomeSlice& slice, const Graph& graph, SaveWriter& writer, SaveKind kind) {
   const Place place = place_of(slice, graph);
-  std::vector<double> values(static_cast<size_t>(slice.where().count));
+  std::vector<double> values(to_size(slice.where().count));
   slice.read(slice.newest(), std::span<double>(values));
   writer.piece(kind, place.name, place.parameter.dimensions, slice.home(), values);
 }
 
 void save_slice_optimizer(const HomeSlice& slice, const Plan& plan, const Graph& graph, SaveWriter& writer) {
   const Place place = place_of(slice, graph);
-  std::vector<double> values(static_cast<size_t>(slice.where().count));
+  std::vector<double> values(to_size(slice.where().count));
   for (int slot = 0; slot < plan.optimizer.slots(); ++slot) {
     slice.read_slot(slot, values);
     writer.piece(SaveKind::kOptimizer, slot_name(place.name, plan.optimizer, slot), place.parameter.dimensions, slice.home(), values);

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -21,7 +22,7 @@ StateStreams::StateStreams(Transport& transport, const Plan& plan, int64_t devic
           other.direction == flow.direction)
         way.onward = static_cast<int64_t>(o);
     }
-    const auto twin = [&](int64_t of) { return of < 0 ? -1 : transport.table().twins[static_cast<size_t>(of)]; };
+    const auto twin = [&](int64_t of) { return of < 0 ? -1 : item(transport.table().twins, of); };
     ways_.push_back(way);
     if (twin(way.in) >= 0) ways_.push_back({.in = twin(way.in), .onward = twin(way.onward), .rows = {}});
   }

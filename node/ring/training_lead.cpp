@@ -1,14 +1,13 @@
 #include "node/ring/training_lead.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/train/best_checkpoint.h"
 #include "core/train/data_facts.h"
@@ -17,39 +16,11 @@
 namespace millrace {
 namespace {
 
-int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
-double mean(double sum, int64_t count) { return sum / static_cast<double>(std::max<int64_t>(1, count)); }
-
 std::string json_object(const std::map<std::string, std::string>& values) {
   std::string text = "{\n";
   for (auto it = values.begin(); it != values.end(); ++it)
     text += fmt::format("  \"{}\": \"{}\"{}\n", it->first, it->second, std::next(it) == values.end() ? "" : ",");
   return text + "}\n";
-}
-
-constexpr int64_t kMostSavesUnderWay = 4;
-
-// The scores so far of a record to come: a checkpoint holds them, so that a resumed training reports what an unbroken one
-// does. The sum is written so that reading it back gives the same bits.
-constexpr const char* kSinceRecord = "score_since_record";
-constexpr const char* kInEpoch = "score_in_epoch";
-constexpr const char* kEarlyStop = "early_stop";
-
-std::string text_of(const Score& score) { return fmt::format("{} {} {}", score.loss, score.correct, score.samples); }
-
-Score score_from(const std::map<std::string, std::string>& attributes, const char* name) {
-  Score score;
-  const auto found = attributes.find(name);
-  if (found == attributes.end()) return score;
-  std::istringstream text(found->second);
-  if (!(text >> score.loss >> score.correct >> score.samples))
-    fail(ErrorCode::kMalformed, "the checkpoint's attribute {} is \"{}\", expected loss, correct answers and samples", name, found->second);
-  return score;
 }
 
 }  // namespace
@@ -63,57 +34,41 @@ bool stopped_before_its_first_checkpoint(const std::filesystem::path& run) {
 }
 
 TrainingLead::TrainingLead(const TrainingTask& task, const Course& course, LeadOptions options)
-    : task_(task), course_(course), options_(std::move(options)), judge_(task.job) {
-  reason_ = task.job.steps > 0 ? "steps" : "epochs";
-  if (options_.log_every <= 0) options_.log_every = std::max<int64_t>(1, course.updates_per_epoch() / 10);
-}
+    : task_(task),
+      course_(course),
+      options_(std::move(options)),
+      records_(task, course, {.sinks = options_.sinks, .log_every = options_.log_every, .log_samples = options_.log_samples}),
+      choices_(task, course, options_.stop_after) {}
 
-TrainingLead::~TrainingLead() = default;
-
-// 0: at the end alone, which also stands for more updates than the training has.
-int64_t TrainingLead::updates_between_evaluations() const {
-  const double updates = task_.job.evaluate_every_epochs * static_cast<double>(course_.updates_per_epoch());
-  if (updates <= 0 || updates > static_cast<double>(course_.total_updates())) return 0;
-  return std::max<int64_t>(1, std::llround(updates));
+void TrainingLead::resume(const CheckpointContent& content) {
+  updated_ = step_ = saved_step_ = content.facts.step;
+  records_.restore(content.facts.attributes);
+  log::info("resumed at step {} (epoch {:.2f})", step_, course_.epoch_at(step_));
+  choices_.restore(content);
+  const LearningRateKind kind = task_.job.learning_rate.kind;
+  if (kind == LearningRateKind::kCosine || kind == LearningRateKind::kPolynomial)
+    log::info("the learning rate goes on at {:.4g}, to reach its end with epoch {:.2f}", course_.learning_rate(step_),
+              course_.epoch_at(course_.total_updates()));
+  if (step_ >= course_.total_updates())
+    log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", course_.total_updates());
+  const std::filesystem::path out = task_.job.out;
+  if (options_.saved) options_.saved(out / "checkpoints" / checkpoint_name(step_));
+  const std::filesystem::path fingerprint = out / "fingerprint.json";
+  if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
+    log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before", fingerprint.string());
 }
 
 void TrainingLead::start(const CheckpointContent* resumed) {
-  const std::filesystem::path out = task_.job.out;
-  if (resumed != nullptr) {
-    first_ = updated_ = step_ = saved_step_ = resumed->facts.step;
-    since_record_ = score_from(resumed->facts.attributes, kSinceRecord);
-    in_epoch_ = score_from(resumed->facts.attributes, kInEpoch);
-    log::info("resumed at step {} (epoch {:.2f})", step_, course_.epoch_at(step_));
-    recall_evaluations(*resumed);
-    const LearningRateKind kind = task_.job.learning_rate.kind;
-    if (kind == LearningRateKind::kCosine || kind == LearningRateKind::kPolynomial)
-      log::info("the learning rate goes on at {:.4g}, to reach its end with epoch {:.2f}", course_.learning_rate(step_),
-                course_.epoch_at(course_.total_updates()));
-    if (step_ >= course_.total_updates())
-      log::warning("nothing is left to train, the run has its {} updates; ask for more with --epochs or --steps", course_.total_updates());
-    if (options_.saved) options_.saved(out / "checkpoints" / checkpoint_name(step_));
-    const std::filesystem::path fingerprint = out / "fingerprint.json";
-    if (!std::filesystem::exists(fingerprint) || read_text(fingerprint) != json_object(options_.fingerprint))
-      log::warning("{} tells of another program, processor or kernel table: training continues, not bitwise as before",
-                   fingerprint.string());
-  }
+  if (resumed != nullptr) resume(*resumed);
   const bool nothing_left = resumed != nullptr && step_ >= course_.total_updates();
   if (nothing_left) {  // what there is, is evaluated
-    last_ = step_ - 1;
-    decisions_[last_] = {.last = true, .evaluate = true, .checkpoint = false};
+    choices_.evaluate_last(step_ - 1);
     stage_ = Stage::kEvaluation;
     weights_digest_ = weights_digest(resumed->weights);
   }
-  if (!out.empty()) {
-    make_folders(out);
-    metrics_file_ = resumed != nullptr ? std::make_unique<MetricsFile>(MetricsFile::resumed(out / "metrics.jsonl", step_, nothing_left))
-                                       : std::make_unique<MetricsFile>(out / "metrics.jsonl");
-    if (options_.log_samples) sample_log_ = std::make_unique<SampleLog>(out / kSampleLogName, step_);
-    write_documents();
-  }
-  progress_ = std::make_unique<Progress>("training", course_.total_updates());
-  progress_->advance(step_);
-  started_ = Clock::now();
+  if (!task_.job.out.empty()) make_folders(task_.job.out);
+  records_.open(step_, resumed != nullptr, nothing_left);
+  if (!task_.job.out.empty()) write_documents();
 }
 
 // What the run is made of, as it is trained from now on.
@@ -127,7 +82,7 @@ void TrainingLead::write_documents() const {
 Error TrainingLead::explained(const Error& error) {
   try {
     // Where records cannot be written any more, a later checkpoint would leave a gap between them for good.
-    while (!cannot_record_) {
+    while (!records_.incomplete()) {
       if (writing_.valid()) writing_.wait();
       if (!step()) break;
     }
@@ -137,76 +92,9 @@ Error TrainingLead::explained(const Error& error) {
   return {error.code(), fmt::format("{}. The checkpoint of step {} is intact", error.what(), saved_step_)};
 }
 
-int64_t TrainingLead::saves_under_way() const {
-  return std::ranges::count_if(decisions_, [](const auto& entry) { return entry.second.checkpoint; });
-}
-
-void TrainingLead::recall_evaluations(const CheckpointContent& resumed) {
-  if (const auto found = resumed.facts.attributes.find(kEarlyStop); found != resumed.facts.attributes.end()) judge_.restore(found->second);
-  if (judge_.gives_up()) {
-    stop_from_ = judge_.gave_up_at() - 1 + updates_until_judged();
-    if (step_ > stop_from_) {
-      log::info("the run had ended by early stop; its patience begins anew");
-      judge_.begin_anew();
-      stop_from_ = -1;
-    }
-  }
-  if (task_.job.keep_best == EvaluationMetric::kNone) return;
-  if (const auto value = best_kept(std::filesystem::path(task_.job.out) / "best", task_.job.keep_best)) judge_.set_kept(*value);
-}
-
-// From an evaluation's update to the first mini-batch whose decision can wait for what it says, without anything standing still:
-// device 0 begins that one after the update. In alignments that do not drain others are under way by then. A fact of the plan, so
-// that training ends at the same update however fast anything is.
-int64_t TrainingLead::updates_until_judged() const {
-  const int64_t n = task_.plan.micro_batches();
-  return drains(task_.plan.alignment) ? 1 : 1 + (n + task_.plan.windows.front() - 2) / n;
-}
-
-bool TrainingLead::awaits_judgement(int64_t mini_batch) const {
-  return !unjudged_.empty() && *unjudged_.begin() + updates_until_judged() <= mini_batch;
-}
-
-void TrainingLead::judge(int64_t mini_batch) {
-  judge_.hear(step_, last_evaluation_);
-  unjudged_.erase(mini_batch);
-  if (judge_.kept_is_best()) best_ = mini_batch;
-  if (!judge_.gives_up() || stop_from_ >= 0) return;
-  stop_from_ = mini_batch + updates_until_judged();
-  if (last_ < 0) log::info("{}: training ends with step {}", judge_.reason(), stop_from_ + 1);
-}
-
 std::optional<Decision> TrainingLead::decide(int64_t mini_batch) {
-  if (awaits_judgement(mini_batch)) return std::nullopt;
-  const Job& job = task_.job;
-  const int64_t step = mini_batch + 1;
-  const int64_t evaluate_every = updates_between_evaluations();
-  Decision decision;
-  decision.last = step >= (options_.stop_after > 0 ? options_.stop_after : course_.total_updates());
-  const std::chrono::duration<double> running = Clock::now() - started_;
-  if (!decision.last && stop_) {
-    decision.last = interrupted_ = true;
-    reason_ = "signal";
-  } else if (!decision.last && job.time_limit_seconds > 0 && running.count() >= job.time_limit_seconds) {
-    decision.last = interrupted_ = true;
-    reason_ = "time limit";
-  } else if (!decision.last && stop_from_ >= 0 && mini_batch >= stop_from_) {
-    decision.last = true;
-    reason_ = "early stop";
-  }
-  decision.evaluate = decision.last || (evaluate_every > 0 && (step + course_.ahead()) % evaluate_every == 0);
-  const bool due = job.checkpoint_every > 0 && step % job.checkpoint_every == 0;
-  // The disk is slower than the training: no more shares are collected than memory should hold.
-  const bool perhaps_best = decision.evaluate && job.keep_best != EvaluationMetric::kNone;
-  if ((due || perhaps_best) && saves_under_way() >= kMostSavesUnderWay) return std::nullopt;
-  const bool wanted = decision.last || (!job.out.empty() && (due || checkpoint_now_));
-  decision.checkpoint = wanted || perhaps_best;
-  checkpoint_now_ = checkpoint_now_ && !wanted;
-  if (perhaps_best && !wanted) only_if_best_.insert(mini_batch);
-  if (decision.evaluate && job.early_stop.patience > 0) unjudged_.insert(mini_batch);
-  if (decision.last) last_ = mini_batch;
-  decisions_[mini_batch] = decision;
-  if (options_.announce) options_.announce(mini_batch, decision);
+  const std::optional<Decision> decision = choices_.decide(mini_batch, records_.seconds_running());
+  if (decision && options_.announce) options_.announce(mini_batch, *decision);
   return decision;
 }
 
@@ -237,7 +125,7 @@ bool TrainingLead::step() {
 
 bool TrainingLead::finished() {
   step();
-  return last_ >= 0 && step_ > last_ && stage_ == Stage::kScore;
+  return choices_.last() >= 0 && step_ > choices_.last() && stage_ == Stage::kScore;
 }
 
 // One stage of the next update that is not reported; false when its news are not here yet.
@@ -251,71 +139,29 @@ bool TrainingLead::report() {
   return false;
 }
 
+// This one is reported.
+bool TrainingLead::next_update() {
+  choices_.forget(step_ - 1);
+  stage_ = Stage::kScore;
+  return true;
+}
+
 bool TrainingLead::report_score() {
   const int64_t mini_batch = step_;
-  const auto found = scores_.find(mini_batch);
-  if (found == scores_.end() || updated_ <= mini_batch) return false;
-  const Score score = found->second;
-  scores_.erase(found);
-  if (const auto norm = norms_.find(mini_batch); norm != norms_.end()) {
-    gradient_norm_ = norm->second;
-    norms_.erase(norm);
-  }
+  if (!scores_.contains(mini_batch) || updated_ <= mini_batch) return false;
+  const Score score = scores_.extract(mini_batch).mapped();
+  const auto norm = norms_.extract(mini_batch);
   ++step_;
-  if (sample_log_) {
-    try {
-      sample_log_->write(step_, samples_[mini_batch]);
-    } catch (...) {
-      cannot_record_ = true;
-      throw;
-    }
-    samples_.erase(mini_batch);
-  }
-  since_record_ += score;
-  in_epoch_ += score;
-  trained_samples_ += score.samples;
-  progress_->advance(1, last_evaluation_.samples > 0
-                            ? fmt::format("epoch {:.1f}, test accuracy {:.2f}%", course_.epoch_at(step_), 100 * last_evaluation_.accuracy)
-                            : fmt::format("epoch {:.1f}", course_.epoch_at(step_)));
-  if (step_ % options_.log_every == 0 && since_record_.samples > 0) report_step();
-  if (course_.updates_into_epoch(step_) == 0) report_epoch();
+  records_.add_update(step_, score, norm ? std::optional(norm.mapped()) : std::nullopt, samples_[mini_batch]);
+  samples_.erase(mini_batch);
   updated_at_.erase(updated_at_.begin(), updated_at_.lower_bound(mini_batch));
   stage_ = Stage::kEvaluation;
   return true;
 }
 
-void TrainingLead::report_step() {
-  const std::chrono::duration<double> running = Clock::now() - started_;
-  const double training = running.count() - seconds_evaluating_;
-  MetricsRecord record{.event = "step",
-                       .values = {{"step", step_},
-                                  {"epoch", course_.epoch_at(step_)},
-                                  {"loss", mean(since_record_.loss, since_record_.samples)},
-                                  {"accuracy", mean(static_cast<double>(since_record_.correct), since_record_.samples)},
-                                  {"samples", since_record_.samples},
-                                  {"learning_rate", rate_of_last()}}};
-  if (gradient_norm_ >= 0) record.values.push_back({"gradient_norm", gradient_norm_});
-  record.values.push_back({"images_per_second", static_cast<double>(since_record_.samples) / std::max(training - recorded_seconds_, 1e-9)});
-  recorded_seconds_ = training;
-  since_record_ = Score{};
-  write(record);
-}
-
-void TrainingLead::report_epoch() {
-  train_loss_ = mean(in_epoch_.loss, in_epoch_.samples);
-  write({"epoch",
-         {{"step", step_},
-          {"epoch", course_.epoch_at(step_)},
-          {"loss", train_loss_},
-          {"accuracy", mean(static_cast<double>(in_epoch_.correct), in_epoch_.samples)},
-          {"samples", in_epoch_.samples},
-          {"learning_rate", rate_of_last()}}});
-  in_epoch_ = Score{};
-}
-
 bool TrainingLead::report_evaluation() {
   const int64_t mini_batch = step_ - 1;
-  const Decision& decision = decisions_.at(mini_batch);
+  const Decision& decision = choices_.on(mini_batch);
   if (!decision.evaluate) {
     stage_ = Stage::kCheckpoint;
     return true;
@@ -323,28 +169,13 @@ bool TrainingLead::report_evaluation() {
   // Weights that are no longer finite are named first: they say more than a loss.
   if (decision.checkpoint && !contents_.contains(mini_batch)) return false;
   if (decision.checkpoint) require_finite(contents_.at(mini_batch).weights);
-  const auto found = evaluations_.find(mini_batch);
-  if (found == evaluations_.end()) return false;
-  const Score score = found->second;
-  last_evaluation_ = {.loss = mean(score.loss, score.samples),
-                      .accuracy = mean(static_cast<double>(score.correct), score.samples),
-                      .samples = score.samples,
-                      .seconds = evaluation_seconds_[mini_batch]};
-  seconds_evaluating_ += last_evaluation_.seconds;
-  evaluations_.erase(found);
+  if (!evaluations_.contains(mini_batch)) return false;
+  const Score score = evaluations_.extract(mini_batch).mapped();
+  const Evaluation evaluation = evaluation_of(score, evaluation_seconds_.extract(mini_batch).mapped());
   ++evaluations_made_;
-  evaluation_seconds_.erase(mini_batch);
-  if (!std::isfinite(last_evaluation_.loss)) not_finite("the loss of the evaluation is not finite");
-  judge(mini_batch);
-  MetricsRecord record{"evaluation",
-                       {{"step", step_},
-                        {"epoch", course_.epoch_at(step_)},
-                        {"loss", last_evaluation_.loss},
-                        {"accuracy", last_evaluation_.accuracy},
-                        {"samples", last_evaluation_.samples},
-                        {"seconds", last_evaluation_.seconds}}};
-  if (const auto bits = bits_per_character(last_evaluation_.loss, task_.data.test)) record.values.push_back({"bits_per_character", *bits});
-  write(record);
+  if (!std::isfinite(evaluation.loss)) not_finite("the loss of the evaluation is not finite");
+  choices_.take_evaluation(mini_batch, evaluation);
+  records_.add_evaluation(step_, evaluation);
   stage_ = Stage::kCheckpoint;
   return true;
 }
@@ -358,49 +189,35 @@ void TrainingLead::complete(CheckpointContent& content) const {
   content.facts.optimizer = task_.plan.optimizer;
   content.facts.model_digest = task_.plan.model_digest;
   content.facts.plan_digest = digest_of(text_of(task_.plan));
-  content.facts.attributes = {{"data", task_.job.data}, {kSinceRecord, text_of(since_record_)}, {kInEpoch, text_of(in_epoch_)}};
-  if (const std::string text = judge_.text(); !text.empty()) content.facts.attributes[kEarlyStop] = text;
+  content.facts.attributes = records_.attributes();
+  content.facts.attributes["data"] = task_.job.data;
+  content.facts.attributes.merge(choices_.attributes());
   content.facts.attributes.merge(facts_of(task_.data.train));
   content.model_text = text_of(task_.plan.model);
 }
 
 bool TrainingLead::begin_checkpoint() {
   const int64_t mini_batch = step_ - 1;
-  if (!decisions_.at(mini_batch).checkpoint) {
-    decisions_.erase(mini_batch);
-    stage_ = Stage::kScore;
-    return true;
-  }
-  const auto found = contents_.find(mini_batch);
-  if (found == contents_.end()) return false;
-  auto content = std::make_shared<CheckpointContent>(std::move(found->second));
-  contents_.erase(found);
-  const bool is_best = best_ == mini_batch && task_.job.keep_best != EvaluationMetric::kNone;
-  const bool wanted = only_if_best_.erase(mini_batch) == 0;
-  if (!wanted && !is_best) {
-    decisions_.erase(mini_batch);
-    stage_ = Stage::kScore;
-    return true;
-  }
+  if (!choices_.on(mini_batch).checkpoint) return next_update();
+  if (!contents_.contains(mini_batch)) return false;
+  auto content = std::make_shared<CheckpointContent>(std::move(contents_.extract(mini_batch).mapped()));
+  const bool is_best = choices_.is_best(mini_batch), wanted = choices_.is_wanted(mini_batch);
+  if (!wanted && !is_best) return next_update();
   require_finite(content->weights);
   complete(*content);
-  if (mini_batch == last_) weights_digest_ = weights_digest(content->weights);
-  if (task_.job.out.empty()) {
-    decisions_.erase(mini_batch);
-    stage_ = Stage::kScore;
-    return true;
-  }
+  if (mini_batch == choices_.last()) weights_digest_ = weights_digest(content->weights);
+  if (task_.job.out.empty()) return next_update();
   const std::filesystem::path out = task_.job.out;
   const Job& job = task_.job;
-  writing_ = std::async(std::launch::async,
-                        [content, out, wanted, is_best, metric = job.keep_best, value = judge_.kept(), keep = job.keep_checkpoints] {
-                          std::filesystem::path made;
-                          if (wanted) made = write_checkpoint(out / "checkpoints", *content, keep);
-                          if (!is_best) return made;
-                          mark_best(*content, metric, *value);
-                          const std::filesystem::path best = keep_best_checkpoint(out / "best", *content);
-                          return wanted ? made : best;
-                        });
+  writing_ = std::async(std::launch::async, [content, out, wanted, is_best, metric = job.keep_best, value = choices_.best_value(),
+                                             keep = job.keep_checkpoints] {
+    std::filesystem::path made;
+    if (wanted) made = write_checkpoint(out / "checkpoints", *content, keep);
+    if (!is_best) return made;
+    mark_best(*content, metric, *value);
+    const std::filesystem::path best = keep_best_checkpoint(out / "best", *content);
+    return wanted ? made : best;
+  });
   stage_ = Stage::kWriting;
   return true;
 }
@@ -414,64 +231,32 @@ bool TrainingLead::end_checkpoint() {
     saved_step_ = step_;
     if (options_.saved) options_.saved(folder);
   }
-  write({"checkpoint", {{"step", step_}, {"path", kind + "/" + folder.filename().string()}}});
-  if (metrics_file_) metrics_file_->sync();
-  decisions_.erase(step_ - 1);
-  stage_ = Stage::kScore;
-  return true;
+  records_.add_checkpoint(step_, kind + "/" + folder.filename().string());
+  return next_update();
 }
 
 void TrainingLead::not_finite(std::string_view what) const {
   fail(ErrorCode::kNumeric, "step {}: {}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm)", step_, what,
-       rate_of_last());
+       records_.learning_rate(step_));
 }
 
 // A relu turns NaN into 0 and so hides it from the loss: what is saved and reported is looked at itself.
 void TrainingLead::require_finite(const TensorMap& weights) const {
   for (const auto& [name, tensor] : weights) {
-    std::vector<double> values(static_cast<size_t>(tensor.elements()));
+    std::vector<double> values(to_size(tensor.elements()));
     copy_values(tensor, std::span<double>(values), name);
     if (std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) continue;
     not_finite(fmt::format("{} is no longer finite", name));
   }
 }
 
-void TrainingLead::write(const MetricsRecord& record) {
-  try {
-    for (MetricsSink* sink : options_.sinks) sink->write(record);
-    if (metrics_file_) metrics_file_->write(record);
-  } catch (...) {
-    cannot_record_ = true;
-    throw;
-  }
-}
-
 TrainingOutcome TrainingLead::outcome() {
-  progress_->finish();
-  const std::chrono::duration<double> running = Clock::now() - started_;
   TrainingOutcome outcome;
   outcome.steps = step_;
-  outcome.epochs = course_.epoch_at(step_);
-  outcome.train_loss = in_epoch_.samples > 0 ? mean(in_epoch_.loss, in_epoch_.samples) : train_loss_;
-  outcome.test = last_evaluation_;
-  outcome.seconds = running.count();
-  outcome.images_per_second = static_cast<double>(trained_samples_) / std::max(running.count() - seconds_evaluating_, 1e-9);
-  outcome.reason = reason_;
-  outcome.interrupted = interrupted_;
+  outcome.reason = choices_.reason();
+  outcome.interrupted = choices_.interrupted();
   outcome.weights_digest = weights_digest_;
-  write({"done",
-         {{"step", step_},
-          {"epoch", course_.epoch_at(step_)},
-          {"loss", last_evaluation_.loss},
-          {"accuracy", last_evaluation_.accuracy},
-          {"images_per_second", outcome.images_per_second},
-          {"seconds", outcome.seconds},
-          {"data_wait_seconds", static_cast<double>(task_.data_wait->load()) * 1e-9},
-          {"peak_memory_bytes", peak_memory_bytes()},
-          {"parameters", task_.graph->parameter_count()},
-          {"weights_digest", outcome.weights_digest},
-          {"reason", outcome.reason}}});
-  if (metrics_file_) metrics_file_->sync();
+  records_.finish(outcome);
   return outcome;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/device/device.h"
 
@@ -15,10 +14,8 @@ class Updatable {
   // The mini-batch whose gradients are complete and wait for their update; -1: none.
   virtual int64_t due() = 0;
   virtual int64_t gradient_elements() const = 0;
-  virtual void read_gradients(std::span<float> values) = 0;
-  virtual void read_gradients(std::span<double> values) = 0;
-  virtual void write_gradients(std::span<const float> values) = 0;
-  virtual void write_gradients(std::span<const double> values) = 0;
+  virtual void read_gradients(HostNumbers values) = 0;
+  virtual void write_gradients(ConstHostNumbers values) = 0;
   virtual double squared_gradient_norm() = 0;
   virtual void update(const UpdateArguments& arguments) = 0;
 };

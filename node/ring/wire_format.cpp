@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -98,11 +99,13 @@ void unpack_any(ElementType type, std::span<const std::byte> payload, std::span<
 
 }  // namespace
 
-size_t wire_bytes(ElementType type, int64_t elements) { return static_cast<size_t>((bits_of(type) + 7) / 8 * elements); }
+size_t wire_bytes(ElementType type, int64_t elements) { return to_size((bits_of(type) + 7) / 8 * elements); }
 
-void pack(ElementType type, std::span<const float> numbers, std::span<std::byte> payload) { pack_any(type, numbers, payload); }
-void pack(ElementType type, std::span<const double> numbers, std::span<std::byte> payload) { pack_any(type, numbers, payload); }
-void unpack(ElementType type, std::span<const std::byte> payload, std::span<float> numbers) { unpack_any(type, payload, numbers); }
-void unpack(ElementType type, std::span<const std::byte> payload, std::span<double> numbers) { unpack_any(type, payload, numbers); }
+void pack(ElementType type, ConstHostNumbers numbers, std::span<std::byte> payload) {
+  numbers.visit([&](auto values) { pack_any(type, values, payload); });
+}
+void unpack(ElementType type, std::span<const std::byte> payload, HostNumbers numbers) {
+  numbers.visit([&](auto values) { unpack_any(type, payload, values); });
+}
 
 }  // namespace millrace

@@ -10,16 +10,14 @@
 #include <cstddef>
 #include <span>
 
-#include "core/documents/plan.h"
+#include "core/device/host_numbers.h"
 
 namespace millrace {
 
 size_t wire_bytes(ElementType type, int64_t elements);
 
 // Sizes must fit. Payloads are aligned for any element.
-void pack(ElementType type, std::span<const float> numbers, std::span<std::byte> payload);
-void pack(ElementType type, std::span<const double> numbers, std::span<std::byte> payload);
-void unpack(ElementType type, std::span<const std::byte> payload, std::span<float> numbers);
-void unpack(ElementType type, std::span<const std::byte> payload, std::span<double> numbers);
+void pack(ElementType type, ConstHostNumbers numbers, std::span<std::byte> payload);
+void unpack(ElementType type, std::span<const std::byte> payload, HostNumbers numbers);
 
 }  // namespace millrace

@@ -34,14 +34,12 @@ class TimedDevice final : public Device {
     return std::make_unique<TimedKernel>(*this, spec.layer, device_.make_kernel(spec));
   }
   std::unique_ptr<Tensor> make_tensor(const TensorSpec& spec) override { return device_.make_tensor(spec); }
-  void write(Tensor& t, ChannelRange c, std::span<const float> host) override {
+  void write(Tensor& t, ChannelRange c, ConstHostNumbers host) override {
     timed("transfer", [&] { device_.write(t, c, host); });
   }
-  void write(Tensor& t, ChannelRange c, std::span<const double> host) override { device_.write(t, c, host); }
-  void read(const Tensor& t, ChannelRange c, std::span<float> host) override {
+  void read(const Tensor& t, ChannelRange c, HostNumbers host) override {
     timed("transfer", [&] { device_.read(t, c, host); });
   }
-  void read(const Tensor& t, ChannelRange c, std::span<double> host) override { device_.read(t, c, host); }
   void zero(Tensor& t) override {
     timed("zero", [&] { device_.zero(t); });
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "partitioner/profile/stage_partition.h"
@@ -48,7 +49,7 @@ StageTask task_of(const ProfilePlanFlags& flags) {
   task.memory_rule = memory_rule_from(flags.memory_rule);
   if (flags.replicate && !flags.speeds.empty())
     fail(ErrorCode::kUsage, "--replicate and --speeds exclude each other; replicas share a stage evenly, so devices must be equal");
-  if (!flags.speeds.empty() && flags.speeds.size() != static_cast<size_t>(task.devices))
+  if (!flags.speeds.empty() && flags.speeds.size() != to_size(task.devices))
     fail(ErrorCode::kUsage, "--speeds: {} given for {} devices; give one per device, such as 2,1,1", flags.speeds.size(), task.devices);
   for (const double speed : flags.speeds) in_range(speed, kLeastSpeed, kMostSpeed, "--speeds");
   task.speeds = flags.speeds;
@@ -247,7 +248,7 @@ Json stages_json(const Profile& profile, const StagePartition& plan) {
   Json stages = Json::array();
   for (const Stage& stage : plan.stages) {
     Json nodes = Json::array();
-    for (const int64_t node : stage.nodes) nodes.push_back(profile.nodes[static_cast<size_t>(node)].name);
+    for (const int64_t node : stage.nodes) nodes.push_back(item(profile.nodes, node).name);
     stages.push_back({{"first", stage.first},
                       {"last", stage.last},
                       {"seconds", number_or_null(stage.seconds)},
@@ -277,7 +278,7 @@ Json devices_json(const StageTask& task, const StagePartition& plan) {
           {{"index", device},
            {"name", fmt::format("device{}", device)},
            {"stage", s},
-           {"speed", task.speeds.empty() ? 1.0 : task.speeds[static_cast<size_t>(device)]},
+           {"speed", task.speeds.empty() ? 1.0 : item(task.speeds, device)},
            {"seconds", number_or_null(stage.seconds)},
            {"idle_fraction",
             plan.max_stage_seconds > 0 ? number_or_null(std::max(0.0, 1 - stage.compute_seconds / plan.max_stage_seconds)) : Json(0.0)},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/drawing/quantity.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
@@ -225,7 +226,7 @@ std::string simulation_json(const SimulationView& view) {
   json["devices"] = Json::array();
   for (const SimulatedDevice& device : result.devices)
     json["devices"].push_back({{"index", device.index},
-                               {"name", plan.cluster.devices[static_cast<size_t>(device.index)].name},
+                               {"name", item(plan.cluster.devices, device.index).name},
                                {"idle_fraction", number_or_null(device.idle_fraction)},
                                {"waiting",
                                 {{"input", number_or_null(device.idle.input)},
@@ -240,7 +241,7 @@ std::string simulation_json(const SimulationView& view) {
   for (const SimulatedStage& stage : result.stages)
     if (stage.weight_words > 0)
       json["weight_words"].push_back(
-          {{"layer", plan.shards[static_cast<size_t>(stage.shard)].layer}, {"device", stage.device}, {"words", stage.weight_words}});
+          {{"layer", item(plan.shards, stage.shard).layer}, {"device", stage.device}, {"words", stage.weight_words}});
   json["links"] = Json::array();
   for (const SimulatedLink& link : result.links)
     json["links"].push_back({{"from", link.from},

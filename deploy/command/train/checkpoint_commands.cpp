@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/data/text.h"
 #include "core/decode/ctc.h"
@@ -183,7 +184,7 @@ void ask_ring(const CheckpointFlags& flags, std::unique_ptr<Wire> wire, const Ma
   const int64_t teller = evaluator.rank_of_scores();
   const std::vector<std::string> told = agreement.gather("what was found", transport.rank() == teller ? answer.told(evaluation) : "");
   agreement.close();
-  if (transport.rank() == 0) fmt::print("{}", told[static_cast<size_t>(teller)]);
+  if (transport.rank() == 0) fmt::print("{}", item(told, teller));
 }
 
 // Alone, or as one of mpirun's ranks.
@@ -245,7 +246,7 @@ int eval(const CheckpointFlags& flags) {
 }
 
 std::string class_name(const Dataset& data, int64_t index) {
-  return data.class_names.empty() ? fmt::format("{}", index) : data.class_names[static_cast<size_t>(index)];
+  return data.class_names.empty() ? fmt::format("{}", index) : item(data.class_names, index);
 }
 
 // Rows of labels as people read them: characters side by side, other classes apart.
@@ -273,9 +274,7 @@ Saying saying_of(const SampleResult& result, const Dataset& data, int64_t blank,
   }
   const int64_t position = result.positions_each - 1;  // of a text, the character behind the last
   const int64_t predicted = result.best_class(position);
-  const auto score = [&](int64_t c) {
-    return static_cast<double>(result.scores[static_cast<size_t>(c * result.positions_each + position)]);
-  };
+  const auto score = [&](int64_t c) { return static_cast<double>(item(result.scores, c * result.positions_each + position)); };
   double sum = 0;
   for (int64_t c = 0; c < result.classes; ++c) sum += std::exp(score(c) - score(predicted));
   return {class_name(data, predicted), class_name(data, result.labels.back()), 1 / sum};

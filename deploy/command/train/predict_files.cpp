@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/data/arrays.h"
 #include "core/data/picture_files.h"
@@ -43,8 +44,8 @@ std::vector<Ranked> likeliest(std::span<const float> scores, int64_t top) {
   std::vector<Ranked> ranked(scores.size());
   for (size_t c = 0; c < scores.size(); ++c)
     ranked[c] = {static_cast<int64_t>(c), std::exp(static_cast<double>(scores[c]) - static_cast<double>(most)) / sum};
-  std::ranges::stable_sort(ranked, std::ranges::greater{}, [&](const Ranked& one) { return scores[static_cast<size_t>(one.index)]; });
-  ranked.resize(static_cast<size_t>(std::min<int64_t>(top, static_cast<int64_t>(ranked.size()))));
+  std::ranges::stable_sort(ranked, std::ranges::greater{}, [&](const Ranked& one) { return item(scores, one.index); });
+  ranked.resize(to_size(std::min<int64_t>(top, static_cast<int64_t>(ranked.size()))));
   return ranked;
 }
 
@@ -129,7 +130,7 @@ class Asked {
     if (!form_)
       fail(ErrorCode::kMismatch, "{}: the checkpoint's network takes {}, which no picture becomes; give .npy files", file.string(),
            text_of(graph_->model().input));
-    const auto each = static_cast<size_t>(form_->shape.elements());
+    const auto each = to_size(form_->shape.elements());
     pixels_.resize((waiting_.size() + 1) * each);
     try {
       read_picture(file, *form_, std::span(pixels_).last(each));
@@ -170,7 +171,7 @@ class Asked {
         fail(ErrorCode::kMismatch, "{}: id {}, but the checkpoint's network knows {} tokens", file.string(), data.vocabulary - 1, known);
       data.vocabulary = known;
     }
-    ask(data, std::vector<std::string>(static_cast<size_t>(data.size()), file.string()), true);
+    ask(data, std::vector<std::string>(to_size(data.size()), file.string()), true);
   }
 
   int64_t tokens_known() const {
@@ -188,7 +189,7 @@ class Asked {
              "--data, or train on from it");
       data.normalisation = *facts_.normalisation;
       // A grey network may have been trained on what were colours, but not the other way round.
-      if (data.normalisation.mean.size() != static_cast<size_t>(data.shape.channels))
+      if (data.normalisation.mean.size() != to_size(data.shape.channels))
         fail(ErrorCode::kMismatch, "{}: {} channels, the checkpoint's data had {}", files.front(), data.shape.channels,
              data.normalisation.mean.size());
     }
@@ -205,7 +206,7 @@ class Asked {
            text_of(graph_->model().input));
     evaluate_fully(*segment_, *graph_, plan_, data, adapted.transform, {}, [&](const SampleResult& result) {
       ++answered_;
-      print(files[static_cast<size_t>(result.sample)], several ? result.sample : -1, likeliest(result.scores, flags_.top));
+      print(item(files, result.sample), several ? result.sample : -1, likeliest(result.scores, flags_.top));
     });
   }
 
