@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 
@@ -21,14 +22,14 @@ struct Costs {
 // Events of a sample, about: a start per unit, a departure and an arrival per message.
 Costs costs_of(const Plan& plan, const Graph& graph, bool fc_barrier) {
   const RowCounts rows(graph, fc_barrier);
-  std::vector<int64_t> weights(static_cast<size_t>(plan.devices()), 1);
+  std::vector<int64_t> weights(to_size(plan.devices()), 1);
   std::vector<int64_t> crossing(weights.size());
   bool streams = false;
   for (const Shard& shard : plan.shards) {
     const Node& node = graph.node(graph.index_of(shard.layer));
     for (const PhaseEngine& engine : shard.phases) {
       streams = streams || engine.multipliers > 0;
-      weights[static_cast<size_t>(shard.device)] += engine.multipliers > 0 ? units_of_plan(node, shard.unit, engine.phase) : 1;
+      item(weights, shard.device) += engine.multipliers > 0 ? units_of_plan(node, shard.unit, engine.phase) : 1;
     }
   }
   for (const Flow& flow : plan.flows) {
@@ -37,10 +38,10 @@ Costs costs_of(const Plan& plan, const Graph& graph, bool fc_barrier) {
       messages = chunks_of(flow.elements_per_pass, plan);
     else if (streams)
       messages = rows.of(tensor_of(graph, flow).node);
-    const Link& link = plan.links[static_cast<size_t>(flow.link)];
-    weights[static_cast<size_t>(link.from)] += messages;
-    weights[static_cast<size_t>(link.to)] += messages;
-    crossing[static_cast<size_t>(std::max(link.from, link.to))] += kEventsOfCrossing * messages;
+    const Link& link = item(plan.links, flow.link);
+    item(weights, link.from) += messages;
+    item(weights, link.to) += messages;
+    item(crossing, std::max(link.from, link.to)) += kEventsOfCrossing * messages;
   }
   return {std::move(weights), std::move(crossing)};
 }
@@ -52,11 +53,11 @@ std::vector<int64_t> blocks_within(const std::vector<int64_t>& weights, int64_t 
   const auto devices = static_cast<int64_t>(weights.size());
   for (int64_t d = 0; d < devices; ++d) {
     const bool runs_short = devices - d <= blocks - static_cast<int64_t>(begins.size());
-    if (d > begins.back() && (weight + weights[static_cast<size_t>(d)] > most || runs_short)) {
+    if (d > begins.back() && (weight + item(weights, d) > most || runs_short)) {
       begins.push_back(d);
       weight = 0;
     }
-    weight += weights[static_cast<size_t>(d)];
+    weight += item(weights, d);
   }
   begins.push_back(devices);
   return begins;
@@ -81,10 +82,10 @@ std::vector<int64_t> with_cheaper_cuts(std::vector<int64_t> begins, const std::v
                                        const std::vector<int64_t>& crossing) {
   std::vector<int64_t> before(weights.size() + 1);
   std::partial_sum(weights.begin(), weights.end(), before.begin() + 1);
-  const auto sum = [&](int64_t from, int64_t to) { return before[static_cast<size_t>(to)] - before[static_cast<size_t>(from)]; };
+  const auto sum = [&](int64_t from, int64_t to) { return item(before, to) - item(before, from); };
   for (size_t cut = 1; cut + 1 < begins.size(); ++cut) {
     const int64_t from = begins[cut - 1], to = begins[cut + 1];
-    const auto cost = [&](int64_t at) { return std::max(sum(from, at), sum(at, to)) + crossing[static_cast<size_t>(at)]; };
+    const auto cost = [&](int64_t at) { return std::max(sum(from, at), sum(at, to)) + item(crossing, at); };
     for (int64_t at = from + 1; at < to; ++at)
       if (cost(at) < cost(begins[cut])) begins[cut] = at;
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/off_chip.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/device_schedule.h"
@@ -31,7 +32,7 @@ void collect_stages(const Network& network, const Plan& plan, SimulationResult& 
     stage.multipliers = s.multipliers;
     if (s.kind == StationKind::kErrorBack) stage.phase = Phase::kErrorBack;
     if (s.kind == StationKind::kParameterGradient) stage.phase = Phase::kParameterGradient;
-    if (s.kind == StationKind::kForward) stage.weight_words = fetched_words(plan.shards[static_cast<size_t>(s.shard)], s);
+    if (s.kind == StationKind::kForward) stage.weight_words = fetched_words(item(plan.shards, s.shard), s);
     stage.busy = s.busy - s.window_busy;
     stage.window = s.window_end - s.window_start;
     for (size_t c = 0; c < kCauses; ++c) stage.waited[c] = s.waited[c] - s.window_waited[c];
@@ -45,9 +46,9 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     device.index = d;
     result.devices.push_back(device);
   }
-  const auto device_of = [&](int64_t d) -> SimulatedDevice& { return result.devices[static_cast<size_t>(d - network.first_device)]; };
+  const auto device_of = [&](int64_t d) -> SimulatedDevice& { return item(result.devices, d - network.first_device); };
   for (const ActRam& ram : network.act_rams) {
-    const Shard& shard = plan.shards[static_cast<size_t>(ram.shard)];
+    const Shard& shard = item(plan.shards, ram.shard);
     const int64_t plan_bits = act_ram_bits_of_plan(shard);
     const auto peak_bits = static_cast<int64_t>(std::ceil(ram.peak_rows * static_cast<double>(ram.sample_bits) / ram.rows));
     result.shards.push_back({ram.shard, peak_bits, plan_bits});
@@ -56,15 +57,15 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
   }
   for (const Station& s : network.stations) {
     if (s.turns < 0) continue;
-    const Turns& turns = network.turns[static_cast<size_t>(s.turns)];
+    const Turns& turns = item(network.turns, s.turns);
     device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
     device_of(s.device).act_ram_peak_bits = turns.act_bits_of_window / turns.window * turns.peak_in_flight;
   }
   for (const Supply& stream : network.streams) {
     if (stream.flow < 0 || stream.peak_waiting <= 0) continue;
-    const FlowState& state = network.flows[static_cast<size_t>(stream.flow)];
-    const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
-    const Link& link = plan.links[static_cast<size_t>(flow.link)];
+    const FlowState& state = item(network.flows, stream.flow);
+    const Flow& flow = item(plan.flows, state.plan_flow);
+    const Link& link = item(plan.links, flow.link);
     const int64_t elements = elements_at_once(flow);
     const int64_t largest = elements / state.per_sample + (elements % state.per_sample > 0 ? 1 : 0);
     device_of(flow.direction == Direction::kForward ? link.to : link.from).fifo_peak_bits +=
@@ -107,14 +108,14 @@ Steady steady_part(const Plan& plan, int64_t samples) {
 void find_rates(const Plan& plan, SimulationResult& result) {
   for (size_t s = 1; s < result.finished.size(); ++s) result.finished[s] = std::max(result.finished[s], result.finished[s - 1]);
   const Steady steady = steady_part(plan, result.samples);
-  const int64_t begin = result.finished[static_cast<size_t>(steady.first - 1)];
-  const int64_t end = result.finished[static_cast<size_t>(steady.last - 1)];
+  const int64_t begin = item(result.finished, steady.first - 1);
+  const int64_t end = item(result.finished, steady.last - 1);
   if (end > begin) result.images_per_second = 1e12 * static_cast<double>(steady.last - steady.first) / static_cast<double>(end - begin);
   result.picoseconds = result.finished.back();
   result.fill_picoseconds = result.finished.front() - result.begun.front();
   size_t gone = 0;
   for (int64_t s = steady.first; s < steady.last; ++s) {
-    const int64_t now = result.begun[static_cast<size_t>(s)];
+    const int64_t now = item(result.begun, s);
     while (gone < result.finished.size() && result.finished[gone] <= now) ++gone;
     auto begun = static_cast<int64_t>(std::upper_bound(result.begun.begin(), result.begun.end(), now) - result.begun.begin());
     result.in_flight_samples = std::max(result.in_flight_samples, begun - static_cast<int64_t>(gone));
@@ -127,8 +128,8 @@ void find_idle(SimulationResult& result) {
     const double engines = stage.shard < 0 ? 1 : static_cast<double>(stage.multipliers);
     const double window = static_cast<double>(stage.window) * engines;
     if (window <= 0) continue;
-    SimulatedDevice& device = result.devices[static_cast<size_t>(stage.device)];
-    weights[static_cast<size_t>(stage.device)] += window;
+    SimulatedDevice& device = item(result.devices, stage.device);
+    item(weights, stage.device) += window;
     device.idle.input += engines * static_cast<double>(stage.waited[0]);
     device.idle.output += engines * static_cast<double>(stage.waited[1]);
     device.idle.parameters += engines * static_cast<double>(stage.waited[2]);
@@ -137,7 +138,7 @@ void find_idle(SimulationResult& result) {
     device.idle_fraction += engines * static_cast<double>(stage.window - stage.busy);
   }
   for (SimulatedDevice& device : result.devices) {
-    const double weight = weights[static_cast<size_t>(device.index)];
+    const double weight = item(weights, device.index);
     if (weight <= 0) {
       device.idle_fraction = 1;
     } else {
@@ -162,7 +163,7 @@ void find_link_loads(const Plan& plan, SimulationResult& result) {
   std::vector<std::array<double, 2>> per_batch(plan.links.size());
   const auto batch = static_cast<double>(plan.mini_batch);
   for (const SimulatedFlow& moved : result.flows) {
-    const Flow& flow = plan.flows[static_cast<size_t>(moved.flow)];
+    const Flow& flow = item(plan.flows, moved.flow);
     const auto bits = static_cast<double>(bits_of(flow.wire));
     double elements = 0;
     if (flow.stream == Stream::kGradient) {
@@ -172,7 +173,7 @@ void find_link_loads(const Plan& plan, SimulationResult& result) {
     } else {
       elements = static_cast<double>(moved.elements / result.samples) * batch;
     }
-    per_batch[static_cast<size_t>(flow.link)][flow.direction == Direction::kForward ? 0 : 1] += elements * bits;
+    item(per_batch, flow.link)[flow.direction == Direction::kForward ? 0 : 1] += elements * bits;
   }
   for (size_t l = 0; l < plan.links.size(); ++l) {
     SimulatedLink& link = result.links[l];
@@ -201,12 +202,12 @@ SimulationResult collect(Engine& engine, const Network& network, const Plan& pla
   }
   for (const FlowState& state : network.flows) {
     if (!state.sender_here) continue;
-    const Flow& flow = plan.flows[static_cast<size_t>(state.plan_flow)];
+    const Flow& flow = item(plan.flows, state.plan_flow);
     MILLRACE_CHECK(state.sent % state.per_sample == 0, "flow {} ends amid a sample", state.plan_flow);
     const int64_t wholes = state.sent / state.per_sample;
     const int64_t elements = wholes * (network.messages_per_micro_batch ? elements_of_message(flow, plan) : elements_at_once(flow));
     result.flows.push_back({state.plan_flow, state.sent, elements});
-    SimulatedLink& link = result.links[static_cast<size_t>(flow.link)];
+    SimulatedLink& link = item(result.links, flow.link);
     (flow.direction == Direction::kForward ? link.forward_bits : link.backward_bits) +=
         wholes * (state.per_sample * state.bits + state.larger * bits_of(flow.wire));
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "core/plan/flow_load.h"
@@ -49,7 +50,7 @@ struct CompileContext {
   std::map<std::pair<int64_t, int64_t>, int32_t> gradient_counts;  // (device, shard or -1): stream of samples or micro-batches done
 
   bool here(int64_t device) const { return device >= network.first_device && device < network.end_device; }
-  const DeviceSchedule& schedule_of(int64_t device) { return network.device_schedules[static_cast<size_t>(schedule_index(device))]; }
+  const DeviceSchedule& schedule_of(int64_t device) { return item(network.device_schedules, schedule_index(device)); }
   int32_t schedule_index(int64_t device);
   // Of a trainer's, that acts for the device.
   int64_t rank_of(int64_t device) const;
@@ -59,7 +60,7 @@ struct CompileContext {
   // The shard whose parameters a home stores, and the parameters of a shard, or of a device (-1), that are stored where they are used.
   int64_t shard_of(const ParameterHome& home) const;
   int64_t parameters_of(int64_t device, int64_t shard) const;
-  int32_t local_flow(int64_t flow) const { return network.flow_index[static_cast<size_t>(flow)]; }
+  int32_t local_flow(int64_t flow) const { return item(network.flow_index, flow); }
   int64_t fifo(int32_t stream) const;
   // How far FP may be ahead of EB where scores become errors.
   int64_t samples_ahead() const;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace::simulation {
 namespace {
 
@@ -18,7 +20,7 @@ void walk_passes(DeviceSchedule& schedule, int64_t n) {
     schedule.pass_mini_batch.push_back(mini_batch);
   };
   for (const Action& action : schedule.actions) {
-    const auto index = static_cast<size_t>(action.index);
+    const auto index = to_size(action.index);
     switch (action.kind) {
       case ActionKind::kErrorBack:
         open_pass(action.version, action.index / n);
@@ -48,8 +50,8 @@ void order_passes(DeviceSchedule& schedule) {
   std::vector<int64_t> due(passes, std::numeric_limits<int64_t>::max());
   for (size_t s = 0; s < schedule.forward_pass.size(); ++s) {
     const auto sample = static_cast<int64_t>(s);
-    int64_t& forward = due[static_cast<size_t>(schedule.forward_pass[s] - 1)];
-    int64_t& error = due[static_cast<size_t>(schedule.error_pass[s] - 1)];
+    int64_t& forward = item(due, schedule.forward_pass[s] - 1);
+    int64_t& error = item(due, schedule.error_pass[s] - 1);
     forward = std::min(forward, sample);
     error = std::min(error, sample + schedule.spec.window);
   }
@@ -65,8 +67,8 @@ void order_passes(DeviceSchedule& schedule) {
     schedule.pass_version[i] = listed.pass_version[order[i]];
     schedule.pass_mini_batch[i] = listed.pass_mini_batch[order[i]];
   }
-  for (int64_t& pass : schedule.forward_pass) pass = place[static_cast<size_t>(pass - 1)];
-  for (int64_t& pass : schedule.error_pass) pass = place[static_cast<size_t>(pass - 1)];
+  for (int64_t& pass : schedule.forward_pass) pass = item(place, pass - 1);
+  for (int64_t& pass : schedule.error_pass) pass = item(place, pass - 1);
 }
 
 // Update m makes version m + 1: the copy it overwrites must be out of use.
@@ -99,8 +101,8 @@ DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool si
     schedule.error_version.push_back(error_version(spec, s));
     schedule.gradient_version.push_back(s / n);
   }
-  schedule.forward_pass.resize(static_cast<size_t>(micro_batches));
-  schedule.error_pass.resize(static_cast<size_t>(micro_batches));
+  schedule.forward_pass.resize(to_size(micro_batches));
+  schedule.error_pass.resize(to_size(micro_batches));
   walk_passes(schedule, n);
   if (side_by_side && drains(spec.alignment)) order_passes(schedule);
   find_updates(schedule, micro_batches, n);

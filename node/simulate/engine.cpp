@@ -3,8 +3,12 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
+#include "node/simulate/act_rows.h"
+#include "node/simulate/transmit.h"
 
 namespace millrace::simulation {
+
 void Engine::begin() {
   // First credits are known before anything moves; then every station looks round, in order.
   for (FlowState& state : network_.flows)
@@ -39,7 +43,7 @@ void Engine::drain() {
   do {
     for (size_t i = 0; i < pending_.size(); ++i) {
       const int32_t index = pending_[i];
-      visiting_[static_cast<size_t>(index)] = 0;
+      item(visiting_, index) = 0;
       try_station(index);
     }
     pending_.clear();
@@ -67,7 +71,7 @@ void Engine::put(int32_t index, int64_t count, int64_t end) {
   s.started += count;
   s.latest_end = end;
   for (int32_t r = 0; r < s.readers; ++r) {
-    const Reader& reader = network_.readers[static_cast<size_t>(s.first_reader + r)];
+    const Reader& reader = network_.reader_of(s, r);
     const Station& waiting = station(reader.station);
     if (waiting.blocked && waiting.blocked_stream == index && s.started >= input(reader.input).need) visit(reader.station);
   }
@@ -78,18 +82,8 @@ void Engine::put(int32_t index, int64_t count, int64_t end) {
 void Engine::note_waiting(Supply& s) {
   if (s.flow < 0) return;
   int64_t needed = kNoLimit;
-  for (int32_t r = 0; r < s.readers; ++r)
-    needed = std::min(needed, input(network_.readers[static_cast<size_t>(s.first_reader + r)].input).need);
+  for (int32_t r = 0; r < s.readers; ++r) needed = std::min(needed, input(network_.reader_of(s, r).input).need);
   s.peak_waiting = std::max(s.peak_waiting, s.started - needed);
-}
-
-int64_t Engine::allowed(const Supply& s) const {
-  int64_t limit = kNoLimit;
-  for (int32_t r = 0; r < s.readers; ++r) {
-    const Input& read = network_.inputs[static_cast<size_t>(network_.readers[static_cast<size_t>(s.first_reader + r)].input)];
-    limit = std::min(limit, read.need + read.slack);
-  }
-  return limit;
 }
 
 // A reader needs more than before: whoever fills the stream may go on.
@@ -110,7 +104,7 @@ void Engine::check_in_time(const FlowState& state, int64_t time) const {
 }
 
 void Engine::tell_credit(FlowState& state, int64_t time) {
-  const int64_t limit = allowed(stream(state.stream));
+  const int64_t limit = network_.allowed(stream(state.stream));
   if (limit <= state.told) return;
   state.told = limit;
   if (state.sender_here) {
@@ -132,7 +126,7 @@ void Engine::give_credit(FlowState& state, int64_t time, int64_t limit) {
 }
 
 void Engine::accept(const Crossing& crossing) {
-  const int32_t index = network_.flow_index[static_cast<size_t>(crossing.plan_flow)];
+  const int32_t index = item(network_.flow_index, crossing.plan_flow);
   MILLRACE_CHECK(index >= 0, "flow {} has no end in this block", crossing.plan_flow);
   FlowState& state = flow(index);
   if (crossing.credit) return give_credit(state, crossing.time, crossing.amount);
@@ -180,7 +174,7 @@ bool Engine::inputs_ready(int32_t index, Station& s, const int32_t* inputs, int3
 }
 
 bool Engine::output_ready(int32_t index, Station& s) {
-  if (s.out >= 0 && stream(s.out).started >= allowed(stream(s.out))) {
+  if (s.out >= 0 && stream(s.out).started >= network_.allowed(stream(s.out))) {
     block(s, Cause::kOutput, -1, true);
     return false;
   }
@@ -203,6 +197,17 @@ bool Engine::credit_ready(int32_t index, Station& s) {
   return false;
 }
 
+bool Engine::room_in_act_ram(Station& s, int64_t& end) {
+  if (has_room(network_, s, end)) return true;
+  block(s, Cause::kOutput, -1, true);
+  return false;
+}
+
+void Engine::offer_act_ram(const ActRam& ram) {
+  const Station& waiting = station(ram.forward_station);
+  if (waiting.blocked && waiting.for_room) visit(ram.forward_station);
+}
+
 void Engine::try_station(int32_t index) {
   Station& s = station(index);
   if (s.turns >= 0) return try_turns(index, s);
@@ -216,7 +221,7 @@ void Engine::try_station(int32_t index) {
 
 // All-reduces of one device follow one another.
 int64_t Engine::take_column(int32_t device, int64_t duration) {
-  int64_t& free_at = column_free_at_[static_cast<size_t>(device - network_.first_device)];
+  int64_t& free_at = item(column_free_at_, device - network_.first_device);
   free_at = std::max(free_at, now_) + duration;
   return free_at - now_;
 }
@@ -233,7 +238,7 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
   if (s.unit == 0) {
     s.cycle_start = now_;
     if (s.cycle == s.window_cycle) begin_window(s);
-    if (index == network_.first_of_samples) begun_[static_cast<size_t>(s.cycle)] = now_;
+    if (index == network_.first_of_samples) item(begun_, s.cycle) = now_;
   }
   if (s.timed) {
     int64_t duration = s.duration + (s.unit < s.longer ? 1 : 0);
@@ -248,7 +253,7 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
     s.finished_unit = s.unit;
     timeline_.set(index, end);
   }
-  begin_act_ram(s, end);
+  if (begin_rows(network_, s, now_, end)) offer_act_ram(network_.act_ram_of(s));
   if (s.flow >= 0) send(flow(s.flow), end);
   if (s.out >= 0) put(s.out, 1, end);
   advance_inputs(s);
@@ -268,7 +273,7 @@ void Engine::advance_inputs(Station& s) {
     } else if (wraps) {
       advance_cycle(read, s.cycle, s.cycles);
     } else {
-      const int64_t need = read.base + network_.tables[static_cast<size_t>(read.table)][static_cast<size_t>(s.unit)];
+      const int64_t need = read.base + network_.rows(read.table, s.unit);
       if (need == read.need) continue;
       read.need = need;
     }
@@ -280,38 +285,16 @@ void Engine::advance_cycle(Input& read, int64_t cycle, int64_t cycles) {
   if (cycle == cycles) {
     read.need = kNoLimit;
   } else if (read.schedule >= 0) {
-    read.need = network_.schedules[static_cast<size_t>(read.schedule)][static_cast<size_t>(cycle / read.divisor)] * read.factor;
+    read.need = item(item(network_.schedules, read.schedule), cycle / read.divisor) * read.factor;
   } else {
     read.base += read.per_cycle;
-    read.need = read.base + network_.tables[static_cast<size_t>(read.table)][0];
+    read.need = read.base + network_.rows(read.table, 0);
   }
 }
 
 void Engine::send(FlowState& state, int64_t end) {
-  LinkSide& lane = network_.lanes[static_cast<size_t>(state.lane)];
-  const size_t size = state.position < state.larger ? 0 : 1;
-  const Service& service = state.services[size];
-  if (++state.position == state.per_sample) state.position = 0;
-  if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now_) {
-    lane.free_at = now_;
-    lane.free_part = 0;
-  }
-  lane.free_at += service.picoseconds;
-  lane.free_part += service.part;
-  if (lane.free_part >= lane.bits_per_second) {
-    lane.free_part -= lane.bits_per_second;
-    ++lane.free_at;
-  }
-  const int64_t latency = state.latency + (scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0);
-  ++state.sent;
-  // A link takes words from its flows in turn: a message begins to come whatever else is on its way. It ends when the link has sent
-  // everything that was there before, or sooner: when its own flow's part of the link has sent it, for a flow does not wait behind
-  // others' rows. For moments a lane may so carry more than its speed; over a run it cannot, since the parts add up to the lane. Of one
-  // flow the next message comes when the one before has come.
-  state.turn_free_at = std::min(lane.free_at + (lane.free_part > 0 ? 1 : 0), std::max(state.turn_free_at, now_) + state.in_turn[size]);
-  const int64_t sent = std::max(state.turn_free_at, end);
-  const InFlight message{std::max(now_ + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
-  state.last_arrival = message.end;
+  const int64_t jitter = scenario_.jitter_picoseconds > 0 ? jitter_of(scenario_, state.plan_flow, state.sent) : 0;
+  const InFlight message = transmit(state, item(network_.lanes, state.lane), now_, end, jitter);
   if (!state.receiver_here) {
     outbox_.push_back({state.plan_flow, message.start, message.end, false});
     return;
@@ -319,7 +302,7 @@ void Engine::send(FlowState& state, int64_t end) {
   check_in_time(state, message.start);
   state.in_flight.push(message);
   if (state.in_flight.size() == 1) {
-    const auto index = static_cast<int32_t>(network_.stations.size() + static_cast<size_t>(&state - network_.flows.data()));
+    const auto index = static_cast<int32_t>(network_.stations.size() + to_size(&state - network_.flows.data()));
     timeline_.set(index, message.start);
   }
 }
@@ -330,7 +313,7 @@ void Engine::end_unit(int32_t index) {
   s.free_at = now_;
   s.since = now_;
   if (s.turns >= 0) return end_action(s);
-  end_act_ram(s);
+  if (end_rows(network_, s, now_)) offer_act_ram(network_.act_ram_of(s));
   // The unit after the last one of a cycle is already counted.
   if (s.finished_unit == s.units - 1) end_cycle(s, s.cycle - 1);
 }
@@ -339,152 +322,34 @@ void Engine::end_cycle(Station& s, int64_t cycle) {
   s.window_end = now_;
   if (s.done >= 0) put(s.done, 1, now_);
   if (s.kind > StationKind::kParameterGradient) return;
-  int64_t& finished = finished_[static_cast<size_t>(cycle)];
+  int64_t& finished = item(finished_, cycle);
   finished = std::max(finished, now_);
   if (!tracing_) return;
   const auto phase = static_cast<uint8_t>(static_cast<int>(s.kind) - static_cast<int>(StationKind::kForward));
   trace_.push_back({s.device, s.shard, phase, cycle, s.cycle_start, now_});
 }
 
-const Action& Engine::action_of(const Turns& turns) const {
-  return network_.device_schedules[static_cast<size_t>(turns.schedule)].actions[turns.next];
-}
-
-// A trainer's device begins nothing that it could not send.
-bool Engine::room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message) {
-  for (const int32_t f : flows) {
+// Every station that sends over this edge waits for its input, with credits in hand for all that the next step may let it send, or is
+// done: a credit more would change nothing.
+bool Engine::provided(bool left) {
+  for (const int32_t f : edges_.flows_at(left)) {
     FlowState& state = flow(f);
+    if (!state.sender_here) continue;
+    const Station& s = station(state.sender);
+    if (s.cycle == s.cycles) continue;
+    if (edges_.most_sent(f) == 0 || !s.blocked || s.for_room) return false;
     take_credits(state);
-    if (message < state.credit) continue;
-    block(s, Cause::kOutput, -1, true);
-    if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
-    return false;
+    if (state.credit - state.sent < edges_.most_sent(f)) return false;
   }
   return true;
 }
 
-void Engine::try_turns(int32_t index, Station& s) {
-  Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
-  while (s.cycle < s.cycles && !s.running) {
-    const Action& action = action_of(turns);
-    const bool forward = action.kind == ActionKind::kForward;
-    const bool error = action.kind == ActionKind::kErrorBack;
-    const bool shares = turns.steps > 0 && (forward || error);
-    const bool begins = turns.phase == 0, ends = !shares || turns.phase == turns.steps;
-    const std::vector<int32_t>& inputs = inputs_of(turns);
-    int64_t end = now_;
-    if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
-    if ((forward || error) && ends) {
-      const int32_t out = forward ? turns.forward_out : turns.error_out;
-      if (stream(out).started >= allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
-      if (!room_for_message(index, s, forward ? turns.forward_flows : turns.error_flows, action.index)) return;
-    }
-    if (shares && begins && !room_for_message(index, s, forward ? turns.forward_early_flows : turns.error_early_flows, action.index))
-      return;
-    if (turns.rank >= 0 && !core_granted(index, s)) return;
-    unblock(s);
-    ++events_;
-    if (begins) s.cycle_start = now_;
-    if (begins && s.cycle == s.window_cycle) begin_window(s);
-    if (shares) {
-      start_phase(index, s, turns, forward);
-      continue;
-    }
-    int64_t duration = turns.update;
-    if (forward) {
-      duration = turns.forward;
-      if (index == network_.first_of_samples)
-        for (int64_t i = 0; i < plan_.micro_batch; ++i) begun_[static_cast<size_t>(action.index * plan_.micro_batch + i)] = now_;
-      turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
-    } else if (error) {
-      duration = turns.error_back;
-    } else if (action.kind == ActionKind::kParameterGradient) {
-      duration = turns.gradient;
-    }
-    s.busy += duration;
-    if (action.kind == ActionKind::kUpdate) {
-      s.waited[static_cast<size_t>(Cause::kUpdate)] += turns.all_reduce;
-      duration += turns.all_reduce;
-    }
-    s.running = true;
-    ++s.cycle;
-    timeline_.set(index, now_ + duration);
-    if (forward || error)
-      for (const int32_t read : inputs) {
-        advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
-        after_need(input(read).stream);
-      }
-  }
-}
-
-const std::vector<int32_t>& Engine::inputs_of(const Turns& turns) const {
-  const bool forward = action_of(turns).kind == ActionKind::kForward;
-  if (turns.phase > 0) return forward ? turns.forward_rows : turns.error_rows;
-  return forward ? turns.forward_inputs : turns.error_inputs;
-}
-
-// One of the steps that devices share, and behind the last of them what is left of the action.
-void Engine::start_phase(int32_t index, Station& s, Turns& turns, bool forward) {
-  const int64_t shared = forward ? turns.shared_forward : turns.shared_back;
-  const int64_t others = (forward ? turns.forward : turns.error_back) - shared;
-  const bool last = turns.phase == turns.steps;
-  int64_t duration = last ? 0 : shared / turns.steps + (turns.phase < shared % turns.steps ? 1 : 0);
-  if (forward ? last : turns.phase == 0) duration += others;
-  const Action& action = action_of(turns);
-  if (turns.phase == 0) {
-    if (forward) turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
-    put(forward ? turns.forward_early : turns.error_early, 1, now_);
-    for (const int32_t read : forward ? turns.forward_inputs : turns.error_inputs) {
-      advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
-      after_need(input(read).stream);
-    }
-  }
-  if (!last)
-    for (const int32_t read : forward ? turns.forward_rows : turns.error_rows) {
-      input(read).need = action.index * turns.steps + turns.phase + 1;
-      after_need(input(read).stream);
-    }
-  s.busy += duration;
-  s.running = true;
-  if (last) ++s.cycle;
-  timeline_.set(index, now_ + duration);
-}
-
-void Engine::end_action(Station& s) {
-  Turns& turns = network_.turns[static_cast<size_t>(s.turns)];
-  const Action& action = action_of(turns);
-  const bool shares = turns.steps > 0 && (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack);
-  if (shares && turns.phase < turns.steps) {
-    s.window_end = now_;
-    free_core(s);
-    put(action.kind == ActionKind::kForward ? turns.forward_row : turns.error_row, 1, now_);
-    ++turns.phase;
-    return;
-  }
-  turns.phase = 0;
-  ++turns.next;
-  s.window_end = now_;
-  free_core(s);
-  uint8_t phase = 0;
-  switch (action.kind) {
-    case ActionKind::kForward: put(turns.forward_out, 1, now_); break;
-    case ActionKind::kErrorBack:
-      phase = 1;
-      put(turns.error_out, 1, now_);
-      break;
-    case ActionKind::kParameterGradient:
-      phase = 2;
-      put(turns.gradient_out, 1, now_);
-      --turns.in_flight;
-      break;
-    case ActionKind::kUpdate:
-    case ActionKind::kValidate: return;
-  }
-  for (int64_t i = 0; i < plan_.micro_batch; ++i) {
-    int64_t& finished = finished_[static_cast<size_t>(action.index * plan_.micro_batch + i)];
-    finished = std::max(finished, now_);
-  }
-  if (tracing_) trace_.push_back({s.device, -1, phase, action.index, s.cycle_start, now_});
+int64_t Engine::limit_of(const Horizon& horizon) {
+  int64_t limit = horizon.messages;
+  const int64_t next = timeline_.next_time();
+  if (horizon.left_credits < limit && next >= horizon.left_credits && !provided(true)) limit = horizon.left_credits;
+  if (horizon.right_credits < limit && next >= horizon.right_credits && !provided(false)) limit = horizon.right_credits;
+  return limit;
 }
 
 bool Engine::done() const {

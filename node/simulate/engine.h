@@ -15,12 +15,16 @@
 // Borrows the network. Equal networks and equal arrivals give equal results, in whatever portions run_until is called.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/base/index.h"
+#include "node/simulate/block_edges.h"
+#include "node/simulate/crews.h"
+#include "node/simulate/explain_stuck.h"
 #include "node/simulate/network.h"
+#include "node/simulate/shared_cores.h"
 #include "node/simulate/simulate.h"
 #include "node/simulate/timeline.h"
 
@@ -34,26 +38,11 @@ struct Crossing {
   bool credit = false;
 };
 
-// What crosses comes in two kinds, and a time for each: messages' first.
-enum class Crosses : uint8_t { kMessage, kCredit };
-using CrossingTimes = std::array<int64_t, 2>;
-inline int64_t time_of(const CrossingTimes& times, Crosses what) { return times[static_cast<size_t>(what)]; }
-
-// What a block knows of the time to come: nothing in it happens before `next`, nothing arrives from a side before that side's.
-struct Outlook {
-  int64_t next = 0;
-  CrossingTimes left{}, right{};
-  int64_t from(bool left_side, Crosses what) const { return time_of(left_side ? left : right, what); }
-};
-
 // How far a block may run: no message arrives before, nor a credit from that side.
 struct Horizon {
   int64_t messages = 0;
   int64_t left_credits = 0, right_credits = 0;
 };
-
-// The crew of each device of the network, in order from 0.
-std::vector<int32_t> crews_of_devices(const Network& network, const Plan& plan);
 
 class Engine {
  public:
@@ -76,12 +65,12 @@ class Engine {
   void accept(const Crossing& crossing);
   std::vector<Crossing>& outbox() { return outbox_; }
   // Nothing of a kind is sent over this end of the block before then, whatever arrives.
-  CrossingTimes quiet_until(bool left, const Outlook& outlook) const;
+  CrossingTimes quiet_until(bool left, const Outlook& outlook) const { return edges_.quiet_until(left, outlook); }
 
   // Every station has walked all its cycles.
   bool done() const;
   // Those that wait for one another in a circle, each with what it waits for.
-  std::string stuck() const;
+  std::string stuck() const { return explain_stuck(network_, plan_); }
 
   // The last thing happened then.
   int64_t now() const { return latest_; }
@@ -92,14 +81,14 @@ class Engine {
   size_t bytes() const;
 
  private:
-  Station& station(int32_t index) { return network_.stations[static_cast<size_t>(index)]; }
-  Supply& stream(int32_t index) { return network_.streams[static_cast<size_t>(index)]; }
-  Input& input(int32_t index) { return network_.inputs[static_cast<size_t>(index)]; }
-  FlowState& flow(int32_t index) { return network_.flows[static_cast<size_t>(index)]; }
+  Station& station(int32_t index) { return network_.station(index); }
+  Supply& stream(int32_t index) { return network_.stream(index); }
+  Input& input(int32_t index) { return network_.input(index); }
+  FlowState& flow(int32_t index) { return network_.flow(index); }
 
   void visit(int32_t index) {
-    if (visiting_[static_cast<size_t>(index)]) return;
-    visiting_[static_cast<size_t>(index)] = 1;
+    if (item(visiting_, index)) return;
+    item(visiting_, index) = 1;
     pending_.push_back(index);
   }
   struct Due {
@@ -129,45 +118,25 @@ class Engine {
   void advance_inputs(Station& s);
   void advance_cycle(Input& read, int64_t cycle, int64_t cycles);
   void after_need(int32_t stream);
-  int64_t allowed(const Supply& s) const;
   void put(int32_t stream, int64_t count, int64_t end);
   void send(FlowState& flow, int64_t end);
   void check_in_time(const FlowState& flow, int64_t time) const;
   void tell_credit(FlowState& flow, int64_t time);
   void give_credit(FlowState& flow, int64_t time, int64_t allowed);
   void note_waiting(Supply& s);
-  void begin_act_ram(Station& s, int64_t end);
-  void end_act_ram(Station& s);
   void offer_act_ram(const ActRam& ram);
-  void note_act_ram(ActRam& ram);
   int64_t take_column(int32_t device, int64_t duration);
   void end_cycle(Station& s, int64_t cycle);
 
-  void find_edges();
-  int64_t most_sent_at_once(const Station& s) const;
   bool provided(bool left);
-  int64_t next_start(int32_t station, const Outlook& outlook, int depth) const;
-  int64_t units_missing(const Station& s) const;
-  int64_t next_room(const Station& s, const Outlook& outlook, int depth) const;
-  int64_t next_arrival(const FlowState& flow, int64_t missing, const Outlook& outlook, int depth) const;
-  bool side_of(const FlowState& flow) const;
-  bool core_granted(int32_t index, Station& s);
-  void queue_rank(int32_t rank);
+  bool core_granted(int32_t index, Station& s, int32_t rank);
   bool grant_core();
-  void free_core(const Station& s);
 
   void try_turns(int32_t index, Station& s);
   bool room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message);
   void start_phase(int32_t index, Station& s, Turns& turns, bool forward);
-  const std::vector<int32_t>& inputs_of(const Turns& turns) const;
   void end_action(Station& s);
-  const Action& action_of(const Turns& turns) const;
   void begin_window(Station& s);
-  std::string name_of_station(const Station& s) const;
-  std::string waits_for(const Station& s) const;
-  bool full_act_ram(const Station& s) const;
-  int32_t slowest_reader(const Supply& supply) const;
-  int32_t awaited_by(const Station& s) const;
 
   Network& network_;
   const Plan& plan_;
@@ -188,11 +157,10 @@ class Engine {
   const SimulationScenario scenario_;
   std::vector<int64_t> column_free_at_;
   std::vector<Crossing> outbox_;
-  std::vector<int32_t> left_edge_, right_edge_;  // flows with one end in the block, by the block's end
-  std::vector<int64_t> most_sent_;               // by flow: messages of one step of the clock; 0: unknown
   std::vector<TraceSpan> trace_;
-  Queue<int32_t> able_ranks_;  // to act, but for a core
-  int32_t granted_ = -1;       // station that starts with the core it has been granted
+  const BlockEdges edges_;
+  SharedCores cores_;
+  int32_t granted_ = -1;  // station that starts with the core it has been granted
 };
 
 }  // namespace millrace::simulation

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace {
@@ -44,7 +45,7 @@ int64_t nanoseconds(double seconds) { return std::llround(seconds * kNanoseconds
 class Failures {
  public:
   explicit Failures(const FailureModel& model)
-      : mean_(model.device_mtbf_seconds), draw_(model.seed, stream_id("simulate", "failures")), drawn_(static_cast<size_t>(model.devices)) {
+      : mean_(model.device_mtbf_seconds), draw_(model.seed, stream_id("simulate", "failures")), drawn_(to_size(model.devices)) {
     for (int64_t device = 0; device < model.devices; ++device) push(device, 0);
   }
 
@@ -57,7 +58,7 @@ class Failures {
 
  private:
   void push(int64_t device, int64_t after) {
-    const uint64_t element = (static_cast<uint64_t>(device) << 40U) + drawn_[static_cast<size_t>(device)]++;
+    const uint64_t element = (static_cast<uint64_t>(device) << 40U) + item(drawn_, device)++;
     const auto words = draw_.block(element);
     const uint64_t bits = ((static_cast<uint64_t>(words[0]) << 32U) | words[1]) >> 11U;
     const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-53;

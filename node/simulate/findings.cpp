@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "node/simulate/network.h"
 
 namespace millrace {
@@ -90,7 +91,7 @@ void add_memory(const SimulationResult& result, std::vector<SimulationFinding>& 
     worst_device = device.index;
   }
   if (worst_device < 0) return;
-  const SimulatedDevice& device = result.devices[static_cast<size_t>(worst_device)];
+  const SimulatedDevice& device = item(result.devices, worst_device);
   found.push_back(
       {"buffer", fmt::format("on {} of {} devices activations take more than the plan's Act-RAM: most on device {}, {:.4g} Mb where the "
                              "plan has {:.4g} Mb ({:.2f} times): rows wait for busy links, or for room downstream, which its formula "
@@ -128,8 +129,8 @@ PaceSetter pace_setter(const Plan& plan, const SimulationResult& result, const S
 std::string name_of(const SimulatedStage& stage, const Plan& plan) {
   if (stage.shard < 0) return fmt::format("device {}", stage.device);
   static constexpr const char* kPhases[] = {"FP", "EB", "PG"};
-  return fmt::format("{} of {} on device {}", kPhases[static_cast<size_t>(stage.phase)],
-                     plan.shards[static_cast<size_t>(stage.shard)].layer, stage.device);
+  return fmt::format("{} of {} on device {}", kPhases[static_cast<size_t>(stage.phase)], item(plan.shards, stage.shard).layer,
+                     stage.device);
 }
 
 std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/simulate.h"
@@ -35,7 +36,7 @@ double seconds_between_updates(const Plan& plan, const SimulationResult& result)
   int64_t picoseconds = 0;
   for (int64_t batch = 1; batch < whole; ++batch) {
     const int64_t end = (batch + 1) * plan.mini_batch;
-    picoseconds += result.finished[static_cast<size_t>(end - 1)] - result.finished[static_cast<size_t>(end - half - 1)];
+    picoseconds += item(result.finished, end - 1) - item(result.finished, end - half - 1);
   }
   return whole > 1 && half > 0 ? 1e-12 * static_cast<double>(picoseconds) / static_cast<double>((whole - 1) * half) : 0;
 }

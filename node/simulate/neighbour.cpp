@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace::simulation {
 
@@ -59,7 +60,7 @@ bool Neighbour::receive(Engine& engine) {
     std::memcpy(&header, message.payload.data(), sizeof(header));
     for (int64_t i = 0; i < header.crossings; ++i) {
       Crossing crossing;
-      std::memcpy(&crossing, message.payload.data() + sizeof(header) + static_cast<size_t>(i) * sizeof(crossing), sizeof(crossing));
+      std::memcpy(&crossing, message.payload.data() + sizeof(header) + to_size(i) * sizeof(crossing), sizeof(crossing));
       engine.accept(crossing);
     }
     transport_.release(in_flow_);

@@ -267,6 +267,34 @@ struct Network {
   int64_t free_cores = 0;
 
   int32_t first_of_samples = -1;  // the station whose start begins a sample; -1: elsewhere
+
+  // By the indices that stations, streams, inputs and flows name each other with.
+  Station& station(int32_t index) { return stations[static_cast<size_t>(index)]; }
+  const Station& station(int32_t index) const { return stations[static_cast<size_t>(index)]; }
+  Supply& stream(int32_t index) { return streams[static_cast<size_t>(index)]; }
+  const Supply& stream(int32_t index) const { return streams[static_cast<size_t>(index)]; }
+  Input& input(int32_t index) { return inputs[static_cast<size_t>(index)]; }
+  const Input& input(int32_t index) const { return inputs[static_cast<size_t>(index)]; }
+  FlowState& flow(int32_t index) { return flows[static_cast<size_t>(index)]; }
+  const FlowState& flow(int32_t index) const { return flows[static_cast<size_t>(index)]; }
+  const Reader& reader_of(const Supply& supply, int32_t number) const { return readers[static_cast<size_t>(supply.first_reader + number)]; }
+  ActRam& act_ram_of(const Station& s) { return act_rams[static_cast<size_t>(s.act_ram)]; }
+  const ActRam& act_ram_of(const Station& s) const { return act_rams[static_cast<size_t>(s.act_ram)]; }
+  Turns& turns_of(const Station& s) { return turns[static_cast<size_t>(s.turns)]; }
+  const Turns& turns_of(const Station& s) const { return turns[static_cast<size_t>(s.turns)]; }
+  // Rows: an entry of one of the tables.
+  int64_t rows(int32_t table, int32_t unit) const { return tables[static_cast<size_t>(table)][static_cast<size_t>(unit)]; }
+
+  // Rows of its input that a station's next unit needs in its Act-RAM, counted from the first of the run; and whether they do not fit.
+  int64_t act_rows_needed(const Station& s) const { return s.cycle * act_ram_of(s).rows + rows(act_ram_of(s).used_table, s.unit); }
+  bool act_ram_is_full(const Station& s) const;
+  // Units that a stream's readers let be there by now; and the reader that holds its maker back most, -1: none.
+  int64_t allowed(const Supply& supply) const;
+  int32_t slowest_reader(const Supply& supply) const;
+  // What a device that takes turns does next, and reads for it.
+  const Action& action_of(const Turns& of) const { return device_schedules[static_cast<size_t>(of.schedule)].actions[of.next]; }
+  const std::vector<int32_t>& inputs_of(const Turns& of) const;
+
   size_t bytes() const;
 };
 

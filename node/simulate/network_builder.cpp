@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace::simulation {
 
 int32_t NetworkBuilder::stream(int32_t per_sample) {
@@ -16,8 +18,8 @@ int32_t NetworkBuilder::station(const Station& station, int32_t out) {
   const auto index = static_cast<int32_t>(network_.stations.size());
   network_.stations.push_back(station);
   network_.stations.back().out = out;
-  if (out >= 0) network_.streams[static_cast<size_t>(out)].producer = index;
-  if (station.done >= 0) network_.streams[static_cast<size_t>(station.done)].producer = index;
+  if (out >= 0) item(network_.streams, out).producer = index;
+  if (station.done >= 0) item(network_.streams, station.done).producer = index;
   return index;
 }
 
@@ -44,22 +46,22 @@ void begin_input(const Network& network, Input& input, int64_t cycles) {
   if (cycles == 0) {
     input.need = kNoLimit;
   } else if (input.schedule >= 0) {
-    input.need = network.schedules[static_cast<size_t>(input.schedule)][0] * input.factor;
+    input.need = item(network.schedules, input.schedule)[0] * input.factor;
   } else {
-    input.need = network.tables[static_cast<size_t>(input.table)][0];
+    input.need = item(network.tables, input.table)[0];
   }
 }
 
 void NetworkBuilder::finish() {
   std::stable_sort(reads_.begin(), reads_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [index, read] : reads_) {
-    Station& station = network_.stations[static_cast<size_t>(index)];
+    Station& station = item(network_.stations, index);
     if (station.inputs == 0) station.first_input = static_cast<int32_t>(network_.inputs.size());
     ++station.inputs;
     network_.inputs.push_back(read);
     begin_input(network_, network_.inputs.back(), station.cycles);
     if (station.turns < 0) continue;
-    Turns& turns = network_.turns[static_cast<size_t>(station.turns)];
+    Turns& turns = item(network_.turns, station.turns);
     const int64_t role = std::exchange(network_.inputs.back().base, 0);
     std::vector<int32_t>& inputs = role == kOfForward      ? turns.forward_inputs
                                    : role == kOfError      ? turns.error_inputs

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/home_routes.h"
 #include "node/simulate/compile_context.h"
 
@@ -56,10 +57,10 @@ class HomeCompiler {
 
   // Chunks enter a link evenly, a little faster than the pipeline asks for, so that rows do not wait behind a burst.
   void pace(Station& station) const {
-    const FlowState& flow = context_.network.flows[static_cast<size_t>(station.flow)];
+    const FlowState& flow = item(context_.network.flows, station.flow);
     station.timed = true;
     const int64_t service = flow.services[0].picoseconds + (flow.services[0].part > 0 ? 1 : 0);
-    const Flow& planned = context_.plan.flows[static_cast<size_t>(flow.plan_flow)];
+    const Flow& planned = item(context_.plan.flows, flow.plan_flow);
     const auto passes = static_cast<double>(std::max<int64_t>(1, planned.passes_per_mini_batch));
     const double even = kShareOfPeriod * static_cast<double>(context_.pace.period) * static_cast<double>(context_.plan.mini_batch) / passes;
     station.duration = std::max(service, static_cast<int64_t>(even / station.units));
@@ -90,7 +91,7 @@ class HomeCompiler {
       context_.builder.read(updating, gradients);
     }
     const int32_t leaving = add_leaving(context_, home.home, across(route.parameters, link_ahead(home.home, downstream)), chunks, passes);
-    Station& pass = context_.network.stations[static_cast<size_t>(leaving)];
+    Station& pass = item(context_.network.stations, leaving);
     pass.kind = StationKind::kPass;
     pace(pass);
     Input version;
@@ -105,10 +106,10 @@ class HomeCompiler {
     const bool from_upstream = home.home < home.user;
     const int32_t arriving = context_.stream_of_flow(across(route.parameters, link_ahead(home.user, !from_upstream)));
     const DeviceSchedule& schedule = context_.schedule_of(home.user);
-    const bool turns = context_.pace.turns[static_cast<size_t>(home.user)];
-    const auto local = static_cast<size_t>(home.user - context_.network.first_device);
+    const bool turns = item(context_.pace.turns, home.user);
+    const auto local = to_size(home.user - context_.network.first_device);
     for (int32_t s = context_.first_station[local]; s < context_.first_station[local + 1]; ++s) {
-      const Station& station = context_.network.stations[static_cast<size_t>(s)];
+      const Station& station = item(context_.network.stations, s);
       if (station.kind == StationKind::kTurns) {
         read_passes(s, arriving, schedule.forward_pass, chunks, 1, false);
         read_passes(s, arriving, schedule.error_pass, chunks, 1, true);
@@ -122,13 +123,13 @@ class HomeCompiler {
     if (count == context_.gradient_counts.end() || route.gradients.empty()) return;
     const int32_t leaving =
         add_leaving(context_, home.user, across(route.gradients, link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
-    Station& station = context_.network.stations[static_cast<size_t>(leaving)];
+    Station& station = item(context_.network.stations, leaving);
     station.kind = StationKind::kReturn;
     pace(station);
     const auto samples = turns ? 1 : static_cast<int32_t>(context_.plan.micro_batch);
     Input input;
     input.stream = count->second;
-    input.table = context_.builder.table(RowTable(static_cast<size_t>(chunks), samples));
+    input.table = context_.builder.table(RowTable(to_size(chunks), samples));
     input.per_cycle = samples;
     input.whole = true;
     context_.builder.read(leaving, input);
@@ -143,7 +144,7 @@ class HomeCompiler {
     input.whole = true;
     input.cause = Cause::kParameters;
     // A pass is held until the E and the F that it serves are both done: a window apart, and one more comes meanwhile.
-    const int64_t window = context_.plan.windows[static_cast<size_t>(context_.network.stations[static_cast<size_t>(station)].device)];
+    const int64_t window = item(context_.plan.windows, item(context_.network.stations, station).device);
     input.slack = (window + 1) * chunks;
     input.base = error ? kOfError : kOfForward;
     context_.builder.read(station, input);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace::simulation {
 namespace {
@@ -47,7 +48,7 @@ RowCounts::RowCounts(const Graph& graph, bool fc_barrier) : graph_(&graph), inpu
 }
 
 RowTable identity_rows(int32_t rows) {
-  RowTable table(static_cast<size_t>(rows));
+  RowTable table(to_size(rows));
   std::iota(table.begin(), table.end(), 1);
   return table;
 }
@@ -57,13 +58,12 @@ RowTable forward_needs(const RowCounts& rows, int64_t node, size_t input) {
   const int32_t above = rows.of(layer.inputs[input]);
   const int32_t here = rows.of(node);
   if (const auto window = window_on_rows(rows, node, input)) {
-    RowTable table(static_cast<size_t>(here));
-    for (int64_t r = 0; r < here; ++r)
-      table[static_cast<size_t>(r)] = static_cast<int32_t>(std::clamp<int64_t>(window->end_input(r), 1, above));
+    RowTable table(to_size(here));
+    for (int64_t r = 0; r < here; ++r) item(table, r) = static_cast<int32_t>(std::clamp<int64_t>(window->end_input(r), 1, above));
     return table;
   }
   if (above == here && !waits_for_all(layer)) return identity_rows(here);
-  return RowTable(static_cast<size_t>(here), above);
+  return RowTable(to_size(here), above);
 }
 
 RowTable backward_needs(const RowCounts& rows, int64_t node, size_t input) {
@@ -71,7 +71,7 @@ RowTable backward_needs(const RowCounts& rows, int64_t node, size_t input) {
   const int32_t above = rows.of(layer.inputs[input]);
   const int32_t here = rows.of(node);
   if (const auto window = window_on_rows(rows, node, input)) {
-    RowTable table(static_cast<size_t>(above));
+    RowTable table(to_size(above));
     for (int64_t j = 0; j < above; ++j) {
       int64_t need = 0;
       if (rows.errors_descend()) {
@@ -80,24 +80,24 @@ RowTable backward_needs(const RowCounts& rows, int64_t node, size_t input) {
       } else {
         need = window->begun_outputs(j);
       }
-      table[static_cast<size_t>(j)] = static_cast<int32_t>(std::clamp<int64_t>(need, 1, here));
+      item(table, j) = static_cast<int32_t>(std::clamp<int64_t>(need, 1, here));
     }
     return table;
   }
   if (above == here && !waits_for_all(layer)) return identity_rows(here);
-  return RowTable(static_cast<size_t>(above), here);
+  return RowTable(to_size(above), here);
 }
 
 RowTable turning_needs(const RowCounts& rows, int64_t node) {
   const int32_t here = rows.of(node);
-  return rows.errors_descend() ? RowTable(static_cast<size_t>(here), here) : identity_rows(here);
+  return rows.errors_descend() ? RowTable(to_size(here), here) : identity_rows(here);
 }
 
 RowTable released_rows(const RowCounts& rows, int64_t node, bool descending) {
   const Node& layer = rows.graph().node(node);
   const int32_t above = rows.of(layer.inputs.front());
   const int32_t here = rows.of(node);
-  RowTable table(static_cast<size_t>(here), 0);
+  RowTable table(to_size(here), 0);
   const auto window = window_on_rows(rows, node, 0);
   for (int64_t j = 0; j < here; ++j) {
     int64_t released = 0;
@@ -108,7 +108,7 @@ RowTable released_rows(const RowCounts& rows, int64_t node, bool descending) {
     } else if (above == here && !waits_for_all(layer)) {
       released = j + 1;
     }
-    table[static_cast<size_t>(j)] = static_cast<int32_t>(std::clamp<int64_t>(released, 0, above));
+    item(table, j) = static_cast<int32_t>(std::clamp<int64_t>(released, 0, above));
   }
   table.back() = above;
   return table;
@@ -125,7 +125,7 @@ int64_t unevenness_of(const RowTable& table, int32_t above) {
   int64_t least = std::numeric_limits<int64_t>::max();
   int64_t most = std::numeric_limits<int64_t>::min();
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t ahead = table[static_cast<size_t>(r)] * rows - r * above;
+    const int64_t ahead = item(table, r) * rows - r * above;
     least = std::min(least, ahead);
     most = std::max(most, ahead);
   }
@@ -137,7 +137,7 @@ RowTable compose(const RowTable& outer, const RowTable& inner) {
   for (size_t r = 0; r < outer.size(); ++r) {
     MILLRACE_CHECK(outer[r] >= 0 && outer[r] <= static_cast<int32_t>(inner.size()), "row {} needs {} of {} rows", r, outer[r],
                    inner.size());
-    table[r] = outer[r] == 0 ? 0 : inner[static_cast<size_t>(outer[r] - 1)];
+    table[r] = outer[r] == 0 ? 0 : item(inner, outer[r] - 1);
   }
   return table;
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/graph/graph.h"
 
 namespace millrace::simulation {
@@ -28,7 +29,7 @@ class RowCounts {
 
   const Graph& graph() const { return *graph_; }
   // Rows that one sample of the node's output streams in; of the network's input for kNetworkInput.
-  int32_t of(int64_t node) const { return node == kNetworkInput ? input_ : rows_[static_cast<size_t>(node)]; }
+  int32_t of(int64_t node) const { return node == kNetworkInput ? input_ : item(rows_, node); }
   bool errors_descend() const { return errors_descend_; }
 
  private:

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace {
@@ -80,7 +81,7 @@ int64_t all_reduce_picoseconds(const Replicas& replicas, int64_t bits) {
 }
 
 std::vector<int64_t> slowness_of(const SimulationScenario& scenario, int64_t devices) {
-  std::vector<int64_t> slowness(static_cast<size_t>(devices), static_cast<int64_t>(kThousandths));
+  std::vector<int64_t> slowness(to_size(devices), static_cast<int64_t>(kThousandths));
   if (scenario.straggler_share > 0) {
     const Philox draw(scenario.seed, stream_id("simulate", "stragglers"));
     constexpr uint64_t kParts = 1'000'000;
@@ -89,8 +90,7 @@ std::vector<int64_t> slowness_of(const SimulationScenario& scenario, int64_t dev
     for (uint64_t d = 0; d < slowness.size(); ++d)
       if (draw.below(2 * d, kParts) < struck) slowness[d] += static_cast<int64_t>(draw.below(2 * d + 1, range + 1));
   }
-  for (const Straggler& straggler : scenario.stragglers)
-    slowness[static_cast<size_t>(straggler.device)] = std::llround(straggler.factor * kThousandths);
+  for (const Straggler& straggler : scenario.stragglers) item(slowness, straggler.device) = std::llround(straggler.factor * kThousandths);
   return slowness;
 }
 
@@ -98,8 +98,8 @@ Plan with_stragglers(Plan plan, const SimulationScenario& scenario) {
   const std::vector<int64_t> slowness = slowness_of(scenario, plan.devices());
   for (Shard& shard : plan.shards)
     for (PhaseEngine& engine : shard.phases)
-      engine.picoseconds_per_unit = capped(static_cast<Wide>(engine.picoseconds_per_unit) * slowness[static_cast<size_t>(shard.device)] /
-                                           static_cast<int64_t>(kThousandths));
+      engine.picoseconds_per_unit =
+          capped(static_cast<Wide>(engine.picoseconds_per_unit) * item(slowness, shard.device) / static_cast<int64_t>(kThousandths));
   return plan;
 }
 
@@ -110,8 +110,8 @@ int64_t jitter_of(const SimulationScenario& scenario, int64_t flow, int64_t inde
 }
 
 std::vector<int64_t> column_bits(const Plan& plan) {
-  std::vector<int64_t> bits(static_cast<size_t>(plan.devices()));
-  for (const ParameterHome& home : plan.homes) bits[static_cast<size_t>(home.home)] += home.count * bits_of(plan.arithmetic.wire);
+  std::vector<int64_t> bits(to_size(plan.devices()));
+  for (const ParameterHome& home : plan.homes) item(bits, home.home) += home.count * bits_of(plan.arithmetic.wire);
   return bits;
 }
 

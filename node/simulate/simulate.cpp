@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
@@ -52,8 +53,8 @@ double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
   const int64_t ending = turns && whole >= 5 && !drains(plan.alignment) ? 1 : 0;
   const int64_t counted = whole - filling - ending;
-  const int64_t begin = result.finished[static_cast<size_t>(filling * plan.mini_batch - 1)];
-  const int64_t end = result.finished[static_cast<size_t>((whole - ending) * plan.mini_batch - 1)];
+  const int64_t begin = item(result.finished, filling * plan.mini_batch - 1);
+  const int64_t end = item(result.finished, (whole - ending) * plan.mini_batch - 1);
   return end > begin ? 1e12 * static_cast<double>(counted * plan.mini_batch) / static_cast<double>(end - begin) : 0;
 }
 

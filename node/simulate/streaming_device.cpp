@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 
@@ -55,9 +56,9 @@ class StreamingDevice {
   };
 
   const Graph& graph() const { return context_.graph; }
-  const Value& value(int64_t index) const { return program_.values[static_cast<size_t>(index)]; }
+  const Value& value(int64_t index) const { return item(program_.values, index); }
   int32_t rows_of(int64_t index) const { return context_.rows.of(value(index).node); }
-  Station& station(int32_t index) { return context_.network.stations[static_cast<size_t>(index)]; }
+  Station& station(int32_t index) { return item(context_.network.stations, index); }
 
   void add_source(const Step& step) {
     Station source;
@@ -83,14 +84,14 @@ class StreamingDevice {
   }
 
   int64_t shard_of(int64_t node) const {
-    for (const int64_t shard : context_.shards_of[static_cast<size_t>(device_)])
-      if (context_.plan.shards[static_cast<size_t>(shard)].layer == graph().node(node).layer.name) return shard;
+    for (const int64_t shard : item(context_.shards_of, device_))
+      if (item(context_.plan.shards, shard).layer == graph().node(node).layer.name) return shard;
     MILLRACE_CHECK(false, "device {} computes \"{}\" without a shard", device_, graph().node(node).layer.name);
     return -1;
   }
 
   int32_t add_engine(const Engines& engines, Phase phase, StationKind kind, int32_t units, bool makes_rows) {
-    const Shard& shard = context_.plan.shards[static_cast<size_t>(engines.shard)];
+    const Shard& shard = item(context_.plan.shards, engines.shard);
     const PhaseEngine* engine = engine_of(shard, phase);
     Station station;
     station.kind = kind;
@@ -118,7 +119,7 @@ class StreamingDevice {
     engines.output = step.output;
     for (const Step& other : program_.steps)
       if (other.kind == StepKind::kReceive && other.output == step.output) engines.partial_flow = other.forward_flow;
-    const Shard& shard = context_.plan.shards[static_cast<size_t>(engines.shard)];
+    const Shard& shard = item(context_.plan.shards, engines.shard);
     const int32_t here = context_.rows.of(step.node);
     engines.forward = add_engine(engines, Phase::kForward, StationKind::kForward, here, true);
     forward_streams_.insert(station(engines.forward).out);
@@ -263,7 +264,7 @@ class StreamingDevice {
   }
 
   void add_act_ram(const Engines& engines) {
-    const Shard& shard = context_.plan.shards[static_cast<size_t>(engines.shard)];
+    const Shard& shard = item(context_.plan.shards, engines.shard);
     ChannelRange held;
     for (const Block& block : shard.blocks) held = hull(held, block.inputs);
     ActRam ram;

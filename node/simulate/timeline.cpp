@@ -1,13 +1,15 @@
 #include "node/simulate/timeline.h"
 
+#include "core/base/index.h"
+
 namespace millrace::simulation {
 namespace {
 
 std::vector<size_t> sizes_of(std::span<const int32_t> crews) {
   std::vector<size_t> sizes(1);
   for (const int32_t crew : crews) {
-    if (sizes.size() <= static_cast<size_t>(crew)) sizes.resize(static_cast<size_t>(crew) + 1);
-    ++sizes[static_cast<size_t>(crew)];
+    if (sizes.size() <= to_size(crew)) sizes.resize(to_size(crew) + 1);
+    ++item(sizes, crew);
   }
   return sizes;
 }
@@ -32,9 +34,9 @@ Timeline::Timeline(std::span<const int32_t> crews)
   }
   std::vector<int32_t> players(sizes.size());
   for (size_t id = 0; id < crews.size(); ++id) {
-    const auto crew = static_cast<size_t>(crews[id]);
+    const auto crew = to_size(crews[id]);
     places_[id] = {crews[id], players[crew]++};
-    ids_[crews_[crew].first_id + static_cast<size_t>(places_[id].player)] = static_cast<int32_t>(id);
+    ids_[crews_[crew].first_id + to_size(places_[id].player)] = static_cast<int32_t>(id);
   }
 }
 

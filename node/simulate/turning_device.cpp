@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/credits.h"
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
@@ -11,8 +12,8 @@ namespace {
 
 int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase, bool shared_alone = false) {
   int64_t sum = 0;
-  for (const int64_t index : context.shards_of[static_cast<size_t>(device)]) {
-    const Shard& shard = context.plan.shards[static_cast<size_t>(index)];
+  for (const int64_t index : item(context.shards_of, device)) {
+    const Shard& shard = item(context.plan.shards, index);
     if (shared_alone && shard.units.empty()) continue;
     const Node& node = context.graph.node(context.graph.index_of(shard.layer));
     if (const PhaseEngine* engine = engine_of(shard, phase)) sum += engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
@@ -42,7 +43,7 @@ class TurningDevice {
       }
     }
     if (shared_ < 0) return;
-    const Step& steps = program_.steps[static_cast<size_t>(shared_)];
+    const Step& steps = item(program_.steps, shared_);
     share(steps.states, true);
     share(steps.errors, false);
   }
@@ -62,16 +63,16 @@ class TurningDevice {
     turns.error_out = error_out_;
     turns.gradient_out = gradient_out;
     if (!context_.options.measured.empty()) {
-      const MeasuredActions& measured = context_.options.measured[static_cast<size_t>(device_)];
+      const MeasuredActions& measured = item(context_.options.measured, device_);
       turns.forward = measured.forward + measured.between;
       turns.error_back = measured.error_back + measured.between;
       turns.gradient = measured.parameter_gradient + measured.between;
       turns.update = measured.update + measured.between;
     }
     if (!context_.network.ranks.empty()) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
-    turns.window = context_.plan.windows[static_cast<size_t>(device_)];
-    for (const int64_t shard : context_.shards_of[static_cast<size_t>(device_)])
-      turns.act_bits_of_window += context_.plan.shards[static_cast<size_t>(shard)].act_ram_bits;
+    turns.window = item(context_.plan.windows, device_);
+    for (const int64_t shard : item(context_.shards_of, device_))
+      turns.act_bits_of_window += item(context_.plan.shards, shard).act_ram_bits;
     Station station;
     station.kind = StationKind::kTurns;
     station.timed = true;
@@ -81,7 +82,7 @@ class TurningDevice {
     station.turns = static_cast<int32_t>(context_.network.turns.size());
     std::vector<int32_t> outs = {forward_out_, error_out_, gradient_out};
     if (shared_ >= 0) {
-      turns.steps = sum_shape(context_.graph.node(program_.steps[static_cast<size_t>(shared_)].node)).plane();
+      turns.steps = sum_shape(context_.graph.node(item(program_.steps, shared_).node)).plane();
       const bool measured = !context_.options.measured.empty();
       turns.shared_forward = measured ? turns.forward : picoseconds_of(context_, device_, Phase::kForward, true);
       turns.shared_back = measured ? turns.error_back : picoseconds_of(context_, device_, Phase::kErrorBack, true);
@@ -94,14 +95,14 @@ class TurningDevice {
     }
     context_.network.turns.push_back(std::move(turns));
     station_ = context_.builder.station(station, -1);
-    for (const int32_t out : outs) context_.network.streams[static_cast<size_t>(out)].producer = station_;
+    for (const int32_t out : outs) item(context_.network.streams, out).producer = station_;
     if (device_ == 0) context_.network.first_of_samples = station_;
     context_.gradient_counts[{device_, -1}] = gradient_out;
   }
 
   // Messages of a micro-batch.
   int32_t messages_of(int64_t flow) const {
-    const int32_t messages = context_.messages_of(context_.plan.flows[static_cast<size_t>(flow)]);
+    const int32_t messages = context_.messages_of(item(context_.plan.flows, flow));
     return context_.pace.streams ? messages * static_cast<int32_t>(context_.plan.micro_batch) : messages;
   }
 
@@ -113,7 +114,7 @@ class TurningDevice {
     input.whole = true;
     input.slack = input.per_cycle;
     // As many messages lie unread as the trainer has room for.
-    if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, context_.plan.flows[static_cast<size_t>(flow)]) - 1;
+    if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, item(context_.plan.flows, flow)) - 1;
     input.base = error ? kOfError : kOfForward;
     context_.builder.read(station_, input);
   }
@@ -124,7 +125,7 @@ class TurningDevice {
     for (const int64_t flow : flows.in) {
       const int32_t rows = messages_of(flow);
       Input input = row_of(context_.stream_of_flow(flow), rows);
-      if (const int64_t next = passed_on(context_.plan.flows[static_cast<size_t>(flow)]); next >= 0)
+      if (const int64_t next = passed_on(item(context_.plan.flows, flow)); next >= 0)
         context_.builder.read(add_leaving(context_, device_, next, rows, context_.micro_batches), input);
       // Of the steps before: none for the first.
       input.table = context_.builder.table({0});
@@ -165,14 +166,14 @@ class TurningDevice {
     const int32_t messages = messages_of(flow);
     Input input;
     input.stream = stream;
-    input.table = context_.builder.table(RowTable(static_cast<size_t>(messages), 1));
+    input.table = context_.builder.table(RowTable(to_size(messages), 1));
     input.per_cycle = 1;
     input.whole = true;
     input.slack = 1;
     context_.builder.read(add_leaving(context_, device_, flow, messages, context_.micro_batches), input);
     if (context_.pace.streams) return;
     const int32_t local = context_.local_flow(flow);
-    context_.network.flows[static_cast<size_t>(local)].taker = station_;
+    item(context_.network.flows, local).taker = station_;
     (early     ? forward ? turns.forward_early_flows : turns.error_early_flows
      : forward ? turns.forward_flows
                : turns.error_flows)

@@ -1,0 +1,41 @@
+#include "node/simulate/shared_cores.h"
+
+#include <algorithm>
+
+#include "core/base/index.h"
+
+namespace millrace::simulation {
+
+void SharedCores::want(int32_t rank, int32_t station) {
+  SharedRank& shared = item(network_.ranks, rank);
+  const auto place = std::lower_bound(shared.wanting.begin(), shared.wanting.end(), station);
+  if (place == shared.wanting.end() || *place != station) shared.wanting.insert(place, station);
+  queue(rank);
+}
+
+void SharedCores::queue(int32_t index) {
+  SharedRank& rank = item(network_.ranks, index);
+  if (rank.acts || rank.queued || rank.wanting.empty()) return;
+  rank.queued = true;
+  able_ranks_.push(index);
+}
+
+std::optional<int32_t> SharedCores::grant() {
+  if (network_.free_cores == 0 || able_ranks_.empty()) return std::nullopt;
+  SharedRank& rank = item(network_.ranks, able_ranks_.front());
+  able_ranks_.pop();
+  rank.queued = false;
+  rank.acts = true;
+  --network_.free_cores;
+  const int32_t station = rank.wanting.front();
+  rank.wanting.erase(rank.wanting.begin());
+  return station;
+}
+
+void SharedCores::release(int32_t rank) {
+  item(network_.ranks, rank).acts = false;
+  ++network_.free_cores;
+  queue(rank);
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,34 @@
+#include "node/simulate/transmit.h"
+
+#include <algorithm>
+
+namespace millrace::simulation {
+
+InFlight transmit(FlowState& state, LinkSide& lane, int64_t now, int64_t end, int64_t jitter) {
+  const size_t size = state.position < state.larger ? 0 : 1;
+  const Service& service = state.services[size];
+  if (++state.position == state.per_sample) state.position = 0;
+  if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now) {
+    lane.free_at = now;
+    lane.free_part = 0;
+  }
+  lane.free_at += service.picoseconds;
+  lane.free_part += service.part;
+  if (lane.free_part >= lane.bits_per_second) {
+    lane.free_part -= lane.bits_per_second;
+    ++lane.free_at;
+  }
+  const int64_t latency = state.latency + jitter;
+  ++state.sent;
+  // A link takes words from its flows in turn: a message begins to come whatever else is on its way. It ends when the link has sent
+  // everything that was there before, or sooner: when its own flow's part of the link has sent it, for a flow does not wait behind
+  // others' rows. For moments a lane may so carry more than its speed; over a run it cannot, since the parts add up to the lane. Of one
+  // flow the next message comes when the one before has come.
+  state.turn_free_at = std::min(lane.free_at + (lane.free_part > 0 ? 1 : 0), std::max(state.turn_free_at, now) + state.in_turn[size]);
+  const int64_t sent = std::max(state.turn_free_at, end);
+  const InFlight message{std::max(now + latency, state.last_arrival), std::max(sent + latency, state.last_arrival)};
+  state.last_arrival = message.end;
+  return message;
+}
+
+}  // namespace millrace::simulation
