@@ -17,8 +17,9 @@ constexpr int kLeastFractionBits = 4;
 bool is_smooth(const Activation& activation) { return !activation.slope_below_zero().has_value(); }
 
 std::optional<SmoothActivation> smooth_activation(const Activation& activation, FixedFormat format) {
-  if (!is_smooth(activation) || format.fraction_bits < kLeastFractionBits || format.fraction_bits > SmoothActivation::kFraction)
-    return std::nullopt;
+  // Another curve that has no table yet shall not pass for one of these.
+  if (activation.kind != ActivationKind::kSigmoid && activation.kind != ActivationKind::kTanh) return std::nullopt;
+  if (format.fraction_bits < kLeastFractionBits || format.fraction_bits > SmoothActivation::kFraction) return std::nullopt;
   SmoothActivation made;
   made.tangent = activation.kind == ActivationKind::kTanh;
   made.fraction_bits = format.fraction_bits;

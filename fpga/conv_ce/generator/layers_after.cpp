@@ -172,7 +172,9 @@ class Builder {
     } else if (const auto* activation = std::get_if<Activation>(&operation)) {
       if (is_smooth(*activation)) {
         unit.smooth = smooth_activation(*activation, unit.formats.sum);
-        if (!unit.smooth) refuse_layer(name, "its format has fewer than 4 or more than 15 fraction bits (sum, in formats.txt)");
+        if (!unit.smooth)
+          refuse_layer(
+              name, "it is neither sigmoid nor tanh, or its format has fewer than 4 or more than 15 fraction bits (sum, in formats.txt)");
         return;
       }
       const bool leaky = activation->kind == ActivationKind::kLeakyRelu;
