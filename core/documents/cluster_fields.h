@@ -16,6 +16,7 @@ struct DeviceText {
   std::optional<std::string> name;
   std::string device;
   std::string host;
+  std::string seat;
 };
 
 struct DeviceRun {
@@ -56,6 +57,7 @@ struct Fields<DeviceText> {
     v.field("name", &DeviceText::name, Presence::kDefaulted, Words::kName);
     v.field("device", &DeviceText::device, Presence::kRequired, Words::kName);
     v.field("host", &DeviceText::host, Presence::kDefaulted, Words::kFree);
+    v.field("seat", &DeviceText::seat, Presence::kDefaulted, Words::kFree);
   }
 };
 
@@ -97,6 +99,7 @@ struct Fields<DeviceEntry> {
     v.field("name", &DeviceEntry::name, Presence::kRequired, Words::kName);
     v.field("device", &DeviceEntry::device, Presence::kRequired, Words::kName);
     v.field("host", &DeviceEntry::host, Presence::kDefaulted, Words::kFree);
+    v.field("seat", &DeviceEntry::seat, Presence::kDefaulted, Words::kFree);
   }
 };
 

@@ -66,7 +66,37 @@ Cluster uniform_cluster(std::string_view device, int64_t count, const LinkEntry&
   return cluster;
 }
 
+std::pair<std::string_view, int64_t> laps_of(std::string_view shorthand) {
+  const size_t mark = shorthand.find('~');
+  if (mark == std::string_view::npos) return {shorthand, 0};
+  const std::string_view digits = shorthand.substr(mark + 1);
+  int64_t laps = 0;
+  const auto [end, reason] = std::from_chars(digits.data(), digits.data() + digits.size(), laps);
+  if (reason != std::errc{} || end != digits.data() + digits.size() || laps < 1 || 2 * laps + 1 > text::kMostDevices)
+    fail(ErrorCode::kUsage,
+         "cluster \"{}\": \"{}\" is no number of laps; write two cards and how often the ring visits them, as p100+vu9p~7", shorthand,
+         digits);
+  return {shorthand.substr(0, mark), laps};
+}
+
+Cluster folded(const Cluster& pair, int64_t laps) {
+  if (pair.devices.size() != 2)
+    fail(ErrorCode::kUsage, "laps are of two cards, and cluster \"{}\" has {}; write them as p100+vu9p~7", pair.name, pair.devices.size());
+  Cluster ring;
+  ring.name = fmt::format("{}~{}", pair.name, laps);
+  const LinkEntry& there = pair.links.front();
+  const LinkEntry back{there.backward_gbps, there.forward_gbps, there.shared_gbps, there.latency_us};
+  for (size_t place = 0; place < static_cast<size_t>(2 * laps + 1); ++place) {
+    const DeviceEntry& card = pair.devices[place % 2];
+    ring.devices.push_back({default_device_name(card.device, place), card.device, card.host, card.name});
+    if (place > 0) ring.links.push_back(place % 2 == 1 ? there : back);
+  }
+  text::Codec<Cluster>::check(ring, text::Path("cluster", ErrorCode::kUsage));
+  return ring;
+}
+
 Cluster parse_cluster_shorthand(std::string_view shorthand) {
+  if (const auto [cards, laps] = laps_of(shorthand); laps > 0) return folded(parse_cluster_shorthand(cards), laps);
   std::vector<Run> runs;
   int64_t total = 0;
   for (size_t begin = 0; begin <= shorthand.size();) {

@@ -14,7 +14,7 @@ std::vector<DeviceEntry> devices_of(const ClusterText& written, const Path& wher
               written.repeat.size(), written.devices.size());
   std::vector<DeviceEntry> devices;
   for (const DeviceText& device : written.devices)
-    devices.push_back({device.name.value_or(default_device_name(device.device, devices.size())), device.device, device.host});
+    devices.push_back({device.name.value_or(default_device_name(device.device, devices.size())), device.device, device.host, device.seat});
   for (size_t r = 0; r < written.repeat.size(); ++r) {
     const DeviceRun& run = written.repeat[r];
     const auto total = static_cast<int64_t>(devices.size()) + run.count;
@@ -82,8 +82,8 @@ ClusterText compact(const Cluster& cluster) {
   bool named_by_place = true;
   for (size_t i = 0; i < cluster.devices.size(); ++i) {
     const DeviceEntry& device = cluster.devices[i];
-    written.devices.push_back({device.name, device.device, device.host});
-    named_by_place = named_by_place && device.name == default_device_name(device.device, i);
+    written.devices.push_back({device.name, device.device, device.host, device.seat});
+    named_by_place = named_by_place && device.seat.empty() && device.name == default_device_name(device.device, i);
     if (!written.repeat.empty() && written.repeat.back().device == device.device && written.repeat.back().host == device.host) {
       ++written.repeat.back().count;
     } else {

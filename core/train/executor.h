@@ -188,7 +188,6 @@ class SegmentExecutor {
   void find_lent();
   void find_streams();
   Messages messages(bool forward, bool first, bool last, int64_t phase) const;
-  bool passes_by(const Step& step) const;
   bool runs_in(size_t step, bool forward, int64_t phase) const;
   void forward_phase(size_t step, Slot& slot, const MicroBatch& batch, FlowPorts& ports, int64_t phase);
   template <typename Take>

@@ -16,20 +16,9 @@ int64_t SegmentExecutor::phases(int32_t chunk, int32_t chunks) const {
   return shared_ != kNone && chunk + 1 == chunks ? shared_steps_ + 1 : 1;
 }
 
-// What comes before the shared steps in F follows them in E. What passes by waits for none of them.
 bool SegmentExecutor::runs_in(size_t step, bool forward, int64_t phase) const {
   if (shared_ == kNone || step == shared_) return true;
-  if (passes_by(program_.steps[step])) return phase == 0;
-  return (step < shared_) == forward ? phase == 0 : phase == shared_steps_;
-}
-
-bool SegmentExecutor::passes_by(const Step& step) const {
-  if (step.kind != StepKind::kReceive && step.kind != StepKind::kSend) return false;
-  const int64_t index = step.kind == StepKind::kReceive ? step.output : step.inputs[0];
-  const Value& value = program_.values[static_cast<size_t>(index)];
-  if (value.sum || value.record) return false;
-  const auto makes = [&](const Step& other) { return other.output == index && other.kind != StepKind::kReceive; };
-  return std::ranges::none_of(program_.steps, makes);
+  return phase == (crosses_first(program_, static_cast<int64_t>(step), forward) ? 0 : shared_steps_);
 }
 
 SegmentExecutor::Messages SegmentExecutor::messages(bool forward, bool first, bool last, int64_t phase) const {

@@ -73,6 +73,7 @@ double link_gbps_of(const CatalogueDevice& device) {
 }
 
 Cluster cluster_from_shorthand(std::string_view shorthand, const Catalogue& catalogue) {
+  if (const auto [cards, laps] = laps_of(shorthand); laps > 0) return folded(cluster_from_shorthand(cards, catalogue), laps);
   const Cluster written = parse_cluster_shorthand(shorthand);
   std::vector<const CatalogueDevice*> devices;
   std::string spelled;  // with the catalogue's names, so that devices are called after those

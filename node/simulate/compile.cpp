@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/parts.h"
+#include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/measured.h"
 
@@ -39,6 +40,15 @@ class NetworkCompiler {
              group.layer);
     network_.messages_per_micro_batch = !context_->pace.streams;
     const SimulationOptions& options = context_->options;
+    if (folds(plan_.cluster)) {
+      if (context_->pace.streams)
+        fail(ErrorCode::kUnavailable,
+             "cards that fill several places are simulated where devices take turns; some of this ring have engines side by side");
+      // A card acts for one of its places at a time, the lowest that can.
+      const std::vector<int64_t> seats = seats_of(plan_.cluster);
+      network_.ranks.resize(static_cast<size_t>(1 + *std::ranges::max_element(seats)));
+      network_.free_cores = static_cast<int64_t>(network_.ranks.size());
+    }
     if (options.cores + options.trainer_ranks > 0) {
       network_.ranks.resize(static_cast<size_t>(options.trainer_ranks > 0 ? options.trainer_ranks : plan_.devices()));
       network_.free_cores = options.cores > 0 ? options.cores : static_cast<int64_t>(network_.ranks.size());
@@ -78,12 +88,20 @@ class NetworkCompiler {
 
   void add_lanes() {
     loads_ = lane_loads(plan_);
-    const std::vector<int64_t>& loads = loads_;
+    const std::vector<int64_t> loads = loads_;
+    const std::vector<int64_t> cables = cables_of(plan_.cluster);
+    for (size_t lane = 0; lane < loads.size(); ++lane)
+      if (const auto cable = static_cast<size_t>(cables[lane]); cable != lane) loads_[cable] += loads[lane];
+    for (size_t lane = 0; lane < loads.size(); ++lane) loads_[lane] = loads_[static_cast<size_t>(cables[lane])];
     network_.lane_of_link.assign(2 * plan_.links.size(), -1);
     for (size_t lane = 0; lane < loads.size(); ++lane) {
       const Link& link = plan_.links[lane / 2];
       const Direction direction = lane % 2 == 0 ? Direction::kForward : Direction::kBackward;
       if (!context_->here(direction == Direction::kForward ? link.from : link.to)) continue;
+      if (const auto cable = static_cast<size_t>(cables[lane]); cable != lane) {
+        network_.lane_of_link[lane] = network_.lane_of_link[cable];
+        continue;
+      }
       network_.lane_of_link[lane] = static_cast<int32_t>(network_.lanes.size());
       LinkSide made;
       made.bits_per_second = lane_bits_per_second(plan_, static_cast<int64_t>(lane / 2), direction, loads);

@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/flows.h"
+#include "core/plan/seats.h"
 #include "node/simulate/device_schedule.h"
 #include "transport/streams/ring_layout.h"
 
@@ -72,22 +73,27 @@ PlanPace pace_of(const Plan& plan, const Graph& graph) {
     }
   }
   bool timed = false;
+  const std::vector<int64_t> seats = seats_of(plan.cluster), cables = cables_of(plan.cluster);
+  std::vector<int64_t> of_seat(engines.size());
   for (size_t d = 0; d < engines.size(); ++d) {
     if (engines[d] > 0 && taking_turns[d] > 0)
       fail(ErrorCode::kMismatch, "device {} has shards with engines of their own and shards that take turns; it must be one or the other",
            d);
     pace.streams = pace.streams || engines[d] > 0;
     timed = timed || engines[d] > 0 || taking_turns[d] > 0;
-    pace.period = std::max({pace.period, taking_turns[d], side_by_side[d]});
+    of_seat[static_cast<size_t>(seats[d])] += taking_turns[d];
+    pace.period = std::max({pace.period, of_seat[static_cast<size_t>(seats[d])], side_by_side[d]});
   }
   if (!timed)
     fail(ErrorCode::kMismatch, "the plan carries no engine times, so nothing can be said about its speed; plan it with millrace plan");
   for (size_t d = 0; d < engines.size(); ++d) pace.turns.push_back(taking_turns[d] > 0 || !pace.streams);
   const std::vector<int64_t> loads = lane_loads(plan);
+  std::vector<Wide> on_cable(loads.size());
+  for (size_t lane = 0; lane < loads.size(); ++lane) on_cable[static_cast<size_t>(cables[lane])] += loads[lane];
   for (size_t lane = 0; lane < loads.size(); ++lane) {
     const int64_t speed =
         lane_bits_per_second(plan, static_cast<int64_t>(lane / 2), lane % 2 == 0 ? Direction::kForward : Direction::kBackward, loads);
-    const Wide time = static_cast<Wide>(loads[lane]) * kPicoseconds / speed / plan.mini_batch;
+    const Wide time = on_cable[static_cast<size_t>(cables[lane])] * kPicoseconds / speed / plan.mini_batch;
     if (time > kNoLimit)
       fail(ErrorCode::kMismatch, "link {} would need more than {} s for a sample; it is too slow to be simulated", lane / 2,
            kNoLimit / kPicoseconds);
@@ -119,6 +125,7 @@ int32_t CompileContext::schedule_index(int64_t device) {
 }
 
 int64_t CompileContext::rank_of(int64_t device) const {
+  if (folds(plan.cluster)) return seats_of(plan.cluster)[static_cast<size_t>(device)];
   const RingLayout layout = ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices());
   int64_t rank = 0;
   while (layout.end_device(rank) <= device) ++rank;

@@ -1,6 +1,7 @@
 #include "node/simulate/measured.h"
 
 #include "core/base/error.h"
+#include "core/plan/seats.h"
 
 namespace millrace::simulation {
 
@@ -28,6 +29,8 @@ void check_measured(const Plan& plan, const Graph& graph, const SimulationOption
   for (const MeasuredActions& actions : options.measured)
     for (const int64_t time : {actions.forward, actions.error_back, actions.parameter_gradient, actions.update, actions.between})
       if (time < 0 || time > kLongest) fail(ErrorCode::kUsage, "an action of {} ps: that cannot be simulated", time);
+  if (options.cores + options.trainer_ranks > 0 && folds(plan.cluster))
+    fail(ErrorCode::kUsage, "cores and ranks are a trainer's, and this ring's cards fill several places; simulate it without them");
   if (options.cores < 0 || options.trainer_ranks < 0) fail(ErrorCode::kUsage, "cores and ranks of a trainer are 1 or more");
   if (options.trainer_ranks > plan.devices())
     fail(ErrorCode::kUsage, "{} ranks for {} devices: every rank has one at least", options.trainer_ranks, plan.devices());

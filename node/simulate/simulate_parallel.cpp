@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/plan/seats.h"
 #include "node/simulate/blocks.h"
 #include "node/simulate/collect.h"
 #include "node/simulate/compile.h"
@@ -199,6 +200,8 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   Agreement agreement(transport);
   agreement.require_equal("plan and options of a simulation", digest_of(given, options));
   check_options(given, graph, options);
+  if (transport.ranks() > 1 && folds(given.cluster))
+    fail(ErrorCode::kUsage, "cards that fill several places leave nothing to look ahead by from rank to rank; simulate on one rank");
   if (transport.ranks() > 1 && options.cores + options.trainer_ranks > 0)
     fail(ErrorCode::kUsage, "shared cores leave nothing to look ahead by from rank to rank; simulate on one rank");
   const Plan plan = plan_as_run(given, options);

@@ -21,6 +21,12 @@ std::string thread_name(const Plan& plan, const TraceSpan& span) {
   return fmt::format("{} {}", plan.shards[static_cast<size_t>(span.shard)].layer, kPhases[span.phase]);
 }
 
+// Places of one card say which.
+std::string place_name(const Plan& plan, size_t device) {
+  const DeviceEntry& entry = plan.cluster.devices[device];
+  return fmt::format("{} {}{}", device, entry.name, entry.seat.empty() ? "" : " on " + entry.seat);
+}
+
 }  // namespace
 
 std::string trace_json(const Plan& plan, const SimulationResult& result) {
@@ -30,7 +36,7 @@ std::string trace_json(const Plan& plan, const SimulationResult& result) {
   const char* between = "\n";
   for (size_t d = 0; d < plan.cluster.devices.size(); ++d) {
     fmt::format_to(out, "{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}", between, d,
-                   quoted(fmt::format("{} {}", d, plan.cluster.devices[d].name)));
+                   quoted(place_name(plan, d)));
     between = ",\n";
   }
   std::set<std::pair<int32_t, int64_t>> named;

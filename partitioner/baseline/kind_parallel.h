@@ -10,7 +10,7 @@
 // it, which keeps the steps' parameters, sends them for every F and E and makes their gradients of a record (core/plan/parts.h). Both sides
 // of that are priced: the elements and their loads there, gradients and memory here, parameters and records on the link between.
 // Boards side by side share the steps of one layer: any number of them, with the cells divided as is fastest (unit_split.h). A step then
-// waits for the largest row of the others to come from the farthest board. A card that has several places of the ring is not planned. Fails
+// waits for the largest row of the others to come from the farthest board. Two cards may fill all places in turn (kind_folded.h). Fails
 // with kUsage where the network has no recurrent layer, and on pins and cuts.
 #pragma once
 

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/rings_side_by_side.h"
+#include "core/plan/seats.h"
 #include "partitioner/choice/idle_devices.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/planner/planner.h"
@@ -26,6 +27,7 @@ constexpr double kWorthAnother = 1e-9;
 // Of what an update takes, on fewer boards where no parameters travel, beside the latency of the links that they are spared.
 constexpr double kUpdateOfFewer = 0.95;
 constexpr size_t kLongRing = 200;
+constexpr size_t kMostPlacesToFold = 33;  // sixteen laps: more ways to lay a network on fewer than anyone waits for
 constexpr size_t kMostKinds = 4;
 constexpr int kMostRounds = 3;  // of leaving devices out
 
@@ -155,6 +157,7 @@ class RingChooser {
 
   // Which devices to keep, where that may be faster than what is known.
   std::vector<Places> fewer_devices(const Outcome& known) const {
+    if (folds(task_->cluster)) return fewer_laps();
     std::vector<Places> tries;
     const double rate = samples_between_updates(known, rate_of(known) * (1 + worth()));
     const auto may_reach = [&](const Places& places, double wanted) {
@@ -191,6 +194,19 @@ class RingChooser {
       }
       if (low > 1 && may_reach(without_last(kept_, run, low), rate)) tries.push_back(without_last(kept_, run, low));
     }
+    return tries;
+  }
+
+  // Of two cards that fill all places in turn: what fewer laps, or the first card alone, would do. The layers that are not divided then are
+  // whole on the first card, whichever is best.
+  std::vector<Places> fewer_laps() const {
+    if (kept_.size() != task_->models.size() || kept_.size() > kMostPlacesToFold) return {};
+    const std::vector<int64_t> seats = seats_of(task_->cluster);
+    for (size_t d = 0; d < seats.size(); ++d)
+      if (seats[d] != static_cast<int64_t>(d % 2)) return {};
+    std::vector<Places> tries;
+    for (size_t places = kept_.size() % 2 == 1 ? kept_.size() : 1; places > 2;)
+      tries.emplace_back(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(places -= 2));
     return tries;
   }
 
@@ -278,7 +294,9 @@ class Chooser {
  public:
   Chooser(const PlanTask& task, const Freedom& freedom) : task_(&task), freedom_(&freedom) {
     const bool by_hand = !task.options.pins.empty() || !task.options.cuts.empty() || task.options.strategy != Strategy::kHybrid;
-    leave_empty_ = freedom.leave_empty && !by_hand;
+    // Strategy kind gives every device work, but two cards may be visited less often.
+    const bool by_cuts = !task.options.pins.empty() || !task.options.cuts.empty();
+    leave_empty_ = freedom.leave_empty && (!by_hand || (folds(task.cluster) && !by_cuts));
     for (const int64_t count : freedom.replicas) {
       const auto add = [&](const std::string& order, const PlanTask& whole) {
         if (std::optional<PlanTask> ring = ring_of(whole, count, freedom.leave_over)) ways_.push_back({order, count, std::move(*ring)});
@@ -392,7 +410,12 @@ class Chooser {
 
 }  // namespace
 
-ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom) { return Chooser(task, freedom).run(); }
+ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom) {
+  const bool one_ring = std::ranges::all_of(freedom.replicas, [](int64_t count) { return count == 1; });
+  if (folds(task.cluster) && (!one_ring || !freedom.orders.empty()))
+    fail(ErrorCode::kUsage, "cards that fill several places of the ring have one order and one ring; leave --replicas and --order out");
+  return Chooser(task, freedom).run();
+}
 
 Freedom usual_freedom(const PlanTask& task) {
   Freedom freedom{.leave_over = true};

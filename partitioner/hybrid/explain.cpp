@@ -8,6 +8,7 @@
 
 #include "core/drawing/quantity.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/seats.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 #include "partitioner/hybrid/shortage_text.h"
 #include "partitioner/planning/sample_word.h"
@@ -174,7 +175,7 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
   const std::vector<DeviceEntry>& devices = task.cluster.devices;
   const bool several =
       std::any_of(devices.begin(), devices.end(), [&](const DeviceEntry& d) { return d.device != devices.front().device; });
-  const bool tried = task.options.allow_empty || !task.options.pins.empty() || !task.options.cuts.empty();
+  const bool tried = task.options.allow_empty || !task.options.pins.empty() || !task.options.cuts.empty() || folds(task.cluster);
   if (!several || tried || !outcome.feasible || outcome.solve_seconds >= kLongestWhatIf) return "";
   PlanTask freer = task;
   freer.options.allow_empty = true;

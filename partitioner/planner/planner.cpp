@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/seats.h"
 #include "partitioner/baseline/baseline.h"
 #include "partitioner/baseline/kind_parallel.h"
 #include "partitioner/hybrid/hybrid_planner.h"
@@ -78,6 +79,8 @@ Reason refused_in(const Plan& plan, const PlanTask& task) {
 }  // namespace
 
 Outcome make_plan(const PlanTask& task) {
+  if (folds(task.cluster) && task.options.strategy != Strategy::kKind)
+    fail(ErrorCode::kUsage, "cards that fill several places of the ring are planned with --strategy kind alone; name every card once");
   Outcome infeasible;
   infeasible.reason = refused_everywhere(task);
   if (!infeasible.reason.text.empty()) return infeasible;

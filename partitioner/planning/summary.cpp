@@ -8,6 +8,7 @@
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
+#include "core/plan/seats.h"
 
 namespace millrace {
 namespace {
@@ -72,6 +73,11 @@ SegmentPart part_of(const Graph& graph, const Group& group, int64_t node, const 
   const LayerExtent extent = extent_of(graph, graph.node(node).group);
   SegmentPart part{.layer = shard.layer, .split = group.split, .begin = 0, .end = static_cast<double>(extent.inputs), .products = ""};
   if (divided_by_kind(graph, group)) part.products = shard.blocks.empty() ? "steps" : "x W";
+  if (!shard.units.empty()) {
+    part.begin = static_cast<double>(shard.units.begin);
+    part.end = static_cast<double>(shard.units.end);
+    part.cells = true;
+  }
   if (shard.blocks.empty()) return part;
   const Block& first = shard.blocks.front();
   const Block& last = shard.blocks.back();
@@ -216,26 +222,54 @@ class Summarizer {
       (flow.direction == Direction::kForward ? link.forward_bits_per_image : link.backward_bits_per_image) += bits;
       if (carries_parameters(flow)) link.parameter_bits_per_image += bits;
     }
+    // Links between the same two cards share a cable.
+    const std::vector<int64_t> cables = cables_of(plan_.cluster);
+    std::vector<double> bits(cables.size());
+    for (size_t i = 0; i < plan_.links.size(); ++i) {
+      bits[static_cast<size_t>(cables[2 * i])] += summary_.links[i].forward_bits_per_image;
+      bits[static_cast<size_t>(cables[2 * i + 1])] += summary_.links[i].backward_bits_per_image;
+    }
     for (size_t i = 0; i < plan_.links.size(); ++i) {
       const Link& link = plan_.links[i];
       LinkFigures& figures = summary_.links[i];
-      const double sum = figures.forward_bits_per_image + figures.backward_bits_per_image;
-      figures.seconds_per_image = std::max(figures.forward_bits_per_image / static_cast<double>(link.forward_bits_per_second),
-                                           figures.backward_bits_per_image / static_cast<double>(link.backward_bits_per_second));
+      const double forward = bits[static_cast<size_t>(cables[2 * i])], backward = bits[static_cast<size_t>(cables[2 * i + 1])];
+      figures.seconds_per_image = std::max(forward / static_cast<double>(link.forward_bits_per_second),
+                                           backward / static_cast<double>(link.backward_bits_per_second));
       if (link.shared_bits_per_second > 0)
-        figures.seconds_per_image = std::max(figures.seconds_per_image, sum / static_cast<double>(link.shared_bits_per_second));
-      summary_.communication_bits += sum * batch;
+        figures.seconds_per_image =
+            std::max(figures.seconds_per_image, (forward + backward) / static_cast<double>(link.shared_bits_per_second));
+      summary_.communication_bits += (figures.forward_bits_per_image + figures.backward_bits_per_image) * batch;
     }
   }
 
   void find_period() {
     if (!timed_) fail(ErrorCode::kMalformed, "the plan carries no engine times, so nothing can be said about its speed; plan it anew");
+    const std::vector<int64_t> seats = seats_of(plan_.cluster);
+    seat_seconds_.assign(seats.size(), 0);
     for (DeviceFigures& device : summary_.devices) {
       device.seconds_per_image = std::max(device.seconds_per_image, dedicated_seconds_[static_cast<size_t>(device.index)]);
-      if (device.seconds_per_image <= summary_.seconds_per_image) continue;
-      summary_.seconds_per_image = device.seconds_per_image;
+      seat_seconds_[static_cast<size_t>(seats[static_cast<size_t>(device.index)])] += device.seconds_per_image;
+    }
+    for (DeviceFigures& device : summary_.devices) {
+      const double seconds = seat_seconds_[static_cast<size_t>(seats[static_cast<size_t>(device.index)])];
+      if (seconds <= summary_.seconds_per_image) continue;
+      summary_.seconds_per_image = seconds;
       summary_.bottleneck = {"device", device.index};
     }
+    if (!folds(plan_.cluster)) return find_slowest_link();
+    for (size_t d = 0; d < seats.size(); ++d) {
+      const auto seat = static_cast<size_t>(seats[d]);
+      if (seat == summary_.seats.size())
+        summary_.seats.push_back({.name = plan_.cluster.devices[d].seat,
+                                  .device = plan_.cluster.devices[d].device,
+                                  .places = {},
+                                  .seconds_per_image = seat_seconds_[seat]});
+      summary_.seats[seat].places.push_back(static_cast<int64_t>(d));
+    }
+    find_slowest_link();
+  }
+
+  void find_slowest_link() {
     for (const LinkFigures& link : summary_.links) {
       if (link.seconds_per_image <= summary_.seconds_per_image) continue;
       summary_.seconds_per_image = link.seconds_per_image;
@@ -304,7 +338,13 @@ class Summarizer {
       peak += device_peak;
       done += device_macs * summary_.images_per_second;
     }
+    for (SeatFigures& seat : summary_.seats) seat.idle_fraction = std::clamp(1 - pace * seat.seconds_per_image / period, 0.0, 1.0);
     summary_.idle_fraction = idle / devices;
+    if (!summary_.seats.empty()) {
+      summary_.idle_fraction = 0;
+      for (const SeatFigures& seat : summary_.seats)
+        summary_.idle_fraction += seat.idle_fraction / static_cast<double>(summary_.seats.size());
+    }
     summary_.flop_utilisation = all_peaks && peak > 0 ? done / peak : 0;
     if (all_known && watts > 0) summary_.gops_per_joule = summary_.gops_per_device * devices / watts;
     for (LinkFigures& link : summary_.links) {
@@ -321,6 +361,7 @@ class Summarizer {
   PlanSummary summary_;
   bool timed_ = false;
   std::vector<double> dedicated_seconds_;
+  std::vector<double> seat_seconds_;  // of a card, all its places
   std::vector<double> macs_;
   std::vector<double> multipliers_;  // in engines
   // Of one element of a layer's weight on the device that uses it.

@@ -21,10 +21,11 @@ struct SegmentPart {
   std::string layer;
   Split split = Split::kWhole;
   // The share of the layer, in channels of the split (input channels for whole and ICP); fractions where the cut falls
-  // inside a channel.
+  // inside a channel. Of steps that devices share: the cells.
   double begin = 0;
   double end = 0;
   std::string products = {};  // "x W" or "steps" of a recurrent layer divided by kind, else empty
+  bool cells = false;         // steps of the cells from begin to end, of a layer whose steps devices share
 };
 
 // One layer's share of one device, for drawings.
@@ -68,6 +69,15 @@ struct LinkFigures {
   double parameter_bits_per_image = 0;  // of the above, both directions: balanced parameters and their gradients
 };
 
+// A card that fills several places.
+struct SeatFigures {
+  std::string name;
+  std::string device;
+  std::vector<int64_t> places;
+  double seconds_per_image = 0;  // of all of them, one behind the other
+  double idle_fraction = 0;
+};
+
 struct HomeFigures {
   std::string layer;
   int64_t begin = 0;  // elements of the user's slice
@@ -104,6 +114,7 @@ struct PlanSummary {
   double optimality_gap = 0;
   int64_t in_flight_samples = 0;
   std::vector<DeviceFigures> devices;
+  std::vector<SeatFigures> seats;  // empty where every device is a card of its own
   std::vector<LinkFigures> links;
   std::vector<HomeFigures> homes;  // slices stored away from their user
   // The four metrics of FPDeep's Fig 5.

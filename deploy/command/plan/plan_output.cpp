@@ -33,6 +33,7 @@ std::string range_text(double begin, double end) {
 
 std::string part_text(const SegmentPart& part) {
   const std::string layer = part.products.empty() ? part.layer : fmt::format("{} ({})", part.layer, part.products);
+  if (part.cells) return fmt::format("{} cells {}", layer, range_text(part.begin, part.end));
   if (part.split == Split::kWhole || part.products == "steps") return layer;
   return fmt::format("{} {}{}", layer, part.split == Split::kOutputChannels ? "out" : "in", range_text(part.begin, part.end));
 }
@@ -73,6 +74,7 @@ Json json_of(const DeviceFigures& device) {
     segment.push_back(
         {{"layer", part.layer}, {"split", name_of(part.split)}, {"begin", channel_json(part.begin)}, {"end", channel_json(part.end)}});
     if (!part.products.empty()) segment.back()["products"] = part.products;
+    if (part.cells) segment.back()["cells"] = {channel_json(part.begin), channel_json(part.end)};
   }
   return {{"index", device.index},
           {"name", device.name},
@@ -168,6 +170,10 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s", 100 * summary.optimality_gap,
                                          summary.lower_bound_images_per_second, sample.many));
   }
+  for (const SeatFigures& seat : summary.seats)
+    line(&seat == &summary.seats.front() ? "cards" : "",
+         fmt::format("{} fills {} places: {} per {}, {} of its time idle", seat.name, seat.places.size(), duration(seat.seconds_per_image),
+                     sample.one, percent(seat.idle_fraction)));
   if (const int64_t crumbs = devices_with_crumbs(summary); crumbs > 1)
     line("spread thin", fmt::format("{} of {} devices have less than one channel of a layer: so many are more than the model has use for",
                                     crumbs, summary.devices.size()));
@@ -265,6 +271,13 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   if (!explanation.empty()) json["explanation"] = explanation;
   json["devices"] = Json::array();
   for (const DeviceFigures& device : summary.devices) json["devices"].push_back(json_of(device));
+  if (!summary.seats.empty()) json["seats"] = Json::array();
+  for (const SeatFigures& seat : summary.seats)
+    json["seats"].push_back({{"name", seat.name},
+                             {"device", seat.device},
+                             {"places", seat.places},
+                             {"seconds_per_image", number_or_null(seat.seconds_per_image)},
+                             {"idle_fraction", number_or_null(seat.idle_fraction)}});
   json["links"] = Json::array();
   for (const LinkFigures& link : summary.links)
     json["links"].push_back({{"from", link.from},

@@ -217,6 +217,67 @@ TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {
   }
 }
 
+// Two layers, each over three devices of unlike cells, the second added to the first; states carried over, cut way back, lengths from 1 on.
+TEST(DividedByKind, TwoSharedLayersBeforeAResidualAdd) {
+  constexpr int64_t kSteps = 5;
+  for (const bool stateful : {false, true}) {
+    ModelBuilder net("residual", {1, kSteps, 1});
+    net.layer("embedding", Embedding{.vocabulary = DrawnByKind::kVocabulary, .dimension = 3});
+    Recurrent first{.hidden = 7}, second{.cell = CellKind::kGru, .hidden = 7};
+    first.truncation = 2;
+    second.truncation = 3;
+    second.reset_after = true;
+    first.stateful = second.stateful = stateful;
+    net.layer("first", first);
+    net.layer("second", second);
+    net.add("join", {"second", "first"});
+    net.dense("fc", DrawnByKind::kVocabulary);
+    Model model = net.finish();
+    for (Layer& layer : model.layers) layer.initializer = Initializer::kTorchUniform;
+    const Graph graph(model);
+    const std::vector<ChannelRange> one = {{0, 1}, {1, 5}, {5, 7}}, other = {{0, 3}, {3, 4}, {4, 7}};
+    std::vector<Shard> shards = {shard_on(0, "embedding", {{{0, 1}, {0, 3}}}), shard_on(0, "first", {{{0, 3}, {0, 28}}})};
+    const auto share = [&](const std::string& layer, int64_t device, const std::vector<ChannelRange>& units) {
+      for (size_t i = 0; i < units.size(); ++i) {
+        shards.push_back(shard_on(device + static_cast<int64_t>(i), layer));
+        shards.back().units = units[i];
+      }
+    };
+    share("first", 1, one);
+    shards.push_back(shard_on(4, "second", {{{0, 7}, {0, 21}}}));
+    share("second", 5, other);
+    shards.push_back(shard_on(8, "fc", {{{0, 7}, {0, DrawnByKind::kVocabulary}}}));
+    for (const Alignment alignment : kAlignments) {
+      SCOPED_TRACE(std::string(name_of(alignment)) + (stateful ? ", stateful" : ""));
+      PlanRequest request;
+      request.cluster = uniform_cluster("cpu", 9);
+      request.alignment = alignment;
+      request.micro_batch = 2;
+      request.mini_batch = stateful && !drains(alignment) ? 24 : 6;  // no more under way than a carried state bears
+      request.optimizer = {.kind = OptimizerKind::kMomentum};
+      request.remote_homes = homes_before_steps(graph.node(graph.index_of("first")), 1, one);
+      for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of("second")), 5, other))
+        request.remote_homes.push_back(std::move(home));
+      const Plan plan = assemble_plan(graph, request, shards);
+      ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+      ASSERT_EQ(shared_layers(plan, graph), 2);
+      const auto exact = +[] { return make_reference_device(ElementType::kFloat64); };
+      const auto divided = trained(plan, graph, exact, kSteps);
+      const auto same = interpreted(plan, graph, ElementType::kFloat64, kSteps);
+      // Where the pipeline drains, numbers are those of one device that has all layers whole.
+      const auto whole = drains(alignment) ? interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, kSteps) : nullptr;
+      for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+        const std::vector<double> got = divided->parameter(node.layer.name, parameter);
+        ASSERT_LT(distance(got, same->parameter(node.layer.name, parameter.tensor)), 1e-10) << node.layer.name << "." << parameter.tensor;
+        if (whole != nullptr) {
+          ASSERT_LT(distance(got, whole->parameter(node.layer.name, parameter.tensor)), 1e-10)
+              << node.layer.name << "." << parameter.tensor;
+        }
+      });
+    }
+  }
+}
+
 // In fp32 after three updates, norms on the way.
 TEST(DividedByKind, TheCpuEngineAgrees) {
   const auto make = +[] { return make_cpu_device(); };

@@ -1,5 +1,6 @@
 #include "core/documents/cluster.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -99,6 +100,38 @@ TEST(ClusterShorthand, CountsDevices) {
   EXPECT_EQ(boards.devices.size(), 15U);
   EXPECT_EQ(boards.links, std::vector<LinkEntry>(14, kDefaultLink));
   EXPECT_EQ(boards, uniform_cluster("vc709", 15));
+}
+
+// Two cards that the ring visits in turn.
+TEST(ClusterShorthand, CardsFillSeveralPlaces) {
+  const Cluster ring = parse_cluster_shorthand("p100+vu9p~2");
+  EXPECT_EQ(ring.name, "p100+vu9p~2");
+  EXPECT_EQ(devices_in(ring), "p100=p100-0 vu9p=vu9p1 p100=p100-2 vu9p=vu9p3 p100=p100-4");
+  for (size_t i = 0; i < ring.devices.size(); ++i) EXPECT_EQ(ring.devices[i].seat, i % 2 == 0 ? "p100-0" : "vu9p1");
+  EXPECT_EQ(parse_cluster(text_of(ring), "ring"), ring);
+  EXPECT_EQ(folded(parse_cluster("repeat { count: 2 device: \"cpu\" } links { forward_gbps: 3 backward_gbps: 5 }", "pair"), 1).links,
+            (std::vector<LinkEntry>{{3, 5, 0, kDefaultLatencyUs}, {5, 3, 0, kDefaultLatencyUs}}));
+  for (const char* wrong : {"p100+vu9p~", "p100+vu9p~0", "p100+vu9p~-1", "p100+vu9p~2x", "p100+vu9p~99999", "~3"})
+    expect_usage(wrong, "cluster \"");
+  expect_usage("p100~2", "laps are of two cards, and cluster \"p100\" has 1");
+  expect_usage("p100+vu9px2~2", "has 3; write them as p100+vu9p~7");
+}
+
+TEST(ClusterDocument, PlacesOfASeatAreOneCard) {
+  const auto device = [](const char* kind, const char* seat) {
+    return fmt::format("devices {{ device: \"{}\" seat: \"{}\" }} ", kind, seat);
+  };
+  const std::string ring = device("p100", "a") + device("vu9p", "b") + device("p100", "a");
+  EXPECT_NO_THROW(parse_cluster(ring, "ring"));
+  expect_malformed_cluster(device("p100", "a") + device("vu9p", "b") + device("v100", "a"),
+                           "devices[2].seat: \"a\" is a p100 at devices[0], and this is a v100");
+  expect_malformed_cluster(device("p100", "a") + device("p100", "a"), "devices[1].seat: \"a\" is that of devices[0], too");
+  expect_malformed_cluster(device("p100", "a") + device("vu9p", "b") + "devices { device: \"p100\" host: \"far\" seat: \"a\" }",
+                           "and this is a p100 on far");
+  expect_malformed_cluster(ring + "links { gbps: 10 } links { gbps: 20 }",
+                           "links[1]: it is another than links[0] between the same two seats");
+  EXPECT_NO_THROW(
+      parse_cluster(ring + "links { forward_gbps: 10 backward_gbps: 20 } links { forward_gbps: 20 backward_gbps: 10 }", "ring"));
 }
 
 TEST(ClusterShorthand, RefusesEverythingElse) {

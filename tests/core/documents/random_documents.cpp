@@ -213,7 +213,7 @@ Cluster random_cluster(std::mt19937_64& random) {
     for (LinkEntry& link : cluster.links) link = random_link(draw);
   if (draw.coin())
     for (size_t i = 0; i < cluster.devices.size(); ++i)
-      cluster.devices[i] = {fmt::format("{}.{}", draw.name(), i), draw.name(), draw.free_text()};
+      cluster.devices[i] = {fmt::format("{}.{}", draw.name(), i), draw.name(), draw.free_text(), fmt::format("{}.{}", draw.free_text(), i)};
   return cluster;
 }
 

@@ -1,7 +1,7 @@
 """Kills a rank of a training divided by kind of product, its steps on emulated boards and time in chunks, and lets it resume: the same weights
 to the bit as without.
 
-    kill_steps.py --millrace bin/millrace --count 10 [--results killed_steps.json]
+    kill_steps.py --millrace bin/millrace --count 10 [--boards 3] [--results killed_steps.json]
 
 A kill's moment is drawn from its number, between the first checkpoint and the end. Exit status 0: every resumption gave the digest; 1: not.
 """
@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 
 STEPS = 60
-JOB = ["--model", "small.textproto", "--data", "text", "--cluster", "cpu+emulated-fpga+cpu+emulated-fpga+cpu", "--strategy", "kind", "--mini-batch", "4",
-       "--micro-batch", "2", "--time-chunks", "4"]
+# A board to each layer; or three that share the steps of each, cells divided unevenly.
+CLUSTERS = {1: "cpu+emulated-fpga+cpu+emulated-fpga+cpu", 3: "cpu+emulated-fpgax3+cpu+emulated-fpgax3+cpu"}
+JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4"]
 MODEL = """name: "small"
 input_kind: TOKENS
 input { channels: 1 height: 100 width: 1 }
@@ -51,11 +52,11 @@ def ranks_of(process, millrace):
     return [int(line.split()[0]) for line in listed.splitlines() if Path(millrace).name in line]
 
 
-def kill_one(millrace, folder, number, whole):
+def kill_one(millrace, folder, number, whole, job):
     chance = random.Random(number)
     out = f"killed_{number}"
     ranks = chance.choice((2, 3, 5))
-    process = start(millrace, ranks, [*JOB, "--checkpoint-every", "1", "--out", out], folder)
+    process = start(millrace, ranks, [*job, "--checkpoint-every", "1", "--out", out], folder)
     checkpoints = Path(folder) / out / "checkpoints"
     while process.poll() is None and not (checkpoints.is_dir() and any(checkpoints.iterdir())):
         time.sleep(0.005)
@@ -74,22 +75,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", required=True)
     parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--boards", type=int, choices=CLUSTERS, default=1, help="that make the steps of a layer")
     parser.add_argument("--results")
     arguments = parser.parse_args()
     millrace = str(Path(arguments.millrace).resolve())
+    job = [*JOB, "--cluster", CLUSTERS[arguments.boards]]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "small.textproto").write_text(MODEL, encoding="utf-8")
-        whole = digest_of(start(millrace, 1, [*JOB, "--out", "whole"], folder))
+        whole = digest_of(start(millrace, 1, [*job, "--out", "whole"], folder))
         rows = []
         number = 0
         while sum(row["struck"] for row in rows) < arguments.count and number < 3 * arguments.count:
-            rows.append(kill_one(millrace, folder, number, whole))
+            rows.append(kill_one(millrace, folder, number, whole, job))
             print(json.dumps(rows[-1]), flush=True)
             number += 1
     struck = [row for row in rows if row["struck"]]
     same = sum(row["same"] for row in rows)
     report = {"what": "a rank killed while boards made steps in chunks of time, then resumed on other ranks", "origin": "measured", "updates": STEPS,
-              "killed": len(struck), "resumed_to_the_same_digest": same, "of": len(rows), "runs": rows}
+              "boards_to_a_layer": arguments.boards, "killed": len(struck), "resumed_to_the_same_digest": same, "of": len(rows), "runs": rows}
     if arguments.results:
         Path(arguments.results).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"{len(struck)} killed, {same} of {len(rows)} resumed to the same digest")

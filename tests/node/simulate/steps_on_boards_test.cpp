@@ -1,8 +1,9 @@
 // A board that makes the steps of a recurrent layer with weights that it loads for every F and E: one action at a time, passes before them,
 // the record with E, and what crosses as planned.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include "core/base/error.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
 #include "node/simulate/simulate.h"
@@ -208,6 +209,23 @@ TEST(StepsOnBoards, SharedStepsMoveWhatThePlanSays) {
         testing_support::expect_same(result, on_ranks(ranks, plan, graph, options));
       }
     }
+}
+
+// Beside a device whose engines work row by row.
+TEST(StepsOnBoards, SharedStepsBesideEnginesAreRefused) {
+  const Graph graph(model_of(6));
+  Plan plan = shared_plan(graph, Alignment::kFpdeep, {0, 3, 6}, 2, {10, 10, 0, 0.5}, 4);
+  for (Shard& shard : plan.shards)
+    if (shard.device == 0)
+      for (PhaseEngine& phase : shard.phases) phase.multipliers = 1;
+  try {
+    simulate(plan, graph, {.samples = 8});
+    FAIL() << "simulated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("layer \"lstm\": several devices share its steps, which is simulated where all devices take turns"));
+  }
 }
 
 // Drawn networks and plans, as the trainer and the interpreter have them: every flow moves what the plan says, on any number of ranks and

@@ -1,0 +1,127 @@
+#include "partitioner/baseline/kind_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/plan/flows.h"
+#include "core/plan/parts.h"
+
+namespace millrace::by_kind {
+
+KindCosts::Asked KindCosts::question(size_t device, const Unit& unit) const {
+  const LayerGroup& group = graph_.groups()[static_cast<size_t>(unit.group)];
+  const Node& head = graph_.node(group.head);
+  Asked made;
+  const int64_t sums = sum_shape(head).channels;
+  // The steps read all sums and no input.
+  made.blocks = {{{0, unit.part == Part::kSteps ? 0 : head.input_shapes[0].channels}, {0, sums}}};
+  made.asked.owner = unit.part != Part::kProducts;
+  for (const int64_t node : group.after)
+    if (made.asked.owner) made.after.push_back(&graph_.node(node));
+  made.asked.node = &head;
+  made.asked.blocks = made.blocks;
+  made.asked.after = made.after;
+  made.asked.micro_batch = request_.micro_batch;
+  made.asked.window = request_.windows[device];
+  made.asked.optimizer_slots = task_.options.optimizer.slots();
+  made.asked.arithmetic = task_.options.arithmetic;
+  return made;
+}
+
+KindCosts::Asked KindCosts::shared_question(size_t device, const Unit& steps, size_t last, const ChannelRange& units) const {
+  Asked made = question(device, steps);
+  made.asked.blocks = made.blocks;
+  made.asked.units = units;
+  made.asked.owner = device == last;
+  if (device != last) made.after.clear();
+  made.asked.after = made.after;
+  made.asked.window = request_.windows[last];
+  return made;
+}
+
+ShardCost KindCosts::gradients_of(size_t device, const Unit& steps) const {
+  Node behind = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+  behind.input_error_needed = true;  // or the way back through time would be among them
+  Asked made = question(device, steps);
+  made.asked.node = &behind;
+  made.asked.after = {};
+  ShardCost cost = task_.models[device]->cost_of(made.asked);
+  std::erase_if(cost.phases, [](const PhaseEngine& engine) { return engine.phase != Phase::kParameterGradient; });
+  return cost;
+}
+
+double KindCosts::board_seconds(size_t device, const Unit& steps, size_t last, int64_t units) {
+  const auto key = std::tuple{task_.models[device], request_.windows[last], device == last, steps.group, units};
+  const auto [found, fresh] = shares_.try_emplace(key, kNever);
+  if (!fresh) return found->second;
+  const CostModel& model = *task_.models[device];
+  const Asked made = shared_question(device, steps, last, {0, units});
+  if (!model.steps_refusal(made.asked).empty()) return kNever;
+  const ShardDemand taken = model.demand_of(made.asked);
+  const std::span<const NamedAmount> capacities = model.capacities();
+  for (size_t i = 0; i < capacities.size(); ++i)
+    if (taken.amounts[i] > capacities[i].amount) return kNever;
+  return found->second = model.cost_of(made.asked).seconds_per_sample;
+}
+
+const ShardDemand& KindCosts::demand(size_t device, const Unit& unit) {
+  const auto key = std::pair{device, 3 * unit.group + static_cast<int64_t>(unit.part)};
+  const auto [found, fresh] = demands_.try_emplace(key);
+  if (fresh) found->second = task_.models[device]->demand_of(question(device, unit).asked);
+  return found->second;
+}
+
+double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amounts& amounts) {
+  const CostModel& model = *task_.models[device];
+  double seconds = 0;
+  for (const Unit& unit : parts_between(units_, begin, end)) {
+    const ShardDemand& taken = demand(device, unit);
+    seconds += taken.seconds;
+    for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += taken.amounts[i];
+    amounts[model.parameter_memory()] += taken.parameters;
+  }
+  if (is_board(device)) {
+    const Unit& steps = units_[begin];
+    const std::string why = model.steps_refusal(question(device, steps).asked);
+    if (!why.empty()) {
+      refuse_steps(device, steps, why);
+      return kNever;
+    }
+  }
+  if (lends(device, end)) {
+    const ShardDemand& steps = demand(device, units_[end]);
+    amounts[model.parameter_memory()] += steps.parameters;
+    for (const PhaseEngine& gradients : gradients_of(device, units_[end]).phases)
+      seconds += 1e-12 * static_cast<double>(gradients.picoseconds_per_unit);
+  }
+  const std::span<const NamedAmount> capacities = model.capacities();
+  for (size_t i = 0; i < capacities.size(); ++i) {
+    const double missing = amounts[i] - capacities[i].amount;
+    if (missing <= 0) continue;
+    const std::string& first = graph_.node(graph_.groups()[static_cast<size_t>(units_[begin].group)].head).layer.name;
+    refuse(device, capacities[i].name, missing,
+           fmt::format("device {} ({}) would need {:.4g} {} for what begins with layer \"{}\", and has {:.4g}; use more devices", device,
+                       task_.cluster.devices[device].device, amounts[i], capacities[i].name, first, capacities[i].amount));
+    return kNever;
+  }
+  return seconds;
+}
+
+void KindCosts::refuse_steps(size_t device, const Unit& steps, const std::string& why) {
+  refuse(device, "weight_words", 1,
+         fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, more of them in a row, or leave the layer to a CPU or GPU",
+                     device, task_.cluster.devices[device].device,
+                     graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head).layer.name, why));
+}
+
+void KindCosts::refuse(size_t device, const std::string& resource, double missing, std::string text) {
+  if (!lack_.text.empty() && missing >= lack_.missing) return;
+  lack_ = {};
+  lack_.device = static_cast<int64_t>(device);
+  lack_.resource = resource;
+  lack_.missing = missing;
+  lack_.text = std::move(text);
+}
+
+}  // namespace millrace::by_kind

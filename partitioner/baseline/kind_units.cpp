@@ -1,0 +1,40 @@
+#include "partitioner/baseline/kind_units.h"
+
+#include "core/plan/flows.h"
+
+namespace millrace::by_kind {
+
+std::vector<Unit> units_of(const Graph& graph) {
+  std::vector<Unit> units;
+  for (size_t g = 0; g < graph.groups().size(); ++g) {
+    const auto group = static_cast<int64_t>(g);
+    if (role_of(graph.node(graph.groups()[g].head).layer.operation) == Role::kRecurrence) {
+      units.push_back({group, Part::kProducts});
+      units.push_back({group, Part::kSteps});
+    } else {
+      units.push_back({group, Part::kWhole});
+    }
+  }
+  return units;
+}
+
+std::vector<Unit> parts_between(const std::vector<Unit>& units, size_t from, size_t to) {
+  std::vector<Unit> parts;
+  for (size_t u = from; u < to; ++u) {
+    const bool joins = u > from && units[u].part == Part::kSteps;
+    if (joins) parts.back().part = Part::kWhole;
+    if (!joins) parts.push_back(units[u]);
+  }
+  return parts;
+}
+
+Shard shard_of(const Graph& graph, const Unit& unit, int64_t device) {
+  const Node& head = graph.node(graph.groups()[static_cast<size_t>(unit.group)].head);
+  Shard shard;
+  shard.device = device;
+  shard.layer = head.layer.name;
+  if (unit.part != Part::kSteps) shard.blocks = {{{0, head.input_shapes[0].channels}, {0, sum_shape(head).channels}}};
+  return shard;
+}
+
+}  // namespace millrace::by_kind
