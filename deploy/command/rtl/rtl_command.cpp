@@ -14,13 +14,13 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
-#include "core/plan/parts.h"
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
 #include "core/train/initialize.h"
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/flag_checks.h"
 #include "deploy/command/rtl/rtl_check.h"
+#include "deploy/command/rtl/rtl_steps.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/quantities.h"
 #include "deploy/session/ring_check.h"
@@ -116,15 +116,6 @@ void require_fixed_point(const Plan& plan) {
          name_of(plan.arithmetic.wire));
 }
 
-// Chained elements are described and verified in SystemVerilog; nothing puts them on a plan's board yet.
-void refuse_steps(const Plan& plan) {
-  for (int64_t device = 0; device < plan.devices(); ++device)
-    if (loads_every_pass(plan, device))
-      fail(ErrorCode::kUnavailable,
-           "device {} ({}) makes the steps of a recurrent layer, for which no hardware is generated yet; plan with hybrid", device,
-           plan.cluster.devices[static_cast<size_t>(device)].device);
-}
-
 void require_fpga(const Plan& plan, int64_t device) {
   if (device < 0 || device >= plan.devices()) return;  // device_design says so
   if (const auto kind = kind_that_is_no_fpga(plan, device)) {
@@ -178,7 +169,7 @@ void allow_with(const Flags& flags, const std::string& flag, const std::set<std:
 int check_plan(const Flags& flags) {
   allow_with(flags, "--check", {"--plan", "--json"});
   const Plan plan = load_plan(flags.plan);
-  refuse_steps(plan);
+  if (plans_steps_on_boards(plan)) return tell_steps_check(plan, Graph(plan.model), flags.json);
   require_fixed_point(plan);
   if (plan.purpose == Purpose::kInference) return tell_inference_check(plan, Graph(plan.model), flags.json);
   return tell_check(plan, Graph(plan.model), flags.json);
@@ -188,7 +179,12 @@ int check_plan(const Flags& flags) {
 int tell_resources(const Flags& flags) {
   allow_with(flags, "--resources", {"--plan", "--device", "--json"});
   const Plan plan = load_plan(flags.plan);
-  refuse_steps(plan);
+  if (plans_steps_on_boards(plan))
+    fail(ErrorCode::kUnavailable,
+         "--resources: nothing counts what is generated for boards that make steps; millrace plan --show {} --resources has what is "
+         "planned, "
+         "--check the engines",
+         flags.plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   if (plan.purpose == Purpose::kInference)
@@ -225,15 +221,17 @@ int write_rtl(const Flags& flags) {
   if (flags.out.empty())
     fail(ErrorCode::kUsage, "--out is missing: the folder for the device's files (or --resources, for what they take alone)");
   const Plan plan = load_plan(flags.plan);
-  refuse_steps(plan);
   const Graph graph(plan.model);
   require_fpga(plan, flags.device);
   const LayerFormats formats = wanted_formats(flags, plan);
-  if (plan.purpose == Purpose::kInference) {
+  const bool steps = plans_steps_on_boards(plan);
+  if (steps || plan.purpose == Purpose::kInference) {
     if (flags.device >= plan.devices())
       fail(ErrorCode::kUsage, "--device {}: the plan has devices 0 to {}", flags.device, plan.devices() - 1);
+    const WeightSource weights = weight_source(flags, graph);
     const std::vector<std::string> layers =
-        write_inference_engines(plan, graph, flags.device, weight_source(flags, graph), formats, flags.out, flags.seed);
+        steps ? write_steps_engines(plan, graph, flags.device, weights, formats, flags.out, flags.seed)
+              : write_inference_engines(plan, graph, flags.device, weights, formats, flags.out, flags.seed);
     if (flags.json)
       fmt::print("{}\n", nlohmann::ordered_json({{"folder", flags.out}, {"engines", layers}}).dump(2));
     else

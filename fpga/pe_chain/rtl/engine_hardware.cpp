@@ -1,11 +1,62 @@
 #include "fpga/pe_chain/rtl/engine_hardware.h"
 
 #include <algorithm>
+#include <bit>
+#include <initializer_list>
 
 #include "core/base/error.h"
 #include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/recurrence/rtl/rtl_modules.h"
 
 namespace millrace {
+
+std::vector<RtlModule> pe_chain_engine_modules() {
+  std::vector<RtlModule> modules = pe_chain_rtl_modules();
+  const auto add = [&](const std::vector<RtlModule>& from, std::initializer_list<std::string_view> files) {
+    for (const RtlModule& module : from)
+      if (std::ranges::find(files, module.file) != files.end()) modules.push_back(module);
+  };
+  add(recurrence_rtl_modules(), {"gate_function.sv", "tail_unit.sv"});
+  add(common_rtl_modules(), {"round_to_element.sv", "stream_fifo.sv"});
+  return modules;
+}
+
+std::vector<std::pair<std::string_view, int64_t>> parameters_of(const PeChainHardware& h, const GateForms& forms) {
+  const WordParts parts = word_parts_of(h.cell);
+  const int64_t cell = h.cell == CellKind::kLstm ? 0 : h.cell == CellKind::kGru ? 1 : h.cell == CellKind::kVanillaRelu ? 2 : 3;
+  return {{"CELL", cell},
+          {"GATES", parts.gates},
+          {"BIASES", parts.biases},
+          {"SIGMOID", static_cast<int64_t>(forms.sigmoid)},
+          {"TANH", static_cast<int64_t>(forms.tanh)},
+          {"CHAINS", h.chains},
+          {"PER_CHAIN", h.per_chain},
+          {"WORDS", h.words},
+          {"SAMPLES", h.samples},
+          {"STATE_WORDS", h.state_words},
+          {"QUEUE_LOG2", std::bit_width(static_cast<uint64_t>(h.queue)) - 1}};
+}
+
+WordParts word_parts_of(CellKind cell) {
+  const bool vanilla = gates_of(cell) == 1;
+  return {gates_of(cell), vanilla ? 1 : 4, vanilla ? 1 : 5, cell == CellKind::kLstm ? 1 : 0};
+}
+
+int16_t record_word(const UnitRecord& record, CellKind cell, int64_t part) {
+  return part < 4 ? record.sums[static_cast<size_t>(part)] : cell == CellKind::kLstm ? record.cell : record.before;
+}
+
+std::vector<int32_t> bias_image(const PeChainHardware& h, const PassSettings& settings, const FixedRecurrent& layer) {
+  const WordParts parts = word_parts_of(layer.cell);
+  std::vector<int32_t> biases;
+  for (int64_t unit = 0; unit < settings.words * h.chains; ++unit)
+    for (int64_t bias = 0; bias < parts.biases; ++bias)
+      biases.push_back(unit >= layer.hidden                              ? 0
+                       : bias < parts.gates                              ? layer.bias[static_cast<size_t>(unit * parts.gates + bias)]
+                       : parts.biases == 4 && !layer.hidden_bias.empty() ? layer.hidden_bias[static_cast<size_t>(unit)]
+                                                                         : 0);
+  return biases;
+}
 
 PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samples, bool divide) {
   const int64_t elements = h.chains * h.per_chain;

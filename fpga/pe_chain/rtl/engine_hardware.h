@@ -10,9 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fpga/common/rtl/rtl_modules.h"
+#include "fpga/pe_chain/arithmetic/unit_back.h"
 #include "fpga/recurrence/arithmetic/fixed_recurrent.h"
 
 namespace millrace {
@@ -28,6 +31,20 @@ struct PeChainHardware {
 };
 
 const std::vector<RtlModule>& pe_chain_rtl_modules();
+// Those and the ones of other folders that the engine is made of.
+std::vector<RtlModule> pe_chain_engine_modules();
+// Of pe_chain_engine.sv, but for the table's file.
+std::vector<std::pair<std::string_view, int64_t>> parameters_of(const PeChainHardware& hardware, const GateForms& forms);
+
+// What a word of the streams is made of, each part of every chain.
+struct WordParts {
+  int64_t gates = 4, biases = 4, record = 5, before = 1;
+  int64_t in() const { return 1 + record + before; }
+  int64_t out() const { return 1 + record; }
+};
+WordParts word_parts_of(CellKind cell);
+// A part of a unit's record in those words.
+int16_t record_word(const UnitRecord& record, CellKind cell, int64_t part);
 
 struct PassSettings {
   int64_t full_slices = 0;
@@ -51,6 +68,9 @@ struct WeightBeat {
   std::vector<int16_t> weights;  // by chain
 };
 std::vector<WeightBeat> weight_beats(const PeChainHardware& hardware, const PassSettings& settings, const FixedRecurrent& layer, bool back);
+
+// Words of every chain's biases, zero where there is no unit.
+std::vector<int32_t> bias_image(const PeChainHardware& hardware, const PassSettings& settings, const FixedRecurrent& layer);
 
 struct PassShape {
   int64_t samples = 1;

@@ -7,11 +7,11 @@ module delayed #(
     input  logic [WIDTH-1:0] value,
     output logic [WIDTH-1:0] later
 );
-  logic [WIDTH-1:0] line[1:CYCLES];
-  integer i;
-  always_ff @(posedge clock) begin
-    line[1] <= value;
-    for (i = 2; i <= CYCLES; i++) line[i] <= line[i-1];
+  logic [CYCLES*WIDTH-1:0] line;
+  if (CYCLES > 1) begin : g_line
+    always_ff @(posedge clock) line <= {line[(CYCLES-1)*WIDTH-1:0], value};
+  end else begin : g_one
+    always_ff @(posedge clock) line <= value;
   end
-  assign later = line[CYCLES];
+  assign later = line[CYCLES*WIDTH-1-:WIDTH];
 endmodule

@@ -31,25 +31,24 @@ module gates_back #(
   localparam int LATENCY = (CELL == 0) ? 9 : (CELL == 1) ? 12 : 5;
   localparam int PLACE_BITS = (STATE_WORDS > 1) ? $clog2(STATE_WORDS) : 1;
   logic [LATENCY:0] active_at, zero_at, half_at;
-  logic [15:0] place_at[0:LATENCY];
-  integer i;
+  // A vector, for Icarus loses what a loop moves from word to word of an array.
+  logic [(LATENCY+1)*16-1:0] place_at;
   always_ff @(posedge clock) begin
     active_at <= reset_n ? {active_at[LATENCY-1:0], take} : '0;
     zero_at <= {zero_at[LATENCY-1:0], zero};
     half_at <= {half_at[LATENCY-1:0], half};
-    place_at[0] <= place;
-    for (i = 1; i <= LATENCY; i++) place_at[i] <= place_at[i-1];
+    place_at <= {place_at[LATENCY*16-1:0], place};
   end
   assign made = active_at[LATENCY];
-  assign made_place = place_at[LATENCY];
+  assign made_place = place_at[LATENCY*16+:16];
   assign made_half = half_at[LATENCY];
 
   logic [CHAINS*16-1:0] kept_word, kept_new;
   if (CELL <= 1) begin : g_kept
     (* ram_style = "block" *) logic [CHAINS*16-1:0] kept_words[0:STATE_WORDS-1];
     always_ff @(posedge clock) begin
-      if (active_at[LATENCY]) kept_words[place_at[LATENCY][PLACE_BITS-1:0]] <= kept_new;
-      kept_word <= kept_words[place_at[0][PLACE_BITS-1:0]];
+      if (active_at[LATENCY]) kept_words[place_at[LATENCY*16+:PLACE_BITS]] <= kept_new;
+      kept_word <= kept_words[place_at[0+:PLACE_BITS]];
     end
   end else begin : g_nothing_kept
     assign kept_word = '0;

@@ -23,8 +23,6 @@ module mvm_unit #(
 );
   localparam int ADDRESS_BITS = $clog2(WORDS);
   localparam int TOKEN_BITS = 12 + ADDRESS_BITS + 32;
-  logic [TOKEN_BITS-1:0] token[0:PER_CHAIN-1];
-  assign token[0] = {valid, first, last, divided, depths, address, element, second};
   logic [CHAINS-1:0] slot_valid[0:PER_CHAIN];
   logic [CHAINS*32-1:0] slots[0:PER_CHAIN];
   assign slot_valid[PER_CHAIN] = '0;
@@ -34,14 +32,17 @@ module mvm_unit #(
 
   genvar d, c;
   for (d = 0; d < PER_CHAIN; d++) begin : g_depth
+    logic [TOKEN_BITS-1:0] token;
     if (d > 0) begin : g_relay
-      always_ff @(posedge clock) token[d] <= token[d-1];
+      always_ff @(posedge clock) token <= g_depth[d-1].token;
+    end else begin : g_head
+      assign token = {valid, first, last, divided, depths, address, element, second};
     end
     logic here_valid, here_first, here_last, here_divided;
     logic [7:0] here_depths;
     logic [ADDRESS_BITS-1:0] here_address;
     logic [15:0] here_element, here_second, taken;
-    assign {here_valid, here_first, here_last, here_divided, here_depths, here_address, here_element, here_second} = token[d];
+    assign {here_valid, here_first, here_last, here_divided, here_depths, here_address, here_element, here_second} = token;
     assign taken = (here_divided && (d % 2) == 1) ? here_second : here_element;
     for (c = 0; c < CHAINS; c++) begin : g_chain
       chain_element #(

@@ -142,8 +142,8 @@ module pe_chain_engine #(
   logic [GATES*CHAINS*16-1:0] state_data, word_a, word_b;
   logic [15:0] write_place;
   logic write_half;
-  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_a[0:2*STATE_WORDS-1];
-  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_b[0:2*STATE_WORDS-1];
+  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_a[0:(2<<PLACE_BITS)-1];
+  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_b[0:(2<<PLACE_BITS)-1];
   logic [15:0] place_a, place_b;
   assign place_a = base + (feed >> LANE_BITS);
   assign place_b = base + (second_index >> LANE_BITS);

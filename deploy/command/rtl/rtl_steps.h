@@ -1,0 +1,30 @@
+// `millrace rtl` for boards that make the steps of a recurrent layer with weights that they load (strategy kind): the engine of chained
+// elements of each direction in a folder of its own, and what is built beside what is planned.
+//
+//   write_steps_engines(plan, graph, /*device=*/1, weights, formats, "rtl/device_1", /*seed=*/1);     // rtl/device_1/lstm1, ...
+//   return tell_steps_check(plan, graph, /*json=*/false);
+//
+// One direction has an engine; both share it on a board, one behind the other, so their folders differ in images and vectors alone.
+// Not built, each refused by name: several boards that share the steps, projections, a gru whose reset comes before the product.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+#include "fpga/conv_ce/arithmetic/engine_formats.h"
+#include "fpga/conv_ce/generator/device_design.h"
+
+namespace millrace {
+
+// Some device makes such steps.
+bool plans_steps_on_boards(const Plan& plan);
+
+// Folders written, below `folder`.
+std::vector<std::string> write_steps_engines(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
+                                             const LayerFormats& formats, const std::filesystem::path& folder, uint64_t seed);
+int tell_steps_check(const Plan& plan, const Graph& graph, bool json);
+
+}  // namespace millrace
