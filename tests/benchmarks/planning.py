@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long planning takes, and how that grows with devices and with layers.
 
-    tests/benchmarks/planning.py [--millrace build/release/bin/millrace] [--out tests/benchmarks/results/planning.json]
+    tests/benchmarks/planning.py [--millrace build/release/bin/millrace] [--out tests/benchmarks/results/planning_full.json]
 
 Each case is a whole `millrace plan --json` process, with full accounting as it is by default: start, planning, simulating mini-batches,
 completing the plan and printing it. `processor` is its processor time, the least of several runs, which other work on the machine hardly
@@ -76,7 +76,7 @@ def slope(points):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", default="build/release/bin/millrace")
-    parser.add_argument("--out", default="tests/benchmarks/results/planning.json")
+    parser.add_argument("--out", default="tests/benchmarks/results/planning_full.json")
     arguments = parser.parse_args()
     figures = [
         measure(arguments.millrace, "vgg16 on 15 boards", ["--model", "vgg16", "--cluster", "vc709x15"]),
