@@ -180,9 +180,9 @@ Job job_of(const TrainFlags& flags) {
   take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
-  // A plan says of how many rings side by side it is one.
-  if (!job.plan.empty() && flags.resume.empty() && !flags.replicas && job.replicas == 1)
-    job.replicas = rings_side_by_side(load_plan(job.plan));
+  // A plan says of how many rings side by side it is one; a run that is resumed has its own number, unless it gets another plan.
+  const bool asked_before = flags.resume.empty() ? job.replicas != 1 : !flags.plan;
+  if (!job.plan.empty() && !flags.replicas && !asked_before) job.replicas = rings_side_by_side(load_plan(job.plan));
   take(flags.threads, job.threads);
   take(flags.out, job.out);
   take(flags.checkpoint_every, job.checkpoint_every);

@@ -20,10 +20,11 @@ def resumed_elsewhere(tools):
     train(tools, 0, whole, LAST)
     begun = tools.scratch / "begun"
     stood = train(tools, 3, begun, FIRST).last_record("done")
-    plan = tools.scratch / "plan.textproto"
-    planned = run(tools, 0, ["plan", "--model", "digits-cnn", "--cluster", "cpux3", "--alignment", "flush", "--mini-batch", "64",
-                             "--out", str(plan), "--json"])
-    require(plan.exists(), planned.output())
+    plan, rings = tools.scratch / "plan.textproto", tools.scratch / "rings.textproto"
+    for path, cluster, replicas in ((plan, "cpux3", "1"), (rings, "cpux2", "2")):
+        planned = run(tools, 0, ["plan", "--model", "digits-cnn", "--cluster", cluster, "--alignment", "flush", "--mini-batch", "64",
+                                 "--replicas", replicas, "--out", str(path), "--json"])
+        require(path.exists(), planned.output())
 
     for ranks in (4, 1):  # as it was planned, by other ranks: bitwise
         folder = tools.scratch / f"ranks_{ranks}"
@@ -33,7 +34,7 @@ def resumed_elsewhere(tools):
         require_same_folder(checkpoints_of(folder)[LAST], checkpoints_of(whole)[LAST])
 
     elsewhere = {"alignment": (3, ["--alignment", "flush"]), "stash": (2, ["--alignment", "stash"]), "cluster": (2, ["--cluster", "cpux2"]),
-                 "kind": (3, ["--cluster", "vc709x3"]), "plan": (3, ["--plan", str(plan)])}
+                 "kind": (3, ["--cluster", "vc709x3"]), "plan": (3, ["--plan", str(plan)]), "rings": (2, ["--plan", str(rings)])}
     for what, (ranks, flags) in elsewhere.items():
         folder = tools.scratch / what
         shutil.copytree(begun, folder)
