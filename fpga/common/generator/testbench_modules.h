@@ -47,7 +47,7 @@ module stream_player #(
 endmodule
 
 // Takes a stream, with pauses, and compares it with the words of a file, as far as the mask beside it says: lanes beyond the
-// last channel carry anything.
+// last channel carry anything. What a simulator knows nothing of (X) differs from every word.
 module stream_checker #(
     parameter FILE = "",
     parameter NAME = "",
@@ -81,7 +81,7 @@ module stream_checker #(
       if (received >= COUNT) begin
         $display("%s: more beats than the %0d expected", NAME, COUNT);
         differences <= differences + 1;
-      end else if (((tdata ^ words[received]) & masks[received]) != '0) begin
+      end else if (((tdata ^ words[received]) & masks[received]) !== '0) begin
         if (differences < 3) $display("%s: beat %0d is %h, expected %h", NAME, received, tdata, words[received]);
         differences <= differences + 1;
       end
