@@ -3,12 +3,17 @@
 // Planned as a small board, whose engines are small enough to be simulated.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "deploy/devices/device_kind.h"
 #include "fpga/cosim/cosim_device.h"
 #include "fpga/xrt/device/xrt_fpga.h"
 
 namespace millrace {
+
+std::vector<DeviceKind> cosim_kinds();
+
 namespace {
 
 const Plan& plan_of(const DeviceOptions& options) {
@@ -32,7 +37,9 @@ std::unique_ptr<EmulatedFpga> xrt_cosim_of(const DeviceOptions& options) {
 
 void prepare(const DeviceOptions& options, TanhForm smooth) {
   const Plan& plan = plan_of(options);
-  build_cosim_engines(plan, Graph(plan.model), options.index, {}, smooth);
+  build_cosim_engines(plan, Graph(plan.model), options.index, {}, smooth, [](std::string_view name) {
+    return std::ranges::any_of(cosim_kinds(), [name](const DeviceKind& kind) { return kind.name == name; });
+  });
 }
 void prepare_lines(const DeviceOptions& options) { prepare(options, TanhForm::kPlan); }
 void prepare_tables(const DeviceOptions& options) { prepare(options, TanhForm::kTable); }

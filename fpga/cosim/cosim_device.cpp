@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/index.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/cosim/simulated_phases.h"
 #include "fpga/cosim/simulated_recurrence.h"
+#include "fpga/cosim/simulated_steps.h"
 
 namespace millrace {
 
@@ -98,13 +100,15 @@ std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int6
   const bool computes = std::ranges::any_of(plan.shards, [device](const Shard& shard) { return shard.device == device; });
   if (!computes) return {};
   if (plan.purpose == Purpose::kInference) return forward_engines(plan, graph, device);
+  // A board that makes the steps of recurrent layers does nothing else.
+  if (makes_steps(plan, graph, device)) return {};
   return planned_engines(device_design(plan, graph, device, [](const Node&, const ParameterSpec& parameter) {
     return std::vector<double>(static_cast<size_t>(parameter.elements()));
   }));
 }
 
 std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth) {
-  // Plans that train have no engine for recurrent layers; engines_of says so.
+  // Plans that train have no engine for whole recurrent layers; engines_of says so.
   return plan.purpose == Purpose::kInference ? planned_recurrences(plan, graph, device, smooth) : std::vector<PlannedRecurrence>{};
 }
 
@@ -112,19 +116,25 @@ std::unique_ptr<EmulatedFpga> make_cosim_device(const Plan& plan, const Graph& g
   SimulatedPhasesOptions phases{.planned = engines_of(plan, graph, device), .build = options};
   SimulatedRecurrenceOptions recurrence{.planned = recurrences_of(plan, graph, device), .build = options};
   const size_t engines = phases.planned.size(), recurrent = recurrence.planned.size();
+  const size_t steps = planned_steps(plan, graph, device, TanhForm::kPlan).size();
   const auto counted = [](const char* name, size_t count) { return fmt::format("{}, {} engine{}", name, count, count == 1 ? "" : "s"); };
-  const std::string what = recurrent == 0 ? counted("conv_ce", engines)
-                           : engines == 0 ? counted("sbe", recurrent)
-                                          : counted("conv_ce", engines) + "; " + counted("sbe", recurrent);
+  const std::string what = steps > 0        ? counted("pe_chain", steps)
+                           : recurrent == 0 ? counted("conv_ce", engines)
+                           : engines == 0   ? counted("sbe", recurrent)
+                                            : counted("conv_ce", engines) + "; " + counted("sbe", recurrent);
   return make_fpga_on(std::make_unique<CosimEngine>(std::move(phases)), std::make_unique<SimulatedRecurrence>(std::move(recurrence)),
+                      std::make_unique<SimulatedSteps>(SimulatedStepsOptions{.build = options}),
                       fmt::format("RTL under Verilator ({}, 16-bit fixed point)", what));
 }
 
-void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options, TanhForm smooth) {
+void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options, TanhForm smooth,
+                         const std::function<bool(std::string_view)>& simulated) {
   for (int64_t i = 0; i < plan.devices(); ++i) {
     const int64_t device = (first + i) % plan.devices();
+    if (simulated && !simulated(item(plan.cluster.devices, device).device)) continue;
     for (const PlannedEngine& engine : engines_of(plan, graph, device)) build_library(library_of(engine.hardware), options);
     for (const PlannedRecurrence& engine : recurrences_of(plan, graph, device, smooth)) build_library(library_of(engine), options);
+    for (const PlannedSteps& engine : planned_steps(plan, graph, device, smooth)) build_library(library_of(engine), options);
   }
 }
 

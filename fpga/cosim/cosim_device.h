@@ -8,14 +8,18 @@
 // own testbench. The update is the host's, as in the generated design: it reads gradients and writes LPRAM.
 // In a plan for inference recurrent layers have the plan's engines of blocked columns (simulated_recurrence.h); no device of such a plan
 // is generated whole yet, so that its other layers are computed by engines of two by two lanes.
+// Where the plan has a board make the steps of recurrent layers, they have engines of chained elements (simulated_steps.h).
 // All numbers are those of emulated-fpga, bit by bit, and checked against it as they come (simulated_phases.h).
 // build_cosim_engines brings every engine of a plan into the cache, so that opening devices takes no time; `first` is the
-// device to begin with, so that ranks that build side by side begin with different ones.
+// device to begin with, so that ranks that build side by side begin with different ones. Of devices of several kinds `simulated` says,
+// by the names that the plan's cluster has for them, which are.
 // Fails with kUnavailable, naming layer and reason, on what no hardware is generated for, and without Verilator.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/documents/plan.h"
@@ -34,6 +38,6 @@ std::vector<PlannedEngine> engines_of(const Plan& plan, const Graph& graph, int6
 std::vector<PlannedRecurrence> recurrences_of(const Plan& plan, const Graph& graph, int64_t device, TanhForm smooth = TanhForm::kPlan);
 
 void build_cosim_engines(const Plan& plan, const Graph& graph, int64_t first, const EngineBuildOptions& options,
-                         TanhForm smooth = TanhForm::kPlan);
+                         TanhForm smooth = TanhForm::kPlan, const std::function<bool(std::string_view)>& simulated = {});
 
 }  // namespace millrace

@@ -13,7 +13,8 @@ struct HarnessSource {
   std::string_view text;
 };
 
-const std::vector<HarnessSource>& harness_sources();      // of conv_ce
-const std::vector<HarnessSource>& sbe_harness_sources();  // of sbe
+const std::vector<HarnessSource>& harness_sources();        // of conv_ce
+const std::vector<HarnessSource>& sbe_harness_sources();    // of sbe
+const std::vector<HarnessSource>& steps_harness_sources();  // of pe_chain
 
 }  // namespace millrace

@@ -26,13 +26,13 @@ Activation with_slope_of_board(Activation activation) {
 class EmulatedFpgaDevice final : public EmulatedFpga {
  public:
   EmulatedFpgaDevice(EngineArithmetic arithmetic, std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
-                     std::string description, bool has_chains)
+                     std::unique_ptr<ChainEngine> chains, std::string description)
       : fixed_(arithmetic == EngineArithmetic::kFixed16),
-        has_chains_(has_chains),
         description_(std::move(description)),
         host_(make_reference_device(fixed_ ? ElementType::kFloat64 : ElementType::kFloat32)),
         engine_(std::move(engine)),
-        recurrence_(std::move(recurrence)) {}
+        recurrence_(std::move(recurrence)),
+        chains_(std::move(chains)) {}
 
   std::string description() const override { return description_; }
   ElementType compute_type() const override { return fixed_ ? ElementType::kFixed16 : ElementType::kFloat32; }
@@ -69,11 +69,9 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
       return emulated::make_fixed_dropout(spec, *host_, counters, book_);
     const auto* cell = std::get_if<Recurrent>(&spec.operation);
     // On chained elements where errors go back and another device makes the gradients; else, and forward alone, as a whole layer is.
-    if (!spec.units.empty() && has_chains_) return emulated::make_shared_steps(spec, fixed_, *host_, counters, book_, smooth_);
-    if (!spec.units.empty())
-      fail(ErrorCode::kUnavailable, "layer \"{}\": several boards share its steps; that is emulated, and not simulated here", spec.layer);
-    if (cell != nullptr && spec.finish && !spec.trained && spec.input_error_needed && has_chains_)
-      return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_);
+    if (!spec.units.empty()) return emulated::make_shared_steps(spec, fixed_, *host_, counters, book_, smooth_, *chains_);
+    if (cell != nullptr && spec.finish && !spec.trained && spec.input_error_needed)
+      return emulated::make_steps(spec, fixed_, *host_, counters, book_, smooth_, *chains_);
     if (cell != nullptr && fixed_) return emulated::make_fixed_recurrent(spec, *cell, *host_, counters, book_, smooth_, *recurrence_);
     if (fixed_ && emulated::has_fixed_response_norm(spec, book_)) return emulated::make_fixed_response_norm(spec, *host_, counters, book_);
     if (fixed_ && emulated::has_fixed_smooth_activation(spec, book_))
@@ -138,11 +136,11 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
   }
 
   bool fixed_;
-  bool has_chains_;
   std::string description_;
   std::unique_ptr<Device> host_;
   std::unique_ptr<ConvolutionEngine> engine_;
   std::unique_ptr<RecurrenceEngine> recurrence_;
+  std::unique_ptr<ChainEngine> chains_;
   LayerFormats book_;
   TanhForm smooth_ = TanhForm::kPlan;
   std::map<std::string, LayerArithmetic> counters_;  // nodes stay where they are: kernels point to them
@@ -151,17 +149,16 @@ class EmulatedFpgaDevice final : public EmulatedFpga {
 }  // namespace
 
 std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic) {
-  return std::make_unique<EmulatedFpgaDevice>(arithmetic, make_host_convolution_engine(), make_host_recurrence_engine(),
-                                              arithmetic == EngineArithmetic::kFixed16
-                                                  ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
-                                                  : "emulated FPGA (conv_ce, single precision)",
-                                              /*has_chains=*/true);
+  return std::make_unique<EmulatedFpgaDevice>(
+      arithmetic, make_host_convolution_engine(), make_host_recurrence_engine(), make_host_chain_engine(),
+      arithmetic == EngineArithmetic::kFixed16 ? "emulated FPGA (conv_ce, 16-bit fixed point, 32-bit accumulators)"
+                                               : "emulated FPGA (conv_ce, single precision)");
 }
 
 std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
-                                           std::string description) {
-  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(recurrence), std::move(description),
-                                              /*has_chains=*/false);
+                                           std::unique_ptr<ChainEngine> chains, std::string description) {
+  return std::make_unique<EmulatedFpgaDevice>(EngineArithmetic::kFixed16, std::move(engine), std::move(recurrence), std::move(chains),
+                                              std::move(description));
 }
 
 }  // namespace millrace

@@ -16,9 +16,8 @@
 // Dropout and local response norms are the functional model's too (a norm without a table in hardware is the host's), and the slope of a
 // leaky ReLU has fifteen bits. All other layers are the host's plain loops; in kFixed16 what they give out is rounded to the format of
 // activations or errors. The loss is the host's in both modes. Values are held as doubles, which hold every element and gradient exactly.
-// Everything runs at once on the calling thread. Limits: the CTC loss and a GRU whose reset comes before the product are kUnavailable,
-// steps alone too where an engine computes somewhere else; recurrent layers take a micro-batch's steps all at once. Scale and shift of a
-// batch norm are updated without rounding.
+// Everything runs at once on the calling thread. Limits: the CTC loss and a GRU whose reset comes before the product are kUnavailable;
+// recurrent layers take a micro-batch's steps all at once. Scale and shift of a batch norm are updated without rounding.
 #pragma once
 
 #include <map>
@@ -65,8 +64,10 @@ std::unique_ptr<EmulatedFpga> make_emulated_fpga(EngineArithmetic arithmetic);
 
 class ConvolutionEngine;  // fpga/conv_ce/phases/convolution_engine.h
 class RecurrenceEngine;   // fpga/recurrence/arithmetic/recurrence_engine.h
-// The same device in kFixed16 with the phases of its convolutions, and the forward pass of its recurrent layers, computed somewhere else.
+class ChainEngine;        // fpga/pe_chain/arithmetic/chain_engine.h
+// The same device in kFixed16 with the phases of its convolutions, the forward pass of its recurrent layers and the steps alone of others
+// computed somewhere else.
 std::unique_ptr<EmulatedFpga> make_fpga_on(std::unique_ptr<ConvolutionEngine> engine, std::unique_ptr<RecurrenceEngine> recurrence,
-                                           std::string description);
+                                           std::unique_ptr<ChainEngine> chains, std::string description);
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "core/device/device.h"
 #include "fpga/conv_ce/phases/convolution_engine.h"
 #include "fpga/emulated/emulated_fpga.h"
+#include "fpga/pe_chain/arithmetic/chain_engine.h"
 #include "fpga/recurrence/arithmetic/recurrence_engine.h"
 
 namespace millrace::emulated {
@@ -24,10 +25,10 @@ std::unique_ptr<Kernel> make_fixed_recurrent(const KernelSpec& spec, const Recur
                                              const LayerFormats& book, TanhForm smooth, RecurrenceEngine& engine);
 // Steps of some cells alone, where several boards share them (core/device/unit_steps.h).
 std::unique_ptr<Kernel> make_shared_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters,
-                                          const LayerFormats& book, TanhForm smooth);
+                                          const LayerFormats& book, TanhForm smooth, ChainEngine& engine);
 // The steps alone, on chained elements; gradients are not asked for.
 std::unique_ptr<Kernel> make_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters, const LayerFormats& book,
-                                   TanhForm smooth);
+                                   TanhForm smooth, ChainEngine& engine);
 // Any layer on the host; with `rounds` what it gives out becomes 16 bits.
 std::unique_ptr<Kernel> make_host_kernel(const KernelSpec& spec, Device& host, LayerArithmetic& counters, bool rounds,
                                          const LayerFormats& book);

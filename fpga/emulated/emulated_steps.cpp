@@ -233,13 +233,13 @@ class StepsKernel final : public Kernel, public StepRecorder {
 }  // namespace
 
 std::unique_ptr<Kernel> make_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters, const LayerFormats& book,
-                                   TanhForm smooth) {
+                                   TanhForm smooth, ChainEngine& engine) {
   const auto& cell = std::get<Recurrent>(spec.operation);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",
          spec.layer);
   return std::make_unique<StepsKernel>(
-      spec, host, fixed ? make_fixed_arithmetic(spec, counters, book, smooth) : make_float_arithmetic(spec), fixed ? 2 : 4);
+      spec, host, fixed ? make_fixed_arithmetic(spec, counters, book, smooth, engine) : make_float_arithmetic(spec), fixed ? 2 : 4);
 }
 
 }  // namespace millrace::emulated

@@ -7,7 +7,7 @@
 #include "core/device/unit_steps.h"
 #include "fpga/emulated/emulated_kernels.h"
 #include "fpga/emulated/emulated_tensor.h"
-#include "fpga/pe_chain/arithmetic/fixed_steps.h"
+#include "fpga/pe_chain/arithmetic/chain_engine.h"
 #include "fpga/pe_chain/arithmetic/real_steps.h"
 
 namespace millrace::emulated {
@@ -53,8 +53,9 @@ class Cells {
 
 class FixedUnits final : public UnitArithmetic {
  public:
-  FixedUnits(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book, TanhForm smooth)
-      : c_(spec),
+  FixedUnits(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book, TanhForm smooth, ChainEngine& engine)
+      : engine_(engine),
+        c_(spec),
         layer_(spec.layer),
         counters_(counters),
         book_(book),
@@ -86,8 +87,8 @@ class FixedUnits final : public UnitArithmetic {
     if (lstm) fixed.cell.resize(at(c_.cell.hidden));
     for (int64_t j = 0; lstm && j < c_.own; ++j) fixed.cell[at(c_.begin + j)] = integer<int32_t>(cell[at(j)], kCellFraction);
     RecurrentCounters counted;
-    const FixedSteps steps(rows_[at(direction)], c_.board(), kBoardBuild, 0);
-    const std::vector<int16_t> h = steps.forward(all, {.steps = 1, .lengths = {}}, fixed, kept->kept, counted);
+    const StepsOfBoard of{rows_[at(direction)], c_.board()};
+    const std::vector<int16_t> h = engine_.forward(of, all, {.steps = 1, .lengths = {}}, fixed, kept->kept, counted);
     counters_.sums += counted.sums;
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
@@ -100,8 +101,8 @@ class FixedUnits final : public UnitArithmetic {
             std::span<double> carried, double error_scale, std::span<double> made) override {
     const FixedFormat format = formats_of(book_, layer_, error_scale).error;
     counters_.formats.error = counters_.formats.input_error = format;
-    const FixedSteps steps(columns_[at(direction)], c_.board(), kBoardBuild, format.fraction_bits);
-    FixedBackState state = steps.zero_back_state(1);
+    const StepsOfBoard of{columns_[at(direction)], c_.board(), format.fraction_bits};
+    FixedBackState state = zero_back_state(of.layer, 1);
     for (int64_t gate = 0; product && gate < c_.gates; ++gate)
       for (int64_t i = 0; i < c_.cell.hidden; ++i)
         state.errors[at(gate * c_.cell.hidden + i)] =
@@ -110,7 +111,8 @@ class FixedUnits final : public UnitArithmetic {
     const std::vector<int16_t> own = elements_of(output_errors, format, counters_.errors);
     std::vector<int16_t> all(at(c_.cell.hidden));
     std::ranges::copy(own, all.begin() + c_.begin);
-    const FixedErrors result = steps.back(all, {.steps = 1, .lengths = {}}, static_cast<const Step&>(kept).kept, state, counters_.errors);
+    const FixedErrors result =
+        engine_.back(of, all, {.steps = 1, .lengths = {}}, static_cast<const Step&>(kept).kept, state, counters_.errors);
     for (int64_t j = 0; j < c_.own; ++j) {
       for (int64_t gate = 0; gate < c_.gates; ++gate)
         made[at(gate * c_.own + j)] = real_value(result.sums[at((c_.begin + j) * c_.gates + gate)], format.fraction_bits);
@@ -136,6 +138,7 @@ class FixedUnits final : public UnitArithmetic {
     return made;
   }
 
+  ChainEngine& engine_;
   Cells c_;
   std::string layer_;
   LayerArithmetic& counters_;
@@ -214,7 +217,7 @@ class FloatUnits final : public UnitArithmetic {
 }  // namespace
 
 std::unique_ptr<Kernel> make_shared_steps(const KernelSpec& spec, bool fixed, Device& host, LayerArithmetic& counters,
-                                          const LayerFormats& book, TanhForm smooth) {
+                                          const LayerFormats& book, TanhForm smooth, ChainEngine& engine) {
   const auto& cell = std::get<Recurrent>(spec.operation);
   if (cell.cell == CellKind::kGru && !cell.reset_after)
     fail(ErrorCode::kUnavailable, "layer \"{}\": boards compute a GRU whose reset gate comes after the recurrent product; set reset_after",
@@ -225,7 +228,7 @@ std::unique_ptr<Kernel> make_shared_steps(const KernelSpec& spec, bool fixed, De
   access.write = [&host](Tensor& tensor, std::span<const double> values) { set_values(host, *host_of(&tensor), values); };
   std::unique_ptr<UnitArithmetic> arithmetic;
   if (fixed)
-    arithmetic = std::make_unique<FixedUnits>(spec, counters, book, smooth);
+    arithmetic = std::make_unique<FixedUnits>(spec, counters, book, smooth, engine);
   else
     arithmetic = std::make_unique<FloatUnits>(spec);
   return make_unit_steps(spec, std::move(arithmetic), std::move(access), "functional model of fpga/pe_chain, one board of several",

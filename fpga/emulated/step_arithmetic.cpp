@@ -25,8 +25,9 @@ std::vector<T> rows_of(const std::vector<T>& values, StepRange rows, size_t widt
 
 class FixedArithmetic final : public StepArithmetic {
  public:
-  FixedArithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book, TanhForm smooth)
-      : layer_(spec.layer),
+  FixedArithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book, TanhForm smooth, ChainEngine& engine)
+      : engine_(engine),
+        layer_(spec.layer),
         cell_(std::get<Recurrent>(spec.operation)),
         counters_(counters),
         book_(book),
@@ -54,7 +55,7 @@ class FixedArithmetic final : public StepArithmetic {
     FixedKept& own = kept.emplace<FixedKept>();
     RecurrentCounters counted;
     const std::vector<int16_t> elements = elements_of(sums, {formats_.sum(cell_.cell)}, counters_.inputs);
-    const std::vector<int16_t> h = steps_of(direction, 0).forward(elements, {.steps = steps, .lengths = {}}, fixed, own, counted);
+    const std::vector<int16_t> h = engine_.forward(whole(direction, 0), elements, {.steps = steps, .lengths = {}}, fixed, own, counted);
     counters_.sums += counted.sums;
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
@@ -65,12 +66,13 @@ class FixedArithmetic final : public StepArithmetic {
   StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, double error_scale) override {
     const FixedFormat format = formats_of(book_, layer_, error_scale).error;
     counters_.formats.error = counters_.formats.input_error = format;
-    const FixedSteps steps = steps_of(direction, format.fraction_bits);
+    const StepsOfBoard of = whole(direction, format.fraction_bits);
     const auto& own = std::get<FixedKept>(kept);
     const auto hidden = static_cast<size_t>(cell_.hidden);
-    FixedBackState state = steps.zero_back_state(1);
-    const FixedErrors made = steps.back(elements_of(errors, format, counters_.errors), {.steps = range.size(), .lengths = {}},
-                                        {rows_of(own.records, range, hidden), rows_of(own.units, range, hidden)}, state, counters_.errors);
+    FixedBackState state = zero_back_state(of.layer, 1);
+    const FixedErrors made =
+        engine_.back(of, elements_of(errors, format, counters_.errors), {.steps = range.size(), .lengths = {}},
+                     {rows_of(own.records, range, hidden), rows_of(own.units, range, hidden)}, state, counters_.errors);
     return {reals(made.sums, format.fraction_bits), reals(made.candidates, format.fraction_bits),
             reals(made.features, format.fraction_bits)};
   }
@@ -79,9 +81,9 @@ class FixedArithmetic final : public StepArithmetic {
   double given_out(double value) override { return real_value(quantized(value, {formats_.hidden}, counters_.outputs), formats_.hidden); }
 
  private:
-  FixedSteps steps_of(int64_t direction, int error_fraction) const {
+  StepsOfBoard whole(int64_t direction, int error_fraction) const {
     MILLRACE_CHECK(has_parameters(), "{}: no parameters have been taken", layer_);
-    return {directions_[static_cast<size_t>(direction)], {{0, cell_.hidden}}, kBuild, error_fraction};
+    return {directions_[static_cast<size_t>(direction)], {0, cell_.hidden}, error_fraction};
   }
   static std::vector<double> reals(const std::vector<int16_t>& values, int fraction) {
     std::vector<double> real;
@@ -99,6 +101,7 @@ class FixedArithmetic final : public StepArithmetic {
     return state;
   }
 
+  ChainEngine& engine_;
   std::string layer_;
   Recurrent cell_;
   LayerArithmetic& counters_;
@@ -192,8 +195,8 @@ class FloatArithmetic final : public StepArithmetic {
 }  // namespace
 
 std::unique_ptr<StepArithmetic> make_fixed_arithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book,
-                                                      TanhForm smooth) {
-  return std::make_unique<FixedArithmetic>(spec, counters, book, smooth);
+                                                      TanhForm smooth, ChainEngine& engine) {
+  return std::make_unique<FixedArithmetic>(spec, counters, book, smooth, engine);
 }
 std::unique_ptr<StepArithmetic> make_float_arithmetic(const KernelSpec& spec) { return std::make_unique<FloatArithmetic>(spec); }
 

@@ -5,7 +5,7 @@
 //   const std::vector<double> h = arithmetic->forward(direction, sums, steps, state, kept);
 //   const StepErrors errors = arithmetic->back(direction, dh, {begin, end}, kept, error_scale);
 //
-// Sixteen bits and single precision are the functional models of fpga/pe_chain, to the bit.
+// Single precision is the functional model of fpga/pe_chain, to the bit; so are sixteen bits, whatever engine computes them.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 #include "core/device/device.h"
 #include "fpga/emulated/emulated_fpga.h"
-#include "fpga/pe_chain/arithmetic/fixed_steps.h"
+#include "fpga/pe_chain/arithmetic/chain_engine.h"
 #include "fpga/pe_chain/arithmetic/real_steps.h"
 
 namespace millrace::emulated {
@@ -57,9 +57,9 @@ class StepArithmetic {
   virtual double given_out(double value) = 0;
 };
 
-// `counters` and `book` outlive it.
+// `counters`, `book` and `engine`, which computes the steps, outlive it.
 std::unique_ptr<StepArithmetic> make_fixed_arithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book,
-                                                      TanhForm smooth);
+                                                      TanhForm smooth, ChainEngine& engine);
 // Fails with kUnavailable on hard gates.
 std::unique_ptr<StepArithmetic> make_float_arithmetic(const KernelSpec& spec);
 

@@ -15,7 +15,8 @@
 //   WU      UpdateBlock   gradient              weights (written)   -                reals, in and out: weights, slots
 //   MB      -             -                     parameters (kLoads) -                accumulators (kStores)
 //   RF      a recurrent layer's forward pass: fpga/xrt/protocol/recurrence_block.h
-// A device has FP, EB, PG, WU and RF, one layer's phase a run, or MB alone: a whole mini-batch, whose activations and errors
+//   SF, SB  a recurrent layer's steps forward and back: fpga/xrt/protocol/steps_block.h
+// A device has FP, EB, PG, WU, RF, SF and SB, one layer's phase a run, or MB alone: a whole mini-batch, whose activations and errors
 // pass over the device's streams while `samples` of them go forward and back. Hardware that `millrace rtl` generates has MB;
 // its shape and formats are built in, so that of the scalars phase, flags, run and samples count. What lies at its pointers, which
 // are multiples of kPageBytes, and in which order, is said in the device's README.md.
@@ -41,10 +42,19 @@ namespace millrace::xrt {
 inline constexpr std::string_view kKernelName = "millrace_conv_ce";
 inline constexpr std::string_view kInstanceName = "millrace_conv_ce_1";
 
-inline constexpr uint32_t kMapVersion = 3;
+inline constexpr uint32_t kMapVersion = 4;
 inline constexpr uint32_t kIdentity = identity_of(kMapVersion);
 
-enum class PhaseCode : uint32_t { kForward = 1, kErrorBack = 2, kGradient = 3, kUpdate = 4, kMiniBatch = 5, kRecurrence = 6 };
+enum class PhaseCode : uint32_t {
+  kForward = 1,
+  kErrorBack = 2,
+  kGradient = 3,
+  kUpdate = 4,
+  kMiniBatch = 5,
+  kRecurrence = 6,
+  kSteps = 7,
+  kStepsBack = 8
+};
 
 inline constexpr uint32_t kAdds = 1;          // FP: partial sums come in
 inline constexpr uint32_t kBias = 2;          // FP: add the biases; PG: their gradient too

@@ -50,9 +50,9 @@ FixedSteps::FixedSteps(const FixedRecurrent& layer, const UnitRange& board, cons
                  board.begin, board.end, layer.hidden);
 }
 
-FixedBackState FixedSteps::zero_back_state(int64_t streams) const {
-  return {std::vector<int16_t>(static_cast<size_t>(streams * layer_.rows()), 0),
-          std::vector<int16_t>(static_cast<size_t>(streams * layer_.hidden), 0)};
+FixedBackState zero_back_state(const FixedRecurrent& layer, int64_t streams) {
+  return {std::vector<int16_t>(static_cast<size_t>(streams * layer.rows()), 0),
+          std::vector<int16_t>(static_cast<size_t>(streams * layer.hidden), 0)};
 }
 
 std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const RecurrentRun& run, RecurrentState& state, FixedKept& kept,

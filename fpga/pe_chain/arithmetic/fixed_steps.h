@@ -43,6 +43,8 @@ struct FixedBackState {          // between runs, the later of which comes first
   std::vector<int16_t> carried;  // [stream][unit]
 };
 
+FixedBackState zero_back_state(const FixedRecurrent& layer, int64_t streams);
+
 struct FixedErrors {
   std::vector<int16_t> sums;        // [stream][step][unit][gate]: of W x
   std::vector<int16_t> candidates;  // gru: [stream][step][unit], of U h of n
@@ -63,7 +65,7 @@ class FixedSteps {
   // `errors` are [stream][step][feature].
   FixedErrors back(std::span<const int16_t> errors, const RecurrentRun& run, const FixedKept& kept, FixedBackState& state,
                    ArithmeticCounters& counters) const;
-  FixedBackState zero_back_state(int64_t streams) const;
+  FixedBackState zero_back_state(int64_t streams) const { return millrace::zero_back_state(layer_, streams); }
 
  private:
   const FixedRecurrent& layer_;

@@ -12,6 +12,7 @@
 #include "fpga/common/generator/text_template.h"
 #include "fpga/pe_chain/arithmetic/fixed_steps.h"
 #include "fpga/pe_chain/generator/steps_templates.h"
+#include "fpga/pe_chain/rtl/pass_words.h"
 #include "fpga/recurrence/rtl/rtl_modules.h"
 
 namespace millrace {
@@ -70,18 +71,11 @@ class StepsFiles {
   // Words of a pass in the order of its steps; `value` gives a part of a unit, and `mask` gets ones where there is a unit.
   template <typename Value>
   std::vector<int16_t> words_of(bool back, int64_t parts, int64_t width, const Value& value, std::vector<int16_t>* mask = nullptr) const {
-    std::vector<int16_t> words;
-    for (int64_t i = 0; i < bench_.steps; ++i)
-      for (int64_t sample = 0; sample < bench_.samples; ++sample)
-        for (int64_t word = 0; word < settings_.words; ++word)
-          for (int64_t part = 0; part < width; ++part)
-            for (int64_t lane = 0; lane < hardware_.chains; ++lane) {
-              const int64_t unit = word * hardware_.chains + lane;
-              const bool there = unit < layer_.hidden && part < parts;
-              words.push_back(there ? value(sample, back ? bench_.steps - 1 - i : i, unit, part) : int16_t{0});
-              if (mask != nullptr) mask->push_back(there ? int16_t{-1} : int16_t{0});
-            }
-    return words;
+    const PassShape shape{.samples = bench_.samples, .steps = bench_.steps};
+    if (mask != nullptr)
+      *mask = pass_words(hardware_, settings_, shape, layer_.hidden, back, parts, width,
+                         [](int64_t, int64_t, int64_t, int64_t) { return int16_t{-1}; });
+    return pass_words(hardware_, settings_, shape, layer_.hidden, back, parts, width, value);
   }
   std::vector<int16_t> drawn(int64_t count, int most) {
     std::uniform_int_distribution<int> draw(-most, most);
@@ -132,7 +126,6 @@ class StepsFiles {
                                         : record_word(record, layer_.cell, part - 1);
                    }),
           parts_.in());
-    mask.clear();
     const int64_t given = parts_.gates + (layer_.cell == CellKind::kGru ? 1 : 0);
     write("vectors/back_out.hex",
           words_of(
@@ -149,6 +142,8 @@ class StepsFiles {
     return {{"ADDRESS_BITS", number(std::max<int64_t>(1, bits_for(hardware_.words - 1)))},
             {"LOAD_BITS", number(16 * hardware_.chains)},
             {"BIAS_BITS", number(32 * hardware_.chains * parts_.biases)},
+            {"TAKEN_BITS", number(16 * hardware_.chains * parts_.gates)},
+            {"KEPT_BITS", number(32 * hardware_.chains)},
             {"IN_BITS", number(16 * hardware_.chains * parts_.in())},
             {"OUT_BITS", number(16 * hardware_.chains * parts_.out())}};
   }

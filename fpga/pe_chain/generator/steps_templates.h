@@ -26,6 +26,11 @@ module millrace_pe_chain #(
     input logic                      bias_write,
     input logic [              15:0] bias_address,
     input logic [   $BIAS_BITS$-1:0] bias_data,
+    input logic                      state_write,
+    input logic [              15:0] state_address,
+    input logic                      state_half,
+    input logic [  $TAKEN_BITS$-1:0] state_taken,
+    input logic [   $KEPT_BITS$-1:0] state_kept,
 
     input  logic                 in_tvalid,
     output logic                 in_tready,
@@ -39,6 +44,7 @@ $PARAMETERS$      .TABLE(TABLE)
   ) engine (
       .clock, .reset_n, .start, .busy, .back, .continues, .steps, .samples,
 $SETTINGS$      .load_write, .load_unit, .load_depth, .load_address, .load_data, .bias_write, .bias_address, .bias_data,
+      .state_write, .state_address, .state_half, .state_taken, .state_kept,
       .in_tvalid, .in_tready, .in_tdata, .out_tvalid, .out_tready, .out_tdata
   );
 endmodule
@@ -98,7 +104,8 @@ module testbench;
   ) engine (
       .clock, .reset_n, .start, .busy, .back, .continues(1'b0), .steps(16'd$STEPS$), .samples(8'd$SAMPLES$),
       .load_write, .load_unit(place[26:24]), .load_depth(place[23:16]), .load_address(place[$ADDRESS_BITS$-1:0]), .load_data,
-      .bias_write, .bias_address, .bias_data, .in_tvalid, .in_tready, .in_tdata(back ? back_data : forward_data), .out_tvalid, .out_tready,
+      .bias_write, .bias_address, .bias_data, .state_write(1'b0), .state_address('0), .state_half(1'b0), .state_taken('0), .state_kept('0),
+      .in_tvalid, .in_tready, .in_tdata(back ? back_data : forward_data), .out_tvalid, .out_tready,
       .out_tdata
   );
 

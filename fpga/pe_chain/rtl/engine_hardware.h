@@ -16,6 +16,7 @@
 
 #include "fpga/common/rtl/rtl_modules.h"
 #include "fpga/pe_chain/arithmetic/unit_back.h"
+#include "fpga/pe_chain/rtl/pass_settings.h"
 #include "fpga/recurrence/arithmetic/fixed_recurrent.h"
 
 namespace millrace {
@@ -28,6 +29,7 @@ struct PeChainHardware {
   int64_t samples = 4;
   int64_t state_words = 64;  // of all samples
   int64_t queue = 64;        // words
+  bool operator==(const PeChainHardware&) const = default;
 };
 
 const std::vector<RtlModule>& pe_chain_rtl_modules();
@@ -46,18 +48,6 @@ WordParts word_parts_of(CellKind cell);
 // A part of a unit's record in those words.
 int16_t record_word(const UnitRecord& record, CellKind cell, int64_t part);
 
-struct PassSettings {
-  int64_t full_slices = 0;
-  bool has_last = false;
-  bool divided = false;
-  int64_t feeds = 0, feeds_last = 0;
-  int64_t depths_last = 0;  // elements of a chain with an output of the last slice
-  int64_t words_last = 0;
-  int64_t words = 0;  // of a step
-
-  // Weights that the fullest element holds, and cycles of feeding.
-  int64_t fullest() const { return full_slices * feeds + (has_last ? feeds_last : 0); }
-};
 // Of a layer of so many units, forward or back. Fails with kUnavailable on what does not fit, naming the number.
 PassSettings pass_settings(const PeChainHardware& hardware, int64_t units, int64_t samples = 1, bool divide = true);
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "fpga/xrt/device/session_client.h"
+#include "fpga/xrt/device/xrt_chain_engine.h"
 #include "fpga/xrt/device/xrt_convolution_engine.h"
 #include "fpga/xrt/device/xrt_recurrence_engine.h"
 
@@ -40,12 +41,14 @@ std::unique_ptr<EmulatedFpga> make_xrt_fpga(const XrtFpgaOptions& options) {
                                                                          .device_program = found(options.device_program, kDeviceProgram),
                                                                          .seconds = options.seconds});
   const std::string description =
-      options.emulated ? fmt::format("FPGA in XRT's software emulation (conv_ce and sbe, 16-bit fixed point; body {})", options.body)
-                       : fmt::format("FPGA through XRT ({}; conv_ce, 16-bit fixed point)", client->name());
+      options.emulated
+          ? fmt::format("FPGA in XRT's software emulation (conv_ce, sbe and pe_chain, 16-bit fixed point; body {})", options.body)
+          : fmt::format("FPGA through XRT ({}; conv_ce, 16-bit fixed point)", client->name());
   xrt::DeviceLink& link = *client;  // the convolutions' engine has it, and goes last
   auto recurrence = xrt::make_xrt_recurrence_engine(link, description);
+  auto chains = xrt::make_xrt_chain_engine(link, description);
   return make_fpga_on(xrt::make_xrt_convolution_engine(std::move(client), {.piece_bytes = options.piece_bytes}), std::move(recurrence),
-                      description);
+                      std::move(chains), description);
 }
 
 XrtFindings find_xrt() {

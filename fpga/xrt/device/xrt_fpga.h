@@ -2,10 +2,9 @@
 //
 //   std::unique_ptr<EmulatedFpga> device = make_xrt_fpga({.emulated = true});
 //
-// Everything that is not a convolution's phase or a recurrent layer's forward pass is what emulated_fpga.h says; those are runs of the
-// kernel that register_map.h describes. The numbers are those of the functional model, bit by bit, in the emulation; a board's are what
-// its design makes them, and no board has been tried.
-// Every device has an XRT session and, when emulated, a device process of its own.
+// Everything that is not a convolution's phase, a recurrent layer's forward pass or its steps is what emulated_fpga.h says; those are runs
+// of the kernel that register_map.h describes. The numbers are those of the functional model, bit by bit, in the emulation; a board's are
+// what its design makes them, and no board has been tried. Every device has an XRT session and, when emulated, a device process of its own.
 #pragma once
 
 #include <filesystem>

@@ -1,30 +1,18 @@
 #include "fpga/xrt/device/xrt_recurrence_engine.h"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
+#include "fpga/xrt/device/held_buffers.h"
 #include "fpga/xrt/protocol/recurrence_block.h"
 
 namespace millrace::xrt {
 
 namespace {
 
-constexpr uint64_t kRoom = 4096;  // buffers are multiples
-
-// One after the other as they go to the device.
-template <typename T>
-void append(std::span<const T> values, std::vector<uint8_t>& bytes) {
-  const auto* first = reinterpret_cast<const uint8_t*>(values.data());
-  bytes.insert(bytes.end(), first, first + values.size_bytes());
-}
-
 class BoardRecurrence final : public RecurrenceEngine {
  public:
-  BoardRecurrence(DeviceLink& link, std::string description) : link_(link), description_(std::move(description)) {}
+  BoardRecurrence(DeviceLink& link, std::string description) : link_(link), description_(std::move(description)), buffers_(link) {}
 
   std::vector<int16_t> forward(const FixedRecurrent& layer, const RecurrentRun& run, std::span<const int16_t> x, RecurrentState& state,
                                RecurrentCounters& counters, RecurrentTrace* trace) override {
@@ -33,46 +21,32 @@ class BoardRecurrence final : public RecurrenceEngine {
     PhaseRegisters registers;
     registers.scalars[kPhase] = static_cast<uint32_t>(PhaseCode::kRecurrence);
     registers.scalars[kRun] = ++run_;
-    std::vector<uint8_t> bytes;
-    append(std::span<const RecurrenceBlock>(&block, 1), bytes);
     std::vector<int64_t> valid;
     for (int64_t stream = 0; stream < run.streams; ++stream) valid.push_back(run.valid_steps(stream));
-    append<int64_t>(valid, bytes);
-    registers.pointers[kSource] = holding(kSource, std::move(bytes));
-    bytes.clear();
-    append(x, bytes);
-    append<int16_t>(state.hidden, bytes);
-    registers.pointers[kSecond] = holding(kSecond, std::move(bytes));
-    bytes.clear();
-    for (const auto& weights : {layer.input_weight, layer.hidden_weight, layer.projection_weight}) append<int16_t>(weights, bytes);
-    registers.pointers[kParameters] = holding(kParameters, std::move(bytes));
-    bytes.clear();
-    for (const auto& biases : {layer.bias, layer.hidden_bias, state.cell}) append<int32_t>(biases, bytes);
-    append<int32_t>(run.sums, bytes);
-    registers.pointers[kExtra] = holding(kExtra, std::move(bytes));
+    registers.pointers[kSource] = buffers_.holding(kSource, Parts().add_one(block).add(valid).bytes());
+    registers.pointers[kSecond] = buffers_.holding(kSecond, Parts().add(x).add(state.hidden).bytes());
+    registers.pointers[kParameters] =
+        buffers_.holding(kParameters, Parts().add(layer.input_weight).add(layer.hidden_weight).add(layer.projection_weight).bytes());
+    registers.pointers[kExtra] =
+        buffers_.holding(kExtra, Parts().add(layer.bias).add(layer.hidden_bias).add(state.cell).add(run.sums).bytes());
 
     const RecurrentState before = trace != nullptr ? state : RecurrentState{};
-    std::vector<uint8_t> result(sizeof(ResultHeader) + sizeof(RecurrentCounters) + sizeof(int32_t) * sizes.cells +
-                                sizeof(int16_t) * (sizes.state + sizes.outputs));
-    make_room(buffers_[kResult], result.size());
-    registers.pointers[kResult] = buffers_[kResult].buffer;
+    const size_t bytes =
+        sizeof(ResultHeader) + sizeof(RecurrentCounters) + sizeof(int32_t) * sizes.cells + sizeof(int16_t) * (sizes.state + sizes.outputs);
+    registers.pointers[kResult] = buffers_.with_room(kResult, bytes);
     link_.run(registers);
-    link_.read(buffers_[kResult].buffer, 0, result);
-    const uint8_t* from = result.data();
-    const auto take = [&from](void* to, size_t size) {
-      if (size > 0) std::memcpy(to, from, size);
-      from += size;
-    };
+    Taken result = buffers_.read(kResult, bytes);
     ResultHeader header;
-    take(&header, sizeof(header));
+    result.take(header);
     check_result(header, registers.scalars[kRun], "the recurrence", description_);
     RecurrentCounters counted;
-    take(&counted, sizeof(counted));
+    result.take(counted);
     counters += counted;
-    take(state.cell.data(), sizeof(int32_t) * sizes.cells);
-    take(state.hidden.data(), sizeof(int16_t) * sizes.state);
+    state.cell.resize(sizes.cells);
+    result.take_all(state.cell);
+    result.take_all(state.hidden);
     std::vector<int16_t> h(sizes.outputs);
-    take(h.data(), sizeof(int16_t) * sizes.outputs);
+    result.take_all(h);
     if (trace != nullptr) {
       RecurrentState again = before;
       RecurrentCounters counted_already;
@@ -82,33 +56,10 @@ class BoardRecurrence final : public RecurrenceEngine {
   }
 
  private:
-  // A buffer of the device and what it holds.
-  struct Held {
-    uint32_t buffer = 0;
-    uint64_t capacity = 0;
-    std::vector<uint8_t> content;
-  };
-
-  void make_room(Held& held, uint64_t bytes) {
-    if (held.buffer != 0 && held.capacity >= bytes) return;
-    if (held.buffer != 0) link_.release(held.buffer);
-    held.capacity = (std::max<uint64_t>(bytes, 1) + kRoom - 1) / kRoom * kRoom;
-    held.buffer = link_.allocate(held.capacity);
-    held.content.clear();
-  }
-  uint32_t holding(Pointer pointer, std::vector<uint8_t> bytes) {
-    Held& held = buffers_[pointer];
-    if (held.buffer != 0 && held.content == bytes) return held.buffer;
-    make_room(held, bytes.size());
-    if (!bytes.empty()) link_.write(held.buffer, 0, bytes);
-    held.content = std::move(bytes);
-    return held.buffer;
-  }
-
   DeviceLink& link_;
   std::string description_;
   uint32_t run_ = 0;
-  std::array<Held, kPointerCount> buffers_;
+  HeldBuffers buffers_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "fpga/xrt/protocol/recurrence_block.h"
+#include "fpga/xrt/protocol/steps_block.h"
 
 namespace millrace::xrt {
 
@@ -14,6 +15,7 @@ class FunctionalArithmetic final : public PhaseArithmetic {
  public:
   std::string description() const override { return "functional models of conv_ce and of recurrent layers"; }
   RecurrenceEngine& recurrence() override { return *recurrence_; }
+  ChainEngine& chains() override { return *chains_; }
   std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) override {
     return forward_phase(phase, data, counters);
   }
@@ -28,6 +30,7 @@ class FunctionalArithmetic final : public PhaseArithmetic {
 
  private:
   std::unique_ptr<RecurrenceEngine> recurrence_ = make_host_recurrence_engine();
+  std::unique_ptr<ChainEngine> chains_ = make_host_chain_engine();
 };
 
 // An address that no buffer has.
@@ -79,6 +82,7 @@ class Body final : public PhaseBody {
     const auto code = static_cast<PhaseCode>(registers.scalars[kPhase]);
     if (code == PhaseCode::kUpdate) return update(registers, memory, own);
     if (code == PhaseCode::kRecurrence) return recurrence(registers, memory);
+    if (code == PhaseCode::kSteps || code == PhaseCode::kStepsBack) return steps(registers, memory, code == PhaseCode::kStepsBack);
     if (code != PhaseCode::kForward && code != PhaseCode::kErrorBack && code != PhaseCode::kGradient) return kBadPhase;
     PhaseShape shape;
     try {
@@ -127,6 +131,86 @@ class Body final : public PhaseBody {
     return kBadPhase;
   }
 
+  static void take(auto& to, auto& from, size_t count) {
+    to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+    from = from.subspan(count);
+  }
+  static void put(const auto& from, auto& to) {
+    std::ranges::copy(from, to.begin());
+    to = to.subspan(from.size());
+  }
+
+  RunStatus steps(const PhaseRegisters& registers, const Reached& memory, bool back) {
+    const auto& at = registers.pointers;
+    StepsBlock block;
+    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
+    FixedRecurrent layer;
+    try {
+      layer = layer_of(block);
+    } catch (const Error&) {
+      return kBadShape;
+    }
+    const StepsSizes sizes = sizes_of(layer, block);
+    const auto valid = memory.of<int64_t>(at[kSource] + sizeof(block), static_cast<uint64_t>(block.layer.streams));
+    auto weights = memory.of<int16_t>(at[kParameters], sizes.weights());
+    take(layer.hidden_weight, weights, sizes.of_layer.hidden_weights);
+    take(layer.projection_weight, weights, sizes.of_layer.projection_weights);
+    const RecurrentRun run{
+        .streams = block.layer.streams, .steps = block.layer.steps, .first_step = 0, .lengths = {valid.begin(), valid.end()}};
+    const StepsOfBoard of{layer, {block.board_begin, block.board_end}, block.error_bits};
+    const uint64_t result = at[kResult] + sizeof(ResultHeader);
+    FixedKept kept;
+    if (back) return steps_back(of, run, sizes, memory, at[kSecond], result);
+    auto given = memory.of<int16_t>(at[kSecond], sizes.sums + sizes.of_layer.state);
+    auto wide = memory.of<int32_t>(at[kExtra], sizes.of_layer.biases + sizes.of_layer.hidden_biases + sizes.of_layer.cells);
+    take(layer.bias, wide, sizes.of_layer.biases);
+    take(layer.hidden_bias, wide, sizes.of_layer.hidden_biases);
+    RecurrentState state;
+    take(state.cell, wide, sizes.of_layer.cells);
+    const auto sums = given.first(sizes.sums);
+    given = given.subspan(sizes.sums);
+    take(state.hidden, given, sizes.of_layer.state);
+    const auto counted = memory.at(result, sizeof(RecurrentCounters));
+    const uint64_t behind_counters = result + sizeof(RecurrentCounters);
+    auto cells = memory.of<int32_t>(behind_counters, sizes.of_layer.cells);
+    auto made = memory.of<int16_t>(behind_counters + sizeof(int32_t) * sizes.of_layer.cells,
+                                   sizes.of_layer.state + sizes.of_layer.outputs + sizes.units + sizes.records);
+    RecurrentCounters counters;
+    const std::vector<int16_t> h = arithmetic_->chains().forward(of, sums, run, state, kept, counters);
+    std::memcpy(counted.data(), &counters, sizeof(counters));
+    put(state.cell, cells);
+    put(state.hidden, made);
+    put(h, made);
+    put(kept.units, made);
+    std::memcpy(made.data(), kept.records.data(), sizeof(UnitRecord) * kept.records.size());
+    return kDone;
+  }
+
+  RunStatus steps_back(const StepsOfBoard& of, const RecurrentRun& run, const StepsSizes& sizes, const Reached& memory, uint64_t second,
+                       uint64_t result) {
+    auto given = memory.of<int16_t>(second, sizes.of_layer.outputs + sizes.taken + sizes.carried + sizes.records);
+    const auto errors = given.first(sizes.of_layer.outputs);
+    given = given.subspan(errors.size());
+    FixedBackState state;
+    take(state.errors, given, sizes.taken);
+    take(state.carried, given, sizes.carried);
+    FixedKept kept;
+    kept.records.resize(sizes.records / kRecordElements);
+    std::memcpy(static_cast<void*>(kept.records.data()), given.data(), sizeof(UnitRecord) * kept.records.size());
+    const auto counted = memory.at(result, sizeof(ArithmeticCounters));
+    auto made = memory.of<int16_t>(result + sizeof(ArithmeticCounters),
+                                   sizes.taken + sizes.carried + sizes.sums + sizes.candidates + sizes.features);
+    ArithmeticCounters counters;
+    const FixedErrors found = arithmetic_->chains().back(of, errors, run, kept, state, counters);
+    std::memcpy(counted.data(), &counters, sizeof(counters));
+    put(state.errors, made);
+    put(state.carried, made);
+    put(found.sums, made);
+    put(found.candidates, made);
+    put(found.features, made);
+    return kDone;
+  }
+
   RunStatus recurrence(const PhaseRegisters& registers, const Reached& memory) {
     const auto& at = registers.pointers;
     RecurrenceBlock block;
@@ -140,10 +224,6 @@ class Body final : public PhaseBody {
     const RecurrenceSizes sizes = sizes_of(layer, block);
     const auto valid = memory.of<int64_t>(at[kSource] + sizeof(block), static_cast<uint64_t>(block.streams));
     const auto vectors = memory.of<int16_t>(at[kSecond], sizes.x + sizes.state);
-    const auto take = [](auto& to, auto& from, size_t count) {
-      to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
-      from = from.subspan(count);
-    };
     auto weights = memory.of<int16_t>(at[kParameters], sizes.weights());
     take(layer.input_weight, weights, sizes.input_weights);
     take(layer.hidden_weight, weights, sizes.hidden_weights);

@@ -4,7 +4,7 @@
 //   body->run(registers, memory);                // the result's header says how it went
 //
 // Bodies by name:
-//   functional          phase_model.h, and fixed_recurrent.h
+//   functional          phase_model.h, fixed_recurrent.h and fixed_steps.h
 //   rtl:PLAN#DEVICE     the generated engines of a plan's device under Verilator (fpga/cosim), each result checked against
 //                       phase_model.h as it comes; the update is the model's, as it is the host's in the generated design
 // Another one is added by implementing PhaseArithmetic and one entry in make_phase_body. Nothing that a host writes makes a
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/registers/register_map.h"
+#include "fpga/pe_chain/arithmetic/chain_engine.h"
 #include "fpga/recurrence/arithmetic/recurrence_engine.h"
 #include "fpga/xrt/emulator/device_memory.h"
 
@@ -41,6 +42,7 @@ class PhaseArithmetic {
   virtual void add_gradient(const PhaseShape& phase, std::span<const int16_t> input, std::span<const int16_t> output_error,
                             std::span<int32_t> weight, std::span<int32_t> bias, ArithmeticCounters& counters) = 0;
   virtual RecurrenceEngine& recurrence() = 0;
+  virtual ChainEngine& chains() = 0;
 };
 
 std::unique_ptr<PhaseArithmetic> make_functional_arithmetic();

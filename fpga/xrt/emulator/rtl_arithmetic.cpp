@@ -8,6 +8,7 @@
 #include "fpga/cosim/cosim_device.h"
 #include "fpga/cosim/simulated_phases.h"
 #include "fpga/cosim/simulated_recurrence.h"
+#include "fpga/cosim/simulated_steps.h"
 #include "fpga/xrt/emulator/phase_body.h"
 
 namespace millrace::xrt {
@@ -19,7 +20,7 @@ class RtlArithmetic final : public PhaseArithmetic {
   RtlArithmetic(SimulatedPhasesOptions options, SimulatedRecurrenceOptions recurrence)
       : phases_(std::move(options)), recurrence_(std::move(recurrence)) {}
 
-  std::string description() const override { return "RTL of conv_ce and sbe under Verilator"; }
+  std::string description() const override { return "RTL of conv_ce, sbe and pe_chain under Verilator"; }
   std::vector<int16_t> forward(const PhaseShape& phase, const ForwardData& data, PhaseCounters& counters) override {
     return phases_.forward(phase, data, counters);
   }
@@ -32,10 +33,12 @@ class RtlArithmetic final : public PhaseArithmetic {
     phases_.add_gradient(phase, input, output_error, weight, bias, counters);
   }
   RecurrenceEngine& recurrence() override { return recurrence_; }
+  ChainEngine& chains() override { return steps_; }
 
  private:
   SimulatedPhases phases_;
   SimulatedRecurrence recurrence_;
+  SimulatedSteps steps_{SimulatedStepsOptions{}};
 };
 
 }  // namespace

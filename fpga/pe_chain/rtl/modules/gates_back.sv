@@ -15,6 +15,9 @@ module gates_back #(
     input  logic                                     reset_n,
     input  logic [                              4:0] weight_shift,
     input  logic [                              3:0] hidden_shift,
+    input  logic                                     kept_write,  // between passes
+    input  logic [                             15:0] kept_address,
+    input  logic [                    CHAINS*32-1:0] kept_data,
     input  logic                                     take,
     input  logic [              GATES*CHAINS*32-1:0] products,  // [gate][lane]
     input  logic [(1+RECORD+BEFORE)*CHAINS*16-1:0] inputs,    // the error, the record, lstm's c before
@@ -46,8 +49,15 @@ module gates_back #(
   logic [CHAINS*16-1:0] kept_word, kept_new;
   if (CELL <= 1) begin : g_kept
     (* ram_style = "block" *) logic [CHAINS*16-1:0] kept_words[0:STATE_WORDS-1];
+    logic [PLACE_BITS-1:0] kept_place;
+    logic [CHAINS*16-1:0] kept_given;
+    assign kept_place = kept_write ? kept_address[PLACE_BITS-1:0] : place_at[LATENCY*16+:PLACE_BITS];
+    genvar k;
+    for (k = 0; k < CHAINS; k++) begin : g_given
+      assign kept_given[k*16+:16] = kept_data[k*32+:16];
+    end
     always_ff @(posedge clock) begin
-      if (active_at[LATENCY]) kept_words[place_at[LATENCY*16+:PLACE_BITS]] <= kept_new;
+      if (active_at[LATENCY] || kept_write) kept_words[kept_place] <= kept_write ? kept_given : kept_new;
       kept_word <= kept_words[place_at[0+:PLACE_BITS]];
     end
   end else begin : g_nothing_kept
@@ -56,7 +66,7 @@ module gates_back #(
     assign unused_kept = &{1'b0, kept_new};
   end
   logic unused_zero;
-  assign unused_zero = &{1'b0, zero_at};
+  assign unused_zero = &{1'b0, zero_at, kept_write, kept_address, kept_data};
 
   genvar u, g;
   for (u = 0; u < CHAINS; u++) begin : g_unit

@@ -19,6 +19,9 @@ module gates_forward #(
     input  logic                              bias_write,
     input  logic [                      15:0] bias_address,
     input  logic [      CHAINS*BIASES*32-1:0] bias_data,
+    input  logic                              kept_write,  // between passes
+    input  logic [                      15:0] kept_address,
+    input  logic [             CHAINS*32-1:0] kept_data,
     input  logic                              take,
     input  logic [       GATES*CHAINS*32-1:0] products,  // [gate][lane]
     input  logic [       GATES*CHAINS*16-1:0] inputs,    // [gate][lane]
@@ -59,13 +62,20 @@ module gates_forward #(
   end
 
   logic unused_bits;
-  assign unused_bits = &{1'b0, bias_address, word};
+  assign unused_bits = &{1'b0, bias_address, word, kept_address, kept_data, kept_write};
 
   logic [CHAINS*KEPT_BITS-1:0] kept_word, kept_new;
   if (CELL <= 1) begin : g_kept
     (* ram_style = "block" *) logic [CHAINS*KEPT_BITS-1:0] kept_words[0:STATE_WORDS-1];
+    logic [PLACE_BITS-1:0] kept_place;
+    logic [CHAINS*KEPT_BITS-1:0] kept_given;
+    assign kept_place = kept_write ? kept_address[PLACE_BITS-1:0] : place_at[WRITE_AT*16+:PLACE_BITS];
+    genvar k;
+    for (k = 0; k < CHAINS; k++) begin : g_given
+      assign kept_given[k*KEPT_BITS+:KEPT_BITS] = kept_data[k*32+:KEPT_BITS];
+    end
     always_ff @(posedge clock) begin
-      if (active_at[WRITE_AT]) kept_words[place_at[WRITE_AT*16+:PLACE_BITS]] <= kept_new;
+      if (active_at[WRITE_AT] || kept_write) kept_words[kept_place] <= kept_write ? kept_given : kept_new;
       kept_word <= kept_words[place_at[READ_AT*16+:PLACE_BITS]];
     end
   end else begin : g_nothing_kept

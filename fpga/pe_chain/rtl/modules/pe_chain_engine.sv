@@ -5,7 +5,8 @@
 // sums of W x by gate; back the layer's error, the step's record, lstm's c before. out_* likewise: forward h and the record, back errors
 // of the sums, and gru's candidates. Steps come in the order in which they are made, so back in descending order.
 // An output of the last slice is divided over two neighbours of a chain where `divided` holds: the first takes inputs [0, feeds_last), the
-// second the rest. Settings stand still while `busy`. With `continues` a pass goes on from the state that the one before left.
+// second the rest. Settings stand still while `busy`. With `continues` a pass goes on from the state that the one before left, or that was
+// written between two: what the recurrent product takes, into both halves, and what units keep on the way that `back` says.
 module pe_chain_engine #(
     parameter int CELL = 0,  // 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh
     parameter int GATES = 4,
@@ -51,6 +52,11 @@ module pe_chain_engine #(
     input logic                                     bias_write,
     input logic [                             15:0] bias_address,
     input logic [             CHAINS*BIASES*32-1:0] bias_data,
+    input logic                                     state_write,
+    input logic [                             15:0] state_address,
+    input logic                                     state_half,
+    input logic [              GATES*CHAINS*16-1:0] state_taken,   // [gate][lane]
+    input logic [                    CHAINS*32-1:0] state_kept,
 
     input  logic                                   in_tvalid,
     output logic                                   in_tready,
@@ -145,18 +151,22 @@ module pe_chain_engine #(
   (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_a[0:(2<<PLACE_BITS)-1];
   (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_b[0:(2<<PLACE_BITS)-1];
   logic [15:0] place_a, place_b;
+  logic [PLACE_BITS:0] store_place;
+  logic [GATES*CHAINS*16-1:0] store_data;
+  assign store_place = state_write ? {state_half, state_address[PLACE_BITS-1:0]} : {write_half, write_place[PLACE_BITS-1:0]};
+  assign store_data = state_write ? state_taken : state_data;
   assign place_a = base + (feed >> LANE_BITS);
   assign place_b = base + (second_index >> LANE_BITS);
   always_ff @(posedge clock) begin
-    if (write_state) begin
-      state_a[{write_half, write_place[PLACE_BITS-1:0]}] <= state_data;
-      state_b[{write_half, write_place[PLACE_BITS-1:0]}] <= state_data;
+    if (write_state || state_write) begin
+      state_a[store_place] <= store_data;
+      state_b[store_place] <= store_data;
     end
     word_a <= state_a[{phase, place_a[PLACE_BITS-1:0]}];
     word_b <= state_b[{phase, place_b[PLACE_BITS-1:0]}];
   end
   logic unused_places;
-  assign unused_places = &{1'b0, place_a, place_b, write_place};
+  assign unused_places = &{1'b0, place_a, place_b, write_place, state_address};
 
   logic [4+8+ADDRESS_BITS-1:0] token_1, token_2;
   logic [LANE_BITS-1:0] lane_a, lane_b;
@@ -285,7 +295,8 @@ module pe_chain_engine #(
       .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD),
       .STATE_WORDS(STATE_WORDS)
   ) gates_of_forward (
-      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .take(head_valid && !back), .products(head_sums),
+      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back),
+      .kept_address(state_address), .kept_data(state_kept), .take(head_valid && !back), .products(head_sums),
       .inputs(in_word[GATES*CHAINS*16-1:0]), .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero),
       .made(forward_made), .made_place(forward_place), .made_half(forward_half), .hidden, .record
   );
@@ -293,7 +304,8 @@ module pe_chain_engine #(
       .CELL(CELL), .GATES(GATES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD), .BEFORE(BEFORE),
       .STATE_WORDS(STATE_WORDS)
   ) gates_of_back (
-      .clock, .reset_n, .weight_shift, .hidden_shift, .take(head_valid && back), .products(head_sums), .inputs(in_word),
+      .clock, .reset_n, .weight_shift, .hidden_shift, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
+      .take(head_valid && back), .products(head_sums), .inputs(in_word),
       .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half),
       .taken, .errors, .candidates
   );

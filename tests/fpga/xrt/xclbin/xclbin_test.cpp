@@ -124,11 +124,11 @@ TEST(Xclbin, OfAnotherRegisterMapIsRefused) {
   design.kernels[0].arguments[2].offset = 0x24;
   expect_error(
       ErrorCode::kMismatch,
-      "a.xclbin: argument 2 of kernel millrace_conv_ce is run (4 bytes at 0x24), and in register map 3 it is run (4 bytes at 0x20)",
+      "a.xclbin: argument 2 of kernel millrace_conv_ce is run (4 bytes at 0x24), and in register map 4 it is run (4 bytes at 0x20)",
       [&] { check_design(design, "a.xclbin"); });
   design = engine_design();
   design.kernels[0].arguments.pop_back();
-  expect_error(ErrorCode::kMismatch, "has 22 arguments, and register map 3 has 23", [&] { check_design(design, "a.xclbin"); });
+  expect_error(ErrorCode::kMismatch, "has 22 arguments, and register map 4 has 23", [&] { check_design(design, "a.xclbin"); });
   design = engine_design();
   design.kernels[0].arguments.back().memory.reset();
   expect_error(ErrorCode::kMismatch, "is connected to no memory", [&] { check_design(design, "a.xclbin"); });

@@ -1,0 +1,122 @@
+// The functions of steps_library.h around the Verilated engine. Compiled with the model Verilator makes, by engine_builder.cpp; parameters
+// come as MILLRACE_ENGINE_*.
+#include "fpga/cosim/harness/steps_library.h"
+
+#include <Vpe_chain_engine.h>
+
+#include <memory>
+#include <span>
+
+#include "fpga/cosim/harness/verilated_port.h"
+
+namespace {
+
+constexpr size_t kChains = MILLRACE_ENGINE_CHAINS, kGates = MILLRACE_ENGINE_GATES, kBiases = MILLRACE_ENGINE_BIASES;
+constexpr size_t kInWord = MILLRACE_ENGINE_IN_PARTS * kChains, kOutWord = MILLRACE_ENGINE_OUT_PARTS * kChains;
+
+struct Engine {
+  Engine() : model(std::make_unique<Vpe_chain_engine>(&context)) {
+    model->reset_n = 0;
+    model->start = 0;
+    for (int i = 0; i < 4; ++i) cycle();
+    model->reset_n = 1;
+    cycle();
+  }
+  ~Engine() { model->final(); }
+
+  void cycle() {
+    model->clock = 0;
+    model->eval();
+    model->clock = 1;
+    model->eval();
+  }
+
+  VerilatedContext context;
+  std::unique_ptr<Vpe_chain_engine> model;
+};
+
+Engine& of(void* engine) { return *static_cast<Engine*>(engine); }
+
+}  // namespace
+
+extern "C" {
+
+void* millrace_steps_open() { return new Engine; }
+void millrace_steps_close(void* engine) { delete static_cast<Engine*>(engine); }
+
+void millrace_steps_load(void* engine, const MillraceStepsBeat* beat) {
+  Vpe_chain_engine& m = *of(engine).model;
+  millrace::set_number(m.load_unit, beat->unit);
+  millrace::set_number(m.load_depth, beat->depth);
+  millrace::set_number(m.load_address, beat->address);
+  millrace::set_elements<int16_t>(m.load_data, {beat->weights, kChains});
+  m.load_write = 1;
+  of(engine).cycle();
+  m.load_write = 0;
+}
+
+void millrace_steps_load_biases(void* engine, const int32_t* biases, int64_t words) {
+  Vpe_chain_engine& m = *of(engine).model;
+  m.bias_write = 1;
+  for (int64_t word = 0; word < words; ++word) {
+    millrace::set_number(m.bias_address, word);
+    millrace::set_elements<int32_t>(m.bias_data, {biases + word * static_cast<int64_t>(kChains * kBiases), kChains * kBiases});
+    of(engine).cycle();
+  }
+  m.bias_write = 0;
+}
+
+void millrace_steps_load_state(void* engine, bool back, const int16_t* taken, const int32_t* kept, int64_t words) {
+  Vpe_chain_engine& m = *of(engine).model;
+  m.back = back;
+  m.state_write = 1;
+  for (int64_t word = 0; word < words; ++word) {
+    millrace::set_number(m.state_address, word);
+    millrace::set_elements<int16_t>(m.state_taken, {taken + word * static_cast<int64_t>(kChains * kGates), kChains * kGates});
+    millrace::set_elements<int32_t>(m.state_kept, {kept + word * static_cast<int64_t>(kChains), kChains});
+    for (const bool half : {false, true}) {
+      m.state_half = half;
+      of(engine).cycle();
+    }
+  }
+  m.state_write = 0;
+}
+
+int64_t millrace_steps_run(void* engine, const MillraceStepsJob* job, int16_t* outputs) {
+  Vpe_chain_engine& m = *of(engine).model;
+  const millrace::PassSettings& s = job->settings;
+  m.back = job->back;
+  m.continues = job->continues;
+  millrace::set_number(m.steps, job->steps);
+  millrace::set_number(m.samples, job->samples);
+  millrace::set_number(m.full_slices, s.full_slices);
+  m.has_last = s.has_last;
+  m.divided = s.divided;
+  millrace::set_number(m.feeds, s.feeds);
+  millrace::set_number(m.feeds_last, s.feeds_last);
+  millrace::set_number(m.depths_last, s.depths_last);
+  millrace::set_number(m.words_last, s.words_last);
+  millrace::set_number(m.words, s.words);
+  millrace::set_number(m.sum_shift, job->sum_shift);
+  millrace::set_number(m.weight_shift, job->weight_shift);
+  millrace::set_number(m.hidden_shift, job->hidden_shift);
+  int64_t next = 0, made = 0;
+  for (int64_t now = 0; now < job->most_cycles; ++now) {
+    m.start = now == 0;
+    m.in_tvalid = next < job->input_words;
+    if (m.in_tvalid) millrace::set_elements<int16_t>(m.in_tdata, {job->inputs + next * static_cast<int64_t>(kInWord), kInWord});
+    m.out_tready = 1;
+    m.clock = 0;
+    m.eval();
+    if (m.in_tvalid && m.in_tready) ++next;
+    if (m.out_tvalid) {
+      if (made == job->output_words) return -2;
+      millrace::get_elements<int16_t>(m.out_tdata, {outputs + made++ * static_cast<int64_t>(kOutWord), kOutWord});
+    }
+    m.clock = 1;
+    m.eval();
+    if (now > 1 && !m.busy) return made == job->output_words && next == job->input_words ? now : -2;
+  }
+  return -1;
+}
+}

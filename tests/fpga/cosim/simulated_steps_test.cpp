@@ -1,0 +1,143 @@
+// Steps of recurrent layers on simulated engines of chained elements: the functional model's bits from any state, on any number of
+// ranks of a ring, and refusals by name.
+#include "fpga/cosim/simulated_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/cpu/cpu_device.h"
+#include "core/graph/model_builder.h"
+#include "core/plan/assemble.h"
+#include "core/plan/parts.h"
+#include "fpga/cosim/cosim_device.h"
+#include "tests/core/documents/expect_error.h"
+#include "tests/fpga/pe_chain/random_steps.h"
+#include "tests/node/ring/ring_runs.h"
+
+namespace millrace::simulated_steps {
+namespace {
+
+using testing_support::Dice;
+using testing_support::RingRun;
+
+const EngineBuildOptions kEngineCache{.cache = MILLRACE_COSIM_TEST_CACHE};
+
+bool lacks_verilator() { return std::system("verilator --version > /dev/null 2>&1") != 0; }
+
+struct Made {
+  std::vector<int16_t> h;
+  FixedKept kept;
+  RecurrentState state;
+  FixedErrors errors;
+  FixedBackState back_state;
+};
+
+Made made_by(ChainEngine& engine, const FixedRecurrent& layer, const RecurrentRun& run, const std::vector<int16_t>& sums,
+             const std::vector<int16_t>& errors, RecurrentState state, FixedBackState back_state) {
+  const StepsOfBoard of{layer, {0, layer.hidden}, 12};
+  RecurrentCounters counters;
+  ArithmeticCounters back_counters;
+  Made made;
+  made.h = engine.forward(of, sums, run, state, made.kept, counters);
+  made.errors = engine.back(of, errors, run, made.kept, back_state, back_counters);
+  made.state = state;
+  made.back_state = back_state;
+  return made;
+}
+
+}  // namespace
+
+// Sequences of any length, from states that are brought, forward and back; weights that change between.
+TEST(SimulatedSteps, GiveTheFunctionalModelsBits) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  Dice dice(4);
+  SimulatedSteps engine({.build = kEngineCache});
+  const auto host = make_host_chain_engine();
+  for (const auto& [cell, units] : {std::pair{CellKind::kLstm, 7}, {CellKind::kLstm, 21}, {CellKind::kLstm, 21}}) {
+    FixedRecurrent layer = testing_support::random_steps(dice, cell, units);
+    layer.forms = {};
+    RecurrentRun run{.streams = 3, .steps = 4, .first_step = 0, .lengths = {4, 0, 3}};
+    const std::vector<int16_t> sums = testing_support::random_elements(dice, 3 * 4 * layer.rows(), 20000);
+    const std::vector<int16_t> errors = testing_support::random_elements(dice, 3 * 4 * units, 8000);
+    const RecurrentState state = testing_support::random_state(dice, layer, 3);
+    const FixedBackState back_state = testing_support::random_back_state(dice, layer, 3);
+    const Made found = made_by(engine, layer, run, sums, errors, state, back_state);
+    const Made expected = made_by(*host, layer, run, sums, errors, state, back_state);
+    EXPECT_EQ(found.h, expected.h);
+    EXPECT_EQ(found.state, expected.state);
+    EXPECT_EQ(found.errors.sums, expected.errors.sums);
+    EXPECT_EQ(found.back_state.errors, expected.back_state.errors);
+    EXPECT_EQ(found.back_state.carried, expected.back_state.carried);
+  }
+  EXPECT_GT(engine.cycles(), 3 * 2 * 7 * 21);
+}
+
+TEST(SimulatedSteps, RefuseWhatIsNotBuilt) {
+  Dice dice(5);
+  SimulatedSteps engine({.build = kEngineCache});
+  FixedRecurrent layer = testing_support::random_steps(dice, CellKind::kLstm, 8);
+  RecurrentState state = zero_state(layer, 1);
+  FixedKept kept;
+  RecurrentCounters counters;
+  const std::vector<int16_t> sums(static_cast<size_t>(layer.rows()));
+  expect_error(ErrorCode::kUnavailable, "several boards share the steps of a layer of 8 units", [&] {
+    engine.forward({layer, {0, 4}}, sums, {}, state, kept, counters);
+  });
+  layer.projection = 3;
+  expect_error(ErrorCode::kUnavailable, "does not project, and a layer of 8 units does, to 3", [&] {
+    engine.forward({layer, {0, 8}}, sums, {}, state, kept, counters);
+  });
+}
+
+// x W, gradients and what is behind on CPUs, the steps of a truncated and a stateful layer on simulated RTL: the weights of emulated-fpga
+// on any number of ranks, another board's engines being refused.
+TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModel) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  ModelBuilder net("boards", {3, 9, 1});
+  net.layer("rnn1", Recurrent{.hidden = 5, .stateful = true});
+  net.layer("rnn2", Recurrent{.hidden = 6, .bidirectional = true, .truncation = 4});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 5);
+  request.alignment = Alignment::kFlush;
+  request.mini_batch = 4;
+  request.micro_batch = 2;
+  std::vector<Shard> shards;
+  const auto place = [&](int64_t device, const std::string& layer, const std::vector<Block>& blocks) {
+    Shard& shard = shards.emplace_back();
+    shard.device = device;
+    shard.layer = layer;
+    shard.blocks = blocks;
+    if (!blocks.empty()) return;
+    for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(layer)), device)) request.remote_homes.push_back(home);
+  };
+  place(0, "rnn1", {{{0, 3}, {0, 20}}});
+  place(1, "rnn1", {});
+  place(2, "rnn2", {{{0, 5}, {0, 48}}});
+  place(3, "rnn2", {});
+  place(4, "fc", {{{0, 12}, {0, 3}}});
+  const Plan plan = assemble_plan(graph, request, shards);
+  EXPECT_TRUE(engines_of(plan, graph, 1).empty());
+  EXPECT_EQ(planned_steps(plan, graph, 1, TanhForm::kPlan), planned_steps(plan, graph, 3, TanhForm::kPlan));
+  EXPECT_FALSE(makes_steps(plan, graph, 2));
+  const auto digest = [&](bool simulated, int64_t ranks) {
+    RingRun run(graph, plan, 3);
+    run.open_device = [&](int64_t device) -> std::unique_ptr<Device> {
+      if (device % 2 == 0) return make_cpu_device();
+      if (simulated) return make_cosim_device(plan, graph, device, kEngineCache);
+      return make_emulated_fpga(EngineArithmetic::kFixed16);
+    };
+    const testing_support::RingResult result = run.train(ranks);
+    EXPECT_THAT(result.errors, testing::Each(""));
+    return result.outcome.weights_digest;
+  };
+  const std::string expected = digest(false, 1);
+  EXPECT_EQ(digest(true, 1), expected);
+  EXPECT_EQ(digest(true, 3), expected);
+}
+
+}  // namespace millrace::simulated_steps
