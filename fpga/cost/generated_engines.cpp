@@ -194,7 +194,7 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
   const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
   std::vector<EngineMemory>& most = reserves.of_choices[place];
   while (most.size() <= last) {
-    EngineMemory memory = engine_memory(front.choices()[most.size()].engine, shape, around, weights);
+    EngineMemory memory = engine_memory(front.engine(front.choices()[most.size()]), shape, around, weights);
     if (!most.empty()) memory = larger(memory, most.back());
     most.push_back(memory);
   }
@@ -244,18 +244,20 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
   built.layer = static_cast<size_t>(place);
   built.width = static_cast<size_t>(width - widths_.begin());
   built.cycles_given = cycles;
-  const EngineFront::Choice* choice = front_of(layer, built.held).smallest(cycles);
+  const EngineFront& front = front_of(layer, built.held);
+  const EngineFront::Choice* choice = front.smallest(cycles);
   if (choice == nullptr) return built;
   built.keeps_up = true;
-  built.engine = choice->engine;
-  built.reserved_tiles = choice->engine.tiles();
-  built.cycles = choice->cycles;
+  built.engine = front.engine(*choice);
+  built.reserved_tiles = built.engine.tiles();
+  built.cycles = front.cycles(*choice);
   if (built.held.groups > 1) {  // a part computes as much as the whole, or more
     const ConvolutionShape part =
         held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, width->lanes, whole.inputs), {0, whole.outputs}});
-    const EngineFront::Choice* of_part = part == built.held ? choice : front_of(layer, part).smallest(cycles);
+    const EngineFront& front_of_part = front_of(layer, part);
+    const EngineFront::Choice* of_part = front_of_part.smallest(cycles);
     if (of_part == nullptr) built.keeps_up = false;
-    if (of_part != nullptr) built.reserved_tiles = std::max(built.reserved_tiles, of_part->engine.tiles());
+    if (of_part != nullptr) built.reserved_tiles = std::max(built.reserved_tiles, front_of_part.engine(*of_part).tiles());
   }
   return built;
 }

@@ -85,12 +85,10 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
   return engine_cycles(engine, shape).slowest(error_back);
 }
 
-EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) {
+EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) : shape_(shape) {
   // The best of every size; fewer sizes than rectangles, so none is sorted.
   struct Best {
-    int64_t slowest = 0;  // 0: none yet
-    int64_t input_groups = 0, output_groups = 0;
-    int32_t input_lanes = 0, output_lanes = 0;
+    Choice choice;           // of 0 cycles: none yet
     int64_t load_words = 0;  // divisions are most of the work, so each is made once
   };
   const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
@@ -113,16 +111,21 @@ EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t
     const auto rank = [](int64_t cycles, int64_t of_inputs, int64_t of_outputs) {
       return std::tuple(cycles, std::max(of_inputs, of_outputs), of_outputs);
     };
-    if (known.slowest != 0 && rank(slowest, inputs.lanes, outputs.lanes) >= rank(known.slowest, known.input_lanes, known.output_lanes))
+    Choice& choice = known.choice;
+    if (choice.slowest != 0 && rank(slowest, inputs.lanes, outputs.lanes) >= rank(choice.slowest, choice.input_lanes, choice.output_lanes))
       return;
-    known = {slowest,         inputs.groups, outputs.groups, static_cast<int32_t>(inputs.lanes), static_cast<int32_t>(outputs.lanes),
-             known.load_words};
+    choice = {slowest, static_cast<int32_t>(inputs.lanes), static_cast<int32_t>(outputs.lanes)};
   });
+  static thread_local std::vector<Choice> found;
+  found.clear();
   for (const Best& one : best)
-    if (one.slowest > 0 && (choices_.empty() || one.slowest < choices_.back().slowest))
-      choices_.push_back({one.slowest, cycles_with(one.input_groups, one.output_groups, one.load_words),
-                          engine_of(shape, one.input_lanes, one.output_lanes)});
+    if (one.choice.slowest > 0 && (found.empty() || one.choice.slowest < found.back().slowest)) found.push_back(one.choice);
+  choices_.assign(found.begin(), found.end());
 }
+
+EngineParallelism EngineFront::engine(const Choice& choice) const { return engine_of(shape_, choice.input_lanes, choice.output_lanes); }
+
+EngineCycles EngineFront::cycles(const Choice& choice) const { return engine_cycles(engine(choice), shape_); }
 
 const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) const {
   const auto found = std::ranges::partition_point(choices_, [=](const Choice& choice) { return choice.slowest > cycles_per_sample; });
@@ -132,7 +135,7 @@ const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) cons
 std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample, bool error_back) {
   const EngineFront front(shape, error_back);
   const EngineFront::Choice* choice = front.smallest(cycles_per_sample);
-  return choice == nullptr ? std::nullopt : std::optional(choice->engine);
+  return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }
 
 EngineParallelism fastest_engine(const ConvolutionShape& shape, int64_t multipliers) {

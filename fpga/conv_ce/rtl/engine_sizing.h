@@ -2,8 +2,8 @@
 //
 //   const EngineFront front(shape);
 //   const EngineFront::Choice* choice = front.smallest(/*cycles_per_sample=*/1'018'000);
-//   choice->engine;             // 4 x 29 lanes
-//   choice->cycles.forward;     // at most 1,018,000
+//   front.engine(*choice);            // 4 x 29 lanes
+//   front.cycles(*choice).forward;    // at most 1,018,000
 //
 // An engine is a rectangle of input and output lanes, the same for FP, EB and PG of a shard: a sweep serves all lanes at once, so lanes
 // that do not divide the channels evenly stand still in the last group of them. Of all rectangles the smallest that keeps up is
@@ -45,16 +45,19 @@ class EngineFront {
   // Of at most so many tiles; 0: of any number.
   explicit EngineFront(const ConvolutionShape& shape, bool error_back = true, int64_t most_tiles = 0);
 
+  // A planner keeps hundreds of thousands of these; what follows from the lanes is found anew.
   struct Choice {
     int64_t slowest = 0;
-    EngineCycles cycles;
-    EngineParallelism engine;
+    int32_t input_lanes = 0, output_lanes = 0;
   };
   // Nothing where none keeps up.
   const Choice* smallest(int64_t cycles_per_sample) const;
   std::span<const Choice> choices() const { return choices_; }
+  EngineParallelism engine(const Choice& choice) const;
+  EngineCycles cycles(const Choice& choice) const;
 
  private:
+  ConvolutionShape shape_;
   std::vector<Choice> choices_;  // the smallest first
 };
 
