@@ -1,22 +1,16 @@
 #include "transport/mpi/doorbells.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <string>
-#include <utility>
+#include <cstddef>
 
+#include "transport/mpi/host_memory.h"
 #include "transport/mpi/mpi_handles.h"
 
 namespace millrace {
@@ -31,33 +25,9 @@ namespace {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is such a word");
 
-using Name = std::array<char, 64>;
-
-// Empty when there is no such memory here.
-Name make_memory(size_t bytes) {
-  std::array<uint64_t, 2> unguessable{};
-  Name name{};
-  if (getrandom(unguessable.data(), sizeof(unguessable), 0) != static_cast<ssize_t>(sizeof(unguessable))) return {};
-  fmt::format_to_n(name.data(), name.size() - 1, "/millrace-bells-{:016x}{:016x}", unguessable[0], unguessable[1]);
-  const int file = shm_open(name.data(), O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
-  if (file < 0) return {};
-  const bool sized = ftruncate(file, static_cast<off_t>(bytes)) == 0;
-  close(file);
-  if (sized) return name;
-  shm_unlink(name.data());
-  return {};
-}
-
-void* map_of(const Name& name, size_t bytes) {
-  if (name[0] == '\0') return nullptr;
-  const int file = shm_open(name.data(), O_RDWR, 0);
-  if (file < 0) return nullptr;
-  struct stat facts {};
-  const bool ours = fstat(file, &facts) == 0 && facts.st_uid == geteuid() && std::cmp_greater_equal(facts.st_size, bytes);
-  void* const map = ours ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  close(file);
-  return map == MAP_FAILED ? nullptr : map;
-}
+// Behind the token, in a line of its own.
+constexpr size_t kBellsAt = 64;
+static_assert(HostMemory::kTokenBytes <= kBellsAt);
 
 constexpr const char* kMaking = "sharing memory with the ranks of this host";
 
@@ -86,16 +56,27 @@ Doorbells::Doorbells(MPI_Comm communicator) {
 // All of the host have it, or none: a bell that one of them cannot ring would not wake who relies on it. New memory is zero, as the
 // bells are to be.
 void Doorbells::share(MPI_Comm host) {
-  Name name{};
-  if (own_ == 0) name = make_memory(count_ * sizeof(Bell));
-  check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host), kMaking);
-  bells_ = static_cast<Bell*>(map_of(name, count_ * sizeof(Bell)));
-  int mine = bells_ != nullptr ? 1 : 0, all = 0;
+  HostMemory memory;
+  if (own_ == 0) memory = HostMemory::make(mapped_bytes());
+  HostMemoryPlace place = memory.place();
+  check_mpi(MPI_Bcast(&place, sizeof(place), MPI_BYTE, 0, host), kMaking);
+  if (own_ != 0) memory = HostMemory::open(place, mapped_bytes());
+  void* const map = memory ? mmap(nullptr, mapped_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memory.file(), 0) : MAP_FAILED;
+  if (map != MAP_FAILED) map_ = static_cast<std::byte*>(map);
+  // Its owner has it open until all have seen it.
+  int mine = map_ != nullptr ? 1 : 0, all = 0;
   check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, host), kMaking);
-  if (own_ == 0 && name[0] != '\0') shm_unlink(name.data());
-  if (all != 0) return;
-  if (bells_ != nullptr) munmap(bells_, count_ * sizeof(Bell));
-  bells_ = nullptr;
+  if (all == 0)
+    unmap();
+  else
+    bells_ = reinterpret_cast<Bell*>(map_ + kBellsAt);
+}
+
+size_t Doorbells::mapped_bytes() const { return kBellsAt + count_ * sizeof(Bell); }
+
+void Doorbells::unmap() {
+  if (map_ != nullptr) munmap(map_, mapped_bytes());
+  map_ = nullptr;
 }
 
 // Of all together: ranks bound to a core each are no crowd.
@@ -107,9 +88,7 @@ void Doorbells::count_cores(MPI_Comm host) {
   crowded_ = count_ > static_cast<size_t>(CPU_COUNT(&all));
 }
 
-Doorbells::~Doorbells() {
-  if (bells_ != nullptr) munmap(bells_, count_ * sizeof(Bell));
-}
+Doorbells::~Doorbells() { unmap(); }
 
 // Who is about to sleep says so before it looks at the count, who rings counts before it looks for sleepers: one of them sees the other.
 void Doorbells::ring(int64_t rank) {

@@ -8,11 +8,12 @@
 //
 // For ranks that share cores: one that asks keeps another from working. Ringing for a rank that is awake costs one addition. Ranks of
 // other hosts cannot be reached, nor any where memory cannot be shared: reaches() says so, and then a wait has to ask. Owns its map of the
-// memory, whose name is gone as soon as all have it. For the thread that made it.
+// memory (host_memory.h). For the thread that made it.
 #pragma once
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -42,7 +43,11 @@ class Doorbells {
   void share(MPI_Comm host);
   void count_cores(MPI_Comm host);
 
-  Bell* bells_ = nullptr;
+  size_t mapped_bytes() const;
+  void unmap();
+
+  std::byte* map_ = nullptr;
+  Bell* bells_ = nullptr;  // in there, when all have it
   size_t count_ = 0;
   size_t own_ = 0;
   bool crowded_ = false;

@@ -1,9 +1,6 @@
 #include "transport/mpi/host_channels.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +16,7 @@
 namespace millrace {
 
 struct HostChannels::FileHead {
-  std::array<uint64_t, 2> token;
+  std::array<std::byte, HostMemory::kTokenBytes> token;
   std::atomic<uint64_t> end;  // of the channels that are there
 };
 
@@ -175,41 +172,29 @@ HostChannels::~HostChannels() {
   receivers_.clear();
   for (auto& [rank, peer] : peers_) close_file(peer);
   if (head_ != nullptr) munmap(head_, kHeadBytes);
-  if (file_ >= 0) close(file_);
 }
 
 void HostChannels::make_file() {
-  Place& own = places_[static_cast<size_t>(rank_)];
-  if (getrandom(own.token.data(), sizeof(own.token), 0) != static_cast<ssize_t>(sizeof(own.token))) return;
-  file_ = memfd_create("millrace-slots", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, kHeadBytes) != 0) return;
-  void* const map = mmap(nullptr, kHeadBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  memory_ = HostMemory::make(kHeadBytes);
+  void* const map = memory_ ? mmap(nullptr, kHeadBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.file(), 0) : MAP_FAILED;
   if (map == MAP_FAILED) return;
   head_ = static_cast<FileHead*>(map);
-  head_->token = own.token;
   head_->end.store(kHeadBytes);
-  own.pid = getpid();
-  own.number = file_;
+  places_[static_cast<size_t>(rank_)] = memory_.place();
 }
 
 HostChannels::PeerFile HostChannels::open_file(int64_t rank) const {
-  const Place& place = places_[static_cast<size_t>(rank)];
   PeerFile peer;
   peer.read = kHeadBytes;
-  peer.file = ::open(fmt::format("/proc/{}/fd/{}", place.pid, place.number).c_str(), O_RDWR | O_CLOEXEC);
-  if (peer.file < 0) return peer;
-  void* const map = mmap(nullptr, kHeadBytes, PROT_READ, MAP_SHARED, peer.file, 0);
+  peer.memory = HostMemory::open(places_[static_cast<size_t>(rank)], kHeadBytes);
+  void* const map = peer.memory ? mmap(nullptr, kHeadBytes, PROT_READ, MAP_SHARED, peer.memory.file(), 0) : MAP_FAILED;
   if (map != MAP_FAILED) peer.head = static_cast<const FileHead*>(map);
-  const bool large = lseek(peer.file, 0, SEEK_END) >= static_cast<off_t>(kHeadBytes);
-  if (peer.head == nullptr || !large || peer.head->token != place.token) close_file(peer);
   return peer;
 }
 
 void HostChannels::close_file(PeerFile& file) {
   if (file.head != nullptr) munmap(const_cast<FileHead*>(file.head), kHeadBytes);
-  if (file.file >= 0) close(file.file);
   file.head = nullptr;
-  file.file = -1;
 }
 
 // All of a host, or none: each opens the files of those beside it, which may end before it asks them for anything.
@@ -222,7 +207,7 @@ void HostChannels::share(MPI_Comm communicator, bool wanted) {
   if (wanted && count > 1) make_file();
   struct Told {
     int64_t rank;
-    Place place;
+    HostMemoryPlace place;
   };
   const Told mine{rank_, places_[static_cast<size_t>(rank_)]};
   std::vector<Told> told(static_cast<size_t>(count));
@@ -248,9 +233,9 @@ Channel& HostChannels::open(const ChannelSpec& spec) {
   auto map = std::make_unique<Map>(bytes_of(spec));
   if (spec.outgoing) {
     const uint64_t offset = head_->end.load();
-    if (ftruncate(file_, static_cast<off_t>(offset + map->size())) != 0)
+    if (ftruncate(memory_.file(), static_cast<off_t>(offset + map->size())) != 0)
       fail(ErrorCode::kUnavailable, "no memory for {} bytes of message buffers: {}", map->size(), std::strerror(errno));
-    map->show(file_, offset);
+    map->show(memory_.file(), offset);
     ChannelHead& head = map->head();
     head.to = spec.peer;
     head.tag = spec.tag;
@@ -277,10 +262,11 @@ void HostChannels::look_for_awaited(PeerFile& file) {
   const uint64_t end = file.head->end.load(std::memory_order_acquire);
   while (file.read < end && !file.awaited.empty()) {
     alignas(ChannelHead) std::array<std::byte, sizeof(ChannelHead)> bytes;
-    if (pread(file.file, bytes.data(), bytes.size(), static_cast<off_t>(file.read)) != static_cast<ssize_t>(bytes.size()))
+    if (pread(file.memory.file(), bytes.data(), bytes.size(), static_cast<off_t>(file.read)) != static_cast<ssize_t>(bytes.size()))
       fail(ErrorCode::kIo, "reading the memory that another rank shares: {}", std::strerror(errno));
     const auto& head = *reinterpret_cast<const ChannelHead*>(bytes.data());
-    if (head.to == rank_) std::erase_if(file.awaited, [&](Receiver* receiver) { return receiver->is(head, rank_, file.file, file.read); });
+    if (head.to == rank_)
+      std::erase_if(file.awaited, [&](Receiver* receiver) { return receiver->is(head, rank_, file.memory.file(), file.read); });
     MILLRACE_CHECK(head.bytes >= kSlotPage && head.bytes <= end - file.read, "a channel of {} bytes", head.bytes);
     file.read += head.bytes;
   }

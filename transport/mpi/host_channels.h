@@ -5,25 +5,24 @@
 //   if (here.reaches(spec.peer)) Channel& channel = here.open(spec);
 //   here.progress(arrivals);
 //
-// Every rank puts the slots it sends from into a file in memory that has no name: others open it by the number its owner told them. It goes
-// when the last process that has it does, however that ends. A receiver may open a channel before or after the sender; it finds it in the
-// sender's file, where channels lie one behind the other. A slot says by itself whether it is full; a frame counts as sent when the
-// receiver has released it. `bells`, where given, wake a receiver that sleeps, and a sender that waits for a slot.
-// Where the file of a neighbour cannot be opened, on any rank, no rank reaches any: they take MPI. Owns its maps and files. For the thread
-// that made it. Fails with kUnavailable when there is no memory, and with kMismatch when the ends of a channel differ.
+// Every rank puts the slots it sends from into memory without a name (host_memory.h), a file to the kernel. A receiver may open a channel
+// before or after the sender; it finds it in the sender's file, where channels lie one behind the other. A slot says by itself whether it
+// is full; a frame counts as sent when the receiver has released it. `bells`, where given, wake a receiver that sleeps, and a sender that
+// waits for a slot. Where the file of a neighbour cannot be opened, on any rank, no rank reaches any: they take MPI. Owns its maps and
+// files. For the thread that made it. Fails with kUnavailable when there is no memory, and with kMismatch when the ends of a channel
+// differ.
 #pragma once
 
 #include <mpi.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "transport/mpi/doorbells.h"
+#include "transport/mpi/host_memory.h"
 #include "transport/streams/wire.h"
 
 namespace millrace {
@@ -44,15 +43,9 @@ class HostChannels {
   class Sender;
   class Receiver;
   struct FileHead;
-  // How a rank's file is found; zero: on another host.
-  struct Place {
-    int64_t pid = 0;
-    int64_t number = -1;
-    std::array<uint64_t, 2> token = {};  // stands in the file: a number may be given anew
-  };
   // What this rank knows of another's file.
   struct PeerFile {
-    int file = -1;
+    HostMemory memory;
     const FileHead* head = nullptr;
     uint64_t read = 0;  // of the channels in it
     std::vector<Receiver*> awaited;
@@ -67,9 +60,9 @@ class HostChannels {
   int64_t rank_ = 0;
   Doorbells* bells_;
   bool shared_ = false;
-  int file_ = -1;
+  HostMemory memory_;
   FileHead* head_ = nullptr;
-  std::vector<Place> places_;  // by rank
+  std::vector<HostMemoryPlace> places_;  // by rank; nowhere: on another host
   std::map<int64_t, PeerFile> peers_;
   bool some_awaited_ = false;
   std::vector<std::unique_ptr<Sender>> senders_;

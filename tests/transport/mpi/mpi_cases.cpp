@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -16,6 +18,8 @@
 #include "tests/transport/rings.h"
 #include "transport/collectives/column_sum.h"
 #include "transport/mpi/doorbells.h"
+#include "transport/mpi/host_channels.h"
+#include "transport/mpi/host_memory.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/mpi_launch.h"
 #include "transport/mpi/mpi_session.h"
@@ -188,11 +192,53 @@ void where_slots_lie(MpiSession& session) {
   }
 }
 
+// Only what its owner told of is opened.
+void memory_without_a_name() {
+  constexpr size_t kBytes = 4096;
+  HostMemoryPlace gone;
+  {
+    const HostMemory memory = HostMemory::make(kBytes);
+    MILLRACE_CHECK(memory, "no memory");
+    MILLRACE_CHECK(HostMemory::open(memory.place(), kBytes), "it cannot be opened");
+    MILLRACE_CHECK(!HostMemory::open(memory.place(), kBytes + 1), "it is larger than it was made");
+    HostMemoryPlace other = memory.place();
+    ++other.token[1];
+    MILLRACE_CHECK(!HostMemory::open(other, kBytes), "it was opened with another token");
+    // A file of somebody's that holds the token: it has a name.
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::tmpfile(), std::fclose);
+    MILLRACE_CHECK(file != nullptr && std::fwrite(memory.place().token.data(), HostMemory::kTokenBytes, 1, file.get()) == 1 &&
+                       std::fflush(file.get()) == 0,
+                   "no file");
+    HostMemoryPlace elsewhere = memory.place();
+    elsewhere.number = fileno(file.get());
+    MILLRACE_CHECK(!HostMemory::open(elsewhere, 0), "another file was opened");
+    MILLRACE_CHECK(!HostMemory::open({}, 0), "nowhere is something");
+    gone = memory.place();
+  }
+  MILLRACE_CHECK(!HostMemory::open(gone, kBytes), "it is there without its owner");
+}
+
+// Ranks that do not see each other's processes take MPI.
+void apart(MpiSession& session) {
+  const MpiGroup group = session.world().copy();
+  const Doorbells bells(group.state().communicator);
+  const HostChannels here(group.state().communicator, nullptr, true);
+  for (int64_t r = 0; r < session.ranks(); ++r)
+    MILLRACE_CHECK(!bells.reaches(r) && !here.reaches(r), "rank {} shares memory with rank {}", session.rank(), r);
+  random_flows(session, {}, false);
+}
+
 void launched(MpiSession& session) {
   MILLRACE_CHECK(MpiSession::launched(), "mpirun was not noticed");
   MILLRACE_CHECK(!session.host().empty(), "the host has no name");
   for (const LaunchSetting& setting : own_settings())
     MILLRACE_CHECK(getenv(setting.name.c_str()) != nullptr, "{} is not set", setting.name);
+}
+
+void sharing(MpiSession& session) {
+  memory_without_a_name();
+  where_slots_lie(session);
+  doorbells(session);
 }
 
 void everything(MpiSession& session) {
@@ -204,10 +250,9 @@ void everything(MpiSession& session) {
   agreement(session);
   early_sender(session, {});
   early_sender(session, {.share_memory = false});
-  where_slots_lie(session);
   two_rings(session);
   replicas(session);
-  doorbells(session);
+  sharing(session);
 }
 
 // Messages go to and fro between neighbours; at the twentieth the last rank does something else.
@@ -255,6 +300,8 @@ void other_plan(MpiSession& session) {
 const std::map<std::string, std::function<void(MpiSession&)>>& cases() {
   static const std::map<std::string, std::function<void(MpiSession&)>> all = {
       {"everything", everything},
+      {"sharing", sharing},
+      {"apart", apart},
       {"stopped", [](MpiSession& session) { until(session, stop, kShortDeadline); }},
       {"stopped_at_the_start", start_without_one},
       {"stopped_at_the_end", end_without_one},

@@ -1,9 +1,11 @@
 """Starts one case of mpi_cases under mpirun, as transport/mpi/mpi_launch.h says one should, and judges how the job ends.
 
     run_mpi_case.py --mpirun mpirun --program bin/mpi_cases --case stopped --ranks 3 [--status 75] [--within 20] [--expect TEXT]...
+                    [--full-shared-memory] [--apart]
 
 Required: the exit status, every expected text in the output, an end in time, no process left, and nothing left in shared
-memory, for which the job gets a folder of its own there.
+memory, for which the job gets a folder of its own there. With --full-shared-memory not a byte is free in /dev/shm; with --apart every
+rank sees no processes but its own. Exit status 77: this machine does not permit that.
 
 mpirun itself (Open MPI 4.1.4, on a busy machine) crashes or stays now and then once a rank has called MPI_Abort: 2 of 240 jobs
 of the case "status" with eight ranks on two cores. Such an end is nobody's but its own, so the case gets up to three attempts then.
@@ -35,6 +37,17 @@ def processes_with(token):
 
 
 ATTEMPTS = 3
+SKIPPED = 77
+FULL = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+        'mount -t tmpfs -o size=16k tmpfs /dev/shm && ! head -c 16385 /dev/zero >/dev/shm/full 2>/dev/null && exec "$@"', "sh"]
+APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def permitted(words):
+    try:
+        return subprocess.run([*words, "true"], check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 def is_fault_of_mpirun(status, output):
@@ -50,7 +63,12 @@ def main():
     parser.add_argument("--status", type=int, default=0)
     parser.add_argument("--within", type=float, default=300)
     parser.add_argument("--expect", action="append", default=[])
+    parser.add_argument("--full-shared-memory", action="store_true")
+    parser.add_argument("--apart", action="store_true")
     arguments = parser.parse_args()
+    if (arguments.full_shared_memory and not permitted(FULL)) or (arguments.apart and not permitted(APART)):
+        print("skipped: this machine permits no namespaces")
+        return SKIPPED
 
     advice = subprocess.run([arguments.program, "launch-command", str(arguments.ranks)], capture_output=True, text=True, check=True).stdout
     words = shlex.split(advice)
@@ -59,6 +77,11 @@ def main():
         name, value = words.pop(0).split("=", 1)
         environment[name] = value
     words[0] = arguments.mpirun
+    if arguments.full_shared_memory:
+        words = [*FULL, *words]
+    if arguments.apart:
+        words += APART
+        environment["OMPI_MCA_btl"] = "tcp,self"  # Open MPI's own shared memory crashes there
 
     for attempt in range(ATTEMPTS):
         status, output, failures = run_job(words, environment, arguments)
@@ -74,7 +97,7 @@ def main():
 
 def run_job(words, environment, arguments):
     """Its status (None: it had to be killed), what it said, and what was wrong."""
-    memory = tempfile.mkdtemp(prefix="millrace_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    memory = tempfile.mkdtemp(prefix="millrace_test_", dir="/dev/shm" if os.path.isdir("/dev/shm") and not arguments.full_shared_memory else None)
     token = f"MILLRACE_TEST_JOB={memory}"
     environment["MILLRACE_TEST_JOB"] = memory
     environment["OMPI_MCA_btl_vader_backing_directory"] = memory
