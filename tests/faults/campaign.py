@@ -21,6 +21,7 @@ import time
 import traceback
 from pathlib import Path
 
+import faults
 from faults import References, Skipped, draw
 from machine_faults import KINDS
 from ring_job import Failure, Tools
@@ -119,10 +120,14 @@ def main():
     parser.add_argument("--kind", help="only faults of this kind")
     parser.add_argument("--short", action="store_true", help="what the check runs")
     parser.add_argument("--jobs", type=int, default=1, help="so many side by side [1]")
+    parser.add_argument("--silence", type=int, default=faults.SILENCE,
+                        help="seconds that ranks wait for one that is silent; all else in proportion; more where others use the machine [%(default)s]")
     parser.add_argument("--seconds", type=float, default=0, help="begin no fault after so many [0: all]")
     parser.add_argument("--results", type=Path, help="file of a line per fault; what it holds is not tried again")
     parser.add_argument("--report", type=Path, help="folder for faults.json and index.html")
     arguments = parser.parse_args()
+    faults.DEADLINE = faults.DEADLINE * arguments.silence // faults.SILENCE
+    faults.SILENCE = arguments.silence
     scratch = Path(tempfile.mkdtemp(prefix="millrace_faults_"))
     tools = Tools(arguments.mpirun, arguments.millrace, scratch)
     (scratch / "references").mkdir()

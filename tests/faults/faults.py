@@ -93,7 +93,7 @@ class References:
         plan = self.folder / f"homes_{alignment}.textproto"
         if not plan.exists():
             job = run(self.tools, 0, ["--log-level", "off", "plan", *CNN[:2], "--cluster", "cpux4", "--alignment", alignment, "--mini-batch", "192",
-                                      "--micro-batch", "32", "--balance", "always", "--out", str(plan), "--json"])
+                                      "--micro-batch", "32", "--replicas", "1", "--balance", "always", "--out", str(plan), "--json"])
             require("homes {" in plan.read_text(), f"no parameter is stored elsewhere:\n{job.output()}")
         return ["--data", "digits", "--plan", str(plan)]
 
