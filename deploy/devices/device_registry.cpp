@@ -38,11 +38,15 @@ const DeviceKind* find_kind(std::string_view name) {
 
 }  // namespace
 
+std::vector<std::string> computing_kinds() {
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : device_kinds()) names.push_back(kind.name);
+  return names;
+}
+
 const DeviceKind& device_kind(std::string_view name) {
   if (const DeviceKind* kind = find_kind(name)) return *kind;
-  std::vector<std::string> known;
-  for (const DeviceKind& kind : device_kinds()) known.push_back(kind.name);
-  fail(ErrorCode::kUsage, "this build cannot compute on a device of kind \"{}\"{}", name, suggestion(name, known));
+  fail(ErrorCode::kUsage, "this build cannot compute on a device of kind \"{}\"{}", name, suggestion(name, computing_kinds()));
 }
 
 bool can_compute_on(std::string_view kind) { return find_kind(kind) != nullptr; }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/device/device.h"
 #include "deploy/devices/device_kind.h"
@@ -20,6 +21,7 @@ namespace millrace {
 void warn_of_threads(int64_t threads);
 // Whether this build can compute on a device of this kind.
 bool can_compute_on(std::string_view kind);
+std::vector<std::string> computing_kinds();
 const DeviceKind& device_kind(std::string_view name);
 // What computes here for the catalogue's devices of a kind ("fpga", "gpu", "cpu"; empty: not known) that have no kind of their own.
 const DeviceKind& stand_in_for(std::string_view catalogue_kind, const DeviceOptions& options);

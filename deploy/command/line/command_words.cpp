@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/graph/zoo.h"
+#include "deploy/devices/device_registry.h"
 #include "deploy/session/catalogue_registry.h"
 
 namespace millrace {
@@ -19,14 +20,29 @@ std::vector<std::string> device_names() {
   return names;
 }
 
+// The catalogue's, and where something is computed also what computes it.
+std::vector<std::string> kinds_of(const std::string& command) {
+  std::vector<std::string> names = device_names();
+  if (command == "train" || command == "eval" || command == "predict")
+    for (std::string& kind : computing_kinds())
+      if (std::ranges::find(names, kind) == names.end()) names.push_back(std::move(kind));
+  return names;
+}
+
 // What an option or a positional of a command takes, where its own words do not say it.
 ValueWords known_values(const std::string& command, const std::string& name) {
   if (name == "--model" || (command == "models" && name == "name")) return {ValueKind::kAnyOfOrFile, zoo_names()};
-  if (name == "--cluster") return {ValueKind::kAnyOfOrFile, device_names()};
+  if (name == "--cluster") return {ValueKind::kAnyOfOrFile, kinds_of(command)};
   if (name == "--device" || (command == "devices" && name == "name")) return {ValueKind::kAnyOf, device_names()};
   if (name == "--data") return {ValueKind::kAnyOf, {"digits", "fashion-mnist", "text", "speech", "synthetic:", "idx:", "cifar10:"}};
   if (name == "--gpus") return {ValueKind::kAnyOf, {"auto", "required", "off"}};
   if (name == "--links") return {ValueKind::kAnyOf, {"auto", "mpi", "nccl"}};
+  if (name == "--accounting") return {ValueKind::kAnyOf, {"full", "fpdeep"}};
+  if (name == "--keep-best") return {ValueKind::kAnyOf, {"loss", "accuracy"}};
+  if (name == "--order") return {ValueKind::kAnyOf, {"given", "best"}};
+  if (command == "plan" && name == "--replicas") return {ValueKind::kAnyOf, {"auto"}};
+  if (name == "--topology") return {ValueKind::kAnyOf, {"1d", "1d,2d"}};
+  if (name == "--engine") return {ValueKind::kAnyOf, {"sbe", "pe_chain"}};
   if (name == "--paper") return {ValueKind::kAnyOf, {"fpdeep", "bb-lstm", "farnn"}};
   return {};
 }
