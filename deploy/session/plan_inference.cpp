@@ -32,10 +32,13 @@ InferenceBatch batch_of(const InferenceRequest& request, int64_t streams) {
           .known = std::make_shared<KnownEngines>()};
 }
 
-void check_request(const InferenceRequest& request, const Graph& graph) {
+void check_request(const InferenceRequest& request, const PlanTask& task, const Catalogue& catalogue) {
   if (!request.steps_per_pass && !request.blocks) return;
   const char* const flag = request.steps_per_pass ? "--steps-per-pass" : "--blocks";
+  const Graph& graph = *task.graph;
   bool recurrent = false;
+  const bool boards =
+      std::ranges::any_of(task.cluster.devices, [&](const DeviceEntry& device) { return catalogue.find(device.device).kind == "fpga"; });
   for (const Node& node : graph.nodes()) {
     if (!is_recurrent(node)) continue;
     recurrent = true;
@@ -43,8 +46,13 @@ void check_request(const InferenceRequest& request, const Graph& graph) {
     if (steps % asked != 0)
       fail(ErrorCode::kUsage, "--steps-per-pass {}: layer \"{}\" has {} steps, and passes of {} do not make them up; give a divisor", asked,
            node.layer.name, steps, asked);
+    const GateMatrix shape = boards ? sbe_shape_of(node) : GateMatrix{};
+    if (const int64_t columns = shape.inputs + shape.features(); boards && request.blocks.value_or(1) > columns)
+      fail(ErrorCode::kUsage, "--blocks {}: layer \"{}\" has {} columns of weights, which make at most so many blocks", *request.blocks,
+           node.layer.name, columns);
   }
   if (!recurrent) fail(ErrorCode::kUsage, "{} has no effect: {} has no recurrent layer; leave it out", flag, graph.model().name);
+  if (!boards) fail(ErrorCode::kUsage, "{} has no effect: it is about engines of boards, and the cluster has none; leave it out", flag);
 }
 
 double amount_of(const Shard& shard, std::string_view name) {
@@ -207,8 +215,21 @@ void try_placements(Planned& planned, const PlanTask& task, const Catalogue& cat
 
 }  // namespace
 
+void check_engines(const Plan& plan, const Graph& graph) {
+  if (plan.purpose != Purpose::kInference) return;
+  for (const Shard& shard : plan.shards) {
+    const Node& node = graph.node(graph.index_of(shard.layer));
+    steps_of_pass(shard, node);
+    if (!is_recurrent(node)) continue;
+    if (plan.time_chunks > node.output.height)
+      fail(ErrorCode::kMalformed, "the plan's time_chunks is {}, and layer \"{}\" has {} steps; choose at most so many", plan.time_chunks,
+           shard.layer, node.output.height);
+    weight_stream_of(shard, node);
+  }
+}
+
 Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalogue, PlanTask& task, CostModels& models) {
-  check_request(request, *task.graph);
+  check_request(request, task, catalogue);
   const auto started = std::chrono::steady_clock::now();
   const bool recurrent = std::ranges::any_of(task.graph->nodes(), is_recurrent);
   std::optional<Planned> best;
@@ -226,6 +247,14 @@ Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalog
   models = std::move(best->models);
   task.models = models.of_devices;
   if (outcome.plan) outcome.plan->purpose = Purpose::kInference;
+  // Engines chosen together stand in the planner's table by the period that they were looked for, and may be faster: what cuts can reach
+  // is no less than what was found.
+  if (outcome.plan && outcome.summary.lower_bound_images_per_second > 0) {
+    double& seconds = outcome.plan->lower_bound_seconds_per_image;
+    seconds = std::min(seconds, outcome.summary.seconds_per_image);
+    double& rate = outcome.summary.lower_bound_images_per_second;
+    rate = std::max(rate, outcome.summary.images_per_second);
+  }
   if (!outcome.feasible && (request.steps_per_pass || request.blocks))
     outcome.reason.text += fmt::format("; of the ways to build the engine of a recurrent layer {} leaves few or none: try without",
                                        request.blocks ? "--blocks" : "--steps-per-pass");
@@ -265,11 +294,12 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
     const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
     const Exploration found = explore(planned_space(shape, node.output.height, batch_of(request, plan.micro_batch)),
                                       sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));
-    words.push_back(fmt::format("{} alone on {}: {} ways to build its engine fit, {} of which nothing beats", shard.layer, board,
+    words.push_back(fmt::format("layer {} alone on {}: {} ways to build its engine fit, {} of which nothing beats", shard.layer, board,
                                 found.feasible, found.front.size()));
     for (size_t i = 0; i < std::min(kShown, found.front.size()); ++i)
-      words.push_back(fmt::format("{}: {:.0f} steps/s, {:.1f} BRAM36, {:.0f} DSP with {}", shard.layer, found.front[i].steps_per_second,
-                                  found.front[i].use.bram36, found.front[i].use.dsp, text_of(found.front[i].config)));
+      words.push_back(fmt::format("layer {}: {:.0f} steps/s, {:.1f} BRAM36, {:.0f} DSP with {}", shard.layer,
+                                  found.front[i].steps_per_second, found.front[i].use.bram36, found.front[i].use.dsp,
+                                  text_of(found.front[i].config)));
   }
   for (const SharedBoard& board : shared_boards(task, catalogue, plan)) {
     std::string names;
@@ -280,8 +310,8 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
     for (size_t i = 0; i < std::min(kShown, first.seconds.size()); ++i) {
       double blocks = 0;
       for (const auto& [layer, ways] : chosen.of_layers) blocks += ways.engines[i].point.use.bram36;
-      words.push_back(fmt::format("{} together on device {}, every combination looked at: {:.4g} sequences/s on {:.1f} BRAM36", names,
-                                  board.device, 1 / first.seconds[i], blocks));
+      words.push_back(fmt::format("layer{} {} together on device {}, every combination looked at: {:.4g} sequences/s on {:.1f} BRAM36",
+                                  board.layers.size() == 1 ? "" : "s", names, board.device, 1 / first.seconds[i], blocks));
     }
   }
   return words;

@@ -27,6 +27,9 @@ struct InferenceRequest {
   std::optional<int64_t> blocks;          // of streamed weights; nothing: what is best
 };
 
+// Whether engines can follow it. Fails with kMalformed, naming layer and setting; a plan that trains has none of these.
+void check_engines(const Plan& plan, const Graph& graph);
+
 Outcome plan_inference(const InferenceRequest& request, const Catalogue& catalogue, PlanTask& task, CostModels& models);
 
 // A line for each engine of a recurrent layer.

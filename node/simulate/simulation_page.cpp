@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/drawing/chart.h"
 #include "core/drawing/page.h"
@@ -15,13 +16,14 @@ constexpr const char* kSimulated = "simulated";
 
 struct Waiting {
   const char* name;
+  const char* column;
   const char* classes;
   double IdleShares::*share;
 };
-constexpr Waiting kWaiting[] = {{"rows or errors", "activation", &IdleShares::input},
-                                {"room downstream", "error", &IdleShares::output},
-                                {"parameters from elsewhere", "parameter", &IdleShares::parameters},
-                                {"the update", "busy", &IdleShares::update}};
+constexpr Waiting kWaiting[] = {{"rows or errors", "for rows", "activation", &IdleShares::input},
+                                {"room downstream", "room", "error", &IdleShares::output},
+                                {"parameters from elsewhere", "parameters", "parameter", &IdleShares::parameters},
+                                {"the update", "update", "busy", &IdleShares::update}};
 
 // One of each few neighbours where there are more than a chart shows: the one for which `value` is largest.
 template <typename Value>
@@ -66,13 +68,15 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
                    .unit = "samples",
                    .note = forecast.in_flight_samples > 0 ? fmt::format("the plan counts with {}", forecast.in_flight_samples) : "",
                    .origin = kSimulated});
-  tiles.push_back({.name = "First " + forecast.one,
-                   .value = duration(1e-12 * static_cast<double>(result.fill_picoseconds)),
-                   .note = "from its first row to its last gradient",
-                   .origin = kSimulated});
+  tiles.push_back(
+      {.name = "First " + forecast.one,
+       .value = duration(1e-12 * static_cast<double>(result.fill_picoseconds)),
+       .note = plan.purpose == Purpose::kInference ? "from its first row to its last" : "from its first row to its last gradient",
+       .origin = kSimulated});
   tiles.push_back({.name = "Virtual time",
                    .value = duration(1e-12 * static_cast<double>(result.picoseconds)),
-                   .note = fmt::format("for {} {}, mini-batches of {}", result.samples, forecast.many, plan.mini_batch),
+                   .note = fmt::format("for {} {}{}", result.samples, forecast.many,
+                                       plan.purpose == Purpose::kInference ? "" : fmt::format(", mini-batches of {}", plan.mini_batch)),
                    .origin = kSimulated});
   tiles.push_back({.name = "Simulated in",
                    .value = duration(result.wall_seconds),
@@ -94,8 +98,9 @@ void add_verdict(Page& page, const Plan& plan, const SimulationResult& result, c
   page.verdict(headline, sentences);
 }
 
-void add_progress(Page& page, const SimulationResult& result) {
-  LineChart chart{.label = "Images done by virtual time", .x = {.label = "ms"}, .y = {.label = "images", .least = 0}};
+void add_progress(Page& page, const SimulationResult& result, const SimulationForecast& forecast) {
+  std::string samples = forecast.many;
+  LineChart chart{.label = samples + " done by virtual time", .x = {.label = "ms"}, .y = {.label = samples, .least = 0}};
   Series begun{.name = "begun", .points = {}, .classes = "s1", .dashed = true};
   Series done{.name = "done", .points = {}, .classes = "s0"};
   const size_t step = std::max<size_t>(1, result.finished.size() / 500);
@@ -104,11 +109,20 @@ void add_progress(Page& page, const SimulationResult& result) {
     done.points.push_back({1e-9 * static_cast<double>(result.finished[s]), static_cast<double>(s + 1)});
   }
   chart.series = {done, begun};
-  page.section("Images over time", "What lies between the two lines at one moment is in flight.");
+  samples.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(samples.front())));
+  page.section(samples + " over time", "What lies between the two lines at one moment is in flight.");
   page.figure({.title = "Begun and done", .note = "simulated", .drawing = draw(chart)});
 }
 
-void add_waiting(Page& page, const SimulationResult& result) {
+// Without training there are no errors, no parameters come from elsewhere and nothing is updated.
+bool comes_about(const Waiting& waiting, const Plan& plan) {
+  return plan.purpose == Purpose::kTraining || (waiting.share != &IdleShares::parameters && waiting.share != &IdleShares::update);
+}
+const char* name_of(const Waiting& waiting, const Plan& plan) {
+  return plan.purpose == Purpose::kInference && waiting.share == &IdleShares::input ? "rows" : waiting.name;
+}
+
+void add_waiting(Page& page, const Plan& plan, const SimulationResult& result) {
   page.section("Waiting", "What engines wait for when they do not work, as shares of their time in the steady half.");
   StackedColumns chart{.label = "Waiting by device", .y = {.label = "% of the engines' time", .suffix = "%"}, .x_label = "device"};
   for (const size_t d : columns_of(result.devices.size(), [&](size_t i) { return result.devices[i].idle.all(); })) {
@@ -116,11 +130,12 @@ void add_waiting(Page& page, const SimulationResult& result) {
     Column column{.name = fmt::format("{}", device.index), .parts = {}};
     std::string all;
     for (const Waiting& waiting : kWaiting) {
+      if (!comes_about(waiting, plan)) continue;
       const double share = device.idle.*waiting.share;
       column.parts.push_back({.amount = 100 * share,
                               .classes = waiting.classes,
-                              .tooltip = fmt::format("device {}: {} for {}", device.index, percent(share), waiting.name)});
-      all += fmt::format("{}{} for {}", all.empty() ? "" : ", ", percent(share), waiting.name);
+                              .tooltip = fmt::format("device {}: {} for {}", device.index, percent(share), name_of(waiting, plan))});
+      all += fmt::format("{}{} for {}", all.empty() ? "" : ", ", percent(share), name_of(waiting, plan));
     }
     column.tooltip = fmt::format("device {}: {}", device.index, all);
     chart.columns.push_back(std::move(column));
@@ -128,7 +143,8 @@ void add_waiting(Page& page, const SimulationResult& result) {
   Drawing drawing = draw(chart);
   drawing.legend.clear();
   for (const Waiting& waiting : kWaiting)
-    drawing.legend.push_back({.name = fmt::format("for {}", waiting.name), .classes = {waiting.classes}});
+    if (comes_about(waiting, plan))
+      drawing.legend.push_back({.name = fmt::format("for {}", name_of(waiting, plan)), .classes = {waiting.classes}});
   page.figure({.title = "Idle time by cause", .note = "simulated" + neighbours_note(result.devices.size()), .drawing = std::move(drawing)});
 }
 
@@ -188,16 +204,19 @@ void add_table(Page& page, const Plan& plan, const SimulationResult& result) {
   Table table;
   table.label = "Every device";
   table.columns.push_back({.name = "device", .unbroken = true});
-  for (const char* name :
-       {"idle", "for rows", "room", "parameters", "update", "Act-RAM", "plan's", "FIFOs", "Gb/s forward", "back", "link used"})
-    table.columns.push_back({.name = name, .number = true});
+  std::vector<const char*> names{"idle"};
+  for (const Waiting& waiting : kWaiting)
+    if (comes_about(waiting, plan)) names.push_back(waiting.column);
+  names.insert(names.end(), {"Act-RAM", "plan's", "FIFOs", "Gb/s forward", "back", "link used"});
+  for (const char* name : names) table.columns.push_back({.name = name, .number = true});
   for (size_t d = 0; d < result.devices.size(); ++d) {
     const SimulatedDevice& device = result.devices[d];
     Table::Row row;
     const auto add = [&](std::string text) { row.cells.push_back({.text = std::move(text)}); };
     add(fmt::format("{} {}", device.index, plan.cluster.devices[d].name));
     add(percent(device.idle_fraction));
-    for (const Waiting& waiting : kWaiting) add(percent(device.idle.*waiting.share));
+    for (const Waiting& waiting : kWaiting)
+      if (comes_about(waiting, plan)) add(percent(device.idle.*waiting.share));
     add(quantity(static_cast<double>(device.act_ram_peak_bits), "b"));
     add(quantity(static_cast<double>(device.act_ram_plan_bits), "b"));
     add(quantity(static_cast<double>(device.fifo_peak_bits), "b"));
@@ -214,17 +233,23 @@ void add_table(Page& page, const Plan& plan, const SimulationResult& result) {
   page.table(table, result.devices.size() > 24 ? "all devices" : "");
 }
 
+std::string schedule_text(const Plan& plan, const SimulationForecast& forecast) {
+  if (plan.purpose == Purpose::kInference)
+    return fmt::format("forward passes alone, {} {} side by side", plan.micro_batch, plan.micro_batch == 1 ? forecast.one : forecast.many);
+  return fmt::format("{} alignment, mini-batches of {} in micro-batches of {}", name_of(plan.alignment), plan.mini_batch, plan.micro_batch);
+}
+
 }  // namespace
 
 std::string simulation_page(const Plan& plan, const SimulationResult& result, const SimulationForecast& forecast,
                             const std::string& command) {
   Page page(fmt::format("{} in virtual time", plan.model.name.empty() ? "a network" : plan.model.name),
-            fmt::format("{} images through a {} plan for {} devices, row by row: {} alignment, mini-batches of {} in micro-batches of {}.",
-                        result.samples, plan.strategy, plan.devices(), name_of(plan.alignment), plan.mini_batch, plan.micro_batch));
+            fmt::format("{} {} through a {} plan for {} device{}, row by row: {}.", result.samples, forecast.many, plan.strategy,
+                        plan.devices(), plan.devices() == 1 ? "" : "s", schedule_text(plan, forecast)));
   add_tiles(page, plan, result, forecast);
   add_verdict(page, plan, result, forecast);
-  add_progress(page, result);
-  add_waiting(page, result);
+  add_progress(page, result, forecast);
+  add_waiting(page, plan, result);
   add_links(page, result);
   add_memory(page, result);
   add_table(page, plan, result);

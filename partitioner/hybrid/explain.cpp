@@ -88,6 +88,7 @@ std::string memory_text(const PlanSummary& summary) {
 }
 
 constexpr double kShownBytes = 5e4;  // of fewer, a tenth of a megabyte says nothing
+constexpr double kShownRate = 5e7;   // below it a tenth of a gigabyte a second says nothing
 
 // The paper does not count this traffic, nor do the figures of a plan that follows it.
 void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summary, std::vector<std::string>& sentences) {
@@ -99,9 +100,12 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
     if (plan.accounting == Accounting::kFull) {
       const bool forward_alone = plan.purpose == Purpose::kInference;
       if (forward_alone && held.bytes < kShownBytes) continue;
-      sentences.push_back(fmt::format("device {} keeps {:.1f} MB of {} off chip: {:.1f} GB/s of {:.1f}, at one pass over weights per {}",
-                                      device.index, held.bytes / 1e6, forward_alone ? "weights" : "weights and gradients", demand / 1e9,
-                                      bandwidth / 1e9, sample_word(graph).one));
+      std::string text = fmt::format("device {} keeps {:.1f} MB of {} off chip", device.index, held.bytes / 1e6,
+                                     forward_alone ? "weights" : "weights and gradients");
+      if (demand >= kShownRate)  // tables of which a row is read at a time stay below
+        text +=
+            fmt::format(": {:.1f} GB/s of {:.1f}, at one pass over weights per {}", demand / 1e9, bandwidth / 1e9, sample_word(graph).one);
+      sentences.push_back(std::move(text));
       continue;
     }
     if (demand <= bandwidth) continue;

@@ -310,7 +310,8 @@ class Summarizer {
       if (constant.name == kInFlightSamples) summary_.in_flight_samples = static_cast<int64_t>(constant.value);
 
     const Graph::Macs macs = graph_.macs();
-    const double counted = 3 * static_cast<double>(macs.conv + macs.rnn);
+    const bool trains = std::ranges::any_of(graph_.nodes(), &Node::trained);  // else there are forward passes alone
+    const double counted = (trains ? 3 : 1) * static_cast<double>(macs.conv + macs.rnn);
     const auto devices = static_cast<double>(summary_.devices.size());
     summary_.gops_per_device = 2e-9 * counted * summary_.images_per_second / devices;
     double watts = 0;

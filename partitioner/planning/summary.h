@@ -106,7 +106,7 @@ struct PlanSummary {
   double mini_batch_seconds = 0;  // with full accounting
   Bottleneck bottleneck;
   double idle_fraction = 0;
-  double gops_per_device = 0;  // convolution and recurrent work only, 2 per MAC, FP + EB + PG
+  double gops_per_device = 0;  // convolution and recurrent work only, 2 per MAC, FP + EB + PG; FP alone where nothing is trained
   double gops_per_joule = 0;   // 0: some device's power is not known
   double max_link_gbps = 0;
   double max_link_gbps_both = 0;

@@ -192,7 +192,8 @@ void add_key_figures(Page& page, const PlanView& view) {
                                 ? std::string("forward; nothing goes back")
                                 : fmt::format("one direction; {} in both", quantity(1e9 * summary.max_link_gbps_both, "b/s"))));
   if (summary.lower_bound_images_per_second > 0)
-    tiles.push_back(tile_of("No plan can pass", plain(summary.lower_bound_images_per_second, rate),
+    tiles.push_back(tile_of(view.plan.purpose == Purpose::kInference ? "No cuts can pass" : "No plan can pass",
+                            plain(summary.lower_bound_images_per_second, rate),
                             summary.optimality_gap > 0 ? fmt::format("this one is within {}", percent(summary.optimality_gap))
                                                        : std::string("this one reaches it"),
                             "modelled bound"));

@@ -11,7 +11,8 @@ std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary&
   const PlanView view(plan, graph, summary, context);
   const size_t devices = summary.devices.size();
   const std::string schedule = plan.purpose == Purpose::kInference
-                                   ? fmt::format("inference, forward passes alone, {} side by side", plan.micro_batch)
+                                   ? fmt::format("inference, forward passes alone, {} {} side by side", plan.micro_batch,
+                                                 plan.micro_batch == 1 ? sample_word(graph).one : sample_word(graph).many)
                                    : fmt::format("{} alignment, mini-batches of {} in micro-batches of {}", name_of(plan.alignment),
                                                  plan.mini_batch, plan.micro_batch);
   Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),

@@ -443,7 +443,10 @@ void add_profile_options(const Section& group, PlanFlags& flags) {
 Plan load_timed_plan(const std::filesystem::path& path) {
   Plan plan = load_plan(path);
   const bool timed = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) { return !shard.phases.empty(); });
-  if (timed || plan.devices() != 1) return plan;
+  if (timed || plan.devices() != 1) {
+    if (plan.purpose == Purpose::kInference) check_engines(plan, Graph(plan.model));
+    return plan;
+  }
   const Graph graph(plan.model);
   const CostModels models = models_for(plan.cluster, shipped_catalogue(), plan.arithmetic, plan.accounting, graph);
   PlanTask task;
@@ -489,7 +492,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   const Section asked{*command, "For inference"};
   asked.add_flag("--inference", flags->inference,
                  "forward passes alone: nothing is trained, and recurrent layers on boards get BB-LSTM's engine, which streams weights");
-  whole(asked.add_option("--streams", flags->batch.streams, "sequences side by side, a power of two [the fastest of 1, 2 and 4]"), 1, 64);
+  whole(asked.add_option("--streams", flags->batch.streams, "sequences side by side [the fastest of 1, 2 and 4]"), 1, 64);
   whole(asked.add_option("--steps-per-pass", flags->batch.steps_per_pass, "steps of each sequence at a time [what is fastest]"), 1);
   whole(asked.add_option("--blocks", flags->batch.blocks, "in which weights are streamed [what is fastest; all on chip where they fit]"), 1,
         4096);

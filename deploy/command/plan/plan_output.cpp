@@ -126,8 +126,9 @@ std::string choices_text(const PlanTask& task, const Outcome& outcome) {
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images, const RingCheck& built) {
   const PlanSummary& summary = outcome.summary;
   const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
-  std::string text = fmt::format("{} on {} devices, {} parallelism (all figures modelled, {} accounting)\n\n", task.graph->model().name,
-                                 task.cluster.devices.size(), name_of(task.options.strategy), name_of(summary.accounting));
+  std::string text = fmt::format("{} on {} device{}, {} parallelism (all figures modelled, {} accounting)\n\n", task.graph->model().name,
+                                 task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s", name_of(task.options.strategy),
+                                 name_of(summary.accounting));
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
   const SampleWord sample = sample_word(*task.graph);
   std::string throughput =
@@ -177,8 +178,10 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
   if (const int64_t crumbs = devices_with_crumbs(summary); crumbs > 1)
     line("spread thin", fmt::format("{} of {} devices have less than one channel of a layer: so many are more than the model has use for",
                                     crumbs, summary.devices.size()));
-  line("four metrics", fmt::format("FLOP utilisation {}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
-                                   summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", summary.storage_bits / 1e6,
+  // Slices are what is counted; multipliers may be built of LUTs beside them.
+  const char* const more = summary.flop_utilisation > 1 ? " of what DSP slices alone can do" : "";
+  line("four metrics", fmt::format("FLOP utilisation {}{}, storage {:.4g} Mb, {:.4g} Gb moved per mini-batch at {:.4g} Gb/s",
+                                   summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", more, summary.storage_bits / 1e6,
                                    summary.communication_bits / 1e9, summary.communication_gbps));
   if (const std::string pace = built_text(built); !pace.empty()) line("built hardware", pace);
   line("planned in", duration(outcome.solve_seconds));

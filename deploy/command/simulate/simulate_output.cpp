@@ -126,18 +126,24 @@ SimulationForecast forecast_of(const SimulationView& view) {
 std::string simulation_table(const SimulationView& view) {
   const SimulationResult& result = *view.result;
   const Plan& plan = *view.plan;
-  std::string text = fmt::format("{} on {} devices: {} {} in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
-                                 plan.devices(), result.samples, view.sample.many);
+  std::string text = fmt::format("{} on {} device{}: {} {} in virtual time (simulated, where nothing else is said)\n\n", plan.model.name,
+                                 plan.devices(), plan.devices() == 1 ? "" : "s", result.samples, view.sample.many);
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
   const bool whole = over_mini_batches(*view.summary, plan, result.samples);
-  const char* where = whole ? "over whole mini-batches" : view.summary->mini_batch_seconds > 0 ? "between updates" : "in the steady half";
+  const char* where = whole ? plan.purpose == Purpose::kInference ? "over the steady part" : "over whole mini-batches"
+                      : view.summary->mini_batch_seconds > 0 ? "between updates"
+                                                             : "in the steady half";
   line("throughput",
        fmt::format("{:.4g} {}/s {}; the plan predicts {:.4g} ({} accounting, modelled): {:+.2f}%", simulated_pace(view), view.sample.many,
                    where, planned_pace(view), name_of(view.summary->accounting), 100 * difference_of(view)));
   line("time", fmt::format("{} for all {}, {} until the first is done", duration(1e-12 * static_cast<double>(result.picoseconds)),
                            view.sample.many, duration(1e-12 * static_cast<double>(result.fill_picoseconds))));
-  line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
-                               plan.micro_batch, result.in_flight_samples));
+  if (plan.purpose == Purpose::kInference)
+    line("schedule", fmt::format("forward passes alone, {} {} side by side; at most {} in flight", plan.micro_batch,
+                                 plan.micro_batch == 1 ? view.sample.one : view.sample.many, result.in_flight_samples));
+  else
+    line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment),
+                                 plan.mini_batch, plan.micro_batch, result.in_flight_samples));
   line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
   if (const PaceSetter pace = pace_setter(plan, result, forecast_of(view)); !pace.who.empty())
     line("pace set by", fmt::format("{}, at work for {} of the time", pace.who, percent(pace.share)));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/error.h"
+#include "deploy/session/plan_inference.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/sbe/rtl/cycle_model.h"
 #include "fpga/sbe/timing.h"
@@ -36,6 +36,7 @@ double seconds_of(const Node& node, const Shard& shard) {
 
 std::optional<InferenceFigures> inference_figures(const Plan& plan, const Graph& graph, double frames_per_second) {
   if (plan.purpose != Purpose::kInference) return std::nullopt;
+  check_engines(plan, graph);
   InferenceFigures figures;
   figures.batch_streams = plan.micro_batch;
   double slowest = 0;
@@ -46,9 +47,6 @@ std::optional<InferenceFigures> inference_figures(const Plan& plan, const Graph&
     slowest = std::max(slowest, seconds);
     figures.batch_steps = std::max(figures.batch_steps, steps_of_pass(shard, node));
     if (role_of(node.layer.operation) != Role::kRecurrence) continue;
-    if (plan.time_chunks > node.output.height)
-      fail(ErrorCode::kMalformed, "the plan's time_chunks is {}, and layer \"{}\" has {} steps; choose at most so many", plan.time_chunks,
-           shard.layer, node.output.height);
     const std::optional<SbeConfig> config = weight_stream_of(shard, node);
     if (!config) continue;
     steps_of_sequence = node.output.height;

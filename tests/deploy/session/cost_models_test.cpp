@@ -11,20 +11,10 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "deploy/session/catalogue_registry.h"
+#include "tests/core/documents/expect_error.h"
 
 namespace millrace {
 namespace {
-
-template <typename Action>
-void expect_error(ErrorCode code, const std::string& words, Action action) {
-  try {
-    action();
-    ADD_FAILURE() << "nothing failed; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
-    EXPECT_THAT(error.what(), testing::HasSubstr(words));
-  }
-}
 
 // "vc709-0=vc709 ..."
 std::string devices_of(const Cluster& cluster) {

@@ -15,6 +15,7 @@
 #include "fpga/sbe/timing.h"
 #include "fpga/sbe/weight_stream.h"
 #include "node/simulate/simulate.h"
+#include "tests/core/documents/expect_error.h"
 #include "tests/fpga/sbe/phases/random_layer.h"
 
 namespace millrace {
@@ -118,6 +119,47 @@ TEST(PlanInference, SimulatorCountsTheWordsThatAreFetched) {
     ++engines;
   }
   EXPECT_EQ(engines, 2);
+}
+
+// Two products of each weight of a forward pass; and no bound is below what is reached, though engines chosen together may be faster than
+// the period that they were looked for.
+TEST(PlanInference, FiguresAreOfForwardPasses) {
+  const Graph graph(frozen_model(zoo_model("text-classifier")));
+  const Outcome found = planned(graph, "zc706x2", {.streams = 1, .steps_per_pass = {}, .blocks = {}});
+  ASSERT_TRUE(found.feasible && found.plan) << found.reason.text;
+  const PlanSummary& summary = found.summary;
+  constexpr double kProducts = 2.0 * 20 * 4 * 256 * 512;  // two layers, twenty steps, four gates of 256, inputs and state of 256 each
+  EXPECT_NEAR(summary.gops_per_device * 2, 2e-9 * kProducts * summary.images_per_second, 1e-6 * summary.gops_per_device);
+  EXPECT_GE(summary.lower_bound_images_per_second, summary.images_per_second);
+  EXPECT_LE(found.plan->lower_bound_seconds_per_image, summary.seconds_per_image);
+}
+
+// What no engine follows is refused by whoever reads the plan, by layer and setting.
+TEST(PlanInference, EnginesThatCannotBeAreRefused) {
+  const Graph graph = chain_of({16, 8}, 48, 8);
+  const Outcome found = planned(graph, "zc706", {.streams = 2, .steps_per_pass = 4, .blocks = 3});
+  ASSERT_TRUE(found.feasible && found.plan) << found.reason.text;
+  EXPECT_NO_THROW(check_engines(*found.plan, graph));
+  const auto refuses = [&](const std::string& name, double amount, const std::string& why) {
+    Plan plan = *found.plan;
+    for (Shard& shard : plan.shards)
+      for (NamedAmount& resource : shard.resources)
+        if (resource.name == "weight_stream_" + name) resource.amount = amount;
+    expect_error(ErrorCode::kMalformed, why, [&] { check_engines(plan, graph); });
+  };
+  refuses("row_lanes", 6, "layer \"lstm0\": 6 lanes");
+  refuses("row_lanes", 1e5, "layer \"lstm0\": 100000 lanes");
+  refuses("columns", 0, "0 columns a cycle");
+  refuses("tail_units", 0, "0 tail units");
+  refuses("block_chunks", 0, "layer \"lstm0\": ");
+  refuses("slots", 1, "1 slots");
+  refuses("pinned", 3, "weight_stream_pinned is 3");
+  refuses("words_per_cycle", 0, "0 words a cycle");
+  refuses("streams", 0, "a batch of 0 streams");
+  refuses("steps", 3, "passes of 3 do not make them up");
+  Plan plan = *found.plan;
+  plan.time_chunks = 9;
+  expect_error(ErrorCode::kMalformed, "time_chunks is 9", [&] { check_engines(plan, graph); });
 }
 
 // A dense layer of 3.7 million weights, which no board has room for: what it fetches is what its engine fetches, once for the steps of a
