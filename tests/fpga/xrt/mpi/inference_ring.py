@@ -141,7 +141,7 @@ def simulated(tools, folder):
     plan = folder / "small.textproto"
     plan.write_text(with_engine((folder / "plan.textproto").read_text(), **SMALL))
     expected, _ = asked(tools, folder, "emulated-fpga", plan=plan)
-    for kind, ranks in (("cosim", 1), ("cosim", 2), ("xrt-cosim", 1)):
+    for kind, ranks in (("cosim", 1), ("cosim", 2), ("xrt-cosim", 1), ("xrt-cosim", 2)):
         if kind == "xrt-cosim":
             needs_xrt(tools)
         expect(asked(tools, folder, kind, ranks, plan)[0] == expected, f"{kind} on {ranks} ranks differs")
