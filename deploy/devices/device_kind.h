@@ -34,6 +34,7 @@ struct DeviceOptions {
   GpuUse gpus = GpuUse::kAuto;
   std::string gpu_precision = {};   // fp32, tf32, fp16, bf16; empty: fp32
   std::string gpu_algorithms = {};  // a file of measured convolution algorithms, made where it is not there; empty: not measured
+  bool gpu_graphs = false;          // launch together what a GPU has launched before
 };
 
 using Fingerprint = std::map<std::string, std::string>;

@@ -18,9 +18,10 @@ std::unique_ptr<Device> open_gpu(const DeviceOptions& options) {
   static uint32_t opened = 0;
   const int count = std::max(1, count_gpus().count);  // with none, GPU 0 is refused by name
   auto engine = open_gpu_engine(static_cast<int>(turn_on_host(opened++)) % count);
-  return make_gpu_device(
-      std::move(engine),
-      {.precision = precision, .measure_algorithms = !options.gpu_algorithms.empty(), .algorithms = options.gpu_algorithms});
+  return make_gpu_device(std::move(engine), {.precision = precision,
+                                             .measure_algorithms = !options.gpu_algorithms.empty(),
+                                             .algorithms = options.gpu_algorithms,
+                                             .graphs = options.gpu_graphs});
 }
 
 }  // namespace

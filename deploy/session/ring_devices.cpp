@@ -150,6 +150,7 @@ void refuse_missing_gpus(const Plan& plan, const DeviceOptions& options) {
   const std::string_view flag = options.gpus == GpuUse::kRequired ? "--gpus required"
                                 : !options.gpu_precision.empty()  ? "--gpu-precision"
                                 : !options.gpu_algorithms.empty() ? "--gpu-algorithms"
+                                : options.gpu_graphs              ? "--gpu-graphs"
                                                                   : "";
   if (flag.empty()) return;
   if (!options.gpu_precision.empty()) static_cast<void>(gpu_precision_from(options.gpu_precision));

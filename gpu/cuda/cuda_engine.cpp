@@ -95,6 +95,7 @@ class CudaEngine final : public Engine {
     if (cublas_ != nullptr) cublasDestroy(cublas_);
     if (cublas_workspace_ != nullptr) cudaFree(cublas_workspace_);
     if (cudnn_ != nullptr) cudnnDestroy(cudnn_);
+    for (cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
     for (cudaStream_t stream : streams_)
       if (stream != nullptr) cudaStreamDestroy(stream);
@@ -218,6 +219,28 @@ class CudaEngine final : public Engine {
     launch(work, compute());
   }
 
+  bool begin_capture() override {
+    use();
+    if (cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal) == cudaSuccess) return true;
+    cudaGetLastError();
+    return false;
+  }
+  int end_capture() override {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    const bool captured =
+        cudaStreamEndCapture(compute(), &graph) == cudaSuccess && graph != nullptr && cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess;
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // of a capture that broke: the stream is as it was
+    if (!captured) return -1;
+    graphs_.push_back(ready);
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+  void replay(int graph) override {
+    use();
+    MILLRACE_CUDA(cudaGraphLaunch(graphs_[static_cast<size_t>(graph)], compute()));
+  }
+
  private:
   static constexpr size_t kCublasWorkspace = size_t{32} << 20;
 
@@ -233,6 +256,7 @@ class CudaEngine final : public Engine {
   Facts facts_;
   std::array<cudaStream_t, kQueues> streams_{};
   std::vector<cudaEvent_t> events_;
+  std::vector<cudaGraphExec_t> graphs_;
   cudnnHandle_t cudnn_ = nullptr;
   cublasHandle_t cublas_ = nullptr;
   void* cublas_workspace_ = nullptr;

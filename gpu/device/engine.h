@@ -146,6 +146,13 @@ class Engine {
   virtual void recurrence(const Recurrence& call) = 0;
   virtual void run(const ElementWork& work) = 0;
   virtual void run(const ReductionWork& work) = 0;
+
+  // Calculations, but recurrences, queued between the two are noted and not run, to be run together, in that order, as often as replay()
+  // is called. False, or below 0: this engine cannot, or not this work; then nothing was noted. Nothing else may be called between them; a
+  // call that fails leaves end_capture() to be called. A graph lives as long as the engine.
+  virtual bool begin_capture() { return false; }
+  virtual int end_capture() { return -1; }
+  virtual void replay(int graph) { throw Failure(Failure::Kind::kBroken, "there is no graph " + std::to_string(graph)); }
 };
 
 }  // namespace millrace::gpu

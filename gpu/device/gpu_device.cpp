@@ -13,6 +13,7 @@
 #include "core/device/optimizer_math.h"
 #include "gpu/device/gpu_messages.h"
 #include "gpu/device/operations.h"
+#include "gpu/device/replaying_engine.h"
 
 namespace millrace {
 
@@ -251,7 +252,10 @@ gpu::Precision gpu_precision_from(std::string_view name) {
 void fail_as_error(const gpu::Failure& failure) { fail(ErrorCode::kUnavailable, "{}", failure.what()); }
 
 std::unique_ptr<Device> make_gpu_device(std::unique_ptr<gpu::Engine> engine, const GpuOptions& options) {
-  return gpu::translated([&] { return std::make_unique<gpu::GpuDevice>(std::make_shared<gpu::Context>(std::move(engine), options)); });
+  return gpu::translated([&] {
+    if (options.graphs) engine = std::make_unique<gpu::ReplayingEngine>(std::move(engine));
+    return std::make_unique<gpu::GpuDevice>(std::make_shared<gpu::Context>(std::move(engine), options));
+  });
 }
 
 }  // namespace millrace

@@ -18,7 +18,8 @@
 // same calls give the same bits on the same GPU with the same libraries, as long as convolutions' algorithms are not measured, or were
 // measured once and are read back from `algorithms`.
 //
-// Messages to and from other GPUs may stay in its memory (core/device/device_messages.h), where the engine lets others reach its queues.
+// Messages to and from other GPUs may stay in its memory (core/device/device_messages.h), where the engine lets others reach its queues;
+// not with `graphs`.
 //
 // Fails with kUnavailable when memory runs out, saying for what, how much was wanted and how much is free; for recurrent layers of both
 // directions with truncation, which do not run here; and when a recurrence hangs, at the next call that waits.
@@ -41,6 +42,7 @@ struct GpuOptions {
   size_t staging_bytes = size_t{4} << 20;      // of each pinned buffer
   bool measure_algorithms = false;             // try convolutions' algorithms out, instead of asking the library which it thinks best
   std::filesystem::path algorithms = {};       // where choices are read from and written to; empty: nowhere
+  bool graphs = false;                         // launch together what was launched before (replaying_engine.h)
 };
 
 std::string_view name_of(gpu::Precision precision);        // "fp32", "tf32", "fp16", "bf16"

@@ -69,6 +69,7 @@ struct TrainFlags {
   std::optional<std::string> deadline;
   bool checksums = false;
   bool shape_links = false;
+  bool gpu_graphs = false;
   bool log_samples = false;
 };
 
@@ -230,7 +231,8 @@ int train(const TrainFlags& flags) {
   request.devices = {.kernel_table = flags.kernel_table,
                      .gpus = gpu_use_from(flags.gpus),
                      .gpu_precision = flags.gpu_precision,
-                     .gpu_algorithms = flags.gpu_algorithms};
+                     .gpu_algorithms = flags.gpu_algorithms,
+                     .gpu_graphs = flags.gpu_graphs};
   request.trace = flags.trace;
   request.times = flags.times;
   request.pace = flags.pace;
@@ -339,6 +341,8 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(
       command->add_option("--gpu-algorithms", flags->gpu_algorithms, "measure convolutions on GPUs, and keep the choices in this file")
           ->group(run));
+  command->add_flag("--gpu-graphs", flags->gpu_graphs, "GPUs launch together what they have launched before; the bits are the same")
+      ->group(run);
   not_empty(command->add_option("--trace", flags->trace, "write what each device did when, for ui.perfetto.dev")->group(run));
   not_empty(command->add_option("--times-out", flags->times, "measure what each device's actions take, for millrace simulate --times")
                 ->group(run));

@@ -14,6 +14,7 @@
 
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_profile.h"
+#include "gpu/device/replaying_engine.h"
 #include "gpu/module/gpu_module.h"
 #include "tests/gpu/device/device_cases.h"
 #include "tests/gpu/device/ring_cases.h"
@@ -25,6 +26,9 @@ using namespace millrace;
 constexpr int kSkipped = 77;
 
 std::unique_ptr<Device> open_gpu(GpuOptions options = {}) { return make_gpu_device(open_gpu_engine(0), options); }
+
+gpu::ReplayCounts replays;
+std::unique_ptr<Device> open_with_graphs() { return make_gpu_device(std::make_unique<gpu::ReplayingEngine>(open_gpu_engine(0), &replays)); }
 
 bool multiplies(const KernelSpec& spec) {
   return !spec.finish && !spec.activation &&
@@ -112,6 +116,13 @@ std::vector<Check> all_checks() {
                                              .cuts = static_cast<uint64_t>(gpu) + 4},
                                             1e-3);
                       }});
+  checks.push_back({"a ring with the GPU's launches in graphs", [] {
+                      const RingCase plain{.open_gpu = [] { return open_gpu(); }, .steps = 20},
+                          graphs{.open_gpu = open_with_graphs, .steps = 20};
+                      const std::string wrong = same_bits(trained_on_ring(plain, true), trained_on_ring(graphs, true));
+                      return !wrong.empty() || replays.replayed > 0 ? wrong
+                                                                    : fmt::format("nothing replayed, {} rows refused", replays.refused);
+                    }});
   for (const int64_t chunks : {1, 3})
     for (int64_t gpu = 0; gpu < 3; ++gpu)
       checks.push_back({fmt::format("a ring of recurrent layers with the GPU as device {}, time in {}", gpu, chunks), [gpu, chunks] {

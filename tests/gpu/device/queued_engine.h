@@ -22,6 +22,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fpga/conv_ce/arithmetic/convolution_sums.h"
@@ -42,8 +43,11 @@ struct QueuedOptions {
   bool channels_last = true;                    // what these want in sixteen bits, but in groups
   unsigned long long patience = 2'000'000'000;  // emulated nanoseconds that a block waits for another one
   EmulatedRecurrences::Options recurrent = {};
-  int number = 0;               // of the GPU that it is
-  OwnWork* own_work = nullptr;  // in place of loops
+  bool captures = true;
+  int64_t breaks_capture_at = -1;  // the call, counted over all captures, that may not be captured
+  bool forgets_last_call = false;  // in every replay: the mistake that tests plant
+  int number = 0;                  // of the GPU that it is
+  OwnWork* own_work = nullptr;     // in place of loops
 };
 
 class QueuedEngine final : public gpu::Engine, private testing_support::StandInQueue {
@@ -57,6 +61,7 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
   int64_t copies_beside_work() const { return copies_beside_work_; }
   int64_t choices() const { return choices_; }
   int64_t recurrences() const { return recurrences_; }
+  int64_t replays() const { return replays_; }
   size_t used() const { return used_; }
 
   gpu::Facts facts() const override {
@@ -104,11 +109,13 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     push(queue, {.ready = [&e, version = e.recorded] { return e.done >= version; }});
   }
   void wait_here(int event) override {
+    must_not_capture();
     const Event& e = events_[static_cast<size_t>(event)];
     while (e.done < e.recorded) run_one();
     check_recurrences();
   }
   void synchronize() override {
+    must_not_capture();
     while (pending() > 0) run_one();
     check_recurrences();
   }
@@ -234,6 +241,27 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
           work);
     });
   }
+  // As CUDA does it: what is called meanwhile is noted, and what may not be captured breaks the capture.
+  bool begin_capture() override {
+    must_not_capture();
+    if (!options_.captures) return false;
+    capturing_ = true;
+    return true;
+  }
+  int end_capture() override {
+    capturing_ = false;
+    std::vector<std::function<void()>> graph = std::exchange(captured_, {});
+    if (std::exchange(capture_is_broken_, false)) return -1;
+    graphs_.push_back(std::move(graph));
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+  void replay(int graph) override {
+    must_not_capture();
+    ++replays_;
+    const std::vector<std::function<void()>>& calls = graphs_.at(static_cast<size_t>(graph));
+    for (size_t i = 0; i + (options_.forgets_last_call ? 1 : 0) < calls.size(); ++i) compute(calls[i]);
+  }
+
   void run(const gpu::ReductionWork& work) override {
     compute([this, work] {
       if (options_.own_work != nullptr) return options_.own_work->run(work, may_access());
@@ -278,8 +306,18 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     };
   }
 
-  void compute(std::function<void()> work) { push(gpu::Queue::kCompute, {.run = std::move(work)}); }
+  void must_not_capture() {
+    if (!capturing_) return;
+    capture_is_broken_ = true;
+    throw gpu::Failure(gpu::Failure::Kind::kBroken, "not while calls are captured");
+  }
+  void compute(std::function<void()> work) {
+    if (!capturing_) return push(gpu::Queue::kCompute, {.run = std::move(work)});
+    if (calls_captured_++ == options_.breaks_capture_at) must_not_capture();
+    captured_.push_back(std::move(work));
+  }
   void push(gpu::Queue queue, Task task) {
+    must_not_capture();
     queues_[static_cast<size_t>(queue)].push_back(std::move(task));
     if (options_.eager && random_() % 4 == 0)
       for (uint64_t i = random_() % 6; i > 0 && any_ready(); --i) run_one();
@@ -312,6 +350,11 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
   int64_t copies_beside_work_ = 0;
   int64_t choices_ = 0;
   int64_t recurrences_ = 0;
+  bool capturing_ = false, capture_is_broken_ = false;
+  int64_t calls_captured_ = 0;
+  std::vector<std::function<void()>> captured_;
+  std::vector<std::vector<std::function<void()>>> graphs_;
+  int64_t replays_ = 0;
   std::unique_ptr<EmulatedRecurrences> recurrent_;
 };
 

@@ -136,6 +136,15 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
   return result;
 }
 
+// What is wrong where they have not learned the same bits.
+inline std::string same_bits(const RingWeights& a, const RingWeights& b) {
+  if (!a.error.empty() || !b.error.empty()) return a.error + b.error;
+  if (a.weights.empty() || a.weights.size() != b.weights.size()) return "other weights";
+  for (const auto& [name, tensor] : a.weights)
+    if (!b.weights.contains(name) || tensor != b.weights.at(name)) return name + " differs";
+  return "";
+}
+
 inline std::string ring_matches(const RingCase& c, double tolerance) {
   const RingWeights mixed = trained_on_ring(c, true), processors = trained_on_ring(c, false);
   if (!mixed.error.empty() || !processors.error.empty()) return mixed.error + processors.error;
