@@ -17,11 +17,9 @@ struct Formula {
   float k;
 };
 
-// base^-beta. The usual beta of three quarters needs no logarithm.
-inline float falloff(const Formula& f, float base) {
-  if (f.beta == 0.75f) return 1.0f / (std::sqrt(base) * std::sqrt(std::sqrt(base)));
-  return std::pow(base, -f.beta);
-}
+// base^-beta of the usual beta, which needs no logarithm: loops over it are vectors'.
+constexpr float kUsualBeta = 0.75f;
+constexpr auto usual_falloff = [](float base) { return 1.0f / (std::sqrt(base) * std::sqrt(std::sqrt(base))); };
 
 // bases[c] = k + share * sum of x^2 over the window of c. `squares` has size/2 zeros on both sides.
 inline void find_bases(const Formula& f, const float* __restrict x, int64_t channels, float* __restrict squares, float* __restrict bases) {
@@ -32,22 +30,29 @@ inline void find_bases(const Formula& f, const float* __restrict x, int64_t chan
 }
 
 inline void scale_down(const Formula& f, const float* __restrict bases, int64_t channels, float* __restrict x) {
-  if (f.beta == 0.75f)
-    for (int64_t c = 0; c < channels; ++c) x[c] *= 1.0f / (std::sqrt(bases[c]) * std::sqrt(std::sqrt(bases[c])));
+  if (f.beta == kUsualBeta)
+    for (int64_t c = 0; c < channels; ++c) x[c] *= usual_falloff(bases[c]);
   else
-    for (int64_t c = 0; c < channels; ++c) x[c] *= falloff(f, bases[c]);
+    for (int64_t c = 0; c < channels; ++c) x[c] *= std::pow(bases[c], -f.beta);
 }
 
 // x_c appears in its own numerator, and in the base of every channel whose window holds c. `errors` becomes dx;
 // `products` has size/2 zeros on both sides.
 inline void spread_through_bases(const Formula& f, const float* __restrict x, const float* __restrict bases, int64_t channels,
                                  float* __restrict products, float* __restrict through_bases, float* __restrict errors) {
-  for (int64_t c = 0; c < channels; ++c) {
-    const float scaled = errors[c] * falloff(f, bases[c]);
-    products[c + f.size / 2] = scaled * x[c] / bases[c];
-    errors[c] = scaled;
-    through_bases[c] = 0;
-  }
+  const int64_t half = f.size / 2;
+  const auto scale = [=](const auto& fall) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float scaled = errors[c] * fall(bases[c]);
+      products[c + half] = scaled * x[c] / bases[c];
+      errors[c] = scaled;
+      through_bases[c] = 0;
+    }
+  };
+  if (f.beta == kUsualBeta)
+    scale(usual_falloff);
+  else
+    scale([&f](float base) { return std::pow(base, -f.beta); });
   for (int64_t shift = 0; shift < f.size; ++shift)
     for (int64_t c = 0; c < channels; ++c) through_bases[c] += products[c + shift];
   for (int64_t c = 0; c < channels; ++c) errors[c] -= 2.0f * f.share * f.beta * x[c] * through_bases[c];

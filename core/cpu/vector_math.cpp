@@ -85,11 +85,49 @@ inline bool all_finite(const float* values, int64_t count) {
   return worst == 0;
 }
 
+// With the kind, and whether there is a limit, known to the compiler: what is left is a loop without branches, at the memory's pace.
+template <OptimizerKind kKind, bool kClips>
+inline void update_as(UpdateArguments arguments, float* __restrict weights, const float* __restrict gradients, float* __restrict first,
+                      float* __restrict second, int64_t count) {
+  arguments.optimizer.kind = kKind;
+  if constexpr (!kClips) arguments.value_limit.reset();
+  const OptimizerMath<float> math(arguments);
+  for (int64_t i = 0; i < count; ++i) {
+    float weight = weights[i], a = 0, b = 0;
+    if constexpr (kKind != OptimizerKind::kSgd) a = first[i];
+    if constexpr (kKind == OptimizerKind::kAdam || kKind == OptimizerKind::kAdamW) b = second[i];
+    math(weight, gradients[i], &a, &b);
+    weights[i] = weight;
+    if constexpr (kKind != OptimizerKind::kSgd) first[i] = a;
+    if constexpr (kKind == OptimizerKind::kAdam || kKind == OptimizerKind::kAdamW) second[i] = b;
+  }
+}
+
+template <OptimizerKind kKind>
+inline void update_as(const UpdateArguments& arguments, float* weights, const float* gradients, float* first, float* second,
+                      int64_t count) {
+  if (arguments.value_limit)
+    update_as<kKind, true>(arguments, weights, gradients, first, second, count);
+  else
+    update_as<kKind, false>(arguments, weights, gradients, first, second, count);
+}
+
 inline void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
                    float* average, int64_t count) {
-  const auto size = static_cast<size_t>(count);
-  const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
-  update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot), slot(average));
+  if (arguments.optimizer.averages()) {
+    const auto size = static_cast<size_t>(count);
+    const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
+    return update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot), slot(average));
+  }
+  switch (arguments.optimizer.kind) {
+    case OptimizerKind::kSgd: return update_as<OptimizerKind::kSgd>(arguments, weights, gradients, first_slot, second_slot, count);
+    case OptimizerKind::kMomentum:
+      return update_as<OptimizerKind::kMomentum>(arguments, weights, gradients, first_slot, second_slot, count);
+    case OptimizerKind::kNesterov:
+      return update_as<OptimizerKind::kNesterov>(arguments, weights, gradients, first_slot, second_slot, count);
+    case OptimizerKind::kAdam: return update_as<OptimizerKind::kAdam>(arguments, weights, gradients, first_slot, second_slot, count);
+    case OptimizerKind::kAdamW: return update_as<OptimizerKind::kAdamW>(arguments, weights, gradients, first_slot, second_slot, count);
+  }
 }
 
 }  // namespace
