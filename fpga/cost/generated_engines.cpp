@@ -193,6 +193,7 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
   const size_t last = choice == nullptr ? front.choices().size() - 1 : static_cast<size_t>(choice - front.choices().data());
   const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
   std::vector<EngineMemory>& most = reserves.of_choices[place];
+  if (most.empty()) most.reserve(last + 1);
   while (most.size() <= last) {
     EngineMemory memory = engine_memory(front.engine(front.choices()[most.size()]), shape, around, weights);
     if (!most.empty()) memory = larger(memory, most.back());

@@ -1,7 +1,10 @@
 #include "fpga/conv_ce/rtl/cycle_model.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
+
+#include "core/base/check.h"
 
 namespace millrace {
 
@@ -111,6 +114,8 @@ EngineSweeps sweeps_of(const EngineParallelism& engine, const ConvolutionShape& 
           .load_words = engine.load_words(),
           .stride = engine.stride};
 }
+
+int64_t forward_sweep_cycles(int64_t load_words, int64_t columns) { return sweep_cycles(load_words, columns); }
 
 int64_t forward_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns) {
   return std::max(sweeps_of_row(sweeps) * sweep_cycles(sweeps.load_words, columns), activation_beats(sweeps, shape));
@@ -227,7 +232,7 @@ namespace {
 // adapter_walk.sv, a group of channels at a time.
 class AdapterWalk {
  public:
-  AdapterWalk(const BeatOrder& order, int64_t lanes, int64_t slot_channels) : order_(order), lanes_(lanes), slot_channels_(slot_channels) {}
+  AdapterWalk(const BeatOrder& order, int64_t lanes, int banks) : order_(order), lanes_(lanes), banks_(banks) {}
 
   int64_t slot() const { return slot_; }
   int64_t block() const { return block_; }
@@ -239,7 +244,7 @@ class AdapterWalk {
   void advance() {
     const int64_t last = next_channel();
     const bool ends = last == order_.channels;
-    slot_ = first_slot_ + (ends ? divided_up(last, slot_channels_) : last / slot_channels_);
+    slot_ = first_slot_ + ((ends ? last + rows_of_banks(banks_) - 1 : last) >> banks_);
     channel_ = ends ? 0 : last;
     if (!ends) return;
     first_slot_ = slot_;
@@ -254,7 +259,8 @@ class AdapterWalk {
   int64_t rows() const { return std::min(row_ == 0 ? order_.first_block_rows : order_.block_rows, order_.height - row_); }
 
   BeatOrder order_;
-  int64_t lanes_, slot_channels_;
+  int64_t lanes_;
+  int banks_;
   int64_t slot_ = 0, first_slot_ = 0, block_ = 0, channel_ = 0, row_ = 0, samples_ = 0;
 };
 
@@ -264,22 +270,25 @@ struct AdapterEnds {
 };
 
 AdapterEnds adapter_ends(const BeatOrder& in, int64_t out_lanes, const AdapterMemory& memory, int64_t samples) {
-  const int64_t slot_channels = rows_of_banks(memory.banks);
-  AdapterWalk writer(in, in.lanes, slot_channels), reader(in, out_lanes, slot_channels);
-  int64_t written = 0, read = 0;     // when the last group was in, and out
-  std::vector<int64_t> freed = {0};  // when each slot was the reader's first
+  AdapterWalk writer(in, in.lanes, memory.banks), reader(in, out_lanes, memory.banks);
+  int64_t written = 0, read = 0;                   // when the last group was in, and out
+  std::array<int64_t, 2 * kAdapterSlots> freed{};  // when each of the last slots was the reader's first
+  int64_t slots_freed = 1;
+  const auto place = [&](int64_t slot) -> int64_t& { return freed[static_cast<size_t>(slot) % freed.size()]; };
   int64_t before = 0;
   while (reader.samples() < samples) {
     if (reader.block() != writer.block() || reader.next_channel() <= writer.channel()) {
       read = std::max(read, written) + reader.pixels();
       if (reader.samples() < samples - 1) before = read;
       reader.advance();
-      freed.resize(static_cast<size_t>(reader.slot()) + 1, read);
+      for (; slots_freed <= reader.slot(); ++slots_freed) place(slots_freed) = read;
       continue;
     }
     // A beat may reach into the slot behind its own.
     const int64_t wanted = std::max<int64_t>(writer.slot() + 2 - kAdapterSlots, 0);
-    written = std::max(written, freed.at(static_cast<size_t>(wanted))) + writer.pixels();
+    MILLRACE_CHECK(wanted < slots_freed && wanted + std::ssize(freed) >= slots_freed, "slot {} of an adapter that has freed {}", wanted,
+                   slots_freed);
+    written = std::max(written, place(wanted)) + writer.pixels();
     writer.advance();
   }
   return {read, before};

@@ -32,6 +32,8 @@ struct EngineSweeps {
   int64_t stride = 1;
 };
 EngineSweeps sweeps_of(const EngineParallelism& engine, const ConvolutionShape& shape);
+// FP's, of one group of inputs for one of outputs; no row takes less than its sweeps.
+int64_t forward_sweep_cycles(int64_t load_words, int64_t columns);
 int64_t forward_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns);
 int64_t error_back_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, const ErrorBackSteps& steps, int64_t columns);
 int64_t gradient_row_cycles(const EngineSweeps& sweeps, const ConvolutionShape& shape, int64_t columns);

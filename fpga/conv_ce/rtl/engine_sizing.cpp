@@ -1,6 +1,7 @@
 #include "fpga/conv_ce/rtl/engine_sizing.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -86,40 +87,61 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
 }
 
 EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) : shape_(shape) {
-  // The best of every size; fewer sizes than rectangles, so none is sorted.
-  struct Best {
-    Choice choice;           // of 0 cycles: none yet
-    int64_t load_words = 0;  // divisions are most of the work, so each is made once
+  struct Rectangle {
+    int16_t inputs, outputs;  // which side
+    int32_t next;             // of the same size
   };
   const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
   const int64_t most = most_tiles > 0 ? std::min(most_tiles, all) : all;
-  static thread_local std::vector<Best> best;  // fronts are found by the hundred
-  best.assign(static_cast<size_t>(most) + 1, {});
-  const Walked walked(shape);
-  const auto cycles_with = [&](int64_t input_groups, int64_t output_groups, int64_t load_words) {
-    const EngineSweeps sweeps{.input_groups = input_groups,
-                              .output_groups = output_groups,
-                              .input_sweeps = shape.groups == 1 ? input_groups : input_groups / shape.groups,
-                              .load_words = load_words,
-                              .stride = shape.stride_h};
-    return cycles_of(sweeps, shape, walked);
-  };
-  for_each_engine(shape, most, [&](const Side& inputs, const Side& outputs) {
-    Best& known = best[static_cast<size_t>(inputs.lanes * outputs.lanes)];
-    if (known.load_words == 0) known.load_words = engine_of(shape, inputs.lanes, outputs.lanes).load_words();
-    const int64_t slowest = cycles_with(inputs.groups, outputs.groups, known.load_words).slowest(error_back);
-    const auto rank = [](int64_t cycles, int64_t of_inputs, int64_t of_outputs) {
-      return std::tuple(cycles, std::max(of_inputs, of_outputs), of_outputs);
-    };
-    Choice& choice = known.choice;
-    if (choice.slowest != 0 && rank(slowest, inputs.lanes, outputs.lanes) >= rank(choice.slowest, choice.input_lanes, choice.output_lanes))
-      return;
-    choice = {slowest, static_cast<int32_t>(inputs.lanes), static_cast<int32_t>(outputs.lanes)};
-  });
+  const std::vector<Side> input_sides = sides_of(shape.inputs, shape.groups);
+  const std::vector<Side> output_sides = sides_of(shape.outputs, shape.groups);
+  // By size, so that none is sorted; kept, since fronts are found by the hundred.
+  static thread_local std::vector<int32_t> first;
+  static thread_local std::vector<Rectangle> rectangles;
   static thread_local std::vector<Choice> found;
+  first.assign(static_cast<size_t>(most) + 1, -1);
+  rectangles.clear();
   found.clear();
-  for (const Best& one : best)
-    if (one.choice.slowest > 0 && (found.empty() || one.choice.slowest < found.back().slowest)) found.push_back(one.choice);
+  for (size_t i = 0; i < input_sides.size(); ++i)
+    for (size_t o = 0; o < output_sides.size(); ++o) {
+      const int64_t tiles = input_sides[i].lanes * output_sides[o].lanes;
+      if (tiles > most) break;
+      rectangles.push_back({static_cast<int16_t>(i), static_cast<int16_t>(o), first[static_cast<size_t>(tiles)]});
+      first[static_cast<size_t>(tiles)] = static_cast<int32_t>(rectangles.size() - 1);
+    }
+  const Walked walked(shape);
+  int64_t fastest = std::numeric_limits<int64_t>::max();  // of all that are smaller
+  for (size_t tiles = 1; tiles < first.size(); ++tiles) {
+    if (first[tiles] < 0) continue;
+    const Rectangle& any = rectangles[static_cast<size_t>(first[tiles])];
+    const int64_t load_words =
+        engine_of(shape, input_sides[static_cast<size_t>(any.inputs)].lanes, output_sides[static_cast<size_t>(any.outputs)].lanes)
+            .load_words();
+    const int64_t least_of_sweeps = walked.rows * forward_sweep_cycles(load_words, walked.columns);
+    Choice best;
+    const auto rank = [](const Choice& choice) {
+      return std::tuple(choice.slowest, std::max(choice.input_lanes, choice.output_lanes), choice.output_lanes);
+    };
+    for (int32_t i = first[tiles]; i >= 0; i = rectangles[static_cast<size_t>(i)].next) {
+      const Side& inputs = input_sides[static_cast<size_t>(rectangles[static_cast<size_t>(i)].inputs)];
+      const Side& outputs = output_sides[static_cast<size_t>(rectangles[static_cast<size_t>(i)].outputs)];
+      const int64_t input_sweeps = shape.groups == 1 ? inputs.groups : inputs.groups / shape.groups;
+      // Most are no faster than a smaller one by FP alone.
+      const int64_t least = least_of_sweeps * outputs.groups * input_sweeps;
+      if (least >= fastest || (best.slowest > 0 && least > best.slowest)) continue;
+      const EngineSweeps sweeps{.input_groups = inputs.groups,
+                                .output_groups = outputs.groups,
+                                .input_sweeps = input_sweeps,
+                                .load_words = load_words,
+                                .stride = shape.stride_h};
+      const Choice choice{cycles_of(sweeps, shape, walked).slowest(error_back), static_cast<int32_t>(inputs.lanes),
+                          static_cast<int32_t>(outputs.lanes)};
+      if (choice.slowest < fastest && (best.slowest == 0 || rank(choice) < rank(best))) best = choice;
+    }
+    if (best.slowest == 0) continue;
+    fastest = best.slowest;
+    found.push_back(best);
+  }
   choices_.assign(found.begin(), found.end());
 }
 

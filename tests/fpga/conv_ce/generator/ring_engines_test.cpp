@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <random>
+#include <tuple>
+#include <vector>
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
@@ -72,6 +77,49 @@ TEST(EngineSizing, TheSmallestThatKeepsUpIsTaken) {
     const EngineParallelism fastest = fastest_engine(shape, found->tiles() * found->taps());
     EXPECT_LE(sample_cycles(fastest, shape), sample_cycles(*found, shape)) << i;
     EXPECT_LE(fastest.tiles(), found->tiles()) << i;
+  }
+}
+
+// All lanes tried, with channels that do not mix, without EB, and of at most some tiles: the smallest, of those the fastest, then the one
+// with the narrowest streams, then the one with fewer output lanes.
+TEST(EngineSizing, AFrontHasTheEngineOfEveryNumberOfCycles) {
+  std::mt19937_64 random(6);
+  const auto drawn = [&random](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for (int i = 0; i < 60; ++i) {
+    const int64_t groups = drawn(1, 2);
+    ConvolutionShape shape{
+        .inputs = groups * drawn(1, 20), .outputs = groups * drawn(1, 20), .height = drawn(1, 12), .width = drawn(1, 12)};
+    shape.groups = groups;
+    shape.kernel_h = shape.kernel_w = std::min({drawn(1, 3), shape.height, shape.width});
+    const bool error_back = drawn(0, 1) == 1;
+    const int64_t most_tiles = drawn(0, 1) * drawn(1, 60);
+    std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>> all;  // tiles, cycles, wider side, output lanes, input lanes
+    for (int64_t inputs = 1; inputs <= shape.inputs / groups; ++inputs)
+      for (int64_t outputs = 1; outputs <= shape.outputs / groups; ++outputs) {
+        if (most_tiles > 0 && inputs * outputs > most_tiles) continue;
+        if (groups > 1 && ((shape.inputs / groups) % inputs != 0 || (shape.outputs / groups) % outputs != 0)) continue;
+        const EngineParallelism engine = engine_of(shape, inputs, outputs);
+        all.emplace_back(engine.tiles(), sample_cycles(engine, shape, error_back), std::max(inputs, outputs), outputs, inputs);
+      }
+    std::ranges::sort(all);
+    const EngineFront front(shape, error_back, most_tiles);
+    size_t next = 0;
+    int64_t fastest = std::numeric_limits<int64_t>::max();
+    for (const auto& [tiles, cycles, wider, outputs, inputs] : all) {
+      if (cycles >= fastest) continue;
+      fastest = cycles;
+      ASSERT_LT(next, front.choices().size()) << i;
+      const EngineFront::Choice* choice = &front.choices()[next];
+      EXPECT_EQ(front.engine(*choice).input_lanes, inputs) << i;
+      EXPECT_EQ(front.engine(*choice).output_lanes, outputs) << i;
+      EXPECT_EQ(front.cycles(*choice).slowest(error_back), cycles) << i;
+      EXPECT_EQ(front.smallest(cycles), choice) << i;
+      EXPECT_EQ(front.smallest(cycles - 1), next + 1 < front.choices().size() ? choice + 1 : nullptr) << i;
+      ++next;
+    }
+    EXPECT_EQ(next, front.choices().size()) << i;
   }
 }
 
