@@ -69,7 +69,9 @@ class TurningDevice {
       turns.gradient = measured.parameter_gradient + measured.between;
       turns.update = measured.update + measured.between;
     }
-    if (!context_.network.ranks.empty()) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
+    // A place without work takes no time of its card's: it would wait for it behind places that always can go on.
+    const bool works = turns.forward + turns.error_back + turns.gradient + turns.update > 0;
+    if (!context_.network.ranks.empty() && works) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
     turns.window = item(context_.plan.windows, device_);
     for (const int64_t shard : item(context_.shards_of, device_))
       turns.act_bits_of_window += item(context_.plan.shards, shard).act_ram_bits;

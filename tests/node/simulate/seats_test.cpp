@@ -58,8 +58,8 @@ void expect_within_cables(const Plan& plan, const SimulationResult& result) {
   }
 }
 
-// Dense layers on as many devices, of 1 us a sample and phase.
-Plan dense_plan(const Graph& graph, Cluster cluster, Alignment alignment, int64_t micro_batches) {
+// Dense layers on as many devices, or on fewer, of 1 us a sample and phase.
+Plan dense_plan(const Graph& graph, Cluster cluster, Alignment alignment, int64_t micro_batches, int64_t devices = 5) {
   PlanRequest request;
   request.cluster = std::move(cluster);
   request.alignment = alignment;
@@ -69,7 +69,7 @@ Plan dense_plan(const Graph& graph, Cluster cluster, Alignment alignment, int64_
   for (size_t g = 0; g < graph.groups().size(); ++g) {
     const Node& head = graph.node(graph.groups()[g].head);
     Shard& shard = shards.emplace_back();
-    shard.device = static_cast<int64_t>(g);
+    shard.device = std::min(static_cast<int64_t>(g), devices - 1);
     shard.layer = head.layer.name;
     shard.blocks = {{{0, head.input_shapes[0].channels}, {0, sum_shape(head).channels}}};
     shard.unit = StreamingUnit::kSample;
@@ -153,6 +153,18 @@ TEST(Seats, DrawnPlansMoveWhatTheySay) {
   EXPECT_GT(folds, 50);
   EXPECT_GT(records, 50);
   EXPECT_GT(turns, 1000);
+}
+
+// All layers on the first place: those behind it do nothing, and it is as fast as a ring of one.
+TEST(Seats, PlacesWithoutWorkHoldNothingUp) {
+  const Graph graph(dense_model(5));
+  const Plan one = dense_plan(graph, uniform_cluster("cpu", 1), Alignment::kFlush, 8, 1);
+  const Plan pair = dense_plan(graph, folded(uniform_cluster("cpu", 2), 2), Alignment::kFlush, 8, 1);
+  const SimulationOptions options{.samples = 48, .paced = false};
+  const SimulationResult alone = simulate(one, graph, options), among_idle = simulate(pair, graph, options);
+  EXPECT_GT(rate_of(alone), 0);
+  EXPECT_EQ(among_idle.finished, alone.finished);
+  EXPECT_EQ(mini_batch_rate(pair, among_idle), mini_batch_rate(one, alone));
 }
 
 TEST(Seats, WhatIsNotSimulatedIsRefused) {
