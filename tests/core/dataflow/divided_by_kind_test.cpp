@@ -172,15 +172,19 @@ bool keeps_too_much_state(const Plan& plan, const Graph& graph) {
   return !drains(plan.alignment) && plan.windows.front() > plan.micro_batches() && std::ranges::any_of(graph.nodes(), keeps_state);
 }
 
-// Up to three devices share the steps, cells divided unevenly: bits of the interpreter, which makes them at once, and counts of the plan.
+// 300 rings. Up to three devices share the steps, cells divided unevenly: bits of the interpreter, which makes them at once, and counts of
+// the plan.
 TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
-  int64_t shared = 0, states = 0;
-  for (uint32_t seed = 1000; shared < 120; ++seed) {
+  int64_t compared = 0, states = 0;
+  std::map<size_t, int64_t> layers_on;  // by devices that make the steps
+  for (uint32_t seed = 1000; compared < 300; ++seed) {
     DrawnByKind draw(seed);
     const Graph graph(draw.model());
     const Plan plan = draw.plan(graph, kAlignments[seed % 4], /*lends=*/seed % 2 == 0, /*shares=*/true);
-    if (shared_layers(plan, graph) == 0 || keeps_too_much_state(plan, graph)) continue;
-    shared += shared_layers(plan, graph);
+    if (keeps_too_much_state(plan, graph)) continue;
+    ++compared;
+    for (const Group& group : plan.groups)
+      if (divided_by_kind(graph, group)) ++layers_on[group.shards.size() - first_steps_of(plan, group)];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(name_of(plan.alignment)) + " on " + std::to_string(plan.devices()));
     ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
     const auto interpreter = interpreted(plan, graph, ElementType::kFloat32, draw.steps);
@@ -197,6 +201,7 @@ TEST(DividedByKind, SharedStepsAreBitwiseTheInterpreters) {
     }
   }
   EXPECT_GE(states, 240);
+  for (const size_t devices : {size_t{1}, size_t{2}, size_t{3}}) EXPECT_GE(layers_on[devices], 60) << devices;
 }
 
 TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {

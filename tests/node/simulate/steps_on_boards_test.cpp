@@ -232,7 +232,7 @@ TEST(StepsOnBoards, SharedStepsBesideEnginesAreRefused) {
 // with few cores.
 TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
   int64_t shared = 0, records = 0, flows = 0;
-  for (uint32_t seed = 0; seed < 150; ++seed) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
     testing_support::DrawnByKind draw(seed);
     const Graph graph(draw.model());
     Plan plan = draw.plan(graph, kAll[seed % 5], true, seed % 3 != 0);
@@ -258,9 +258,9 @@ TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
     const SimulationResult few = simulate(plan, graph, options);
     for (size_t f = 0; f < plan.flows.size(); ++f) ASSERT_EQ(few.flows[f].elements, result.flows[f].elements) << "seed " << seed;
   }
-  EXPECT_GT(shared, 60);
-  EXPECT_GT(records, 80);
-  EXPECT_GT(flows, 1000);
+  EXPECT_GT(shared, 120);
+  EXPECT_GT(records, 160);
+  EXPECT_GT(flows, 2000);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -135,6 +136,29 @@ TEST(RealSteps, FloatStaysBesideDouble) {
     const std::vector<float> h = RealSteps<float>(layer, {{0, 16}}, {}).forward(sums, kSteps, state, kept);
     const std::vector<double> exact_h = RealSteps<double>(exact, {{0, 16}}, {}).forward(wide(sums), kSteps, exact_state, exact_kept);
     for (size_t i = 0; i < h.size(); ++i) ASSERT_NEAR(h[i], exact_h[i], 1e-5) << i;
+  }
+}
+
+// A piece's parabola through three places of the exact function, each of its three figures rounded to single precision once, and so are
+// the two products and sums of a value: written here once more, to the bit.
+float by_pieces(double (*exact)(double), float x) {
+  const float place = 32 * x;
+  const int piece = static_cast<int>(place);
+  const std::array<double, 3> at = piece == 0 ? std::array{0.0, 0.4641016, 0.9282032} : std::array{0.0669873, 0.5, 0.9330127};
+  std::array<double, 3> y{};
+  for (size_t k = 0; k < 3; ++k) y[k] = exact((piece + at[k]) / 32);
+  const double chord = (y[1] - y[0]) / (at[1] - at[0]), next = (y[2] - y[1]) / (at[2] - at[1]);
+  const double bend = (next - chord) / (at[2] - at[0]), slope = chord - bend * (at[0] + at[1]);
+  const auto constant = static_cast<float>(y[0] - at[0] * (slope + bend * at[0]));
+  const float within = place - static_cast<float>(piece);
+  return constant + within * (static_cast<float>(slope) + within * static_cast<float>(bend));
+}
+
+TEST(RealFunctions, AreTheirPiecesToTheBit) {
+  for (int i = 0; i < 512 * 64; ++i) {
+    const float x = static_cast<float>(i) / (32 * 64);
+    ASSERT_EQ(tanh_by_pieces(x), by_pieces([](double z) { return std::tanh(z); }, x)) << x;
+    ASSERT_EQ(sigmoid_by_pieces(x), by_pieces([](double z) { return 1 / (1 + std::exp(-z)); }, x)) << x;
   }
 }
 

@@ -65,6 +65,12 @@ TEST(GateFunction, TheTableIsCloseEverywhere) {
   for (size_t i = 1; i < sigmoid_table().size(); ++i) ASSERT_GE(sigmoid_table()[i], sigmoid_table()[i - 1]);
 }
 
+// Each entry is the sigmoid in the middle of its step, rounded to nearest: none may be off by one bit.
+TEST(GateFunction, TheTablesEntriesAreRoundedToNearest) {
+  for (size_t i = 0; i < sigmoid_table().size(); ++i)
+    ASSERT_LE(std::fabs(sigmoid_table()[i] - 32768 * exact_sigmoid((static_cast<double>(i) + 0.5) / 512)), 0.5 + 1e-9) << i;
+}
+
 // A step of the result, and a fifth of one where 52,429 is not 52,428.8.
 TEST(GateFunction, HardSigmoidsOfBothSlopes) {
   for (const auto& [form, slope] : {std::pair{SigmoidForm::kHardFifth, 0.2}, std::pair{SigmoidForm::kHardSixth, 1.0 / 6}}) {
