@@ -31,6 +31,7 @@
 #include "deploy/session/ring_check.h"
 #include "deploy/session/ring_flags.h"
 #include "deploy/session/word_meaning.h"
+#include "partitioner/baseline/explain_kind.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/hybrid/explain.h"
 #include "partitioner/planner/planner.h"
@@ -298,6 +299,7 @@ int plan_model(const PlanFlags& flags) {
       return choose_plan(other, flags.replicas.empty() ? usual_freedom(other) : Freedom{}).outcome;
     };
     explanation = flags.inference ? explain(task, outcome) : explain(task, outcome, planner);
+    for (std::string& words : divisions_in_words(task, *outcome.plan)) explanation.push_back(std::move(words));
   }
   if (flags.inference && outcome.plan && flags.explain)
     for (std::string& words : fronts_in_words(flags.batch, task, catalogue, *outcome.plan)) explanation.push_back(std::move(words));
