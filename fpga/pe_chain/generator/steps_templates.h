@@ -104,7 +104,8 @@ module testbench;
   ) engine (
       .clock, .reset_n, .start, .busy, .back, .continues(1'b0), .steps(16'd$STEPS$), .samples(8'd$SAMPLES$),
       .load_write, .load_unit(place[26:24]), .load_depth(place[23:16]), .load_address(place[$ADDRESS_BITS$-1:0]), .load_data,
-      .bias_write, .bias_address, .bias_data, .state_write(1'b0), .state_address('0), .state_half(1'b0), .state_taken('0), .state_kept('0),
+      .bias_write, .bias_address, .bias_data,
+      .state_write(1'b0), .state_address(16'd0), .state_half(1'b0), .state_taken({$TAKEN_BITS${1'b0}}), .state_kept({$KEPT_BITS${1'b0}}),
       .in_tvalid, .in_tready, .in_tdata(back ? back_data : forward_data), .out_tvalid, .out_tready,
       .out_tdata
   );
