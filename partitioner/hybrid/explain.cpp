@@ -16,7 +16,11 @@
 namespace millrace {
 namespace {
 
-constexpr double kLongestWhatIf = 1;  // seconds a plan may have taken for what-ifs to be worth planning
+// What-ifs plan again, so they are for rings that are planned in a second or so. By size, not by time: every machine says the same.
+bool is_quickly_planned(const PlanTask& task) {
+  constexpr int64_t kMost = 4'000;  // devices times layers
+  return std::ssize(task.cluster.devices) * std::ssize(task.graph->nodes()) <= kMost;
+}
 
 std::string change_text(const Graph& graph, double before, double after) {
   return fmt::format("{:.4g} {}/s ({:+.1f}%)", after, sample_word(graph).many, 100 * (after / before - 1));
@@ -180,7 +184,7 @@ std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& o
   const bool several =
       std::any_of(devices.begin(), devices.end(), [&](const DeviceEntry& d) { return d.device != devices.front().device; });
   const bool tried = task.options.allow_empty || !task.options.pins.empty() || !task.options.cuts.empty() || folds(task.cluster);
-  if (!several || tried || !outcome.feasible || outcome.solve_seconds >= kLongestWhatIf) return "";
+  if (!several || tried || !outcome.feasible || !is_quickly_planned(task)) return "";
   PlanTask freer = task;
   freer.options.allow_empty = true;
   const Outcome other = plan_ring(freer);
@@ -225,7 +229,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);
   add_packing(summary, sentences);
   add_origins(*outcome.plan, sentences);
-  if (outcome.solve_seconds < kLongestWhatIf) add_what_ifs(task, outcome, planner, sentences);
+  if (is_quickly_planned(task)) add_what_ifs(task, outcome, planner, sentences);
   return sentences;
 }
 

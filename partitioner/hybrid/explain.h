@@ -3,7 +3,7 @@
 //   for (const std::string& sentence : explain(task, outcome)) fmt::print("- {}\n", sentence);
 //
 // What-ifs are answered by planning again with the change (one device more, links twice as fast), so they cost as much
-// as the plan; they are left out when that took longer than a second. Needs a feasible outcome with a plan.
+// as the plan; they are left out of large rings of large networks. Needs a feasible outcome with a plan.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ namespace millrace {
 std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome,
                                  const std::function<Outcome(const PlanTask&)>& planner = plan_ring);
 
-// That the ring is much faster where some device does nothing, and which: said of devices of several kinds, planned within a second, since
-// that is where a slow one holds up the others. Empty where it is not so.
+// That the ring is much faster where some device does nothing, and which: said of devices of several kinds, since that is where a slow one
+// holds up the others, and where what-ifs are. Empty where it is not so.
 std::string advice_to_leave_devices_empty(const PlanTask& task, const Outcome& outcome);
 
 // How two plans of one model differ: rate, limits, who moved where. The first is the one compared against.

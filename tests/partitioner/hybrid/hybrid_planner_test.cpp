@@ -117,6 +117,17 @@ TEST(HybridPlanner, SlowLinksSetThePaceAndAreSaidTo) {
   EXPECT_NE(sentences.front().find("link"), std::string::npos);
 }
 
+TEST(HybridPlanner, WhatIsSaidDoesNotDependOnTheMachine) {
+  const Graph graph(zoo_model("vgg16-cifar"));
+  CpuRing ring(graph, {1, 1, 1}, 0.05);
+  Outcome outcome = plan_ring(ring.task);
+  outcome.solve_seconds = 0.1;
+  const std::vector<std::string> sentences = explain(ring.task, outcome);
+  outcome.solve_seconds = 100;
+  EXPECT_EQ(explain(ring.task, outcome), sentences);
+  EXPECT_THAT(fmt::format("{}", fmt::join(sentences, "\n")), ::testing::HasSubstr("with links twice as fast"));
+}
+
 TEST(HybridPlanner, WhoseMachineAPaceWasMeasuredOnIsSaid) {
   const Graph graph(zoo_model("vgg16-cifar"));
   CpuProfile profile{.measured_on = "a bench"};

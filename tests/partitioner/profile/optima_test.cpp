@@ -51,7 +51,6 @@ TEST(ReferenceOptima, AreFound) {
       const StagePartition plan = partition_stages(profile, task_of(fields));
       const std::string& expected = fields.at(7);
       ASSERT_EQ(plan.feasible, expected != "infeasible") << plan.reason.text;
-      EXPECT_LT(plan.solve_seconds, 2);  // 0.1 on a quiet machine without sanitizers: tests/benchmarks/profile_planning.cpp
       infeasible += plan.feasible ? 0 : 1;
       if (plan.feasible) {
         EXPECT_NEAR(plan.max_stage_seconds, std::stod(expected), 1e-9);
