@@ -4,7 +4,7 @@
 //     messages->pack(*y, {0, 16}, {0, y->shape().height}, flow.wire, payload);      // payload: the device's memory
 //
 // The bytes are those that the host would make of read() and the wire type: canonical, [sample][channel][row][column], rounded to
-// nearest with ties to even, saturated. Both calls queue work on the seat's queue and return; whoever reads or reuses the payload
+// nearest with ties to even, saturated. Both calls queue work on the location's queue and return; whoever reads or reuses the payload
 // orders that behind the queue. A device that can do this is a DeviceMessages as well; memory of payloads is the wire's.
 #pragma once
 
@@ -21,7 +21,7 @@ constexpr bool travels_on_devices(ElementType wire) {
 }
 
 // Where a device computes, as wires that reach its memory want to know.
-struct DeviceSeat {
+struct DeviceLocation {
   std::string id;         // of the physical device, the same in every process and on no other machine
   int number = 0;         // as its driver counts here
   void* queue = nullptr;  // of its calculations: a cudaStream_t
@@ -32,7 +32,7 @@ class DeviceMessages {
   virtual ~DeviceMessages() = default;
 
   // No id: this one cannot after all.
-  virtual DeviceSeat seat() = 0;
+  virtual DeviceLocation location() = 0;
   virtual void pack(const Tensor& tensor, ChannelRange channels, StepRange rows, ElementType wire, std::byte* payload) = 0;
   virtual void unpack(Tensor& tensor, ChannelRange channels, StepRange rows, ElementType wire, const std::byte* payload) = 0;
 };

@@ -36,7 +36,7 @@ const char* name_of(EvaluationMetric metric) {
   return "unknown";
 }
 
-void EvaluationJudge::hear(int64_t step, const Evaluation& evaluation) {
+void EvaluationJudge::add_evaluation(int64_t step, const Evaluation& evaluation) {
   if (keep_best_ != EvaluationMetric::kNone) {
     const double value = value_of(keep_best_, evaluation);
     kept_is_best_ = is_better(keep_best_, value, kept_, 0);

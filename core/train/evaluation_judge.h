@@ -1,7 +1,7 @@
 // What a training's evaluations say: which was the best, and whether so many came without a better one that training ends.
 //
 //   EvaluationJudge judge(job);
-//   judge.hear(step, evaluation);                         // in the order of the updates
+//   judge.add_evaluation(step, evaluation);                         // in the order of the updates
 //   if (judge.kept_is_best()) ...                         // of this evaluation: job.keep_best's metric was never better
 //   if (judge.gives_up()) ...                             // job.early_stop's patience is over
 //   attributes["evaluations"] = judge.text();             // in a checkpoint; restore() takes it back
@@ -27,7 +27,7 @@ class EvaluationJudge {
  public:
   explicit EvaluationJudge(const Job& job) : keep_best_(job.keep_best), early_stop_(job.early_stop) {}
 
-  void hear(int64_t step, const Evaluation& evaluation);
+  void add_evaluation(int64_t step, const Evaluation& evaluation);
   bool kept_is_best() const { return kept_is_best_; }
   bool gives_up() const { return early_stop_.patience > 0 && without_better_ >= early_stop_.patience; }
   // The step of the evaluation at which it did. Later ones change nothing any more.

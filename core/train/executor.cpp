@@ -9,7 +9,7 @@
 #include "core/device/sequence.h"
 #include "core/plan/parts.h"
 #include "core/plan/retention.h"
-#include "core/plan/time_streams.h"
+#include "core/plan/time_chunking.h"
 #include "core/train/segment_parts.h"
 
 namespace millrace {
@@ -50,7 +50,7 @@ SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t d
     : plan_(plan), graph_(graph), device_(device), program_(compile_segment(plan, graph, device_index)) {
   const ScheduleSpec spec = schedule_spec(plan, device_index, 1);
   for (const Step& step : program_.steps) make_run(step, versions_held(spec));
-  find_lent();
+  find_remote();
   find_streams();
   slots_.resize(to_size(micro_batches_held(spec)));
   errors_.resize(to_size(errors_held(spec)));
@@ -69,10 +69,10 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   run.away = step.kind == StepKind::kFinish && (step.record >= 0 || !step.units.empty());
   if (run.away) kernel.trained = false;
   run.trained = node.trained && !run.away;
-  run.lent = node.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
-               return home.user == program_.device && home.home != program_.device && home.layer == node.layer.name;
-             });
-  for (int64_t v = 0; v < (run.trained && !run.lent ? versions : 1); ++v) {
+  run.remote = node.trained && std::ranges::any_of(plan_.homes, [&](const ParameterHome& home) {
+                 return home.user == program_.device && home.home != program_.device && home.layer == node.layer.name;
+               });
+  for (int64_t v = 0; v < (run.trained && !run.remote ? versions : 1); ++v) {
     StepRun::Version& version = run.versions.emplace_back();
     try {
       version.kernel = device_.make_kernel(kernel);
@@ -119,7 +119,7 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
   if (!run.trained) return;
   run.gradients = run.kernel().make_gradients();
   run.gradient_pointers = raw<Tensor>(run.gradients);
-  if (run.lent) return;
+  if (run.remote) return;
   run.optimizer.resize(run.gradients.size());
   for (int slot = 0; slot < plan_.optimizer.slots(); ++slot) {
     std::vector<TensorPointer> made = run.kernel().make_gradients();
@@ -145,26 +145,26 @@ std::span<const double> SegmentExecutor::gradient_of_record(size_t index) const 
 }
 
 // All trained tensors of steps that use anything of another device's. A shard's vector holds its blocks in order.
-void SegmentExecutor::find_lent() {
+void SegmentExecutor::find_remote() {
   std::map<std::pair<std::string, std::string>, int64_t> offsets;
   for (size_t i = 0; i < runs_.size(); ++i) {
     size_t position = 0;
     for (const ParameterSlice& slice : runs_[i].slices) {
-      if (!runs_[i].lent || !slice.trained) continue;
+      if (!runs_[i].remote || !slice.trained) continue;
       int64_t& offset = offsets[{graph_.name_of(slice.node), slice.tensor}];
-      lent_.push_back({graph_.name_of(slice.node), slice.tensor, offset, slice.elements, !runs_[i].away});
-      lent_places_.push_back({i, position++});
+      remote_.push_back({graph_.name_of(slice.node), slice.tensor, offset, slice.elements, !runs_[i].away});
+      remote_places_.push_back({i, position++});
       offset += slice.elements;
     }
   }
 }
 
 void SegmentExecutor::find_streams() {
-  const auto returns = std::ranges::find(lent_, true, &LentParameter::returns);
-  if (plan_.time_chunks > 1 && returns != lent_.end())
+  const auto returns = std::ranges::find(remote_, true, &RemoteParameter::returns);
+  if (plan_.time_chunks > 1 && returns != remote_.end())
     fail(ErrorCode::kUnavailable, "{}.{}: parameters of another device travel once per micro-batch, so time is not taken in {} chunks",
          returns->layer, returns->tensor, plan_.time_chunks);
-  const std::vector<bool> steps = TimeStreams(plan_, graph_).steps(program_);
+  const std::vector<bool> steps = TimeChunking(plan_, graph_).steps(program_);
   bool all_can = true;
   for (size_t i = 0; i < runs_.size(); ++i) {
     runs_[i].streams = steps[i];
@@ -420,7 +420,7 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
     arguments.inputs = slot.inputs[i];
     arguments.output_error = run.slices_output ? errors.output_slices[i].get() : item(errors.errors, step.output).get();
     arguments.gradients = run.gradient_pointers;
-    arguments.adds = gradients_summed_ > 0 && !run.lent;
+    arguments.adds = gradients_summed_ > 0 && !run.remote;
     arguments.state = run.state_pointers;
     arguments.keep = slot.keeps[i].get();
     arguments.batch = &batch;
@@ -431,7 +431,7 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
 
 void SegmentExecutor::update(const UpdateArguments& arguments, int64_t version) {
   for (StepRun& run : runs_) {
-    if (!run.trained || run.lent || !run.runs()) continue;
+    if (!run.trained || run.remote || !run.runs()) continue;
     StepRun::Version& old = run.version(version);
     StepRun::Version& next = run.version(version + 1);
     run.kernel().commit_statistics(run.state_pointers);
@@ -448,7 +448,7 @@ void SegmentExecutor::update(const UpdateArguments& arguments, int64_t version) 
 double SegmentExecutor::squared_gradient_norm() {
   double sum = 0;
   for (StepRun& run : runs_)
-    for (size_t p = 0; p < run.gradients.size() && !run.lent; ++p) sum += device_.squared_norm(*run.gradients[p]);
+    for (size_t p = 0; p < run.gradients.size() && !run.remote; ++p) sum += device_.squared_norm(*run.gradients[p]);
   return sum;
 }
 

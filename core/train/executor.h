@@ -18,8 +18,8 @@
 // step p; the first does what comes before the steps, the last what follows them.
 // Stateful layers carry their state over when G commits it, in ascending s, like running statistics.
 // Alignment stash holds several weight versions: F and E say which they use, update() makes one more out of one.
-// Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_lent),
-// takes each micro-batch's gradient away after G (read_lent_gradient), and updates them where they live. Likewise the gradients that are
+// Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_remote),
+// takes each micro-batch's gradient away after G (read_remote_gradient), and updates them where they live. Likewise the gradients that are
 // made here of another device's steps (read_gradient_of_record).
 // Not thread safe.
 #pragma once
@@ -81,7 +81,7 @@ struct CarriedState {
 
 // A trained tensor of a step whose parameters live elsewhere: the elements from `offset` on of its shard's vector
 // (core/documents/plan.h, ParameterHome).
-struct LentParameter {
+struct RemoteParameter {
   std::string layer;
   std::string tensor;
   int64_t offset = 0;
@@ -126,17 +126,17 @@ class SegmentExecutor {
   // Phases of F, and of E, of this part of a micro-batch.
   int64_t phases(int32_t chunk, int32_t chunks) const;
 
-  const std::vector<LentParameter>& lent_parameters() const { return lent_; }
-  void write_lent(size_t index, ConstHostNumbers values);
+  const std::vector<RemoteParameter>& remote_parameters() const { return remote_; }
+  void write_remote(size_t index, ConstHostNumbers values);
   // After the last of them was written.
-  void lent_parameters_written();
-  void read_lent_gradient(size_t index, HostNumbers values);
+  void remote_parameters_written();
+  void read_remote_gradient(size_t index, HostNumbers values);
 
   const std::vector<GradientOfRecord>& gradients_of_records() const { return of_records_; }
   // Of the last G.
   std::span<const double> gradient_of_record(size_t index) const;
 
-  // The gradients of all parameters that are not lent, and what batch norms gathered of their statistics, one after the other in a fixed
+  // The gradients of all parameters that are not remote, and what batch norms gathered of their statistics, one after the other in a fixed
   // order: what replicas add up before an update.
   int64_t gradient_elements() const;
   void read_gradients(HostNumbers values);
@@ -150,7 +150,7 @@ class SegmentExecutor {
   std::string first_non_finite(int64_t s);
 
   // Full canonical tensors; only the part this device uses is written or read. False when it uses nothing of it, or when it
-  // is lent. Written: every version; read: the newest.
+  // is remote. Written: every version; read: the newest.
   bool write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full);
   // One version alone.
   bool write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full, int64_t version);
@@ -185,7 +185,7 @@ class SegmentExecutor {
   void make_gradient_run(const Step& step);
   void hand_out_record(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch);
   void gradient_from_record(size_t step, ErrorSet& errors, const MicroBatch& batch);
-  void find_lent();
+  void find_remote();
   void find_streams();
   Messages messages(bool forward, bool first, bool last, int64_t phase) const;
   bool runs_in(size_t step, bool forward, int64_t phase) const;
@@ -203,7 +203,7 @@ class SegmentExecutor {
   std::vector<const Tensor*> inputs_of(size_t step, const Slot& slot) const;
   void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score, int64_t version);
   void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version);
-  // visit(weights, average): of every trained tensor that is not lent.
+  // visit(weights, average): of every trained tensor that is not remote.
   template <typename Visit>
   void for_each_averaged(int64_t version, Visit visit);
   template <typename Visit>
@@ -225,12 +225,12 @@ class SegmentExecutor {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<ErrorSet>> errors_;
   std::unique_ptr<Slot> evaluation_;
-  std::vector<LentParameter> lent_;
+  std::vector<RemoteParameter> remote_;
   struct LentPlace {
     size_t step = 0;
     size_t position = 0;  // among the step's trained parameters
   };
-  std::vector<LentPlace> lent_places_;
+  std::vector<LentPlace> remote_places_;
   std::vector<GradientOfRecord> of_records_;
   std::vector<LentPlace> record_places_;
   std::vector<double> record_, record_errors_;    // on their way

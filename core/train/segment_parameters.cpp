@@ -86,12 +86,12 @@ constexpr auto kGradient = [](auto& run, const ParameterSlice& slice, size_t pos
 auto parameter_of(int64_t version) {
   return [version](auto& run, const ParameterSlice& slice, size_t position) -> Tensor* {
     if (!slice.trained) return run.state[position].get();
-    return run.lent ? nullptr : run.version(version).parameters[position].get();
+    return run.remote ? nullptr : run.version(version).parameters[position].get();
   };
 }
 auto optimizer_slot(int slot) {
   return [slot](auto& run, const ParameterSlice& slice, size_t position) {
-    return slice.trained && run.trained && !run.lent ? item(run.optimizer[position], slot).get() : nullptr;
+    return slice.trained && run.trained && !run.remote ? item(run.optimizer[position], slot).get() : nullptr;
   };
 }
 
@@ -106,7 +106,7 @@ bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view t
 bool SegmentExecutor::write_parameter(std::string_view layer, std::string_view tensor, std::span<const double> full, int64_t version) {
   if (!write_slices(layer, tensor, full, parameter_of(version))) return false;
   for (StepRun& run : runs_)
-    if (run.runs() && !run.lent && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
+    if (run.runs() && !run.remote && !run.slices.empty() && graph_.name_of(run.slices.front().node) == layer)
       run.version(version).kernel->parameters_changed(run.version(version).pointers);
   return true;
 }
@@ -126,7 +126,7 @@ bool SegmentExecutor::read_gradient(std::string_view layer, std::string_view ten
 template <typename Visit>
 void SegmentExecutor::for_each_averaged(int64_t version, Visit visit) {
   for (StepRun& run : runs_) {
-    if (!run.trained || run.lent) continue;
+    if (!run.trained || run.remote) continue;
     StepRun::Version& own = run.version(version);
     for (size_t p = 0; p < run.optimizer.size(); ++p) visit(*own.parameters[p], *run.optimizer[p].back());
     own.kernel->parameters_changed(own.pointers);
@@ -158,19 +158,19 @@ void SegmentExecutor::use_own_weights() {
   own_weights_.clear();
 }
 
-void SegmentExecutor::write_lent(size_t index, ConstHostNumbers values) {
-  StepRun::Version& version = runs_[lent_places_[index].step].versions.front();
-  Tensor& tensor = *version.parameters[lent_places_[index].position];
+void SegmentExecutor::write_remote(size_t index, ConstHostNumbers values) {
+  StepRun::Version& version = runs_[remote_places_[index].step].versions.front();
+  Tensor& tensor = *version.parameters[remote_places_[index].position];
   device_.write(tensor, whole(tensor), values);
 }
 
-void SegmentExecutor::lent_parameters_written() {
+void SegmentExecutor::remote_parameters_written() {
   for (StepRun& run : runs_)
-    if (run.lent) run.kernel().parameters_changed(run.versions.front().pointers);
+    if (run.remote) run.kernel().parameters_changed(run.versions.front().pointers);
 }
 
-void SegmentExecutor::read_lent_gradient(size_t index, HostNumbers values) {
-  const Tensor& tensor = *runs_[lent_places_[index].step].gradients[lent_places_[index].position];
+void SegmentExecutor::read_remote_gradient(size_t index, HostNumbers values) {
+  const Tensor& tensor = *runs_[remote_places_[index].step].gradients[remote_places_[index].position];
   device_.read(tensor, whole(tensor), values);
 }
 

@@ -21,8 +21,8 @@ struct SegmentExecutor::StepRun {
   };
   std::vector<Version> versions;  // none for receive, load, send
   bool trained = false;
-  bool lent = false;            // parameters that live elsewhere
-  bool away = false;            // lent, and so are their gradients made: E hands out a record
+  bool remote = false;          // parameters that live elsewhere
+  bool away = false;            // remote, and so are their gradients made: E hands out a record
   UnitSteps* shared = nullptr;  // steps that several devices share
   std::unique_ptr<StepGradient> of_record;
   bool streams = false;                // runs chunk by chunk in time, as all that it reads
@@ -40,8 +40,8 @@ struct SegmentExecutor::StepRun {
   // What replicas add up before an update: gradients, and what a batch norm gathered.
   template <typename Visit>
   void for_each_summed(Visit visit) const {
-    for (size_t p = 0; p < gradients.size() && !lent; ++p) visit(*gradients[p]);
-    if (gathers && trained && !lent) visit(*state.back());
+    for (size_t p = 0; p < gradients.size() && !remote; ++p) visit(*gradients[p]);
+    if (gathers && trained && !remote) visit(*state.back());
   }
 
   bool runs() const { return !versions.empty(); }

@@ -45,14 +45,14 @@ void say(const std::string& message) { std::fputs((message + '\n').c_str(), stde
 
 // Under mpirun every rank reads the same command line, and one of them says what is wrong with it.
 int report(const millrace::Error& error) {
-  millrace::MpiSession::let_first_rank_speak();
+  millrace::MpiSession::wait_for_first_rank();
   say(fmt::format("millrace: {}", error.what()));
   return millrace::exit_status_of(error.code());
 }
 
 int report(const CLI::ParseError& error, const CLI::App& app) {
   if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-  millrace::MpiSession::let_first_rank_speak();
+  millrace::MpiSession::wait_for_first_rank();
   say(millrace::usage_error_text(app, error));
   return millrace::kExitUsage;
 }

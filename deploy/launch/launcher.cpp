@@ -57,7 +57,7 @@ class Launcher {
   std::vector<std::string> command() const;
   Attempt attempt();
   int watch(pid_t process);
-  void hear(int signal, pid_t process);
+  void handle_signal(int signal, pid_t process);
   void look_at_hosts(pid_t process);
   void end_what_stalls(pid_t process, SteadyClock::time_point begun);
   Next judge(Attempt& attempt);
@@ -293,13 +293,13 @@ int Launcher::watch(pid_t process) {
   for (;;) {
     if (const std::optional<int> status = ended(process)) return stalled_ ? kExitTimeout : *status;
     const std::optional<int> signal = inbox_.wait(probe_ ? 50ms : 500ms);
-    if (signal && *signal != SIGCHLD) hear(*signal, process);
+    if (signal && *signal != SIGCHLD) handle_signal(*signal, process);
     look_at_hosts(process);
     end_what_stalls(process, begun);
   }
 }
 
-void Launcher::hear(int signal, pid_t process) {
+void Launcher::handle_signal(int signal, pid_t process) {
   if (signal == SIGUSR1) {
     kill(process, SIGUSR1);
     return;

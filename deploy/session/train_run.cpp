@@ -293,7 +293,7 @@ int train_as_rank(const TrainRequest& asked, MpiSession& session) {
     const MpiGroup column = session.split(session.rank() % ring, session.rank());
     return train_on(request, here, make_ring_wire(mine), make_ring_wire(column));
   } catch (const SharedError&) {
-    MpiSession::let_first_rank_speak();
+    MpiSession::wait_for_first_rank();
     throw;
   }
 }

@@ -34,7 +34,7 @@ int64_t elements_of(const Tensor& tensor, const MessagePlace& place) { return te
 
 }  // namespace
 
-DeviceSeat GpuMessages::seat() {
+DeviceLocation GpuMessages::location() {
   const Facts facts = context_->engine().facts();
   if (context_->engine().native(Queue::kCompute) == nullptr) return {};
   return {.id = facts.id, .number = facts.number, .queue = context_->engine().native(Queue::kCompute)};

@@ -16,7 +16,7 @@ class GpuMessages : public DeviceMessages {
  public:
   explicit GpuMessages(SharedContext context) : context_(std::move(context)) {}
 
-  DeviceSeat seat() override;
+  DeviceLocation location() override;
   void pack(const Tensor& tensor, ChannelRange channels, StepRange rows, ElementType wire, std::byte* payload) override;
   void unpack(Tensor& tensor, ChannelRange channels, StepRange rows, ElementType wire, const std::byte* payload) override;
 

@@ -28,7 +28,7 @@ std::vector<LinkDevice> link_devices(const Plan& plan, const Graph& graph, const
     if (messages != nullptr && has_recurrent_layers(plan, graph, index))
       link.reason = "has recurrent layers, whose kernels leave NCCL no room on the GPU";
     else if (messages != nullptr)
-      link.seat = messages->seat();
+      link.location = messages->location();
     links.push_back(std::move(link));
   }
   return links;

@@ -36,7 +36,7 @@ Worker::Worker(const RingContext& context, int64_t index, std::unique_ptr<Device
   evaluation_loader_ = evaluation_loader(context.task->data.test, context.task->transform, plan(), loading());
   const ScheduleSpec spec = schedule_spec(plan(), index, 1);
   held_.resize(to_size(micro_batches_held(spec)));
-  find_lent();
+  find_remote();
 }
 
 // Everybody knows the samples' ids; pixels and labels are read where they are needed.
@@ -45,14 +45,14 @@ LoaderOptions Worker::loading() const {
   return {.pixels = first, .labels = scores_here_, .prefetch = first ? 2 : 0};
 }
 
-void Worker::find_lent() {
-  const std::vector<LentParameter>& lent = segment_.lent_parameters();
+void Worker::find_remote() {
+  const std::vector<RemoteParameter>& remote = segment_.remote_parameters();
   // One vector per layer and tensor, one behind the other.
   std::map<std::pair<std::string, std::string>, int64_t> begins;
-  for (const LentParameter& parameter : lent) {
-    const auto begin = begins.try_emplace({parameter.layer, parameter.tensor}, lent_elements_ - parameter.offset).first->second;
-    lent_places_.push_back(begin + parameter.offset);
-    lent_elements_ += parameter.elements;
+  for (const RemoteParameter& parameter : remote) {
+    const auto begin = begins.try_emplace({parameter.layer, parameter.tensor}, remote_elements_ - parameter.offset).first->second;
+    remote_places_.push_back(begin + parameter.offset);
+    remote_elements_ += parameter.elements;
   }
   const std::vector<HomeRoute> routes = home_routes(plan());
   for (size_t h = 0; h < plan().homes.size(); ++h) {
@@ -171,7 +171,7 @@ void Worker::perform() {
   ports_.begin_phase(phase_);
   const Instant begin = begin_action(action);
   if (takes_pass_.value_or(false) && !pieces_.empty()) {
-    fetch_lent(action);
+    fetch_remote(action);
     ++passes_taken_;
   }
   takes_pass_.reset();
@@ -281,8 +281,8 @@ void Worker::validate(const Action& action) {
   evaluation_ = {};
 }
 
-void Worker::fetch_lent(const Action& action) {
-  const HostNumbers all = lent_numbers();
+void Worker::fetch_remote(const Action& action) {
+  const HostNumbers all = remote_numbers();
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];
@@ -298,16 +298,16 @@ void Worker::fetch_lent(const Action& action) {
     unpack(wire, transport.begin_receive(piece.parameters, {passes_taken_}, wire_bytes(wire, home.count)), values);
     transport.release(piece.parameters);
   }
-  const std::vector<LentParameter>& lent = segment_.lent_parameters();
-  for (size_t i = 0; i < lent.size(); ++i) segment_.write_lent(i, all.subspan(lent_places_[i], lent[i].elements));
-  segment_.lent_parameters_written();
+  const std::vector<RemoteParameter>& remote = segment_.remote_parameters();
+  for (size_t i = 0; i < remote.size(); ++i) segment_.write_remote(i, all.subspan(remote_places_[i], remote[i].elements));
+  segment_.remote_parameters_written();
 }
 
 void Worker::return_gradients(int64_t s) {
-  const HostNumbers all = lent_numbers();
-  const std::vector<LentParameter>& lent = segment_.lent_parameters();
-  for (size_t i = 0; i < lent.size(); ++i)
-    if (lent[i].returns) segment_.read_lent_gradient(i, all.subspan(lent_places_[i], lent[i].elements));
+  const HostNumbers all = remote_numbers();
+  const std::vector<RemoteParameter>& remote = segment_.remote_parameters();
+  for (size_t i = 0; i < remote.size(); ++i)
+    if (remote[i].returns) segment_.read_remote_gradient(i, all.subspan(remote_places_[i], remote[i].elements));
   Transport& transport = *context_.transport;
   for (const LentPiece& piece : pieces_) {
     const ParameterHome& home = plan().homes[piece.home];

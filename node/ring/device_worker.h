@@ -75,7 +75,7 @@ class Worker final : public Updatable {
   void update(const UpdateArguments& arguments) override;
 
  private:
-  // A slice that a lent parameter vector is put together from.
+  // A slice that a remote parameter vector is put together from.
   struct LentPiece {
     size_t home = 0;
     int64_t place = 0;           // in the vectors of the segment, one behind the other
@@ -86,13 +86,13 @@ class Worker final : public Updatable {
 
   const Plan& plan() const { return context_.plan(); }
   LoaderOptions loading() const;
-  void find_lent();
+  void find_remote();
   // Around every action and update: by the trace's clock, the stopwatch's and the pace's.
   Instant begin_action(const Action& action);
   void end_action(const Action& action, Instant begin);
   void look_for(const Action& action, std::vector<Interest>& missing);
-  HostNumbers lent_numbers() { return buffer_.of(device_->compute_type(), lent_elements_); }
-  void fetch_lent(const Action& action);
+  HostNumbers remote_numbers() { return buffer_.of(device_->compute_type(), remote_elements_); }
+  void fetch_remote(const Action& action);
   void return_gradients(int64_t s);
   void give_gradients_of_records();
   HeldBatch& held(int64_t s) { return held_[to_size(s) % held_.size()]; }
@@ -128,8 +128,8 @@ class Worker final : public Updatable {
     ShardVector places;   // of the slice's user in it
   };
   std::vector<RecordPiece> record_pieces_;
-  std::vector<int64_t> lent_places_;  // of the segment's lent parameters, likewise
-  int64_t lent_elements_ = 0;
+  std::vector<int64_t> remote_places_;  // of the segment's remote parameters, likewise
+  int64_t remote_elements_ = 0;
   HostBuffer buffer_;
   struct Scored {
     Score score;

@@ -3,14 +3,14 @@
 #include "core/base/index.h"
 #include "core/plan/credits.h"
 #include "core/plan/flows.h"
-#include "core/plan/time_streams.h"
+#include "core/plan/time_chunking.h"
 
 namespace millrace {
 
 RingFlows ring_flows(const Plan& plan, const Graph& graph) {
   RingFlows flows{.table = flow_table(plan, kFewestCredits), .saves = {}};
   for (size_t f = 0; f < plan.flows.size(); ++f) flows.table.flows[f].credits = messages_ahead(plan, plan.flows[f]);
-  const TimeStreams streams(plan, graph);
+  const TimeChunking streams(plan, graph);
   for (size_t f = 0; f < plan.flows.size(); ++f) {
     if (!streams.flow(static_cast<int64_t>(f))) continue;
     FlowSpec& spec = flows.table.flows[f];

@@ -139,7 +139,7 @@ void RingTrainer::choose_links(const DevicesHere& devices) {
   const std::string refusal = refusal_of(chosen, links.settings().use);
   if (!refusal.empty()) throw SharedError(ErrorCode::kInfeasible, refusal);
   keep_on_devices(flows_.table, plan_, chosen, transport_.settings().eager_bytes);
-  if (speaks() && links.worth_saying()) log::info("{}", text_of(chosen));
+  if (speaks() && links.had_choice()) log::info("{}", text_of(chosen));
 }
 
 void RingTrainer::make_rank(const CheckpointContent* resumed) {

@@ -111,7 +111,7 @@ std::optional<Decision> TrainingDecisions::decide(int64_t mini_batch, double sec
 }
 
 void TrainingDecisions::take_evaluation(int64_t mini_batch, const Evaluation& evaluation) {
-  judge_.hear(mini_batch + 1, evaluation);
+  judge_.add_evaluation(mini_batch + 1, evaluation);
   unjudged_.erase(mini_batch);
   if (judge_.kept_is_best()) best_ = mini_batch;
   if (!judge_.gives_up() || stop_from_ >= 0) return;

@@ -62,7 +62,7 @@ int64_t BlockEdges::next_start(int32_t index, const Outlook& outlook, int depth)
   if (depth == 0 || !s.blocked || s.cause == Cause::kCore) return outlook.next;
   if (s.for_room) return next_room(s, outlook, depth - 1);
   if (s.blocked_stream < 0) return outlook.next;
-  const Supply& awaited = network_.stream(s.blocked_stream);
+  const UnitQueue& awaited = network_.stream(s.blocked_stream);
   const int64_t missing = units_missing(s);
   // They are there, and only their end is awaited.
   if (missing <= 0) return outlook.next;
@@ -92,7 +92,7 @@ int64_t BlockEdges::next_room(const Station& s, const Outlook& outlook, int dept
   int32_t reader = -1;
   int64_t latency = 0;
   if (s.out >= 0) {
-    const Supply& made = network_.stream(s.out);
+    const UnitQueue& made = network_.stream(s.out);
     if (made.started < network_.allowed(made)) return outlook.next;
     reader = network_.slowest_reader(made);
   } else if (s.flow >= 0) {

@@ -61,7 +61,7 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
     device_of(s.device).act_ram_peak_bits = turns.act_bits_of_window / turns.window * turns.peak_in_flight;
   }
-  for (const Supply& stream : network.streams) {
+  for (const UnitQueue& stream : network.streams) {
     if (stream.flow < 0 || stream.peak_waiting <= 0) continue;
     const FlowState& state = item(network.flows, stream.flow);
     const Flow& flow = item(plan.flows, state.plan_flow);

@@ -60,7 +60,7 @@ class NetworkCompiler {
       context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
       const SegmentProgram program = compile_segment(placement, device);
       if (context_->pace.turns[static_cast<size_t>(device)]) {
-        compile_turning_device(*context_, program);
+        compile_sequential_device(*context_, program);
       } else {
         compile_streaming_device(*context_, program);
       }
@@ -210,7 +210,7 @@ Network compile(const Plan& plan, const Graph& graph, const SimulationOptions& o
 }
 
 size_t Network::bytes() const {
-  size_t bytes = stations.capacity() * sizeof(Station) + inputs.capacity() * sizeof(Input) + streams.capacity() * sizeof(Supply) +
+  size_t bytes = stations.capacity() * sizeof(Station) + inputs.capacity() * sizeof(Input) + streams.capacity() * sizeof(UnitQueue) +
                  readers.capacity() * sizeof(Reader) + lanes.capacity() * sizeof(LinkSide) + flows.capacity() * sizeof(FlowState) +
                  flow_index.capacity() * sizeof(int32_t) + act_rams.capacity() * sizeof(ActRam);
   for (const RowTable& table : tables) bytes += table.capacity() * sizeof(int32_t);

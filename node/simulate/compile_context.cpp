@@ -161,7 +161,7 @@ int64_t CompileContext::parameters_of(int64_t device, int64_t shard) const {
 
 int64_t CompileContext::fifo(int32_t stream) const {
   if (options.fifo_rows > 0) return options.fifo_rows;
-  const Supply& read = network.streams[static_cast<size_t>(stream)];
+  const UnitQueue& read = network.streams[static_cast<size_t>(stream)];
   if (read.flow < 0 || pace.period == 0) return 2;
   // A credit comes back after twice the latency: until then rows go on arriving at the pipeline's pace.
   const int64_t latency = network.flows[static_cast<size_t>(read.flow)].latency;

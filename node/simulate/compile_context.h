@@ -73,7 +73,7 @@ struct CompileContext {
 int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, int32_t units, int64_t cycles);
 
 void compile_streaming_device(CompileContext& context, const SegmentProgram& program);
-void compile_turning_device(CompileContext& context, const SegmentProgram& program);
+void compile_sequential_device(CompileContext& context, const SegmentProgram& program);
 // Passes of parameters stored away from their user, gradients back, updates at home; after all devices.
 void compile_homes(CompileContext& context);
 // Messages of a pass of so many elements.

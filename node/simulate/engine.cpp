@@ -16,16 +16,16 @@ void Engine::begin() {
   for (size_t s = 0; s < network_.stations.size(); ++s) timeline_.set(static_cast<int32_t>(s), 0);
 }
 
-int64_t Engine::run_crew(int32_t crew, int64_t end, const Horizon& horizon) {
-  const bool at_left = crew == crew_of_device_.front(), at_right = crew == crew_of_device_.back();
+int64_t Engine::run_process(int32_t process, int64_t end, const Horizon& horizon) {
+  const bool at_left = process == process_of_device_.front(), at_right = process == process_of_device_.back();
   const auto stations = static_cast<int32_t>(network_.stations.size());
   int64_t steps = 0;
-  timeline_.begin_crew(crew);
-  for (int64_t next = timeline_.next_time(crew); next < end; next = timeline_.next_time(crew)) {
+  timeline_.begin_process(process);
+  for (int64_t next = timeline_.next_time(process); next < end; next = timeline_.next_time(process)) {
     if (at_left && next >= horizon.left_credits && !provided(true)) break;
     if (at_right && next >= horizon.right_credits && !provided(false)) break;
     now_ = next;
-    const int32_t id = timeline_.next_id(crew);
+    const int32_t id = timeline_.next_id(process);
     if (id < stations)
       attend(id);
     else
@@ -34,7 +34,7 @@ int64_t Engine::run_crew(int32_t crew, int64_t end, const Horizon& horizon) {
     ++steps;
   }
   latest_ = std::max(latest_, now_);
-  timeline_.end_crew();
+  timeline_.end_process();
   return steps;
 }
 
@@ -67,7 +67,7 @@ void Engine::arrive(int32_t index) {
 }
 
 void Engine::put(int32_t index, int64_t count, int64_t end) {
-  Supply& s = stream(index);
+  UnitQueue& s = stream(index);
   s.started += count;
   s.latest_end = end;
   for (int32_t r = 0; r < s.readers; ++r) {
@@ -79,7 +79,7 @@ void Engine::put(int32_t index, int64_t count, int64_t end) {
 }
 
 // Rows that nobody needs yet lie in the FIFO.
-void Engine::note_waiting(Supply& s) {
+void Engine::note_waiting(UnitQueue& s) {
   if (s.flow < 0) return;
   int64_t needed = kNoLimit;
   for (int32_t r = 0; r < s.readers; ++r) needed = std::min(needed, input(network_.reader_of(s, r).input).need);
@@ -88,7 +88,7 @@ void Engine::note_waiting(Supply& s) {
 
 // A reader needs more than before: whoever fills the stream may go on.
 void Engine::after_need(int32_t index) {
-  Supply& s = stream(index);
+  UnitQueue& s = stream(index);
   if (s.flow < 0) {
     if (s.producer >= 0 && station(s.producer).blocked && station(s.producer).for_room) visit(s.producer);
     return;
@@ -99,7 +99,7 @@ void Engine::after_need(int32_t index) {
 
 // Whoever is at the flow's other end may have gone on until then.
 void Engine::check_in_time(const FlowState& state, int64_t time) const {
-  MILLRACE_CHECK(time >= until_ || state.latency == 0 || crew_of_device_.back() == 0,
+  MILLRACE_CHECK(time >= until_ || state.latency == 0 || process_of_device_.back() == 0,
                  "flow {}: something comes at {} ps, when all before {} ps is done", state.plan_flow, time, until_);
 }
 
@@ -157,7 +157,7 @@ bool Engine::inputs_ready(int32_t index, Station& s, const int32_t* inputs, int3
   for (int32_t i = 0; i < count; ++i) {
     const Input& read = input(inputs != nullptr ? inputs[i] : s.first_input + i);
     if (read.need == 0) continue;
-    const Supply& source = stream(read.stream);
+    const UnitQueue& source = stream(read.stream);
     if (source.started < read.need) {
       block(s, read.cause, read.stream, false);
       return false;

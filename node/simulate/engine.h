@@ -6,7 +6,7 @@
 //   engine.finish();                         // fails when somebody still waits, naming who
 //
 // Nothing reaches another device sooner than a link's latency, so for as long each device goes on by itself, one after the other:
-// what it needs stays in the cache. Devices joined by a link without latency, or by cores they share, go on together: a crew.
+// what it needs stays in the cache. Devices joined by a link without latency, or by cores they share, go on together: a logical process.
 //
 // For a block of devices among others: messages and credits that leave the block gather in outbox(); what arrives is given to
 // accept() before run_until passes its time. Nothing crosses a block's edge sooner than the link's latency after it began.
@@ -21,8 +21,8 @@
 
 #include "core/base/index.h"
 #include "node/simulate/block_edges.h"
-#include "node/simulate/crews.h"
 #include "node/simulate/explain_stuck.h"
+#include "node/simulate/logical_processes.h"
 #include "node/simulate/network.h"
 #include "node/simulate/shared_cores.h"
 #include "node/simulate/simulate.h"
@@ -47,8 +47,8 @@ struct Horizon {
 class Engine {
  public:
   Engine(Network& network, const Plan& plan, const SimulationOptions& options);
-  // In these crews, which may be larger: the result is the same.
-  Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> crew_of_device);
+  // In these processes, which may be larger: the result is the same.
+  Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> process_of_device);
 
   // What comes next is asked of memory some devices ahead; a ring too large for the caches does so anyway.
   void fetch_ahead() { fetches_ = true; }
@@ -82,7 +82,7 @@ class Engine {
 
  private:
   Station& station(int32_t index) { return network_.station(index); }
-  Supply& stream(int32_t index) { return network_.stream(index); }
+  UnitQueue& stream(int32_t index) { return network_.stream(index); }
   Input& input(int32_t index) { return network_.input(index); }
   FlowState& flow(int32_t index) { return network_.flow(index); }
 
@@ -92,14 +92,14 @@ class Engine {
     pending_.push_back(index);
   }
   struct Due {
-    int32_t crew = 0;
+    int32_t process = 0;
     int32_t first = 0;  // what it will attend to first, once it is fetched that far
   };
   template <size_t kStage>
   void fetch(Due& due) const;
   int64_t run_due_with_fetches(int64_t end, const Horizon& horizon);
   int64_t run_together(const Horizon& horizon);
-  int64_t run_crew(int32_t crew, int64_t end, const Horizon& horizon);
+  int64_t run_process(int32_t process, int64_t end, const Horizon& horizon);
   void drain();
   void attend(int32_t id);
   void arrive(int32_t flow);
@@ -123,7 +123,7 @@ class Engine {
   void check_in_time(const FlowState& flow, int64_t time) const;
   void tell_credit(FlowState& flow, int64_t time);
   void give_credit(FlowState& flow, int64_t time, int64_t allowed);
-  void note_waiting(Supply& s);
+  void note_waiting(UnitQueue& s);
   void offer_act_ram(const ActRam& ram);
   int64_t take_column(int32_t device, int64_t duration);
   void end_cycle(Station& s, int64_t cycle);
@@ -141,13 +141,13 @@ class Engine {
   Network& network_;
   const Plan& plan_;
   bool tracing_ = false;
-  const std::vector<int32_t> crew_of_device_;
+  const std::vector<int32_t> process_of_device_;
   Timeline timeline_;
-  int64_t lookahead_ = kNeverTime;  // how long crews may go on by themselves
-  bool fetches_ = false;            // what crews need, some turns ahead
+  int64_t lookahead_ = kNeverTime;  // how long processes may go on by themselves
+  bool fetches_ = false;            // what processes need, some turns ahead
   std::vector<Due> due_;
-  int64_t now_ = 0;    // for the crew that goes on
-  int64_t since_ = 0;  // no crew is behind this time
+  int64_t now_ = 0;    // for the process that goes on
+  int64_t since_ = 0;  // no process is behind this time
   int64_t until_ = 0;  // nor beyond this
   int64_t latest_ = 0;
   int64_t events_ = 0;

@@ -48,7 +48,7 @@ std::string Waiting::waits_for(const Station& s) const {
   }
   if (s.for_room) return fmt::format("{} waits for room {}", at, s.flow >= 0 ? "at the link's other end" : "downstream");
   if (s.blocked_stream < 0) return at;
-  const Supply& awaited = network_.stream(s.blocked_stream);
+  const UnitQueue& awaited = network_.stream(s.blocked_stream);
   if (awaited.flow >= 0) {
     const Flow& flow = item(plan_.flows, network_.flow(awaited.flow).plan_flow);
     return fmt::format("{} waits for {} \"{}\" over link {}", at, millrace::name_of(flow.stream), flow.tensor, flow.link);
@@ -73,7 +73,7 @@ int32_t Waiting::awaited_by(const Station& s) const {
     return s.out >= 0 ? network_.slowest_reader(network_.stream(s.out)) : -1;
   }
   if (s.blocked_stream < 0) return -1;
-  const Supply& awaited = network_.stream(s.blocked_stream);
+  const UnitQueue& awaited = network_.stream(s.blocked_stream);
   return awaited.flow >= 0 ? network_.flow(awaited.flow).sender : awaited.producer;
 }
 

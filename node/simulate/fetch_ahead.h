@@ -1,5 +1,5 @@
-// Internal to node/simulate: asks memory for what a crew will look at first, pointer by pointer, while others go on. Rings of thousands
-// of devices do not fit the caches, and a crew that waited for each of its lines in turn would do little else.
+// Internal to node/simulate: asks memory for what a process will look at first, pointer by pointer, while others go on. Rings of thousands
+// of devices do not fit the caches, and a process that waited for each of its lines in turn would do little else.
 //
 //   fetch_station<1>(network, station);  ...  fetch_station<3>(network, station);      // each stage follows what the one before fetched
 //   fetch_message<1>(network, flow);     ...  fetch_message<5>(network, flow);
@@ -40,7 +40,7 @@ MILLRACE_FETCHES void fetch_station(const Network& network, const Station& s) {
       if (flow->lane >= 0) __builtin_prefetch(&network.lanes[static_cast<size_t>(flow->lane)]);
     }
     if (s.out < 0) return;
-    const Supply& out = network.stream(s.out);
+    const UnitQueue& out = network.stream(s.out);
     for (int32_t r = 0; r < out.readers; ++r) __builtin_prefetch(&network.station(network.reader_of(out, r).station));
   }
 }
@@ -51,12 +51,12 @@ MILLRACE_FETCHES void fetch_message(const Network& network, const FlowState& sta
   if constexpr (kStage == 1) {
     fetch_bytes(&state, sizeof(state));
   } else {
-    const Supply& supply = network.stream(state.stream);
+    const UnitQueue& queue = network.stream(state.stream);
     if constexpr (kStage == 2) {
       __builtin_prefetch(state.in_flight.next());
-      __builtin_prefetch(&supply);
-    } else if (supply.readers > 0) {
-      const Reader& reader = network.reader_of(supply, 0);
+      __builtin_prefetch(&queue);
+    } else if (queue.readers > 0) {
+      const Reader& reader = network.reader_of(queue, 0);
       fetch_station<kStage - 2>(network, network.station(reader.station));
     }
   }

@@ -5,7 +5,7 @@
 //   const int64_t until = right.bound(Crosses::kMessage);      // nothing of the kind comes from there before that
 //   right.send({.promise = .., .quiet = ..});   // "of my own accord I do nothing before; nothing leaves me before, whatever comes"
 //
-// A promise leaves out what the receiver itself may cause. Whoever sent something that the promise does not know of yet counts
+// A promise leaves out what the receiver itself may cause. A sender whose message the promise does not know of yet counts
 // with an answer one latency after its arrival. The second time is firm: a row in work ends first. It is what lets both go on for
 // as long as a row takes, many times the latency. A message goes when something crosses, or when the other side waits.
 // Borrows the transport.

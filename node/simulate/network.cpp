@@ -9,20 +9,20 @@ bool Network::act_ram_is_full(const Station& s) const {
   return act_rows_needed(s) - act_ram_of(s).released > act_ram_of(s).capacity_rows;
 }
 
-int64_t Network::allowed(const Supply& supply) const {
+int64_t Network::allowed(const UnitQueue& queue) const {
   int64_t limit = kNoLimit;
-  for (int32_t r = 0; r < supply.readers; ++r) {
-    const Input& read = input(reader_of(supply, r).input);
+  for (int32_t r = 0; r < queue.readers; ++r) {
+    const Input& read = input(reader_of(queue, r).input);
     limit = std::min(limit, read.need + read.slack);
   }
   return limit;
 }
 
-int32_t Network::slowest_reader(const Supply& supply) const {
+int32_t Network::slowest_reader(const UnitQueue& queue) const {
   int32_t slowest = -1;
   int64_t least = kNoLimit;
-  for (int32_t r = 0; r < supply.readers; ++r) {
-    const Reader& reader = reader_of(supply, r);
+  for (int32_t r = 0; r < queue.readers; ++r) {
+    const Reader& reader = reader_of(queue, r);
     const Input& read = input(reader.input);
     if (read.need + read.slack >= least) continue;
     least = read.need + read.slack;

@@ -93,7 +93,7 @@ struct alignas(kCacheLine) Station {
   int64_t parameters = 0;  // that an update renews
 };
 
-struct alignas(kCacheLine) Supply {
+struct alignas(kCacheLine) UnitQueue {
   int64_t started = 0;
   int64_t latest_end = 0;  // of the unit that started last
   int32_t producer = -1;   // station; -1: a flow
@@ -252,7 +252,7 @@ struct Network {
   bool messages_per_micro_batch = false;  // a message is a micro-batch of a tensor, not a row of a sample
   std::vector<Station> stations;
   std::vector<Input> inputs;
-  std::vector<Supply> streams;
+  std::vector<UnitQueue> streams;
   std::vector<Reader> readers;
   std::vector<LinkSide> lanes;
   std::vector<int32_t> lane_of_link;  // 2 * link, one more for backward; -1: sender elsewhere
@@ -271,13 +271,15 @@ struct Network {
   // By the indices that stations, streams, inputs and flows name each other with.
   Station& station(int32_t index) { return stations[static_cast<size_t>(index)]; }
   const Station& station(int32_t index) const { return stations[static_cast<size_t>(index)]; }
-  Supply& stream(int32_t index) { return streams[static_cast<size_t>(index)]; }
-  const Supply& stream(int32_t index) const { return streams[static_cast<size_t>(index)]; }
+  UnitQueue& stream(int32_t index) { return streams[static_cast<size_t>(index)]; }
+  const UnitQueue& stream(int32_t index) const { return streams[static_cast<size_t>(index)]; }
   Input& input(int32_t index) { return inputs[static_cast<size_t>(index)]; }
   const Input& input(int32_t index) const { return inputs[static_cast<size_t>(index)]; }
   FlowState& flow(int32_t index) { return flows[static_cast<size_t>(index)]; }
   const FlowState& flow(int32_t index) const { return flows[static_cast<size_t>(index)]; }
-  const Reader& reader_of(const Supply& supply, int32_t number) const { return readers[static_cast<size_t>(supply.first_reader + number)]; }
+  const Reader& reader_of(const UnitQueue& queue, int32_t number) const {
+    return readers[static_cast<size_t>(queue.first_reader + number)];
+  }
   ActRam& act_ram_of(const Station& s) { return act_rams[static_cast<size_t>(s.act_ram)]; }
   const ActRam& act_ram_of(const Station& s) const { return act_rams[static_cast<size_t>(s.act_ram)]; }
   Turns& turns_of(const Station& s) { return turns[static_cast<size_t>(s.turns)]; }
@@ -289,8 +291,8 @@ struct Network {
   int64_t act_rows_needed(const Station& s) const { return s.cycle * act_ram_of(s).rows + rows(act_ram_of(s).used_table, s.unit); }
   bool act_ram_is_full(const Station& s) const;
   // Units that a stream's readers let be there by now; and the reader that holds its maker back most, -1: none.
-  int64_t allowed(const Supply& supply) const;
-  int32_t slowest_reader(const Supply& supply) const;
+  int64_t allowed(const UnitQueue& queue) const;
+  int32_t slowest_reader(const UnitQueue& queue) const;
   // What a device that takes turns does next, and reads for it.
   const Action& action_of(const Turns& of) const { return device_schedules[static_cast<size_t>(of.schedule)].actions[of.next]; }
   const std::vector<int32_t>& inputs_of(const Turns& of) const;

@@ -8,9 +8,9 @@
 namespace millrace::simulation {
 
 int32_t NetworkBuilder::stream(int32_t per_sample) {
-  Supply supply;
-  supply.per_sample = per_sample;
-  network_.streams.push_back(supply);
+  UnitQueue queue;
+  queue.per_sample = per_sample;
+  network_.streams.push_back(queue);
   return static_cast<int32_t>(network_.streams.size()) - 1;
 }
 

@@ -1,4 +1,4 @@
-// What may befall a ring that its plan does not know: slow devices, unsteady links, several rings that agree on every update.
+// What happens to a ring beyond its plan: slow devices, unsteady links, several rings that agree on every update.
 //
 //   SimulationOptions options;
 //   options.scenario.stragglers = {{.device = 3, .factor = 1.5}};

@@ -1,17 +1,17 @@
-// When each of many things wants attention next: the simulator's clock. Things belong to crews, so many devices each; whoever runs a
-// crew for a while finds its times together.
+// The simulator's clock: the next time of each station and flow. They belong to logical processes, one or more devices each; the times
+// of a process lie together.
 //
-//   Timeline timeline({0, 0, 1, 1, 1});       // the crew of each thing
+//   Timeline timeline({0, 0, 1, 1, 1});       // the process of each thing
 //   timeline.set(3, 1200);
 //   while (timeline.next_time() < bound) {
-//     timeline.each_crew_before(bound, [&](int32_t crew) { .. });
-//     timeline.begin_crew(1);
+//     timeline.each_process_before(bound, [&](int32_t process) { .. });
+//     timeline.begin_process(1);
 //     while (timeline.next_time(1) < bound) handle(timeline.next_id(1));    // which sets times of any things
-//     timeline.end_crew();
+//     timeline.end_process();
 //   }
 //
-// One time per id, kNeverTime for none; of equal times the lowest id of a crew comes first, so the order never depends on who set
-// what when. Between begin_crew and end_crew, next_time() of all may be late for that crew. Owns about 30 bytes per id.
+// One time per id, kNeverTime for none; of equal times the lowest id of a process comes first, so the order never depends on who set
+// what when. Between begin_process and end_process, next_time() of all may be late for that process. Owns about 30 bytes per id.
 #pragma once
 
 #include <cstdint>
@@ -24,56 +24,56 @@ namespace millrace::simulation {
 
 class Timeline {
  public:
-  explicit Timeline(std::span<const int32_t> crews);
+  explicit Timeline(std::span<const int32_t> processes);
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
   void set(int32_t id, int64_t time) {
     const Place place = places_[static_cast<size_t>(id)];
-    Tournament& own = crews_[static_cast<size_t>(place.crew)].times;
+    Tournament& own = processes_[static_cast<size_t>(place.process)].times;
     own.set(static_cast<size_t>(place.player), time);
-    if (place.crew != running_) all_.set(static_cast<size_t>(place.crew), own.first_time());
+    if (place.process != running_) all_.set(static_cast<size_t>(place.process), own.first_time());
   }
   int64_t time_of(int32_t id) const {
     const Place place = places_[static_cast<size_t>(id)];
-    return crews_[static_cast<size_t>(place.crew)].times.time_of(static_cast<size_t>(place.player));
+    return processes_[static_cast<size_t>(place.process)].times.time_of(static_cast<size_t>(place.player));
   }
 
   int64_t next_time() const { return all_.first_time(); }
   template <typename Take>
-  void each_crew_before(int64_t time, const Take& take) const {
-    all_.each_before(time, [&](size_t crew) { take(static_cast<int32_t>(crew)); });
+  void each_process_before(int64_t time, const Take& take) const {
+    all_.each_before(time, [&](size_t process) { take(static_cast<int32_t>(process)); });
   }
 
-  // Asks memory for what next_id(crew) will read.
-  [[gnu::always_inline]] void fetch(int32_t crew) const { crews_[static_cast<size_t>(crew)].times.fetch(); }
-  void begin_crew(int32_t crew) { running_ = crew; }
-  int64_t next_time(int32_t crew) const { return crews_[static_cast<size_t>(crew)].times.first_time(); }
-  int32_t next_id(int32_t crew) const {
-    const Crew& of = crews_[static_cast<size_t>(crew)];
+  // Asks memory for what next_id(process) will read.
+  [[gnu::always_inline]] void fetch(int32_t process) const { processes_[static_cast<size_t>(process)].times.fetch(); }
+  void begin_process(int32_t process) { running_ = process; }
+  int64_t next_time(int32_t process) const { return processes_[static_cast<size_t>(process)].times.first_time(); }
+  int32_t next_id(int32_t process) const {
+    const LogicalProcess& of = processes_[static_cast<size_t>(process)];
     return ids_[of.first_id + of.times.first()];
   }
-  void end_crew() {
-    const int32_t crew = running_;
+  void end_process() {
+    const int32_t process = running_;
     running_ = -1;
-    all_.set(static_cast<size_t>(crew), next_time(crew));
+    all_.set(static_cast<size_t>(process), next_time(process));
   }
 
   size_t bytes() const;
 
  private:
   struct Place {
-    int32_t crew = 0, player = 0;
+    int32_t process = 0, player = 0;
   };
-  struct Crew {
+  struct LogicalProcess {
     Tournament times;
     size_t first_id;
   };
 
   std::vector<Place> places_;  // by id
-  std::vector<int32_t> ids_;   // crew by crew
+  std::vector<int32_t> ids_;   // process by process
   std::vector<Tournament::Group> groups_;
-  std::vector<Crew> crews_;
+  std::vector<LogicalProcess> processes_;
   Tournament all_;
   int32_t running_ = -1;
 };

@@ -11,7 +11,7 @@ namespace millrace::by_kind {
 KindTraffic::KindTraffic(const Graph& graph, const std::vector<Unit>& units, const PlanRequest& request)
     : graph_(graph), units_(units), request_(request) {
   bits_.assign(units_.size() + 1, {0, 0});
-  lent_bits_ = bits_;
+  remote_bits_ = bits_;
   PlanRequest two = request_;
   two.cluster = uniform_cluster("cpu", 2);
   two.windows.clear();
@@ -20,7 +20,7 @@ KindTraffic::KindTraffic(const Graph& graph, const std::vector<Unit>& units, con
     count_link(two, cut, bits_[cut]);
     if (units_[cut].part != Part::kSteps) continue;
     two.remote_homes = homes_before_steps(graph_.node(graph_.groups()[static_cast<size_t>(units_[cut].group)].head), 1);
-    count_link(two, cut, lent_bits_[cut]);
+    count_link(two, cut, remote_bits_[cut]);
   }
 }
 
@@ -32,8 +32,8 @@ void KindTraffic::count_link(const PlanRequest& two, size_t cut, std::pair<doubl
   for (const Flow& flow : plan.flows) (flow.direction == Direction::kForward ? bits.first : bits.second) += bits_per_sample(flow, plan);
 }
 
-double KindTraffic::seconds(const LinkEntry& entry, size_t cut, bool lent) const {
-  const auto& [forward, backward] = bits(cut, lent);
+double KindTraffic::seconds(const LinkEntry& entry, size_t cut, bool remote) const {
+  const auto& [forward, backward] = bits(cut, remote);
   const double shared = entry.shared_gbps > 0 ? (forward + backward) / (1e9 * entry.shared_gbps) : 0;
   return std::max({forward / (1e9 * entry.forward_gbps), backward / (1e9 * entry.backward_gbps), shared});
 }

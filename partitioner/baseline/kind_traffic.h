@@ -1,9 +1,9 @@
 // What crosses the links of a ring by kind, counted on plans of a few devices, since it depends on the cut alone.
 //
 //   KindTraffic traffic(graph, units, request);
-//   traffic.seconds(entry, cut, /*lent=*/true);            // of a sample, on that link where the ring is cut there
+//   traffic.seconds(entry, cut, /*remote=*/true);            // of a sample, on that link where the ring is cut there
 //
-// `lent`: the device before the cut keeps the parameters of the steps behind it (core/plan/parts.h). Borrows graph and units.
+// `remote`: the device before the cut keeps the parameters of the steps behind it (core/plan/parts.h). Borrows graph and units.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ class KindTraffic {
   KindTraffic(const Graph& graph, const std::vector<Unit>& units, const PlanRequest& request);
 
   // Forward and back, of a sample.
-  const std::pair<double, double>& bits(size_t cut, bool lent) const { return (lent ? lent_bits_ : bits_)[cut]; }
-  double seconds(const LinkEntry& entry, size_t cut, bool lent) const;
+  const std::pair<double, double>& bits(size_t cut, bool remote) const { return (remote ? remote_bits_ : bits_)[cut]; }
+  double seconds(const LinkEntry& entry, size_t cut, bool remote) const;
   // What a link between two boards that share the steps `unit` takes, by the cells before it: base and slope, seconds of a sample.
   std::vector<std::pair<double, double>> lines_between(size_t unit, const LinkEntry& entry);
 
@@ -32,7 +32,7 @@ class KindTraffic {
   const Graph& graph_;
   const std::vector<Unit>& units_;
   const PlanRequest request_;
-  std::vector<std::pair<double, double>> bits_, lent_bits_;               // by cut
+  std::vector<std::pair<double, double>> bits_, remote_bits_;             // by cut
   std::map<size_t, std::vector<std::pair<double, double>>> shared_bits_;  // by unit: with one cell before the link, and with one behind
 };
 

@@ -76,7 +76,7 @@ bool MpiSession::launched() {
   return false;
 }
 
-void MpiSession::let_first_rank_speak() {
+void MpiSession::wait_for_first_rank() {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     const char* const rank = std::getenv(variable);
     if (rank == nullptr) continue;

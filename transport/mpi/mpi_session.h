@@ -63,7 +63,7 @@ class MpiSession {
   static bool launched();
   // Before saying what every rank finds for itself: a mistake on the command line, say. Returns at once on rank 0, launched or not, which
   // by its own end ends the others; elsewhere after a while, for what only that rank has found. Works before a session is there.
-  static void let_first_rank_speak();
+  static void wait_for_first_rank();
 
   int64_t rank() const;
   int64_t ranks() const;

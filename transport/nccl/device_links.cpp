@@ -50,47 +50,47 @@ std::unique_ptr<Wire> DeviceLinks::over(std::unique_ptr<Wire> host) {
   return wire;
 }
 
-std::vector<LinkCard> DeviceLinks::exchange_cards(Transport& transport, Agreement& agreement, int64_t devices,
-                                                  std::span<const LinkDevice> mine) const {
-  std::string cards;
+std::vector<LinkCapability> DeviceLinks::exchange_capabilities(Transport& transport, Agreement& agreement, int64_t devices,
+                                                               std::span<const LinkDevice> mine) const {
+  std::string capabilities;
   for (const LinkDevice& device : mine) {
-    LinkCard card{.device = device.index, .rank = transport.rank(), .id = {}, .version = {}, .reason = {}};
-    if (!device.seat || device.seat->id.empty()) {
-      card.reason = device.reason;
+    LinkCapability capability{.device = device.index, .rank = transport.rank(), .id = {}, .version = {}, .reason = {}};
+    if (!device.location || device.location->id.empty()) {
+      capability.reason = device.reason;
     } else if (settings_.driver == nullptr) {
-      card.reason = settings_.no_driver;
+      capability.reason = settings_.no_driver;
     } else {
       try {
-        card.version = settings_.driver->version();
-        card.id = device.seat->id;
+        capability.version = settings_.driver->version();
+        capability.id = device.location->id;
       } catch (const LineFailure& failure) {
-        card.reason = fmt::format("has an NCCL that does not work: {}", failure.what());
+        capability.reason = fmt::format("has an NCCL that does not work: {}", failure.what());
       }
     }
-    cards += text_of(card);
+    capabilities += text_of(capability);
   }
-  std::vector<LinkCard> all = parse_cards(all_of(agreement, "devices of the links", cards));
+  std::vector<LinkCapability> all = parse_capabilities(all_of(agreement, "devices of the links", capabilities));
   if (static_cast<int64_t>(all.size()) != devices)
     fail(ErrorCode::kMismatch, "{} devices told what they are, and the ring has {}; run the same plan on all ranks", all.size(), devices);
   return all;
 }
 
-std::vector<DeviceLinks::Line> DeviceLinks::lines_here(Transport& transport, std::span<const LinkCard> cards,
+std::vector<DeviceLinks::Line> DeviceLinks::lines_here(Transport& transport, std::span<const LinkCapability> capabilities,
                                                        std::span<const LinkDevice> mine) const {
   std::vector<Line> lines;
   for (size_t l = 0; l < links_.size(); ++l) {
     if (links_[l].wire != LinkWire::kNccl) continue;
-    const bool lower = cards[l].rank == transport.rank();
-    if (!lower && cards[l + 1].rank != transport.rank()) continue;
-    const int64_t here = lower ? cards[l].device : cards[l + 1].device;
+    const bool lower = capabilities[l].rank == transport.rank();
+    if (!lower && capabilities[l + 1].rank != transport.rank()) continue;
+    const int64_t here = lower ? capabilities[l].device : capabilities[l + 1].device;
     const auto device = std::ranges::find(mine, here, &LinkDevice::index);
-    MILLRACE_CHECK(device != mine.end() && device->seat, "device {} has no seat here", here);
+    MILLRACE_CHECK(device != mine.end() && device->location, "device {} has no location here", here);
     for (const Direction direction : {Direction::kForward, Direction::kBackward})
       lines.push_back({.link = l,
-                       .name = {.peer = lower ? cards[l + 1].rank : cards[l].rank,
+                       .name = {.peer = lower ? capabilities[l + 1].rank : capabilities[l].rank,
                                 .outgoing = lower == (direction == Direction::kForward),
                                 .direction = direction},
-                       .seat = *device->seat,
+                       .location = *device->location,
                        .id = {},
                        .problem = {}});
   }
@@ -132,7 +132,7 @@ void DeviceLinks::join(Transport& transport, NcclLines& made, std::vector<Line>&
     }
   };
   for (Line& line : lines)
-    if (line.problem.empty()) tried(line, [&] { made.begin(line.name, line.seat, line.id); });
+    if (line.problem.empty()) tried(line, [&] { made.begin(line.name, line.location, line.id); });
   const auto open = [](const Line& line) { return !line.joined && line.problem.empty(); };
   const Instant begun = machine_clock().now();
   while (std::ranges::any_of(lines, open)) {
@@ -166,13 +166,13 @@ void DeviceLinks::settle_problems(Agreement& agreement, NcclLines& made, const s
 
 const std::vector<LinkChoice>& DeviceLinks::choose(Transport& transport, Agreement& agreement, int64_t devices,
                                                    std::span<const LinkDevice> mine) {
-  const std::vector<LinkCard> cards = exchange_cards(transport, agreement, devices, mine);
-  any_seat_ = std::ranges::any_of(cards, [](const LinkCard& card) { return !card.id.empty(); });
-  links_ = choose_links(cards, settings_.use);
+  const std::vector<LinkCapability> capabilities = exchange_capabilities(transport, agreement, devices, mine);
+  any_location_ = std::ranges::any_of(capabilities, [](const LinkCapability& capability) { return !capability.id.empty(); });
+  links_ = choose_links(capabilities, settings_.use);
   const auto takes_nccl = [](const LinkChoice& link) { return link.wire == LinkWire::kNccl; };
   // Where all must, none is begun when one cannot.
   if (std::ranges::none_of(links_, takes_nccl) || !refusal_of(links_, settings_.use).empty()) return links_;
-  std::vector<Line> lines = lines_here(transport, cards, mine);
+  std::vector<Line> lines = lines_here(transport, capabilities, mine);
   exchange_ids(agreement, lines);
   // A rank without lines of its own has no driver, perhaps.
   NcclLines made(settings_.driver);

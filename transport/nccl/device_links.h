@@ -37,8 +37,8 @@ struct LinkSettings {
 // A device of this rank.
 struct LinkDevice {
   int64_t index = 0;
-  std::optional<DeviceSeat> seat = std::nullopt;  // none: lines do not reach it
-  std::string reason = "is no GPU here";          // why
+  std::optional<DeviceLocation> location = std::nullopt;  // none: lines do not reach it
+  std::string reason = "is no GPU here";                  // why
 };
 
 class DeviceLinks {
@@ -52,28 +52,29 @@ class DeviceLinks {
   const std::vector<LinkChoice>& choose(Transport& transport, Agreement& agreement, int64_t devices, std::span<const LinkDevice> mine);
   const std::vector<LinkChoice>& chosen() const { return links_; }
   // Whether there was anything to choose: a device in the ring that lines could reach, or a wish.
-  bool worth_saying() const { return any_seat_ || settings_.use != LinkUse::kAuto; }
+  bool had_choice() const { return any_location_ || settings_.use != LinkUse::kAuto; }
 
  private:
   // A line of a link that takes NCCL, as this rank meets it.
   struct Line {
     size_t link = 0;
     LineName name;
-    DeviceSeat seat;
+    DeviceLocation location;
     LineId id{};
     std::string problem;
     bool joined = false;
   };
 
-  std::vector<LinkCard> exchange_cards(Transport& transport, Agreement& agreement, int64_t devices, std::span<const LinkDevice> mine) const;
-  std::vector<Line> lines_here(Transport& transport, std::span<const LinkCard> cards, std::span<const LinkDevice> mine) const;
+  std::vector<LinkCapability> exchange_capabilities(Transport& transport, Agreement& agreement, int64_t devices,
+                                                    std::span<const LinkDevice> mine) const;
+  std::vector<Line> lines_here(Transport& transport, std::span<const LinkCapability> capabilities, std::span<const LinkDevice> mine) const;
   void exchange_ids(Agreement& agreement, std::vector<Line>& lines) const;
   void join(Transport& transport, NcclLines& made, std::vector<Line>& lines) const;
   void settle_problems(Agreement& agreement, NcclLines& made, const std::vector<Line>& lines);
 
   LinkSettings settings_;
   AnnouncedWire* wire_ = nullptr;
-  bool any_seat_ = false;
+  bool any_location_ = false;
   std::vector<LinkChoice> links_;
 };
 

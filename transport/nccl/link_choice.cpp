@@ -23,7 +23,7 @@ int64_t number_in(std::string_view text, std::string_view line) {
   return number;
 }
 
-LinkCard parse_card(std::string_view line) {
+LinkCapability parse_capability(std::string_view line) {
   std::array<std::string_view, kFields> fields;
   std::string_view rest = line;
   for (size_t f = 0; f < kFields; ++f) {
@@ -40,11 +40,11 @@ LinkCard parse_card(std::string_view line) {
           .reason = std::string(fields[4])};
 }
 
-LinkChoice choose(const LinkCard& from, const LinkCard& to, LinkUse use) {
+LinkChoice choose(const LinkCapability& from, const LinkCapability& to, LinkUse use) {
   if (from.rank == to.rank) return {LinkWire::kMemory, fmt::format("within rank {}", from.rank)};
   if (use == LinkUse::kMpi) return {LinkWire::kMpi, "as asked for"};
-  for (const LinkCard* card : {&from, &to})
-    if (card->id.empty()) return {LinkWire::kMpi, fmt::format("device {} {}", card->device, card->reason)};
+  for (const LinkCapability* capability : {&from, &to})
+    if (capability->id.empty()) return {LinkWire::kMpi, fmt::format("device {} {}", capability->device, capability->reason)};
   if (from.id == to.id) return {LinkWire::kMpi, fmt::format("devices {} and {} share {}", from.device, to.device, from.id)};
   if (from.version != to.version)
     return {LinkWire::kMpi, fmt::format("device {} has NCCL {}, device {} has {}", from.device, from.version, to.device, to.version)};
@@ -62,32 +62,32 @@ std::string text_of(const LinkChoice& choice) {
 
 }  // namespace
 
-std::string text_of(const LinkCard& card) {
+std::string text_of(const LinkCapability& capability) {
   const auto one_line = [](std::string text) {
     for (char& c : text)
       if (c == kBetween || c == '\n') c = ' ';
     return text;
   };
-  return fmt::format("{}{}{}{}{}{}{}{}{}\n", card.device, kBetween, card.rank, kBetween, one_line(card.id), kBetween,
-                     one_line(card.version), kBetween, one_line(card.reason));
+  return fmt::format("{}{}{}{}{}{}{}{}{}\n", capability.device, kBetween, capability.rank, kBetween, one_line(capability.id), kBetween,
+                     one_line(capability.version), kBetween, one_line(capability.reason));
 }
 
-std::vector<LinkCard> parse_cards(std::string_view lines) {
-  std::vector<LinkCard> cards;
+std::vector<LinkCapability> parse_capabilities(std::string_view lines) {
+  std::vector<LinkCapability> capabilities;
   while (!lines.empty()) {
     const size_t end = lines.find('\n');
     if (end == std::string_view::npos) fail(ErrorCode::kMalformed, "what a device told the others of itself does not end: {}", lines);
-    cards.push_back(parse_card(lines.substr(0, end)));
+    capabilities.push_back(parse_capability(lines.substr(0, end)));
     lines.remove_prefix(end + 1);
   }
-  return cards;
+  return capabilities;
 }
 
-std::vector<LinkChoice> choose_links(std::span<const LinkCard> cards, LinkUse use) {
+std::vector<LinkChoice> choose_links(std::span<const LinkCapability> capabilities, LinkUse use) {
   std::vector<LinkChoice> links;
-  for (size_t l = 0; l + 1 < cards.size(); ++l) {
-    MILLRACE_CHECK(cards[l].device == static_cast<int64_t>(l), "device {} at place {}", cards[l].device, l);
-    links.push_back(choose(cards[l], cards[l + 1], use));
+  for (size_t l = 0; l + 1 < capabilities.size(); ++l) {
+    MILLRACE_CHECK(capabilities[l].device == static_cast<int64_t>(l), "device {} at place {}", capabilities[l].device, l);
+    links.push_back(choose(capabilities[l], capabilities[l + 1], use));
   }
   return links;
 }

@@ -143,7 +143,7 @@ class NcclLines::Side final : public DeviceSide {
   }
 
   std::shared_ptr<std::byte> allocate(const LineName& name, size_t bytes) override {
-    const int gpu = line(name).seat.number;
+    const int gpu = line(name).location.number;
     try {
       std::byte* memory = driver_->allocate(gpu, std::max<size_t>(bytes, 1));
       return {memory, [driver = driver_, gpu](std::byte* given) { driver->release(gpu, given); }};
@@ -170,10 +170,10 @@ class NcclLines::Side final : public DeviceSide {
 NcclLines::NcclLines(std::shared_ptr<LineDriver> driver) : driver_(std::move(driver)) {}
 NcclLines::~NcclLines() = default;
 
-void NcclLines::begin(const LineName& name, const DeviceSeat& seat, const LineId& id) {
-  auto queue = std::make_unique<Queue>(name, seat.queue);
-  queue->begin(*driver_, name, seat.number, id);
-  lines_.push_back({name, seat, std::move(queue)});
+void NcclLines::begin(const LineName& name, const DeviceLocation& location, const LineId& id) {
+  auto queue = std::make_unique<Queue>(name, location.queue);
+  queue->begin(*driver_, name, location.number, id);
+  lines_.push_back({name, location, std::move(queue)});
 }
 
 NcclLines::Line& NcclLines::line(const LineName& name) {

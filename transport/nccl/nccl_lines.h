@@ -1,15 +1,15 @@
 // Lines between this rank's GPUs and its neighbours', by NCCL: the device side of an AnnouncedWire.
 //
 //   NcclLines lines(driver);
-//   lines.begin({.peer = 1, .outgoing = true}, seat, id);          // both ranks, with the id that the sender made
+//   lines.begin({.peer = 1, .outgoing = true}, location, id);          // both ranks, with the id that the sender made
 //   while (!lines.joined({.peer = 1, .outgoing = true})) ...;      // between other things; fails when NCCL does
 //   wire.attach(lines.take());                                     // what has joined carries channels
 //
 // Every neighbour, way and direction has a communicator of two and a stream of its own: sends wait on the GPU until they are received,
 // and one way must not hold up the other. Communicators do not block; who begins one decides how long to look after it.
 //
-// Work that was queued on the seat's queue before a channel's send() or receive_again() is done with a slot before NCCL touches it. What
-// arrives has arrived: the host has seen its event. Each transfer costs the host a moment inside NCCL, so this is for payloads of many
+// Work that was queued on the location's queue before a channel's send() or receive_again() is done with a slot before NCCL touches it.
+// What arrives has arrived: the host has seen its event. Each transfer costs the host a moment inside NCCL, so this is for payloads of many
 // kilobytes. Errors are Error(kIo | kUnavailable) naming peer and call; after one, communicators are aborted.
 //
 // Limits: two ranks on one GPU are refused by NCCL. CUDA_DEVICE_MAX_CONNECTIONS=1 runs lines one after the other, which can block them.
@@ -36,8 +36,8 @@ class NcclLines {
   NcclLines(const NcclLines&) = delete;
   NcclLines& operator=(const NcclLines&) = delete;
 
-  // The seat is this rank's end.
-  void begin(const LineName& name, const DeviceSeat& seat, const LineId& id);
+  // The location is this rank's end.
+  void begin(const LineName& name, const DeviceLocation& location, const LineId& id);
   bool joined(const LineName& name);
   // Ends a line that is not wanted after all.
   void drop(const LineName& name) noexcept;
@@ -49,7 +49,7 @@ class NcclLines {
   class Side;
   struct Line {
     LineName name;
-    DeviceSeat seat;
+    DeviceLocation location;
     std::unique_ptr<Queue> queue;
   };
   Line& line(const LineName& name);

@@ -197,7 +197,7 @@ int ask(const CheckpointFlags& flags, const MakeAnswer& make_answer) {
     try {
       ask_ring(flags, make_ring_wire(session.world()), make_answer);
     } catch (const SharedError&) {
-      MpiSession::let_first_rank_speak();
+      MpiSession::wait_for_first_rank();
       throw;
     }
     return 0;

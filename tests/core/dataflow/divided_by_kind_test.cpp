@@ -71,7 +71,7 @@ std::unique_ptr<Interpreter> interpreted(const Plan& plan, const Graph& graph, E
 std::unique_ptr<RingOfExecutors> trained(const Plan& plan, const Graph& graph, std::unique_ptr<Device> (*make)(), int64_t steps) {
   auto ring = std::make_unique<RingOfExecutors>(plan, graph, make);
   for (auto& segment : ring->segments) segment->initialize(5);
-  ring->initialize_lent(5);
+  ring->initialize_remote(5);
   ring->run(kMiniBatches, 5, kRate, source_for(plan, steps));
   EXPECT_EQ(ring->left(), 0) << "devices wait for each other";
   return ring;

@@ -66,7 +66,7 @@ class RingOfExecutors {
   }
 
   // Of the parameters kept here.
-  void initialize_lent(uint64_t seed) {
+  void initialize_remote(uint64_t seed) {
     for (const ParameterHome& home : plan_.homes) {
       if (home.home == home.user) continue;
       const Node& node = graph_.node(graph_.index_of(home.layer));
@@ -156,19 +156,19 @@ class RingOfExecutors {
 
   // A pass for every F and E; columns for E of shared steps.
   void lend(size_t d, bool back) {
-    const std::vector<LentParameter>& lent = segments[d]->lent_parameters();
-    for (size_t i = 0; i < lent.size(); ++i) {
-      const Kept& kept = kept_.at({lent[i].layer, lent[i].tensor, static_cast<int64_t>(d)});
+    const std::vector<RemoteParameter>& remote = segments[d]->remote_parameters();
+    for (size_t i = 0; i < remote.size(); ++i) {
+      const Kept& kept = kept_.at({remote[i].layer, remote[i].tensor, static_cast<int64_t>(d)});
       std::vector<double> values = values_of(kept);
-      if (back && !kept.slice.units.empty() && lent[i].tensor.starts_with("weight")) {
-        const Node& node = graph_.node(graph_.index_of(lent[i].layer));
+      if (back && !kept.slice.units.empty() && remote[i].tensor.starts_with("weight")) {
+        const Node& node = graph_.node(graph_.index_of(remote[i].layer));
         const std::vector<double> full =
-            parameter(lent[i].layer, *std::ranges::find(node.parameters, lent[i].tensor, &ParameterSpec::tensor));
+            parameter(remote[i].layer, *std::ranges::find(node.parameters, remote[i].tensor, &ParameterSpec::tensor));
         values = columns_of(std::span<const double>(full), kept.slice.cells, kept.slice.units);
       }
-      segments[d]->write_lent(i, std::span<const double>(values));
+      segments[d]->write_remote(i, std::span<const double>(values));
     }
-    if (!lent.empty()) segments[d]->lent_parameters_written();
+    if (!remote.empty()) segments[d]->remote_parameters_written();
     for (size_t f = 0; f < plan_.flows.size(); ++f)
       if (plan_.flows[f].stream == Stream::kParameter && user_of(plan_.flows[f], plan_) == static_cast<int64_t>(d))
         ports.moved[f] += plan_.flows[f].elements_per_pass;

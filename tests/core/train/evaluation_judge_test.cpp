@@ -22,7 +22,7 @@ Job stopping(int64_t patience, EvaluationMetric metric = EvaluationMetric::kLoss
 // Steps 10, 20, ... until it gives up; the step, or 0.
 int64_t gives_up_at(EvaluationJudge& judge, const std::vector<double>& losses, int64_t step = 0) {
   for (const double loss : losses) {
-    judge.hear(step += 10, {.loss = loss, .accuracy = 1 - loss, .samples = 1});
+    judge.add_evaluation(step += 10, {.loss = loss, .accuracy = 1 - loss, .samples = 1});
     if (judge.gives_up()) return judge.gave_up_at();
   }
   return 0;
@@ -62,13 +62,13 @@ TEST(EvaluationJudge, KnowsTheBest) {
   EvaluationJudge judge(job);
   std::string best;
   for (const double loss : {0.5, 0.6, 0.4, 0.4, 0.39}) {
-    judge.hear(1, {.loss = loss});
+    judge.add_evaluation(1, {.loss = loss});
     best += judge.kept_is_best() ? 'b' : '.';
   }
   EXPECT_EQ(best, "b.b.b");
   EvaluationJudge resumed(job);
   resumed.set_kept(0.39);
-  resumed.hear(1, {.loss = 0.39});
+  resumed.add_evaluation(1, {.loss = 0.39});
   EXPECT_FALSE(resumed.kept_is_best());
   expect_error(ErrorCode::kUsage, "--keep-best \"los\" is unknown; did you mean \"loss\"?",
                [] { evaluation_metric_from("los", "--keep-best"); });

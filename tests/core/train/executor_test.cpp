@@ -187,10 +187,10 @@ TEST(Executor, SaysWhichParametersLiveElsewhere) {
   request.remote_homes = {{"conv2", "bias", 0, 3, 0, 1}};
   const Plan balanced = assemble_plan(graph, request, shards);
   SegmentExecutor segment(balanced, graph, 1, *device);
-  std::vector<std::string> lent;
-  for (const LentParameter& parameter : segment.lent_parameters())
-    lent.push_back(fmt::format("{}.{} from {}, {} elements", parameter.layer, parameter.tensor, parameter.offset, parameter.elements));
-  EXPECT_THAT(lent, testing::ElementsAre("conv2.weight from 0, 108 elements", "conv2.bias from 0, 3 elements"));
+  std::vector<std::string> remote;
+  for (const RemoteParameter& parameter : segment.remote_parameters())
+    remote.push_back(fmt::format("{}.{} from {}, {} elements", parameter.layer, parameter.tensor, parameter.offset, parameter.elements));
+  EXPECT_THAT(remote, testing::ElementsAre("conv2.weight from 0, 108 elements", "conv2.bias from 0, 3 elements"));
   std::vector<double> full(3);
   EXPECT_FALSE(segment.read_parameter("conv2", "bias", full)) << "kept where it lives";
   EXPECT_TRUE(segment.read_parameter("fc", "bias", full));

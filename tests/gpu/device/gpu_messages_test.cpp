@@ -91,10 +91,10 @@ TEST_F(GpuMessagesTest, ComeBackIntoTheirPlaceAlone) {
 }
 
 TEST_F(GpuMessagesTest, SayWhichGpuTheyAreOn) {
-  const DeviceSeat seat = messages_of(*device)->seat();
-  EXPECT_EQ(seat.id, "GPU-3");
-  EXPECT_EQ(seat.number, 3);
-  EXPECT_NE(seat.queue, nullptr);
+  const DeviceLocation location = messages_of(*device)->location();
+  EXPECT_EQ(location.id, "GPU-3");
+  EXPECT_EQ(location.number, 3);
+  EXPECT_NE(location.queue, nullptr);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(Links, RecurrentLayersKeepTheHost) {
   DevicesHere devices;
   devices[0] = make_gpu_device(std::make_unique<QueuedEngine>(QueuedOptions{}));
   const std::vector<LinkDevice> links = link_devices(single_device_plan(graph, request), graph, devices);
-  EXPECT_FALSE(links.at(0).seat.has_value());
+  EXPECT_FALSE(links.at(0).location.has_value());
   EXPECT_THAT(links[0].reason, HasSubstr("recurrent layers"));
 }
 

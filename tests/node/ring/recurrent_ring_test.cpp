@@ -9,7 +9,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
-#include "core/plan/time_streams.h"
+#include "core/plan/time_chunking.h"
 #include "tests/node/ring/ring_runs.h"
 
 namespace millrace {
@@ -58,7 +58,7 @@ TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
           if (digest.empty()) digest = result.outcome.weights_digest;
           EXPECT_EQ(result.outcome.weights_digest, digest);
           // As many elements as planned, in a message for each chunk where time streams.
-          const TimeStreams streams(plan, graph);
+          const TimeChunking streams(plan, graph);
           for (size_t f = 0; f < plan.flows.size(); ++f) {
             EXPECT_EQ(result.bytes[f], plan.flows[f].elements_per_sample * plan.mini_batch * run.job.steps * 4) << plan.flows[f].tensor;
             EXPECT_EQ(result.messages[f], (streams.flow(static_cast<int64_t>(f)) ? chunks : 1) * plan.micro_batches() * run.job.steps);
@@ -71,11 +71,11 @@ TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
 TEST(RecurrentRing, ALayerOfBothDirectionsIsABarrier) {
   const Graph one_way(stack(false)), both(stack(true));
   const Plan plan = plan_of(both, Alignment::kFlush, 4, 3);
-  const TimeStreams streams(plan, both);
+  const TimeChunking streams(plan, both);
   for (size_t f = 0; f < plan.flows.size(); ++f)
     EXPECT_EQ(streams.flow(static_cast<int64_t>(f)), plan.flows[f].tensor == "rnn1") << plan.flows[f].tensor;
   const Plan free = plan_of(one_way, Alignment::kFlush, 4, 3);
-  const TimeStreams all(free, one_way);
+  const TimeChunking all(free, one_way);
   for (size_t f = 0; f < free.flows.size(); ++f) EXPECT_TRUE(all.flow(static_cast<int64_t>(f))) << free.flows[f].tensor;
 }
 

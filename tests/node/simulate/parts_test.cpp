@@ -128,36 +128,36 @@ TEST(Tournament, KnowsTheEarliestAndEverybodyBeforeATime) {
 
 TEST(Timeline, TellsCrewByCrewWhoIsNext) {
   std::mt19937_64 generator(5);
-  std::vector<int32_t> crews;
-  for (int id = 0; id < 60; ++id) crews.push_back(static_cast<int32_t>(generator() % 7));
-  Timeline timeline(crews);
-  std::vector<int64_t> times(crews.size(), kNeverTime);
+  std::vector<int32_t> processes;
+  for (int id = 0; id < 60; ++id) processes.push_back(static_cast<int32_t>(generator() % 7));
+  Timeline timeline(processes);
+  std::vector<int64_t> times(processes.size(), kNeverTime);
   const auto set_any = [&] {
-    const size_t id = generator() % crews.size();
+    const size_t id = generator() % processes.size();
     times[id] = generator() % 4 == 0 ? kNeverTime : static_cast<int64_t>(generator() % 30);
     timeline.set(static_cast<int32_t>(id), times[id]);
     ASSERT_EQ(timeline.time_of(static_cast<int32_t>(id)), times[id]);
   };
-  const auto earliest_of = [&](int32_t crew) {
+  const auto earliest_of = [&](int32_t process) {
     size_t first = times.size();
     for (size_t id = 0; id < times.size(); ++id)
-      if (crews[id] == crew && times[id] != kNeverTime && (first == times.size() || times[id] < times[first])) first = id;
+      if (processes[id] == process && times[id] != kNeverTime && (first == times.size() || times[id] < times[first])) first = id;
     return first;
   };
   for (int i = 0; i < 2000; ++i) {
     set_any();
-    const auto crew = static_cast<int32_t>(generator() % 7);
-    timeline.begin_crew(crew);
+    const auto process = static_cast<int32_t>(generator() % 7);
+    timeline.begin_process(process);
     for (int j = 0; j < 3; ++j) set_any();
-    const size_t first = earliest_of(crew);
-    ASSERT_EQ(timeline.next_time(crew), first == times.size() ? kNeverTime : times[first]);
+    const size_t first = earliest_of(process);
+    ASSERT_EQ(timeline.next_time(process), first == times.size() ? kNeverTime : times[first]);
     if (first < times.size()) {
-      ASSERT_EQ(static_cast<size_t>(timeline.next_id(crew)), first);
+      ASSERT_EQ(static_cast<size_t>(timeline.next_id(process)), first);
     }
-    timeline.end_crew();
+    timeline.end_process();
     ASSERT_EQ(timeline.next_time(), *std::min_element(times.begin(), times.end()));
     std::vector<int32_t> due, expected;
-    timeline.each_crew_before(15, [&](int32_t c) { due.push_back(c); });
+    timeline.each_process_before(15, [&](int32_t c) { due.push_back(c); });
     for (int32_t c = 0; c < 7; ++c)
       if (const size_t of = earliest_of(c); of < times.size() && times[of] < 15) expected.push_back(c);
     ASSERT_EQ(due, expected);

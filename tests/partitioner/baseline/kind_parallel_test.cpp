@@ -27,7 +27,7 @@ using testing_support::BruteForce;
 using Draw = testing_support::DrawnChain;
 
 TEST(KindParallel, IsTheBestOfAllCuts) {
-  int64_t rings = 0, infeasible = 0, divided = 0, drawn_boards = 0, lent = 0;
+  int64_t rings = 0, infeasible = 0, divided = 0, drawn_boards = 0, remote = 0;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     Draw draw(seed);
     const Graph graph(draw.model());
@@ -64,13 +64,13 @@ TEST(KindParallel, IsTheBestOfAllCuts) {
     EXPECT_NEAR(outcome.plan->lower_bound_seconds_per_image, least, 1e-12 + 1e-6 * least);
     ASSERT_NO_THROW(validate(*outcome.plan, graph, "plan")) << "seed " << seed;
     for (const Group& group : outcome.plan->groups) divided += group.shards.size() > 1 ? 1 : 0;
-    for (const Group& group : outcome.plan->groups) lent += gradients_of_steps_at(*outcome.plan, graph, group) >= 0 ? 1 : 0;
+    for (const Group& group : outcome.plan->groups) remote += gradients_of_steps_at(*outcome.plan, graph, group) >= 0 ? 1 : 0;
   }
   EXPECT_GT(rings, 8000);
   EXPECT_GT(infeasible, 100);
   EXPECT_GT(divided, 500);
   EXPECT_GT(drawn_boards, 300);
-  EXPECT_GT(lent, 100);
+  EXPECT_GT(remote, 100);
 }
 
 std::unique_ptr<CostModel> large_device() {

@@ -10,37 +10,37 @@ namespace {
 
 using testing::ElementsAre;
 
-LinkCard gpu(int64_t device, int64_t rank, std::string id = "", std::string version = "2.28.9") {
+LinkCapability gpu(int64_t device, int64_t rank, std::string id = "", std::string version = "2.28.9") {
   return {
       .device = device, .rank = rank, .id = id.empty() ? "GPU-" + std::to_string(device) : id, .version = std::move(version), .reason = {}};
 }
-LinkCard processor(int64_t device, int64_t rank) {
+LinkCapability processor(int64_t device, int64_t rank) {
   return {.device = device, .rank = rank, .id = {}, .version = {}, .reason = "is no GPU here"};
 }
 
 TEST(LinkChoice, CardsComeBackAsTheyWere) {
-  const std::vector<LinkCard> cards = {gpu(0, 0), processor(1, 0), gpu(2, 1, "GPU-8f6a", "2.21.5")};
+  const std::vector<LinkCapability> capabilities = {gpu(0, 0), processor(1, 0), gpu(2, 1, "GPU-8f6a", "2.21.5")};
   std::string lines;
-  for (const LinkCard& card : cards) lines += text_of(card);
-  EXPECT_EQ(parse_cards(lines), cards);
-  EXPECT_TRUE(parse_cards("").empty());
+  for (const LinkCapability& capability : capabilities) lines += text_of(capability);
+  EXPECT_EQ(parse_capabilities(lines), capabilities);
+  EXPECT_TRUE(parse_capabilities("").empty());
 }
 
 TEST(LinkChoice, AReasonWithBreaksStaysOneLine) {
-  LinkCard card = processor(0, 0);
-  card.reason = "has no NCCL\n\t(gone)";
-  EXPECT_EQ(parse_cards(text_of(card)).at(0).reason, "has no NCCL  (gone)");
+  LinkCapability capability = processor(0, 0);
+  capability.reason = "has no NCCL\n\t(gone)";
+  EXPECT_EQ(parse_capabilities(text_of(capability)).at(0).reason, "has no NCCL  (gone)");
 }
 
 TEST(LinkChoice, RefusesCardsThatNobodyWrote) {
-  expect_error(ErrorCode::kMalformed, "does not end", [] { parse_cards("0\t0\tGPU-0\t2.28.9\t"); });
-  expect_error(ErrorCode::kMalformed, "has 3 of 5 parts", [] { parse_cards("0\t0\tGPU-0\n"); });
-  expect_error(ErrorCode::kMalformed, "no number at \"x\"", [] { parse_cards("0\tx\tGPU-0\t2.28.9\t\n"); });
+  expect_error(ErrorCode::kMalformed, "does not end", [] { parse_capabilities("0\t0\tGPU-0\t2.28.9\t"); });
+  expect_error(ErrorCode::kMalformed, "has 3 of 5 parts", [] { parse_capabilities("0\t0\tGPU-0\n"); });
+  expect_error(ErrorCode::kMalformed, "no number at \"x\"", [] { parse_capabilities("0\tx\tGPU-0\t2.28.9\t\n"); });
 }
 
 TEST(LinkChoice, TakesNcclBetweenGpusOfDifferentRanksAlone) {
-  const std::vector<LinkCard> cards = {gpu(0, 0), gpu(1, 0), gpu(2, 1), processor(3, 2), gpu(4, 3)};
-  const std::vector<LinkChoice> links = choose_links(cards, LinkUse::kAuto);
+  const std::vector<LinkCapability> capabilities = {gpu(0, 0), gpu(1, 0), gpu(2, 1), processor(3, 2), gpu(4, 3)};
+  const std::vector<LinkChoice> links = choose_links(capabilities, LinkUse::kAuto);
   EXPECT_THAT(links,
               ElementsAre(LinkChoice{LinkWire::kMemory, "within rank 0"}, LinkChoice{LinkWire::kNccl, "2.28.9"},
                           LinkChoice{LinkWire::kMpi, "device 3 is no GPU here"}, LinkChoice{LinkWire::kMpi, "device 3 is no GPU here"}));
@@ -48,7 +48,7 @@ TEST(LinkChoice, TakesNcclBetweenGpusOfDifferentRanksAlone) {
 }
 
 TEST(LinkChoice, SaysWhyNotNccl) {
-  const auto reason = [](const LinkCard& from, const LinkCard& to, LinkUse use = LinkUse::kAuto) {
+  const auto reason = [](const LinkCapability& from, const LinkCapability& to, LinkUse use = LinkUse::kAuto) {
     const std::vector<LinkChoice> links = choose_links(std::vector{from, to}, use);
     return links.at(0).wire == LinkWire::kMpi ? links[0].detail : "none";
   };
@@ -59,8 +59,8 @@ TEST(LinkChoice, SaysWhyNotNccl) {
 }
 
 TEST(LinkChoice, ADemandIsRefusedForEveryLinkThatCannot) {
-  const std::vector<LinkCard> cards = {gpu(0, 0), processor(1, 1), gpu(2, 2), gpu(3, 2)};
-  const std::vector<LinkChoice> links = choose_links(cards, LinkUse::kNccl);
+  const std::vector<LinkCapability> capabilities = {gpu(0, 0), processor(1, 1), gpu(2, 2), gpu(3, 2)};
+  const std::vector<LinkChoice> links = choose_links(capabilities, LinkUse::kNccl);
   EXPECT_EQ(refusal_of(links, LinkUse::kNccl),
             "--links nccl: link 0 cannot take NCCL: device 1 is no GPU here; link 1 cannot take NCCL: device 1 is no GPU here; take "
             "--links auto, "

@@ -47,13 +47,13 @@ struct Ends {
   std::unique_ptr<AnnouncedWire> wire(int64_t rank, LocalHub& hub, void* calculations) {
     const auto driver = std::make_shared<StandInDriver>(options_);
     NcclLines lines(driver);
-    const DeviceSeat seat{.id = "GPU", .number = rank == 0 ? 0 : second_gpu_, .queue = calculations};
+    const DeviceLocation location{.id = "GPU", .number = rank == 0 ? 0 : second_gpu_, .queue = calculations};
     LineName names[2];
     for (int way = 0; way < 2; ++way) {
       const bool forward = way == 0;
       names[way] = {
           .peer = 1 - rank, .outgoing = forward == (rank == 0), .direction = forward ? Direction::kForward : Direction::kBackward};
-      lines.begin(names[way], seat, ids_[way]);
+      lines.begin(names[way], location, ids_[way]);
     }
     const Instant until = machine_clock().now() + std::chrono::seconds(100);
     for (const LineName& name : names)

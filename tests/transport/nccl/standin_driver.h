@@ -6,8 +6,8 @@
 //   ...  EXPECT_GT(driver->transfers(), 0);
 //
 // A transfer is done when both ends have come to it, and both ends on one GPU are refused, as NCCL does. What a calculation queue is to
-// cudaEventRecord is a StandInQueue here; who drives devices by one hands it out as the seat's queue. Options plant mistakes: a stream that
-// does not wait for calculations, a transfer that fails, a line that never comes about.
+// cudaEventRecord is a StandInQueue here; who drives devices by one hands it out as the location's queue. Options plant mistakes: a stream
+// that does not wait for calculations, a transfer that fails, a line that never comes about.
 #pragma once
 
 #include <fcntl.h>

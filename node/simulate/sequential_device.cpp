@@ -24,9 +24,9 @@ int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phas
   return product;
 }
 
-class TurningDevice {
+class SequentialDevice {
  public:
-  TurningDevice(CompileContext& context, const SegmentProgram& program)
+  SequentialDevice(CompileContext& context, const SegmentProgram& program)
       : context_(context), program_(program), device_(program.device), shared_(shared_step_of(program)) {}
 
   void compile() {
@@ -192,6 +192,6 @@ class TurningDevice {
 
 }  // namespace
 
-void compile_turning_device(CompileContext& context, const SegmentProgram& program) { TurningDevice(context, program).compile(); }
+void compile_sequential_device(CompileContext& context, const SegmentProgram& program) { SequentialDevice(context, program).compile(); }
 
 }  // namespace millrace::simulation

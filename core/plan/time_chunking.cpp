@@ -1,4 +1,4 @@
-#include "core/plan/time_streams.h"
+#include "core/plan/time_chunking.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ bool divisible(const Step& step, const Graph& graph) {
 
 }  // namespace
 
-TimeStreams::TimeStreams(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
+TimeChunking::TimeChunking(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
   if (plan.time_chunks <= 1) return;
   const Placement placement(plan, graph);
   for (int64_t device = 0; device < plan.devices(); ++device) {
@@ -35,7 +35,7 @@ TimeStreams::TimeStreams(const Plan& plan, const Graph& graph) : graph_(&graph),
   }
 }
 
-std::vector<bool> TimeStreams::steps(const SegmentProgram& program) const {
+std::vector<bool> TimeChunking::steps(const SegmentProgram& program) const {
   std::vector<bool> steps(program.steps.size());
   // A value of several steps (partial sums) is there in parts when all of them are.
   std::vector<bool> values(program.values.size(), true);

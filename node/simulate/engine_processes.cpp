@@ -1,4 +1,4 @@
-// All crews for a while, one after the other.
+// All processes for a while, one after the other.
 #include <algorithm>
 
 #include "core/base/index.h"
@@ -14,15 +14,15 @@ constexpr size_t kBytesOfCaches = size_t{4} << 20;
 }  // namespace
 
 Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options)
-    : Engine(network, plan, options, crews_of_devices(network, plan)) {}
+    : Engine(network, plan, options, processes_of_devices(network, plan)) {}
 
-Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> crew_of_device)
+Engine::Engine(Network& network, const Plan& plan, const SimulationOptions& options, std::vector<int32_t> process_of_device)
     : network_(network),
       plan_(plan),
       tracing_(options.trace),
-      crew_of_device_(std::move(crew_of_device)),
-      timeline_(crews_of_ids(network, plan, crew_of_device_)),
-      lookahead_(lookahead_of(network, plan, crew_of_device_)),
+      process_of_device_(std::move(process_of_device)),
+      timeline_(processes_of_ids(network, plan, process_of_device_)),
+      lookahead_(lookahead_of(network, plan, process_of_device_)),
       visiting_(network.stations.size(), 0),
       begun_(to_size(network.samples), 0),
       finished_(to_size(network.samples), 0),
@@ -42,17 +42,17 @@ void Engine::run_portion(const Horizon& horizon, const Horizon& firm, int64_t st
   while (steps > 0 && may_run(outbox_.empty() ? horizon : firm)) steps -= run_together(outbox_.empty() ? horizon : firm);
 }
 
-// All crews, each by itself for as long as nothing can come from another. An answer to what one of them sends over the edge takes
+// All processes, each by itself for as long as nothing can come from another. An answer to what one of them sends over the edge takes
 // longer still.
 int64_t Engine::run_together(const Horizon& horizon) {
   since_ = timeline_.next_time();
   const int64_t end = horizon.messages - since_ > lookahead_ ? since_ + lookahead_ : horizon.messages;
   until_ = std::max(until_, end);
   due_.clear();
-  timeline_.each_crew_before(end, [&](int32_t crew) { due_.push_back({crew, 0}); });
+  timeline_.each_process_before(end, [&](int32_t process) { due_.push_back({process, 0}); });
   if (fetches_) return run_due_with_fetches(end, horizon);
   int64_t steps = 0;
-  for (const Due& due : due_) steps += run_crew(due.crew, end, horizon);
+  for (const Due& due : due_) steps += run_process(due.process, end, horizon);
   return steps;
 }
 
@@ -71,16 +71,16 @@ int64_t Engine::run_due_with_fetches(int64_t end, const Horizon& horizon) {
   int64_t steps = 0;
   for (size_t i = 0; i < due_.size() + kStages; ++i) {
     const auto in_stage = [&](size_t stage) -> Due* { return i >= stage && i - stage < due_.size() ? &due_[i - stage] : nullptr; };
-    if (const Due* due = in_stage(0)) timeline_.fetch(due->crew);
+    if (const Due* due = in_stage(0)) timeline_.fetch(due->process);
     if (Due* due = in_stage(1)) {
-      due->first = timeline_.next_id(due->crew);
+      due->first = timeline_.next_id(due->process);
       fetch<1>(*due);
     }
     if (Due* due = in_stage(2)) fetch<2>(*due);
     if (Due* due = in_stage(3)) fetch<3>(*due);
     if (Due* due = in_stage(4)) fetch<4>(*due);
     if (Due* due = in_stage(5)) fetch<5>(*due);
-    if (const Due* due = in_stage(kStages)) steps += run_crew(due->crew, end, horizon);
+    if (const Due* due = in_stage(kStages)) steps += run_process(due->process, end, horizon);
   }
   return steps;
 }

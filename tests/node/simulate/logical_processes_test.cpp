@@ -22,9 +22,9 @@ enum class Go { kAllTogether, kByCrews, kByCrewsFetchingAhead };
 SimulationResult run_of(const RandomRun& run, Go go) {
   const Plan plan = plan_as_run(run.plan, run.options);
   Network network = compile(plan, run.graph, run.options, 0, plan.devices());
-  std::vector<int32_t> crews = crews_of_devices(network, plan);
-  if (go == Go::kAllTogether) crews.assign(crews.size(), 0);
-  Engine engine(network, plan, run.options, std::move(crews));
+  std::vector<int32_t> processes = processes_of_devices(network, plan);
+  if (go == Go::kAllTogether) processes.assign(processes.size(), 0);
+  Engine engine(network, plan, run.options, std::move(processes));
   if (go == Go::kByCrewsFetchingAhead) engine.fetch_ahead();
   engine.begin();
   engine.run_until(kNeverTime);
@@ -58,15 +58,15 @@ TEST(Crews, AreJoinedByLinksWithoutLatencyAndByCoresTheyShare) {
   set_times(plan, graph, kMicrosecond);
   plan.links[1].latency_picoseconds = 0;
   const Network network = compile(plan, graph, {.samples = 4}, 0, plan.devices());
-  const std::vector<int32_t> crews = crews_of_devices(network, plan);
-  ASSERT_GE(crews.size(), 4u);
-  EXPECT_EQ(crews[0], 0);
-  EXPECT_EQ(crews[1], 1);
-  EXPECT_EQ(crews[2], 1);
-  EXPECT_EQ(crews[3], 2);
+  const std::vector<int32_t> processes = processes_of_devices(network, plan);
+  ASSERT_GE(processes.size(), 4u);
+  EXPECT_EQ(processes[0], 0);
+  EXPECT_EQ(processes[1], 1);
+  EXPECT_EQ(processes[2], 1);
+  EXPECT_EQ(processes[3], 2);
   set_times(plan, graph, kMicrosecond, 0);
   const Network sharing = compile(plan, graph, {.samples = 4, .cores = 1}, 0, plan.devices());
-  EXPECT_THAT(crews_of_devices(sharing, plan), Each(0));
+  EXPECT_THAT(processes_of_devices(sharing, plan), Each(0));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What passes between devices chunk by chunk in time (Plan::time_chunks), and what whole.
 //
-//   const TimeStreams streams(plan, graph);
+//   const TimeChunking streams(plan, graph);
 //   if (streams.flow(f)) ...                        // a message for each chunk: F3.0, F3.1, ...
 //   streams.steps(program)[i]                       // step i runs with every chunk
 //
@@ -17,9 +17,9 @@
 
 namespace millrace {
 
-class TimeStreams {
+class TimeChunking {
  public:
-  TimeStreams(const Plan& plan, const Graph& graph);
+  TimeChunking(const Plan& plan, const Graph& graph);
 
   // Of an index into Plan::flows.
   bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
