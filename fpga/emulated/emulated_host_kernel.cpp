@@ -36,53 +36,29 @@ class HostKernel final : public Kernel {
   void parameters_changed(std::span<const Tensor* const> parameters) override { kernel_->parameters_changed(hosts_of(parameters)); }
 
   void forward(const ForwardArguments& arguments) override {
-    const auto inputs = hosts_of(arguments.inputs);
-    const auto parameters = hosts_of(arguments.parameters);
-    const auto state = hosts_of(arguments.state);
-    ForwardArguments inner = arguments;
-    inner.inputs = inputs;
-    inner.output = host_of(arguments.output);
-    inner.parameters = parameters;
-    inner.state = state;
-    inner.keep = host_of(arguments.keep);
-    kernel_->forward(inner);
-    if (gathers_integers(*arguments.batch)) add_up_integers(*inner.inputs[0], *inner.keep, *arguments.batch);
-    if (rounds_ && inner.output != nullptr) round_values(host_, *inner.output, formats_for(arguments.batch).sum, counters_.outputs);
+    on_host(arguments, [&](const ForwardArguments& inner) {
+      kernel_->forward(inner);
+      if (gathers_integers(*arguments.batch)) add_up_integers(*inner.inputs[0], *inner.keep, *arguments.batch);
+      if (rounds_ && inner.output != nullptr) round_values(host_, *inner.output, formats_for(arguments.batch).sum, counters_.outputs);
+    });
   }
 
   void error_back(const ErrorBackArguments& arguments) override {
-    const auto inputs = hosts_of(arguments.inputs);
-    const auto errors = hosts_of(arguments.input_errors);
-    const auto parameters = hosts_of(arguments.parameters);
-    ErrorBackArguments inner = arguments;
-    inner.inputs = inputs;
-    inner.output = host_of(arguments.output);
-    inner.output_error = host_of(arguments.output_error);
-    inner.input_errors = errors;
-    inner.parameters = parameters;
-    inner.keep = host_of(arguments.keep);
-    kernel_->error_back(inner);
-    if (!rounds_) return;
-    // What is made for the raw sum is the error of a convolution's output.
-    const EngineFormats formats = formats_for(arguments.batch);
-    const FixedFormat format = spec_.finish ? formats.error : formats.input_error;
-    for (Tensor* error : errors)
-      if (error != nullptr) round_values(host_, *error, format, counters_.errors);
+    on_host(arguments, [&](const ErrorBackArguments& inner) {
+      kernel_->error_back(inner);
+      if (!rounds_) return;
+      // What is made for the raw sum is the error of a convolution's output.
+      const EngineFormats formats = formats_for(arguments.batch);
+      const FixedFormat format = spec_.finish ? formats.error : formats.input_error;
+      for (Tensor* error : inner.input_errors)
+        if (error != nullptr) round_values(host_, *error, format, counters_.errors);
+    });
   }
 
   void commit_statistics(std::span<Tensor* const> state) override { kernel_->commit_statistics(hosts_of(state)); }
 
   void parameter_gradient(const GradientArguments& arguments) override {
-    const auto inputs = hosts_of(arguments.inputs);
-    const auto gradients = hosts_of(arguments.gradients);
-    const auto state = hosts_of(arguments.state);
-    GradientArguments inner = arguments;
-    inner.inputs = inputs;
-    inner.output_error = host_of(arguments.output_error);
-    inner.gradients = gradients;
-    inner.state = state;
-    inner.keep = host_of(arguments.keep);
-    kernel_->parameter_gradient(inner);
+    on_host(arguments, [&](const GradientArguments& inner) { kernel_->parameter_gradient(inner); });
   }
 
   std::string implementation() const override { return kernel_->implementation(); }

@@ -75,30 +75,11 @@ class FixedRecurrentKernel final : public Kernel {
   }
 
   void error_back(const ErrorBackArguments& arguments) override {
-    const auto inputs = hosts_of(arguments.inputs);
-    const auto errors = hosts_of(arguments.input_errors);
-    const auto parameters = hosts_of(arguments.parameters);
-    ErrorBackArguments inner = arguments;
-    inner.inputs = inputs;
-    inner.output = host_of(arguments.output);
-    inner.output_error = host_of(arguments.output_error);
-    inner.input_errors = errors;
-    inner.parameters = parameters;
-    inner.keep = host_of(arguments.keep);
-    kernel_->error_back(inner);
+    on_host(arguments, [&](const ErrorBackArguments& inner) { kernel_->error_back(inner); });
   }
 
   void parameter_gradient(const GradientArguments& arguments) override {
-    const auto inputs = hosts_of(arguments.inputs);
-    const auto gradients = hosts_of(arguments.gradients);
-    const auto state = hosts_of(arguments.state);
-    GradientArguments inner = arguments;
-    inner.inputs = inputs;
-    inner.output_error = host_of(arguments.output_error);
-    inner.gradients = gradients;
-    inner.state = state;
-    inner.keep = host_of(arguments.keep);
-    kernel_->parameter_gradient(inner);
+    on_host(arguments, [&](const GradientArguments& inner) { kernel_->parameter_gradient(inner); });
   }
 
   std::string implementation() const override { return "functional model of fpga/recurrence, back on the host"; }

@@ -83,6 +83,47 @@ std::vector<Pointer> hosts_of(std::span<const Pointer> tensors) {
   for (Pointer tensor : tensors) hosts.push_back(host_of(tensor));
   return hosts;
 }
+// `run(arguments)` on what lies behind each tensor, with everything else as it was.
+template <typename Run>
+void on_host(const ForwardArguments& arguments, Run run) {
+  const auto inputs = hosts_of(arguments.inputs);
+  const auto parameters = hosts_of(arguments.parameters);
+  const auto state = hosts_of(arguments.state);
+  ForwardArguments inner = arguments;
+  inner.inputs = inputs;
+  inner.output = host_of(arguments.output);
+  inner.parameters = parameters;
+  inner.state = state;
+  inner.keep = host_of(arguments.keep);
+  run(inner);
+}
+template <typename Run>
+void on_host(const ErrorBackArguments& arguments, Run run) {
+  const auto inputs = hosts_of(arguments.inputs);
+  const auto errors = hosts_of(arguments.input_errors);
+  const auto parameters = hosts_of(arguments.parameters);
+  ErrorBackArguments inner = arguments;
+  inner.inputs = inputs;
+  inner.output = host_of(arguments.output);
+  inner.output_error = host_of(arguments.output_error);
+  inner.input_errors = errors;
+  inner.parameters = parameters;
+  inner.keep = host_of(arguments.keep);
+  run(inner);
+}
+template <typename Run>
+void on_host(const GradientArguments& arguments, Run run) {
+  const auto inputs = hosts_of(arguments.inputs);
+  const auto gradients = hosts_of(arguments.gradients);
+  const auto state = hosts_of(arguments.state);
+  GradientArguments inner = arguments;
+  inner.inputs = inputs;
+  inner.output_error = host_of(arguments.output_error);
+  inner.gradients = gradients;
+  inner.state = state;
+  inner.keep = host_of(arguments.keep);
+  run(inner);
+}
 inline std::vector<std::unique_ptr<Tensor>> wrapped_all(std::vector<std::unique_ptr<Tensor>> hosts) {
   std::vector<std::unique_ptr<Tensor>> tensors;
   for (auto& host : hosts) tensors.push_back(std::make_unique<EmulatedTensor>(std::move(host)));

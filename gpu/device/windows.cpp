@@ -7,66 +7,17 @@ namespace millrace::gpu {
 
 namespace {
 
-class PoolingKernel final : public GpuKernel {
+// Windows over the map or the channels: `Forward` from the input, `Back` from the input and the output's error.
+template <typename Window, typename Forward, typename Back>
+class WindowKernel : public GpuKernel {
  public:
-  PoolingKernel(const SharedContext& context, const KernelSpec& spec, const Pool2d& pool)
-      : GpuKernel(context, spec),
-        window_{.channels = spec.inputs[0].channels,
-                .height = spec.inputs[0].height,
-                .width = spec.inputs[0].width,
-                .output_height = spec.output.height,
-                .output_width = spec.output.width,
-                .kernel_h = pool.kernel_h,
-                .kernel_w = pool.kernel_w,
-                .stride_h = pool.stride_h,
-                .stride_w = pool.stride_w,
-                .pad_h = pool.pad_h,
-                .pad_w = pool.pad_w,
-                .maximum = pool.kind == PoolKind::kMax,
-                .counts_padding = pool.count_include_pad} {}
-
- protected:
-  void run_forward(const ForwardArguments& arguments) override {
-    if (std::holds_alternative<GlobalPool>(spec().operation)) refuse_short_samples(spec(), *arguments.batch);
-    const GpuTensor& input = own(arguments.inputs[0]);
-    const GpuTensor& output = own(arguments.output);
-    context().run(Pool{.window = window_, .input = input.data(), .output = output.data(), .elements = output_elements()}, {&input.buffer()},
-                  {&output.buffer()});
-  }
-  void run_error_back(const ErrorBackArguments& arguments) override {
-    if (arguments.input_errors[0] == nullptr) return;
-    const GpuTensor& input = own(arguments.inputs[0]);
-    const GpuTensor& error = own(arguments.output_error);
-    const GpuTensor& input_error = own(arguments.input_errors[0]);
-    context().run(PoolError{.window = window_,
-                            .input = input.data(),
-                            .output_error = error.data(),
-                            .input_error = input_error.data(),
-                            .adds = arguments.adds[0] != 0,
-                            .elements = input_elements()},
-                  {&input.buffer(), &error.buffer()}, {&input_error.buffer()});
-  }
-
- private:
-  PoolWindow window_;
-};
-
-class ResponseKernel final : public GpuKernel {
- public:
-  ResponseKernel(const SharedContext& context, const KernelSpec& spec, const LocalResponseNorm& norm)
-      : GpuKernel(context, spec),
-        window_{.channels = spec.output.channels,
-                .plane = spec.output.plane(),
-                .size = norm.size,
-                .alpha = static_cast<float>(norm.alpha),
-                .beta = static_cast<float>(norm.beta),
-                .k = static_cast<float>(norm.k)} {}
+  WindowKernel(const SharedContext& context, const KernelSpec& spec, const Window& window) : GpuKernel(context, spec), window_(window) {}
 
  protected:
   void run_forward(const ForwardArguments& arguments) override {
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& output = own(arguments.output);
-    context().run(NormaliseResponse{.window = window_, .input = input.data(), .output = output.data(), .elements = output_elements()},
+    context().run(Forward{.window = window_, .input = input.data(), .output = output.data(), .elements = output_elements()},
                   {&input.buffer()}, {&output.buffer()});
   }
   void run_error_back(const ErrorBackArguments& arguments) override {
@@ -74,17 +25,54 @@ class ResponseKernel final : public GpuKernel {
     const GpuTensor& input = own(arguments.inputs[0]);
     const GpuTensor& error = own(arguments.output_error);
     const GpuTensor& input_error = own(arguments.input_errors[0]);
-    context().run(ResponseError{.window = window_,
-                                .input = input.data(),
-                                .output_error = error.data(),
-                                .input_error = input_error.data(),
-                                .adds = arguments.adds[0] != 0,
-                                .elements = input_elements()},
+    context().run(Back{.window = window_,
+                       .input = input.data(),
+                       .output_error = error.data(),
+                       .input_error = input_error.data(),
+                       .adds = arguments.adds[0] != 0,
+                       .elements = input_elements()},
                   {&input.buffer(), &error.buffer()}, {&input_error.buffer()});
   }
 
  private:
-  ResponseWindow window_;
+  Window window_;
+};
+
+class PoolingKernel final : public WindowKernel<PoolWindow, Pool, PoolError> {
+ public:
+  PoolingKernel(const SharedContext& context, const KernelSpec& spec, const Pool2d& pool)
+      : WindowKernel(context, spec,
+                     {.channels = spec.inputs[0].channels,
+                      .height = spec.inputs[0].height,
+                      .width = spec.inputs[0].width,
+                      .output_height = spec.output.height,
+                      .output_width = spec.output.width,
+                      .kernel_h = pool.kernel_h,
+                      .kernel_w = pool.kernel_w,
+                      .stride_h = pool.stride_h,
+                      .stride_w = pool.stride_w,
+                      .pad_h = pool.pad_h,
+                      .pad_w = pool.pad_w,
+                      .maximum = pool.kind == PoolKind::kMax,
+                      .counts_padding = pool.count_include_pad}) {}
+
+ protected:
+  void run_forward(const ForwardArguments& arguments) override {
+    if (std::holds_alternative<GlobalPool>(spec().operation)) refuse_short_samples(spec(), *arguments.batch);
+    WindowKernel::run_forward(arguments);
+  }
+};
+
+class ResponseKernel final : public WindowKernel<ResponseWindow, NormaliseResponse, ResponseError> {
+ public:
+  ResponseKernel(const SharedContext& context, const KernelSpec& spec, const LocalResponseNorm& norm)
+      : WindowKernel(context, spec,
+                     {.channels = spec.output.channels,
+                      .plane = spec.output.plane(),
+                      .size = norm.size,
+                      .alpha = static_cast<float>(norm.alpha),
+                      .beta = static_cast<float>(norm.beta),
+                      .k = static_cast<float>(norm.k)}) {}
 };
 
 // A layer of its own: its derivative comes from the activation of the input, since another may be fused behind it.

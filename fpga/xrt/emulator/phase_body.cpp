@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "core/base/error.h"
 #include "fpga/xrt/protocol/recurrence_block.h"
@@ -131,6 +132,17 @@ class Body final : public PhaseBody {
     return kBadPhase;
   }
 
+  // The block that a run's numbers are in, and what it describes; nothing where no run has such numbers.
+  template <typename Block, typename Described>
+  static std::optional<Described> read_block(const Reached& memory, uint64_t at, Block& block, Described (*describe)(const Block&)) {
+    std::memcpy(&block, memory.at(at, sizeof(block)).data(), sizeof(block));
+    try {
+      return describe(block);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
   static void take(auto& to, auto& from, size_t count) {
     to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
     from = from.subspan(count);
@@ -143,13 +155,9 @@ class Body final : public PhaseBody {
   RunStatus steps(const PhaseRegisters& registers, const Reached& memory, bool back) {
     const auto& at = registers.pointers;
     StepsBlock block;
-    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
-    FixedRecurrent layer;
-    try {
-      layer = layer_of(block);
-    } catch (const Error&) {
-      return kBadShape;
-    }
+    std::optional<FixedRecurrent> described = read_block(memory, at[kSource], block, layer_of);
+    if (!described) return kBadShape;
+    FixedRecurrent& layer = *described;
     const StepsSizes sizes = sizes_of(layer, block);
     const auto valid = memory.of<int64_t>(at[kSource] + sizeof(block), static_cast<uint64_t>(block.layer.streams));
     auto weights = memory.of<int16_t>(at[kParameters], sizes.weights());
@@ -214,13 +222,9 @@ class Body final : public PhaseBody {
   RunStatus recurrence(const PhaseRegisters& registers, const Reached& memory) {
     const auto& at = registers.pointers;
     RecurrenceBlock block;
-    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
-    FixedRecurrent layer;
-    try {
-      layer = layer_of(block);
-    } catch (const Error&) {
-      return kBadShape;
-    }
+    std::optional<FixedRecurrent> described = read_block(memory, at[kSource], block, layer_of);
+    if (!described) return kBadShape;
+    FixedRecurrent& layer = *described;
     const RecurrenceSizes sizes = sizes_of(layer, block);
     const auto valid = memory.of<int64_t>(at[kSource] + sizeof(block), static_cast<uint64_t>(block.streams));
     const auto vectors = memory.of<int16_t>(at[kSecond], sizes.x + sizes.state);
@@ -254,13 +258,9 @@ class Body final : public PhaseBody {
   static RunStatus update(const PhaseRegisters& registers, const Reached& memory, ResultHeader& own) {
     const auto& at = registers.pointers;
     UpdateBlock block;
-    std::memcpy(&block, memory.at(at[kSource], sizeof(block)).data(), sizeof(block));
-    UpdateRun run;
-    try {
-      run = update_of(block);
-    } catch (const Error&) {
-      return kBadShape;
-    }
+    std::optional<UpdateRun> described = read_block(memory, at[kSource], block, update_of);
+    if (!described) return kBadShape;
+    UpdateRun& run = *described;
     const uint64_t count = registers.scalars[kInputs];
     const auto slots = static_cast<uint64_t>(run.arguments.optimizer.slots());
     const std::span<float> values = memory.of<float>(at[kResult] + sizeof(ResultHeader), count * (1 + slots));
