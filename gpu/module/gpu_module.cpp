@@ -1,8 +1,11 @@
 #include "gpu/module/gpu_module.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
+#include <string>
+#include <utility>
 
 #include "core/base/companion_module.h"
 #include "core/base/error.h"
@@ -17,7 +20,17 @@ struct Module {
   std::string reason;  // why it is not there
 };
 
+// The library of NVIDIA's driver, by the name under which CUDA's runtime looks for it.
+constexpr const char* kDriver = "libcuda.so.1";
+
+// The module's libraries take most of a second to load, of every process of a ring: not without a driver, which is quick to look for.
+std::string why_no_driver() {
+  static void* const driver = dlopen(kDriver, RTLD_NOW | RTLD_LOCAL);
+  return driver != nullptr ? "" : fmt::format("NVIDIA's driver is not installed ({})", kDriver);
+}
+
 Module load() {
+  if (std::string reason = why_no_driver(); !reason.empty()) return {.reason = std::move(reason)};
   const CompanionModule loaded =
       load_companion("libmillrace_cuda.so", "build with the CUDA toolkit, cuDNN and cuBLAS", "the folder of CUDA's libraries");
   Module module{loaded.function<gpu::Engine*(int)>("millrace_cuda_engine"), loaded.function<int(char*, int)>("millrace_cuda_devices"),

@@ -6,7 +6,7 @@
 //   else log::info("no GPU: {}", gpus.reason);
 //
 // The module is libmillrace_cuda.so: beside the program, in ../lib/millrace, or where this build installs it. Loaded once, never
-// unloaded. Thread safe.
+// unloaded, and not at all where NVIDIA's driver is missing. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ struct GpuCount {
 // Never fails: whatever is wrong is the reason.
 GpuCount count_gpus();
 
-// Fails with kUnavailable, saying what is missing and what to do: no module, a library that it needs, no GPU, no GPU of that number, a
-// GPU that is too old.
+// Fails with kUnavailable, saying what is missing and what to do: no driver, no module, a library that it needs, no GPU, no GPU of that
+// number, a GPU that is too old.
 std::unique_ptr<gpu::Engine> open_gpu_engine(int device);
 
 }  // namespace millrace
