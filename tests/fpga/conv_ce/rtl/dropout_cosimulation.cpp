@@ -4,13 +4,13 @@
 //   cosimulation_dropout_3 --cycles 10       samples of the RTL against the cycle model, at full speed
 #include <fmt/format.h>
 
-#include <cstring>
 #include <string>
 
 #include "fpga/conv_ce/arithmetic/fixed_dropout.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_MODEL_HEADER
 
@@ -113,19 +113,13 @@ bool agrees(MILLRACE_MODEL& m, std::mt19937_64& random, bool steady) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  int64_t geometries = 6, cycles = 0;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--cycles") == 0) cycles = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
-  }
-  std::mt19937_64 random(seed);
+  const millrace::Flags flags = millrace::flags_of(argc, argv);
+  std::mt19937_64 random(flags.seed);
   MILLRACE_MODEL model;
-  const int64_t count = cycles > 0 ? cycles : geometries;
+  const int64_t count = flags.cycles > 0 ? flags.cycles : flags.geometries;
   for (int64_t geometry = 0; geometry < count; ++geometry)
-    if (!millrace::agrees(model, random, cycles > 0)) return 1;
+    if (!millrace::agrees(model, random, flags.cycles > 0)) return 1;
   fmt::print("dropout, {} lanes: {} geometries bit by bit as the functional model{}\n", MILLRACE_LANES, count,
-             cycles > 0 ? ", samples exact to the cycle" : "");
+             flags.cycles > 0 ? ", samples exact to the cycle" : "");
   return 0;
 }

@@ -7,12 +7,12 @@
 // Ranges and offsets of the modules are their parameters, which the program is compiled with.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <string>
 
 #include "fpga/conv_ce/arithmetic/running_norm.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_ADDER_HEADER
 #include MILLRACE_FORK_HEADER
@@ -279,11 +279,6 @@ int compare_many(int64_t geometries, uint64_t seed) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  int64_t geometries = 6;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
-  }
-  return millrace::compare_many(geometries, seed);
+  const millrace::Flags flags = millrace::flags_of(argc, argv);
+  return millrace::compare_many(flags.geometries, flags.seed);
 }

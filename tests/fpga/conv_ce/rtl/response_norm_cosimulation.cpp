@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "fpga/conv_ce/arithmetic/fixed_response_norm.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_FORWARD_HEADER
 #include MILLRACE_BACK_HEADER
@@ -151,21 +151,16 @@ bool same_parameters(const FixedResponseNorm& n) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  int64_t geometries = 6;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
-  }
+  const millrace::Flags flags = millrace::flags_of(argc, argv);
   const auto norm = millrace::fixed_response_norm(millrace::kNorm, {11});
   if (!norm || !millrace::same_parameters(*norm)) return 1;
   millrace::write_table(*norm);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(flags.seed);
   MILLRACE_FORWARD_MODEL forward;
   MILLRACE_BACK_MODEL back;
-  for (int64_t geometry = 0; geometry < geometries; ++geometry)
+  for (int64_t geometry = 0; geometry < flags.geometries; ++geometry)
     if (!millrace::agrees(*norm, forward, back, random)) return 1;
   fmt::print("local response norm, {} lanes: {} geometries forward and back bit by bit as the functional model\n", MILLRACE_LANES,
-             geometries);
+             flags.geometries);
   return 0;
 }

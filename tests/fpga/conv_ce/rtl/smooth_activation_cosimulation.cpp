@@ -3,13 +3,13 @@
 //   cosimulation_smooth_tangent_11_3 --geometries 25 --seed 7
 #include <fmt/format.h>
 
-#include <cstring>
 #include <fstream>
 #include <string>
 
 #include "fpga/conv_ce/arithmetic/smooth_activation.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
+#include "tests/fpga/conv_ce/rtl/flags.h"
 #include "tests/fpga/conv_ce/rtl/streams.h"
 #include MILLRACE_FORWARD_HEADER
 #include MILLRACE_BACK_HEADER
@@ -120,20 +120,15 @@ void write_table(const SmoothActivation& made) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  int64_t geometries = 6;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
-  }
+  const millrace::Flags flags = millrace::flags_of(argc, argv);
   const auto made = millrace::smooth_activation(millrace::kActivation, {MILLRACE_FRACTION});
   millrace::write_table(*made);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(flags.seed);
   MILLRACE_FORWARD_MODEL forward;
   MILLRACE_BACK_MODEL back;
-  for (int64_t geometry = 0; geometry < geometries; ++geometry)
+  for (int64_t geometry = 0; geometry < flags.geometries; ++geometry)
     if (!millrace::agrees(*made, forward, back, random)) return 1;
   fmt::print("{} of {} fraction bits, {} lanes: {} geometries forward and back bit by bit as the functional model\n",
-             MILLRACE_TANGENT != 0 ? "tangent" : "sigmoid", MILLRACE_FRACTION, MILLRACE_LANES, geometries);
+             MILLRACE_TANGENT != 0 ? "tangent" : "sigmoid", MILLRACE_FRACTION, MILLRACE_LANES, flags.geometries);
   return 0;
 }

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "fpga/conv_ce/arithmetic/after_sum.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "tests/fpga/conv_ce/arithmetic/random_shapes.h"
 #include "tests/fpga/conv_ce/rtl/engine_bench.h"
+#include "tests/fpga/conv_ce/rtl/flags.h"
 #include MILLRACE_FORWARD_HEADER
 #include MILLRACE_BACK_HEADER
 
@@ -350,14 +350,7 @@ int compare_cycles(int64_t geometries, uint64_t seed) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  int64_t geometries = 6;
-  int64_t cycle_geometries = 0;
-  uint64_t seed = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--geometries") == 0) geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--cycles") == 0) cycle_geometries = std::stoll(argv[i + 1]);
-    if (std::strcmp(argv[i], "--seed") == 0) seed = std::stoull(argv[i + 1]);
-  }
-  if (cycle_geometries > 0) return millrace::compare_cycles(cycle_geometries, seed);
-  return millrace::compare_many(geometries, seed);
+  const millrace::Flags flags = millrace::flags_of(argc, argv);
+  if (flags.cycles > 0) return millrace::compare_cycles(flags.cycles, flags.seed);
+  return millrace::compare_many(flags.geometries, flags.seed);
 }
