@@ -1,7 +1,12 @@
 #include "fpga/pe_chain/arithmetic/real_functions.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <bit>
 #include <cmath>
+
+#include "fpga/pe_chain/arithmetic/chain_sum.h"
 
 namespace millrace {
 
@@ -35,24 +40,42 @@ float of_pieces(const std::array<Piece, kPieces>& pieces, float size) {
   const auto index = static_cast<size_t>(place);
   const float within = place - static_cast<float>(index);
   const Piece& piece = pieces[index];
-  const float inner = piece.slope + within * piece.bend;
-  return piece.constant + within * inner;
+  const float inner = piece.slope + flushed(within * piece.bend);
+  return piece.constant + flushed(within * inner);
+}
+
+const std::array<Piece, kPieces>& sigmoid_pieces() {
+  static const auto pieces = pieces_of([](double z) { return 1 / (1 + std::exp(-z)); });
+  return pieces;
+}
+const std::array<Piece, kPieces>& tangent_pieces() {
+  static const auto pieces = pieces_of([](double z) { return std::tanh(z); });
+  return pieces;
+}
+
+std::string text_of(const std::array<Piece, kPieces>& pieces) {
+  std::string text;
+  for (const Piece& piece : pieces)
+    text += fmt::format("{:08x}{:08x}{:08x}\n", std::bit_cast<uint32_t>(piece.constant), std::bit_cast<uint32_t>(piece.slope),
+                        std::bit_cast<uint32_t>(piece.bend));
+  return text;
 }
 
 }  // namespace
 
 float sigmoid_by_pieces(float x) {
-  static const auto pieces = pieces_of([](double z) { return 1 / (1 + std::exp(-z)); });
   if (std::isnan(x)) return x;
-  const float y = of_pieces(pieces, std::fabs(x));
+  const float y = of_pieces(sigmoid_pieces(), std::fabs(x));
   return x < 0 ? 1 - y : y;
 }
 
 float tanh_by_pieces(float x) {
-  static const auto pieces = pieces_of([](double z) { return std::tanh(z); });
   if (std::isnan(x)) return x;
-  const float y = of_pieces(pieces, std::fabs(x));
-  return x < 0 ? -y : y;
+  const float y = of_pieces(tangent_pieces(), std::fabs(x));
+  return x < 0 && y > 0 ? -y : y;
 }
+
+std::string sigmoid_pieces_text() { return text_of(sigmoid_pieces()); }
+std::string tangent_pieces_text() { return text_of(tangent_pieces()); }
 
 }  // namespace millrace

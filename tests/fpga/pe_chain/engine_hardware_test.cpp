@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <tuple>
@@ -59,12 +60,15 @@ TEST(PeChainHardware, StepsAreTheClosedForm) {
   while (compared < 200) {
     PeChainHardware hardware{
         .cell = CellKind::kLstm, .chains = 4, .per_chain = 1 + static_cast<int64_t>(random() % 6), .words = 4096, .state_words = 512};
+    hardware.element_bits = random() % 2 == 0 ? 16 : 32;
     const auto units = static_cast<int64_t>(1 + random() % 90);
     const PassSettings settings = pass_settings(hardware, units, 1, /*divide=*/false);
-    if (units < 2 * hardware.per_chain) continue;  // slices shorter than a chain's way back wait for it
+    // Slices shorter than a chain's way back wait for it, in floating point those shorter than a sum of lanes.
+    if (units < std::max(2 * hardware.per_chain, hardware.element_bits == 32 ? kLanesSettle : 0)) continue;
     for (const bool back : {false, true}) {
       const ChainProduct product{.inputs = units, .outputs = units, .elements = hardware.chains * hardware.per_chain, .most_parts = 1};
-      const int64_t exposed = exposed_cycles(product, {.latency = loop_cycles(hardware.cell, back) - 1, .chains = hardware.chains});
+      const int64_t exposed =
+          exposed_cycles(product, {.latency = loop_cycles(hardware.cell, back, hardware.element_bits) - 1, .chains = hardware.chains});
       const std::vector<int64_t> cycles = emission_cycles(hardware, settings, {.samples = 1, .steps = 6}, back);
       const int64_t step = cycles.back() - cycles[cycles.size() - 1 - static_cast<size_t>(settings.words)];
       EXPECT_EQ(step, feed_cycles(product) + exposed) << units << " units, chains of " << hardware.per_chain;

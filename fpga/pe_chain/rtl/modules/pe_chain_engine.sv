@@ -8,19 +8,22 @@
 // second the rest. Settings stand still while `busy`. With `continues` a pass goes on from the state that the one before left, or that was
 // written between two: what the recurrent product takes, into both halves, and what units keep on the way that `back` says.
 module pe_chain_engine #(
+    parameter int ELEMENT = 16,
     parameter int CELL = 0,  // 0 lstm, 1 gru with the reset after the product, 2 vanilla_relu, 3 vanilla_tanh
     parameter int GATES = 4,
     parameter int BIASES = 4,
     parameter int SIGMOID = 0,
     parameter int TANH = 0,
-    parameter TABLE = "sigmoid_table.hex",
+    parameter TABLE = "sigmoid_table.hex",  // in fixed point, where a form is a table
+    parameter SIGMOID_PIECES = "sigmoid_pieces.hex",
+    parameter TANH_PIECES = "tangent_pieces.hex",
     parameter int CHAINS = 4,     // a power of two
     parameter int PER_CHAIN = 4,
     parameter int WORDS = 256,
     parameter int SAMPLES = 4,
     parameter int STATE_WORDS = 64,
-    parameter int RECORD = (CELL <= 1) ? 5 : 1,
-    parameter int BEFORE = (CELL == 0) ? 1 : 0,
+    parameter int RECORD = (CELL == 0 && ELEMENT == 32) ? 6 : (CELL <= 1) ? 5 : 1,
+    parameter int BEFORE = (CELL == 0 && ELEMENT == 16) ? 1 : 0,
     parameter int QUEUE_LOG2 = 6
 ) (
     input  logic clock,
@@ -48,30 +51,31 @@ module pe_chain_engine #(
     input logic [                              2:0] load_unit,
     input logic [                              7:0] load_depth,
     input logic [                $clog2(WORDS)-1:0] load_address,
-    input logic [                    CHAINS*16-1:0] load_data,
+    input logic [               CHAINS*ELEMENT-1:0] load_data,
     input logic                                     bias_write,
     input logic [                             15:0] bias_address,
     input logic [             CHAINS*BIASES*32-1:0] bias_data,
     input logic                                     state_write,
     input logic [                             15:0] state_address,
     input logic                                     state_half,
-    input logic [              GATES*CHAINS*16-1:0] state_taken,   // [gate][lane]
+    input logic [         GATES*CHAINS*ELEMENT-1:0] state_taken,   // [gate][lane]
     input logic [                    CHAINS*32-1:0] state_kept,
 
     input  logic                                   in_tvalid,
     output logic                                   in_tready,
-    input  logic [(1+RECORD+BEFORE)*CHAINS*16-1:0] in_tdata,
+    input  logic [(1+RECORD+BEFORE)*CHAINS*ELEMENT-1:0] in_tdata,
     output logic                                   out_tvalid,
     input  logic                                   out_tready,
-    output logic [    (1+RECORD)*CHAINS*16-1:0] out_tdata
+    output logic [(1+RECORD)*CHAINS*ELEMENT-1:0] out_tdata
 );
-  localparam int IN_BITS = (1 + RECORD + BEFORE) * CHAINS * 16;
-  localparam int OUT_BITS = (1 + RECORD) * CHAINS * 16;
+  localparam int IN_BITS = (1 + RECORD + BEFORE) * CHAINS * ELEMENT;
+  localparam int OUT_BITS = (1 + RECORD) * CHAINS * ELEMENT;
   localparam int LANE_BITS = $clog2(CHAINS);
   localparam int ADDRESS_BITS = $clog2(WORDS);
   localparam int PLACE_BITS = $clog2(STATE_WORDS);
   localparam int SAMPLE_BITS = (SAMPLES > 1) ? $clog2(SAMPLES) : 1;
   localparam int QUEUE = 1 << QUEUE_LOG2;
+  localparam logic [7:0] SETTLES = (ELEMENT == 16) ? 8'd0 : 8'd26;  // cycles that an element makes one sum of its lanes
 
   // --- Which input of which slice of which sample of which step is fed.
   logic running, phase, first_step;
@@ -128,7 +132,7 @@ module pe_chain_engine #(
       end
     end
     if (!reset_n) quiet <= '0;
-    else if (issue && is_last) quiet <= (depths_here << 1) - 8'd1;
+    else if (issue && is_last) quiet <= (((depths_here << 1) > SETTLES) ? depths_here << 1 : SETTLES) - 8'd1;
     else if (quiet != 8'd0) quiet <= quiet - 8'd1;
     // How much of a sample's state is there: what a step makes begins to count behind its first slice.
     for (s = 0; s < SAMPLES; s++)
@@ -145,14 +149,14 @@ module pe_chain_engine #(
   assign busy = running || out_reserved != 16'd0;
 
   // --- The state, twice: two inputs a cycle. Its halves take turns by steps.
-  logic [GATES*CHAINS*16-1:0] state_data, word_a, word_b;
+  logic [GATES*CHAINS*ELEMENT-1:0] state_data, word_a, word_b;
   logic [15:0] write_place;
   logic write_half;
-  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_a[0:(2<<PLACE_BITS)-1];
-  (* ram_style = "block" *) logic [GATES*CHAINS*16-1:0] state_b[0:(2<<PLACE_BITS)-1];
+  (* ram_style = "block" *) logic [GATES*CHAINS*ELEMENT-1:0] state_a[0:(2<<PLACE_BITS)-1];
+  (* ram_style = "block" *) logic [GATES*CHAINS*ELEMENT-1:0] state_b[0:(2<<PLACE_BITS)-1];
   logic [15:0] place_a, place_b;
   logic [PLACE_BITS:0] store_place;
-  logic [GATES*CHAINS*16-1:0] store_data;
+  logic [GATES*CHAINS*ELEMENT-1:0] store_data;
   assign store_place = state_write ? {state_half, state_address[PLACE_BITS-1:0]} : {write_half, write_place[PLACE_BITS-1:0]};
   assign store_data = state_write ? state_taken : state_data;
   assign place_a = base + (feed >> LANE_BITS);
@@ -168,20 +172,27 @@ module pe_chain_engine #(
   logic unused_places;
   assign unused_places = &{1'b0, place_a, place_b, write_place, state_address};
 
-  logic [4+8+ADDRESS_BITS-1:0] token_1, token_2;
+  // Which accumulator of an element takes the product: inputs are two halves, each in turn over eight lanes.
+  logic [15:0] half_begins, in_half;
+  logic second_half;
+  assign half_begins = (feeds + 16'd1) >> 1;
+  assign second_half = !halves && feed >= half_begins;
+  assign in_half = second_half ? feed - half_begins : feed;
+  logic [4+5+8+ADDRESS_BITS-1:0] token_1, token_2;
   logic [LANE_BITS-1:0] lane_a, lane_b;
-  logic zero_1;
-  logic [GATES*16-1:0] elements, seconds;
+  logic zero_1, behind_1;
+  logic [GATES*ELEMENT-1:0] elements, seconds;
   integer g;
   always_ff @(posedge clock) begin
-    token_1 <= {issue && reset_n, feed == 16'd0, is_last, halves, depths_here, address};
+    token_1 <= {issue && reset_n, feed == 16'd0, is_last, halves, in_half < 16'd8, second_half, in_half[2:0], depths_here, address};
     token_2 <= token_1;
     lane_a <= feed[LANE_BITS-1:0];
     lane_b <= second_index[LANE_BITS-1:0];
     zero_1 <= first_step && !continues;
+    behind_1 <= second_index >= feeds;
     for (g = 0; g < GATES; g++) begin
-      elements[g*16+:16] <= zero_1 ? 16'd0 : word_a[((back?g:0)*CHAINS+32'(lane_a))*16+:16];
-      seconds[g*16+:16] <= zero_1 ? 16'd0 : word_b[((back?g:0)*CHAINS+32'(lane_b))*16+:16];
+      elements[g*ELEMENT+:ELEMENT] <= zero_1 ? '0 : word_a[((back?g:0)*CHAINS+32'(lane_a))*ELEMENT+:ELEMENT];
+      seconds[g*ELEMENT+:ELEMENT] <= (zero_1 || behind_1) ? '0 : word_b[((back?g:0)*CHAINS+32'(lane_b))*ELEMENT+:ELEMENT];
     end
   end
 
@@ -191,6 +202,7 @@ module pe_chain_engine #(
   genvar n;
   for (n = 0; n < GATES; n++) begin : g_mvm
     mvm_unit #(
+        .ELEMENT(ELEMENT),
         .CHAINS(CHAINS),
         .PER_CHAIN(PER_CHAIN),
         .WORDS(WORDS)
@@ -200,14 +212,15 @@ module pe_chain_engine #(
         .load_depth,
         .load_address,
         .load_data,
-        .valid(token_2[ADDRESS_BITS+11]),
-        .first(token_2[ADDRESS_BITS+10]),
-        .last(token_2[ADDRESS_BITS+9]),
-        .divided(token_2[ADDRESS_BITS+8]),
+        .valid(token_2[ADDRESS_BITS+16]),
+        .first(token_2[ADDRESS_BITS+15]),
+        .last(token_2[ADDRESS_BITS+14]),
+        .divided(token_2[ADDRESS_BITS+13]),
+        .lane(token_2[ADDRESS_BITS+8+:5]),
         .depths(token_2[ADDRESS_BITS+:8]),
         .address(token_2[ADDRESS_BITS-1:0]),
-        .element(elements[n*16+:16]),
-        .second(seconds[n*16+:16]),
+        .element(elements[n*ELEMENT+:ELEMENT]),
+        .second(seconds[n*ELEMENT+:ELEMENT]),
         .result_valid(result_valid[n]),
         .results(results[n*CHAINS*32+:CHAINS*32])
     );
@@ -222,12 +235,27 @@ module pe_chain_engine #(
   logic [GATES*CHAINS*32-1:0] held, head_sums;
   integer l;
   assign head_divided = divided && head_slice == full_slices;
-  always_ff @(posedge clock) begin
-    head_valid <= result_valid[0] && (!head_divided || odd) && reset_n;
-    for (l = 0; l < GATES * CHAINS; l++) begin
-      if (!odd) held[l*32+:32] <= results[l*32+:32];
-      head_sums[l*32+:32] <= results[l*32+:32] + (head_divided ? held[l*32+:32] : 32'd0);
+  logic whole;
+  assign whole = result_valid[0] && (!head_divided || odd) && reset_n;
+  if (ELEMENT == 16) begin : g_fixed_sums
+    integer w;
+    always_ff @(posedge clock) begin
+      head_valid <= whole;
+      for (w = 0; w < GATES * CHAINS; w++)
+        head_sums[w*32+:32] <= results[w*32+:32] + (head_divided ? held[w*32+:32] : 32'd0);
     end
+  end else begin : g_real_sums
+    genvar w;
+    delayed #(.WIDTH(1), .CYCLES(4)) whole_later (.clock, .value(whole), .later(head_valid));
+    for (w = 0; w < GATES * CHAINS; w++) begin : g_sum
+      fp32_add halves_sum (
+          .clock, .a(head_divided ? held[w*32+:32] : 32'd0), .b(results[w*32+:32]), .y(head_sums[w*32+:32])
+      );
+    end
+  end
+  always_ff @(posedge clock) begin
+    for (l = 0; l < GATES * CHAINS; l++)
+      if (!odd) held[l*32+:32] <= results[l*32+:32];
     if (!reset_n || start) odd <= 1'b0;
     else if (result_valid[0]) odd <= head_divided && !odd;
     if (!reset_n) begin
@@ -253,7 +281,7 @@ module pe_chain_engine #(
     if (!reset_n || start) begin
       head_slice <= '0;
       slice_word <= '0;
-    end else if (result_valid[0] && (!head_divided || odd)) begin
+    end else if (whole) begin
       slice_word <= slice_word + 16'd1;
       if (slice_word == ((head_slice < full_slices) ? 16'(PER_CHAIN) : 16'(words_last)) - 16'd1) begin
         slice_word <= '0;
@@ -288,27 +316,48 @@ module pe_chain_engine #(
 
   logic forward_made, back_made, forward_half, back_half;
   logic [15:0] forward_place, back_place;
-  logic [CHAINS*16-1:0] hidden, candidates;
-  logic [RECORD*CHAINS*16-1:0] record;
-  logic [GATES*CHAINS*16-1:0] taken, errors;
-  gates_forward #(
-      .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD),
-      .STATE_WORDS(STATE_WORDS)
-  ) gates_of_forward (
-      .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back),
-      .kept_address(state_address), .kept_data(state_kept), .take(head_valid && !back), .products(head_sums),
-      .inputs(in_word[GATES*CHAINS*16-1:0]), .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero),
-      .made(forward_made), .made_place(forward_place), .made_half(forward_half), .hidden, .record
-  );
-  gates_back #(
-      .CELL(CELL), .GATES(GATES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD), .BEFORE(BEFORE),
-      .STATE_WORDS(STATE_WORDS)
-  ) gates_of_back (
-      .clock, .reset_n, .weight_shift, .hidden_shift, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
-      .take(head_valid && back), .products(head_sums), .inputs(in_word),
-      .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half),
-      .taken, .errors, .candidates
-  );
+  logic [CHAINS*ELEMENT-1:0] hidden, candidates;
+  logic [RECORD*CHAINS*ELEMENT-1:0] record;
+  logic [GATES*CHAINS*ELEMENT-1:0] taken, errors;
+  if (ELEMENT == 16) begin : g_fixed_gates
+    gates_forward #(
+        .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD),
+        .STATE_WORDS(STATE_WORDS)
+    ) gates_of_forward (
+        .clock, .reset_n, .sum_shift, .hidden_shift, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back),
+        .kept_address(state_address), .kept_data(state_kept), .take(head_valid && !back), .products(head_sums),
+        .inputs(in_word[GATES*CHAINS*ELEMENT-1:0]), .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero),
+        .made(forward_made), .made_place(forward_place), .made_half(forward_half), .hidden, .record
+    );
+    gates_back #(
+        .CELL(CELL), .GATES(GATES), .SIGMOID(SIGMOID), .TANH(TANH), .TABLE(TABLE), .CHAINS(CHAINS), .RECORD(RECORD), .BEFORE(BEFORE),
+        .STATE_WORDS(STATE_WORDS)
+    ) gates_of_back (
+        .clock, .reset_n, .weight_shift, .hidden_shift, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
+        .take(head_valid && back), .products(head_sums), .inputs(in_word),
+        .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half),
+        .taken, .errors, .candidates
+    );
+  end else begin : g_real_gates
+    gates_forward_fp32 #(
+        .CELL(CELL), .GATES(GATES), .BIASES(BIASES), .SIGMOID_PIECES(SIGMOID_PIECES), .TANH_PIECES(TANH_PIECES), .CHAINS(CHAINS),
+        .RECORD(RECORD), .STATE_WORDS(STATE_WORDS)
+    ) gates_of_forward (
+        .clock, .reset_n, .bias_write, .bias_address, .bias_data, .kept_write(state_write && !back), .kept_address(state_address),
+        .kept_data(state_kept), .take(head_valid && !back), .products(head_sums), .inputs(in_word[GATES*CHAINS*ELEMENT-1:0]),
+        .word(head_word), .place(head_base + head_word), .half(!head_phase), .zero(head_zero), .made(forward_made),
+        .made_place(forward_place), .made_half(forward_half), .hidden, .record
+    );
+    gates_back_fp32 #(
+        .CELL(CELL), .GATES(GATES), .CHAINS(CHAINS), .RECORD(RECORD), .STATE_WORDS(STATE_WORDS)
+    ) gates_of_back (
+        .clock, .reset_n, .kept_write(state_write && back), .kept_address(state_address), .kept_data(state_kept),
+        .take(head_valid && back), .products(head_sums), .inputs(in_word), .place(head_base + head_word), .half(!head_phase),
+        .zero(head_zero), .made(back_made), .made_place(back_place), .made_half(back_half), .taken, .errors, .candidates
+    );
+    logic unused_shifts;
+    assign unused_shifts = &{1'b0, sum_shift, weight_shift, hidden_shift};
+  end
 
   // --- What is made: to the state, and out.
   logic [15:0] made_word;
@@ -316,7 +365,7 @@ module pe_chain_engine #(
   assign write_place = back ? back_place : forward_place;
   assign write_half = back ? back_half : forward_half;
   if (GATES > 1) begin : g_wide
-    assign state_data = back ? taken : {{((GATES - 1) * CHAINS * 16) {1'b0}}, hidden};
+    assign state_data = back ? taken : {{((GATES - 1) * CHAINS * ELEMENT) {1'b0}}, hidden};
   end else begin : g_narrow
     assign state_data = back ? taken : hidden;
   end
@@ -328,7 +377,7 @@ module pe_chain_engine #(
       made_word <= (made_word == words - 16'd1) ? 16'd0 : made_word + 16'd1;
       if (made_word == words - 16'd1) write_sample <= (write_sample == samples - 8'd1) ? 8'd0 : write_sample + 8'd1;
     end
-  localparam int BACK_BITS = (GATES + 1) * CHAINS * 16;
+  localparam int BACK_BITS = (GATES + 1) * CHAINS * ELEMENT;
   logic [OUT_BITS-1:0] out_word;
   assign out_word = back ? OUT_BITS'({candidates, errors}) : {record, hidden};
   logic out_ready;
