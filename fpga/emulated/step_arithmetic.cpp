@@ -86,8 +86,10 @@ class FixedArithmetic final : public StepArithmetic {
     return {directions_[static_cast<size_t>(direction)], {0, cell_.hidden}, error_fraction};
   }
   static std::vector<double> reals(const std::vector<int16_t>& values, int fraction) {
+    const double step = real_value(1, fraction);  // a power of two: products are exact
     std::vector<double> real;
-    for (const int16_t value : values) real.push_back(real_value(value, fraction));
+    real.reserve(values.size());
+    for (const int16_t value : values) real.push_back(value * step);
     return real;
   }
   RecurrentState fixed_state(const StepState& state) {

@@ -1,6 +1,6 @@
 // The declared order of a sum in floating point on chained elements: numbers depend neither on the elements nor on the boards.
 //
-//   chain_sum<float>({.inputs = 1024, .parts = 2}, weight, element);     // the bits of .parts = 1
+//   chain_sum<float>({.inputs = 1024, .parts = 2}, weights, elements);     // the bits of .parts = 1; both from the first input on
 //
 // An element adds one product a cycle, and its adder takes several cycles: products go to LANES accumulators in turn. The inputs are two
 // halves, the second from ceil(n / 2) on; input i of half p goes to lane p LANES + (i mod LANES), counted from the half's begin, WHETHER
@@ -12,7 +12,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace millrace {
 
@@ -36,14 +38,44 @@ T tree_sum(T* lanes, int64_t count) {
   return lanes[0];
 }
 
-template <typename T, typename Weight, typename Element>
-T chain_sum(const SumShape& shape, const Weight& weight, const Element& element) {
+// Lanes side by side in vectors of the compiler's, of the width that every machine has: to the bit what a lane after the other gives.
+template <typename T>
+struct LaneVectors {
+  static constexpr int64_t kWidth = 16 / sizeof(T), kVectors = kAccumulatorLanes / kWidth;
+  using Word = std::conditional_t<sizeof(T) == sizeof(int32_t), int32_t, int64_t>;
+  typedef T Numbers __attribute__((vector_size(16)));
+  typedef Word Words __attribute__((vector_size(16)));
+  // A number is zero or too small where its exponent is zero.
+  static constexpr Word kExponent = ((Word{1} << (8 * sizeof(T) - std::numeric_limits<T>::digits)) - 1)
+                                    << (std::numeric_limits<T>::digits - 1);
+
+  Numbers lanes[static_cast<size_t>(kVectors)] = {};
+
+  static Numbers flushed_all(Numbers numbers) {
+    const auto words = reinterpret_cast<Words>(numbers);
+    return reinterpret_cast<Numbers>(words & ((words & kExponent) != 0));
+  }
+  // Of as many inputs as lanes.
+  void add(const T* weights, const T* elements) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      Numbers weight, element;
+      std::memcpy(&weight, weights + v * kWidth, sizeof(weight));
+      std::memcpy(&element, elements + v * kWidth, sizeof(element));
+      Numbers& lane = lanes[v];
+      lane = flushed_all(lane + flushed_all(weight * element));
+    }
+  }
+};
+
+template <typename T>
+T chain_sum(const SumShape& shape, const T* weights, const T* elements) {
   const int64_t half = (shape.inputs + 1) / 2;
   const auto add_half = [&](int64_t begin, int64_t end, T* lanes) {
-    for (int64_t input = begin; input < end; ++input) {
-      T& lane = lanes[(input - begin) % kAccumulatorLanes];
-      lane = flushed(lane + flushed(weight(input) * element(input)));
-    }
+    LaneVectors<T> sums;
+    int64_t input = begin;
+    for (; input + kAccumulatorLanes <= end; input += kAccumulatorLanes) sums.add(weights + input, elements + input);
+    std::memcpy(lanes, &sums.lanes, sizeof(sums.lanes));
+    for (T* lane = lanes; input < end; ++input, ++lane) *lane = flushed(*lane + flushed(weights[input] * elements[input]));
   };
   if (shape.parts == 2) {  // an element each, whose sums meet behind them
     std::array<T, kAccumulatorLanes> first{}, second{};

@@ -12,18 +12,38 @@ namespace millrace {
 namespace {
 
 // An output's sum as its elements make it: each takes its part of the inputs, its accumulator wraps, and parts are added.
-template <typename Weight, typename Element>
-int64_t chained(const ChainProduct& product, int64_t output, const Weight& weight, const Element& element) {
+int64_t chained(const ChainProduct& product, int64_t output, const int16_t* weights, const int16_t* elements) {
   const LastSlice last = last_slice_of(product);
   const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts, length = divided_up(product.inputs, parts);
   int64_t sum = 0;
   for (int64_t part = 0; part < parts; ++part) {
-    int32_t accumulator = 0;
+    uint32_t accumulator = 0;
     for (int64_t input = part * length; input < std::min(product.inputs, (part + 1) * length); ++input)
-      accumulator = wrapped(int64_t{accumulator} + int64_t{weight(input)} * element(input));
-    sum += accumulator;
+      accumulator += static_cast<uint32_t>(int32_t{weights[input]} * elements[input]);
+    sum += wrapped(accumulator);
   }
   return sum;
+}
+
+// What boards keep for the way back, [gate][feature][unit]: columns of U as rows, of the features that they own.
+std::vector<int16_t> columns_of(const FixedRecurrent& layer, const std::vector<UnitRange>& boards) {
+  const int64_t gates = layer.gates(), hidden = layer.hidden, features = layer.features();
+  std::vector<int16_t> columns(layer.hidden_weight.size());
+  for (const UnitRange& board : boards)
+    for (int64_t gate = 0; gate < gates; ++gate)
+      for (int64_t feature = board.begin; feature < board.end; ++feature)
+        for (int64_t i = 0; i < hidden; ++i)
+          columns[static_cast<size_t>((gate * features + feature) * hidden + i)] =
+              layer.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)];
+  return columns;
+}
+std::vector<int16_t> projection_columns_of(const FixedRecurrent& layer) {
+  const int64_t hidden = layer.hidden, features = layer.features();
+  std::vector<int16_t> columns(layer.projection_weight.size());
+  for (int64_t unit = 0; unit < hidden; ++unit)
+    for (int64_t i = 0; i < features; ++i)
+      columns[static_cast<size_t>(unit * features + i)] = layer.projection_weight[static_cast<size_t>(i * hidden + unit)];
+  return columns;
 }
 
 }  // namespace
@@ -79,9 +99,7 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
           int64_t hidden_sum = 0;
           for (int64_t gate = 0; gate < gates; ++gate) {
             const int64_t row = unit * gates + gate;
-            const int16_t* weights = layer_.hidden_weight.data() + row * features;
-            const int64_t of_state = chained(
-                product, unit - board.begin, [&](int64_t i) { return weights[i]; }, [&](int64_t i) { return h[i]; });
+            const int64_t of_state = chained(product, unit - board.begin, layer_.hidden_weight.data() + row * features, h);
             int64_t& sum = exact[static_cast<size_t>(gate)];
             sum = layer_.bias[static_cast<size_t>(row)] +
                   int64_t{sums[static_cast<size_t>(vector * layer_.rows() + row)]} * (int64_t{1} << shift);
@@ -112,9 +130,7 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
           int64_t sum = 0;
           for (int64_t first = 0; first < hidden; first += part) {
             const ChainProduct product{std::min(part, hidden - first), features, build_.elements, build_.most_parts};
-            const int16_t* weights = layer_.projection_weight.data() + feature * hidden + first;
-            sum += chained(
-                product, feature, [&](int64_t i) { return weights[i]; }, [&](int64_t i) { return made[static_cast<size_t>(first + i)]; });
+            sum += chained(product, feature, layer_.projection_weight.data() + feature * hidden + first, made.data() + first);
           }
           h[feature] = cell_sum(sum, out_shift, counters.outputs);
         }
@@ -138,6 +154,9 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
   result.sums.assign(static_cast<size_t>(vectors * layer_.rows()), 0);
   result.candidates.assign(gru ? static_cast<size_t>(vectors * hidden) : 0, 0);
   result.features.assign(projected ? static_cast<size_t>(vectors * features) : 0, 0);
+  const std::vector<UnitRange> owners = projected ? std::vector<UnitRange>{{0, features}} : boards_;
+  const std::vector<int16_t> columns = columns_of(layer_, owners);
+  const std::vector<int16_t> projection = projected ? projection_columns_of(layer_) : std::vector<int16_t>{};
   std::vector<int16_t> dh(static_cast<size_t>(features)), dm(static_cast<size_t>(hidden));
   std::vector<int16_t> next(static_cast<size_t>(layer_.rows()));
   for (int64_t step = run.steps - 1; step >= 0; --step)
@@ -149,13 +168,11 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
       const auto error_of_state = [&](const ChainProduct& product, int64_t feature, int64_t local) {
         int64_t sum = 0;
         for (int64_t gate = 0; gate < gates; ++gate)
-          sum += chained(
-              product, local, [&](int64_t i) { return layer_.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)]; },
-              [&](int64_t i) { return taken[gate * hidden + i]; });
+          sum += chained(product, local, columns.data() + (gate * features + feature) * hidden, taken + gate * hidden);
         const int64_t direct = int64_t{errors[static_cast<size_t>(vector * features + feature)]} + (gru ? carried[feature] : 0);
         return cell_sum(sum + direct * (int64_t{1} << weight_fraction), weight_fraction, counters);
       };
-      for (const UnitRange& board : projected ? std::vector<UnitRange>{{0, features}} : boards_)
+      for (const UnitRange& board : owners)
         for (int64_t feature = board.begin; feature < board.end; ++feature)
           dh[static_cast<size_t>(feature)] =
               error_of_state({hidden, board.count(), build_.elements, build_.most_parts}, feature, feature - board.begin);
@@ -165,10 +182,8 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
         for (int64_t unit = 0; unit < hidden; ++unit) {
           int64_t sum = 0;
           for (int64_t first = 0; first < features; first += part)
-            sum += chained(
-                {std::min(part, features - first), hidden, build_.elements, build_.most_parts}, unit,
-                [&](int64_t i) { return layer_.projection_weight[static_cast<size_t>((first + i) * hidden + unit)]; },
-                [&](int64_t i) { return dh[static_cast<size_t>(first + i)]; });
+            sum += chained({std::min(part, features - first), hidden, build_.elements, build_.most_parts}, unit,
+                           projection.data() + unit * features + first, dh.data() + first);
           dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
         }
       }

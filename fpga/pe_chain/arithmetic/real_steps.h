@@ -90,9 +90,8 @@ class RealSteps {
           T product[4] = {}, sum[4] = {};
           for (int64_t gate = 0; gate < gates_; ++gate) {
             const int64_t row = gate * hidden_ + unit;
-            product[gate] = chained(
-                {features_, board.count(), build_.elements, build_.most_parts}, unit - board.begin,
-                [&](int64_t i) { return l_.hidden_weight[at(row * features_ + i)]; }, [&](int64_t i) { return state.hidden[at(i)]; });
+            product[gate] = chained({features_, board.count(), build_.elements, build_.most_parts}, unit - board.begin,
+                                    l_.hidden_weight.data() + row * features_, state.hidden.data());
             sum[gate] = flushed(sums[at(step * gates_ * hidden_ + row)] + l_.bias[at(row)]);
           }
           made[at(unit)] = unit_forward(step, unit, sum, product, state, kept);
@@ -100,9 +99,7 @@ class RealSteps {
       if (l_.projection > 0) {
         std::copy(made.begin(), made.end(), kept.units.begin() + step * hidden_);
         for (int64_t feature = 0; feature < features_; ++feature)
-          state.hidden[at(feature)] = by_units(
-              hidden_, features_, feature, [&](int64_t i) { return l_.projection_weight[at(feature * hidden_ + i)]; },
-              [&](int64_t i) { return made[at(i)]; });
+          state.hidden[at(feature)] = by_units(hidden_, features_, feature, l_.projection_weight.data() + feature * hidden_, made.data());
       } else {
         for (const UnitRange& board : boards_)
           std::copy(made.begin() + board.begin, made.begin() + board.end, state.hidden.begin() + board.begin);
@@ -116,16 +113,17 @@ class RealSteps {
     RealErrors<T> result{std::vector<T>(at(steps * gates_ * hidden_)), std::vector<T>(at(steps * hidden_)),
                          std::vector<T>(at(steps * features_))};
     std::vector<T> next(state.errors.size());
+    const std::vector<UnitRange> owners = l_.projection > 0 ? std::vector<UnitRange>{{0, features_}} : boards_;
+    const std::vector<T> columns = columns_of(owners);
+    const std::vector<T> back_projection = l_.projection > 0 ? projection_columns() : std::vector<T>{};
     for (int64_t step = steps - 1; step >= 0; --step) {
       T* dh = result.features.data() + step * features_;
-      for (const UnitRange& board : l_.projection > 0 ? std::vector<UnitRange>{{0, features_}} : boards_)
+      for (const UnitRange& board : owners)
         for (int64_t feature = board.begin; feature < board.end; ++feature) {
           T part[4] = {};
           for (int64_t gate = 0; gate < gates_; ++gate)
-            part[gate] = chained(
-                {hidden_, board.count(), build_.elements, build_.most_parts}, feature - board.begin,
-                [&](int64_t i) { return l_.hidden_weight[at((gate * hidden_ + i) * features_ + feature)]; },
-                [&](int64_t i) { return state.errors[at(gate * hidden_ + i)]; });
+            part[gate] = chained({hidden_, board.count(), build_.elements, build_.most_parts}, feature - board.begin,
+                                 columns.data() + (gate * features_ + feature) * hidden_, state.errors.data() + gate * hidden_);
           const T product = gates_ == 1   ? part[0]
                             : gates_ == 3 ? flushed(flushed(part[0] + part[1]) + part[2])
                                           : flushed(flushed(part[0] + part[1]) + flushed(part[2] + part[3]));
@@ -134,11 +132,7 @@ class RealSteps {
         }
       for (const UnitRange& board : boards_)
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
-          const T error = l_.projection > 0
-                              ? by_units(
-                                    features_, hidden_, unit, [&](int64_t i) { return l_.projection_weight[at(i * hidden_ + unit)]; },
-                                    [&](int64_t i) { return dh[i]; })
-                              : dh[unit];
+          const T error = l_.projection > 0 ? by_units(features_, hidden_, unit, back_projection.data() + unit * features_, dh) : dh[unit];
           unit_back(step, unit, error, kept, state.carried[at(unit)], result, next);
         }
       state.errors = next;
@@ -161,21 +155,35 @@ class RealSteps {
       return std::tanh(x);
   }
 
-  template <typename Weight, typename Element>
-  T chained(const ChainProduct& product, int64_t output, const Weight& weight, const Element& element) const {
+  // What boards keep for the way back, [gate][feature][unit]: columns of U as rows, of the features that they own.
+  std::vector<T> columns_of(const std::vector<UnitRange>& boards) const {
+    std::vector<T> columns(l_.hidden_weight.size());
+    for (const UnitRange& board : boards)
+      for (int64_t gate = 0; gate < gates_; ++gate)
+        for (int64_t feature = board.begin; feature < board.end; ++feature)
+          for (int64_t i = 0; i < hidden_; ++i)
+            columns[at((gate * features_ + feature) * hidden_ + i)] = l_.hidden_weight[at((gate * hidden_ + i) * features_ + feature)];
+    return columns;
+  }
+  std::vector<T> projection_columns() const {
+    std::vector<T> columns(l_.projection_weight.size());
+    for (int64_t unit = 0; unit < hidden_; ++unit)
+      for (int64_t i = 0; i < features_; ++i) columns[at(unit * features_ + i)] = l_.projection_weight[at(i * hidden_ + unit)];
+    return columns;
+  }
+
+  T chained(const ChainProduct& product, int64_t output, const T* weights, const T* elements) const {
     const LastSlice last = last_slice_of(product);
     const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts;
-    return chain_sum<T>({product.inputs, parts}, weight, element);
+    return chain_sum<T>({product.inputs, parts}, weights, elements);
   }
   // A projection's product: its inputs are divided over the engine's units.
-  template <typename Weight, typename Element>
-  T by_units(int64_t inputs, int64_t outputs, int64_t output, const Weight& weight, const Element& element) const {
+  T by_units(int64_t inputs, int64_t outputs, int64_t output, const T* weights, const T* elements) const {
     const int64_t part = divided_up(inputs, gates_);
     T sum{0};
     for (int64_t first = 0; first < inputs; first += part) {
-      const T of_unit = chained(
-          {std::min(part, inputs - first), outputs, build_.elements, build_.most_parts}, output,
-          [&](int64_t i) { return weight(first + i); }, [&](int64_t i) { return element(first + i); });
+      const T of_unit =
+          chained({std::min(part, inputs - first), outputs, build_.elements, build_.most_parts}, output, weights + first, elements + first);
       sum = first == 0 ? of_unit : flushed(sum + of_unit);
     }
     return sum;

@@ -88,10 +88,40 @@ TEST(ChainSum, PartsDoNotMatter) {
   for (int trial = 0; trial < 500; ++trial) {
     const auto inputs = static_cast<int64_t>(1 + random() % 200);
     const std::vector<float> a = numbers<float>(random, inputs, 2), b = numbers<float>(random, inputs, 2);
-    const auto weight = [&](int64_t i) { return a[static_cast<size_t>(i)]; };
-    const auto element = [&](int64_t i) { return b[static_cast<size_t>(i)]; };
-    EXPECT_EQ(chain_sum<float>({inputs, 1}, weight, element), chain_sum<float>({inputs, 2}, weight, element));
+    EXPECT_EQ(chain_sum<float>({inputs, 1}, a.data(), b.data()), chain_sum<float>({inputs, 2}, a.data(), b.data()));
   }
+}
+
+// A lane after the other, as the header declares it.
+template <typename T>
+T sum_by_lanes(const std::vector<T>& weights, const std::vector<T>& elements) {
+  const size_t half = (weights.size() + 1) / 2, lanes = kAccumulatorLanes;
+  std::vector<T> sums(2 * lanes);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    T& lane = i < half ? sums[i % lanes] : sums[lanes + (i - half) % lanes];
+    lane = flushed(lane + flushed(weights[i] * elements[i]));
+  }
+  return tree_sum(sums.data(), static_cast<int64_t>(sums.size()));
+}
+
+template <typename T>
+void expect_lanes_at_once(uint32_t seed) {
+  std::mt19937 random(seed);
+  int64_t small = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const auto inputs = static_cast<int64_t>(1 + random() % 200);
+    std::vector<T> a = numbers<T>(random, inputs, 2), b = numbers<T>(random, inputs, 2);
+    for (T& value : a)  // around the smallest normalised number, and zeros of both signs
+      if (random() % 3 == 0) value *= random() % 4 == 0 ? T{-0.0} : std::numeric_limits<T>::min();
+    const T sum = chain_sum<T>({inputs, 1}, a.data(), b.data()), expected = sum_by_lanes(a, b);
+    EXPECT_EQ(std::memcmp(&sum, &expected, sizeof(T)), 0) << sum << " and " << expected << " of " << inputs;
+    for (size_t i = 0; i < a.size(); ++i) small += a[i] * b[i] != 0 && flushed(a[i] * b[i]) == 0 ? 1 : 0;
+  }
+  EXPECT_GT(small, 1000);
+}
+TEST(ChainSum, LanesAtOnceAreALaneAfterTheOther) {
+  expect_lanes_at_once<float>(23);
+  expect_lanes_at_once<double>(24);
 }
 
 TEST(RealSteps, BitsDoNotDependOnBoardsOrElements) {
