@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -19,7 +20,19 @@ struct Filling {
   std::vector<Pending> homeless;
 };
 
-Filling place(const HomeProblem& problem, double share) {
+// Of so many elements of a size those that may stay, by what a device is to keep.
+int64_t allowed_to_stay(KeptWeights& kept, const std::string& memory, double unit, int64_t count) {
+  for (KeptSize& size : kept) {
+    if (size.memory != memory || !is_unit(size.unit, unit)) continue;
+    const int64_t stays = std::min(count, size.count);
+    size.count -= stays;
+    return stays;
+  }
+  return 0;
+}
+
+// `kept`: what every device is to keep; none: as much as it has room for.
+Filling place(const HomeProblem& problem, double share, std::vector<KeptWeights> kept = {}) {
   const auto by_user = [](const HomeProblem::Weights& weights) { return weights.user; };
   const size_t devices = problem.devices.size();
   Filling result;
@@ -39,6 +52,7 @@ Filling place(const HomeProblem& problem, double share) {
       const double unit = whole.storage_per_element();
       int64_t stays = weights.elements;
       if (unit > 0) stays = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, weights.elements);
+      if (!kept.empty()) stays = allowed_to_stay(kept[d], device.memory, unit, stays);
       homes.used[d] += unit * static_cast<double>(stays);
       room -= unit * static_cast<double>(stays);
       if (stays < weights.elements) leaving.push_back({&weights, stays, weights.elements - stays});
@@ -48,7 +62,8 @@ Filling place(const HomeProblem& problem, double share) {
       Pending& slice = pending[i];
       const double unit = slice.storage_per_element();
       if (problem.devices[static_cast<size_t>(slice.weights->user)].memory != device.memory) continue;
-      const int64_t taken = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, slice.count);
+      int64_t taken = std::clamp(static_cast<int64_t>(std::floor(std::max(room, 0.0) / unit)), int64_t{0}, slice.count);
+      if (!kept.empty()) taken = allowed_to_stay(kept[d], device.memory, unit, taken);
       if (taken == 0) continue;
       homes.remote.push_back(
           {slice.weights->layer, slice.weights->tensor, slice.offset, taken, static_cast<int64_t>(d), slice.weights->user});
@@ -75,6 +90,14 @@ std::optional<Homes> place_homes(const HomeProblem& problem, double share) {
   for (const HomeProblem::Device& device : problem.devices)
     if (device.fixed > share * device.capacity) return std::nullopt;
   Filling placement = place(problem, share);
+  if (!placement.homeless.empty()) return std::nullopt;
+  return std::move(placement.homes);
+}
+
+bool is_unit(double one, double other) { return std::abs(one - other) <= 1e-9 * std::max(one, other); }
+
+std::optional<Homes> homes_as_kept(const HomeProblem& problem, std::vector<KeptWeights> kept) {
+  Filling placement = place(problem, 1, std::move(kept));
   if (!placement.homeless.empty()) return std::nullopt;
   return std::move(placement.homes);
 }

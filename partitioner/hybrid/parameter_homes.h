@@ -46,6 +46,16 @@ struct Homes {
 
 // Nothing when the excess finds no room.
 std::optional<Homes> place_homes(const HomeProblem& problem, double share);
+// Of a device: how many elements of every size in its own memory it keeps, its own and those of others.
+struct KeptSize {
+  std::string memory;
+  double unit = 0;  // storage of an element
+  int64_t count = 0;
+};
+using KeptWeights = std::vector<KeptSize>;
+bool is_unit(double one, double other);  // the same, but for rounding
+// As somebody chose, who may know better which elements to send on than that all alike are as good; nothing where that finds no room.
+std::optional<Homes> homes_as_kept(const HomeProblem& problem, std::vector<KeptWeights> kept);
 // Everything at home, however full that is.
 Homes local_homes(const HomeProblem& problem);
 // What is missing when nothing may be fuller than `share`: the storage that finds no room, and the device nearest to it.

@@ -112,7 +112,11 @@ RingSolver::RingSolver(const PlanTask& task, int64_t micro_batch)
       links_(links_of(task.cluster)),
       search_(segments_, cut_loads_, links_, rules_of(task, chain_)),
       traffic_(home_traffic_of(task, micro_batch, windows_.front())),
-      joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty) {}
+      joint_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty),
+      exhaustive_(segments_, cut_loads_, links_, search_, traffic_, task.options.allow_empty,
+                  [this](int64_t device, int64_t from, int64_t to, double period, HomeProblem& problem) {
+                    add_stored(device, from, to, period, true, problem);
+                  }) {}
 
 std::optional<RingSolver::Bracket> RingSolver::least_period(const Storage& storage, double tolerance) const {
   const auto feasible = [&](double period) { return search_.feasible({period, period}, storage); };
@@ -161,30 +165,35 @@ double RingSolver::least_compute_period(double link_period, const Storage& stora
   return high;
 }
 
+// Of one device, with its stretch.
+void RingSolver::add_stored(int64_t d, int64_t from, int64_t to, double period, bool least_room, HomeProblem& problem) const {
+  const CostModel& model = segments_.model(d);
+  const NamedAmount& memory = model.capacities()[model.parameter_memory()];
+  HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
+  const bool off_chip = segments_.off_chip(d, from, to);
+  const std::vector<int64_t> streamed = segments_.streamed(d, from, to, period, least_room);
+  for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
+    const int64_t end = std::min(to, chain_.end_of(g));
+    const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
+    ShardQuestion question = segments_.question(d, g, end, period, blocks);
+    segments_.place_weights(d, g, streamed, off_chip, question);
+    const ShardDemand demand = segments_.demand_of(d, question);
+    device.fixed += demand.amounts[model.parameter_memory()];
+    if (demand.parameters <= 0) continue;
+    HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
+    const int64_t node = task_->graph->groups()[static_cast<size_t>(g)].head;
+    for (const Block& block : blocks) weights.elements += weight_elements(*task_->graph, node, block);
+    problem.weights.push_back(std::move(weights));
+  }
+  problem.devices.push_back(std::move(device));
+}
+
 HomeProblem RingSolver::home_problem(const std::vector<int64_t>& cuts, double period, bool least_room) const {
   HomeProblem problem;
   for (int64_t d = 0; d < segments_.devices(); ++d) {
-    const CostModel& model = segments_.model(d);
-    const NamedAmount& memory = model.capacities()[model.parameter_memory()];
-    HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
     const int64_t from = d == 0 ? 0 : cuts[static_cast<size_t>(d - 1)];
     const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
-    const bool off_chip = segments_.off_chip(d, from, to);
-    const std::vector<int64_t> streamed = segments_.streamed(d, from, to, period, least_room);
-    for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
-      const int64_t end = std::min(to, chain_.end_of(g));
-      const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
-      ShardQuestion question = segments_.question(d, g, end, period, blocks);
-      segments_.place_weights(d, g, streamed, off_chip, question);
-      const ShardDemand demand = segments_.demand_of(d, question);
-      device.fixed += demand.amounts[model.parameter_memory()];
-      if (demand.parameters <= 0) continue;
-      HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
-      const int64_t node = task_->graph->groups()[static_cast<size_t>(g)].head;
-      for (const Block& block : blocks) weights.elements += weight_elements(*task_->graph, node, block);
-      problem.weights.push_back(std::move(weights));
-    }
-    problem.devices.push_back(std::move(device));
+    add_stored(d, from, to, period, least_room, problem);
   }
   return problem;
 }
@@ -230,6 +239,19 @@ std::optional<RingSolution> RingSolver::solution_of(std::vector<int64_t> cuts, c
   solution.compute_period = periods.compute;
   solution.period = std::max(periods.compute, link_period(cuts, *homes));
   solution.cuts = std::move(cuts);
+  solution.homes = std::move(*homes);
+  return solution;
+}
+
+std::optional<RingSolution> RingSolver::solution_as_kept(const ExhaustiveAnswer& answer, const Periods& periods) const {
+  std::optional<Homes> homes = homes_as_kept(home_problem(answer.cuts, periods.compute, true), answer.kept);
+  if (!homes) return std::nullopt;
+  RingSolution solution;
+  solution.feasible = true;
+  solution.cuts = answer.cuts;
+  solution.compute_period = periods.compute;
+  solution.least_room = true;
+  solution.period = std::max(periods.compute, link_period(answer.cuts, *homes));
   solution.homes = std::move(*homes);
   return solution;
 }
@@ -284,13 +306,27 @@ class RingSolver::JointBisection {
     JointAnswer answer = solver_->joint_.at(periods, cells);
     work_ += answer.work;
     every_place_ = every_place_ && answer.every_place;
-    if (answer.verdict != JointAnswer::Verdict::kFound) {
+    if (answer.verdict == JointAnswer::Verdict::kImpossible) {
       nearest_ = std::move(answer.cuts);
       return answer.verdict;
     }
-    std::optional<RingSolution> found = solver_->solution_of(std::move(answer.cuts), periods);
-    if (!found) return JointAnswer::Verdict::kUndecided;
-    const bool kept = found->period <= std::max(periods.compute, periods.link) * (1 + 1e-12);
+    std::optional<RingSolution> found;
+    if (answer.verdict == JointAnswer::Verdict::kFound) found = solver_->solution_of(answer.cuts, periods);
+    const auto keeps = [&] { return found && found->period <= std::max(periods.compute, periods.link) * (1 + 1e-12); };
+    if (!keeps()) {
+      if (const std::optional<ExhaustiveAnswer> all = solver_->exhaustive_.at(periods)) {
+        if (!all->possible) {
+          nearest_ = std::move(answer.cuts);
+          return JointAnswer::Verdict::kImpossible;
+        }
+        found = solver_->solution_as_kept(*all, periods);
+      }
+    }
+    if (!found) {
+      if (answer.verdict != JointAnswer::Verdict::kFound) nearest_ = std::move(answer.cuts);
+      return JointAnswer::Verdict::kUndecided;
+    }
+    const bool kept = keeps();
     if (!best_.feasible || found->period < best_.period ||
         (kept && found->period == best_.period && found->compute_period < best_.compute_period)) {
       best_ = std::move(*found);

@@ -9,9 +9,9 @@
 //   2. with links held to T, the least period of the devices, so that a plan limited by a link is still balanced
 //   3. given the cuts, the homes with the smallest memory peak whose traffic the links carry within T (parameter_homes.h)
 // When 3 fails, cuts and homes are searched together (joint_search.h), by bisection over the period: exact where a model's places are
-// few, elsewhere between a period that works and one that is shown not to. The distance is the gap, a part of the answer. A ring is
-// called infeasible when no period at all works, which is shown the same way.
-// Borrows the task. Immutable, thread safe.
+// few (where weights differ in storage per element, all choices are gone through then: exhaustive_search.h), elsewhere between a period
+// that works and one that is shown not to. The distance is the gap, a part of the answer. A ring is called infeasible when no period at all
+// works, which is shown the same way. Borrows the task. Immutable, thread safe.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "core/plan/cuts.h"
 #include "partitioner/hybrid/cut_loads.h"
 #include "partitioner/hybrid/cut_search.h"
+#include "partitioner/hybrid/exhaustive_search.h"
 #include "partitioner/hybrid/joint_search.h"
 #include "partitioner/hybrid/parameter_homes.h"
 #include "partitioner/hybrid/segment_load.h"
@@ -82,11 +83,13 @@ class RingSolver {
   };
   std::optional<Bracket> least_period(const Storage& storage, double tolerance) const;
   double least_compute_period(double link_period, const Storage& storage) const;
+  void add_stored(int64_t device, int64_t from, int64_t to, double period, bool least_room, HomeProblem& problem) const;
   HomeProblem home_problem(const std::vector<int64_t>& cuts, double period, bool least_room) const;
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
   std::optional<RingSolution> solution_of(std::vector<int64_t> cuts, const Periods& periods) const;
+  std::optional<RingSolution> solution_as_kept(const ExhaustiveAnswer& answer, const Periods& periods) const;
   class JointBisection;
   Storage anywhere() const;
   // A bisection has come so close: its part of the search is [begin, begin + 0.5).
@@ -105,6 +108,7 @@ class RingSolver {
   CutSearch search_;
   HomeTraffic traffic_;
   JointSearch joint_;
+  ExhaustiveSearch exhaustive_;
 };
 
 }  // namespace millrace

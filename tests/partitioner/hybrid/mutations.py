@@ -37,6 +37,9 @@ MUTATIONS = [
     ("homes ignored", "ring_solver.cpp", "solution.homes = std::move(*homes);", "solution.homes = local_homes(home_problem(solution.cuts, periods.compute, solution.least_room));"),
     ("what cannot be shown impossible is called so", "joint_search.cpp",
      "    if (nothing_left(least_excess())) answer.verdict = JointAnswer::Verdict::kUndecided;", "    static_cast<void>(nothing_left);"),
+    ("choices of elements of several sizes are not gone through", "ring_solver.cpp",
+     "    if (!keeps()) {\n", "    if (!keeps() && periods.compute < 0) {\n"),
+    ("of several sizes one choice alone", "exhaustive_search.cpp", "after < walk.sizes.size() ? 0 : most", "most"),
     ("homes cost no traffic", "joint_search.cpp", "const double moved = static_cast<double>(elements) * bits_per_element;",
      "const double moved = 0 * static_cast<double>(elements) * bits_per_element;"),
 ]
