@@ -108,8 +108,8 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
       layer.by_inputs = (*alike)->by_inputs;
       layer.of_outputs = (*alike)->of_outputs;
     } else {
-      layer.by_inputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->inputs) + 1);
-      layer.of_outputs = std::make_shared<std::deque<Front>>(static_cast<size_t>(shape->outputs) + 1);
+      layer.by_inputs = std::make_shared<Fronts>(shape->inputs);
+      layer.of_outputs = std::make_shared<Fronts>(shape->outputs);
     }
     for (size_t other = 0; other < i && layer.alike == i; ++other)
       if (layers_[other] && layers_[other]->by_inputs == layer.by_inputs && layers_[other]->by_outputs == layer.by_outputs &&
@@ -188,29 +188,44 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
   const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * reserves.step, channels)};
   const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
                                                           layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
-  const EngineFront& front = front_of(layer, shape);
+  Fronts& fronts = fronts_of(layer, shape);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, shape);
   const EngineFront::Choice* choice = front.smallest(reserves.cycles);
-  const size_t last = choice == nullptr ? front.choices().size() - 1 : static_cast<size_t>(choice - front.choices().data());
+  const size_t last = choice == nullptr ? front.found().size() - 1 : static_cast<size_t>(choice - front.found().data());
   const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
   std::vector<EngineMemory>& most = reserves.of_choices[place];
   if (most.empty()) most.reserve(last + 1);
   while (most.size() <= last) {
-    EngineMemory memory = engine_memory(front.engine(front.choices()[most.size()]), shape, around, weights);
+    EngineMemory memory = engine_memory(front.engine(front.found()[most.size()]), shape, around, weights);
     if (!most.empty()) memory = larger(memory, most.back());
     most.push_back(memory);
   }
   return most[last];
 }
 
-const EngineFront& GeneratedEngines::front_of(const Layer& layer, const ConvolutionShape& held) const {
-  const bool all_inputs = held.inputs == layer.whole.inputs;
-  Front& front = all_inputs ? (*layer.of_outputs)[static_cast<size_t>(held.outputs)] : (*layer.by_inputs)[static_cast<size_t>(held.inputs)];
-  std::call_once(front.once, [&] {
+GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, const ConvolutionShape& held) const {
+  return held.inputs == layer.whole.inputs ? *layer.of_outputs : *layer.by_inputs;
+}
+
+// Where nobody else asks.
+EngineFront& GeneratedEngines::front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const {
+  const int64_t channels = held.inputs == layer.whole.inputs ? held.outputs : held.inputs;
+  std::unique_ptr<EngineFront>& front = fronts.of_channels[static_cast<size_t>(channels)];
+  if (!front) {
     const int64_t multipliers = held.kernel_h * held.kernel_w * (layer.error_back ? 3 : 2);
     const int64_t most_tiles = most_multipliers_ > 0 ? std::max<int64_t>(1, most_multipliers_ / multipliers) : 0;
-    front.front = std::make_unique<const EngineFront>(held, layer.error_back, most_tiles);
-  });
-  return *front.front;
+    front = std::make_unique<EngineFront>(held, layer.error_back, most_tiles);
+  }
+  return *front;
+}
+
+std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& layer, const ConvolutionShape& held, int64_t cycles) const {
+  Fronts& fronts = fronts_of(layer, held);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, held);
+  const EngineFront::Choice* choice = front.smallest(cycles);
+  return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }
 
 std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, std::span<const Block> blocks, double period_seconds,
@@ -245,20 +260,18 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
   built.layer = static_cast<size_t>(place);
   built.width = static_cast<size_t>(width - widths_.begin());
   built.cycles_given = cycles;
-  const EngineFront& front = front_of(layer, built.held);
-  const EngineFront::Choice* choice = front.smallest(cycles);
-  if (choice == nullptr) return built;
+  const std::optional<EngineParallelism> engine = engine_within(layer, built.held, cycles);
+  if (!engine) return built;
   built.keeps_up = true;
-  built.engine = front.engine(*choice);
+  built.engine = *engine;
   built.reserved_tiles = built.engine.tiles();
-  built.cycles = front.cycles(*choice);
+  built.cycles = engine_cycles(built.engine, built.held);
   if (built.held.groups > 1) {  // a part computes as much as the whole, or more
     const ConvolutionShape part =
         held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, width->lanes, whole.inputs), {0, whole.outputs}});
-    const EngineFront& front_of_part = front_of(layer, part);
-    const EngineFront::Choice* of_part = front_of_part.smallest(cycles);
-    if (of_part == nullptr) built.keeps_up = false;
-    if (of_part != nullptr) built.reserved_tiles = std::max(built.reserved_tiles, front_of_part.engine(*of_part).tiles());
+    const std::optional<EngineParallelism> of_part = engine_within(layer, part, cycles);
+    if (!of_part) built.keeps_up = false;
+    if (of_part) built.reserved_tiles = std::max(built.reserved_tiles, of_part->tiles());
   }
   return built;
 }

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -92,10 +91,11 @@ class GeneratedEngines {
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
  private:
-  // An engine's choices for so many channels, found when first asked for.
-  struct Front {
-    std::once_flag once;
-    std::unique_ptr<const EngineFront> front;
+  // Engines' choices by numbers of channels, found when first asked for.
+  struct Fronts {
+    explicit Fronts(int64_t channels) : of_channels(static_cast<size_t>(channels) + 1) {}
+    std::mutex mutex;
+    std::vector<std::unique_ptr<EngineFront>> of_channels;
   };
   struct Layer {
     ConvolutionShape whole;
@@ -106,7 +106,7 @@ class GeneratedEngines {
     int64_t error_block_rows = 1;
     int64_t dropout_cycles = 0;                                // of the slowest unit behind the sum, with streams of any width
     std::shared_ptr<const std::vector<BlocksAfterSum>> after;  // by width of the streams
-    std::shared_ptr<std::deque<Front>> by_inputs, of_outputs;  // of all outputs, or of all inputs; one for all layers alike
+    std::shared_ptr<Fronts> by_inputs, of_outputs;             // of all outputs, or of all inputs; one for all layers alike
   };
   // Of the ring's streams, in steps of a power of two: what the slowest takes.
   struct Width {
@@ -126,7 +126,9 @@ class GeneratedEngines {
   EngineMemory most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                            Reserves& reserves) const;
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;
-  const EngineFront& front_of(const Layer& layer, const ConvolutionShape& held) const;
+  Fronts& fronts_of(const Layer& layer, const ConvolutionShape& held) const;
+  EngineFront& front_of(Fronts& fronts, const Layer& layer, const ConvolutionShape& held) const;
+  std::optional<EngineParallelism> engine_within(const Layer& layer, const ConvolutionShape& held, int64_t cycles) const;
 
   const Graph* graph_;
   double slowest_clock_hz_;

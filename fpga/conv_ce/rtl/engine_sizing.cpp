@@ -86,76 +86,95 @@ int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& s
   return engine_cycles(engine, shape).slowest(error_back);
 }
 
-EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles) : shape_(shape) {
-  struct Rectangle {
-    int16_t inputs, outputs;  // which side
-    int32_t next;             // of the same size
-  };
-  const int64_t all = std::min(shape.inputs, kMostEngineLanes) * std::min(shape.outputs, kMostEngineLanes);
-  const int64_t most = most_tiles > 0 ? std::min(most_tiles, all) : all;
-  const std::vector<Side> input_sides = sides_of(shape.inputs, shape.groups);
-  const std::vector<Side> output_sides = sides_of(shape.outputs, shape.groups);
-  // By size, so that none is sorted; kept, since fronts are found by the hundred.
-  static thread_local std::vector<int32_t> first;
-  static thread_local std::vector<Rectangle> rectangles;
-  static thread_local std::vector<Choice> found;
-  first.assign(static_cast<size_t>(most) + 1, -1);
-  rectangles.clear();
-  found.clear();
-  for (size_t i = 0; i < input_sides.size(); ++i)
-    for (size_t o = 0; o < output_sides.size(); ++o) {
-      const int64_t tiles = input_sides[i].lanes * output_sides[o].lanes;
-      if (tiles > most) break;
-      rectangles.push_back({static_cast<int16_t>(i), static_cast<int16_t>(o), first[static_cast<size_t>(tiles)]});
-      first[static_cast<size_t>(tiles)] = static_cast<int32_t>(rectangles.size() - 1);
-    }
-  const Walked walked(shape);
-  int64_t fastest = std::numeric_limits<int64_t>::max();  // of all that are smaller
-  for (size_t tiles = 1; tiles < first.size(); ++tiles) {
-    if (first[tiles] < 0) continue;
-    const Rectangle& any = rectangles[static_cast<size_t>(first[tiles])];
-    const int64_t load_words =
-        engine_of(shape, input_sides[static_cast<size_t>(any.inputs)].lanes, output_sides[static_cast<size_t>(any.outputs)].lanes)
-            .load_words();
-    const int64_t least_of_sweeps = walked.rows * forward_sweep_cycles(load_words, walked.columns);
+namespace {
+
+struct Rectangle {
+  int16_t inputs, outputs;  // lanes
+  int16_t tiles() const { return static_cast<int16_t>(inputs * outputs); }
+};
+
+// All there are, by size.
+const std::vector<Rectangle>& rectangles_by_size() {
+  static const std::vector<Rectangle> all = [] {
+    std::vector<Rectangle> rectangles;
+    for (int16_t inputs = 1; inputs <= kMostEngineLanes; ++inputs)
+      for (int16_t outputs = 1; outputs <= kMostEngineLanes; ++outputs) rectangles.push_back({inputs, outputs});
+    std::stable_sort(rectangles.begin(), rectangles.end(), [](const Rectangle& a, const Rectangle& b) { return a.tiles() < b.tiles(); });
+    return rectangles;
+  }();
+  return all;
+}
+
+// One bit for each number of lanes.
+static_assert(kMostEngineLanes <= 64);
+uint64_t lanes_of_sides(int64_t all_channels, int64_t channel_groups) {
+  uint64_t lanes = 0;
+  for (const Side& side : sides_of(all_channels, channel_groups)) lanes |= uint64_t{1} << (side.lanes - 1);
+  return lanes;
+}
+
+}  // namespace
+
+EngineFront::EngineFront(const ConvolutionShape& shape, bool error_back, int64_t most_tiles)
+    : shape_(shape),
+      error_back_(error_back),
+      most_tiles_(most_tiles > 0 ? most_tiles : kMostEngineLanes * kMostEngineLanes),
+      input_sides_(lanes_of_sides(shape.inputs, shape.groups)),
+      output_sides_(lanes_of_sides(shape.outputs, shape.groups)) {}
+
+void EngineFront::find_until(int64_t cycles_per_sample) {
+  const std::vector<Rectangle>& rectangles = rectangles_by_size();
+  const auto is_left = [&] { return next_ < rectangles.size() && rectangles[next_].tiles() <= most_tiles_; };
+  int64_t fastest = choices_.empty() ? std::numeric_limits<int64_t>::max() : choices_.back().slowest;  // of all that are smaller
+  if (fastest <= cycles_per_sample || !is_left()) return;
+  const Walked walked(shape_);
+  while (fastest > cycles_per_sample && is_left()) {
+    const int16_t tiles = rectangles[next_].tiles();
+    int64_t load_words = 0;  // of all rectangles of a size
     Choice best;
     const auto rank = [](const Choice& choice) {
       return std::tuple(choice.slowest, std::max(choice.input_lanes, choice.output_lanes), choice.output_lanes);
     };
-    for (int32_t i = first[tiles]; i >= 0; i = rectangles[static_cast<size_t>(i)].next) {
-      const Side& inputs = input_sides[static_cast<size_t>(rectangles[static_cast<size_t>(i)].inputs)];
-      const Side& outputs = output_sides[static_cast<size_t>(rectangles[static_cast<size_t>(i)].outputs)];
-      const int64_t input_sweeps = shape.groups == 1 ? inputs.groups : inputs.groups / shape.groups;
+    for (; next_ < rectangles.size() && rectangles[next_].tiles() == tiles; ++next_) {
+      const auto [inputs, outputs] = rectangles[next_];
+      if ((input_sides_ >> (inputs - 1) & output_sides_ >> (outputs - 1) & 1) == 0) continue;
+      if (load_words == 0) load_words = engine_of(shape_, inputs, outputs).load_words();
+      const int64_t input_groups = divided_up(shape_.inputs, inputs), output_groups = divided_up(shape_.outputs, outputs);
+      const int64_t input_sweeps = shape_.groups == 1 ? input_groups : input_groups / shape_.groups;
       // Most are no faster than a smaller one by FP alone.
-      const int64_t least = least_of_sweeps * outputs.groups * input_sweeps;
+      const int64_t least = walked.rows * forward_sweep_cycles(load_words, walked.columns) * output_groups * input_sweeps;
       if (least >= fastest || (best.slowest > 0 && least > best.slowest)) continue;
-      const EngineSweeps sweeps{.input_groups = inputs.groups,
-                                .output_groups = outputs.groups,
+      const EngineSweeps sweeps{.input_groups = input_groups,
+                                .output_groups = output_groups,
                                 .input_sweeps = input_sweeps,
                                 .load_words = load_words,
-                                .stride = shape.stride_h};
-      const Choice choice{cycles_of(sweeps, shape, walked).slowest(error_back), static_cast<int32_t>(inputs.lanes),
-                          static_cast<int32_t>(outputs.lanes)};
+                                .stride = shape_.stride_h};
+      const Choice choice{cycles_of(sweeps, shape_, walked).slowest(error_back_), inputs, outputs};
       if (choice.slowest < fastest && (best.slowest == 0 || rank(choice) < rank(best))) best = choice;
     }
     if (best.slowest == 0) continue;
     fastest = best.slowest;
-    found.push_back(best);
+    choices_.push_back(best);
   }
-  choices_.assign(found.begin(), found.end());
+}
+
+std::span<const EngineFront::Choice> EngineFront::choices() {
+  find_until(-1);
+  return choices_;
 }
 
 EngineParallelism EngineFront::engine(const Choice& choice) const { return engine_of(shape_, choice.input_lanes, choice.output_lanes); }
 
 EngineCycles EngineFront::cycles(const Choice& choice) const { return engine_cycles(engine(choice), shape_); }
 
-const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) const {
+const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) {
+  find_until(cycles_per_sample);
   const auto found = std::ranges::partition_point(choices_, [=](const Choice& choice) { return choice.slowest > cycles_per_sample; });
   return found == choices_.end() ? nullptr : &*found;
 }
 
 std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample, bool error_back) {
-  const EngineFront front(shape, error_back);
+  EngineFront front(shape, error_back);
   const EngineFront::Choice* choice = front.smallest(cycles_per_sample);
   return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
 }

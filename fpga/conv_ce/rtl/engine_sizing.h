@@ -1,6 +1,6 @@
 // How many lanes an engine gets: the one function that sizes it, for whoever plans, generates or simulates it.
 //
-//   const EngineFront front(shape);
+//   EngineFront front(shape);
 //   const EngineFront::Choice* choice = front.smallest(/*cycles_per_sample=*/1'018'000);
 //   front.engine(*choice);            // 4 x 29 lanes
 //   front.cycles(*choice).forward;    // at most 1,018,000
@@ -39,7 +39,7 @@ struct EngineCycles {
 EngineCycles engine_cycles(const EngineParallelism& engine, const ConvolutionShape& shape);
 int64_t sample_cycles(const EngineParallelism& engine, const ConvolutionShape& shape, bool error_back = true);
 
-// All engines of a shape that are worth building: each larger one is faster.
+// All engines of a shape that are worth building: each larger one is faster. They are found as far as somebody asks. One thread at a time.
 class EngineFront {
  public:
   // Of at most so many tiles; 0: of any number.
@@ -50,15 +50,22 @@ class EngineFront {
     int64_t slowest = 0;
     int32_t input_lanes = 0, output_lanes = 0;
   };
-  // Nothing where none keeps up.
-  const Choice* smallest(int64_t cycles_per_sample) const;
-  std::span<const Choice> choices() const { return choices_; }
+  // Nothing where none keeps up; until the next question.
+  const Choice* smallest(int64_t cycles_per_sample);
+  std::span<const Choice> choices();                          // all
+  std::span<const Choice> found() const { return choices_; }  // the first of them
   EngineParallelism engine(const Choice& choice) const;
   EngineCycles cycles(const Choice& choice) const;
 
  private:
+  void find_until(int64_t cycles_per_sample);
+
   ConvolutionShape shape_;
-  std::vector<Choice> choices_;  // the smallest first
+  bool error_back_;
+  int64_t most_tiles_;
+  uint64_t input_sides_, output_sides_;  // numbers of lanes that are worth it
+  size_t next_ = 0;                      // rectangle, of all there are by size
+  std::vector<Choice> choices_;          // the smallest first
 };
 
 // Once; whoever asks often keeps the front.

@@ -104,7 +104,7 @@ TEST(EngineSizing, AFrontHasTheEngineOfEveryNumberOfCycles) {
         all.emplace_back(engine.tiles(), sample_cycles(engine, shape, error_back), std::max(inputs, outputs), outputs, inputs);
       }
     std::ranges::sort(all);
-    const EngineFront front(shape, error_back, most_tiles);
+    EngineFront front(shape, error_back, most_tiles);
     size_t next = 0;
     int64_t fastest = std::numeric_limits<int64_t>::max();
     for (const auto& [tiles, cycles, wider, outputs, inputs] : all) {
@@ -120,6 +120,19 @@ TEST(EngineSizing, AFrontHasTheEngineOfEveryNumberOfCycles) {
       ++next;
     }
     EXPECT_EQ(next, front.choices().size()) << i;
+    // Found as far as is asked for, in whatever order.
+    EngineFront as_asked(shape, error_back, most_tiles);
+    for (size_t step = 0, place = next / 2; step < next; ++step, place = (place + 7) % next) {
+      const EngineFront::Choice& wanted = front.choices()[place];
+      const EngineFront::Choice* choice = as_asked.smallest(wanted.slowest);
+      ASSERT_NE(choice, nullptr) << i;
+      EXPECT_EQ(choice - as_asked.found().data(), static_cast<std::ptrdiff_t>(place)) << i;
+      EXPECT_EQ(choice->input_lanes, wanted.input_lanes) << i;
+      EXPECT_EQ(choice->output_lanes, wanted.output_lanes) << i;
+      if (step == 0) {
+        EXPECT_EQ(as_asked.found().size(), place + 1) << i;
+      }
+    }
   }
 }
 
