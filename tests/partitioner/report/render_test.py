@@ -1,10 +1,10 @@
 """The pages in a browser: on a phone and on a wide screen, light, dark and printed.
 
-    python3 render_test.py PAGES PICTURES
+    python3 render_test.py PAGES [PICTURES]
 
 Asks of each: nothing in the console, nothing requested, no sideways scrolling of the page, text that neither overlaps other
 text of its drawing nor leaves the page, text that stands out from what it lies on, both themes applied, paper always
-light. Leaves a PNG of each and a PDF in PICTURES, for eyes. Ends with 77 (skipped) where there is no Chromium.
+light. With PICTURES it leaves a PNG of each and a PDF there, for eyes, which takes longer than the questions. Ends with 77 (skipped) where there is no Chromium.
 """
 
 import sys
@@ -93,19 +93,21 @@ def printed(tab, path):
     wide = tab.evaluate("document.documentElement.scrollWidth")
     if wide > tab.width:
         found.append(f"printed {wide} pixels wide on {tab.width}")
-    tab.print_to(path)
-    if not path.read_bytes().startswith(b"%PDF"):
-        found.append("no PDF")
+    if path is not None:
+        tab.print_to(path)
+        if not path.read_bytes().startswith(b"%PDF"):
+            found.append("no PDF")
     return found
 
 
 def main():
-    pages, pictures = Path(sys.argv[1]), Path(sys.argv[2])
+    pages, pictures = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     chromium = find_chromium()
     if chromium is None:
         print("skipped: no Chromium (Debian package chromium)")
         sys.exit(77)
-    pictures.mkdir(parents=True, exist_ok=True)
+    if pictures:
+        pictures.mkdir(parents=True, exist_ok=True)
     names = sorted(path.parent.name for path in pages.glob("*/index.html"))
     if not names:
         sys.exit(f"{pages}: no pages")
@@ -117,17 +119,18 @@ def main():
                 for dark in (False, True):
                     tab.theme(dark)
                     found = problems_of(tab, dark)
-                    tab.picture(pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+                    if pictures:
+                        tab.picture(pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png")
                     for problem in found:
                         print(f"{name}, {width} pixels, {'dark' if dark else 'light'}: {problem}")
                     failed = failed or bool(found)
                 tab.close()
             tab = browser.open(pages / name / "index.html", 718)  # what A4 has between its margins
-            for problem in printed(tab, pictures / f"{name}.pdf"):
+            for problem in printed(tab, pictures / f"{name}.pdf" if pictures else None):
                 print(f"{name}, printed: {problem}")
                 failed = True
             tab.close()
-    print(f"{len(names)} pages drawn into {pictures}")
+    print(f"{len(names)} pages" + (f" drawn into {pictures}" if pictures else ""))
     sys.exit(1 if failed else 0)
 
 
