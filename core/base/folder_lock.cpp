@@ -10,10 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -151,7 +153,10 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view doing, Means mea
 void FolderLock::take(std::string_view doing) {
   while (!lock_file()) continue;
   const Holder last = holder_from(text_or_nothing(file_));
-  if (means_ == Means::kFileAlone && last.process > 0 && (last.machine != machine() || lives_here(last))) give_way_to_holder();
+  // With the lock in hand and its holder alive, either that one is just ending or it holds the lock of another mount of the folder.
+  for (int tries = 0; means_ == Means::kSystem && tries < 100 && lives_here(last); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (lives_here(last) || (means_ == Means::kFileAlone && last.process > 0 && last.machine != machine())) give_way_to_holder();
   if (last.process > 0 && last.machine == machine())
     log::info("{}: left locked by {}, which has ended; taken over", folder_.string(), name_of(last));
   else if (last.process > 0)

@@ -8,7 +8,8 @@
 // gives it back when the holder ends, however it ends: what a killed run leaves behind is taken over, and that is said.
 // Between hosts it is as good as the locks of the file system. NFS 4, and NFS 3 with its lock service, hold them for all hosts,
 // and give those of a host that is cut off back after the server's lease (90 s, as a rule). Mounted with nolock or local_lock
-// they hold for one host only: a lock whose file names another host is then taken over, with a warning that says so.
+// they hold for one host or one mount only: a lock whose file names another host is then taken over, with a warning that says so; one whose
+// file names a process of this machine that lives is not, through whatever mount it was taken.
 // Where there are no locks at all, the file alone tells: a holder on this machine is looked up among its processes, one
 // elsewhere is believed until somebody removes the file; two that start in the same instant may both be let in.
 // A process may leave the lock to those it starts: they keep its descriptor(), and whoever comes next finds the folder taken until the

@@ -93,6 +93,18 @@ TEST(FolderLock, KeepsOthersAwayAndNamesTheHolder) {
   }
 }
 
+// As through two mounts of one folder whose locks do not know of each other: the second one's is free, and the first one is alive.
+TEST(FolderLock, IsNotTakenFromTheLivingWhereLocksDoNotReach) {
+  const TemporaryFolder folder;
+  OtherProcess other(folder.path(), FolderLock::Means::kFileAlone);
+  ASSERT_TRUE(other.holds);
+  EXPECT_THAT(refusal(folder.path(), FolderLock::Means::kSystem),
+              HasSubstr("a training is under way there, by process " + std::to_string(other.process())));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / kLockName)) << "it is still the other one's";
+  other.end();
+  EXPECT_EQ(refusal(folder.path(), FolderLock::Means::kSystem), "");
+}
+
 TEST(FolderLock, TakesOverFromAProcessThatWasKilled) {
   for (const FolderLock::Means means : kMeans) {
     const TemporaryFolder folder;
