@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -93,7 +95,30 @@ class Lock {
   int file_;
 };
 
-std::vector<std::string> command_for(const std::string& verilator, const EngineLibrary& library, const std::filesystem::path& folder) {
+// Verilator's own sources are the same for every engine, and take longer than a small one to compile: the first build leaves its objects in
+// `runtime`, where the others link them from.
+std::vector<std::string> runtime_objects(const std::filesystem::path& runtime) {
+  std::vector<std::string> objects;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(runtime, none)) objects.push_back(entry.path().string());
+  std::ranges::sort(objects);
+  return objects;
+}
+
+void keep_runtime(const std::filesystem::path& objects, const std::filesystem::path& runtime) {
+  if (std::filesystem::exists(runtime)) return;
+  const std::filesystem::path partial = fmt::format("{}.{}", runtime.string(), ::getpid());
+  make_folders(partial);
+  for (const auto& entry : std::filesystem::directory_iterator(objects))
+    if (const std::string name = entry.path().filename().string(); name.starts_with("verilated") && name.ends_with(".o"))
+      std::filesystem::copy_file(entry.path(), partial / name);
+  std::error_code somebody_was_first;
+  std::filesystem::rename(partial, runtime, somebody_was_first);
+  if (somebody_was_first) std::filesystem::remove_all(partial);
+}
+
+std::vector<std::string> command_for(const std::string& verilator, const EngineLibrary& library, const std::filesystem::path& folder,
+                                     const std::vector<std::string>& runtime) {
   std::vector<std::string> words = {verilator, "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast"};
   for (const std::string& word : {std::string("--noassert"), std::string("-Wno-fatal"), std::string("--top-module"), library.top,
                                   std::string("--prefix"), "V" + library.top, std::string("--Mdir")})
@@ -107,7 +132,8 @@ std::vector<std::string> command_for(const std::string& verilator, const EngineL
   words.insert(words.end(), {"-CFLAGS", flags});
   words.insert(words.end(), {"-LDFLAGS", "-shared"});
   const std::string compiler_cache = on_path("ccache").empty() ? "" : " OBJCACHE=ccache";
-  words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + compiler_cache, "-o", "engine.so"});
+  const std::string no_runtime = runtime.empty() ? "" : " VM_GLOBAL_FAST=";
+  words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + no_runtime + compiler_cache, "-o", "engine.so"});
   const auto add_harness = [&](std::string_view ending) {
     for (const HarnessSource& source : library.harness)
       if (source.file.ends_with(ending)) words.push_back((folder / source.file).string());
@@ -115,6 +141,7 @@ std::vector<std::string> command_for(const std::string& verilator, const EngineL
   add_harness(".sv");
   for (const RtlModule& module : library.modules) words.push_back((folder / "rtl" / module.file).string());
   add_harness(".cpp");
+  words.insert(words.end(), runtime.begin(), runtime.end());
   return words;
 }
 
@@ -172,7 +199,8 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
   }
   if (!library.image_parameter.empty()) write_atomically(folder / library.image_file, std::string_view(library.image));
   const std::filesystem::path report = folder / "verilator.log";
-  const int status = run(command_for(verilator, library, folder), report);
+  const std::filesystem::path runtime = cache / ("runtime-" + digest_of(std::string_view(built.simulator)));
+  const int status = run(command_for(verilator, library, folder, runtime_objects(runtime)), report);
   const std::filesystem::path made = folder / "objects" / "engine.so";
   if (status != 0 || !std::filesystem::exists(made))
     fail(ErrorCode::kUnavailable, "{} cannot build the engine ({}): it ends with {}; all of it is in {}\n{}", built.simulator, library.name,
@@ -181,6 +209,7 @@ BuiltEngine build_library(const EngineLibrary& library, const EngineBuildOptions
   using std::filesystem::perms;
   for (const std::filesystem::path& path : {folder, built.engine_file})  // whatever the umask
     std::filesystem::permissions(path, perms::group_write | perms::others_write, std::filesystem::perm_options::remove);
+  keep_runtime(folder / "objects", runtime);
   std::filesystem::remove_all(folder / "objects");
   built.build_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   log::info("  built in {:.1f} s", built.build_seconds);

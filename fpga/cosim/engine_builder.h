@@ -4,8 +4,9 @@
 //   const BuiltEngine built = build_library(library_of({engine, engine_memories(engine, shape)}), {});
 //   void* handle = dlopen(built.engine_file.c_str(), RTLD_NOW | RTLD_LOCAL);       // engine_library.h says what it offers
 //
-// Takes ten seconds to minutes, by the multipliers; log lines say what is built and how long it took. Several processes
-// that want the same library wait for the one that builds it. What goes wrong is left in the cache with its log.
+// Takes seconds to minutes, by the multipliers; the first build of a cache compiles Verilator's own sources for the others, too. Log
+// lines say what is built and how long it took. Several processes that want the same library wait for the one that builds it. What goes
+// wrong is left in the cache with its log.
 // Fails with kUnavailable where Verilator is missing, naming the package, or where the build fails, naming the log.
 #pragma once
 

@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <random>
 
+#include "core/base/files.h"
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
 #include "fpga/cosim/cosim_device.h"
+#include "fpga/cosim/engine_builder.h"
+#include "fpga/cosim/shared_library.h"
 #include "fpga/cosim/simulated_phases.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/core/train/temporary_folder.h"
@@ -269,6 +272,33 @@ TEST_F(Cosim, SaysWhichLibraryIsBroken) {
   write_atomically(copy / "engine.so", std::string_view("no library"));
   expect_error(ErrorCode::kUnavailable, "the simulated engine cannot be loaded",
                [&] { SimulatedEngine(hardware, {}, {.cache = folder.path()}); });
+}
+
+// A wire, straight or inverted, as a library.
+EngineLibrary wire(std::string_view text) {
+  return {
+      .name = "a wire",
+      .top = "wire_top",
+      .parameters = {},
+      .defines = {},
+      .modules = {{"wire_top.sv", text}},
+      .harness = {{"wire.cpp",
+                   "#include <Vwire_top.h>\nextern \"C\" int through(int in) {\n  VerilatedContext context;\n  Vwire_top top{&context};\n"
+                   "  top.in = in & 1;\n  top.eval();\n  return top.out;\n}\n"}}};
+}
+
+TEST_F(Cosim, VerilatorsOwnSourcesAreCompiledOnce) {
+  testing_support::TemporaryFolder folder;
+  const auto build = [&](std::string_view text, int expected) {
+    const BuiltEngine built = build_library(wire(text), {.cache = folder.path()});
+    const SharedLibrary library(built.engine_file);
+    int (*through)(int) = nullptr;
+    library.find(through, "through");
+    EXPECT_EQ(through(1), expected);
+    return read_text(built.engine_file.parent_path() / "verilator.log").find("verilated.cpp") != std::string::npos;
+  };
+  EXPECT_TRUE(build("module wire_top(input logic in, output logic out);\n  assign out = in;\nendmodule\n", 1));
+  EXPECT_FALSE(build("module wire_top(input logic in, output logic out);\n  assign out = !in;\nendmodule\n", 0));
 }
 
 TEST(CosimWithoutVerilator, NamesThePackage) {
