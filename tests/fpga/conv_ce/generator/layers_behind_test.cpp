@@ -20,14 +20,15 @@ TEST_F(LayersBehindLong, ErrorsGoBackThroughStrides) { pass_under_icarus(Graph(s
 // A cut inside a group of lanes: errors of both devices meet row by row.
 TEST_F(LayersBehind, ErrorsOfADividedStrideMeet) { pass_under_icarus(Graph(strided_model()), {{1, 3, 2}}); }
 
-TEST_F(LayersBehind, StridesAreCleanWithoutWaivers) { are_clean(Graph(strided_model()), {{1, 2, 0}}); }
+// Divided, DividedOutputs has them checked with every check.
+TEST_F(LayersBehindLong, StridesAreCleanWithoutWaivers) { are_clean(Graph(strided_model()), {{1, 2, 0}}); }
 
 TEST_F(LayersBehindLong, ErrorsGoBackThroughAverages) { pass_under_icarus(Graph(average_model()), {{2, 1, 0}}); }
 
 // The last device of a group un-pools; the ones before get rows one by one where a ReLU came first, in blocks where none did.
 TEST_F(LayersBehind, ErrorsOfADividedAverageMeet) { pass_under_icarus(Graph(average_model()), {{1, 3, 2}, {2, 2, 0}}); }
 
-TEST_F(LayersBehind, AveragesAreCleanWithoutWaivers) { are_clean(Graph(average_model()), {{1, 2, 0}}); }
+TEST_F(LayersBehindLong, AveragesAreCleanWithoutWaivers) { are_clean(Graph(average_model()), {{1, 2, 0}}); }
 
 TEST_F(LayersBehind, CountsWhatStridesAndAveragesTake) {
   const Graph strided(strided_model());
