@@ -41,8 +41,8 @@ class KnownPaces {
   static bool alike(const Plan& a, const Plan& b) {
     return a.micro_batch == b.micro_batch && a.mini_batch == b.mini_batch && a.alignment == b.alignment && a.accounting == b.accounting &&
            a.purpose == b.purpose && a.time_chunks == b.time_chunks && a.model_digest == b.model_digest && a.arithmetic == b.arithmetic &&
-           a.optimizer == b.optimizer && a.windows == b.windows && a.links == b.links && a.shards == b.shards && a.groups == b.groups &&
-           a.homes == b.homes && a.flows == b.flows;
+           a.optimizer == b.optimizer && a.windows == b.windows && a.cluster == b.cluster && a.links == b.links && a.shards == b.shards &&
+           a.groups == b.groups && a.homes == b.homes && a.flows == b.flows;
   }
 
   std::mutex mutex_;

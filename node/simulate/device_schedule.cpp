@@ -90,6 +90,7 @@ void find_updates(DeviceSchedule& schedule, int64_t micro_batches, int64_t n) {
 DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool side_by_side) {
   const int64_t n = spec.micro_batches;
   spec.mini_batches = (micro_batches + n - 1) / n;
+  spec.chunks = 1;  // an action takes its micro-batch at once: chunks of time are the trainer's
   DeviceSchedule schedule;
   schedule.spec = spec;
   schedule.actions = actions_of(spec);

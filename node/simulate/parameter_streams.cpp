@@ -55,11 +55,14 @@ class HomeCompiler {
     return input;
   }
 
-  // Chunks enter a link evenly, a little faster than the pipeline asks for, so that rows do not wait behind a burst.
-  void pace(Station& station) const {
+  // Chunks enter a link evenly, a little faster than the pipeline asks for, so that rows do not wait behind a burst; as fast as it takes
+  // them where an action waits for the whole pass.
+  void pace(Station& station, bool at_once) const {
     const FlowState& flow = item(context_.network.flows, station.flow);
     station.timed = true;
     const int64_t service = flow.services[0].picoseconds + (flow.services[0].part > 0 ? 1 : 0);
+    station.duration = service;
+    if (at_once) return;
     const Flow& planned = item(context_.plan.flows, flow.plan_flow);
     const auto passes = static_cast<double>(std::max<int64_t>(1, planned.passes_per_mini_batch));
     const double even = kShareOfPeriod * static_cast<double>(context_.pace.period) * static_cast<double>(context_.plan.mini_batch) / passes;
@@ -93,7 +96,7 @@ class HomeCompiler {
     const int32_t leaving = add_leaving(context_, home.home, across(route.parameters, link_ahead(home.home, downstream)), chunks, passes);
     Station& pass = item(context_.network.stations, leaving);
     pass.kind = StationKind::kPass;
-    pace(pass);
+    pace(pass, schedule.spec.loads_every_pass);
     Input version;
     version.stream = updates;
     version.schedule = context_.builder.schedule(schedule.pass_version);
@@ -125,7 +128,7 @@ class HomeCompiler {
         add_leaving(context_, home.user, across(route.gradients, link_ahead(home.user, !from_upstream)), chunks, context_.micro_batches);
     Station& station = item(context_.network.stations, leaving);
     station.kind = StationKind::kReturn;
-    pace(station);
+    pace(station, false);
     const auto samples = turns ? 1 : static_cast<int32_t>(context_.plan.micro_batch);
     Input input;
     input.stream = count->second;

@@ -200,15 +200,16 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   Agreement agreement(transport);
   agreement.require_equal("plan and options of a simulation", digest_of(given, options));
   check_options(given, graph, options);
-  if (transport.ranks() > 1 && folds(given.cluster))
-    fail(ErrorCode::kUsage, "cards that fill several places leave nothing to look ahead by from rank to rank; simulate on one rank");
   if (transport.ranks() > 1 && options.cores + options.trainer_ranks > 0)
     fail(ErrorCode::kUsage, "shared cores leave nothing to look ahead by from rank to rank; simulate on one rank");
   const Plan plan = plan_as_run(given, options);
-  const std::vector<int64_t> blocks = blocks_of(plan, graph, options.fc_barrier, transport.ranks());
+  // A card acts for one of its places at a time, so they are all on one rank, and two cards fill the whole of a folded ring: every rank
+  // simulates all of it, for none could go ahead of the others.
+  const bool whole = transport.ranks() == 1 || folds(plan.cluster);
+  const std::vector<int64_t> blocks = whole ? std::vector<int64_t>{} : blocks_of(plan, graph, options.fc_barrier, transport.ranks());
   check_latencies(plan, blocks);
-  const int64_t first = blocks[static_cast<size_t>(transport.rank())];
-  const int64_t end = blocks[static_cast<size_t>(transport.rank()) + 1];
+  const int64_t first = whole ? 0 : blocks[static_cast<size_t>(transport.rank())];
+  const int64_t end = whole ? plan.devices() : blocks[static_cast<size_t>(transport.rank()) + 1];
   Network network = compile(plan, graph, options, first, end);
   Engine engine(network, plan, options);
   transport.open(tables_of(transport.ranks()));
@@ -216,7 +217,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   RankWatch watch(first);
   int64_t messages = 0;
   engine.begin();
-  if (transport.ranks() == 1) {
+  if (whole) {
     engine.run_until(kNeverTime);
   } else {
     BlockRun block(plan, engine, transport, watch, first, end);
@@ -233,7 +234,13 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   agreement.close();
   if (transport.rank() > 0) return {};
   std::vector<SimulationResult> results;
-  for (const std::string& bytes : all) results.push_back(unpacked(bytes));
+  for (const std::string& bytes : all) {
+    SimulationResult one = unpacked(bytes);
+    if (whole && !results.empty())
+      results.front().ranks.push_back(one.ranks.front());
+    else
+      results.push_back(std::move(one));
+  }
   SimulationResult result = combine(plan, graph, std::move(results));
   result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -6,6 +6,7 @@
 //
 // The result is that of one rank, to the bit (events and all times; state_bytes and wall_seconds are each rank's own, added up
 // and the longest). All ranks call it with the same plan and options; anything else is kMismatch.
+// Of a folded ring (core/plan/seats.h) every rank simulates the whole.
 // Fails as simulate() does, on every rank; with kMismatch where two ranks would meet at a link without latency, which leaves
 // nothing to look ahead by; and with the transport's kTimeout when another rank is gone.
 // Borrows the transport, which must not have been opened, and closes it.

@@ -184,12 +184,24 @@ TEST(Seats, WhatIsNotSimulatedIsRefused) {
   for (Shard& shard : engines.shards)
     for (PhaseEngine& phase : shard.phases) phase.multipliers = 1;
   EXPECT_THAT(refusal(engines, {}), HasSubstr("cards that fill several places are simulated where devices take turns"));
-  LocalHub hub(2);
-  const std::vector<std::string> outcomes = testing_support::outcomes_on_threads(2, [&](int64_t rank) {
-    Transport transport(hub.wire(rank));
-    simulate(plan, graph, {}, transport);
-  });
-  for (const std::string& outcome : outcomes) EXPECT_THAT(outcome, HasSubstr("simulate on one rank"));
+}
+
+TEST(Seats, AnyNumberOfRanksSimulatesTheSame) {
+  const Graph graph(dense_model(5));
+  const Plan plan = dense_plan(graph, folded(uniform_cluster("cpu", 2), 2), Alignment::kFpdeep, 8);
+  const SimulationResult alone = simulate(plan, graph, {.samples = 64, .trace = true});
+  for (const int64_t ranks : {1, 2, 4}) {
+    LocalHub hub(ranks);
+    SimulationResult result;
+    const std::vector<std::string> outcomes = testing_support::outcomes_on_threads(ranks, [&](int64_t rank) {
+      Transport transport(hub.wire(rank));
+      SimulationResult mine = simulate(plan, graph, {.samples = 64, .trace = true}, transport);
+      if (rank == 0) result = std::move(mine);
+    });
+    for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
+    testing_support::expect_same(alone, result);
+    EXPECT_EQ(result.ranks.size(), static_cast<size_t>(ranks));
+  }
 }
 
 }  // namespace

@@ -243,6 +243,7 @@ TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
       for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
         shard.phases.push_back({phase, "engine", 0, draw.from_to(1, 3000) * 1000});
     }
+    plan.time_chunks = draw.from_to(1, draw.steps);
     SimulationOptions options{.samples = 4 * plan.mini_batch};
     const SimulationResult result = simulate(plan, graph, options);
     for (size_t f = 0; f < plan.flows.size(); ++f) {
