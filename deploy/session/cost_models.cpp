@@ -19,26 +19,26 @@ namespace {
 struct ModelKind {
   std::string name;
   std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, const InferenceBatch&,
-                                           const std::shared_ptr<const GeneratedEngines>&)>
+                                           const std::shared_ptr<const GeneratedEngines>&, const std::optional<ChainDimensions>&)>
       make;
 };
 
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
       {"fpga", make_fpga_cost_model},
-      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&,
+      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&, const auto&,
                  const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
-      {"cpu",
-       [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&) { return make_cpu_cost_model(device); }},
+      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&,
+                 const auto&) { return make_cpu_cost_model(device); }},
   };
   return all;
 }
 
 std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch& inference,
-                                    const std::shared_ptr<const GeneratedEngines>& built) {
+                                    const std::shared_ptr<const GeneratedEngines>& built, const std::optional<ChainDimensions>& chains) {
   std::vector<std::string> known;
   for (const ModelKind& kind : model_kinds()) {
-    if (kind.name == device.kind) return kind.make(device, arithmetic, inference, built);
+    if (kind.name == device.kind) return kind.make(device, arithmetic, inference, built, chains);
     known.push_back(kind.name);
   }
   fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
@@ -123,7 +123,7 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
 }
 
 CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, const InferenceBatch& inference,
-                       const std::shared_ptr<const GeneratedEngines>& built) {
+                       const std::shared_ptr<const GeneratedEngines>& built, const std::optional<ChainDimensions>& chains = {}) {
   CostModels models;
   std::map<std::string, const CostModel*> known;
   for (const DeviceEntry& entry : cluster.devices) {
@@ -131,7 +131,7 @@ CostModels models_with(const Cluster& cluster, const Catalogue& catalogue, const
     if (added) {
       CatalogueDevice device = device_named(entry.device, cluster, catalogue);
       device.short_names = {entry.device};
-      models.owned.push_back(model_of(device, arithmetic, inference, built));
+      models.owned.push_back(model_of(device, arithmetic, inference, built, chains));
       place->second = models.owned.back().get();
     }
     models.of_devices.push_back(place->second);
@@ -146,9 +146,9 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
 }
 
 CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
-                      const Graph& graph) {
+                      const Graph& graph, const std::optional<ChainDimensions>& chains) {
   const bool builds = accounting == Accounting::kFull;
-  return models_with(cluster, catalogue, arithmetic, {}, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr);
+  return models_with(cluster, catalogue, arithmetic, {}, builds ? generated_engines_of(cluster, catalogue, graph) : nullptr, chains);
 }
 
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue) {

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/cost/inference_batch.h"
+#include "fpga/pe_chain/board_row.h"
 
 namespace millrace {
 
@@ -34,9 +36,9 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
                       const InferenceBatch& inference = {});
 
 // The same for plans of `graph`, which must outlive the models: with full accounting boards have the engines that are generated for its
-// layers, with FPDeep's the paper's free counts.
+// layers, with FPDeep's the paper's free counts. `chains`: the boards' engine of recurrent steps, where it is given by hand.
 CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const Arithmetic& arithmetic, Accounting accounting,
-                      const Graph& graph);
+                      const Graph& graph, const std::optional<ChainDimensions>& chains = {});
 
 // A shorthand, or the path of a .textproto (anything that ends so or has a slash in it). Devices get the catalogue's
 // spelling of their short names. A file says its own links; those of a shorthand have the smaller link_gbps of their two

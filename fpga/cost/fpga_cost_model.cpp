@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/pair_modes.h"
 #include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/clock_time.h"
 #include "fpga/common/cost/fabric_costs.h"
@@ -227,7 +228,8 @@ class FpgaCostModel final : public CostModel {
                                                                  {"weight_words", count(steps->row.words)},
                                                                  {"step_cycles_forward", count(steps->row.forward_cycles)},
                                                                  {"step_cycles_back", count(steps->row.back_cycles)},
-                                                                 {"load_seconds", steps->load_seconds}})
+                                                                 {"load_seconds", steps->load_seconds},
+                                                                 {std::string(kInputProductSeconds), steps->input_product_seconds}})
       cost.resources.push_back(std::move(amount));
     return cost;
   }
@@ -521,13 +523,16 @@ class FpgaCostModel final : public CostModel {
 }  // namespace
 
 std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic,
-                                                const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built) {
+                                                const InferenceBatch& inference, std::shared_ptr<const GeneratedEngines> built,
+                                                const std::optional<ChainDimensions>& chains) {
   const int64_t bits = bits_of(arithmetic.wire);
   if (bits != 16 && bits != 32)
     fail(ErrorCode::kUsage, "FPGA engines work on 16 or 32 bits, not on the {} of {}; choose another width for {}", bits,
          name_of(arithmetic.wire), device.short_names.empty() ? device.name : device.short_names.front());
   if (bits != 16) built = nullptr;  // hardware is generated for 16 bits
-  return std::make_unique<FpgaCostModel>(fpga_resources_of(device, bits), bits, inference, std::move(built));
+  FpgaResources board = fpga_resources_of(device, bits);
+  board.chains = chains;
+  return std::make_unique<FpgaCostModel>(std::move(board), bits, inference, std::move(built));
 }
 
 }  // namespace millrace

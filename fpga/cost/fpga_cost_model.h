@@ -25,11 +25,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "core/device/cost_model.h"
 #include "core/documents/catalogue.h"
 #include "fpga/cost/generated_engines.h"
 #include "fpga/cost/inference_batch.h"
+#include "fpga/pe_chain/board_row.h"
 
 namespace millrace {
 
@@ -37,9 +39,11 @@ namespace millrace {
 // with such batches; what it takes of the block RAM counts as the bits of its blocks, and weights from outside take
 // seconds of the memory that holds them. cost_of then gives the time of the engine as it is built (fpga/sbe/rtl/cycle_model.h), up to some
 // 2% more than the period that was asked for.
+// `chains`: the engine of recurrent steps, where it is given by hand; else each layer's is the fastest that fits (chained_steps.h).
 // Fails with kUsage when arithmetic.wire has neither 16 nor 32 bits, with kMalformed when the catalogue lacks a value.
 std::unique_ptr<CostModel> make_fpga_cost_model(const CatalogueDevice& device, const Arithmetic& arithmetic,
                                                 const InferenceBatch& inference = {},
-                                                std::shared_ptr<const GeneratedEngines> built = nullptr);
+                                                std::shared_ptr<const GeneratedEngines> built = nullptr,
+                                                const std::optional<ChainDimensions>& chains = {});
 
 }  // namespace millrace

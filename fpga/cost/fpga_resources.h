@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/documents/catalogue.h"
 #include "core/documents/plan.h"
+#include "fpga/pe_chain/board_row.h"
 
 namespace millrace {
 
@@ -34,7 +36,8 @@ struct FpgaResources {
   double off_chip_bytes_per_second = 0;
   double watts_idle = 0;
   double watts_per_gops = 0;
-  std::vector<Constant> constants;  // those of the values above that the catalogue gives, with their origin
+  std::optional<ChainDimensions> chains = {};  // of the engine for recurrent steps, where it is given by hand
+  std::vector<Constant> constants;             // those of the values above that the catalogue gives, with their origin
 
   // How many slices engines may take, the one rule for all plans. Of engines of convolutions the multipliers are counted, and FPDeep's fit
   // leaves them `dsp_engine_share` of a board. Engines of blocked columns are counted with all that they take, as synthesis finds it, and

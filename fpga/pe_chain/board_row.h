@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace millrace {
 
@@ -24,11 +25,20 @@ struct RecurrentSize {
   int64_t directions = 1;  // that take turns as samples do, all their weights in the elements
 };
 
+// An engine as it is given by hand: of each unit so many chains, of so many elements, with memory for so many weights each.
+struct ChainDimensions {
+  int64_t chains = 0, length = 0, words = 0;
+};
+// "16x12x8192". Fails with kUsage on anything else.
+ChainDimensions chain_dimensions_from(std::string_view text);
+std::string text_of(const ChainDimensions& dimensions);
+
 struct ChainBoard {
   std::string name;
   double dsp = 0, bram36 = 0, uram = 0;
   double clock_hz = 0;
   double cable_bits_per_second = 0, cable_seconds = 0;
+  std::optional<ChainDimensions> dimensions = {};  // of the engine, where it is given; its chains fill the port
 };
 
 inline constexpr int64_t kPortBits = 512;        // paper 5.1.2

@@ -41,7 +41,7 @@ class KindCosts {
   bool is_board(size_t device) const { return task_.models[device]->dedicated_engines(); }
   // A board makes the steps of one layer, whose x W is on the CPU or GPU before it; the last device of all is none.
   bool may_have(size_t device, size_t begin, size_t end) const {
-    if (!is_board(device)) return true;
+    if (!is_board(device)) return !task_.options.divide_all || !has_whole_layer(begin, end);
     return end == begin + 1 && units_[begin].part == Part::kSteps && device > 0 && !is_board(device - 1);
   }
   // Ends where a board makes the steps of its last layer: the device keeps their parameters, and makes their gradients.
@@ -61,6 +61,12 @@ class KindCosts {
   const Reason& lack() const { return lack_; }
 
  private:
+  // Both parts of some recurrent layer.
+  bool has_whole_layer(size_t begin, size_t end) const {
+    for (size_t unit = begin + 1; unit < end; ++unit)
+      if (units_[unit].part == Part::kSteps) return true;
+    return false;
+  }
   const ShardDemand& demand(size_t device, const Unit& unit);
 
   const PlanTask& task_;

@@ -232,6 +232,28 @@ class KindSearch {
   std::vector<Stretch> stretches_;
 };
 
+std::vector<int64_t> sizes_to_try(const PlanTask& task) {
+  if (task.options.pair_mode == PairMode::kOverlap) return micro_batches_to_try(task);
+  if (task.options.accounting != Accounting::kFull)
+    fail(ErrorCode::kUsage, "mode {} compares what whole mini-batches take; leave --accounting fpdeep out",
+         name_of(task.options.pair_mode));
+  if (task.options.micro_batch != 0 && task.options.micro_batch != task.options.mini_batch)
+    fail(ErrorCode::kUsage, "mode {} takes a mini-batch at once, of one micro-batch; leave --micro-batch {} out",
+         name_of(task.options.pair_mode), task.options.micro_batch);
+  return {task.options.mini_batch};
+}
+
+Reason no_pair(PairMode mode) {
+  Reason reason;
+  reason.resource = "devices";
+  reason.missing = 1;
+  reason.text = fmt::format(
+      "no board makes the steps of a layer where that is fastest, so mode {} has nothing to compare; have every layer divided "
+      "(--divide all)",
+      name_of(mode));
+  return reason;
+}
+
 void check_task(const PlanTask& task) {
   if (task.models.empty() || task.models.size() != task.cluster.devices.size())
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
@@ -254,7 +276,7 @@ Outcome plan_by_kind(const PlanTask& task) {
   const bool full = task.options.accounting == Accounting::kFull;
   if (full && !task.mini_batch_time)
     fail(ErrorCode::kUsage, "full accounting needs to know what a mini-batch takes: give PlanTask::mini_batch_time, or account as FPDeep");
-  for (const int64_t micro_batch : micro_batches_to_try(task)) {
+  for (const int64_t micro_batch : by_kind::sizes_to_try(task)) {
     by_kind::KindSearch search(task, micro_batch);
     const double period = search.solve();
     if (period == by_kind::kNever) {
@@ -262,6 +284,13 @@ Outcome plan_by_kind(const PlanTask& task) {
       continue;
     }
     Plan plan = search.plan(period);
+    if (task.options.pair_mode != PairMode::kOverlap) {
+      if (!has_pair(plan, *task.graph)) {
+        if (!outcome.feasible) outcome.reason = by_kind::no_pair(task.options.pair_mode);
+        continue;
+      }
+      plan = in_mode(plan, *task.graph, task.options.pair_mode);
+    }
     if (full) {
       const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
       plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});

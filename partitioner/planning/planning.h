@@ -19,6 +19,7 @@
 #include "core/device/cost_model.h"
 #include "core/documents/job.h"
 #include "core/graph/graph.h"
+#include "core/plan/pair_modes.h"
 #include "partitioner/planning/summary.h"
 
 namespace millrace {
@@ -54,9 +55,14 @@ struct PlanOptions {
   std::set<std::string> off_chip;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
-  bool allow_empty = false;             // devices may be left without work even where that is no faster
-  bool fc_barrier = false;              // a fully connected layer needs the whole map before any error exists
-  bool fpdeep_lifetimes = false;        // activations held as long as FPDeep's formulas say: see hybrid/lifetimes.h
+  bool allow_empty = false;       // devices may be left without work even where that is no faster
+  bool fc_barrier = false;        // a fully connected layer needs the whole map before any error exists
+  bool fpdeep_lifetimes = false;  // activations held as long as FPDeep's formulas say: see hybrid/lifetimes.h
+  // Strategy kind: no recurrent layer is whole on a device, whatever would be fastest.
+  bool divide_all = false;
+  // Strategy kind with full accounting: as what the ring's pair is compared. Another than overlap takes a mini-batch at once, and its plan
+  // is not to be run.
+  PairMode pair_mode = PairMode::kOverlap;
   std::map<std::string, int64_t> pins;  // layer -> device index
   std::map<int64_t, FixedCut> cuts;     // link -> where it cuts
 };

@@ -42,6 +42,8 @@ ValueWords known_values(const std::string& command, const std::string& name) {
   if (name == "--order") return {ValueKind::kAnyOf, {"given", "best"}};
   if (command == "plan" && name == "--replicas") return {ValueKind::kAnyOf, {"auto"}};
   if (name == "--topology") return {ValueKind::kAnyOf, {"1d", "1d,2d"}};
+  if (command == "plan" && name == "--engine") return {ValueKind::kAnyOf, {"16x16x4096", "16x16x8192"}};
+  if (command == "plan" && name == "--laps") return {ValueKind::kAnyOf, {"auto"}};
   if (name == "--engine") return {ValueKind::kAnyOf, {"sbe", "pe_chain"}};
   if (name == "--paper") return {ValueKind::kAnyOf, {"fpdeep", "bb-lstm", "farnn"}};
   return {};

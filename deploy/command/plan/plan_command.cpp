@@ -27,6 +27,7 @@
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
 #include "deploy/session/job_paths.h"
+#include "deploy/session/pair_laps.h"
 #include "deploy/session/plan_inference.h"
 #include "deploy/session/ring_check.h"
 #include "deploy/session/ring_flags.h"
@@ -53,6 +54,8 @@ Examples:
       a plan for `millrace train --plan plan.textproto`
   millrace plan --model vgg16 --cluster vc709x15 --pin conv1_1=0 --cut 3=conv2_1:40
       some of it by hand: layer conv1_1 on device 0, link 3 cuts conv2_1 at channel 40; the rest is planned
+  millrace plan --model rnnt-encoder --cluster p100+vu13p --laps auto --strategy kind --bits 32 --divide all --engine 16x16x8192
+      a GPU and a board, layer after layer: inputs' products here, steps there, on an engine given by hand
   millrace plan --profile graph.txt --devices 8 --objective max --link-gbps 10
       measured times instead of a model and device figures
   millrace plan --compare before.textproto after.textproto
@@ -61,7 +64,7 @@ Examples:
 
 struct PlanFlags {
   std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto",
-                                        order = "given", replicas, out, report, show;
+                                        order = "given", replicas, laps, engine, divide = "auto", mode = "overlap", out, report, show;
   std::vector<std::string> catalogues, pins, cuts, compare;
   std::optional<int64_t> mini_batch, micro_batch, bits;
   std::optional<double> link_gbps, link_gbps_both;
@@ -80,6 +83,13 @@ int64_t integer_of(std::string_view text, std::string_view flag, std::string_vie
   if (error != std::errc{} || end != text.data() + text.size())
     fail(ErrorCode::kUsage, "{} \"{}\": \"{}\" is not a whole number", flag, whole, text);
   return value;
+}
+
+// What strategy kind alone has.
+void check_kind_options(const PlanFlags& flags, Strategy strategy) {
+  for (const char* name : {"--laps", "--engine", "--divide", "--mode"})
+    if (strategy != Strategy::kKind && std::ranges::find(flags.given, name) != flags.given.end())
+      fail(ErrorCode::kUsage, "{} has no effect without --strategy kind; leave it out, or add that", name);
 }
 
 // LAYER=DEVICE
@@ -136,6 +146,8 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
   options.balance = balance_from(flags.balance);
+  options.divide_all = meaning_of<bool>("--divide", flags.divide, {{"auto", false}, {"all", true}});
+  options.pair_mode = pair_mode_from(flags.mode);
   options.allow_empty = flags.allow_empty;
   options.fc_barrier = flags.fc_barrier;
   options.fpdeep_lifetimes = flags.fpdeep_lifetimes;
@@ -270,12 +282,15 @@ int plan_model(const PlanFlags& flags) {
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask asked;
   asked.graph = &graph;
-  asked.cluster = cluster_from(cluster_name, catalogue);
+  check_kind_options(flags, strategy_from(flags.strategy));
+  asked.cluster = cluster_from(with_laps(cluster_name, flags.laps, graph), catalogue);
   set_link_gbps(asked.cluster, flags.link_gbps, flags.link_gbps_both);
   const Arithmetic arithmetic = arithmetic_for(asked.cluster, catalogue, flags.bits);
   const Accounting accounting = accounting_of(flags.accounting, Accounting::kFull);
+  std::optional<ChainDimensions> chains;
+  if (!flags.engine.empty()) chains = chain_dimensions_from(flags.engine);
   CostModels models = flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
-                                      : models_for(asked.cluster, catalogue, arithmetic, accounting, graph);
+                                      : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains);
   asked.models = models.of_devices;
   asked.options = options_of(flags, job, models);
   asked.options.arithmetic = arithmetic;
@@ -291,6 +306,7 @@ int plan_model(const PlanFlags& flags) {
     chosen = plan_with_progress(asked, freedom_of(flags, asked, cluster_name, catalogue));
   }
   const PlanTask& task = chosen.task;
+  if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();  // compared, not run
   const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
@@ -320,6 +336,9 @@ int plan_model(const PlanFlags& flags) {
   if (const std::string advice = advice_to_leave_devices_empty(task, outcome); !advice.empty()) log::info("{}", advice);
   if (!outcome.plan) {
     const std::string_view wants = !flags.out.empty() ? "--out" : !flags.report.empty() ? "--report" : flags.resources ? "--resources" : "";
+    if (!wants.empty() && task.options.pair_mode != PairMode::kOverlap)
+      fail(ErrorCode::kUsage, "--mode {} is compared, not run: there is no plan for {}; leave one of the two out",
+           name_of(task.options.pair_mode), wants);
     if (!wants.empty())
       fail(ErrorCode::kUsage, "--strategy {} is compared, not run: no ring of segments expresses it, so there is no plan for {}",
            name_of(task.options.strategy), wants);
@@ -508,6 +527,12 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   ring.add_option("--pin", flags->pins, "LAYER=DEVICE: that layer whole on that device");
   ring.add_option("--cut", flags->cuts, "LINK=LAYER[:CHANNEL[:OUTPUTS]]: where that link cuts");
   ring.add_option("--balance", flags->balance, "store parameters upstream of their user: auto (above 80%), always, never [auto]");
+  not_empty(ring.add_option("--laps", flags->laps, "of strategy kind: how often the ring visits its two cards: a number, or auto"));
+  ring.add_option("--divide", flags->divide,
+                  "of strategy kind, recurrent layers that are divided: auto (where that is faster), all [auto]");
+  not_empty(ring.add_option("--engine", flags->engine,
+                            "of strategy kind, each board's: CHAINSxLENGTHxWEIGHTS, such as 16x12x8192 [the fastest for each layer]"));
+  ring.add_option("--mode", flags->mode, "of strategy kind, compared and not run: overlap, no-overlap, all-fpga [overlap]");
   ring.add_flag("--allow-empty", flags->allow_empty, "devices may be left without work even where that is no faster");
   ring.add_flag("--fc-barrier", flags->fc_barrier,
                 "activations wait for the whole map before fully connected layers, and for these, one after the other");

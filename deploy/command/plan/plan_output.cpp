@@ -126,8 +126,9 @@ std::string choices_text(const PlanTask& task, const Outcome& outcome) {
 std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoch_images, const RingCheck& built) {
   const PlanSummary& summary = outcome.summary;
   const bool fpga = std::any_of(summary.devices.begin(), summary.devices.end(), [](const auto& device) { return device.dsp_capacity > 0; });
-  std::string text = fmt::format("{} on {} device{}, {} parallelism (all figures modelled, {} accounting)\n\n", task.graph->model().name,
+  std::string text = fmt::format("{} on {} device{}, {} parallelism{} (all figures modelled, {} accounting)\n\n", task.graph->model().name,
                                  task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s", name_of(task.options.strategy),
+                                 task.options.pair_mode == PairMode::kOverlap ? "" : fmt::format(", {}", name_of(task.options.pair_mode)),
                                  name_of(summary.accounting));
   const auto line = [&](std::string_view name, const std::string& value) { text += fmt::format("  {:<18}{}\n", name, value); };
   const SampleWord sample = sample_word(*task.graph);
@@ -141,7 +142,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                                      outcome.replicas, task.cluster.devices.size(), task.cluster.devices.size() == 1 ? "" : "s",
                                      task.options.mini_batch, outcome.replicas * task.options.mini_batch));
   const bool inference = outcome.plan && outcome.plan->purpose == Purpose::kInference;
-  if (summary.mini_batch_seconds > 0 && !inference) line("updates", updates_text(*outcome.plan, summary, sample.many));
+  if (summary.mini_batch_seconds > 0 && outcome.plan && !inference) line("updates", updates_text(*outcome.plan, summary, sample.many));
   line("limited by", summary.bottleneck.kind == "link"
                          ? fmt::format("the link from device {} to {}", summary.bottleneck.index, summary.bottleneck.index + 1)
                          : fmt::format("device {}", summary.bottleneck.index));
@@ -231,6 +232,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["model"] = task.graph->model().name;
   json["cluster"] = task.cluster.name;
   json["strategy"] = name_of(task.options.strategy);
+  if (task.options.strategy == Strategy::kKind) json["mode"] = name_of(task.options.pair_mode);
   json["accounting"] = name_of(summary.accounting);
   json["feasible"] = outcome.feasible;
   json["reason"] = outcome.reason.text;

@@ -31,6 +31,8 @@ Examples:
       throughput lost to failures by checkpoint interval, simulated and in closed form, beside Young's and Daly's best
   mpirun -n 4 millrace study --model vgg16 --device vc709 --count 8:100 --simulate --out studies/vgg16
       the points shared out over ranks; the same result as alone
+  millrace study --model deepspeech2-lstm --cluster p100+vu9p --batch-norm running --mini-batch 1,4,16 --strategy kind,layer --bits 32
+      one ring by mini-batch and strategy: where a GPU stops gaining from a board beside it
   millrace study --paper fpdeep
       every figure of FPDeep's text beside this program's, with where its constants come from
   millrace study --paper bb-lstm --out studies/bb-lstm
@@ -62,6 +64,8 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
   constexpr const char* kWhat = "What to study";
   not_empty(option(kWhat, "--model", flags->model, "zoo name (millrace models) or PATH.textproto"));
   not_empty(option(kWhat, "--device", flags->device, "one of millrace devices"));
+  not_empty(option(kWhat, "--cluster", flags->cluster,
+                   "a ring (as in plan) instead of many of one device: mini-batches and strategies side by side"));
   option(kWhat, "--count", flags->count, "numbers of devices: FROM:TO:STEP, or a list with commas [5:100:5]");
   list(option(kWhat, "--strategy", flags->strategies, "hybrid, layer, kind, model, data, or a list of them with commas [hybrid]"));
   list(option(kWhat, "--topology", flags->topologies, "1d, or 1d,2d: also what a two-dimensional interconnect would cost [1d]"));
@@ -80,7 +84,7 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   constexpr const char* kTraining = "How it will train";
   list(option(kTraining, "--alignment", flags->alignments, "fpdeep, flush, 1f1b, stash, zero-bubble, or a list of them [fpdeep]"));
-  whole(option(kTraining, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(list(option(kTraining, "--mini-batch", flags->mini_batches, "samples between two updates; with --cluster a list, too [128]")), 1);
   whole(option(kTraining, "--micro-batch", flags->micro_batch,
                "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1);
@@ -123,6 +127,10 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
         for (const char* name : {"--limit", "--target", "--streams"})
           if (flags->engine.empty() && std::ranges::find(flags->given, name) != flags->given.end())
             fail(ErrorCode::kUsage, "{} says how an engine is built, and has no effect without --engine", name);
+        if (flags->mini_batches.size() == 1) flags->mini_batch = flags->mini_batches.front();
+        if (!flags->cluster.empty()) return team.rank == 0 ? run_study_cluster(*flags) : 0;
+        if (flags->mini_batches.size() > 1)
+          fail(ErrorCode::kUsage, "several mini-batches are compared on a cluster; add --cluster, or give one");
         if (!flags->engine.empty()) return team.rank == 0 ? run_study_engine(*flags) : 0;
         return flags->paper.empty() ? run_study_sweep(*flags, team) : run_study_paper(*flags, team);
       });

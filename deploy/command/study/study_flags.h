@@ -20,11 +20,12 @@
 namespace millrace {
 
 struct StudyFlags {
-  std::string model, device, count = "5:100:5", accounting, optimizer, batch_norm, out, paper, engine, command;
+  std::string model, device, cluster, count = "5:100:5", accounting, optimizer, batch_norm, out, paper, engine, command;
   std::vector<std::string> strategies, alignments, topologies, layers, catalogues, limits, given;
   std::vector<double> link_gbps, link_gbps_both;
-  std::vector<int64_t> bits;
-  std::optional<int64_t> mini_batch, micro_batch, images, streams;
+  std::vector<int64_t> bits, mini_batches;
+  std::optional<int64_t> mini_batch;  // where there is one
+  std::optional<int64_t> micro_batch, images, streams;
   std::optional<double> target;
   std::optional<double> epoch_images;
   int threads = 0;
@@ -39,6 +40,7 @@ int run_study_sweep(const StudyFlags& flags, const StudyTeam& team);
 int run_study_paper(const StudyFlags& flags, const StudyTeam& team);
 int run_study_bb_lstm(const StudyFlags& flags);  // --paper bb-lstm
 int run_study_farnn(const StudyFlags& flags);    // --paper farnn
+int run_study_cluster(const StudyFlags& flags);  // --cluster
 int run_study_engine(const StudyFlags& flags);
 int run_study_pe_chain(const StudyFlags& flags);  // --engine pe_chain
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
+
 namespace millrace {
 
 namespace {
@@ -63,6 +65,28 @@ TEST(BoardRow, ProjectionsStandOnOneBoard) {
   EXPECT_FALSE(best_row(kEncoder, vu13p, 2, 32, &why));
   EXPECT_NE(why.find("projection"), std::string::npos);
   EXPECT_TRUE(best_row(kEncoder, vu13p, 1, 16));
+}
+
+// The paper's 768 elements do not hold its encoder of RNN-T in 8,192 words each; chains of 16 do.
+TEST(BoardRow, EnginesMayBeGiven) {
+  ChainBoard vu13p{
+      .name = "vu13p", .dsp = 12288, .bram36 = 2688, .uram = 1280, .clock_hz = 400e6, .cable_bits_per_second = 1e11, .cable_seconds = 1e-6};
+  constexpr RecurrentSize kEncoder{.cells = 2048, .fed_back = 640, .gates = 4};
+  std::string why;
+  vu13p.dimensions = chain_dimensions_from("16x12x8192");
+  EXPECT_FALSE(best_row(kEncoder, vu13p, 1, 32, &why));
+  EXPECT_EQ(why,
+            "an engine of 16x12x8192 puts 8928 weights on its fullest element, which holds 8192; 16x14x8192 would do, on a board that has "
+            "room for it");
+  vu13p.dimensions = chain_dimensions_from("16x16x8192");
+  const auto row = best_row(kEncoder, vu13p, 1, 32, &why);
+  ASSERT_TRUE(row) << why;
+  EXPECT_EQ(row->elements, 256);
+  EXPECT_EQ(row->words, 6400);
+  EXPECT_EQ(row->blocks, 1024);                           // of 8,192 words for each two of 1,024 elements, whatever the layer fills
+  EXPECT_THROW(best_row(kEncoder, vu13p, 1, 16), Error);  // 32 chains fill the port there
+  for (const char* wrong : {"", "16", "16x12", "16x12x", "16x12x0", "16x12x8192x", "ax12x8192", "16x64x8192", "-1x12x8192"})
+    EXPECT_THROW(chain_dimensions_from(wrong), Error) << wrong;
 }
 
 }  // namespace millrace

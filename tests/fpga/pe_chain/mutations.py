@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FIXED = "fpga/pe_chain/arithmetic/fixed_steps.cpp"
 # What is broken, the source, its text and what stands there instead, the test program and which of its tests.
 MUTATIONS = [
-    ("U is not transposed on the way back", FIXED, "layer_.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)]",
-     "layer_.hidden_weight[static_cast<size_t>((feature * gates + gate) * features + i % features)]", "test_pe_chain_arithmetic", "FixedSteps*"),
+    ("U is not transposed on the way back", FIXED, "layer.hidden_weight[static_cast<size_t>((i * gates + gate) * features + feature)]",
+     "layer.hidden_weight[static_cast<size_t>((feature * gates + gate) * features + i % features)]", "test_pe_chain_arithmetic", "FixedSteps*"),
     ("half the passes", "core/plan/schedule.cpp", "  const int64_t fewer = parameter_passes(steady);\n  ++steady.mini_batches;\n"
      "  return parameter_passes(steady) - fewer;", "  const int64_t fewer = parameter_passes(steady);\n  ++steady.mini_batches;\n"
      "  return (parameter_passes(steady) - fewer) / (spec.loads_every_pass ? 2 : 1);", "test_dataflow", "DividedByKind*"),
@@ -55,6 +55,8 @@ MUTATIONS = [
     ("lanes in another order for divided cells alone", "fpga/pe_chain/arithmetic/chain_sum.h",
      "    add_half(half, shape.inputs, second.data());\n", "    add_half(half, shape.inputs, second.data());\n    std::swap(second[1], second[2]);\n",
      "test_pe_chain_arithmetic", "*"),
+    ("a pass spread over the period instead of sent at the link's speed", "node/simulate/parameter_streams.cpp", "    if (at_once) return;\n", "",
+     "test_node_simulate", "PairForms*"),
     ("the bound raised by 1%", "partitioner/baseline/kind_parallel.cpp", "    plan.lower_bound_seconds_per_image = bound;\n",
      "    plan.lower_bound_seconds_per_image = 1.01 * bound;\n", "test_baseline", "KindParallel.IsTheBestOfAllCuts"),
 ]

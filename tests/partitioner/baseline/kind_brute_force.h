@@ -87,6 +87,7 @@ class BruteForce {
       return;
     }
     const bool last = part + 1 == parts_of_[group];
+    if (task_.options.divide_all && part == 1 && devices_of_.back() == device) return;
     const auto devices = static_cast<int64_t>(task_.models.size());
     const bool steps = part == 1 && is_board(device) && devices_of_.back() != device;
     devices_of_.push_back(device);
