@@ -5,6 +5,12 @@
 
 A fault's number and the seed say all of it. --results takes a line per fault as it ends; started again with the same file, a campaign goes
 on behind what is there. --report FOLDER writes faults.json, the table by kind, and index.html, the same as a page. --only NUMBER repeats one.
+
+Ranks tell a neighbour that is silent from one that waits, but not from one that gets no core: the 3 s that they wait here, a tenth of what
+`train` does unasked, are too short where other work takes the cores. So the wait is longer in proportion to the machine's load, up to the 30 s
+of `train`, and each result says which it was; --silence sets it.
+
+An interrupt (SIGINT, SIGTERM, SIGHUP) ends what runs, keeps the results of what had ended, and leaves with 130.
 Exit status 0: every promise was kept; 1: not; 77: nothing could be tried here.
 """
 
@@ -12,11 +18,14 @@ import argparse
 import concurrent.futures
 import html
 import json
+import math
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -24,9 +33,13 @@ from pathlib import Path
 import faults
 from faults import References, Skipped, draw
 from machine_faults import KINDS
-from ring_job import Failure, Tools
+from ring_job import Failure, Tools, processes_with
 
 SKIPPED = 77
+INTERRUPTED = 130
+SHORTEST_SILENCE, LONGEST_SILENCE = faults.SILENCE, 30  # on an idle machine; what `train` waits unasked
+DEADLINE_PER_SILENCE = faults.DEADLINE // faults.SILENCE
+MARK = "MILLRACE_FAULTS"  # in the environment of all that a campaign starts
 # What the check draws from: those that end within a second or two.
 SHORT = ("kill a rank", "kill mpirun", "stop and continue", "crash a rank", "hang up", "terminate", "memory refused", "too little memory", "disk full",
          "file limit", "read-only folder", "torn checkpoint", "flipped bit", "no manifest", "half-written leftover", "damaged plan",
@@ -43,11 +56,33 @@ def kind_of(number, short):
     return kind if turn % RARE.get(kind, 1) == 0 else "kill a rank"
 
 
+def silence_at(load, processors):
+    """Whole seconds: a rank that shares its core with n others is n times as slow."""
+    return max(SHORTEST_SILENCE, min(LONGEST_SILENCE, math.ceil(SHORTEST_SILENCE * load / processors)))
+
+
+def wait_for(silence):
+    faults.SILENCE, faults.DEADLINE = silence, DEADLINE_PER_SILENCE * silence
+
+
+def end_all(scratch):
+    """What this campaign started, whoever its parent is by now."""
+    for pid in processes_with(f"{MARK}={scratch}"):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 def try_one(tools, references, seed, number, short):
     kind = kind_of(number, short)
     fault = draw(seed * 1_000_003 + number, kind, short)
     out = tools.scratch / f"fault_{number}"
-    result = {"number": number, **fault.__dict__}
+    result = {"number": number, **fault.__dict__, "silence": faults.SILENCE, "load": round(os.getloadavg()[0], 1)}
     began = time.monotonic()
     try:
         seen = KINDS[kind](tools, references, fault, out)
@@ -120,15 +155,16 @@ def main():
     parser.add_argument("--kind", help="only faults of this kind")
     parser.add_argument("--short", action="store_true", help="what the check runs")
     parser.add_argument("--jobs", type=int, default=1, help="so many side by side [1]")
-    parser.add_argument("--silence", type=int, default=faults.SILENCE,
-                        help="seconds that ranks wait for one that is silent; all else in proportion; more where others use the machine [%(default)s]")
+    parser.add_argument("--silence", type=int, help="seconds that ranks wait for one that is silent; all else in proportion [by the machine's load]")
     parser.add_argument("--seconds", type=float, default=0, help="begin no fault after so many [0: all]")
     parser.add_argument("--results", type=Path, help="file of a line per fault; what it holds is not tried again")
     parser.add_argument("--report", type=Path, help="folder for faults.json and index.html")
     arguments = parser.parse_args()
-    faults.DEADLINE = faults.DEADLINE * arguments.silence // faults.SILENCE
-    faults.SILENCE = arguments.silence
+    wait_for(arguments.silence or SHORTEST_SILENCE)
     scratch = Path(tempfile.mkdtemp(prefix="millrace_faults_"))
+    os.environ[MARK] = str(scratch)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
     tools = Tools(arguments.mpirun, arguments.millrace, scratch)
     (scratch / "references").mkdir()
     references = References(tools, scratch / "references")
@@ -139,26 +175,41 @@ def main():
     numbers = [number for number in range(arguments.count) if number not in done and arguments.only in (None, number)
                and arguments.kind in (None, kind_of(number, arguments.short))]
     began = time.monotonic()
+    interrupted = threading.Event()
+
+    def one(number):
+        if interrupted.is_set() or arguments.seconds and time.monotonic() - began > arguments.seconds:
+            return None
+        if not arguments.silence:  # never less than before: other faults may be under way
+            wait_for(max(faults.SILENCE, silence_at(os.getloadavg()[0], os.cpu_count())))
+        result = try_one(tools, references, arguments.seed, number, arguments.short)
+        return None if interrupted.is_set() else result
+
+    pool = concurrent.futures.ThreadPoolExecutor(arguments.jobs)
+    futures = []
     try:
         for number in numbers:  # made by one, used by all
             references.of(draw(arguments.seed * 1_000_003 + number, kind_of(number, arguments.short), arguments.short))
-
-        def one(number):
-            if arguments.seconds and time.monotonic() - began > arguments.seconds:
-                return None
-            return try_one(tools, references, arguments.seed, number, arguments.short)
-
-        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            for future in concurrent.futures.as_completed([pool.submit(one, number) for number in numbers]):
-                result = future.result()
-                if result is None:
-                    continue
-                results.append(result)
-                print(json.dumps(result), flush=True)
-                if arguments.results:
-                    with arguments.results.open("a") as file:
-                        file.write(json.dumps(result) + "\n")
+        futures = [pool.submit(one, number) for number in numbers]
+        for future in concurrent.futures.as_completed(futures):
+            result = future.result()
+            if result is None:
+                continue
+            results.append(result)
+            print(json.dumps(result), flush=True)
+            if arguments.results:
+                with arguments.results.open("a") as file:
+                    file.write(json.dumps(result) + "\n")
+    except KeyboardInterrupt:
+        interrupted.set()
+        print("interrupted: what runs is ended", file=sys.stderr, flush=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        while not all(future.done() for future in futures):  # a fault goes on with what comes next, until it sees that it failed
+            end_all(scratch)
+            time.sleep(0.1)
     finally:
+        pool.shutdown()
+        end_all(scratch)
         shutil.rmtree(scratch, ignore_errors=True)
     report = report_of(arguments, sorted(results, key=lambda result: result["number"]))
     if arguments.report:
@@ -166,6 +217,8 @@ def main():
         (arguments.report / "faults.json").write_text(json.dumps(report, indent=1) + "\n")
         (arguments.report / "index.html").write_text(page_of(report))
     print(f"{report['kept']} of {report['tried']} faults survived, {report['struck']} of them struck, {report['skipped']} skipped (measured)")
+    if interrupted.is_set():
+        return INTERRUPTED
     if report["broken"]:
         return 1
     return 0 if report["tried"] else SKIPPED
