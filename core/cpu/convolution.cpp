@@ -11,6 +11,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/cpu/convolution_forms.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/onednn.h"
 #include "core/cpu/operations.h"
@@ -23,45 +24,6 @@ namespace {
 
 using dnnl::algorithm;
 using dnnl::prop_kind;
-using Tag = dnnl::memory::format_tag;
-using Dims = dnnl::memory::dims;
-
-MemoryDesc desc_of(const Dims& dims, Tag tag) { return MemoryDesc(dims, dnnl::memory::data_type::f32, tag); }
-
-// The convolution in oneDNN's words.
-struct Geometry {
-  Geometry(const KernelSpec& spec, const Conv2d& conv, int64_t vector_length)
-      : strides{conv.stride_h, conv.stride_w},
-        dilations{conv.dilation_h - 1, conv.dilation_w - 1},
-        padding{conv.pad_h, conv.pad_w},
-        source{spec.micro_batch, spec.inputs[0].channels, spec.inputs[0].height, spec.inputs[0].width},
-        target{spec.micro_batch, spec.output.channels, spec.output.height, spec.output.width},
-        weight{spec.output.channels, spec.inputs[0].channels / conv.groups, conv.kernel_h, conv.kernel_w},
-        grouped(conv.groups > 1),
-        source_desc(activation_desc(source, spec.inputs[0], vector_length)),
-        target_desc(activation_desc(target, spec.output, vector_length)) {
-    if (grouped) weight = {conv.groups, weight[0] / conv.groups, weight[1], weight[2], weight[3]};
-  }
-
-  MemoryDesc any_weight() const { return desc_of(weight, Tag::any); }
-  MemoryDesc canonical_weight() const { return desc_of(weight, grouped ? Tag::goihw : Tag::oihw); }
-  MemoryDesc bias() const { return desc_of({target[1]}, Tag::x); }
-  // [channel read][tap][channel made], of FP and of EB.
-  MemoryDesc winograd_weight(bool back) const { return desc_of(weight, back ? Tag::ohwi : Tag::ihwo); }
-
-  Dims strides, dilations, padding, source, target, weight;
-  bool grouped;
-  MemoryDesc source_desc, target_desc;  // as the tensors lie
-
- private:
-  static MemoryDesc activation_desc(const Dims& dims, const Shape& shape, int64_t vector_length) {
-    const int64_t block = channel_block(shape, vector_length);
-    // One position with whole blocks of channels is blocked too, and oneDNN is at home there.
-    const bool blocked = block == vector_length || (shape.plane() == 1 && shape.channels % vector_length == 0);
-    if (blocked) return desc_of(dims, vector_length == 16 ? Tag::nChw16c : Tag::nChw8c);
-    return desc_of(dims, block == 1 ? Tag::nchw : Tag::nhwc);
-  }
-};
 
 // Forms of input and output to try, best first.
 std::vector<std::pair<MemoryDesc, MemoryDesc>> candidate_forms(const Geometry& g) {
@@ -89,47 +51,6 @@ std::optional<Desc> best_of(const Geometry& geometry, algorithm wanted, const Ma
   return best;
 }
 
-class WeightPacking final : public Packing {
- public:
-  WeightPacking(MemoryDesc canonical, MemoryDesc stored) : canonical_(std::move(canonical)), stored_(std::move(stored)) {}
-
-  int64_t stored() const override { return static_cast<int64_t>(stored_.get_size() / sizeof(float)); }
-  void pack(const float* canonical, float* stored) const override { reorder_now(canonical_, canonical, stored_, stored); }
-  void unpack(const float* stored, float* canonical) const override { reorder_now(stored_, stored, canonical_, canonical); }
-
- private:
-  MemoryDesc canonical_, stored_;
-};
-
-// Weights in the form one pass wants: the parameter itself, or a copy that is renewed after the parameter changed.
-class PackedWeight {
- public:
-  PackedWeight() = default;
-  PackedWeight(const MemoryDesc& parameter, const MemoryDesc& wanted) : direct_(parameter == wanted) {
-    if (direct_) return;
-    copy_ = Buffer(wanted.get_size());
-    const dnnl::reorder::primitive_desc desc(onednn_engine(), parameter, onednn_engine(), wanted);
-    reorder_ = Job(dnnl::reorder(desc), {{DNNL_ARG_FROM, parameter}, {DNNL_ARG_TO, wanted}});
-  }
-
-  void invalidate() { stale_ = true; }
-  const float* get(const float* parameter) {
-    if (direct_) return parameter;
-    if (std::exchange(stale_, false)) {
-      reorder_.bind(DNNL_ARG_FROM, parameter);
-      reorder_.bind(DNNL_ARG_TO, copy_.data());
-      reorder_.run();
-    }
-    return reinterpret_cast<const float*>(copy_.data());
-  }
-
- private:
-  bool direct_ = true;
-  bool stale_ = true;
-  Buffer copy_;
-  Job reorder_;
-};
-
 // A pass by our own Winograd, and the weight in its form.
 class OwnPass {
  public:
@@ -152,24 +73,6 @@ class OwnPass {
   bool stale_ = true;
 };
 constexpr const char* kOwnName = "own winograd F(4x4, 3x3)";
-
-std::optional<std::pair<dnnl::algorithm, float>> onednn_activation(const Activation& activation) {
-  // The exponential behind the curved ones is oneDNN's own; ours keeps padding and evaluation in one place.
-  const std::optional<double> slope = activation.slope_below_zero();
-  if (!slope) return std::nullopt;
-  return {{algorithm::eltwise_relu, static_cast<float>(*slope)}};
-}
-
-dnnl::primitive_attr attributes(bool sum, const std::optional<Activation>& activation) {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::post_ops ops;
-  if (sum) ops.append_sum(1.0f);
-  if (activation)
-    if (const auto fused = onednn_activation(*activation)) ops.append_eltwise(1.0f, fused->first, fused->second, 0.0f);
-  attr.set_post_ops(ops);
-  return attr;
-}
 
 algorithm onednn_algorithm(ConvAlgorithm choice) {
   return choice == ConvAlgorithm::kWinograd ? algorithm::convolution_winograd : algorithm::convolution_direct;
@@ -484,6 +387,7 @@ class Convolution final : public CpuKernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
+  if (auto half = make_half_convolution(engine, spec, operation)) return half;
   // The taps share one form of the weight among all passes, so the choice is the layer's.
   const Phase deciding = spec.trained ? Phase::kParameterGradient : Phase::kForward;
   if (engine->table.choice({operation, spec.inputs[0], deciding, spec.micro_batch, engine->isa}) == ConvAlgorithm::kTaps)

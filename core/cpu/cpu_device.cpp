@@ -31,8 +31,8 @@ class CpuDevice final : public Device {
 
   std::string description() const override {
     const dnnl_version_t* version = dnnl_version();
-    return fmt::format("cpu (oneDNN {}.{}.{}, {}, {} thread{})", version->major, version->minor, version->patch, engine_->isa, threads(),
-                       threads() == 1 ? "" : "s");
+    return fmt::format("cpu (oneDNN {}.{}.{}, {}{}, {} thread{})", version->major, version->minor, version->patch, engine_->isa,
+                       engine_->halves ? " with bf16" : "", threads(), threads() == 1 ? "" : "s");
   }
   ElementType compute_type() const override { return ElementType::kFloat32; }
 
@@ -187,15 +187,17 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-Engine::Engine(int threads_, KernelTable table_)
+Engine::Engine(int threads_, KernelTable table_, bool halves_)
     : threads(threads_),
       table(std::move(table_)),
       isa(name_of(instruction_set())),
-      vector_length(instruction_set() == InstructionSet::kAvx512 ? 16 : 8) {}
+      vector_length(instruction_set() == InstructionSet::kAvx512 ? 16 : 8),
+      halves(halves_) {}
 
 std::unique_ptr<Device> make_device(int threads, KernelTable table) {
-  return std::make_unique<CpuDevice>(std::make_shared<Engine>(threads, std::move(table)));
+  return make_device(std::make_shared<Engine>(threads, std::move(table)));
 }
+std::unique_ptr<Device> make_device(SharedEngine engine) { return std::make_unique<CpuDevice>(std::move(engine)); }
 
 }  // namespace cpu
 
@@ -211,8 +213,23 @@ KernelTable table_of(const CpuOptions& options) {
 
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options) {
   if (options.threads < 1) fail(ErrorCode::kUsage, "{} threads for the CPU device; give at least one", options.threads);
-  return cpu::make_device(options.threads, table_of(options));
+  const bool halves = options.precision == CpuPrecision::kBfloat16;
+  if (halves && !cpu_has_bf16())
+    fail(ErrorCode::kUnavailable,
+         "products in bf16: this processor has no AVX-512 BF16, only {}; take fp32, or run where millrace doctor finds bf16",
+         cpu::name_of(cpu::instruction_set()));
+  return cpu::make_device(std::make_shared<cpu::Engine>(options.threads, table_of(options), halves));
 }
+
+std::string_view name_of(CpuPrecision precision) { return precision == CpuPrecision::kFloat32 ? "fp32" : "bf16"; }
+
+CpuPrecision cpu_precision_from(std::string_view name) {
+  for (const CpuPrecision precision : {CpuPrecision::kFloat32, CpuPrecision::kBfloat16})
+    if (name_of(precision) == name) return precision;
+  fail(ErrorCode::kUsage, "\"{}\" is no precision of processors{}", name, suggestion(name, {"fp32", "bf16"}));
+}
+
+bool cpu_has_bf16() { return cpu::has_bf16(); }
 
 std::string kernel_table_digest(const CpuOptions& options) { return table_of(options).digest(); }
 

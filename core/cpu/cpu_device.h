@@ -11,22 +11,32 @@
 // Bitwise: the same calls give the same bits for one instruction set, one kernel table and one number of threads. With
 // other thread counts, oneDNN may sum parameter gradients and matrix products in another order; all other operations
 // do not depend on it.
+// In bf16 (CpuOptions::precision), the products of dense layers and of convolutions between blocks of 16 channels take operands rounded to
+// bf16 and add in fp32; tensors, weights, gradients and all else stay fp32. What a layer does follows from its shape alone.
 // Limits: recurrent layers, embeddings and the CTC loss are kUnavailable.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/device/device.h"
 
 namespace millrace {
 
+enum class CpuPrecision { kFloat32, kBfloat16 };
+std::string_view name_of(CpuPrecision precision);
+CpuPrecision cpu_precision_from(std::string_view name);  // fails with kUsage
+// Whether this processor, as far as the environment lets it be used, multiplies in bf16: AVX-512 BF16, which comes with AMX, too.
+bool cpu_has_bf16();
+
 struct CpuOptions {
   int threads = 1;
   std::string kernel_table = {};  // a file that overrides entries of the shipped one (kernel_table.h); empty: none
+  CpuPrecision precision = CpuPrecision::kFloat32;
 };
 
-// Fails with kUsage on fewer than one thread, and as KernelTable::load does.
+// Fails with kUsage on fewer than one thread, with kUnavailable on bf16 where the processor has none, and as KernelTable::load does.
 std::unique_ptr<Device> make_cpu_device(const CpuOptions& options = {});
 
 // Of the table a device with these options uses, for a run's fingerprint.

@@ -15,16 +15,18 @@
 namespace millrace::cpu {
 
 struct Engine {
-  Engine(int threads, KernelTable table);
+  Engine(int threads, KernelTable table, bool halves = false);
 
   int threads;
   KernelTable table;
   std::string isa;        // instruction_set() by its name
   int64_t vector_length;  // floats: the size of a block of channels
+  bool halves;            // products round their operands to bf16 and add in fp32, where a kernel for it is there
   Arena arena;
 };
 
 // A device over a table that is given instead of loaded.
 std::unique_ptr<Device> make_device(int threads, KernelTable table);
+std::unique_ptr<Device> make_device(std::shared_ptr<Engine> engine);
 
 }  // namespace millrace::cpu

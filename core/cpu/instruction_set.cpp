@@ -27,6 +27,11 @@ InstructionSet instruction_set() {
   }
 }
 
+bool has_bf16() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+}
+
 const char* name_of(InstructionSet set) {
   switch (set) {
     case InstructionSet::kSse41: return "sse41";

@@ -14,6 +14,9 @@ InstructionSet instruction_set();
 // "avx512_core", "avx2", "avx" or "sse41", as kernel tables and fingerprints have it.
 const char* name_of(InstructionSet set);
 
+// Whether products of bf16 are among them: with AVX-512 BF16 or more.
+bool has_bf16();
+
 // What our own loops use of it: kAvx512, kAvx2 or, for anything older, kSse41. Below instruction_set() only on a processor that lacks
 // part of what compilers take a generation to have.
 InstructionSet loop_instruction_set();

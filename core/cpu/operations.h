@@ -16,7 +16,11 @@ std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const Kernel
 std::unique_ptr<Kernel> make_taps_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 // Null where the shape does not: maps of more than sixteen positions or fewer than five, strides, groups.
 std::unique_ptr<Kernel> make_small_map_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
+// Null where the engine computes in fp32, or the shape has no blocks of sixteen channels on both sides.
+std::unique_ptr<Kernel> make_half_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Dense& operation);
+// Null where the engine computes in fp32.
+std::unique_ptr<Kernel> make_half_dense(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_finish(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Pool2d& operation);
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const GlobalPool& operation);
