@@ -63,7 +63,12 @@ SignalInbox::SignalInbox(std::initializer_list<int> signals) {
   sigprocmask(SIG_BLOCK, &awaited_, &before_);
 }
 
-SignalInbox::~SignalInbox() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+// One that came and was not taken would end the program now, with its summary unwritten and another exit status.
+SignalInbox::~SignalInbox() {
+  while (wait(std::chrono::milliseconds(0))) {
+  }
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
 
 std::optional<int> SignalInbox::wait(std::chrono::milliseconds longest) {
   const timespec time{.tv_sec = static_cast<time_t>(longest.count() / 1000),

@@ -143,7 +143,7 @@ bool is_this_machine(const std::string& host) {
   return found;
 }
 
-HostProbe::HostProbe(std::vector<Host> hosts, std::vector<std::string> agent) {
+HostProbe::HostProbe(std::vector<Host> hosts, std::vector<std::string> agent, std::chrono::seconds patience) : patience_(patience) {
   for (Host& host : hosts) {
     Asked asked{.host = std::move(host)};
     asked.present = is_this_machine(asked.host.name);
@@ -165,7 +165,7 @@ HostProbe::~HostProbe() {
 }
 
 bool HostProbe::finished() {
-  const bool late = std::chrono::steady_clock::now() - started_ > kPatience;
+  const bool late = std::chrono::steady_clock::now() - started_ > patience_;
   bool all = true;
   for (Asked& asked : asked_) {
     if (asked.process < 0) continue;
@@ -186,6 +186,13 @@ std::vector<Host> HostProbe::present() const {
   for (const Asked& asked : asked_)
     if (asked.present) hosts.push_back(asked.host);
   return hosts;
+}
+
+std::vector<std::string> HostProbe::silent() const {
+  std::vector<std::string> names;
+  for (const Asked& asked : asked_)
+    if (!asked.present) names.push_back(asked.host.name);
+  return names;
 }
 
 }  // namespace millrace

@@ -39,13 +39,14 @@ class HostProbe {
  public:
   static constexpr std::chrono::seconds kPatience{10};
 
-  HostProbe(std::vector<Host> hosts, std::vector<std::string> agent);
+  HostProbe(std::vector<Host> hosts, std::vector<std::string> agent, std::chrono::seconds patience = kPatience);
   ~HostProbe();
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
   bool finished();
   std::vector<Host> present() const;
+  std::vector<std::string> silent() const;  // names of the others
 
  private:
   struct Asked {
@@ -54,6 +55,7 @@ class HostProbe {
     bool present = false;
   };
   std::vector<Asked> asked_;
+  std::chrono::seconds patience_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 };
 

@@ -46,12 +46,13 @@ class Launcher {
 
   void refuse_contradictions() const;
   std::vector<Host> listed_hosts() const;
-  std::vector<std::string> agent() const;
-  std::vector<Host> find_present();
+  std::vector<std::string> agent(std::chrono::seconds patience = HostProbe::kPatience) const;
+  std::vector<Host> find_present(std::chrono::seconds patience = HostProbe::kPatience);
   RankPlacement placement(const std::vector<Host>& present) const;
   int64_t least_devices() const;
   bool elastic() const { return least_devices() < static_cast<int64_t>(whole_.devices.size()); }
   bool await_enough_devices();
+  std::string missing_hosts() const;
   void say_change(const RankPlacement& before) const;
   std::vector<std::string> training_words(bool resume) const;
   std::vector<std::string> command() const;
@@ -65,12 +66,14 @@ class Launcher {
   std::unique_ptr<FolderLock> lock_folder();
   void await_free_folder();
   int finish(int status, std::string reason);
+  int finish_stopped();
 
   const LaunchRequest& request_;
   Cluster whole_;
   int64_t cores_;
   SignalInbox inbox_{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
-  std::vector<Host> hosts_;  // as they are listed now
+  std::vector<Host> hosts_;          // as they are listed now
+  std::vector<std::string> silent_;  // those that did not answer when they were last waited for
   RankPlacement now_;
   LaunchSummary summary_;
   SteadyClock::time_point started_ = SteadyClock::now();
@@ -130,20 +133,22 @@ std::vector<Host> Launcher::listed_hosts() const {
 }
 
 // Slurm's own daemon starts what is asked for on a node, as mpirun does there.
-std::vector<std::string> Launcher::agent() const {
+std::vector<std::string> Launcher::agent(std::chrono::seconds patience) const {
   if (!request_.agent.empty()) return request_.agent;
-  if (request_.slurm) return {"srun", "--overlap", "--ntasks=1", "--nodes=1", "--immediate=5", "--quiet", "--nodelist"};
-  return {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"};
+  if (request_.slurm)
+    return {"srun", "--overlap", "--ntasks=1", "--nodes=1", fmt::format("--immediate={}", patience.count() / 2), "--quiet", "--nodelist"};
+  return {"ssh", "-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", patience.count() / 2)};
 }
 
-std::vector<Host> Launcher::find_present() {
+std::vector<Host> Launcher::find_present(std::chrono::seconds patience) {
   hosts_ = listed_hosts();
-  HostProbe probe(hosts_, agent());
-  while (!probe.finished()) {
+  HostProbe probe(hosts_, agent(patience), patience);
+  while (!probe.finished() && stops_asked_ == 0) {
     const std::optional<int> signal = inbox_.wait(50ms);
     if (signal && *signal != SIGCHLD && *signal != SIGUSR1) ++stops_asked_;
   }
   looked_ = SteadyClock::now();
+  silent_ = probe.silent();
   return probe.present();
 }
 
@@ -160,27 +165,39 @@ RankPlacement Launcher::placement(const std::vector<Host>& present) const {
 
 int64_t Launcher::least_devices() const { return request_.min_devices.value_or(static_cast<int64_t>(whole_.devices.size())); }
 
-// False when there are too few and nobody may wait any longer.
+// False when there are too few and nobody may wait any longer. Hosts that are slow to answer, as a busy Slurm is, get longer each time.
 bool Launcher::await_enough_devices() {
-  for (int64_t tries = 0;; ++tries) {
+  constexpr std::chrono::seconds kLongestPatience{80};
+  std::chrono::seconds patience = HostProbe::kPatience;
+  for (int64_t tries = 0;; ++tries, patience = std::min(patience * 2, kLongestPatience)) {
     const RankPlacement before = now_;
-    now_ = placement(find_present());
+    now_ = placement(find_present(patience));
     const auto devices = static_cast<int64_t>(now_.cluster.devices.size());
     if (stops_asked_ > 0) return true;
     if (devices >= least_devices()) {
       if (!before.cluster.devices.empty() && before.cluster != now_.cluster) say_change(before);
       return true;
     }
-    const std::string few = fmt::format("{} of {} are there, and at least {} are asked for", devices,
-                                        counted(static_cast<int64_t>(whole_.devices.size()), "device"), least_devices());
+    const std::string few = fmt::format("{} of {} are there, and at least {} are asked for{}", devices,
+                                        counted(static_cast<int64_t>(whole_.devices.size()), "device"), least_devices(), missing_hosts());
     if (summary_.restarts() + tries >= request_.max_restarts) {
-      log::error("{}", few);
+      log::error("{}; bring the hosts back, or let --min-devices accept fewer", few);
       return false;
     }
     log::warning("{}; looking again in {:.1f} s", few, std::chrono::duration<double>(next_pause_).count());
     Attempt none;
     if (!pause(summary_.attempts.empty() ? none : summary_.attempts.back())) return true;
   }
+}
+
+// With what asks a host, for whoever wants to see why.
+std::string Launcher::missing_hosts() const {
+  constexpr size_t kNamed = 6;
+  if (silent_.empty()) return "";
+  const size_t named = std::min(kNamed, silent_.size());
+  return fmt::format(
+      ": no answer from {}{} (asked by: {} {} true)", fmt::join(silent_.begin(), silent_.begin() + std::ptrdiff_t(named), ", "),
+      silent_.size() > named ? fmt::format(" and {} more", silent_.size() - named) : "", fmt::join(agent(), " "), silent_.front());
 }
 
 void Launcher::say_change(const RankPlacement& before) const {
@@ -435,6 +452,12 @@ int Launcher::finish(int status, std::string reason) {
   return status;
 }
 
+int Launcher::finish_stopped() {
+  const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
+  return finish(begun ? kExitInterrupted : kExitFailed,
+                fmt::format("stopped by a signal {}", summary_.attempts.empty() ? "before the first attempt" : "between two attempts"));
+}
+
 int Launcher::run() {
   const auto tell_start = [&] {
     const int64_t threads = std::max<int64_t>(1, request_.job.threads);
@@ -445,14 +468,12 @@ int Launcher::run() {
                    counted(cores_, "core"));
   };
   if (!await_enough_devices()) return finish(kExitHostLost, "too few devices");
+  if (stops_asked_ > 0) return finish_stopped();
   lock_ = lock_folder();
   tell_start();
   if (request_.goes_on) await_free_folder();  // a launcher that was killed leaves them likewise
   for (;;) {
-    if (stops_asked_ > 0) {
-      const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
-      return finish(begun ? kExitInterrupted : kExitFailed, "stopped by a signal between two attempts");
-    }
+    if (stops_asked_ > 0) return finish_stopped();
     const int64_t step_before = summary_.attempts.empty() ? 0 : summary_.attempts.back().checkpoint_step;
     summary_.attempts.push_back(attempt());
     Attempt& last = summary_.attempts.back();

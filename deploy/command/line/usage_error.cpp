@@ -35,7 +35,10 @@ std::vector<std::string> commands_of(const CLI::App& app) {
 
 std::string complaint(const CLI::App& app, const CLI::App& chosen, const CLI::ParseError& error) {
   const bool no_command = &chosen == &app;
-  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  // What follows is not for this program to know; where another fault came first it was not looked at.
+  const auto behind = std::ranges::find(unknown, "--");
+  if (behind != unknown.end()) unknown.erase(behind, dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ? behind + 1 : unknown.end());
   const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
   const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
   if (option != unknown.end()) {
