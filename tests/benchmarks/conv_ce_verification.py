@@ -6,7 +6,8 @@
 
 Makes the Verilated models of every set of engine parameters in a build folder of its own (a quarter of an hour on two idle cores;
 what is made stays), then
-  - runs each over random geometries, data and pauses on every stream, FP, EB and PG compared bit by bit with the functional model,
+  - runs each over random geometries, data and pauses on every stream, FP, EB and PG compared bit by bit with the functional model, and
+    again with every dilation that its kernel can be of a smaller one,
   - compares cycles per row and of whole runs with the cycle model,
   - measures multiply-accumulates per cycle over shapes of layers, against the most that the engine can do,
   - writes whole devices with `millrace rtl` and runs their testbenches under Icarus, a second simulator.
@@ -160,6 +161,11 @@ def verified(build, names, geometries):
         found = kept(build, name, ["--geometries", str(geometries), "--seed", str(SEED)])
         bits.append({**set_of(name), "geometries": geometries, "exact": found["status"] == 0})
         print(found["output"], end="", flush=True)
+        kernel = set_of(name).get("kernel", 1) if name.startswith(("cosimulation_k", "streamed_k")) else 1
+        for dilation in (d for d in range(2, kernel) if (kernel - 1) % d == 0):  # a smaller kernel with zeros between
+            found = kept(build, name, ["--geometries", str(geometries), "--seed", str(SEED), "--dilation", str(dilation)])
+            bits.append({**set_of(name), "dilation": dilation, "geometries": geometries, "exact": found["status"] == 0})
+            print(found["output"], end="", flush=True)
         if not name.startswith("cosimulation_k"):
             continue
         found = kept(build, name, ["--cycles", str(CYCLE_GEOMETRIES), "--seed", str(SEED)])

@@ -1,6 +1,7 @@
 // Compares the RTL of one parameter set with the functional model, bit by bit, over random geometries and pauses.
 //
 //   cosimulation_k3s1 --geometries 25 --seed 7
+//   cosimulation_k5s1 --geometries 25 --dilation 2      kernels of 3 x 3 with zeros between, against the functional model's own dilation
 //   cosimulation_k3s1 --cycles 20       cycles of the RTL against the cycle model, at full speed
 //   cosimulation_k3s1 --table           MACs per cycle over shapes of layers
 //   streamed_k3s1_64 --geometries 25    kernels and gradients in a memory outside, of random latency up to 100 cycles and random pauses
@@ -59,7 +60,25 @@ ConvolutionShape drawn_shape(std::mt19937_64& random) {
   return shape;
 }
 
-EngineJob drawn_job(std::mt19937_64& random) {
+// Of a kernel as the engine has it, the elements that a dilated one has; there is nothing between them.
+template <typename T>
+std::vector<T> dilated_elements(const std::vector<T>& all, int64_t dilation) {
+  std::vector<T> some;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto tap = static_cast<int64_t>(i) % (kEngine.kernel * kEngine.kernel);
+    if (tap / kEngine.kernel % dilation == 0 && tap % kEngine.kernel % dilation == 0) some.push_back(all[i]);
+  }
+  return some;
+}
+
+// As the functional model has it, whose kernel is the smaller one.
+ConvolutionShape dilated_shape(ConvolutionShape shape, int64_t dilation) {
+  shape.kernel_h = shape.kernel_w = (kEngine.kernel - 1) / dilation + 1;
+  shape.dilation_h = shape.dilation_w = dilation;
+  return shape;
+}
+
+EngineJob drawn_job(std::mt19937_64& random, int64_t dilation) {
   EngineJob job;
   do {
     job.shape = drawn_shape(random);
@@ -76,6 +95,10 @@ EngineJob drawn_job(std::mt19937_64& random) {
     for (int64_t sample = 0; sample < job.samples; ++sample)
       job.partials.push_back(random_elements(random, job.shape.output_elements(), 16));
   job.weight = random_elements(random, job.shape.weight_elements(), bits);
+  for (size_t i = 0; i < job.weight.size(); ++i) {
+    const auto tap = static_cast<int64_t>(i) % (kEngine.kernel * kEngine.kernel);
+    if (tap / kEngine.kernel % dilation != 0 || tap % kEngine.kernel % dilation != 0) job.weight[i] = 0;
+  }
   job.partial_shift = static_cast<int>(drawn(random, 0, 16));
   job.sum_shift = static_cast<int>(drawn(random, 0, 20));
   const double pauses[] = {0, 0.3, 0.8};
@@ -117,9 +140,10 @@ struct Benches {
   GradientBench<MILLRACE_GRADIENT_MODEL> gradient{kEngine};
 };
 
-bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, const Outside& outside = {}) {
+bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, int64_t dilation, const Outside& outside = {}) {
   ArithmeticCounters counters;
-  const ConvolutionShape& shape = job.shape;
+  const ConvolutionShape shape = dilated_shape(job.shape, dilation);
+  const std::vector<int16_t> weight = dilated_elements(job.weight, dilation);
   const auto ended = [&job](const char* what, const BenchResult& result) {
     if (!result.finished) fmt::print("{} does not end within {} cycles\n  {}\n", what, result.cycles, text_of(job));
     return result.finished;
@@ -130,7 +154,7 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, co
   for (size_t sample = 0; sample < forward.maps.size(); ++sample) {
     std::vector<int32_t> sums(shape.output_elements());
     if (!job.partials.empty()) sums = from_partials(job.partials[sample], job.partial_shift, counters);
-    accumulate_forward(shape, job.inputs[sample], job.weight, sums, counters);
+    accumulate_forward(shape, job.inputs[sample], weight, sums, counters);
     if (!same("FP", job, to_elements(sums, job.sum_shift, counters), forward.maps[sample])) return false;
   }
 
@@ -138,7 +162,7 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, co
   if (!ended("EB", error_back)) return false;
   for (size_t sample = 0; sample < error_back.maps.size(); ++sample) {
     std::vector<int32_t> sums(shape.input_elements());
-    accumulate_error_back(shape, job.output_errors[sample], job.weight, sums, counters);
+    accumulate_error_back(shape, job.output_errors[sample], weight, sums, counters);
     if (!same("EB", job, to_elements(sums, job.sum_shift, counters), error_back.maps[sample])) return false;
   }
 
@@ -150,22 +174,22 @@ bool compare(const EngineJob& job, Benches& benches, std::mt19937_64& random, co
     accumulate_gradient(shape, job.inputs[sample], job.output_errors[sample], sums, counters);
     accumulate_bias_gradient(shape, job.output_errors[sample], bias_sums, counters);
   }
-  return same("PG", job, sums, gradient.gradient) && same("PG's bias", job, bias_sums, gradient.bias_gradient);
+  return same("PG", job, sums, dilated_elements(gradient.gradient, dilation)) && same("PG's bias", job, bias_sums, gradient.bias_gradient);
 }
 
 #ifdef MILLRACE_BEAT_BITS
-int compare_streamed(int64_t geometries, uint64_t seed) {
+int compare_streamed(int64_t geometries, uint64_t seed, int64_t dilation) {
   std::mt19937_64 random(seed);
   Benches benches;
   StreamedKernels<MILLRACE_KERNELS_MODEL> forward(MILLRACE_BEAT_BITS, random), error_back(MILLRACE_BEAT_BITS, random);
   StreamedGradients<MILLRACE_GRADIENTS_MODEL> gradient(MILLRACE_BEAT_BITS, random);
   int64_t beats = 0, most_outstanding = 0;
   for (int64_t geometry = 0; geometry < geometries; ++geometry) {
-    const EngineJob job = drawn_job(random);
+    const EngineJob job = drawn_job(random, dilation);
     const double pauses[] = {0, 0.3, 0.8};
     const OutsideTiming timing{.latency = drawn(random, 0, 2) == 0 ? drawn(random, 0, 20) : 100, .pause = pauses[random() % 3]};
     forward.timing = error_back.timing = gradient.timing = timing;
-    if (!compare(job, benches, random, {&forward, &error_back, &gradient})) return 1;
+    if (!compare(job, benches, random, dilation, {&forward, &error_back, &gradient})) return 1;
     // Every pass moves each word once, and nothing else.
     const int64_t kernels = streamed_beats(kEngine, job.shape, 16, MILLRACE_BEAT_BITS);
     const int64_t gradients = streamed_beats(kEngine, job.shape, 32, MILLRACE_BEAT_BITS) * forward_passes(job.shape) * job.samples;
@@ -191,13 +215,14 @@ int compare_streamed(int64_t geometries, uint64_t seed) {
   return 0;
 }
 #else
-int compare_many(int64_t geometries, uint64_t seed) {
+int compare_many(int64_t geometries, uint64_t seed, int64_t dilation) {
   std::mt19937_64 random(seed);
   Benches benches;
   for (int64_t geometry = 0; geometry < geometries; ++geometry)
-    if (!compare(drawn_job(random), benches, random)) return 1;
-  fmt::print("kernel {} stride {} lanes {}x{}: {} geometries, FP, EB and PG bit by bit as the functional model\n", kEngine.kernel,
-             kEngine.stride, kEngine.input_lanes, kEngine.output_lanes, geometries);
+    if (!compare(drawn_job(random, dilation), benches, random, dilation)) return 1;
+  const std::string spread = dilation == 1 ? "" : fmt::format(" dilation {}", dilation);
+  fmt::print("kernel {} stride {}{} lanes {}x{}: {} geometries, FP, EB and PG bit by bit as the functional model\n",
+             (kEngine.kernel - 1) / dilation + 1, kEngine.stride, spread, kEngine.input_lanes, kEngine.output_lanes, geometries);
   return 0;
 }
 #endif
@@ -339,10 +364,14 @@ int print_table(uint64_t seed) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--table") == 0) return millrace::print_table(millrace::Flags().seed);
   const millrace::Flags flags = millrace::flags_of(argc, argv);
+  if (flags.dilation < 1 || (MILLRACE_KERNEL - 1) % flags.dilation != 0) {
+    fmt::print(stderr, "--dilation {}: a kernel of {} has no element there\n", flags.dilation, MILLRACE_KERNEL);
+    return 2;
+  }
   if (flags.cycles > 0) return millrace::compare_cycles(flags.cycles, flags.seed);
 #ifdef MILLRACE_BEAT_BITS
-  return millrace::compare_streamed(flags.geometries, flags.seed);
+  return millrace::compare_streamed(flags.geometries, flags.seed, flags.dilation);
 #else
-  return millrace::compare_many(flags.geometries, flags.seed);
+  return millrace::compare_many(flags.geometries, flags.seed, flags.dilation);
 #endif
 }
