@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/field_kinds.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/base/progress.h"
@@ -500,10 +501,10 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
 
   const Section training{*command, "How it will train"};
   training.add_option("--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
-  whole(training.add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(training.add_option("--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1, text::kMostBatch);
   whole(training.add_option("--micro-batch", flags->micro_batch,
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
-        1);
+        1, text::kMostBatch);
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/field_kinds.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/base/writable.h"
@@ -228,10 +229,10 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   constexpr const char* kPlanning = "Planned on the spot";
   option(kPlanning, "--strategy", flags->strategy, "hybrid, layer, kind [hybrid]");
   option(kPlanning, "--alignment", flags->alignment, "fpdeep, flush, 1f1b, stash, zero-bubble [fpdeep]");
-  whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1);
+  whole(option(kPlanning, "--mini-batch", flags->mini_batch, "samples between two updates [128]"), 1, text::kMostBatch);
   whole(option(kPlanning, "--micro-batch", flags->micro_batch,
                "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
-        1);
+        1, text::kMostBatch);
   option(kPlanning, "--accounting", flags->accounting, kFullAccounting);
   option(kPlanning, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/field_kinds.h"
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/command_words.h"
 #include "deploy/command/line/flag_checks.h"
@@ -84,10 +85,11 @@ void add_study_command(CLI::App& app, Invocation& invocation) {
 
   constexpr const char* kTraining = "How it will train";
   list(option(kTraining, "--alignment", flags->alignments, "fpdeep, flush, 1f1b, stash, zero-bubble, or a list of them [fpdeep]"));
-  whole(list(option(kTraining, "--mini-batch", flags->mini_batches, "samples between two updates; with --cluster a list, too [128]")), 1);
+  whole(list(option(kTraining, "--mini-batch", flags->mini_batches, "samples between two updates; with --cluster a list, too [128]")), 1,
+        text::kMostBatch);
   whole(option(kTraining, "--micro-batch", flags->micro_batch,
                "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
-        1);
+        1, text::kMostBatch);
   option(kTraining, "--accounting", flags->accounting, kFpdeepAccounting);
   option(kTraining, "--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd on FPGAs, else momentum]");
   not_empty(

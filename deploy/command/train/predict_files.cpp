@@ -110,6 +110,7 @@ class Asked {
       if (waiting_.size() == kMostTogether) ask_waiting();
     }
     ask_waiting();
+    if (damaged_ > 0 && answered_ == 0) fail(ErrorCode::kMalformed, "no file could be read; the warnings above say why");
     if (damaged_ > 0) log::warning("{} of {} files are damaged and left out", damaged_, damaged_ + answered_);
     return 0;
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/field_kinds.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/graph/norm_statistics.h"
@@ -269,9 +270,9 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   real(command->add_option("--epochs", flags->epochs, "passes over the training data [10]")->group(how), Least::kAboveZero);
   whole(command->add_option("--steps", flags->steps, "stop after so many updates instead")->group(how), 1);
   command->add_option("--time-limit", flags->time_limit, "end with a checkpoint after 90s, 15m, 3h [0: none]")->group(how);
-  whole(command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how), 1);
-  whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how),
-        1);
+  whole(command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how), 1, text::kMostBatch);
+  whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how), 1,
+        text::kMostBatch);
   whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
             ->group(how),
         1);
