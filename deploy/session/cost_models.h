@@ -46,7 +46,7 @@ CostModels models_for(const Cluster& cluster, const Catalogue& catalogue, const 
 Cluster cluster_from(std::string_view shorthand_or_path, const Catalogue& catalogue);
 
 // A plan with what its engines take. That of a run on one device has no times, for nothing had to be cut: it is planned here, as it was
-// run, by the shipped catalogue. Any other comes as it is.
+// run, by the shipped catalogue. Any other comes as it is, and is refused with kMismatch where its engines were edited.
 Plan load_timed_plan(const std::filesystem::path& path);
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/index.h"
+#include "core/plan/engine_period.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
 
@@ -84,6 +85,17 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
     ring.refusal = error.message();
   }
   return ring;
+}
+
+void check_built_engines(const Plan& plan, const Graph& graph, const std::string& origin) {
+  if (engine_period_of(plan) <= 0 || plan.purpose == Purpose::kInference || plan.arithmetic.wire != ElementType::kFixed16) return;
+  if (!has_boards(plan)) return;
+  try {
+    check_ring(plan, graph);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kMismatch) fail(error.code(), "{}: {}", origin, error.message());
+    // Any other is of a ring without hardware, of which there are figures all the same.
+  }
 }
 
 std::string built_text(const RingCheck& check) {

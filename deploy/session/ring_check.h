@@ -41,6 +41,10 @@ RingCheck check_ring(const Plan& plan, const Graph& graph);
 // The same for a plan just made: what hardware cannot be generated for at all is said in `refusal`, and nothing fails.
 RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
 
+// Whether the engines of a plan that trains are those that are generated for it, where it counts what is built. Fails with kMismatch,
+// naming `origin`, layer and engine.
+void check_built_engines(const Plan& plan, const Graph& graph, const std::string& origin);
+
 // "pace_ratio 1.000, 3 of 15 boards within their resources", or "no pace_ratio: ..."; empty: there are no boards.
 std::string built_text(const RingCheck& check);
 

@@ -466,7 +466,11 @@ Plan load_timed_plan(const std::filesystem::path& path) {
   Plan plan = load_plan(path);
   const bool timed = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) { return !shard.phases.empty(); });
   if (timed || plan.devices() != 1) {
-    if (plan.purpose == Purpose::kInference) check_engines(plan, Graph(plan.model));
+    const Graph graph(plan.model);
+    if (plan.purpose == Purpose::kInference)
+      check_engines(plan, graph);
+    else
+      check_built_engines(plan, graph, path.string());
     return plan;
   }
   const Graph graph(plan.model);
