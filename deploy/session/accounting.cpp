@@ -11,9 +11,8 @@
 namespace millrace {
 namespace {
 
-// Between replicas, per device and direction, as `simulate --replicas` has them.
-constexpr int64_t kReplicaBits = 10'000'000'000;
-constexpr int64_t kReplicaPicoseconds = 5'000'000;
+constexpr auto kReplicaBits = static_cast<int64_t>(1e9 * kReplicaGbps);
+constexpr int64_t kReplicaPicoseconds = 5'000'000;  // between replicas, per message
 
 // A planner asks of the same plan again and again: for layers that it might have put elsewhere, and for rings with devices left out.
 class KnownPaces {

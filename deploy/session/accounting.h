@@ -18,6 +18,9 @@ inline constexpr const char* kFullAccounting =
 inline constexpr const char* kFpdeepAccounting =
     "what figures count: full (updates, drains, weights off chip), or fpdeep, which has them for nothing, as the paper [fpdeep]";
 
+// Between rings side by side, per device and direction, as `simulate --replicas` has it unless --replica-gbps says otherwise.
+inline constexpr double kReplicaGbps = 10;
+
 // Of a flag that may be empty. Fails with kUsage on any other word.
 Accounting accounting_of(const std::string& flag, Accounting usual);
 

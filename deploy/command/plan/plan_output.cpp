@@ -9,6 +9,7 @@
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "deploy/command/plan/resource_output.h"
+#include "deploy/session/accounting.h"
 #include "partitioner/planning/sample_word.h"
 
 namespace millrace {
@@ -117,8 +118,11 @@ std::string choices_text(const PlanTask& task, const Outcome& outcome) {
       text += "; nothing else is possible\n";
       continue;
     }
-    text += fmt::format("; next best {}, {:.4g} {}/s ({:+.1f}%)\n", choice.next_best, choice.samples_per_second, sample.many,
+    text += fmt::format("; next best {}, {:.4g} {}/s ({:+.1f}%)", choice.next_best, choice.samples_per_second, sample.many,
                         100 * (choice.samples_per_second / rate - 1));
+    // Where devices are fast this is what decides, and a figure that looks odd without it.
+    if (choice.what == "replicas") text += fmt::format("; rings agree on an update over {:g} Gb/s (assumed)", kReplicaGbps);
+    text += '\n';
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include "deploy/command/line/flag_checks.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
+#include "deploy/session/accounting.h"
 #include "deploy/session/ring_flags.h"
 #include "node/simulate/failures.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr double kHour = 3600;
 constexpr double kMostMicroseconds = 1e9;
-constexpr double kReplicaGbps = 10, kReplicaMicroseconds = 5;
+constexpr double kReplicaMicroseconds = 5;
 constexpr int64_t kFailures = 20'000;
 // Around Young's interval, in factors of the square root of two.
 constexpr int kAround = 8;

@@ -204,6 +204,10 @@ std::string simulation_json(const SimulationView& view) {
   const double rate = mini_batch_rate(plan, result);
   json["sample"] = view.sample.one;
   json["mini_batch_images_per_second"] = rate > 0 ? number_or_null(rate) : Json(nullptr);
+  // The figures above are of one ring.
+  const int64_t rings = std::max<int64_t>(1, view.options.scenario.replicas.count);
+  json["rings"] = rings;
+  json["all_images_per_second"] = number_or_null(static_cast<double>(rings) * result.images_per_second);
   json["planned"] = {{"accounting", name_of(view.summary->accounting)},
                      {"images_per_second", number_or_null(planned_pace(view))},
                      {"over", over_mini_batches(*view.summary, plan, result.samples) ? "mini-batches" : "steady"},
