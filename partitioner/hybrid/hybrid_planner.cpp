@@ -34,6 +34,8 @@ constexpr int64_t kMostPlaces = 4;
 constexpr double kWorthAnother = 1e-9;
 constexpr double kWorthSharing = 1e-3;
 constexpr double kSurelyFaster = 0.01;
+// Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
+constexpr int64_t kMostTogether = 65'536;
 
 bool streams_rows(const PlanTask& task) {
   return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
@@ -435,7 +437,7 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   const bool streams = streams_rows(task);
   if (streams && !passes_may_be_shared(task)) return {1};
   std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= task.options.mini_batch; size *= 2)
+  for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
     if (task.options.mini_batch % size == 0) sizes.push_back(size);
   if (streams) return sizes;
   const auto devices = static_cast<int64_t>(task.models.size());
