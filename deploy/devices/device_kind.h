@@ -31,6 +31,7 @@ struct DeviceOptions {
   std::string kernel_table = {};  // a file written by `millrace tune`; empty: the shipped one
   const Plan* plan = nullptr;     // of the ring that it is device `index` of; kinds that follow the plan need it
   int64_t index = 0;
+  std::string cpu_precision = {};  // of products of the CPU engine: fp32, bf16; empty: fp32
   GpuUse gpus = GpuUse::kAuto;
   std::string gpu_precision = {};   // fp32, tf32, fp16, bf16; empty: fp32
   std::string gpu_algorithms = {};  // a file of measured convolution algorithms, made where it is not there; empty: not measured

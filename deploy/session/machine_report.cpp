@@ -17,6 +17,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/base/error.h"
+#include "core/cpu/cpu_device.h"
 #include "fpga/xrt/device/xrt_fpga.h"
 #include "gpu/module/gpu_module.h"
 #include "transport/nccl/line_module.h"
@@ -62,7 +63,7 @@ std::string isa_name(dnnl::cpu_isa isa) {
     case dnnl::cpu_isa::avx512_core: return "AVX-512";
     case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 with VNNI";
     case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with VNNI and bf16";
-    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
+    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX and bf16";
     default: return "baseline";
   }
 }
@@ -257,6 +258,7 @@ MachineReport inspect_machine() {
   report.cores = usable_processors();
   report.memory_bytes = kilobytes_of("MemTotal");
   report.memory_available_bytes = kilobytes_of("MemAvailable");
+  report.bf16 = cpu_has_bf16();
   report.isa = isa_name(dnnl::get_effective_cpu_isa());
   const dnnl::version_t* version = dnnl::version();
   report.onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);

@@ -30,6 +30,7 @@ struct MachineReport {
   int64_t memory_bytes = 0;
   int64_t memory_available_bytes = 0;
   std::string isa;     // the widest instruction set that oneDNN uses here
+  bool bf16 = false;   // whether the CPU engine multiplies in bf16 here, for train --cpu-precision
   std::string onednn;  // version of the library that is loaded
   std::vector<Finding> findings;
 

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/index.h"
+#include "core/cpu/cpu_device.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/session/accounting.h"
@@ -144,6 +145,14 @@ std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions&
     notes.push_back(fmt::format("{} {}{}: what travels has the planned number of elements", who, kind.as_stand_in(options), why));
   }
   return notes;
+}
+
+void refuse_idle_cpu_precision(const Plan& plan, const DeviceOptions& options) {
+  if (options.cpu_precision.empty()) return;
+  static_cast<void>(cpu_precision_from(options.cpu_precision));
+  if (std::ranges::none_of(plan.cluster.devices, [&](const auto& device) { return computing_kind(device.device, options) == "cpu"; }))
+    fail(ErrorCode::kUsage,
+         "--cpu-precision has no effect: no device of the plan is computed by the CPU engine; leave it out, or name cpu in --cluster");
 }
 
 void refuse_missing_gpus(const Plan& plan, const DeviceOptions& options) {

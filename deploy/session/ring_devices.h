@@ -38,6 +38,8 @@ bool job_needs_preparation(const Job& job);
 void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& options);
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options);
 std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions& options);
+// Fails with kUsage where --cpu-precision is none, or the CPU engine computes for no device of the plan.
+void refuse_idle_cpu_precision(const Plan& plan, const DeviceOptions& options);
 // Fails with kUnavailable where options ask for a GPU and this machine has none, with kUsage where no device of the plan is one.
 void refuse_missing_gpus(const Plan& plan, const DeviceOptions& options);
 

@@ -182,7 +182,10 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
     refuse_planted_folder(request.job.out);
     lock.emplace(request.job.out, "a training");
   });
-  together(agreement, "looking for GPUs", [&] { refuse_missing_gpus(task.plan, device_options); });
+  together(agreement, "looking for GPUs", [&] {
+    refuse_idle_cpu_precision(task.plan, device_options);
+    refuse_missing_gpus(task.plan, device_options);
+  });
   if (speaks) {
     for (const std::string& note : task.notes) log::info("{}", note);
     warn_of_threads(request.job.threads);

@@ -4,6 +4,7 @@
 //   build/release/bin/cpu_training                                     # all cases, 1 and 2 threads
 //   build/release/bin/cpu_training --cases vgg16-cifar:32 --threads 2 --profile --no-torch
 //   build/release/bin/cpu_training --json cpu_training.json
+//   build/release/bin/cpu_training --bf16 --no-torch --cases alexnet:8,alexnet:32       # products in bf16 against fp32
 //
 // Both sides repeat a step on the same random images for `--seconds` and report the fastest one: by processor time on one
 // thread, which other programs do not lengthen, and by elapsed time on more, which asks for a quiet machine. PyTorch gets the network layer
@@ -99,10 +100,10 @@ void print_profile(const TimedDevice& device, int64_t steps) {
 }
 
 // Images per second of ours.
-double measure(const Case& c, int threads, double seconds, bool profile) {
+double measure(const Case& c, int threads, double seconds, bool profile, CpuPrecision precision = CpuPrecision::kFloat32) {
   const Graph graph(zoo_model(c.model));
   const Plan plan = single_device_plan(graph, {.cluster = uniform_cluster("cpu", 1), .mini_batch = c.batch, .micro_batch = c.batch});
-  const std::unique_ptr<Device> device = make_cpu_device({.threads = threads});
+  const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .precision = precision});
   TimedDevice timed(*device);
   SegmentExecutor segment(plan, graph, 0, profile ? static_cast<Device&>(timed) : *device);
   segment.initialize(1);
@@ -174,13 +175,14 @@ int run(int argc, char** argv) {
                                  "alexnet:8",     "vgg16:1",        "vgg16:8",         "resnet18-cifar:32"};
   std::vector<int> threads{1, 2};
   double seconds = 4;
-  bool profile = false, no_torch = false;
+  bool profile = false, no_torch = false, bf16 = false;
   std::string json_path;
   app.add_option("--cases", texts, "MODEL:BATCH, several allowed")->delimiter(',');
   app.add_option("--threads", threads, "thread counts")->delimiter(',');
   app.add_option("--seconds", seconds, "to measure each case and side");
   app.add_flag("--profile", profile, "where the time goes, layer by layer (ours)");
   app.add_flag("--no-torch", no_torch, "measure our side alone");
+  app.add_flag("--bf16", bf16, "measure products in bf16, too");
   app.add_option("--json", json_path, "write the results there");
   CLI11_PARSE(app, argc, argv);
 
@@ -201,6 +203,11 @@ int run(int argc, char** argv) {
         version = peer.at("version");
         result.update({{"torch_images_per_second", theirs}, {"ratio", ours / theirs}, {"torch_version", version}});
         fmt::print("{:<16}{:>6}{:>9}{:>12.2f}{:>12.2f}{:>8.2f}\n", c.model, c.batch, count, ours, theirs, ours / theirs);
+      }
+      if (bf16) {
+        const double halves = measure(c, count, seconds, profile, CpuPrecision::kBfloat16);
+        result.update({{"bf16_images_per_second", halves}, {"bf16_ratio", halves / ours}});
+        fmt::print("{:<16}{:>6}{:>9}{:>12.2f}  in bf16, {:.2f} times fp32\n", "", "", "", halves, halves / ours);
       }
       std::fflush(stdout);
       results.push_back(std::move(result));

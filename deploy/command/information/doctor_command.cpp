@@ -186,6 +186,7 @@ nlohmann::ordered_json json_of(const MachineReport& machine) {
           {"memory_bytes", machine.memory_bytes},
           {"memory_available_bytes", machine.memory_available_bytes},
           {"isa", machine.isa},
+          {"bf16", machine.bf16},
           {"onednn", machine.onednn},
           {"findings", std::move(findings)},
           {"install", machine.packages_to_install()},

@@ -4,7 +4,7 @@
 //   return doctor({.json = json, .measure = measure, .catalogue_out = path});
 //
 // A table for people, one JSON object for scripts; the JSON's keys are a contract:
-//   version, system, processor, cores, memory_bytes, memory_available_bytes, isa, onednn,
+//   version, system, processor, cores, memory_bytes, memory_available_bytes, isa, bf16, onednn,
 //   findings[{name, present, detail, enables, package}], install[names of Debian packages],
 //   build{type, compiler, flags, sanitizers, parts[{name, found, version, enables, package}]}
 // and with --measure, after a few seconds of benchmarks on one thread:

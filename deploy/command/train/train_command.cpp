@@ -65,7 +65,7 @@ struct TrainFlags {
   bool dry_run = false;
   bool json = false;
   int64_t log_every = 0;
-  std::string kernel_table, formats, gpus = "auto", links = "auto", gpu_precision, gpu_algorithms;
+  std::string kernel_table, formats, gpus = "auto", links = "auto", cpu_precision, gpu_precision, gpu_algorithms;
   std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
@@ -230,6 +230,7 @@ int train(const TrainFlags& flags) {
   if (flags.strategy) check_trained(strategy_from(*flags.strategy));
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,
+                     .cpu_precision = flags.cpu_precision,
                      .gpus = gpu_use_from(flags.gpus),
                      .gpu_precision = flags.gpu_precision,
                      .gpu_algorithms = flags.gpu_algorithms,
@@ -336,6 +337,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   not_empty(command->add_option("--resume", flags->resume, "continue the run in this folder")->group(run));
   not_empty(command->add_option("--init-from", flags->init_from, "start from a checkpoint or .safetensors file")->group(run));
   not_empty(command->add_option("--kernel-table", flags->kernel_table, "table written by millrace tune; the run records it")->group(run));
+  not_empty(command->add_option("--cpu-precision", flags->cpu_precision, "of products on processors: fp32, bf16 [fp32]")->group(run));
   not_empty(
       command->add_option("--gpus", flags->gpus, "auto: where there are some; required; off: processors stand in [auto]")->group(run));
   not_empty(command->add_option("--gpu-precision", flags->gpu_precision, "of products on GPUs: fp32, tf32, fp16, bf16 [fp32]")->group(run));
