@@ -34,7 +34,9 @@ MUTATIONS = [
      "made[i] = static_cast<uint16_t>(std::lround(kOne / (1 + std::exp(-z))));",
      "made[i] = static_cast<uint16_t>(std::lround(kOne / (1 + std::exp(-z))) ^ (i == 2222 ? 1 : 0));", "test_fpga_recurrence_arithmetic", "*"),
     ("one piece of tanh off by one bit of its slope", "fpga/pe_chain/arithmetic/real_functions.cpp",
-     "  return pieces;\n", "  pieces[3].slope = std::nextafter(pieces[3].slope, 1.0F);\n  return pieces;\n", "test_pe_chain_arithmetic", "*"),
+     "  static const auto pieces = pieces_of([](double z) { return std::tanh(z); });\n",
+     "  static const auto pieces = [] {\n    auto made = pieces_of([](double z) { return std::tanh(z); });\n"
+     "    made[3].slope = std::nextafter(made[3].slope, 1.0F);\n    return made;\n  }();\n", "test_pe_chain_arithmetic", "*"),
     ("the simulator ignores seats", "node/simulate/compile.cpp", "    if (folds(plan_.cluster)) {\n", "    if (folds(plan_.cluster) && false) {\n",
      "test_node_simulate", "Seats*"),
     ("the simulator gives each link a cable of its own", "node/simulate/compile.cpp",
