@@ -34,7 +34,8 @@ MUTATIONS = [
     # Of the looks before and after the search either makes up for the other, at the cost of time, so they go together.
     ("no look at plans with every parameter at home", "ring_solver.cpp", "const bool prefers_home = task_->options.balance == Balance::kAuto;",
      "const bool prefers_home = task_->options.balance_target < 0;"),
-    ("homes ignored", "ring_solver.cpp", "solution.homes = std::move(*homes);", "solution.homes = local_homes(home_problem(solution.cuts, periods.compute, solution.least_room));"),
+    ("homes ignored", "ring_solver.cpp", "  solution.cuts = std::move(cuts);\n  solution.homes = std::move(*homes);\n",
+     "  solution.cuts = std::move(cuts);\n  solution.homes = local_homes(home_problem(solution.cuts, periods.compute, solution.least_room));\n"),
     ("what cannot be shown impossible is called so", "joint_search.cpp",
      "    if (nothing_left(least_excess())) answer.verdict = JointAnswer::Verdict::kUndecided;", "    static_cast<void>(nothing_left);"),
     ("choices of elements of several sizes are not gone through", "ring_solver.cpp",
