@@ -118,7 +118,7 @@ void expect_of_rounded_operands(const OperationCase& c, const CaseResult& mine, 
 }
 
 void compare_drawn(bool dense, int threads, int64_t count, int64_t least) {
-  if (!cpu_has_bf16()) GTEST_SKIP() << "this processor does not multiply in bf16";
+  if (!cpu_has_bf16()) GTEST_SKIP() << "needs a processor with AVX-512 BF16";
   const auto engine = half_engine(threads);
   const auto device = cpu::make_device(engine);
   CaseDraw draw(static_cast<uint64_t>(40 + threads), dense ? "dense layers in bf16" : "convolutions in bf16");
@@ -161,7 +161,7 @@ TEST(CpuHalves, DenseLayersAreThoseOfRoundedOperands) { compare_drawn(true, 1, 1
 
 // oneDNN's parameter gradient reads scratch memory here that it has not written.
 TEST(CpuHalves, NarrowMapsWithAStrideDoNotReadWhatOthersLeft) {
-  if (!cpu_has_bf16()) GTEST_SKIP() << "this processor does not multiply in bf16";
+  if (!cpu_has_bf16()) GTEST_SKIP() << "needs a processor with AVX-512 BF16";
   const auto engine = half_engine(1);
   const auto device = cpu::make_device(engine);
   const OperationCase c =
