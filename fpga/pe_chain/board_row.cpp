@@ -71,8 +71,8 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
   double least_lack = 0;
   const std::optional<ChainDimensions>& given = board.dimensions;
   if (given && given->chains != chains)
-    fail(ErrorCode::kUsage, "an engine of {} chains: of elements of {} bits {} fill the port of {} bits, and so many it has",
-         text_of(*given), bits, chains, kPortBits);
+    fail(ErrorCode::kUsage, "an engine of {} has {} chains; {} of them fill the port of {} bits with elements of {}: begin with {}x",
+         text_of(*given), given->chains, chains, kPortBits, bits, chains);
   for (int64_t length = given ? given->length : 1; length <= (given ? given->length : kLongestChain); ++length) {
     BoardRow row{.boards = boards, .elements = chains * length};
     const ChainProduct forward{size.fed_back, units, row.elements}, back{size.cells, projected ? size.fed_back : units, row.elements};
