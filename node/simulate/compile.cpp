@@ -187,7 +187,9 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
 
 void check_options(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
   if (options.samples < 2) fail(ErrorCode::kUsage, "{} images: a slope needs two at least", options.samples);
-  if (options.samples > kMostSamples) fail(ErrorCode::kUsage, "{} images: {} at most", options.samples, kMostSamples);
+  if (options.samples > kMostSamples)
+    fail(ErrorCode::kUsage, "{} images are too many to simulate: {} at most; fewer --images, or a smaller --mini-batch", options.samples,
+         kMostSamples);
   if (options.samples % plan.micro_batch != 0)
     fail(ErrorCode::kUsage, "{} images are not whole micro-batches of {}; simulate {}", options.samples, plan.micro_batch,
          (options.samples / plan.micro_batch + 1) * plan.micro_batch);
