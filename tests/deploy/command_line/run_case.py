@@ -5,6 +5,7 @@
 A case file reads like a terminal:
 
     # Text for the reader.
+    ? grep -q avx /proc/cpuinfo || echo no AVX    what the case needs: words on standard output skip it, and say why
     $ millrace eval --checkpoint nowhere          a bash command; every case runs in a fresh folder of its own
     ! millrace: nowhere: holds no ...             one line of standard error
     = 1                                           the exit status, when it is not 0
@@ -28,8 +29,10 @@ import tempfile
 from dataclasses import dataclass, field
 
 SECONDS_PER_COMMAND = 300
+SKIPPED = 77
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 PLACEHOLDER = re.compile(r"(\.\.\.| {2,}<n>(?: {2,})?|<n>(?: {2,})?|<digest:(?:not )?\w+>)")
+NEED = "? "
 PROGRESS = re.compile(r"[^:]+: \d+/\d+ \(\d+%\), .* left\b.*")
 
 
@@ -45,7 +48,7 @@ class Step:
 def parse(text):
     steps = []
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#") or not line.strip():
+        if line.startswith(("#", NEED)) or not line.strip():
             continue
         mark, rest = line[:2], line[2:]
         if mark == "$ ":
@@ -135,6 +138,19 @@ def environment(millrace):
     return values
 
 
+def missing(text, millrace):
+    """What the case needs and this machine lacks, in words; empty where it can run."""
+    for line in text.splitlines():
+        if line.startswith(NEED):
+            shell = ["bash", "-o", "pipefail", "-c", line[len(NEED) :]]
+            done = subprocess.run(shell, env=environment(millrace), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS_PER_COMMAND)
+            if done.stderr or (done.returncode != 0 and not done.stdout):
+                raise ValueError(f"{line}: exit status {done.returncode} {done.stderr}")
+            if done.stdout.strip():
+                return done.stdout.strip()
+    return ""
+
+
 def run(steps, millrace):
     """Failures as texts; stops at the first, since later commands build on earlier ones."""
     digests = Digests()
@@ -172,7 +188,12 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     millrace, case = arguments
-    steps = parse(pathlib.Path(case).read_text(encoding="utf-8"))
+    text = pathlib.Path(case).read_text(encoding="utf-8")
+    steps = parse(text)
+    lack = missing(text, millrace)
+    if lack:
+        print(f"skipped: {lack}")
+        return SKIPPED
     failures = run(steps, millrace)
     for failure in failures:
         print(f"{case}: {failure}", file=sys.stderr)

@@ -53,6 +53,13 @@ class Runner(unittest.TestCase):
     def test_stops_at_the_first_failure(self):
         self.assertEqual(len(failures_of("$ exit 1\n$ exit 1\n")), 1)
 
+    def test_a_case_that_lacks_what_it_needs_says_so(self):
+        self.assertEqual(run_case.missing("? echo no such unit\n$ true\n", "/bin/true"), "no such unit")
+        self.assertEqual(run_case.missing("? true\n$ echo a\na\n", "/bin/true"), "")
+        self.assertRaises(ValueError, run_case.missing, "? no-such-command\n$ true\n", "/bin/true")
+        self.assertRaises(ValueError, run_case.missing, "? exit 3\n$ true\n", "/bin/true")
+        self.assertEqual(failures_of("? echo no\n$ echo a\na\n"), [])
+
     def test_refuses_a_case_without_commands(self):
         self.assertRaises(ValueError, run_case.parse, "# nothing\n")
         self.assertRaises(ValueError, run_case.parse, "text\n")
