@@ -25,7 +25,8 @@ while [ $# -gt 0 ]; do
       shift ;;
     --once) once=yes ;;
     --without-cudnn) without=--without-cudnn ;;
-    *) say "there is no \"$1\"; see the beginning of this file"; exit 2 ;;
+    --help | -h) sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) say "there is no \"$1\"; see --help"; exit 2 ;;
   esac
   shift
 done
@@ -116,7 +117,8 @@ measure() {
 end_of_slice() { [ -z "$once" ] || exit 3; }
 
 check correctness "$bin/test_gpu_rnn_gpu"
-if [ -x "$bin/run.sh" ]; then check device-check "$bin/run.sh" --json; fi
+# Its report has a file of its own: the log tells check by check, whatever ends them.
+if [ -x "$bin/run.sh" ]; then check device-check sh -c '"$0" --json > "$1"' "$bin/run.sh" "$out/device-report.json"; fi
 measure quick --quick --calibrate --runs 25
 measure grid --runs 51
 if command -v compute-sanitizer > /dev/null; then check memcheck compute-sanitizer --error-exitcode 1 "$bin/test_gpu_rnn_gpu"; fi

@@ -1,6 +1,8 @@
 """Packs what checks and measures on a GPU into one folder, for a machine with a GPU and a driver and nothing else.
 
-    python3 bundle.py build/release/bin OUT     then there: OUT/run_on_gpu.sh, everything in slices, or OUT/run.sh [--json], the device alone
+    python3 bundle.py --build build/bundle OUT  builds all of it first, in that folder; then there: OUT/run_on_gpu.sh, everything in slices,
+                                                or OUT/run.sh [--json], the device alone
+    python3 bundle.py build/release/bin OUT     what a build has: without benchmarks the device's check alone
     python3 bundle.py build/gpu-only/bin OUT    the recurrent kernels' tests and benchmark without the device's check
 
 OUT gets the programs that are there (millrace-gpu-check with its CUDA module; the recurrent kernels' test and benchmark), run.sh,
@@ -10,6 +12,7 @@ Exit status 1, naming it, when a library cannot be found.
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +21,9 @@ from pathlib import Path
 
 CHECK = ("millrace-gpu-check", "libmillrace_cuda.so")
 RECURRENT = ("test_gpu_rnn_gpu", "millrace-bench-rnn")
-SCRIPT = Path(__file__).resolve().parents[3] / "gpu/rnn/bench/run_on_gpu.sh"
+TARGETS = ("millrace-gpu-check", "millrace_cuda", *RECURRENT)
+SOURCE = Path(__file__).resolve().parents[3]
+SCRIPT = SOURCE / "gpu/rnn/bench/run_on_gpu.sh"
 OF_THE_SYSTEM = re.compile(r"^(ld-linux|linux-vdso|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libgcc_s\.|libcuda\.|libnvidia)")
 OF_CUDA = re.compile(r"^lib(cudart|cudnn|cublas|nvrtc|nvJitLink)")
 
@@ -44,12 +49,27 @@ def libraries_of(path):
     return found
 
 
+def build(folder):
+    """Everything, in `folder`; its programs' folder."""
+    configure = ["cmake", "-S", SOURCE, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DMILLRACE_BENCHMARKS=ON"]
+    make = ["cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))), "--target", *TARGETS]
+    for command in (configure, make):
+        if subprocess.run(command, check=False).returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))} failed; all of it needs nvcc, cuDNN's headers and cuBLAS here (see deploy/guide)")
+    return folder / "bin"
+
+
 def main():
     parser = argparse.ArgumentParser(description="pack the GPU check for a machine with a driver and nothing else")
-    parser.add_argument("binaries", type=Path, help="where the build put its programs")
+    parser.add_argument("binaries", type=Path, nargs="?", help="where the build put its programs")
     parser.add_argument("out", type=Path, help="folder to make")
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="build them first, there")
     parser.add_argument("--cuda", action="store_true", help="take CUDA's libraries along, too")
     arguments = parser.parse_args()
+    if (arguments.build is None) == (arguments.binaries is None):
+        parser.error("give either a folder of programs or --build FOLDER, and OUT")
+    if arguments.build:
+        arguments.binaries = build(arguments.build)
     lib = arguments.out / "lib"
     lib.mkdir(parents=True, exist_ok=True)
     packed = [names for names in (CHECK, RECURRENT) if all((arguments.binaries / name).exists() for name in names)]

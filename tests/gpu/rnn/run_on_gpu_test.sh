@@ -30,6 +30,11 @@ program "$work/bin/test_gpu_rnn_gpu" <<'END'
 #!/bin/sh
 echo "all checks hold"
 END
+program "$work/bin/run.sh" <<'END'
+#!/bin/sh
+echo "ok   a check" >&2
+echo '{"checks": []}'
+END
 # The benchmark's stand-in: a case per run, three in all; the second one kills it.
 program "$work/bin/millrace-bench-rnn" <<'END'
 #!/bin/sh
@@ -48,8 +53,10 @@ END
 status=0; sh "$script" --bin "$work/bin" --out "$work/all" > "$work/said" 2>&1 || status=$?
 expect "all slices" $status 0
 expect "the benchmark's cases" "$(grep -c '{"case": ' "$work/all/grid.json")" 3
-for slice in correctness quick grid memcheck profile; do [ -s "$work/all/$slice.json" ] || { echo "FAILED: no $slice.json"; failed=1; }; done
-expect "order of the first slices" "$(sed -n 's/^\([a-z]*\): .*/\1/p' "$work/said" | head -n 2 | tr '\n' ' ')" "correctness quick "
+expect "the device's report" "$(cat "$work/all/device-report.json")" '{"checks": []}'
+expect "the device's log" "$(cat "$work/all/device-check.log")" "ok   a check"
+for slice in correctness device-check quick grid memcheck profile; do [ -s "$work/all/$slice.json" ] || { echo "FAILED: no $slice.json"; failed=1; }; done
+expect "order of the first slices" "$(sed -n 's/^\([a-z-]*\): .*/\1/p' "$work/said" | head -n 3 | tr '\n' ' ')" "correctness device-check quick "
 expect "the outcome" "$(sed -n 's/.*"outcome": "\(.*\)".*/\1/p' "$work/all/correctness.json")" passed
 
 # One slice at a time.
@@ -59,7 +66,7 @@ while [ $status = 3 ] && [ $runs -lt 30 ]; do
   sh "$script" --bin "$work/bin" --out "$work/once" --once > /dev/null 2>&1 || status=$?
 done
 expect "the last of single slices" $status 0
-expect "slices of correctness, three of quick, three of grid, memcheck, profile, and none left" $runs 10
+expect "slices of correctness, the device, three of quick, three of grid, memcheck, profile, and none left" $runs 11
 
 # A test that fails is said at the end, and gates nothing.
 printf '#!/bin/sh\nexit 1\n' > "$work/bin/test_gpu_rnn_gpu"
@@ -82,5 +89,9 @@ expect "no GPU" $status 1
 grep -q "no GPU here" "$work/said" || { echo "FAILED: no word about the GPU"; failed=1; }
 status=0; sh "$script" --fast > /dev/null 2>&1 || status=$?
 expect "an unknown option" $status 2
+status=0; sh "$script" --help > "$work/said" 2>&1 || status=$?
+expect "help" $status 0
+grep -q -- "--without-cudnn" "$work/said" && grep -q "Exit status: 0" "$work/said" && ! grep -q "set -eu" "$work/said" ||
+  { echo "FAILED: the help is not the beginning of the script"; failed=1; }
 [ $failed = 0 ] && echo "run_on_gpu.sh does as it says"
 exit $failed
