@@ -5,8 +5,9 @@
 //   table.merge(KernelTable::load("mine.csv"));                 // written by `millrace tune`
 //   const ConvAlgorithm a = table.choice({conv, input, Phase::kForward, /*micro_batch=*/32, "avx512_core"});
 //
-// A micro-batch that was not measured takes the choice of the largest measured one below it; a shape that was not
-// measured is computed directly. The digest names the decisions in use, for a run's fingerprint.
+// A micro-batch that was not measured takes the choice of the largest measured one below it. A shape that was not measured, as the part of
+// a layer that a device has, takes those of the nearest one with the same kernel, at most a factor of eight away in channels and positions
+// taken together; where none is as near it is computed directly. The digest names the decisions in use, for a run's fingerprint.
 // The file is CSV with a header line, one line per key; load() fails with kMalformed naming file, line and value.
 // Plain value, copied freely.
 #pragma once
@@ -63,10 +64,19 @@ class KernelTable {
   bool operator==(const KernelTable&) const = default;
 
  private:
+  struct Measured {
+    std::string family;          // what must be the same for it to stand for another shape
+    std::array<double, 3> logs;  // to base two: channels in and out, positions
+    std::map<int64_t, ConvAlgorithm> by_micro_batch;
+    bool operator==(const Measured&) const = default;
+  };
   // Everything of a key but the micro-batch, as it is written to the file.
   static std::string shape_text(const ConvKey& key);
+  static Measured place_of(const ConvKey& key);
+  // Null where none is near.
+  const Measured* nearest(const Measured& wanted) const;
 
-  std::map<std::string, std::map<int64_t, ConvAlgorithm>> choices_;
+  std::map<std::string, Measured> choices_;
 };
 
 }  // namespace millrace

@@ -32,6 +32,38 @@ TEST(KernelTable, TakesTheLargestMeasuredMicroBatchBelow) {
   EXPECT_EQ(table.choice(key(16, Phase::kErrorBack)), ConvAlgorithm::kDirect);
 }
 
+TEST(KernelTable, ShapesThatWereNotMeasuredTakeTheNearestChoice) {
+  const auto shaped = [](int64_t in, int64_t out, int64_t height, int64_t width, int64_t micro_batch = 8) {
+    ConvKey made = key(micro_batch);
+    made.conv.out_channels = out;
+    made.input = {in, height, width};
+    return made;
+  };
+  KernelTable table;
+  table.set(shaped(64, 64, 16, 16), ConvAlgorithm::kWinograd);
+  table.set(shaped(512, 512, 4, 4), ConvAlgorithm::kTaps);
+  EXPECT_EQ(table.choice(shaped(48, 64, 16, 16)), ConvAlgorithm::kWinograd);  // a part of the first
+  EXPECT_EQ(table.choice(shaped(64, 128, 32, 16)), ConvAlgorithm::kWinograd);
+  EXPECT_EQ(table.choice(shaped(144, 512, 4, 4)), ConvAlgorithm::kTaps);
+  EXPECT_EQ(table.choice(shaped(8, 64, 16, 16)), ConvAlgorithm::kWinograd);  // eight times fewer channels are as far as it goes
+  EXPECT_EQ(table.choice(shaped(7, 64, 16, 16)), ConvAlgorithm::kDirect);
+  EXPECT_EQ(table.choice(shaped(16, 128, 32, 16)), ConvAlgorithm::kDirect);
+  EXPECT_EQ(table.choice(shaped(48, 64, 16, 16, 7)), ConvAlgorithm::kDirect);  // none was measured below that micro-batch
+
+  ConvKey other = shaped(48, 64, 16, 16);
+  other.conv.stride_h = 2;
+  EXPECT_EQ(table.choice(other), ConvAlgorithm::kDirect);
+  other = shaped(48, 64, 16, 16);
+  other.phase = Phase::kErrorBack;
+  EXPECT_EQ(table.choice(other), ConvAlgorithm::kDirect);
+  other = shaped(48, 64, 16, 16);
+  other.isa = "avx512_core";
+  EXPECT_EQ(table.choice(other), ConvAlgorithm::kDirect);
+  // What was measured by itself counts more than what is near.
+  table.set(shaped(48, 64, 16, 16), ConvAlgorithm::kDirect);
+  EXPECT_EQ(table.choice(shaped(48, 64, 16, 16)), ConvAlgorithm::kDirect);
+}
+
 TEST(KernelTable, TextHoldsEverything) {
   KernelTable table;
   table.set(key(4), ConvAlgorithm::kWinograd);
