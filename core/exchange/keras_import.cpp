@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -232,21 +233,21 @@ Imported from_zip(std::span<const std::byte> bytes, const std::string& origin) {
   const json metadata = parse_config(text_in(zip.read("metadata.json", kMostText)), "metadata.json");
   const std::string version = version_in(metadata);
   const std::vector<std::byte> stored = zip.read("model.weights.h5", kMostWeights);
-  const Hdf5File file(stored, "model.weights.h5");
-  return convert(config, version, KerasWeights(file, true, "/layers"),
+  const std::unique_ptr<Hdf5File> file = open_hdf5(stored, "model.weights.h5");
+  return convert(config, version, KerasWeights(*file, true, "/layers"),
                  fmt::format("{} (Keras {})", std::filesystem::path(origin).filename().string(), version));
 }
 
 Imported from_hdf5(std::span<const std::byte> bytes, const std::string& origin) {
-  const Hdf5File file(bytes, origin);
-  const std::optional<std::string> config = file.text("/", "model_config");
+  const std::unique_ptr<Hdf5File> file = open_hdf5(bytes, origin);
+  const std::optional<std::string> config = file->text("/", "model_config");
   if (!config)
     fail(ErrorCode::kUsage,
          "no architecture in it (model_config), so it holds weights alone; give the architecture as JSON, and this file as --weights");
-  if (!file.has("/model_weights")) fail(ErrorCode::kMalformed, "no group model_weights in it");
-  std::string version = file.text("/", "keras_version").value_or("");
-  if (version.empty()) version = file.text("/model_weights", "keras_version").value_or("");
-  return convert(parse_config(*config, "model_config"), version, KerasWeights(file, false, "/model_weights"),
+  if (!file->has("/model_weights")) fail(ErrorCode::kMalformed, "no group model_weights in it");
+  std::string version = file->text("/", "keras_version").value_or("");
+  if (version.empty()) version = file->text("/model_weights", "keras_version").value_or("");
+  return convert(parse_config(*config, "model_config"), version, KerasWeights(*file, false, "/model_weights"),
                  fmt::format("{} (Keras {})", std::filesystem::path(origin).filename().string(), version));
 }
 
@@ -254,12 +255,12 @@ Imported from_hdf5(std::span<const std::byte> bytes, const std::string& origin) 
 
 Imported import_keras(std::string_view architecture, std::span<const std::byte> weights, std::string_view origin) {
   const json document = parse_config(architecture, origin);
-  const Hdf5File file(weights, "the weights");
-  const bool by_class = file.has("/layers");  // Keras 3's .weights.h5
-  const std::string base = by_class ? "/layers" : file.has("/model_weights") ? "/model_weights" : "/";
+  const std::unique_ptr<Hdf5File> file = open_hdf5(weights, "the weights");
+  const bool by_class = file->has("/layers");  // Keras 3's .weights.h5
+  const std::string base = by_class ? "/layers" : file->has("/model_weights") ? "/model_weights" : "/";
   std::string version = version_in(document);
-  if (version.empty()) version = file.text(by_class ? "/" : base, "keras_version").value_or("");
-  return convert(document, version, KerasWeights(file, by_class, base),
+  if (version.empty()) version = file->text(by_class ? "/" : base, "keras_version").value_or("");
+  return convert(document, version, KerasWeights(*file, by_class, base),
                  fmt::format("{} (Keras {})", std::filesystem::path(origin).filename().string(), version));
 }
 

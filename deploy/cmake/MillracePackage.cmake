@@ -33,7 +33,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmillrace-dev)
 # Static libraries want what they were built with: the packages that MillraceConfig.cmake looks for, those of optional parts when built in.
 set(development_needs libprotobuf-dev libfmt-dev libspdlog-dev libdnnl-dev ocl-icd-opencl-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libxxhash-dev
     libopenmpi-dev "cmake (>= 3.25)")
-foreach(part KISSFFT=libkissfft-dev JPEG=libjpeg62-turbo-dev PNG=libpng-dev ONNX=libonnx-dev HDF5=libhdf5-dev)
+foreach(part KISSFFT=libkissfft-dev JPEG=libjpeg62-turbo-dev PNG=libpng-dev ONNX=libonnx-dev)
   string(REGEX MATCH "^([A-Z0-9]+)=(.*)$" part "${part}")
   if(MILLRACE_HAS_${CMAKE_MATCH_1})
     list(APPEND development_needs ${CMAKE_MATCH_2})

@@ -1,5 +1,6 @@
-"""check_needed.py PROGRAM [MODULE]: what PROGRAM must have in order to start holds no library of accelerators or boards; MODULE, loaded
-when it is wanted, does need NCCL, or this check would see nothing. Exits 77 (skipped) without readelf (binutils)."""
+"""check_needed.py PROGRAM [LIBRARY=MODULE]...: what PROGRAM must have in order to start holds no library of accelerators or boards, and not
+HDF5's, which takes longer to load than most commands to run; each MODULE, loaded when it is wanted, does need its LIBRARY (nccl, hdf5), or
+this check would see nothing. Exits 77 (skipped) without readelf (binutils)."""
 
 import re
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 SKIPPED = 77
-ACCELERATORS = re.compile(r"lib(nccl|cuda|cudart|cudnn|cublas|nvrtc|xrt|xilinxopencl)", re.IGNORECASE)
+WHEN_WANTED = re.compile(r"lib(nccl|cuda|cudart|cudnn|cublas|nvrtc|xrt|xilinxopencl|hdf5)", re.IGNORECASE)
 
 
 def needed_by(path):
@@ -19,11 +20,13 @@ if shutil.which("readelf") is None:
     print("skipped: there is no readelf here; the Debian package binutils brings it")
     sys.exit(SKIPPED)
 needed = needed_by(sys.argv[1])
-wrong = [name for name in needed if ACCELERATORS.search(name)]
+wrong = [name for name in needed if WHEN_WANTED.search(name)]
 print(f"{sys.argv[1]} needs {', '.join(needed)}")
 if wrong:
     print(f"FAILED: {', '.join(wrong)} must be loaded when it is wanted, by a module")
-if len(sys.argv) > 2 and not any("nccl" in name for name in needed_by(sys.argv[2])):
-    print(f"FAILED: {sys.argv[2]} needs no NCCL")
-    wrong.append(sys.argv[2])
+for argument in sys.argv[2:]:
+    library, module = argument.split("=", 1)
+    if not any(library in name for name in needed_by(module)):
+        print(f"FAILED: {module} does not need {library}")
+        wrong.append(module)
 sys.exit(1 if wrong else 0)

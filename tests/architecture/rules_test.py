@@ -85,10 +85,12 @@ class Rules(unittest.TestCase):
         for name in ("mpi.h", "cuda_runtime.h", "cudnn.h", "nccl.h", "xrt/xrt_device.h"):
             self.expect({"core/graph/x.cpp": f"#include <{name}>\n"}, "belong above it")
 
-    def test_mpi_and_nccl_have_one_folder_each(self):
+    def test_mpi_nccl_and_hdf5_have_one_folder_each(self):
         self.expect({"node/x.cpp": "#include <mpi.h>\n"}, "node/x.cpp:1: includes mpi.h; only transport/mpi does")
         self.expect({"transport/nccl/x.cpp": "#include <mpi.h>\n"}, "only transport/mpi does")
         self.expect({"gpu/cnn/x.cpp": "#include <nccl.h>\n"}, "only transport/nccl does")
+        self.expect({"core/exchange/x.cpp": "#include <hdf5.h>\n"}, "only core/exchange/hdf5 does")
+        self.assertEqual(self.violations({"core/exchange/hdf5/x.cpp": "#include <hdf5.h>\n"}), [])
 
     def test_cycles(self):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
