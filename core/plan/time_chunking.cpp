@@ -36,6 +36,24 @@ TimeChunking::TimeChunking(const Plan& plan, const Graph& graph) : graph_(&graph
 }
 
 std::vector<bool> TimeChunking::steps(const SegmentProgram& program) const {
+  // Values of which some reader makes the error at once.
+  std::vector<bool> read_at_once(program.values.size(), false);
+  while (true) {
+    std::vector<bool> streamed = steps_beside(program, read_at_once);
+    bool found = false;
+    for (size_t i = 0; i < program.steps.size(); ++i) {
+      if (streamed[i] || program.steps[i].kind == StepKind::kGradient) continue;
+      for (const int64_t input : program.steps[i].inputs) {
+        const auto v = static_cast<size_t>(input);
+        if (!program.values[v].error_needed || read_at_once[v]) continue;
+        read_at_once[v] = found = true;
+      }
+    }
+    if (!found) return streamed;
+  }
+}
+
+std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, const std::vector<bool>& read_at_once) const {
   std::vector<bool> steps(program.steps.size());
   // A value of several steps (partial sums) is there in parts when all of them are.
   std::vector<bool> values(program.values.size(), true);
@@ -44,7 +62,10 @@ std::vector<bool> TimeChunking::steps(const SegmentProgram& program) const {
     const Step& step = program.steps[i];
     const bool receives = step.kind == StepKind::kReceive;
     bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_);
-    for (const int64_t input : step.inputs) streams = streams && values[static_cast<size_t>(input)];
+    for (const int64_t input : step.inputs) {
+      const auto v = static_cast<size_t>(input);
+      streams = streams && values[v] && !read_at_once[v];
+    }
     steps[i] = streams;
     if (step.output >= 0) values[static_cast<size_t>(step.output)] = values[static_cast<size_t>(step.output)] && streams;
   }

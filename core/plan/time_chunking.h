@@ -5,8 +5,10 @@
 //   streams.steps(program)[i]                       // step i runs with every chunk
 //
 // A step takes a sequence in parts when each time step needs at most the ones before it (recurrent layers of one direction,
-// embeddings, what goes element by element) and all that it reads is there in parts. Everything else runs once: with the
-// last chunk of F and the first of E. Both ends of a flow must agree, so this follows from the plan alone.
+// embeddings, what goes element by element), all that it reads is there in parts, and nobody else reads it at once: errors of a
+// value add up in the order of its readers, and what one reader adds to all steps with the first chunk of E would be overwritten, or
+// added to, in another order, by one that comes chunk by chunk. Everything else runs once: with the last chunk of F and the first of
+// E. Both ends of a flow must agree, so this follows from the plan alone.
 // Owns its answers. Limits: compiles the segments of all devices when there is more than one chunk.
 #pragma once
 
@@ -27,6 +29,8 @@ class TimeChunking {
   std::vector<bool> steps(const SegmentProgram& program) const;
 
  private:
+  std::vector<bool> steps_beside(const SegmentProgram& program, const std::vector<bool>& read_at_once) const;
+
   const Graph* graph_;
   std::vector<bool> flows_;
 };

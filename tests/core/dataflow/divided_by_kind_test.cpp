@@ -11,6 +11,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
+#include "core/plan/time_chunking.h"
 #include "core/plan/validate.h"
 #include "core/reference/reference_device.h"
 #include "core/train/initialize.h"
@@ -220,6 +221,36 @@ TEST(DividedByKind, SharedStepsAreThoseOfTheUndividedLayer) {
           << "seed " << seed << ", " << node.layer.name << "." << parameter.tensor;
     });
   }
+}
+
+// 120 rings on the CPU engine, which takes sequences in parts: chunks of every number up to that of the steps, beside layers divided,
+// states carried over, cut ways back, lengths from 1 on, and residual adds around layers that take sequences whole. No bit is another,
+// and what crosses is the plan's.
+TEST(DividedByKind, ChunksOfTimeChangeNoBit) {
+  const auto make = +[] { return make_cpu_device(); };
+  int64_t compared = 0, streamed = 0;
+  for (uint32_t seed = 4000; compared < 120; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan whole = draw.plan(graph, kAlignments[seed % 4], /*lends=*/seed % 3 != 0);
+    if (draw.steps < 2 || keeps_too_much_state(whole, graph)) continue;
+    ++compared;
+    Plan plan = whole;
+    plan.time_chunks = draw.from_to(2, draw.steps);
+    SCOPED_TRACE(fmt::format("seed {}, {} of {} steps on {} devices, {} chunks", seed, name_of(plan.alignment), draw.steps, plan.devices(),
+                             plan.time_chunks));
+    ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+    const TimeChunking chunking(plan, graph);
+    for (size_t f = 0; f < plan.flows.size(); ++f) streamed += chunking.flow(static_cast<int64_t>(f)) ? 1 : 0;
+    const auto in_parts = trained(plan, graph, make, draw.steps), at_once = trained(whole, graph, make, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_EQ(in_parts->parameter(node.layer.name, parameter), at_once->parameter(node.layer.name, parameter))
+          << node.layer.name << "." << parameter.tensor;
+    });
+    for (size_t f = 0; f < plan.flows.size(); ++f)
+      ASSERT_EQ(in_parts->ports.moved[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
+  }
+  EXPECT_GE(streamed, 60);
 }
 
 // Two layers, each over three devices of unlike cells, the second added to the first; states carried over, cut way back, lengths from 1 on.

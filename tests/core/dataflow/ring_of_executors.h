@@ -21,14 +21,17 @@ namespace millrace::testing_support {
 class QueuePorts : public FlowPorts {
  public:
   explicit QueuePorts(size_t flows) : queues(flows), moved(flows, 0) {}
-  void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange) override {
+  void receive(int64_t flow, Device& device, Tensor& tensor, ChannelRange channels, StepRange steps) override {
     auto& queue = queues[static_cast<size_t>(flow)];
-    device.write(tensor, channels, std::span<const double>(queue.front()));
+    std::vector<double> all = values_of(device, tensor, channels);
+    size_t next = 0;
+    for_each_of(tensor, steps, all, [&](double& value) { value = queue.front()[next++]; });
+    device.write(tensor, channels, std::span<const double>(all));
     queue.pop_front();
   }
-  void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange) override {
-    std::vector<double> message(static_cast<size_t>(channels.size() * tensor.shape().plane() * tensor.batch()));
-    device.read(tensor, channels, std::span<double>(message));
+  void send(int64_t flow, Device& device, const Tensor& tensor, ChannelRange channels, StepRange steps) override {
+    std::vector<double> all = values_of(device, tensor, channels), message;
+    for_each_of(tensor, steps, all, [&](double& value) { message.push_back(value); });
     moved[static_cast<size_t>(flow)] += static_cast<int64_t>(message.size());
     queues[static_cast<size_t>(flow)].push_back(std::move(message));
   }
@@ -46,6 +49,18 @@ class QueuePorts : public FlowPorts {
       moved[f] += static_cast<int64_t>(row.size());
       queues[f].emplace_back(row.begin(), row.end());
     }
+  }
+  static std::vector<double> values_of(Device& device, const Tensor& tensor, ChannelRange channels) {
+    std::vector<double> values(static_cast<size_t>(channels.size() * tensor.shape().plane() * tensor.batch()));
+    device.read(tensor, channels, std::span<double>(values));
+    return values;
+  }
+  // Of every sample and channel the rows of these steps.
+  template <typename Visit>
+  static void for_each_of(const Tensor& tensor, StepRange steps, std::vector<double>& values, Visit visit) {
+    const auto width = static_cast<size_t>(tensor.shape().width), plane = static_cast<size_t>(tensor.shape().plane());
+    for (size_t map = 0; map < values.size(); map += plane)
+      for (size_t i = static_cast<size_t>(steps.begin) * width; i < static_cast<size_t>(steps.end) * width; ++i) visit(values[map + i]);
   }
   const Plan* plan = nullptr;
   std::vector<std::deque<std::vector<double>>> queues;
@@ -108,7 +123,7 @@ class RingOfExecutors {
           moved = true;
           const Action& done = lists[d][next[d]];
           const bool passes = done.kind == ActionKind::kForward || done.kind == ActionKind::kErrorBack;
-          if (passes && ++phases_[d] < segments[d]->phases(0, 1)) continue;
+          if (passes && ++phases_[d] < segments[d]->phases(chunk_of(done), chunks_of(done))) continue;
           phases_[d] = 0;
           ++next[d];
         }
@@ -200,13 +215,18 @@ class RingOfExecutors {
     }
   }
 
+  // Chunks of time; one where the list has none.
+  static int32_t chunk_of(const Action& action) { return std::max(action.chunk, 0); }
+  int32_t chunks_of(const Action& action) const { return action.chunk < 0 ? 1 : static_cast<int32_t>(plan_.time_chunks); }
+
   bool ready(size_t d, const Action& action) const {
     const bool passes = action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack;
     for (const auto& [name, kept] : kept_)
       if (passes && kept.user == static_cast<int64_t>(d) && kept.version < action.version) return false;
     if (!passes) return true;
-    const SegmentExecutor::Messages messages = action.kind == ActionKind::kForward ? segments[d]->forward_messages(0, 1, phases_[d])
-                                                                                   : segments[d]->error_messages(0, 1, phases_[d]);
+    const SegmentExecutor::Messages messages = action.kind == ActionKind::kForward
+                                                   ? segments[d]->forward_messages(chunk_of(action), chunks_of(action), phases_[d])
+                                                   : segments[d]->error_messages(chunk_of(action), chunks_of(action), phases_[d]);
     const auto here = [&](int64_t flow) { return !ports.queues[static_cast<size_t>(flow)].empty(); };
     return std::ranges::all_of(messages.in, here) && std::ranges::all_of(messages.rows, here);
   }
@@ -221,16 +241,19 @@ class RingOfExecutors {
     batch.labels = samples.labels;
     batch.error_scale = 1.0 / static_cast<double>(plan_.mini_batch);
     batch.lengths = samples.lengths;
+    batch.chunk = chunk_of(action);
+    batch.chunks = chunks_of(action);
     SegmentExecutor& segment = *segments[d];
     const int64_t phase = phases_[d];
-    if (phase == 0 && (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack))
-      lend(d, action.kind == ActionKind::kErrorBack);
+    const bool back = action.kind == ActionKind::kErrorBack;
+    if (phase == 0 && ((action.kind == ActionKind::kForward && batch.chunk == 0) || (back && batch.chunk + 1 == batch.chunks)))
+      lend(d, back);
     switch (action.kind) {
       case ActionKind::kForward: segment.forward(batch, pixels, &ports, &score, 0, phase); break;
       case ActionKind::kErrorBack: segment.error_back(batch, &ports, 0, phase); break;
       case ActionKind::kParameterGradient:
         segment.parameter_gradient(batch);
-        keep_gradients(d);
+        if (batch.chunk == 0) keep_gradients(d);
         break;
       case ActionKind::kUpdate: {
         UpdateArguments arguments;
