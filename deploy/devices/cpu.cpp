@@ -28,8 +28,9 @@ std::vector<DeviceKind> cpu_kinds() {
              facts["cpu_precision"] = name_of(cpu_precision_of(options));
              facts["threads_per_rank"] = fmt::format("{}", options.threads);
            },
-       .stands_in = [](std::string_view, const DeviceOptions&) { return true; },
+       .stands_in = [](std::optional<Hardware>, const DeviceOptions&) { return true; },
        .as_stand_in = [](const DeviceOptions& options) { return fmt::format("the CPU engine in {}", name_of(cpu_precision_of(options))); },
+       .takes_cpu_precision = true,
        .on_calling_thread = true}};
 }
 

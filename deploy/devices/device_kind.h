@@ -20,6 +20,7 @@
 
 #include "core/device/device.h"
 #include "core/documents/plan.h"
+#include "deploy/devices/hardware.h"
 
 namespace millrace {
 
@@ -49,12 +50,13 @@ struct DeviceKind {
   std::function<void(const DeviceOptions&)> prepare = {};
   // Adds what this kind's numbers depend on.
   std::function<void(const DeviceOptions&, Fingerprint&)> fingerprint = {};
-  // Whether it computes, here and with these options, for the catalogue's devices of this kind ("fpga", "gpu", "cpu") that have no
-  // kind of their own. The first of the list that does is taken.
-  std::function<bool(std::string_view catalogue_kind, const DeviceOptions&)> stands_in = {};
+  // Whether it computes, here and with these options, for the catalogue's devices of this hardware (none: of names that it
+  // does not know) that have no kind of their own. The first of the list that does is taken.
+  std::function<bool(std::optional<Hardware> hardware, const DeviceOptions&)> stands_in = {};
   // What a user is told then: "GPUs in fp32".
   std::function<std::string(const DeviceOptions&)> as_stand_in = {};
-  bool on_calling_thread = false;  // it computes on the thread that calls it, whose processor time is what it takes
+  bool takes_cpu_precision = false;  // it heeds DeviceOptions::cpu_precision
+  bool on_calling_thread = false;    // it computes on the thread that calls it, whose processor time is what it takes
 };
 
 // Fails with kUsage where options speak of threads or kernels of a processor, and `what` has none to choose.

@@ -51,10 +51,10 @@ const DeviceKind& device_kind(std::string_view name) {
 
 bool can_compute_on(std::string_view kind) { return find_kind(kind) != nullptr; }
 
-const DeviceKind& stand_in_for(std::string_view catalogue_kind, const DeviceOptions& options) {
-  const auto found = std::ranges::find_if(
-      device_kinds(), [&](const DeviceKind& kind) { return kind.stands_in && kind.stands_in(catalogue_kind, options); });
-  MILLRACE_CHECK(found != device_kinds().end(), "nothing stands in for a device of kind {}", catalogue_kind);
+const DeviceKind& stand_in_for(std::optional<Hardware> hardware, const DeviceOptions& options) {
+  const auto found =
+      std::ranges::find_if(device_kinds(), [&](const DeviceKind& kind) { return kind.stands_in && kind.stands_in(hardware, options); });
+  MILLRACE_CHECK(found != device_kinds().end(), "nothing stands in for a device of kind {}", hardware ? name_of(*hardware) : "unknown");
   return *found;
 }
 

@@ -23,8 +23,8 @@ void warn_of_threads(int64_t threads);
 bool can_compute_on(std::string_view kind);
 std::vector<std::string> computing_kinds();
 const DeviceKind& device_kind(std::string_view name);
-// What computes here for the catalogue's devices of a kind ("fpga", "gpu", "cpu"; empty: not known) that have no kind of their own.
-const DeviceKind& stand_in_for(std::string_view catalogue_kind, const DeviceOptions& options);
+// What computes here for the catalogue's devices of some hardware (none: not known) that have no kind of their own.
+const DeviceKind& stand_in_for(std::optional<Hardware> hardware, const DeviceOptions& options);
 std::unique_ptr<Device> open_device(std::string_view kind, const DeviceOptions& options);
 // Whether it computes for a plan's device alone, and may have something to prepare for it.
 bool needs_plan(std::string_view kind);

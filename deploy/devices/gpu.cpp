@@ -27,18 +27,19 @@ std::unique_ptr<Device> open_gpu(const DeviceOptions& options) {
 }  // namespace
 
 std::vector<DeviceKind> gpu_kinds() {
-  return {
-      {.name = "gpu",
-       .planned_as = "h200",
-       .open = open_gpu,
-       .fingerprint =
-           [](const DeviceOptions& options, Fingerprint& facts) {
-             facts["gpu_precision"] = precision_of(options);
-             if (!options.gpu_algorithms.empty()) facts["gpu_algorithms"] = options.gpu_algorithms;
-           },
-       .stands_in = [](std::string_view kind,
-                       const DeviceOptions& options) { return kind == "gpu" && options.gpus != GpuUse::kOff && count_gpus().count > 0; },
-       .as_stand_in = [](const DeviceOptions& options) { return fmt::format("GPUs in {}", precision_of(options)); }}};
+  return {{.name = "gpu",
+           .planned_as = "h200",
+           .open = open_gpu,
+           .fingerprint =
+               [](const DeviceOptions& options, Fingerprint& facts) {
+                 facts["gpu_precision"] = precision_of(options);
+                 if (!options.gpu_algorithms.empty()) facts["gpu_algorithms"] = options.gpu_algorithms;
+               },
+           .stands_in =
+               [](std::optional<Hardware> hardware, const DeviceOptions& options) {
+                 return hardware == Hardware::kGpu && options.gpus != GpuUse::kOff && count_gpus().count > 0;
+               },
+           .as_stand_in = [](const DeviceOptions& options) { return fmt::format("GPUs in {}", precision_of(options)); }}};
 }
 
 }  // namespace millrace

@@ -28,10 +28,10 @@ const Catalogue& shipped_catalogue_for(const std::string& instruction_set) {
   return place->second;
 }
 
-std::string catalogue_kind(std::string_view name) {
+std::optional<Hardware> shipped_hardware(std::string_view name) {
   for (const CatalogueDevice& device : shipped_catalogue().devices)
-    if (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end()) return device.kind;
-  return "";
+    if (device.name == name || std::ranges::find(device.short_names, name) != device.short_names.end()) return hardware_of(device);
+  return std::nullopt;
 }
 
 Catalogue catalogue_with(std::span<const std::string> files) {

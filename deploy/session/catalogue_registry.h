@@ -7,19 +7,21 @@
 // names it gives. Fails as load_catalogue does.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/documents/catalogue.h"
+#include "deploy/devices/hardware.h"
 
 namespace millrace {
 
 // The device cpu has the figures for this processor's instruction set, or for the one that is named as kernel tables name it.
 const Catalogue& shipped_catalogue();
 const Catalogue& shipped_catalogue_for(const std::string& instruction_set);
-// "fpga", "gpu", "cpu"; empty where the shipped catalogue does not know the name.
-std::string catalogue_kind(std::string_view name);
+// Nothing where the shipped catalogue does not know the name.
+std::optional<Hardware> shipped_hardware(std::string_view name);
 Catalogue catalogue_with(std::span<const std::string> files);
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/cpu/cpu_cost_model.h"
+#include "deploy/devices/hardware.h"
 #include "fpga/cost/fpga_cost_model.h"
 #include "gpu/cost/gpu_cost_model.h"
 
@@ -17,7 +18,7 @@ namespace millrace {
 namespace {
 
 struct ModelKind {
-  std::string name;
+  Hardware hardware;
   std::function<std::unique_ptr<CostModel>(const CatalogueDevice&, const Arithmetic&, const InferenceBatch&,
                                            const std::shared_ptr<const GeneratedEngines>&, const std::optional<ChainDimensions>&)>
       make;
@@ -25,11 +26,11 @@ struct ModelKind {
 
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> all = {
-      {"fpga", make_fpga_cost_model},
-      {"gpu", [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&, const auto&,
-                 const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
-      {"cpu", [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&,
-                 const auto&) { return make_cpu_cost_model(device); }},
+      {Hardware::kFpga, make_fpga_cost_model},
+      {Hardware::kGpu, [](const CatalogueDevice& device, const Arithmetic& arithmetic, const InferenceBatch&, const auto&,
+                          const auto&) { return make_gpu_cost_model(device, arithmetic.compute); }},
+      {Hardware::kCpu, [](const CatalogueDevice& device, const Arithmetic&, const InferenceBatch&, const auto&,
+                          const auto&) { return make_cpu_cost_model(device); }},
   };
   return all;
 }
@@ -38,8 +39,8 @@ std::unique_ptr<CostModel> model_of(const CatalogueDevice& device, const Arithme
                                     const std::shared_ptr<const GeneratedEngines>& built, const std::optional<ChainDimensions>& chains) {
   std::vector<std::string> known;
   for (const ModelKind& kind : model_kinds()) {
-    if (kind.name == device.kind) return kind.make(device, arithmetic, inference, built, chains);
-    known.push_back(kind.name);
+    if (kind.hardware == hardware_of(device)) return kind.make(device, arithmetic, inference, built, chains);
+    known.emplace_back(name_of(kind.hardware));
   }
   fail(ErrorCode::kMalformed, "the catalogue's device \"{}\" is of kind \"{}\", which has no cost model{}", device.name, device.kind,
        suggestion(device.kind, known));
@@ -114,7 +115,7 @@ std::shared_ptr<const GeneratedEngines> generated_engines_of(const Cluster& clus
   double slowest = 0, slices = 0;
   for (const DeviceEntry& entry : cluster.devices) {
     const CatalogueDevice& device = device_named(entry.device, cluster, catalogue);
-    const double clock = device.kind == "fpga" ? device.value_or("clock_hz", 0) : 0;
+    const double clock = hardware_of(device) == Hardware::kFpga ? device.value_or("clock_hz", 0) : 0;
     if (clock <= 0) continue;
     slowest = slowest > 0 ? std::min(slowest, clock) : clock;
     slices = std::max(slices, device.value_or("dsp", 0) / std::min(1.0, device.value_or("dsp_per_mac_16", 1)));

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
+#include "deploy/devices/hardware.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/weight_stream.h"
 
@@ -37,8 +38,8 @@ void check_request(const InferenceRequest& request, const PlanTask& task, const 
   const char* const flag = request.steps_per_pass ? "--steps-per-pass" : "--blocks";
   const Graph& graph = *task.graph;
   bool recurrent = false;
-  const bool boards =
-      std::ranges::any_of(task.cluster.devices, [&](const DeviceEntry& device) { return catalogue.find(device.device).kind == "fpga"; });
+  const bool boards = std::ranges::any_of(
+      task.cluster.devices, [&](const DeviceEntry& device) { return hardware_of(catalogue.find(device.device)) == Hardware::kFpga; });
   for (const Node& node : graph.nodes()) {
     if (!is_recurrent(node)) continue;
     recurrent = true;
@@ -152,7 +153,7 @@ std::vector<GivenBoards> placements_of(const PlanTask& task, const Catalogue& ca
   const size_t devices = task.cluster.devices.size();
   if (layers.size() < 2 || devices < 2) return {};
   for (const DeviceEntry& device : task.cluster.devices)
-    if (catalogue.find(device.device).kind != "fpga") return {};
+    if (hardware_of(catalogue.find(device.device)) != Hardware::kFpga) return {};
   std::vector<std::vector<int64_t>> all{{}};
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     std::vector<std::vector<int64_t>> longer;

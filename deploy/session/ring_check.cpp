@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/engine_period.h"
+#include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
 
@@ -36,8 +37,9 @@ bool has_boards(const Plan& plan) {
 
 std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
   const std::string& name = item(plan.cluster.devices, device).device;
-  const std::string kind = catalogue_kind(name);
-  if (!kind.empty()) return kind == "fpga" ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, kind));
+  const std::optional<Hardware> hardware = shipped_hardware(name);
+  if (hardware)
+    return hardware == Hardware::kFpga ? std::nullopt : std::optional(fmt::format("{}, a device of kind {}", name, name_of(*hardware)));
   const std::optional<std::string> engine = other_engine(plan, device);
   return engine ? std::optional(fmt::format("{}, planned with the engine \"{}\"", name, *engine)) : std::nullopt;
 }

@@ -25,12 +25,11 @@ namespace {
 
 // What computes here and is in no catalogue is planned for as something that is.
 std::string planned_as(const std::string& name) {
-  return !catalogue_kind(name).empty() || !can_compute_on(name) ? name : device_kind(name).planned_as;
+  return shipped_hardware(name) || !can_compute_on(name) ? name : device_kind(name).planned_as;
 }
 
-// "fpga", "gpu", "cpu": as the catalogue has the name, or as that is planned which computes here under it.
-std::string kind_of_hardware(const std::string& name) { return catalogue_kind(planned_as(name)); }
-bool is_gpu(const std::string& name) { return kind_of_hardware(name) == "gpu"; }
+// As the catalogue has the name, or as that is planned which computes here under it.
+bool is_gpu(const std::string& name) { return shipped_hardware(planned_as(name)) == Hardware::kGpu; }
 
 }  // namespace
 
@@ -110,7 +109,7 @@ void prepare_ring_devices(const Plan& plan, int64_t rank, const DeviceOptions& o
 }
 
 std::string computing_kind(const std::string& name, const DeviceOptions& options) {
-  return can_compute_on(name) ? name : stand_in_for(catalogue_kind(name), options).name;
+  return can_compute_on(name) ? name : stand_in_for(shipped_hardware(name), options).name;
 }
 
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
@@ -134,7 +133,7 @@ std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions&
   for (const auto& [name, count] : counts) {
     const std::string who =
         fmt::format("{} device{} of kind {} {} computed by", count, count == 1 ? "" : "s", name, count == 1 ? "is" : "are");
-    const DeviceKind& kind = stand_in_for(catalogue_kind(name), options);
+    const DeviceKind& kind = stand_in_for(shipped_hardware(name), options);
     if (is_gpu(name) && is_gpu(kind.name)) {
       notes.push_back(fmt::format("{} {}", who, kind.as_stand_in(options)));
       continue;
@@ -150,7 +149,8 @@ std::vector<std::string> notes_on_devices(const Plan& plan, const DeviceOptions&
 void refuse_idle_cpu_precision(const Plan& plan, const DeviceOptions& options) {
   if (options.cpu_precision.empty()) return;
   static_cast<void>(cpu_precision_from(options.cpu_precision));
-  if (std::ranges::none_of(plan.cluster.devices, [&](const auto& device) { return computing_kind(device.device, options) == "cpu"; }))
+  if (std::ranges::none_of(plan.cluster.devices,
+                           [&](const auto& device) { return device_kind(computing_kind(device.device, options)).takes_cpu_precision; }))
     fail(ErrorCode::kUsage,
          "--cpu-precision has no effect: no device of the plan is computed by the CPU engine; leave it out, or name cpu in --cluster");
 }

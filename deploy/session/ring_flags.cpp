@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "deploy/devices/hardware.h"
 
 namespace millrace {
 namespace {
@@ -28,17 +29,17 @@ void set_link_gbps(Cluster& cluster, std::optional<double> each, std::optional<d
 }
 
 Arithmetic arithmetic_for(const Cluster& cluster, const Catalogue& catalogue, std::optional<int64_t> bits) {
-  const auto count_of = [&](std::string_view kind) {
+  const auto count_of = [&](Hardware hardware) {
     return std::count_if(cluster.devices.begin(), cluster.devices.end(),
-                         [&](const DeviceEntry& entry) { return catalogue.find(entry.device).kind == kind; });
+                         [&](const DeviceEntry& entry) { return hardware_of(catalogue.find(entry.device)) == hardware; });
   };
-  const auto fpgas = count_of("fpga");
+  const auto fpgas = count_of(Hardware::kFpga);
   const auto all = static_cast<int64_t>(cluster.devices.size());
   if (bits && *bits != 16 && *bits != 32) fail(ErrorCode::kUsage, "--bits {}: elements are 16 or 32 bits wide", *bits);
   if (bits.value_or(fpgas > 0 ? 16 : 32) == 32) return {ElementType::kFloat32, ElementType::kFloat32};
   if (fpgas == all) return {ElementType::kFixed16, ElementType::kFixed16};
   if (fpgas > 0) return {ElementType::kFloat32, ElementType::kFixed16};
-  if (count_of("cpu") > 0) fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
+  if (count_of(Hardware::kCpu) > 0) fail(ErrorCode::kUsage, "--bits 16: CPUs compute in 32 bits; leave --bits out");
   return {ElementType::kFloat16, ElementType::kFloat16};
 }
 

@@ -70,6 +70,8 @@ CONFINED = {
     re.compile(r"^CLI/"): "deploy/command",
     re.compile(r"^(hdf5|H5.*)\.h$"): "core/exchange/hdf5",
 }
+# What kind of hardware a device is asks hardware_of (deploy/devices/hardware.h), not the catalogue's word.
+HARDWARE_BY_WORD = re.compile(r'[!=]=\s*"(?:fpga|gpu|cpu)"|"(?:fpga|gpu|cpu)"(?:sv?)?\s*[!=]=')
 # What gpu/rnn may include from outside: standard headers have no dot and no slash; CUDA's start with cu or are cooperative groups
 # or the run-time compiler; and the operating system's own (maps, locks, loading libraries).
 FREE_OF_LIBRARIES = re.compile(
@@ -226,8 +228,12 @@ def check_file(root, path, graph, heavy):
                 violations.append(f"{relative}:{line}: includes {name}; only {only} does")
         if module_of(relative) == "gpu/rnn" and not ours and not FREE_OF_LIBRARIES.match(name):
             violations.append(f"{relative}:{line}: gpu/rnn includes {name}; it builds with the standard library and CUDA alone")
+    text = path.read_text(encoding="utf-8")
+    if top_of(relative) != "tests" and module_of(relative) != "gpu/rnn":
+        for number, words in enumerate(text.split("\n"), 1):
+            if HARDWARE_BY_WORD.search(words):
+                violations.append(f"{relative}:{number}: compares the name of a kind of hardware; ask hardware_of (deploy/devices/hardware.h)")
     if header:
-        text = path.read_text(encoding="utf-8")
         if not text.startswith("//"):
             violations.append(f"{relative}:1: a header opens with a comment: what it is for, an example, ownership, limits")
         if not re.search(r"^#pragma once$", text, re.MULTILINE):

@@ -92,6 +92,11 @@ class Rules(unittest.TestCase):
         self.expect({"core/exchange/x.cpp": "#include <hdf5.h>\n"}, "only core/exchange/hdf5 does")
         self.assertEqual(self.violations({"core/exchange/hdf5/x.cpp": "#include <hdf5.h>\n"}), [])
 
+    def test_hardware_is_not_compared_by_name(self):
+        for line in ('if (device.kind == "fpga") f();', 'return kind != "gpu";', 'bool b = "cpu" == name;'):
+            self.expect({"deploy/session/x.cpp": f"int a;\n{line}\n"}, "deploy/session/x.cpp:2: compares the name of a kind of hardware")
+        self.assertEqual(self.violations({"deploy/session/x.cpp": 'auto b = f("fpga", x == "gpux");\n', "tests/deploy/x.cpp": 'a == "gpu";\n'}), [])
+
     def test_cycles(self):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
         self.assertEqual(found, ["the includes form a cycle: core/graph/a.h -> core/graph/b.h -> core/graph/a.h"])

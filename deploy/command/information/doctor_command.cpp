@@ -12,6 +12,7 @@
 #include "core/cpu/cpu_catalogue.h"
 #include "core/graph/graph.h"
 #include "core/graph/zoo.h"
+#include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/machine_report.h"
 #include "gpu/device/gpu_device.h"
@@ -95,11 +96,12 @@ MeasuredGpu measure_gpu() {
 
 CatalogueDevice catalogue_device_of(const MeasuredGpu& gpu) {
   for (const CatalogueDevice& device : shipped_catalogue().devices)
-    if (device.kind == "gpu" && gpu.name.find(device.name) != std::string::npos) return measured_device(*gpu.profile, device);
+    if (hardware_of(device) == Hardware::kGpu && gpu.name.find(device.name) != std::string::npos)
+      return measured_device(*gpu.profile, device);
   CatalogueDevice unknown;
   unknown.name = gpu.name;
   unknown.short_names = {"gpu"};
-  unknown.kind = "gpu";
+  unknown.kind = name_of(Hardware::kGpu);
   unknown.summary = gpu.name;
   return measured_device(*gpu.profile, unknown);
 }

@@ -17,6 +17,7 @@
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "deploy/command/study/study_flags.h"
+#include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "fpga/cost/blocked_engines.h"
 #include "fpga/sbe/exploration.h"
@@ -36,7 +37,7 @@ struct LayerStudy {
 };
 
 SbeBoard board_of(const CatalogueDevice& device) {
-  if (device.kind != "fpga") fail(ErrorCode::kUsage, "--engine sbe is an FPGA's, and {} is none", device.name);
+  if (hardware_of(device) != Hardware::kFpga) fail(ErrorCode::kUsage, "--engine sbe is an FPGA's, and {} is none", device.name);
   return sbe_board_of(fpga_resources_of(device, 16));
 }
 

@@ -11,6 +11,7 @@
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "deploy/command/study/study_flags.h"
+#include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/pe_chain/board_row.h"
@@ -181,7 +182,7 @@ int run_study_pe_chain(const StudyFlags& flags) {
     fail(ErrorCode::kUsage, "--bits with --engine pe_chain is 16 (fixed point) or 32 (floating point)");
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   const CatalogueDevice& device = catalogue.find(flags.device);
-  if (device.kind != "fpga") fail(ErrorCode::kUsage, "--engine pe_chain is an FPGA's, and {} is none", device.name);
+  if (hardware_of(device) != Hardware::kFpga) fail(ErrorCode::kUsage, "--engine pe_chain is an FPGA's, and {} is none", device.name);
   const FpgaResources resources = fpga_resources_of(device, bits);
   const ChainBoard board{.name = resources.name,
                          .dsp = resources.dsps,
