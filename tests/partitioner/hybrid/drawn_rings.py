@@ -4,7 +4,7 @@
     tests/partitioner/hybrid/drawn_rings.py --program build/release/bin/test_hybrid [--rings 5000] [--out tests/benchmarks/results/drawn_rings.json]
 
 Runs two tests of joint_search_test.cpp with more rings than usual; what they compare and count is theirs: under the default balance, memory
-tight in half of the rings. Elements take the same storage everywhere in the first, and that of one layer twice that of the others in the second. Every
+tight in half of the rings. Elements take the same storage everywhere in the first, and that of the last layer twice that of the others, or half, in the second. Every
 answer is exact, and an infeasible ring is brute force's too. Exit status 1 where one ring differs. Standard library alone.
 """
 

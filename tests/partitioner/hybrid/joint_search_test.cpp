@@ -47,7 +47,7 @@ struct Stretch {
   double seconds = 0;
   double engines = 0;
   double fixed = 0;
-  std::array<int64_t, 2> weights{};  // of one byte, of two bytes
+  std::array<int64_t, 2> weights{};  // of one byte, of another size
 };
 
 // A drawn chain of 1 x 1 convolutions and a dense layer on a drawn ring.
@@ -89,7 +89,8 @@ class TinyRing {
     tight = random.chance(0.5);
     const bool dedicated = random.chance(0.3);
     const bool mixed = !two_sizes && devices > 1 && random.chance(0.15);
-    dense_weight_bytes = two_sizes ? 2 : 1;
+    // What comes last is the larger, or the smaller: then to keep as much as fits of what comes first is not best.
+    dense_weight_bytes = !two_sizes ? 1 : random.chance(0.5) ? 2 : 0.5;
     for (int64_t d = 0; d < devices; ++d) {
       if (d == 0 || !homogeneous) {
         settings.seconds_per_pair = random.real(0.2e-3, 3e-3);
@@ -102,7 +103,7 @@ class TinyRing {
         settings.dedicated = dedicated;
         settings.engines = static_cast<double>(random.between(2, 30));
         settings.dense_off_chip = random.chance(0.3);
-        settings.dense_weight_bytes = static_cast<double>(dense_weight_bytes);
+        settings.dense_weight_bytes = dense_weight_bytes;
         settings.memory_name = mixed && random.chance(0.5) ? "other_bytes" : "memory_bytes";
       }
       each.push_back(settings);
@@ -146,7 +147,7 @@ class TinyRing {
   std::unique_ptr<Graph> graph;
   PlanTask task;
   bool tight = false;
-  int64_t dense_weight_bytes = 1;
+  double dense_weight_bytes = 1;
   std::vector<DrawnCostModel::Settings> each;
 
  private:
@@ -204,7 +205,7 @@ class TinyRing {
         sum.seconds += work;
       }
       sum.fixed += 2 * static_cast<double>(held);
-      if (!at_home || !layer.dense || !board.dense_off_chip) sum.weights[layer.dense && dense_weight_bytes == 2 ? 1 : 0] += pairs;
+      if (!at_home || !layer.dense || !board.dense_off_chip) sum.weights[layer.dense && dense_weight_bytes != 1 ? 1 : 0] += pairs;
     }
     if (off_chip && !at_home) sum.weights = {};
     return sum;
@@ -236,9 +237,9 @@ class TinyRing {
         const double memory = share * each[d].memory;
         if (own.seconds > std::min(best, limit.compute) || own.engines > (each[d].dedicated ? each[d].engines : 1e30) || own.fixed > memory)
           break;
-        // Two sorts of weights: of one byte and of two; or of one memory and of the other.
+        // Two sorts of weights: of one byte and of another size; or of one memory and of the other.
         std::array<int64_t, 2> mine = own.weights;
-        std::array<int64_t, 2> bytes{1, dense_weight_bytes};
+        std::array<double, 2> bytes{1, dense_weight_bytes};
         std::array<bool, 2> stored{true, true};
         if (two_memories) {
           const size_t kind = each[d].memory_name == each[0].memory_name ? 0 : 1;
@@ -256,7 +257,7 @@ class TinyRing {
             for (size_t s = 0; s < 2; ++s) {
               const int64_t kept = mine[s] + come[s] - sent[s];
               possible = possible && kept >= 0 && (stored[s] || kept == 0);
-              stays += static_cast<double>(kept * bytes[s]);
+              stays += static_cast<double>(kept) * bytes[s];
             }
             if (!possible || stays > memory) continue;
             double period = std::max(slowest, own.seconds);
@@ -284,7 +285,7 @@ class TinyRing {
     std::array<int64_t, 2> sum{};
     for (size_t l = 0; l < layers.size(); ++l) {
       const int64_t units = std::max<int64_t>(0, layers[l].units() - std::max<int64_t>(position - begins_[l], 0));
-      sum[layers[l].dense && dense_weight_bytes == 2 ? 1 : 0] += units * (layers[l].by_output ? layers[l].inputs : 1);
+      sum[layers[l].dense && dense_weight_bytes != 1 ? 1 : 0] += units * (layers[l].by_output ? layers[l].inputs : 1);
     }
     if (two_memories) sum[1] = sum[0];
     return sum;
