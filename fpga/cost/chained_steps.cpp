@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/pe_chain/chain_product.h"
 
@@ -39,8 +38,9 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
                           .cable_seconds = 0,
                           .dimensions = board.chains};
   std::string lack;
-  const auto row = best_row({.cells = cell.hidden, .fed_back = cell.features(), .gates = gates, .units = units, .directions = directions},
-                            chains, 1, static_cast<int>(bits), &lack, samples);
+  const auto row =
+      best_row({.cells = cell.hidden, .fed_back = cell.features(), .cell = cell.cell, .units = units, .directions = directions}, chains, 1,
+               static_cast<int>(bits), &lack, samples);
   if (!row) {
     *why = fmt::format("keeps the weights of {} in chained elements, and the board has too little for that: {}",
                        shared ? fmt::format("{} cells' steps", units) : "one direction's steps", lack);
@@ -53,14 +53,14 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
   const auto batch = static_cast<double>(samples);
   weights = weights / cell.hidden * units;
   ChainedSteps made{.row = *row};
-  made.load_seconds = static_cast<double>(divided_up(weights, kPortBits / bits)) / static_cast<double>(board.clock_hz);
+  made.load_seconds = static_cast<double>(cell.directions() / directions * row->load_beats) / static_cast<double>(board.clock_hz);
   made.forward_seconds = (steps * row->forward_seconds + made.load_seconds) / batch;
   made.back_seconds = (steps * row->back_seconds + made.load_seconds) / batch;
   const auto feeds = static_cast<double>(
       samples * feed_cycles({.inputs = question.node->input_shapes[0].channels, .outputs = units, .elements = row->elements}));
   made.input_product_seconds =
       static_cast<double>(cell.directions() * question.node->output.height) * feeds / static_cast<double>(board.clock_hz) / batch;
-  made.memory_bits = row->blocks * (board.urams > 0 ? kUramBits : kBram36Bits / 2);
+  made.memory_bits = row->urams * kUramBits + row->half_blocks * kBram36Bits / 2;
   const double kept = steps * static_cast<double>(directions * (gates + 1) * units) * batch * static_cast<double>(question.window);
   made.off_chip_bytes = static_cast<double>(bits) / 8 * (kept + 2 * static_cast<double>(weights));
   if (made.off_chip_bytes > board.off_chip_bytes) {

@@ -30,7 +30,7 @@ struct ChainedSteps {
   double forward_seconds = 0;  // of a sample, its part of the load included
   double back_seconds = 0;
   double input_product_seconds = 0;  // of a sample and phase, were x W made here, too (core/plan/pair_modes.h)
-  double memory_bits = 0;            // of the blocks that hold weights
+  double memory_bits = 0;            // of the blocks that hold weights, and of those behind the chains
   double off_chip_bytes = 0;         // what FP leaves for EB, of all micro-batches in flight, and the weights that arrive
 };
 // None where the board cannot make them: `why` says what is lacking, as the end of a sentence.

@@ -195,7 +195,7 @@ class FpgaCostModel final : public CostModel {
       demand.amounts[0] = kNoSuchEngine;
       return demand;
     }
-    const auto multipliers = static_cast<int64_t>(steps->row.dsp / (element_bits_ == 16 ? 1 : kDspOfFloat));
+    const int64_t multipliers = gates_of(std::get<Recurrent>(question.node->layer.operation).cell) * steps->row.elements;
     const FabricUse chains = engine_fabric({.multipliers = multipliers, .fabric_multipliers = 0, .phases = 2}, element_bits_);
     const FabricUse behind = fabric_behind(question);
     demand.seconds = steps->forward_seconds + steps->back_seconds;
@@ -225,6 +225,7 @@ class FpgaCostModel final : public CostModel {
     for (size_t i = 0; i < capacities_.size(); ++i) cost.resources.push_back({capacities_[i].name, demand.amounts[i]});
     const auto count = [](int64_t amount) { return static_cast<double>(amount); };
     for (NamedAmount amount : std::initializer_list<NamedAmount>{{"chained_elements", count(steps->row.elements)},
+                                                                 {"chains", count(steps->row.chains)},
                                                                  {"weight_words", count(steps->row.words)},
                                                                  {"step_cycles_forward", count(steps->row.forward_cycles)},
                                                                  {"step_cycles_back", count(steps->row.back_cycles)},

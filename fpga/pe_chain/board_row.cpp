@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 #include "core/base/error.h"
 #include "fpga/common/arithmetic/divided_up.h"
-#include "fpga/common/cost/bram_packing.h"
-#include "fpga/pe_chain/chain_product.h"
 
 namespace millrace {
 
@@ -53,11 +52,49 @@ std::string what_would_do(const RecurrentSize& size, const ChainDimensions& give
   return "; no length of chain would do";
 }
 
+// The products of a step one way, in their order.
+using StepProducts = std::vector<ChainWork::Product>;
+StepProducts products_of(const RecurrentSize& size, int64_t units, bool back) {
+  if (size.fed_back == size.cells) return {{.outputs = units, .inputs = size.cells}};
+  // The projection's inputs are divided over the units of the engine.
+  if (back) return {{size.fed_back, size.cells}, {size.cells, divided_up(size.fed_back, size.gates())}};
+  return {{size.cells, size.fed_back}, {size.fed_back, divided_up(size.cells, size.gates())}};
+}
+
+struct WayOfStep {
+  int64_t weights = 0, beats = 0;  // of the fullest element; of a pass's load
+  int64_t feeds = 0;               // of all samples
+};
+WayOfStep way_of(const PeChainHardware& hardware, const StepProducts& products, int64_t samples) {
+  WayOfStep way;
+  for (const auto& [outputs, inputs] : products) {
+    const PassSettings settings = settings_of(hardware, outputs, true, inputs);
+    way.weights += settings.fullest();
+    way.beats += load_beats(hardware, settings);
+  }
+  way.feeds = samples * way.weights;
+  return way;
+}
+
+int64_t cycles_of(const PeChainHardware& hardware, const StepProducts& products, int64_t samples, bool back, bool alone) {
+  const auto settings = [&](const ChainWork::Product& product) { return settings_of(hardware, product.outputs, true, product.inputs); };
+  if (products.size() == 1) {
+    const PassSettings pass = settings(products.front());
+    return alone ? lone_step_cycles(hardware, pass, samples, back) : steady_step_cycles(hardware, pass, samples, back);
+  }
+  int64_t one = 0, fed = 0;
+  for (const ChainWork::Product& product : products) {
+    one += lone_step_cycles(hardware, settings(product), 1, back);
+    fed += samples * settings(product).fullest();
+  }
+  return std::max(one, fed);
+}
+
 }  // namespace
 
 std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& board, int64_t boards, int bits, std::string* why,
                                  int64_t samples) {
-  const int64_t chains = kPortBits / bits, units = size.units > 0 ? size.units : divided_up(size.cells, boards);
+  const int64_t filling = kPortBits / bits, units = size.units > 0 ? size.units : divided_up(size.cells, boards);
   samples *= size.directions;
   const bool projected = size.fed_back != size.cells;
   if (why != nullptr) why->clear();
@@ -66,54 +103,74 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
     return std::nullopt;
   }
   const double slices = std::floor(board.dsp * kUsableDsp);
-  const double blocks_there = kUsableMemory * (board.uram > 0 ? board.uram : 2 * board.bram36);
+  const double urams_there = std::floor(board.uram * kUsableMemory), halves_there = std::floor(2 * board.bram36 * kUsableMemory);
+  const StepProducts forward = products_of(size, units, false), back = products_of(size, units, true);
   std::optional<BoardRow> best;
   double least_lack = 0;
   const std::optional<ChainDimensions>& given = board.dimensions;
-  if (given && given->chains != chains)
+  if (given && given->chains != filling)
     fail(ErrorCode::kUsage, "an engine of {} has {} chains; {} of them fill the port of {} bits with elements of {}: begin with {}x",
-         text_of(*given), given->chains, chains, kPortBits, bits, chains);
-  for (int64_t length = given ? given->length : 1; length <= (given ? given->length : kLongestChain); ++length) {
-    BoardRow row{.boards = boards, .elements = chains * length};
-    const ChainProduct forward{size.fed_back, units, row.elements}, back{size.cells, projected ? size.fed_back : units, row.elements};
-    int64_t forward_feed = feed_cycles(forward), back_feed = feed_cycles(back);
-    if (projected) {  // its inputs are divided over the units
-      forward_feed += feed_cycles({divided_up(size.cells, size.gates), size.fed_back, row.elements});
-      back_feed += feed_cycles({divided_up(size.fed_back, size.gates), size.cells, row.elements});
-    }
-    row.words = size.directions * std::max(forward_feed, back_feed);
-    if (given && row.words > given->words) {
-      if (why != nullptr)
-        *why = fmt::format("an engine of {} puts {} weights on its fullest element, which holds {}{}", text_of(*given), row.words,
-                           given->words, what_would_do(size, *given, units, boards));
-      return std::nullopt;
-    }
-    const int64_t elements = size.gates * row.elements, words = given ? given->words : row.words;
-    row.dsp = static_cast<double>(elements * (bits == 16 ? 1 : kDspOfFloat));
-    row.blocks = static_cast<double>(board.uram > 0 ? divided_up(elements, 64 / bits) * divided_up(words, 4096)
-                                                    : elements * bram18_blocks({bits, words}));
-    if (row.dsp > slices || row.blocks > blocks_there) {
-      const double lack = std::max(row.dsp / slices, row.blocks / blocks_there);
-      if (why != nullptr && (why->empty() || lack < least_lack)) {
-        least_lack = lack;
-        *why = row.dsp > slices ? fmt::format("chains of {} take {:.0f} slices, of {:.0f}", length, row.dsp, slices)
-                                : fmt::format("chains of {} keep {} weights an element and take {:.0f} {}, of {:.0f}", length, words,
-                                              row.blocks, board.uram > 0 ? "UltraRAM" : "half blocks", blocks_there);
+         text_of(*given), given->chains, filling, kPortBits, bits, filling);
+  for (int64_t chains = filling; chains >= (given ? filling : 2) && !best; chains /= 2)
+    for (int64_t length = given ? given->length : 1; length <= (given ? given->length : kLongestChain); ++length) {
+      BoardRow row{.boards = boards, .chains = chains, .elements = chains * length};
+      if (units / row.elements > kMostSlices) {
+        if (why != nullptr && chains == filling && why->empty())
+          *why = fmt::format("{} chains of {} take {} rounds of all elements, of {}", chains, length, units / row.elements, kMostSlices);
+        continue;
       }
-      continue;
+      PeChainHardware hardware = chain_for({.cell = size.cell,
+                                            .element_bits = bits,
+                                            .samples = samples,
+                                            .products = {{units, std::max(size.cells, size.fed_back)}},
+                                            .chains = chains},
+                                           length);
+      const WayOfStep ways[] = {way_of(hardware, forward, samples), way_of(hardware, back, samples)};
+      row.words = size.directions * std::max(ways[0].weights, ways[1].weights);
+      row.load_beats = size.directions * std::max(ways[0].beats, ways[1].beats);
+      if (given && row.words > given->words) {
+        if (why != nullptr)
+          *why = fmt::format("an engine of {} puts {} weights on its fullest element, which holds {}{}", text_of(*given), row.words,
+                             given->words, what_would_do(size, *given, units, boards));
+        return std::nullopt;
+      }
+      hardware.words = given ? given->words : std::max<int64_t>(2, row.words);
+      const ChainUse use = chain_use_of(hardware);
+      const bool in_urams = board.uram > 0;
+      row.dsp = static_cast<double>(use.dsp);
+      row.urams = in_urams ? static_cast<double>(divided_up(hardware.elements(), 64 / bits) * divided_up(hardware.words, 4096)) : 0;
+      row.half_blocks = static_cast<double>(use.gate_blocks + (in_urams ? 0 : use.weight_blocks));
+      const double lack = std::max({row.dsp / slices, row.half_blocks / halves_there, in_urams ? row.urams / urams_there : 0});
+      if (lack > 1) {
+        if (why != nullptr && chains == filling && (why->empty() || lack < least_lack)) {
+          least_lack = lack;
+          *why = row.dsp > slices ? fmt::format("{} chains of {} take {:.0f} slices, {} of them for the gates, of {:.0f}", chains, length,
+                                                row.dsp, use.dsp - hardware.elements() * (bits / 16), slices)
+                 : row.urams > urams_there ? fmt::format("{} chains of {} keep {} weights an element and take {:.0f} UltraRAM, of {:.0f}",
+                                                         chains, length, hardware.words, row.urams, urams_there)
+                                           : fmt::format(
+                                                 "{} chains of {} keep {} weights an element and take {:.0f} half blocks, {} of them for "
+                                                 "the gates, of {:.0f}",
+                                                 chains, length, hardware.words, row.half_blocks, use.gate_blocks, halves_there);
+        }
+        continue;
+      }
+      const auto gathered = [&](int64_t from_others) {
+        if (boards == 1) return 0.0;
+        return static_cast<double>(boards - 1) *
+               (static_cast<double>(samples * from_others * bits) / board.cable_bits_per_second + board.cable_seconds);
+      };
+      // No step is shorter than its feeds.
+      const double at_least =
+          static_cast<double>(ways[0].feeds + ways[1].feeds) / board.clock_hz + gathered(units) + gathered(size.gates() * units);
+      if (best && at_least >= best->forward_seconds + best->back_seconds) continue;
+      const bool alone = units != size.cells;
+      row.forward_cycles = cycles_of(hardware, forward, samples, /*back=*/false, alone);
+      row.back_cycles = cycles_of(hardware, back, samples, /*back=*/true, alone);
+      row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + gathered(units);
+      row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + gathered(size.gates() * units);
+      if (!best || row.forward_seconds + row.back_seconds < best->forward_seconds + best->back_seconds) best = row;
     }
-    const StepWait wait{.latency = kElementLatency, .chains = chains, .samples = samples};
-    row.forward_cycles = samples * forward_feed + (projected ? 0 : exposed_cycles(forward, wait));
-    row.back_cycles = samples * back_feed + (projected ? 0 : exposed_cycles(back, wait));
-    const auto gathered = [&](int64_t from_others) {
-      if (boards == 1) return 0.0;
-      return static_cast<double>(boards - 1) *
-             (static_cast<double>(samples * from_others * bits) / board.cable_bits_per_second + board.cable_seconds);
-    };
-    row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + gathered(units);
-    row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + gathered(size.gates * units);
-    if (!best || row.forward_seconds + row.back_seconds < best->forward_seconds + best->back_seconds) best = row;
-  }
   return best;
 }
 

@@ -8,10 +8,9 @@
 #include "core/base/error.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
-#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/emulated/emulated_fpga.h"
-#include "fpga/pe_chain/board_row.h"
+#include "fpga/pe_chain/built_chain.h"
 #include "fpga/pe_chain/generator/steps_files.h"
 
 namespace millrace {
@@ -47,23 +46,11 @@ std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan&
 
 // The elements that the plan counts, with memories as deep as the layer fills them.
 PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples) {
-  PeChainHardware hardware{.cell = cell.cell, .chains = kPortBits / kStepElementBits};
-  hardware.per_chain = static_cast<int64_t>(planned_amount(shard, "chained_elements")) / hardware.chains;
-  hardware.words = cell.hidden * divided_up(cell.hidden, hardware.chains * hardware.per_chain);
-  hardware.samples = samples;
-  hardware.state_words = samples * divided_up(cell.hidden, hardware.chains) + samples * hardware.per_chain;
-  const PassSettings settings = pass_settings(hardware, cell.hidden, samples);
-  hardware.words = std::max<int64_t>(2, settings.fullest());
-  hardware.state_words = std::max<int64_t>(2, samples * settings.words);
-  while (hardware.queue < 2 * hardware.per_chain) hardware.queue *= 2;
-  return hardware;
-}
-
-// From one step's last word to the next one's, where all comes in time.
-int64_t steady_step(const PeChainHardware& hardware, int64_t units, int64_t samples, bool back) {
-  const PassSettings settings = pass_settings(hardware, units, samples);
-  const std::vector<int64_t> words = emission_cycles(hardware, settings, {.samples = samples, .steps = 4}, back);
-  return words.back() - words[words.size() - 1 - static_cast<size_t>(samples * settings.words)];
+  const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
+  const auto chains = static_cast<int64_t>(planned_amount(shard, "chains"));
+  const ChainWork work{
+      .cell = cell.cell, .element_bits = kStepElementBits, .samples = samples, .products = {{cell.hidden, cell.hidden}}, .chains = chains};
+  return chain_for(work, elements / (chains > 0 ? chains : kPortBits / kStepElementBits));
 }
 
 StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& shard) {
@@ -82,15 +69,12 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
   engine.planned_cycles[0] = static_cast<int64_t>(planned_amount(shard, "step_cycles_forward"));
   engine.planned_cycles[1] = static_cast<int64_t>(planned_amount(shard, "step_cycles_back"));
   const PassSettings settings = pass_settings(engine.hardware, cell.hidden, samples);
-  // Beats of a pass: all elements' weights, a word of every chain at a time, and the biases.
-  const int64_t slices = settings.full_slices * engine.hardware.per_chain * settings.feeds +
-                         settings.depths_last * settings.feeds_last * (settings.has_last ? 1 : 0);
-  const auto load = static_cast<double>(gates_of(cell.cell) * slices + settings.words);
+  const auto load = static_cast<double>(load_beats(engine.hardware, settings));
   const auto steps = static_cast<double>(node.output.height);
   for (const PhaseEngine& phase : shard.phases) {
     if (phase.phase == Phase::kParameterGradient) continue;
     const bool back = phase.phase == Phase::kErrorBack;
-    engine.built_cycles[back ? 1 : 0] = steady_step(engine.hardware, cell.hidden, samples, back);
+    engine.built_cycles[back ? 1 : 0] = steady_step_cycles(engine.hardware, settings, samples, back);
     engine.planned_seconds += 1e-12 * static_cast<double>(phase.picoseconds_per_unit) * steps;
     engine.built_seconds += static_cast<double>(cell.directions()) *
                             (steps * static_cast<double>(engine.built_cycles[back ? 1 : 0]) + load) / clock / static_cast<double>(samples);

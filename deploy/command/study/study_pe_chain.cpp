@@ -49,7 +49,7 @@ LayerRows rows_of(const Node& node, const ChainBoard& board, int bits) {
          "layer \"{}\": a GRU whose reset gate comes before the recurrent product needs two products a step, one behind the other; "
          "the engine pe_chain makes one: set reset_after",
          node.layer.name);
-  LayerRows made{.layer = node.layer.name, .size = {cell.hidden, cell.features(), gates_of(cell.cell)}, .rows = {}};
+  LayerRows made{.layer = node.layer.name, .size = {cell.hidden, cell.features(), cell.cell}, .rows = {}};
   for (int64_t boards = 1; boards <= std::min(kMostBoards, cell.hidden); ++boards) {
     LayerRows::Row row{.boards = boards, .found = {}, .why = {}};
     row.found = best_row(made.size, board, boards, bits, &row.why);
@@ -59,7 +59,7 @@ LayerRows rows_of(const Node& node, const ChainBoard& board, int bits) {
 }
 
 bool alike(const LayerRows& a, const LayerRows& b) {
-  return a.size.cells == b.size.cells && a.size.fed_back == b.size.fed_back && a.size.gates == b.size.gates;
+  return a.size.cells == b.size.cells && a.size.fed_back == b.size.fed_back && a.size.cell == b.size.cell;
 }
 
 // Rows that do not fit, those with one reason together: "2 to 6 boards do not fit: ...".
@@ -87,20 +87,29 @@ std::string text_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
     while (end < layers.size() && alike(layer, layers[end])) ++end;
     text += fmt::format("\n{}: {} cells, {} fed back, {} gates\n",
                         end - first == 1 ? layer.layer : fmt::format("{} to {}, {} alike", layer.layer, layers[end - 1].layer, end - first),
-                        layer.size.cells, layer.size.fed_back, layer.size.gates);
+                        layer.size.cells, layer.size.fed_back, layer.size.gates());
     if (layer.size.fed_back != layer.size.cells)
-      text += "without the cycles for which a projection and the gates' products wait for each other\n";
-    TextTable table({"boards", "elements a unit", "weights an element", "DSP", board.uram > 0 ? "UltraRAM" : "half blocks",
-                     "cycles forward", "back", "us forward", "us back", ""},
-                    0);
+      text += "two products a step, which wait for each other: such an engine is modelled and not built\n";
+    std::vector<std::string> columns = {
+        "boards", "elements a unit", "weights an element", "DSP", "half blocks", "cycles forward", "back", "us forward", "us back", ""};
+    if (board.uram > 0) columns.insert(columns.begin() + 4, "UltraRAM");
+    TextTable table(columns, 0);
     const BoardRow* best = layer.fastest();
     for (const LayerRows::Row& row : layer.rows) {
       if (!row.found) continue;
       const BoardRow& r = *row.found;
-      table.add({fmt::format("{}", r.boards), fmt::format("{}", r.elements), fmt::format("{}", r.words), fmt::format("{:.0f}", r.dsp),
-                 fmt::format("{:.0f}", r.blocks), fmt::format("{}", r.forward_cycles), fmt::format("{}", r.back_cycles),
-                 fmt::format("{:.2f}", kMicro * r.forward_seconds), fmt::format("{:.2f}", kMicro * r.back_seconds),
-                 &r == best ? "fastest" : ""});
+      std::vector<std::string> cells = {fmt::format("{}", r.boards),
+                                        fmt::format("{}", r.elements),
+                                        fmt::format("{}", r.words),
+                                        fmt::format("{:.0f}", r.dsp),
+                                        fmt::format("{:.0f}", r.half_blocks),
+                                        fmt::format("{}", r.forward_cycles),
+                                        fmt::format("{}", r.back_cycles),
+                                        fmt::format("{:.2f}", kMicro * r.forward_seconds),
+                                        fmt::format("{:.2f}", kMicro * r.back_seconds),
+                                        &r == best ? "fastest" : ""};
+      if (board.uram > 0) cells.insert(cells.begin() + 4, fmt::format("{:.0f}", r.urams));
+      table.add(std::move(cells));
     }
     if (best != nullptr) text += table.text();
     text += refusals(layer);
@@ -123,7 +132,6 @@ std::string json_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
                  {"cable_seconds", board.cable_seconds}}},
                {"constants",
                 {{{"name", "port_bits"}, {"value", kPortBits}, {"origin", "paper"}},
-                 {{"name", "element_latency"}, {"value", kElementLatency}, {"origin", "paper's 204, and chosen"}},
                  {{"name", "usable_dsp"}, {"value", kUsableDsp}, {"origin", "projected"}},
                  {{"name", "usable_memory"}, {"value", kUsableMemory}, {"origin", "projected"}},
                  {{"name", "cable_seconds"}, {"value", kCableSeconds}, {"origin", "chosen"}}}},
@@ -141,7 +149,8 @@ std::string json_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
                       {"elements", r.elements},
                       {"words", r.words},
                       {"dsp", r.dsp},
-                      {"blocks", r.blocks},
+                      {"uram", r.urams},
+                      {"bram18", r.half_blocks},
                       {"forward_cycles", r.forward_cycles},
                       {"back_cycles", r.back_cycles},
                       {"forward_seconds", r.forward_seconds},
@@ -151,7 +160,7 @@ std::string json_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
     json["layers"].push_back({{"layer", layer.layer},
                               {"cells", layer.size.cells},
                               {"fed_back", layer.size.fed_back},
-                              {"gates", layer.size.gates},
+                              {"gates", layer.size.gates()},
                               {"fastest_boards", best != nullptr ? Json(best->boards) : Json(nullptr)},
                               {"rows", std::move(rows)}});
   }
@@ -159,13 +168,14 @@ std::string json_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
 }
 
 std::string csv_of(const std::vector<LayerRows>& layers) {
-  std::string text = "layer,boards,elements,words,dsp,blocks,forward_cycles,back_cycles,forward_seconds,back_seconds\n";
+  std::string text = "layer,boards,elements,words,dsp,uram,bram18,forward_cycles,back_cycles,forward_seconds,back_seconds\n";
   for (const LayerRows& layer : layers)
     for (const LayerRows::Row& row : layer.rows)
       if (row.found)
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", csv_text(layer.layer), row.boards, row.found->elements, row.found->words,
-                            csv_number(row.found->dsp), csv_number(row.found->blocks), row.found->forward_cycles, row.found->back_cycles,
-                            csv_number(row.found->forward_seconds), csv_number(row.found->back_seconds));
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", csv_text(layer.layer), row.boards, row.found->elements, row.found->words,
+                            csv_number(row.found->dsp), csv_number(row.found->urams), csv_number(row.found->half_blocks),
+                            row.found->forward_cycles, row.found->back_cycles, csv_number(row.found->forward_seconds),
+                            csv_number(row.found->back_seconds));
   return text;
 }
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "fpga/pe_chain/rtl/pass_settings.h"
+#include "fpga/pe_chain/pass_settings.h"
 
 extern "C" {
 

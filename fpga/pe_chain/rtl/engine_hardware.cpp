@@ -40,8 +40,8 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const PeChainHar
 
 WordParts word_parts_of(CellKind cell, int64_t element_bits) {
   const bool vanilla = gates_of(cell) == 1;
-  if (element_bits == 32) return {gates_of(cell), vanilla ? 1 : 4, vanilla ? 1 : cell == CellKind::kLstm ? 6 : 5, 0};
-  return {gates_of(cell), vanilla ? 1 : 4, vanilla ? 1 : 5, cell == CellKind::kLstm ? 1 : 0};
+  if (element_bits == 32) return {gates_of(cell), biases_of(cell), vanilla ? 1 : cell == CellKind::kLstm ? 6 : 5, 0};
+  return {gates_of(cell), biases_of(cell), vanilla ? 1 : 5, cell == CellKind::kLstm ? 1 : 0};
 }
 
 int16_t record_word(const UnitRecord& record, CellKind cell, int64_t part) {
@@ -81,30 +81,6 @@ std::vector<uint32_t> bias_image(const PeChainHardware& h, const PassSettings& s
         biases.push_back(std::bit_cast<uint32_t>(value));
       }
   return biases;
-}
-
-PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samples, bool divide, int64_t inputs) {
-  if (inputs == 0) inputs = units;
-  const int64_t elements = h.chains * h.per_chain;
-  PassSettings s;
-  s.full_slices = units / elements;
-  const int64_t rest = units % elements;
-  s.has_last = rest > 0;
-  s.words_last = divided_up(rest, h.chains);
-  s.divided = divide && s.has_last && 2 * s.words_last <= h.per_chain && inputs > 1;
-  s.feeds = inputs;
-  s.feeds_last = s.has_last ? (s.divided ? divided_up(inputs, 2) : inputs) : 1;
-  s.depths_last = s.divided ? 2 * s.words_last : s.words_last;
-  s.words = s.full_slices * h.per_chain + s.words_last;
-  if (s.fullest() > h.words)
-    fail(ErrorCode::kUnavailable, "{} units put {} weights on the fullest element, which holds {}; build longer chains, or more of them",
-         units, s.fullest(), h.words);
-  const int64_t state_words = samples * std::max(s.words, divided_up(inputs, h.chains));
-  if (state_words > h.state_words)
-    fail(ErrorCode::kUnavailable, "the state of {} samples takes {} words of {}; give the engine fewer samples", samples, state_words,
-         h.state_words);
-  if (samples > h.samples) fail(ErrorCode::kUnavailable, "{} samples take turns, and the engine tells {} apart", samples, h.samples);
-  return s;
 }
 
 namespace {
@@ -151,49 +127,6 @@ std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& h, const
     const int64_t unit = board.begin + output, row = back ? input : unit, column = back ? unit : input;
     return std::bit_cast<uint32_t>(layer.hidden_weight[static_cast<size_t>((gate * layer.hidden + row) * layer.hidden + column)]);
   });
-}
-
-int64_t loop_cycles(CellKind cell, bool back, int64_t element_bits) {
-  constexpr int64_t kWrite = 1;
-  if (element_bits == 32) {
-    // State, input; weight, product, lane, tree, slot; halves; then the gates (gates_forward_fp32.sv, gates_back_fp32.sv).
-    constexpr int64_t kToGates = 2 + 1 + 3 + 5 + 25 + 1 + 4;
-    const bool lstm = cell == CellKind::kLstm, gru = cell == CellKind::kGru;
-    const int64_t forward = lstm ? 59 : gru ? 63 : cell == CellKind::kVanillaRelu ? 10 : 29, of_back = lstm ? 22 : gru ? 18 : 15;
-    return kToGates + (back ? of_back : forward) + kWrite;
-  }
-  // State, input, weight, product, sum, slot, head, the gates' first stage; then the gates, and the state's write.
-  constexpr int64_t kToGates = 8, kForward = 10;
-  const int64_t of_back = cell == CellKind::kLstm ? 9 : cell == CellKind::kGru ? 12 : 5;
-  return kToGates + (back ? of_back : kForward) + kWrite;
-}
-
-std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSettings& s, const PassShape& shape, bool back) {
-  const int64_t slices = s.full_slices + (s.has_last ? 1 : 0), loop = loop_cycles(h.cell, back, h.element_bits);
-  std::vector<std::vector<int64_t>> there(static_cast<size_t>(shape.samples)), made = there;
-  std::vector<int64_t> emissions;
-  int64_t time = -1, settled = 0;  // of the last feed; when the next slice's last feed may come
-  for (int64_t step = 0; step < shape.steps; ++step)
-    for (int64_t sample = 0; sample < shape.samples; ++sample) {
-      std::vector<int64_t>& now = made[static_cast<size_t>(sample)];
-      const std::vector<int64_t>& before = there[static_cast<size_t>(sample)];
-      now.clear();
-      for (int64_t slice = 0; slice < slices; ++slice) {
-        const bool full = slice < s.full_slices, divided = !full && s.divided;
-        const int64_t feeds = full ? s.feeds : s.feeds_last, words = full ? h.per_chain : s.words_last;
-        for (int64_t feed = 0; feed < feeds; ++feed) {
-          ++time;
-          const int64_t needed = divided && feed + s.feeds_last < s.feeds ? feed + s.feeds_last : feed;
-          if (step > 0 && slice == 0) time = std::max(time, before[static_cast<size_t>(needed / h.chains)]);
-          if (feed == feeds - 1) time = std::max(time, settled);
-        }
-        settled = time + std::max(2 * (full ? h.per_chain : s.depths_last), h.element_bits == 32 ? kLanesSettle : 0);
-        for (int64_t word = 0; word < words; ++word) now.push_back(time + loop + 2 * (divided ? 2 * word + 1 : word));
-      }
-      emissions.insert(emissions.end(), now.begin(), now.end());
-      std::swap(there[static_cast<size_t>(sample)], now);
-    }
-  return emissions;
 }
 
 }  // namespace millrace

@@ -8,7 +8,7 @@
 #include "core/graph/model_builder.h"
 #include "core/plan/flows.h"
 #include "fpga/cost/fpga_cost_model.h"
-#include "fpga/pe_chain/chain_product.h"
+#include "fpga/pe_chain/built_chain.h"
 #include "tests/fpga/cost/boards.h"
 
 namespace millrace::chained_steps_by_hand {
@@ -52,12 +52,15 @@ TEST(ChainedSteps, AreStepsAndLoads) {
   ASSERT_TRUE(steps) << why;
   const BoardRow& row = steps->row;
   const double clock = 200e6;
-  // Samples take turns: four times what the elements are fed, and what the first still waits for.
-  const ChainProduct product{256, 256, row.elements};
-  EXPECT_EQ(row.forward_cycles,
-            4 * feed_cycles(product) + exposed_cycles(product, {.latency = kElementLatency, .chains = 32, .samples = 4}));
+  // As built: samples take turns, four times what the elements are fed, and what the first still waits for.
+  const PeChainHardware built = chain_for({.samples = 4, .products = {{256, 256}}}, row.elements / 32);
+  const PassSettings settings = pass_settings(built, 256, 4);
+  EXPECT_EQ(row.forward_cycles, steady_step_cycles(built, settings, 4, false));
+  EXPECT_GE(row.forward_cycles, 4 * settings.fullest());
   const double weights = 4 * 256 * 256 + 2 * 4 * 256;
-  EXPECT_DOUBLE_EQ(steps->load_seconds, std::ceil(weights / 32) / clock);
+  // Of 256 units of four gates, and 8 words of four biases of 32 bits: beats of 32 weights.
+  const int64_t fed = settings.full_slices * built.per_chain * 256 + settings.depths_last * settings.feeds_last;
+  EXPECT_DOUBLE_EQ(steps->load_seconds, static_cast<double>(4 * fed + 8 * 8) / clock);
   EXPECT_DOUBLE_EQ(steps->forward_seconds, (100 * static_cast<double>(row.forward_cycles) / clock + steps->load_seconds) / 4);
   EXPECT_DOUBLE_EQ(steps->back_seconds, (100 * static_cast<double>(row.back_cycles) / clock + steps->load_seconds) / 4);
   EXPECT_DOUBLE_EQ(steps->off_chip_bytes, 2 * (100 * 5 * 256 * 4 * 3 + 2 * weights));

@@ -69,7 +69,7 @@ def done_of(process):
 
 
 def on(kind):
-    return [*JOB, "--cluster", f"cpu+{kind}~2"]
+    return [*JOB, "--cluster", f"cpu+{kind}+cpu+{kind}+cpu"]
 
 
 def trained(tools, folder, kinds):

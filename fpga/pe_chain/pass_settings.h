@@ -1,5 +1,5 @@
 // What a pass of the engine of chained elements is told, port by port: numbers alone, so that what is compiled around a Verilated engine
-// reads them, too (pass_settings() in engine_hardware.h makes them).
+// reads them, too (pass_settings() in built_chain.h makes them).
 #pragma once
 
 #include <cstdint>

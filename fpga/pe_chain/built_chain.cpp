@@ -1,0 +1,177 @@
+#include "fpga/pe_chain/built_chain.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/base/error.h"
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/common/cost/bram_packing.h"
+
+namespace millrace {
+
+namespace {
+
+// Slices and tables behind a chain for the gates, forward and back together.
+struct GateParts {
+  int64_t multipliers = 0, functions = 0;
+};
+// In fixed point a multiplier is one slice and functions are straight lines; in single precision a multiplier is two slices, and a
+// function's pieces lie in memory.
+GateParts gate_parts_of(CellKind cell, int64_t element_bits) {
+  const bool real = element_bits == 32;
+  switch (cell) {
+    case CellKind::kLstm: return real ? GateParts{13 + 16, 5} : GateParts{4 + 16, 0};
+    case CellKind::kGru: return real ? GateParts{9 + 11, 3} : GateParts{3 + 12, 0};
+    case CellKind::kVanillaRelu: return {0, 0};
+    case CellKind::kVanillaTanh: return real ? GateParts{2 + 2, 1} : GateParts{2, 0};
+  }
+  return {};
+}
+
+// What a unit keeps from step to step, forward and back.
+std::vector<int64_t> kept_bits(CellKind cell, int64_t element_bits) {
+  if (gates_of(cell) == 1) return {};
+  return {cell == CellKind::kLstm ? 32 : element_bits, element_bits};
+}
+
+}  // namespace
+
+int64_t biases_of(CellKind cell) { return gates_of(cell) == 1 ? 1 : 4; }
+
+ChainUse chain_use_of(const PeChainHardware& h) {
+  constexpr int64_t kPieceBits = 96, kPieces = 512;
+  const GateParts gates = gate_parts_of(h.cell, h.element_bits);
+  const int64_t slices = h.element_bits / 16;  // of a multiplier
+  ChainUse use{.dsp = slices * (h.elements() + h.chains * gates.multipliers)};
+  use.weight_blocks = bram18_blocks({.width = h.element_bits, .depth = h.words, .banks = h.elements()});
+  // The state is read in two places, in two halves that are addressed by a bit.
+  const auto addressed = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(h.state_words)));
+  use.gate_blocks = bram18_blocks({.width = gates_of(h.cell) * h.chains * h.element_bits, .depth = 2 * addressed, .banks = 2});
+  for (const int64_t bits : kept_bits(h.cell, h.element_bits))
+    use.gate_blocks += bram18_blocks({.width = h.chains * bits, .depth = h.state_words});
+  use.gate_blocks += bram18_blocks({.width = kPieceBits, .depth = kPieces, .banks = h.chains * gates.functions});
+  return use;
+}
+
+PeChainHardware chain_for(const ChainWork& work, int64_t per_chain) {
+  PeChainHardware hardware{.cell = work.cell,
+                           .chains = work.chains > 0 ? work.chains : kPortBits / work.element_bits,
+                           .per_chain = per_chain,
+                           .words = 2,
+                           .samples = work.samples,
+                           .state_words = 2,
+                           .element_bits = work.element_bits};
+  for (const ChainWork::Product& product : work.products) {
+    const PassSettings settings = settings_of(hardware, product.outputs, true, product.inputs);
+    hardware.words = std::max(hardware.words, settings.fullest());
+    hardware.state_words =
+        std::max(hardware.state_words, work.samples * std::max(settings.words, divided_up(product.inputs, hardware.chains)));
+  }
+  while (hardware.queue < 2 * per_chain) hardware.queue *= 2;
+  return hardware;
+}
+
+PassSettings settings_of(const PeChainHardware& h, int64_t outputs, bool divide, int64_t inputs) {
+  if (inputs == 0) inputs = outputs;
+  const int64_t elements = h.chains * h.per_chain;
+  PassSettings s;
+  s.full_slices = outputs / elements;
+  const int64_t rest = outputs % elements;
+  s.has_last = rest > 0;
+  s.words_last = divided_up(rest, h.chains);
+  s.divided = divide && s.has_last && 2 * s.words_last <= h.per_chain && inputs > 1;
+  s.feeds = inputs;
+  s.feeds_last = s.has_last ? (s.divided ? divided_up(inputs, 2) : inputs) : 1;
+  s.depths_last = s.divided ? 2 * s.words_last : s.words_last;
+  s.words = s.full_slices * h.per_chain + s.words_last;
+  return s;
+}
+
+PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samples, bool divide, int64_t inputs) {
+  const PassSettings s = settings_of(h, units, divide, inputs);
+  if (s.fullest() > h.words)
+    fail(ErrorCode::kUnavailable, "{} units put {} weights on the fullest element, which holds {}; build longer chains, or more of them",
+         units, s.fullest(), h.words);
+  if (s.full_slices > kMostSlices)
+    fail(ErrorCode::kUnavailable, "{} units take {} rounds of all elements, of {} at most; build longer chains, or more of them", units,
+         s.full_slices, kMostSlices);
+  const int64_t state_words = samples * std::max(s.words, divided_up(s.feeds, h.chains));
+  if (state_words > h.state_words)
+    fail(ErrorCode::kUnavailable, "the state of {} samples takes {} words of {}; give the engine fewer samples", samples, state_words,
+         h.state_words);
+  if (samples > h.samples) fail(ErrorCode::kUnavailable, "{} samples take turns, and the engine tells {} apart", samples, h.samples);
+  return s;
+}
+
+int64_t load_beats(const PeChainHardware& h, const PassSettings& s) {
+  constexpr int64_t kBiasBits = 32;
+  const int64_t fed = s.full_slices * h.per_chain * s.feeds + (s.has_last ? s.depths_last * s.feeds_last : 0);
+  return gates_of(h.cell) * fed + s.words * biases_of(h.cell) * kBiasBits / h.element_bits;
+}
+
+int64_t loop_cycles(CellKind cell, bool back, int64_t element_bits) {
+  constexpr int64_t kWrite = 1;
+  if (element_bits == 32) {
+    // State, input; weight, product, lane, tree, slot; halves; then the gates (gates_forward_fp32.sv, gates_back_fp32.sv).
+    constexpr int64_t kToGates = 2 + 1 + 3 + 5 + 25 + 1 + 4;
+    const bool lstm = cell == CellKind::kLstm, gru = cell == CellKind::kGru;
+    const int64_t forward = lstm ? 59 : gru ? 63 : cell == CellKind::kVanillaRelu ? 10 : 29, of_back = lstm ? 22 : gru ? 18 : 15;
+    return kToGates + (back ? of_back : forward) + kWrite;
+  }
+  // State, input, weight, product, sum, slot, head, the gates' first stage; then the gates, and the state's write.
+  constexpr int64_t kToGates = 8, kForward = 10;
+  const int64_t of_back = cell == CellKind::kLstm ? 9 : cell == CellKind::kGru ? 12 : 5;
+  return kToGates + (back ? of_back : kForward) + kWrite;
+}
+
+namespace {
+
+// Feeds from behind `time` on, each input as soon as the word it is in is there; gives when the last was fed.
+int64_t fed_at(int64_t time, int64_t feeds, int64_t feeds_all, int64_t behind, int64_t chains, const std::vector<int64_t>& there) {
+  for (int64_t feed = 0; feed < feeds;) {
+    const bool second = behind > 0 && feed + behind < feeds_all;  // of a divided slice: both halves are fed at once
+    const int64_t needed = second ? feed + behind : feed;
+    int64_t alike = std::min(feeds - feed, chains - needed % chains);
+    if (second) alike = std::min(alike, feeds_all - needed);
+    time = std::max(time + 1, there[static_cast<size_t>(needed / chains)]) + alike - 1;
+    feed += alike;
+  }
+  return time;
+}
+
+}  // namespace
+
+std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSettings& s, const PassShape& shape, bool back) {
+  const int64_t slices = s.full_slices + (s.has_last ? 1 : 0), loop = loop_cycles(h.cell, back, h.element_bits);
+  std::vector<std::vector<int64_t>> there(static_cast<size_t>(shape.samples)), made = there;
+  std::vector<int64_t> emissions;
+  int64_t time = -1, settled = 0;  // of the last feed; when the next slice's last feed may come
+  for (int64_t step = 0; step < shape.steps; ++step)
+    for (int64_t sample = 0; sample < shape.samples; ++sample) {
+      std::vector<int64_t>& now = made[static_cast<size_t>(sample)];
+      const std::vector<int64_t>& before = there[static_cast<size_t>(sample)];
+      now.clear();
+      for (int64_t slice = 0; slice < slices; ++slice) {
+        const bool full = slice < s.full_slices, divided = !full && s.divided;
+        const int64_t feeds = full ? s.feeds : s.feeds_last, words = full ? h.per_chain : s.words_last;
+        time = step > 0 && slice == 0 ? fed_at(time, feeds, s.feeds, divided ? s.feeds_last : 0, h.chains, before) : time + feeds;
+        time = std::max(time, settled);
+        settled = time + std::max(2 * (full ? h.per_chain : s.depths_last), h.element_bits == 32 ? kLanesSettle : 0);
+        for (int64_t word = 0; word < words; ++word) now.push_back(time + loop + 2 * (divided ? 2 * word + 1 : word));
+      }
+      emissions.insert(emissions.end(), now.begin(), now.end());
+      std::swap(there[static_cast<size_t>(sample)], now);
+    }
+  return emissions;
+}
+
+int64_t steady_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {
+  const std::vector<int64_t> words = emission_cycles(h, s, {.samples = samples, .steps = 4}, back);
+  return words.back() - words[words.size() - 1 - static_cast<size_t>(samples * s.words)];
+}
+
+int64_t lone_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {
+  return emission_cycles(h, s, {.samples = samples, .steps = 1}, back).back();
+}
+
+}  // namespace millrace
