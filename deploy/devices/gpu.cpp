@@ -5,7 +5,7 @@
 
 #include "deploy/devices/device_kind.h"
 #include "gpu/device/gpu_device.h"
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 
 namespace millrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/train/task.h"
 #include "node/ring/ring_trainer.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 using namespace millrace;
 

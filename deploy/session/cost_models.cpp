@@ -12,7 +12,7 @@
 #include "core/cpu/cpu_cost_model.h"
 #include "deploy/devices/hardware.h"
 #include "fpga/cost/fpga_cost_model.h"
-#include "gpu/cost/gpu_cost_model.h"
+#include "gpu/catalogue/gpu_cost_model.h"
 
 namespace millrace {
 namespace {

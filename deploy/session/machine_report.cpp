@@ -19,7 +19,7 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
 #include "fpga/xrt/device/xrt_fpga.h"
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 #include "transport/nccl/line_module.h"
 
 namespace millrace {

@@ -17,7 +17,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "deploy/session/cost_models.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 

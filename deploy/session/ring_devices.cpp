@@ -16,8 +16,8 @@
 #include "deploy/session/cost_models.h"
 #include "deploy/session/ring_flags.h"
 #include "gpu/device/gpu_device.h"
-#include "gpu/module/gpu_module.h"
-#include "partitioner/planner/planner.h"
+#include "gpu/device/gpu_module.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 

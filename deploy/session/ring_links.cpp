@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "deploy/session/word_meaning.h"
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 #include "transport/nccl/line_module.h"
 
 namespace millrace {

@@ -1,5 +1,5 @@
 // The engine of gpu/device on an NVIDIA GPU, through CUDA, cuDNN and cuBLAS. It lives in a module of its own, libmillrace_cuda.so, so
-// that programs start at once, and start at all, on machines without a driver or those libraries. What opens it: gpu/module.
+// that programs start at once, and start at all, on machines without a driver or those libraries. What opens it: gpu/device/gpu_module.h.
 //
 //   gpu::Engine* engine = millrace_cuda_engine(0);        // exported by the module; the caller deletes it
 //

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 
 namespace millrace {
 namespace {

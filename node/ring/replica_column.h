@@ -13,7 +13,7 @@
 
 #include "node/ring/conductor.h"
 #include "node/ring/update_queue.h"
-#include "transport/collectives/column_sum.h"
+#include "transport/streams/column_sum.h"
 
 namespace millrace {
 

@@ -13,8 +13,8 @@
 #include "core/plan/rings_side_by_side.h"
 #include "core/plan/seats.h"
 #include "partitioner/choice/idle_devices.h"
+#include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/hybrid_planner.h"
-#include "partitioner/planner/planner.h"
 
 namespace millrace {
 namespace {

@@ -1,7 +1,7 @@
 // The question every planner answers, and the shape of the answer.
 //
 //   PlanTask task{.graph = &graph, .cluster = cluster, .models = models, .options = {.mini_batch = 128}};
-//   Outcome outcome = make_plan(task);                    // partitioner/planner/planner.h: by options.strategy
+//   Outcome outcome = make_plan(task);                    // partitioner/choice/planner.h: by options.strategy
 //   if (!outcome.feasible) report(outcome.reason);
 //
 // A planner is a pure function: the same task gives the same outcome. Nothing here owns the graph or the cost models;

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "core/graph/zoo.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "partitioner/planning/roomy_memory.h"
 #include "partitioner/study/full_bypass.h"
 #include "partitioner/study/parallel.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 namespace {

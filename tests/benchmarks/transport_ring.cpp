@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "core/base/files.h"
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 #include "transport/mpi/mpi_session.h"
 #include "transport/mpi/mpi_wire.h"
 #include "transport/streams/agreement.h"

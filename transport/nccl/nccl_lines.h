@@ -17,7 +17,7 @@
 // ones) must not run beside it, or both wait for ever; and what waits for all of a GPU's work (cudaFree, loading a kernel for the first
 // time) waits for it too, so nothing is freed during a run and kernels are loaded before it (line_module.h).
 // There is no sum here: NCCL's all-reduce adds in an order that it chooses by topology and size, and gradients are added in a fixed order
-// so that results are the same bits on any ring: the columns of a layer add up over ColumnSum (transport/collectives/column_sum.h).
+// so that results are the same bits on any ring: the columns of a layer add up over ColumnSum (transport/streams/column_sum.h).
 #pragma once
 
 #include <memory>

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 
 namespace millrace {
 

@@ -17,7 +17,7 @@
 #include "deploy/session/machine_report.h"
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_profile.h"
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 
 namespace millrace {
 namespace {

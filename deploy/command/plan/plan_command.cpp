@@ -36,7 +36,7 @@
 #include "partitioner/baseline/explain_kind.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/hybrid/explain.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "partitioner/planning/sample_word.h"
 #include "partitioner/report/report.h"
 

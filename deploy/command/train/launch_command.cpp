@@ -19,7 +19,7 @@
 #include "deploy/session/cost_models.h"
 #include "deploy/session/machine_report.h"
 #include "deploy/session/quantities.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "transport/mpi/mpi_session.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
 #include "fpga/conv_ce/generator/device_check.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 namespace {

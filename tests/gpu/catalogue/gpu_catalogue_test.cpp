@@ -3,14 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "core/documents/catalogue.h"
+#include "tests/gpu/catalogue/gpus.h"
 
 namespace millrace {
 namespace {
-
-const Catalogue& gpus() {
-  static const Catalogue catalogue = parse_catalogue(gpu_catalogue_text(), "gpu/catalogue");
-  return catalogue;
-}
 
 TEST(GpuCatalogue, HasTheGpusPeopleNameInClusters) {
   for (const char* name : {"k80", "titanx", "p100", "titanv", "v100", "a100", "h100", "h200"}) EXPECT_EQ(gpus().find(name).kind, "gpu");

@@ -15,7 +15,7 @@
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_profile.h"
 #include "gpu/device/replaying_engine.h"
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 #include "tests/gpu/device/device_cases.h"
 #include "tests/gpu/device/ring_cases.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/catalogue/gpu_catalogue.h"
-#include "gpu/cost/gpu_cost_model.h"
+#include "gpu/catalogue/gpu_cost_model.h"
 #include "gpu/device/gpu_device.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/gpu/device/queued_engine.h"

@@ -9,7 +9,7 @@
 #include "node/report/tensorboard.h"
 #include "node/report/trace.h"
 #include "tests/core/train/temporary_folder.h"
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 
 namespace millrace {
 namespace {

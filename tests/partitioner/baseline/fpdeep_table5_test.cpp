@@ -6,7 +6,7 @@
 #include "core/graph/zoo.h"
 #include "fpga/catalogue/fpga_catalogue.h"
 #include "fpga/cost/fpga_cost_model.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 namespace {

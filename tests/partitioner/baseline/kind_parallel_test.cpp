@@ -14,7 +14,7 @@
 #include "core/plan/parts.h"
 #include "core/plan/validate.h"
 #include "fpga/cost/fpga_cost_model.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "tests/partitioner/baseline/kind_brute_force.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 #include "core/plan/rings_side_by_side.h"
 #include "core/plan/validate.h"
 #include "partitioner/choice/choose.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
 #include "partitioner/hybrid/explain.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "tests/partitioner/study/vc709_rings.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "partitioner/planning/roomy_memory.h"
 #include "partitioner/study/full_bypass.h"
 #include "partitioner/study/paper_page.h"

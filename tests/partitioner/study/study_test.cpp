@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 #include "partitioner/study/study_page.h"
 #include "tests/core/drawing/well_formed.h"
 #include "tests/partitioner/study/vc709_rings.h"

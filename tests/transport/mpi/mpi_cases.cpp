@@ -16,7 +16,7 @@
 #include "core/base/check.h"
 #include "tests/transport/random_life.h"
 #include "tests/transport/rings.h"
-#include "transport/collectives/column_sum.h"
+#include "transport/streams/column_sum.h"
 #include "transport/mpi/doorbells.h"
 #include "transport/mpi/host_channels.h"
 #include "transport/mpi/host_memory.h"

@@ -13,7 +13,7 @@
 #include "core/plan/segment_program.h"
 #include "tests/core/random_plans.h"
 #include "tests/transport/rings.h"
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 #include "transport/local/local_wire.h"
 #include "transport/streams/agreement.h"
 

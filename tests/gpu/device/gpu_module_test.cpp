@@ -1,5 +1,5 @@
 // The module that drives GPUs: it is found and loaded, and what is missing behind it arrives as an error that says so.
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gpu/module/gpu_module.h"
+#include "gpu/device/gpu_module.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

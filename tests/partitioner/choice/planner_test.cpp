@@ -1,4 +1,4 @@
-#include "partitioner/planner/planner.h"
+#include "partitioner/choice/planner.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "gpu/cost/gpu_cost_model.h"
+#include "gpu/catalogue/gpu_cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,10 @@
 #include "core/base/error.h"
 #include "gpu/catalogue/gpu_catalogue.h"
 #include "tests/core/device/nested_shards.h"
+#include "tests/gpu/catalogue/gpus.h"
 
 namespace millrace {
 namespace {
-
-const Catalogue& gpus() {
-  static const Catalogue catalogue = parse_catalogue(gpu_catalogue_text(), "gpu/catalogue");
-  return catalogue;
-}
 
 double seconds_of(const Graph& graph, std::string_view layer, std::string_view gpu, ElementType compute, int64_t micro_batch) {
   ShardQuestion question;

@@ -1,4 +1,4 @@
-#include "transport/collectives/column_sum.h"
+#include "transport/streams/column_sum.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "transport/collectives/column_sum.h"
+#include "transport/streams/column_sum.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

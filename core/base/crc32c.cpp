@@ -1,4 +1,4 @@
-#include "transport/checksum/crc32c.h"
+#include "core/base/crc32c.h"
 
 #include <array>
 #include <bit>

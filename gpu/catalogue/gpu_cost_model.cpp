@@ -1,4 +1,4 @@
-#include "gpu/cost/gpu_cost_model.h"
+#include "gpu/catalogue/gpu_cost_model.h"
 
 #include <utility>
 
