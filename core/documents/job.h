@@ -71,6 +71,7 @@ struct Job {
   int64_t mini_batch = 32;
   int64_t micro_batch = 0;  // 0: mini_batch on one device, else chosen by the planner
   int64_t time_chunks = 1;  // parts in time that sequences are taken in
+  bool recompute = false;   // what recurrent layers keep is made again before errors come back (core/plan/recomputation.h)
   std::string strategy;     // of a plan made on the spot: "hybrid", "layer", "kind"; empty: hybrid
   uint64_t seed = 1;
   OptimizerSettings optimizer;

@@ -95,6 +95,7 @@ struct Fields<Job> {
     v.field("mini_batch", &Job::mini_batch, Presence::kRecorded, kMiniBatch);
     v.field("micro_batch", &Job::micro_batch, Presence::kRecorded, kMicroBatch);
     v.field("time_chunks", &Job::time_chunks, Presence::kDefaulted, Integers{1, 1 << 20});
+    v.field("recompute", &Job::recompute, Presence::kDefaulted);
     v.field("strategy", &Job::strategy, Presence::kDefaulted, Words::kFree);
     v.field("seed", &Job::seed, Presence::kRecorded);
     v.field("optimizer", &Job::optimizer, Presence::kRecorded);

@@ -8,6 +8,7 @@
 #include "core/base/index.h"
 #include "core/device/sequence.h"
 #include "core/plan/parts.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/retention.h"
 #include "core/plan/time_chunking.h"
 #include "core/train/segment_parts.h"
@@ -48,6 +49,7 @@ SegmentExecutor::~SegmentExecutor() = default;
 
 SegmentExecutor::SegmentExecutor(const Plan& plan, const Graph& graph, int64_t device_index, Device& device)
     : plan_(plan), graph_(graph), device_(device), program_(compile_segment(plan, graph, device_index)) {
+  if (recomputes(plan)) check_recomputation(plan, graph);
   const ScheduleSpec spec = schedule_spec(plan, device_index, 1);
   for (const Step& step : program_.steps) make_run(step, versions_held(spec));
   find_remote();
@@ -111,6 +113,9 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     run.slices_input = step.block.inputs != item(program_.values, step.inputs[0]).channels;
     run.slices_output = kernel.output != item(program_.values, step.output).shape;
   }
+  if (role_of(node.layer.operation) == Role::kRecurrence && step.direction < 0 && run.back && !run.remote && run.shared == nullptr &&
+      !run.slices_output && !step.adds && recomputes(plan_, program_.device))
+    run.again = shared_keep(run.kernel().make_keep());
   run.slices = parameter_slices_of(graph_, step);
   run.state = run.kernel().make_state();
   run.state_pointers = raw<Tensor>(run.state);
@@ -126,6 +131,14 @@ void SegmentExecutor::make_run(const Step& step, int64_t versions) {
     for (size_t p = 0; p < made.size(); ++p) run.optimizer[p].push_back(std::move(made[p]));
   }
   for (const auto& slots : run.optimizer) run.optimizer_pointers.push_back(raw<Tensor>(slots));
+}
+
+// Of as many elements, whatever they are: each of its users writes them before it reads any.
+Tensor* SegmentExecutor::shared_keep(TensorPointer keep) {
+  for (const TensorPointer& known : shared_keeps_)
+    if (keep && known->shape() == keep->shape() && known->bytes() == keep->bytes()) return known.get();
+  if (!keep) return nullptr;
+  return shared_keeps_.emplace_back(std::move(keep)).get();
 }
 
 void SegmentExecutor::make_gradient_run(const Step& step) {
@@ -192,7 +205,7 @@ std::unique_ptr<SegmentExecutor::Slot> SegmentExecutor::make_slot() const {
   for (size_t i = 0; i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
     const StepRun& run = runs_[i];
-    slot->keeps.push_back(run.runs() ? run.kernel().make_keep() : nullptr);
+    slot->keeps.push_back(run.runs() && run.again == nullptr ? run.kernel().make_keep() : nullptr);
     TensorPointer input_slice;
     TensorPointer output_slice;
     if (run.slices_input) {
@@ -310,7 +323,7 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   arguments.output = run.slices_output ? slot.output_slices[index].get() : &output;
   arguments.parameters = run.version(version).pointers;
   arguments.state = run.state_pointers;
-  arguments.keep = slot.keeps[index].get();
+  arguments.keep = keep_of(index, slot);
   arguments.batch = &batch;
   arguments.score = score;
   run.version(version).kernel->forward(arguments);
@@ -319,6 +332,10 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
     device_.copy_channels(*slot.output_slices[index], whole(*slot.output_slices[index]), output, within(value, step.block.outputs).begin,
                           step.adds);
   }
+}
+
+Tensor* SegmentExecutor::keep_of(size_t step, Slot& slot) const {
+  return runs_[step].again != nullptr ? runs_[step].again : slot.keeps[step].get();
 }
 
 void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int64_t version, int64_t phase) {
@@ -349,7 +366,9 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int6
         ports->send(step.backward_flow, device_, *item(errors.errors, step.output),
                     within(item(program_.values, step.output), step.channels), steps_of(step, i, step.output, batch));
     } else if (runs_[i].back) {
+      if (runs_[i].again != nullptr) run_kernel(i, slot, unchunked, nullptr, version);
       back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked, version);
+      if (runs_[i].again != nullptr) gradient_kernel(i, slot, errors, unchunked, runs_[i].gradients_in_back++ > 0);
       if (runs_[i].away) hand_out_record(i, slot, errors, unchunked);
       if (ports != nullptr) ports->progress();
     }
@@ -376,7 +395,7 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   arguments.input_errors = errors.input_errors[index];
   arguments.adds = through_slice ? std::span<const uint8_t>(&kOverwrite, 1) : std::span<const uint8_t>(step.error_adds);
   arguments.parameters = run.version(version).pointers;
-  arguments.keep = slot.keeps[index].get();
+  arguments.keep = keep_of(index, slot);
   arguments.batch = &batch;
   run.version(version).kernel->error_back(arguments);
   if (through_slice) {
@@ -413,24 +432,29 @@ void SegmentExecutor::parameter_gradient(const MicroBatch& chunk) {
   for (size_t i = program_.steps.size(); i-- > 0;) {
     StepRun& run = runs_[i];
     if (run.of_record) gradient_from_record(i, errors, batch);
-    // A frozen batch norm uses its running statistics and commits none; a frozen layer that carries a state does commit.
-    if (!run.trained && !run.carries) continue;
-    const Step& step = program_.steps[i];
-    GradientArguments arguments;
-    arguments.inputs = slot.inputs[i];
-    arguments.output_error = run.slices_output ? errors.output_slices[i].get() : item(errors.errors, step.output).get();
-    arguments.gradients = run.gradient_pointers;
-    arguments.adds = gradients_summed_ > 0 && !run.remote;
-    arguments.state = run.state_pointers;
-    arguments.keep = slot.keeps[i].get();
-    arguments.batch = &batch;
-    run.kernel().parameter_gradient(arguments);
+    if (run.again == nullptr) gradient_kernel(i, slot, errors, batch, gradients_summed_ > 0 && !run.remote);
   }
   ++gradients_summed_;
 }
 
+void SegmentExecutor::gradient_kernel(size_t index, Slot& slot, ErrorSet& errors, const MicroBatch& batch, bool adds) {
+  StepRun& run = runs_[index];
+  // A frozen batch norm uses its running statistics and commits none; a frozen layer that carries a state does commit.
+  if (!run.trained && !run.carries) return;
+  GradientArguments arguments;
+  arguments.inputs = slot.inputs[index];
+  arguments.output_error = run.slices_output ? errors.output_slices[index].get() : item(errors.errors, program_.steps[index].output).get();
+  arguments.gradients = run.gradient_pointers;
+  arguments.adds = adds;
+  arguments.state = run.state_pointers;
+  arguments.keep = keep_of(index, slot);
+  arguments.batch = &batch;
+  run.kernel().parameter_gradient(arguments);
+}
+
 void SegmentExecutor::update(const UpdateArguments& arguments, int64_t version) {
   for (StepRun& run : runs_) {
+    run.gradients_in_back = 0;
     if (!run.trained || run.remote || !run.runs()) continue;
     StepRun::Version& old = run.version(version);
     StepRun::Version& next = run.version(version + 1);

@@ -21,6 +21,8 @@
 // Parameters that live on another device, whole or in part, are the caller's: it writes them before F and E (write_remote),
 // takes each micro-batch's gradient away after G (read_remote_gradient), and updates them where they live. Likewise the gradients that are
 // made here of another device's steps (read_gradient_of_record).
+// Where the plan says so (core/plan/recomputation.h), what a recurrent layer keeps is made again by its F right before its E, in a place
+// that all such layers share; G of these layers comes with E.
 // Not thread safe.
 #pragma once
 
@@ -183,6 +185,7 @@ class SegmentExecutor {
 
   void make_run(const Step& step, int64_t versions);
   void make_gradient_run(const Step& step);
+  Tensor* shared_keep(std::unique_ptr<Tensor> keep);
   void hand_out_record(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch);
   void gradient_from_record(size_t step, ErrorSet& errors, const MicroBatch& batch);
   void find_remote();
@@ -203,6 +206,8 @@ class SegmentExecutor {
   std::vector<const Tensor*> inputs_of(size_t step, const Slot& slot) const;
   void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score, int64_t version);
   void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version);
+  Tensor* keep_of(size_t step, Slot& slot) const;
+  void gradient_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, bool adds);
   // visit(weights, average): of every trained tensor that is not remote.
   template <typename Visit>
   void for_each_averaged(int64_t version, Visit visit);
@@ -218,6 +223,7 @@ class SegmentExecutor {
   Device& device_;
   SegmentProgram program_;
   std::vector<StepRun> runs_;  // one per step
+  std::vector<std::unique_ptr<Tensor>> shared_keeps_;
   static constexpr size_t kNone = static_cast<size_t>(-1);
   size_t shared_ = kNone;     // the step that makes some cells' steps
   int64_t shared_steps_ = 0;  // of a sequence

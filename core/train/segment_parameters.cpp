@@ -25,6 +25,7 @@ void SegmentExecutor::initialize(uint64_t seed) {
     for (const TensorPointer& gradient : run.gradients) device_.zero(*gradient);
   }
   for (StepRun& run : runs_) {
+    run.gradients_in_back = 0;
     if (run.carries)
       for (const TensorPointer& state : run.state) device_.zero(*state);
     if (run.gathers) device_.zero(*run.state.back());

@@ -29,6 +29,8 @@ struct SegmentExecutor::StepRun {
   bool carries = false;                // keeps states from one mini-batch to the next
   bool gathers = false;                // the last tensor of its state is what G gathers for U
   bool back = false;                   // E has something to do
+  Tensor* again = nullptr;             // F once more before E, into this keep that other steps use too; then G
+  int64_t gradients_in_back = 0;       // of the mini-batch, made in that way
   bool slices_input = false;           // compute: the block reads part of the value
   bool slices_output = false;          // compute: the block adds to part of the sum
   std::vector<ParameterSlice> slices;  // trained, then state

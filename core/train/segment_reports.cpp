@@ -59,7 +59,8 @@ SegmentMemory SegmentExecutor::memory() const {
   const std::unique_ptr<Slot> made = slots_.front() ? nullptr : make_slot();
   const Slot& slot = made ? *made : *slots_.front();
   memory.activation_bytes = (bytes_of(slot.values) + bytes_of(slot.keeps) + bytes_of(slot.input_slices) + bytes_of(slot.output_slices)) *
-                            static_cast<int64_t>(slots_.size());
+                                static_cast<int64_t>(slots_.size()) +
+                            bytes_of(shared_keeps_);
   const std::unique_ptr<ErrorSet> made_errors = errors_.front() ? nullptr : make_errors();
   const ErrorSet& set = made_errors ? *made_errors : *errors_.front();
   memory.error_bytes =

@@ -9,6 +9,7 @@
 #include "core/graph/step_map.h"
 #include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/validate.h"
 
 namespace millrace {
@@ -96,6 +97,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
     task.transform = adapted.transform;
     add_notes(task, adapted.notes);
     task.graph = std::make_unique<Graph>(task.plan.model);
+    if (job.recompute) choose_recomputation(task.plan, *task.graph);
     refuse_rows_too_long(*task.graph, task.data);
     refuse_augmentation_of_others(task);
     return task;
@@ -119,6 +121,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   if (make_plan)
     if (std::optional<Plan> plan = make_plan(*task.graph, ring)) {
       task.plan = std::move(*plan);
+      if (job.recompute) choose_recomputation(task.plan, *task.graph);
       return task;
     }
   PlanRequest request;
@@ -135,6 +138,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   if (drains(job.alignment)) request.windows = {1};
   if (job.alignment == Alignment::kFlush) request.alignment = Alignment::kOneForwardOneBackward;
   task.plan = single_device_plan(*task.graph, request);
+  if (job.recompute) choose_recomputation(task.plan, *task.graph);
   return task;
 }
 

@@ -61,6 +61,7 @@ struct TrainFlags {
   std::vector<double> step_epochs;
   std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
+  bool recompute = false;
   bool flip = false;
   bool dry_run = false;
   bool json = false;
@@ -179,6 +180,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.mini_batch, job.mini_batch);
   take(flags.micro_batch, job.micro_batch);
   take(flags.time_chunks, job.time_chunks);
+  if (flags.recompute) job.recompute = true;
   take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
@@ -277,6 +279,10 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
             ->group(how),
         1);
+  command
+      ->add_flag("--recompute", flags->recompute,
+                 "what recurrent layers keep is made again before errors come back: less memory, the same weights, more time")
+      ->group(how);
   whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")
             ->group(how),
         1);

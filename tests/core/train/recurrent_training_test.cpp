@@ -7,6 +7,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
 #include "core/train/evaluate.h"
 #include "core/train/executor.h"
@@ -170,6 +171,76 @@ TEST(RecurrentTraining, ChunksOfTimeChangeNoBit) {
       EXPECT_EQ(training.digest(), expected) << chunks << " chunks";
     }
   }
+}
+
+// One device under any alignment, with as many micro-batches under way as that takes.
+struct Kept {
+  std::string digest;
+  int64_t activation_bytes = 0;
+};
+Kept trained_keeping(const Model& model, Alignment alignment, int64_t mini_batch, bool recompute) {
+  Training training(model, mini_batch);
+  PlanRequest request;
+  request.cluster = uniform_cluster("cpu", 1);
+  request.mini_batch = mini_batch;
+  request.micro_batch = training.plan.micro_batch;
+  request.optimizer = training.plan.optimizer;
+  request.alignment = alignment;
+  training.plan = single_device_plan(training.graph, request);
+  if (recompute) choose_recomputation(training.plan, training.graph);
+  training.segment = std::make_unique<SegmentExecutor>(training.plan, training.graph, 0, *training.device);
+  training.segment->initialize(7);
+  for (int64_t index = 0; index < 3; ++index) training.mini_batch(index);
+  return {training.digest(), training.segment->memory().activation_bytes};
+}
+
+TEST(RecurrentTraining, WhatIsMadeAgainChangesNoBit) {
+  for (const Model& model : {char_model(true), char_model(false, 5), speech_model()})
+    for (const Alignment alignment : {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kStash, Alignment::kFpdeep}) {
+      SCOPED_TRACE(fmt::format("{} {}", model.name, name_of(alignment)));
+      const Kept kept = trained_keeping(model, alignment, 6, false), again = trained_keeping(model, alignment, 6, true);
+      EXPECT_EQ(again.digest, kept.digest);
+      if (alignment == Alignment::kFlush) {
+        EXPECT_LT(again.activation_bytes, kept.activation_bytes);
+      }
+    }
+}
+
+// Of so many micro-batches and layers all have a place that is kept, and one where it is made again.
+TEST(RecurrentTraining, WhatIsMadeAgainTakesOnePlaceForAllLayers) {
+  ModelBuilder net("stack", {1, kSteps, 1});
+  net.layer("embedding", Embedding{.vocabulary = kVocabulary, .dimension = 24});
+  constexpr int64_t kLayers = 3;
+  for (int64_t i = 0; i < kLayers; ++i) net.layer(fmt::format("lstm{}", i), Recurrent{.hidden = 24});
+  net.dense("fc", kVocabulary);
+  const Model model = with_torch_weights(net);
+  const auto saved = [&](int64_t micro_batches) {
+    const auto bytes = [&](bool recompute) {
+      return trained_keeping(model, Alignment::kFlush, 2 * micro_batches, recompute).activation_bytes;
+    };
+    return bytes(false) - bytes(true);
+  };
+  const int64_t place = saved(1) / (kLayers - 1);
+  EXPECT_GE(place, 4 * kSteps * 2 * (4 + 2) * 24);  // gates, states and cells of two samples
+  for (const int64_t micro_batches : {1, 2, 5}) EXPECT_EQ(saved(micro_batches), place * (kLayers * micro_batches - 1));
+}
+
+TEST(RecurrentTraining, WhatCannotBeMadeAgainIsRefused) {
+  Training training(char_model(false));
+  training.plan.time_chunks = 3;
+  expect_error(ErrorCode::kUsage, "time is taken in 3 chunks", [&] { choose_recomputation(training.plan, training.graph); });
+  training.plan.time_chunks = 1;
+  training.plan.alignment = Alignment::kFpdeep;
+  training.plan.windows = {2};
+  expect_error(ErrorCode::kUsage, "under alignment fpdeep device 0 has newer ones",
+               [&] { choose_recomputation(training.plan, training.graph); });
+  training.plan.constants.push_back({std::string(kRecompute), 1, "chosen"});
+  expect_error(ErrorCode::kUsage, "use --alignment 1f1b",
+               [&] { SegmentExecutor segment(training.plan, training.graph, 0, *training.device); });
+  ModelBuilder net("dense", {1, 1, 1});
+  net.dense("fc", 2);
+  const Graph without(net.finish());
+  expect_error(ErrorCode::kUsage, "has no recurrent layers", [&] { choose_recomputation(training.plan, without); });
 }
 
 TEST(RecurrentTraining, TruncationChangesWhatIsLearned) {
