@@ -12,6 +12,7 @@
 // Pure: the same question gives the same answer on every machine. Every constant carries its origin.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@ struct ShardQuestion {
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
   int64_t micro_batch = 1;
+  bool recompute = false;     // what recurrent layers keep is made again before E (core/plan/recomputation.h), where shards take turns
   int64_t window = 1;         // micro-batches in flight; devices with engines of their own do not read it
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows
   double period_seconds = 0;  // one sample every so often; devices that take turns do not read it
@@ -50,10 +52,14 @@ struct ShardDemand {
   // What the layer's weight, its gradient and optimizer slots take of the resource parameter_memory(). They may be
   // stored on another device. Weights that cannot leave are part of `amounts`.
   double parameters = 0;
+  // Of amounts[0]: a place that the shards of a device share, the largest of theirs.
+  double shared = 0;
 
   ShardDemand& operator+=(const ShardDemand& part) {
     seconds += part.seconds;
     for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += part.amounts[i];
+    amounts[0] -= std::min(shared, part.shared);
+    shared = std::max(shared, part.shared);
     parameters += part.parameters;
     return *this;
   }
@@ -65,6 +71,7 @@ struct ShardCost {
   std::vector<NamedAmount> resources;  // as Shard::resources: `amounts` by name, and parameters as "parameter_<memory>"
   std::vector<NamedAmount> buffers;
   int64_t act_ram_bits = 0;
+  double shared_bytes = 0;        // of the memory, as ShardDemand::shared
   double seconds_per_sample = 0;  // all phases together where they take turns, else the slowest
 };
 

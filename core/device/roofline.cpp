@@ -25,6 +25,7 @@ struct Seconds {
 struct Memory {
   double fixed = 0;  // activations in flight, errors, parameters of the layers after the sum
   double activations = 0;
+  double shared = 0;      // of the activations, in a place for all layers
   double parameters = 0;  // of the layer, with gradient and slots
 };
 
@@ -47,6 +48,7 @@ class RooflineCostModel final : public CostModel {
     demand.seconds = seconds_of(question, extent).all();
     demand.amounts[0] = memory.fixed;
     demand.parameters = memory.parameters;
+    demand.shared = memory.shared;
     return demand;
   }
 
@@ -62,6 +64,7 @@ class RooflineCostModel final : public CostModel {
     cost.seconds_per_sample = seconds.all();
     cost.resources = {{"memory_bytes", memory.fixed}, {"parameter_memory_bytes", memory.parameters}};
     cost.act_ram_bits = static_cast<int64_t>(8 * memory.activations);
+    cost.shared_bytes = memory.shared;
     return cost;
   }
 
@@ -76,6 +79,8 @@ class RooflineCostModel final : public CostModel {
     result.forward += launch;
     if (result.error_back > 0) result.error_back += launch;
     if (result.parameter_gradient > 0) result.parameter_gradient += launch;
+    // F once more in front of the way back through time.
+    if (makes_again(question, extent)) (node.input_error_needed ? result.error_back : result.parameter_gradient) += result.forward;
     for (const Node* after : question.after) {
       const double elements = static_cast<double>(after->work.input_elements + after->work.output_elements);
       result.forward += seconds(0, 1, elements) + launch;
@@ -134,10 +139,16 @@ class RooflineCostModel final : public CostModel {
     for (const Node* after : question.after) parameters += static_cast<double>(after->work.parameters) * copies;
     const double errors = node.error_needed ? (extent.inputs + extent.outputs + extent.states) * batch : 0;
     Memory memory;
-    memory.activations = roofline_.element_bytes * held_elements(question, extent) * batch * static_cast<double>(question.window);
+    if (makes_again(question, extent)) memory.shared = roofline_.element_bytes * extent.gates * batch;
+    const double held = held_elements(question, extent) - (memory.shared > 0 ? extent.gates : 0);
+    memory.activations = roofline_.element_bytes * held * batch * static_cast<double>(question.window) + memory.shared;
     memory.parameters = kParameterBytes * extent.parameters() * copies;
     memory.fixed = memory.activations + kParameterBytes * parameters + roofline_.element_bytes * errors;
     return memory;
+  }
+
+  static bool makes_again(const ShardQuestion& question, const ShardExtent& extent) {
+    return question.recompute && extent.steps > 0 && question.node->error_needed;
   }
 
   // Activations of one sample that the shard keeps from F to G: its input, and what lies between its layers. The last

@@ -97,7 +97,8 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
     task.transform = adapted.transform;
     add_notes(task, adapted.notes);
     task.graph = std::make_unique<Graph>(task.plan.model);
-    if (job.recompute) choose_recomputation(task.plan, *task.graph);
+    if (job.recompute && !recomputes(task.plan))
+      fail(ErrorCode::kUsage, "--recompute: {} does not say so; plan again with it, or leave it out", job.plan);
     refuse_rows_too_long(*task.graph, task.data);
     refuse_augmentation_of_others(task);
     return task;
@@ -121,7 +122,6 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   if (make_plan)
     if (std::optional<Plan> plan = make_plan(*task.graph, ring)) {
       task.plan = std::move(*plan);
-      if (job.recompute) choose_recomputation(task.plan, *task.graph);
       return task;
     }
   PlanRequest request;

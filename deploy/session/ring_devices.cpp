@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/base/index.h"
 #include "core/cpu/cpu_device.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/validate.h"
 #include "core/train/task.h"
 #include "deploy/session/accounting.h"
@@ -56,6 +57,7 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   task.options.mini_batch = job.mini_batch;
   task.options.micro_batch = job.micro_batch;
   task.options.optimizer = job.optimizer;
+  task.options.recompute = job.recompute;
   task.options.pins = job.pins;
   task.options.cuts = job.cuts;
   task.options.arithmetic = arithmetic_for(cluster, catalogue, std::nullopt);
@@ -69,6 +71,7 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
   outcome.plan->cluster = asked;
   outcome.plan->time_chunks = job.time_chunks;
+  if (job.recompute) check_recomputation(*outcome.plan, graph);
   outcome.plan->cluster_digest = digest_of(text_of(asked));
   return std::move(outcome.plan);
 }

@@ -1,4 +1,4 @@
-// Flags that say how a ring computes and how fast its links are, the same for `plan` and `study`.
+// Flags that say how a ring computes and how fast its links are, the same for `plan`, `study` and `train`.
 //
 //   set_link_gbps(cluster, flags.link_gbps, flags.link_gbps_both);
 //   const Arithmetic arithmetic = arithmetic_for(cluster, catalogue, flags.bits);
@@ -15,6 +15,9 @@
 #include "core/documents/plan.h"
 
 namespace millrace {
+
+inline constexpr const char* kRecomputeHelp =
+    "what recurrent layers keep is made again before errors come back: less memory, the same weights, more time";
 
 // A link's bandwidth as given with `flag`, if links have such.
 double checked_gbps(std::string_view flag, double gbps);

@@ -81,8 +81,8 @@ class RecurrentKernel final : public GpuKernel {
         rounded_.push_back(context->allocate(static_cast<size_t>(shape.elements() * bytes_of(precision())),
                                              fmt::format("layer \"{}\": weights in sixteen bits", spec.layer)));
     });
-    log::info("layer \"{}\": {}; keeps {} KiB of a micro-batch: gates give way to their errors, nothing is recomputed", spec.layer,
-              implementation(), keep_shape().elements() * static_cast<int64_t>(sizeof(float)) / 1024);
+    log::info("layer \"{}\": {}; keeps {} KiB of a micro-batch: gates give way to their errors", spec.layer, implementation(),
+              keep_shape().elements() * static_cast<int64_t>(sizeof(float)) / 1024);
   }
 
   // The second direction starts at the end, and an activation behind the layer is applied to whole tensors.

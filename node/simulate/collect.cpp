@@ -59,7 +59,8 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     if (s.turns < 0) continue;
     const Turns& turns = item(network.turns, s.turns);
     device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
-    device_of(s.device).act_ram_peak_bits = turns.act_bits_of_window / turns.window * turns.peak_in_flight;
+    const int64_t each = (turns.act_bits_of_window - turns.act_bits_shared) / turns.window;
+    device_of(s.device).act_ram_peak_bits = each * turns.peak_in_flight + turns.act_bits_shared;
   }
   for (const UnitQueue& stream : network.streams) {
     if (stream.flow < 0 || stream.peak_waiting <= 0) continue;

@@ -212,8 +212,8 @@ struct Turns {
   size_t next = 0;
   int32_t forward_out = -1, error_out = -1, gradient_out = -1;
   int64_t in_flight = 0, peak_in_flight = 0;
-  int64_t all_reduce = 0;  // picoseconds of a mini-batch: what replicas need to agree
-  int64_t act_bits_of_window = 0;
+  int64_t all_reduce = 0;                               // picoseconds of a mini-batch: what replicas need to agree
+  int64_t act_bits_of_window = 0, act_bits_shared = 0;  // shared: among them, once, whatever is in flight
   int64_t window = 1;
   // Of a device that shares the steps of a recurrent layer: F and E in so many steps and one phase more, as the trainer takes them.
   int64_t steps = 0;

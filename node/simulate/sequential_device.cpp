@@ -1,10 +1,12 @@
 // A device whose shards take turns, CPU or GPU: the schedule's list of actions, a micro-batch at a time.
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/credits.h"
 #include "core/plan/flows.h"
+#include "core/plan/recomputation.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -75,6 +77,8 @@ class SequentialDevice {
     turns.window = item(context_.plan.windows, device_);
     for (const int64_t shard : item(context_.shards_of, device_))
       turns.act_bits_of_window += item(context_.plan.shards, shard).act_ram_bits;
+    const double shared_bytes = figures_of_recomputation(context_.plan, context_.graph, device_).bytes_shared;
+    turns.act_bits_shared = std::min<int64_t>(std::llround(8 * shared_bytes), turns.act_bits_of_window);
     Station station;
     station.kind = StationKind::kTurns;
     station.timed = true;

@@ -26,6 +26,7 @@ KindCosts::Asked KindCosts::question(size_t device, const Unit& unit) const {
   made.asked.window = request_.windows[device];
   made.asked.optimizer_slots = task_.options.optimizer.slots();
   made.asked.arithmetic = task_.options.arithmetic;
+  made.asked.recompute = task_.options.recompute;
   return made;
 }
 
@@ -74,11 +75,13 @@ const ShardDemand& KindCosts::demand(size_t device, const Unit& unit) {
 
 double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amounts& amounts) {
   const CostModel& model = *task_.models[device];
-  double seconds = 0;
+  double seconds = 0, shared = 0;
   for (const Unit& unit : parts_between(units_, begin, end)) {
     const ShardDemand& taken = demand(device, unit);
     seconds += taken.seconds;
     for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += taken.amounts[i];
+    amounts[0] -= std::min(shared, taken.shared);
+    shared = std::max(shared, taken.shared);
     amounts[model.parameter_memory()] += taken.parameters;
   }
   if (is_board(device)) {

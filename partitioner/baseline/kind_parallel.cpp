@@ -10,6 +10,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
 #include "core/plan/seats.h"
 #include "partitioner/baseline/kind_folded.h"
@@ -86,6 +87,7 @@ class KindSearch {
   Plan plan(double bound) const {
     std::vector<Shard> shards;
     PlanRequest request = request_;
+    std::vector<double> shared(devices_);
     const auto add = [&](size_t device, const Unit& unit, const ShardQuestion& asked) {
       Shard shard = shard_of(graph_, unit, static_cast<int64_t>(device));
       const ShardCost cost = task_.models[device]->cost_of(asked);
@@ -95,6 +97,7 @@ class KindSearch {
       shard.resources = cost.resources;
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
+      share_place(shard, cost.shared_bytes, shared[device]);
       shards.push_back(std::move(shard));
     };
     for (size_t s = 0; s < stretches_.size(); ++s) {

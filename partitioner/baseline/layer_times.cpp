@@ -77,6 +77,7 @@ double LayerTimes::seconds(const CostModel& model, int64_t group, const BlockLis
   question.micro_batch = micro_batch;
   question.optimizer_slots = options.optimizer.slots();
   question.arithmetic = options.arithmetic;
+  question.recompute = options.recompute;
   if (!model.dedicated_engines()) {
     question.period_seconds = 1;  // not read
     return model.demand_of(question).seconds;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/seats.h"
 #include "partitioner/baseline/baseline.h"
 #include "partitioner/baseline/kind_parallel.h"
@@ -86,6 +87,7 @@ Outcome make_plan(const PlanTask& task) {
   if (!infeasible.reason.text.empty()) return infeasible;
   Outcome outcome = plan_by_strategy(task);
   if (!outcome.plan) return outcome;
+  if (task.options.recompute) choose_recomputation(*outcome.plan, *task.graph);
   infeasible.reason = refused_in(*outcome.plan, task);
   infeasible.solve_seconds = outcome.solve_seconds;
   return infeasible.reason.text.empty() ? outcome : infeasible;

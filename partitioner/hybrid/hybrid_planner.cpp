@@ -12,6 +12,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/engine_period.h"
 #include "core/plan/off_chip.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
 #include "partitioner/hybrid/pace_bound.h"
 #include "partitioner/hybrid/ring_solver.h"
@@ -88,6 +89,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
     const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
     const bool off_chip = solver.segments().off_chip(d, from, to);
     const std::vector<int64_t> streamed = solver.segments().streamed(d, from, to, solution.compute_period, solution.least_room);
+    double shared = 0;
     for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
       const int64_t end = std::min(to, chain.end_of(g));
       const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
@@ -100,6 +102,7 @@ std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, con
       shard.resources = cost.resources;
       shard.buffers = cost.buffers;
       shard.act_ram_bits = cost.act_ram_bits;
+      share_place(shard, cost.shared_bytes, shared);
       waits.add(solver.segments().model(d), chain.head_of(g), solver.micro_batch(), shard);
     }
   }

@@ -172,13 +172,15 @@ void RingSolver::add_stored(int64_t d, int64_t from, int64_t to, double period, 
   HomeProblem::Device device{.capacity = memory.amount, .memory = memory.name};
   const bool off_chip = segments_.off_chip(d, from, to);
   const std::vector<int64_t> streamed = segments_.streamed(d, from, to, period, least_room);
+  double shared = 0;
   for (int64_t g = from < to ? chain_.group_at(from) : chain_.groups(); g < chain_.groups() && chain_.begin_of(g) < to; ++g) {
     const int64_t end = std::min(to, chain_.end_of(g));
     const BlockList blocks = chain_.blocks(g, std::max(from, chain_.begin_of(g)), end);
     ShardQuestion question = segments_.question(d, g, end, period, blocks);
     segments_.place_weights(d, g, streamed, off_chip, question);
     const ShardDemand demand = segments_.demand_of(d, question);
-    device.fixed += demand.amounts[model.parameter_memory()];
+    device.fixed += demand.amounts[model.parameter_memory()] - std::min(shared, demand.shared);
+    shared = std::max(shared, demand.shared);
     if (demand.parameters <= 0) continue;
     HomeProblem::Weights weights{.user = d, .layer = chain_.head_of(g).layer.name, .storage = demand.parameters};
     const int64_t node = task_->graph->groups()[static_cast<size_t>(g)].head;

@@ -121,6 +121,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.period_seconds = period;
   question.optimizer_slots = task_->options.optimizer.slots();
   question.arithmetic = task_->options.arithmetic;
+  question.recompute = task_->options.recompute;
   return question;
 }
 
@@ -198,7 +199,8 @@ ShardDemand SegmentLoads::shard(int64_t device, int64_t group, int64_t from, int
 
 ShardDemand SegmentLoads::demand_of(int64_t device, const ShardQuestion& question) const {
   ShardDemand demand = model(device).demand_of(question);
-  if (question.node->divides) return demand;
+  // F that is made again reads its weights where it is made, and its gradient follows at once.
+  if (question.node->divides && demand.shared <= 0) return demand;
   demand.amounts[model(device).parameter_memory()] += demand.parameters;
   demand.parameters = 0;
   return demand;

@@ -32,6 +32,16 @@ bool feasible(const PlanTask& task) {
   return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
 }
 
+// Where the weights are the same forward and back.
+bool recomputation_helps(const PlanTask& task) {
+  const bool recurrent =
+      std::ranges::any_of(task.graph->nodes(), [](const Node& node) { return std::holds_alternative<Recurrent>(node.layer.operation); });
+  if (task.options.recompute || !recurrent || (task.options.alignment == Alignment::kFpdeep && task.models.size() > 1)) return false;
+  PlanTask other = task;
+  other.options.recompute = true;
+  return feasible(other);
+}
+
 // Doubles until it works, then halves the distance: the answer is a ring that has been planned, and the one before it, which does not work.
 int64_t smallest_count(const PlanTask& task) {
   auto low = static_cast<int64_t>(task.models.size());
@@ -117,6 +127,8 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
           "empty, or give cuts by hand";
       return reason;
   }
+  if (shortage.resource == "memory_bytes" && recomputation_helps(task))
+    reason.text += "; with --recompute it fits: what recurrent layers keep is made again before errors come back";
   // A part that is too large for one such device is too large for any number of them.
   if (!shortage.one_part) reason.smallest_count = smallest_count(task);
   const std::string& kind = task.cluster.devices.front().device;

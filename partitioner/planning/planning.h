@@ -55,6 +55,7 @@ struct PlanOptions {
   std::set<std::string> off_chip;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
+  bool recompute = false;         // what recurrent layers keep is made again before E: core/plan/recomputation.h
   bool allow_empty = false;       // devices may be left without work even where that is no faster
   bool fc_barrier = false;        // a fully connected layer needs the whole map before any error exists
   bool fpdeep_lifetimes = false;  // activations held as long as FPDeep's formulas say: see hybrid/lifetimes.h

@@ -17,6 +17,7 @@
 #include "core/graph/frozen_model.h"
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/validate.h"
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/command_words.h"
@@ -71,8 +72,8 @@ struct PlanFlags {
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
   InferenceRequest batch;  // of inference
-  bool inference = false, explain = false, resources = false, allow_empty = false, fc_barrier = false, fpdeep_lifetimes = false,
-       exactly = false, json = false;
+  bool inference = false, recompute = false, explain = false, resources = false, allow_empty = false, fc_barrier = false,
+       fpdeep_lifetimes = false, exactly = false, json = false;
   ProfilePlanFlags profile;
   std::vector<std::string> given;  // names of the options on the command line
   std::string command;             // as it was typed, near enough to type it again
@@ -137,6 +138,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
     options.mini_batch = job.mini_batch;
     options.micro_batch = job.micro_batch;
     options.optimizer = job.optimizer;
+    options.recompute = job.recompute;
     options.pins = job.pins;
     options.cuts = job.cuts;
   } else if (some_dedicated(models)) {
@@ -146,6 +148,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   if (!flags.optimizer.empty()) options.optimizer.kind = optimizer_from(flags.optimizer);
   if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
+  if (flags.recompute) options.recompute = true;
   options.balance = balance_from(flags.balance);
   options.divide_all = meaning_of<bool>("--divide", flags.divide, {{"auto", false}, {"all", true}});
   options.pair_mode = pair_mode_from(flags.mode);
@@ -256,8 +259,8 @@ Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::stri
 }
 
 void refuse_training_options(const PlanFlags& flags) {
-  static const std::vector<std::string> of_training = {"--job",       "--alignment",  "--mini-batch", "--micro-batch",
-                                                       "--optimizer", "--batch-norm", "--balance",    "--fpdeep-lifetimes"};
+  static const std::vector<std::string> of_training = {"--job",        "--alignment", "--mini-batch",       "--micro-batch", "--optimizer",
+                                                       "--batch-norm", "--balance",   "--fpdeep-lifetimes", "--recompute"};
   for (const std::string& name : flags.given)
     if (std::find(of_training.begin(), of_training.end(), name) != of_training.end())
       fail(ErrorCode::kUsage, "{} has no effect with --inference, which trains nothing; leave one of the two out", name);
@@ -483,6 +486,7 @@ Plan load_timed_plan(const std::filesystem::path& path) {
   task.options.mini_batch = plan.mini_batch;
   task.options.micro_batch = plan.micro_batch;
   task.options.optimizer = plan.optimizer;
+  task.options.recompute = recomputes(plan);
   task.options.arithmetic = plan.arithmetic;
   account(task, plan.accounting);
   Outcome outcome = make_plan(task);
@@ -509,6 +513,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
   whole(training.add_option("--micro-batch", flags->micro_batch,
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1, text::kMostBatch);
+  training.add_flag("--recompute", flags->recompute, kRecomputeHelp);
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(

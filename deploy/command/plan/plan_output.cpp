@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/drawing/quantity.h"
+#include "core/plan/recomputation.h"
 #include "deploy/command/line/json_text.h"
 #include "deploy/command/line/text_table.h"
 #include "deploy/command/plan/resource_output.h"
@@ -67,6 +68,13 @@ std::string updates_text(const Plan& plan, const PlanSummary& summary, std::stri
   return fmt::format("{} for a mini-batch of {}: {:.4g} {}/s between updates, and {} for an update ({})",
                      duration(summary.mini_batch_seconds), plan.mini_batch, 1 / summary.seconds_per_image, samples,
                      update > 1e-9 * steady ? duration(update) : "nothing", origin);
+}
+
+std::string recomputation_text(const Plan& plan, const Graph& graph) {
+  const RecomputationFigures figures = figures_of_recomputation(plan, graph);
+  return fmt::format("what recurrent layers keep takes {} in place of {}, for up to {} more of a device's time per {}",
+                     quantity(figures.bytes_shared, "B"), quantity(figures.bytes_kept, "B"), duration(figures.seconds_per_sample),
+                     sample_word(graph).one);
 }
 
 Json json_of(const DeviceFigures& device) {
@@ -163,6 +171,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                                  name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
                                  summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
   }
+  if (outcome.plan && recomputes(*outcome.plan)) line("recomputed", recomputation_text(*outcome.plan, *task.graph));
   if (outcome.plan) {
     for (const Choice& choice : outcome.choices) {
       if (choice.what == "micro-batch" && norms_by_micro_batch(*task.graph))
@@ -271,6 +280,12 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["communication_bits"] = number_or_null(summary.communication_bits);
   json["communication_gbps"] = number_or_null(summary.communication_gbps);
   json["pace_ratio"] = built.pace_ratio ? number_or_null(*built.pace_ratio) : Json(nullptr);
+  if (outcome.plan && recomputes(*outcome.plan)) {
+    const RecomputationFigures figures = figures_of_recomputation(*outcome.plan, *task.graph);
+    json["recomputed"] = {{"bytes_kept_without", number_or_null(figures.bytes_kept)},
+                          {"bytes_kept", number_or_null(figures.bytes_shared)},
+                          {"most_seconds_per_image", number_or_null(figures.seconds_per_sample)}};
+  }
   json["origin"] = "modelled";
   if (!outcome.feasible)
     json["shortage"] = {{"device", outcome.reason.device},

@@ -24,6 +24,7 @@
 #include "deploy/session/job_paths.h"
 #include "deploy/session/quantities.h"
 #include "deploy/session/ring_devices.h"
+#include "deploy/session/ring_flags.h"
 #include "deploy/session/ring_links.h"
 #include "deploy/session/train_run.h"
 #include "deploy/session/word_meaning.h"
@@ -114,6 +115,7 @@ void refuse_contradictions(const TrainFlags& flags) {
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
                                                        {flags.micro_batch.has_value(), "--micro-batch"},
                                                        {flags.time_chunks.has_value(), "--time-chunks"},
+                                                       {flags.recompute, "--recompute"},
                                                        {flags.optimizer.has_value(), "--optimizer"},
                                                        {flags.batch_norm.has_value(), "--batch-norm"},
                                                        {flags.momentum.has_value(), "--momentum"},
@@ -279,10 +281,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
             ->group(how),
         1);
-  command
-      ->add_flag("--recompute", flags->recompute,
-                 "what recurrent layers keep is made again before errors come back: less memory, the same weights, more time")
-      ->group(how);
+  command->add_flag("--recompute", flags->recompute, kRecomputeHelp)->group(how);
   whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")
             ->group(how),
         1);

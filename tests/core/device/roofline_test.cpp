@@ -66,6 +66,36 @@ TEST(Roofline, TheLongerOfArithmeticAndTrafficCounts) {
   EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kParameterGradient), 5);
 }
 
+// Gate values of a micro-batch in a place for all layers in place of a window of them; F twice.
+TEST(Roofline, WhatIsMadeAgainTakesOnePlaceAndFTwice) {
+  const Graph graph = network({3, 5, 1}, {Recurrent{.hidden = 4}, Recurrent{.hidden = 4}, Dense{.out_features = 2}});
+  const std::unique_ptr<CostModel> model = make_roofline_cost_model(slow_device());
+  constexpr double kGates = 4 * 4 * 5 * 4, kBatch = 2, kWindow = 3;
+  for (const int64_t layer : {0, 1}) {
+    ShardQuestion question = whole(graph.node(layer), 2);
+    question.window = 3;
+    const ShardCost kept = model->cost_of(question);
+    const ShardDemand kept_demand = model->demand_of(question);
+    question.recompute = true;
+    const ShardCost again = model->cost_of(question);
+    const ShardDemand demand = model->demand_of(question);
+    EXPECT_DOUBLE_EQ(kept.resources[0].amount - again.resources[0].amount, kGates * kBatch * (kWindow - 1));
+    EXPECT_DOUBLE_EQ(again.shared_bytes, kGates * kBatch);
+    const Phase back = layer == 0 ? Phase::kParameterGradient : Phase::kErrorBack;
+    EXPECT_NEAR(seconds_of(again, back), seconds_of(kept, back) + seconds_of(kept, Phase::kForward), 1e-9);
+    EXPECT_NEAR(demand.seconds, kept_demand.seconds + seconds_of(kept, Phase::kForward), 1e-9);
+    ShardDemand both = demand;
+    both += demand;
+    EXPECT_DOUBLE_EQ(both.amounts[0], 2 * demand.amounts[0] - kGates * kBatch);
+    EXPECT_DOUBLE_EQ(both.shared, demand.shared);
+  }
+  ShardQuestion dense = whole(graph.node(2), 2);
+  const ShardCost before = model->cost_of(dense);
+  dense.recompute = true;
+  EXPECT_EQ(before.resources, model->cost_of(dense).resources);
+  EXPECT_EQ(before.phases, model->cost_of(dense).phases);
+}
+
 TEST(Roofline, EveryKernelIsLaunchedOncePerMicroBatch) {
   const Graph graph = network({3, 1, 1}, {Dense{.out_features = 5}, Activation{}, Dense{.out_features = 2}});
   Roofline slow = slow_device();

@@ -270,6 +270,7 @@ Job random_job(std::mt19937_64& random) {
   job.mini_batch = draw.integer(1, 1 << 24);
   job.micro_batch = draw.integer(0, 1 << 24);
   job.time_chunks = draw.integer(1, 64);
+  job.recompute = draw.coin();
   job.strategy = draw.free_text();
   job.seed = draw.word();
   job.optimizer = random_optimizer(draw);

@@ -241,6 +241,12 @@ TEST(RecurrentTraining, WhatCannotBeMadeAgainIsRefused) {
   net.dense("fc", 2);
   const Graph without(net.finish());
   expect_error(ErrorCode::kUsage, "has no recurrent layers", [&] { choose_recomputation(training.plan, without); });
+  Training board(char_model(false));
+  for (Shard& shard : board.plan.shards) {
+    shard.unit = StreamingUnit::kStep;
+    shard.phases = {{Phase::kForward, "pe_chain", 0, 1}};
+  }
+  expect_error(ErrorCode::kUsage, "boards make the steps of all layers", [&] { choose_recomputation(board.plan, board.graph); });
 }
 
 TEST(RecurrentTraining, TruncationChangesWhatIsLearned) {

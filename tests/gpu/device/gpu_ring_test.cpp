@@ -24,5 +24,15 @@ TEST(GpuRing, LearnsWhatProcessorsLearnWhereverTheGpuIs) {
   }
 }
 
+// All cells, a projection, both directions and what goes around layers, on the GPU and behind it.
+TEST(GpuRing, WhatIsMadeAgainChangesNoBit) {
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kZeroBubble}) {
+    RingCase c{.gpu = 1, .open_gpu = queued(11), .steps = 2, .alignment = alignment, .network = deep_stack(8)};
+    const RingWeights kept = trained_on_ring(c, true);
+    c.recompute = true;
+    EXPECT_EQ(same_bits(kept, trained_on_ring(c, true)), "") << name_of(alignment);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::testing

@@ -16,6 +16,7 @@
 #include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
+#include "core/plan/recomputation.h"
 #include "core/train/checkpoint.h"
 #include "core/train/weights_digest.h"
 #include "node/ring/ring_trainer.h"
@@ -35,6 +36,7 @@ struct RingCase {
   uint64_t cuts = 4;                            // seed of where the network is cut, within channels too
   std::optional<Model> network = std::nullopt;  // of sequences, cut between its first layers; none: digits-cnn
   int64_t chunks = 1;                           // of time
+  bool recompute = false;                       // what recurrent layers keep is made again
   bool compares_changes = false;                // what the weights have become less what they were
   bool all_together = false;                    // of all layers at once, in place of each parameter by itself
   double learning_rate = 0.05;
@@ -107,7 +109,9 @@ inline RingWeights trained_on_ring(const RingCase& c, bool with_gpu) {
     if (!c.network) return assemble_plan(graph, request, random.shards(graph, c.devices));
     std::vector<Cut> cuts;
     for (int64_t d = 1; d < c.devices; ++d) cuts.push_back({d, 0, 0});
-    return assemble_plan(graph, request, shards_from_cuts(graph, cuts, {}));
+    Plan made = assemble_plan(graph, request, shards_from_cuts(graph, cuts, {}));
+    if (c.recompute) choose_recomputation(made, graph);
+    return made;
   };
   RingWeights result;
   LocalHub hub(c.ranks);

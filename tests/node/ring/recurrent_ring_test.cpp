@@ -9,6 +9,7 @@
 #include "core/plan/assemble.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
+#include "core/plan/recomputation.h"
 #include "core/plan/time_chunking.h"
 #include "tests/node/ring/ring_runs.h"
 
@@ -65,6 +66,26 @@ TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
           }
         }
     }
+  }
+}
+
+TEST(RecurrentRing, WhatIsMadeAgainChangesNoBitOnAnyNumberOfRanks) {
+  const Graph graph(stack(/*bidirectional=*/true));
+  for (const Alignment alignment : testing_support::kEveryAlignment) {
+    if (alignment == Alignment::kFpdeep) continue;
+    std::string digest;
+    for (const bool recompute : {false, true})
+      for (const int64_t ranks : {1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{}, {} ranks, recompute {}", name_of(alignment), ranks, recompute));
+        Plan plan = plan_of(graph, alignment, 1, 3);
+        if (recompute) choose_recomputation(plan, graph);
+        RingRun run(graph, plan);
+        run.open_device = [](int64_t) { return make_cpu_device(); };
+        const RingResult result = run.train(ranks);
+        ASSERT_THAT(result.errors, Each(""));
+        if (digest.empty()) digest = result.outcome.weights_digest;
+        EXPECT_EQ(result.outcome.weights_digest, digest);
+      }
   }
 }
 

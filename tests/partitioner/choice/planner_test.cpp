@@ -4,13 +4,17 @@
 
 #include "core/base/error.h"
 #include "core/cpu/cpu_cost_model.h"
+#include "core/device/roofline.h"
+#include "core/graph/model_builder.h"
 #include "core/graph/zoo.h"
+#include "core/plan/recomputation.h"
 #include "partitioner/hybrid/hybrid_planner.h"
 
 namespace millrace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Planner : public testing::Test {
  protected:
@@ -108,6 +112,48 @@ TEST(PlannerRefusals, NameTheLayerAndWhatToDo) {
   EXPECT_EQ(outcome.reason.device, 1);
   EXPECT_THAT(outcome.reason.text, HasSubstr("on device 1 (cpu) layer"));
   EXPECT_THAT(outcome.reason.text, HasSubstr("--pin"));
+}
+
+// A stack of recurrent layers on a device that has room for one of them at a time.
+TEST(PlannerRecomputation, FitsWhereMemoryIsShortAndIsNamedThere) {
+  constexpr int64_t kLayers = 12, kHidden = 8, kSteps = 20;
+  ModelBuilder net("deep", {kHidden, kSteps, 1});
+  for (int64_t i = 0; i < kLayers; ++i) net.layer(fmt::format("lstm{}", i), Recurrent{.hidden = kHidden});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  Roofline roofline;
+  roofline.device = "small";
+  roofline.macs_per_second = roofline.bytes_per_second = 1e9;
+  const auto plan = [&](double memory, bool recompute) {
+    roofline.memory_bytes = memory;
+    const std::unique_ptr<CostModel> model = make_roofline_cost_model(roofline);
+    PlanTask task;
+    task.graph = &graph;
+    task.cluster = uniform_cluster("cpu", 1);
+    task.models = {model.get()};
+    task.options.alignment = Alignment::kFlush;
+    task.options.mini_batch = 8;
+    task.options.micro_batch = 2;
+    task.options.recompute = recompute;
+    return make_plan(task);
+  };
+  const Outcome kept = plan(1e12, false), again = plan(1e12, true);
+  ASSERT_TRUE(kept.plan && again.plan);
+  EXPECT_FALSE(recomputes(*kept.plan));
+  EXPECT_TRUE(recomputes(parse_plan(text_of(*again.plan), "text")));
+  const double all = kept.summary.devices[0].memory, least = again.summary.devices[0].memory;
+  constexpr double kGates = 4.0 * kHidden * kSteps * 2 * 4;  // bytes of a micro-batch
+  EXPECT_NEAR(all - least, kGates * static_cast<double>(kLayers * kept.plan->windows[0] - 1), 1);
+  const RecomputationFigures figures = figures_of_recomputation(*again.plan, graph);
+  EXPECT_NEAR(figures.bytes_kept - figures.bytes_shared, all - least, 1);
+  EXPECT_GT(again.summary.seconds_per_image, kept.summary.seconds_per_image);
+
+  const Outcome short_of_it = plan((all + least) / 2, false), fits = plan((all + least) / 2, true);
+  EXPECT_FALSE(short_of_it.feasible);
+  EXPECT_THAT(short_of_it.reason.text, HasSubstr("with --recompute it fits"));
+  EXPECT_TRUE(fits.feasible) << fits.reason.text;
+  EXPECT_THAT(plan(least / 2, false).reason.text, Not(HasSubstr("--recompute")));
 }
 
 }  // namespace
