@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+
 namespace millrace {
 namespace {
 
@@ -70,6 +72,18 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
     if (step.output >= 0) values[static_cast<size_t>(step.output)] = values[static_cast<size_t>(step.output)] && streams;
   }
   return steps;
+}
+
+void check_time_chunks(int64_t chunks, const Graph& graph) {
+  int64_t steps = 0;
+  for (const Node& node : graph.nodes())
+    if (role_of(node.layer.operation) == Role::kRecurrence) steps = std::max(steps, node.output.height);
+  if (chunks > 1 && steps == 0)
+    fail(ErrorCode::kUsage, "--time-chunks {}: model \"{}\" has no recurrent layer, and so no sequence to take in parts; leave it out",
+         chunks, graph.model().name);
+  if (chunks > std::max<int64_t>(steps, 1))
+    fail(ErrorCode::kUsage, "--time-chunks {}: the longest sequence that model \"{}\" takes has {} steps; choose at most so many", chunks,
+         graph.model().name, steps);
 }
 
 }  // namespace millrace

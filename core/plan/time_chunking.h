@@ -35,4 +35,7 @@ class TimeChunking {
   std::vector<bool> flows_;
 };
 
+// Fails with kUsage where no recurrent layer has so many steps.
+void check_time_chunks(int64_t chunks, const Graph& graph);
+
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/writable.h"
 #include "core/graph/graph.h"
+#include "core/plan/time_chunking.h"
 #include "core/train/segment_state.h"
 #include "core/train/torch_names.h"
 #include "node/ring/flow_report.h"
@@ -106,14 +107,7 @@ void RingTrainer::refuse_what_does_not_fit() const {
   if (job.label_smoothing > 0 && !std::holds_alternative<SoftmaxCrossEntropy>(task_.graph->node(task_.graph->loss()).layer.operation))
     fail(ErrorCode::kUsage, "--label-smoothing has no effect: the loss of model \"{}\" is not softmax_cross_entropy; leave it out",
          plan_.model.name);
-  if (plan_.time_chunks > 1) {
-    int64_t steps = 1;
-    for (const Node& node : task_.graph->nodes())
-      if (role_of(node.layer.operation) == Role::kRecurrence) steps = std::max(steps, node.output.height);
-    if (plan_.time_chunks > steps)
-      fail(ErrorCode::kUsage, "--time-chunks {}: the longest sequence that model \"{}\" takes has {} steps; choose at most so many",
-           plan_.time_chunks, plan_.model.name, steps);
-  }
+  check_time_chunks(plan_.time_chunks, *task_.graph);
   if (job.replicas > 1)
     for (const Layer& layer : plan_.model.layers)
       if (traits_of(layer.operation).keeps_state)

@@ -18,6 +18,7 @@
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/recomputation.h"
+#include "core/plan/time_chunking.h"
 #include "core/plan/validate.h"
 #include "deploy/command/line/command.h"
 #include "deploy/command/line/command_words.h"
@@ -36,8 +37,8 @@
 #include "deploy/session/word_meaning.h"
 #include "partitioner/baseline/explain_kind.h"
 #include "partitioner/choice/choose.h"
-#include "partitioner/hybrid/explain.h"
 #include "partitioner/choice/planner.h"
+#include "partitioner/hybrid/explain.h"
 #include "partitioner/planning/sample_word.h"
 #include "partitioner/report/report.h"
 
@@ -68,7 +69,7 @@ struct PlanFlags {
   std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto",
                                         order = "given", replicas, laps, engine, divide = "auto", mode = "overlap", out, report, show;
   std::vector<std::string> catalogues, pins, cuts, compare;
-  std::optional<int64_t> mini_batch, micro_batch, bits;
+  std::optional<int64_t> mini_batch, micro_batch, time_chunks, bits;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
   InferenceRequest batch;  // of inference
@@ -259,8 +260,8 @@ Freedom freedom_of(const PlanFlags& flags, const PlanTask& task, const std::stri
 }
 
 void refuse_training_options(const PlanFlags& flags) {
-  static const std::vector<std::string> of_training = {"--job",        "--alignment", "--mini-batch",       "--micro-batch", "--optimizer",
-                                                       "--batch-norm", "--balance",   "--fpdeep-lifetimes", "--recompute"};
+  static const std::vector<std::string> of_training = {"--job",       "--alignment",  "--mini-batch", "--micro-batch",      "--time-chunks",
+                                                       "--optimizer", "--batch-norm", "--balance",    "--fpdeep-lifetimes", "--recompute"};
   for (const std::string& name : flags.given)
     if (std::find(of_training.begin(), of_training.end(), name) != of_training.end())
       fail(ErrorCode::kUsage, "{} has no effect with --inference, which trains nothing; leave one of the two out", name);
@@ -286,6 +287,8 @@ int plan_model(const PlanFlags& flags) {
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask asked;
   asked.graph = &graph;
+  const int64_t time_chunks = flags.time_chunks.value_or(flags.job_file.empty() ? 1 : job.time_chunks);
+  check_time_chunks(time_chunks, graph);
   check_kind_options(flags, strategy_from(flags.strategy));
   asked.cluster = cluster_from(with_laps(cluster_name, flags.laps, graph), catalogue);
   set_link_gbps(asked.cluster, flags.link_gbps, flags.link_gbps_both);
@@ -311,6 +314,7 @@ int plan_model(const PlanFlags& flags) {
   }
   const PlanTask& task = chosen.task;
   if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();  // compared, not run
+  if (chosen.outcome.plan) chosen.outcome.plan->time_chunks = time_chunks;
   const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
@@ -514,6 +518,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1, text::kMostBatch);
   training.add_flag("--recompute", flags->recompute, kRecomputeHelp);
+  whole(training.add_option("--time-chunks", flags->time_chunks, "parts that train takes sequences in; figures are of whole ones [1]"), 1);
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(
