@@ -9,9 +9,9 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/crc32c.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/crc32c.h"
 
 namespace millrace {
 namespace {

@@ -35,8 +35,8 @@ FLOORS = {
         {"train"},
         {"exchange"},
     ],
-    "transport": [{"checksum"}, {"streams"}, {"local", "shaping", "collectives", "nccl"}, {"mpi"}],
-    "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"planner"}, {"choice", "study"}],
+    "transport": [{"streams"}, {"local", "shaping", "nccl"}, {"mpi"}],
+    "partitioner": [{"planning"}, {"hybrid", "profile", "report"}, {"baseline"}, {"choice"}, {"study"}],
     "node": [{"report"}, {"ring", "simulate"}],
     "fpga": [
         {"common", "catalogue"},
@@ -46,7 +46,7 @@ FLOORS = {
         {"cosim", "cost"},
         {"xrt"},
     ],
-    "gpu": [{"rnn", "device", "catalogue", "cost"}, {"recurrence", "module"}, {"cuda"}],
+    "gpu": [{"rnn", "device", "catalogue"}, {"recurrence"}, {"cuda"}],
     "deploy": [{"launch", "devices", "examples"}, {"session"}, {"command"}],
 }
 # The one way back between folders that is left: the kernels and the model of their speed share the layouts of mapping.h, which the

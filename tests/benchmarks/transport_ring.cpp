@@ -26,8 +26,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/files.h"
 #include "core/base/crc32c.h"
+#include "core/base/files.h"
 #include "transport/mpi/mpi_session.h"
 #include "transport/mpi/mpi_wire.h"
 #include "transport/streams/agreement.h"

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/base/error.h"
 #include "core/base/crc32c.h"
+#include "core/base/error.h"
 
 namespace millrace {
 

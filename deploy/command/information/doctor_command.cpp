@@ -16,8 +16,8 @@
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/machine_report.h"
 #include "gpu/device/gpu_device.h"
-#include "gpu/device/gpu_profile.h"
 #include "gpu/device/gpu_module.h"
+#include "gpu/device/gpu_profile.h"
 
 namespace millrace {
 namespace {

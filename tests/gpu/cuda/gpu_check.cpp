@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "gpu/device/gpu_device.h"
+#include "gpu/device/gpu_module.h"
 #include "gpu/device/gpu_profile.h"
 #include "gpu/device/replaying_engine.h"
-#include "gpu/device/gpu_module.h"
 #include "tests/gpu/device/device_cases.h"
 #include "tests/gpu/device/ring_cases.h"
 

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/base/crc32c.h"
 #include "core/base/files.h"
 #include "node/report/tensorboard.h"
 #include "node/report/trace.h"
 #include "tests/core/train/temporary_folder.h"
-#include "core/base/crc32c.h"
 
 namespace millrace {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/plan/off_chip.h"
-#include "partitioner/hybrid/explain.h"
 #include "partitioner/choice/planner.h"
+#include "partitioner/hybrid/explain.h"
 #include "tests/partitioner/study/vc709_rings.h"
 
 namespace millrace {

@@ -16,7 +16,6 @@
 #include "core/base/check.h"
 #include "tests/transport/random_life.h"
 #include "tests/transport/rings.h"
-#include "transport/streams/column_sum.h"
 #include "transport/mpi/doorbells.h"
 #include "transport/mpi/host_channels.h"
 #include "transport/mpi/host_memory.h"
@@ -26,6 +25,7 @@
 #include "transport/mpi/mpi_wire.h"
 #include "transport/shaping/shaped_wire.h"
 #include "transport/streams/agreement.h"
+#include "transport/streams/column_sum.h"
 
 namespace millrace {
 namespace {

@@ -9,11 +9,11 @@
 #include <array>
 #include <cstring>
 
+#include "core/base/crc32c.h"
 #include "core/plan/flows.h"
 #include "core/plan/segment_program.h"
 #include "tests/core/random_plans.h"
 #include "tests/transport/rings.h"
-#include "core/base/crc32c.h"
 #include "transport/local/local_wire.h"
 #include "transport/streams/agreement.h"
 
