@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "core/base/error.h"
 
@@ -74,10 +74,7 @@ std::optional<MeasuredConvolution> shape_of(const Node& node, int64_t micro_batc
 }
 
 NearestConvolution::Place NearestConvolution::place_of(const MeasuredConvolution& shape) {
-  const auto log = [](int64_t number) { return std::log2(static_cast<double>(number)); };
-  return {shape.kernel,
-          shape.stride,
-          {log(shape.in_channels), log(shape.out_channels), log(shape.height * shape.width), log(shape.micro_batch)}};
+  return {{shape.kernel, shape.stride}, logs_of(shape.in_channels, shape.out_channels, shape.height * shape.width, shape.micro_batch)};
 }
 
 NearestConvolution::NearestConvolution(const std::vector<MeasuredConvolution>& measured) {
@@ -85,20 +82,10 @@ NearestConvolution::NearestConvolution(const std::vector<MeasuredConvolution>& m
 }
 
 std::optional<size_t> NearestConvolution::of(const MeasuredConvolution& shape) const {
-  constexpr double kFarthest = 2;  // factors of two, over everything that may differ
-  const Place wanted = place_of(shape);
-  std::optional<size_t> best;
-  double least = kFarthest;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    if (place.kernel != wanted.kernel || place.stride != wanted.stride) continue;
-    double away = 0;
-    for (size_t k = 0; k < wanted.logs.size(); ++k) away += std::abs(place.logs[k] - wanted.logs[k]);
-    if (away > least || (best && away == least)) continue;
-    best = i;
-    least = away;
-  }
-  return best;
+  constexpr double kFarthest = 2;
+  const auto found = nearest_shape(places_, place_of(shape), kFarthest, std::identity());
+  if (found == places_.end()) return {};
+  return static_cast<size_t>(found - places_.begin());
 }
 
 double weight_copies(const MeasuredConvolution& shape, const KernelTable& table, const std::string& isa) {

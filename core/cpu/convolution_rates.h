@@ -5,14 +5,15 @@
 // Plain functions of their arguments, and the shipped ones, convolution_rates.csv.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/kernel_table.h"
+#include "core/cpu/nearest_shape.h"
 
 namespace millrace::cpu {
 
@@ -33,10 +34,8 @@ class NearestConvolution {
   std::optional<size_t> of(const MeasuredConvolution& shape) const;
 
  private:
-  struct Place {
-    int64_t kernel, stride;
-    std::array<double, 4> logs;  // to base two: channels, positions, micro-batch
-  };
+  // Kernel and stride; channels, positions, micro-batch.
+  using Place = ShapePlace<std::pair<int64_t, int64_t>, 4>;
   static Place place_of(const MeasuredConvolution& shape);
 
   std::vector<Place> places_;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <vector>
 
 #include "core/base/error.h"
@@ -116,46 +115,32 @@ std::string KernelTable::shape_text(const ConvKey& key) {
                      c.dilation_w, c.groups);
 }
 
-KernelTable::Measured KernelTable::place_of(const ConvKey& key) {
+KernelTable::Place KernelTable::place_of(const ConvKey& key) {
   const Conv2d& c = key.conv;
-  const auto log = [](int64_t number) { return std::log2(static_cast<double>(number)); };
   return {fmt::format("{},{},{},{},{},{},{},{},{},{},{}", key.isa, name_of(key.phase), c.kernel_h, c.kernel_w, c.stride_h, c.stride_w,
                       c.pad_h, c.pad_w, c.dilation_h, c.dilation_w, c.groups),
-          {log(key.input.channels), log(c.out_channels), log(key.input.height * key.input.width)},
-          {}};
-}
-
-const KernelTable::Measured* KernelTable::nearest(const Measured& wanted) const {
-  constexpr double kFarthest = 3;  // factors of two, over everything that may differ
-  const Measured* best = nullptr;
-  double least = kFarthest;
-  for (const auto& [shape, measured] : choices_) {
-    if (measured.family != wanted.family) continue;
-    double away = 0;
-    for (size_t k = 0; k < wanted.logs.size(); ++k) away += std::abs(measured.logs[k] - wanted.logs[k]);
-    if (!(away <= least) || (best != nullptr && away == least)) continue;  // of two as near, the first of the file
-    best = &measured;
-    least = away;
-  }
-  return best;
+          cpu::logs_of(key.input.channels, c.out_channels, key.input.height * key.input.width)};
 }
 
 ConvAlgorithm KernelTable::choice(const ConvKey& key) const {
-  const auto shape = choices_.find(shape_text(key));
-  const Measured* const measured = shape != choices_.end() ? &shape->second : nearest(place_of(key));
-  if (measured == nullptr) return ConvAlgorithm::kDirect;
+  constexpr double kFarthest = 3;
+  auto shape = choices_.find(shape_text(key));
+  if (shape == choices_.end())
+    shape = cpu::nearest_shape(choices_, place_of(key), kFarthest, [](const auto& known) -> const Place& { return known.second.place; });
+  if (shape == choices_.end()) return ConvAlgorithm::kDirect;
+  const Measured* const measured = &shape->second;
   const auto above = measured->by_micro_batch.upper_bound(key.micro_batch);
   return above == measured->by_micro_batch.begin() ? ConvAlgorithm::kDirect : std::prev(above)->second;
 }
 
 void KernelTable::set(const ConvKey& key, ConvAlgorithm algorithm) {
-  choices_.try_emplace(shape_text(key), place_of(key)).first->second.by_micro_batch[key.micro_batch] = algorithm;
+  choices_.try_emplace(shape_text(key), Measured{place_of(key), {}}).first->second.by_micro_batch[key.micro_batch] = algorithm;
 }
 
 void KernelTable::merge(const KernelTable& other) {
   for (const auto& [shape, measured] : other.choices_)
     for (const auto& [micro_batch, algorithm] : measured.by_micro_batch)
-      choices_.try_emplace(shape, Measured{measured.family, measured.logs, {}}).first->second.by_micro_batch[micro_batch] = algorithm;
+      choices_.try_emplace(shape, Measured{measured.place, {}}).first->second.by_micro_batch[micro_batch] = algorithm;
 }
 
 std::string KernelTable::text() const {

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/cpu/nearest_shape.h"
 #include "core/documents/model.h"
 #include "core/documents/plan.h"
 
@@ -64,17 +65,15 @@ class KernelTable {
   bool operator==(const KernelTable&) const = default;
 
  private:
+  using Place = cpu::ShapePlace<std::string, 3>;  // channels in and out, positions
   struct Measured {
-    std::string family;          // what must be the same for it to stand for another shape
-    std::array<double, 3> logs;  // to base two: channels in and out, positions
+    Place place;
     std::map<int64_t, ConvAlgorithm> by_micro_batch;
     bool operator==(const Measured&) const = default;
   };
   // Everything of a key but the micro-batch, as it is written to the file.
   static std::string shape_text(const ConvKey& key);
-  static Measured place_of(const ConvKey& key);
-  // Null where none is near.
-  const Measured* nearest(const Measured& wanted) const;
+  static Place place_of(const ConvKey& key);
 
   std::map<std::string, Measured> choices_;
 };

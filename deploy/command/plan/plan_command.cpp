@@ -149,7 +149,7 @@ PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels&
   if (!flags.optimizer.empty()) options.optimizer.kind = optimizer_from(flags.optimizer);
   if (flags.mini_batch) options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) options.micro_batch = *flags.micro_batch;
-  if (flags.recompute) options.recompute = true;
+  if (std::ranges::find(flags.given, "--recompute") != flags.given.end()) options.recompute = flags.recompute;
   options.balance = balance_from(flags.balance);
   options.divide_all = meaning_of<bool>("--divide", flags.divide, {{"auto", false}, {"all", true}});
   options.pair_mode = pair_mode_from(flags.mode);
@@ -314,7 +314,10 @@ int plan_model(const PlanFlags& flags) {
   }
   const PlanTask& task = chosen.task;
   if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();  // compared, not run
-  if (chosen.outcome.plan) chosen.outcome.plan->time_chunks = time_chunks;
+  if (chosen.outcome.plan) {
+    chosen.outcome.plan->time_chunks = time_chunks;
+    if (recomputes(*chosen.outcome.plan)) check_recomputation(*chosen.outcome.plan, graph);  // which chunks rule out
+  }
   const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
