@@ -62,7 +62,8 @@ struct TrainFlags {
   std::vector<double> step_epochs;
   std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
-  std::optional<bool> recompute;
+  bool recompute = false;
+  const CLI::Option* recompute_asked = nullptr;  // it may be asked not to
   bool flip = false;
   bool dry_run = false;
   bool json = false;
@@ -115,7 +116,7 @@ void refuse_contradictions(const TrainFlags& flags) {
                                                        {flags.mini_batch.has_value(), "--mini-batch"},
                                                        {flags.micro_batch.has_value(), "--micro-batch"},
                                                        {flags.time_chunks.has_value(), "--time-chunks"},
-                                                       {flags.recompute.has_value(), "--recompute"},
+                                                       {flags.recompute_asked->count() > 0, "--recompute"},
                                                        {flags.optimizer.has_value(), "--optimizer"},
                                                        {flags.batch_norm.has_value(), "--batch-norm"},
                                                        {flags.momentum.has_value(), "--momentum"},
@@ -182,7 +183,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.mini_batch, job.mini_batch);
   take(flags.micro_batch, job.micro_batch);
   take(flags.time_chunks, job.time_chunks);
-  take(flags.recompute, job.recompute);
+  if (flags.recompute_asked->count() > 0) job.recompute = flags.recompute;
   take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
   take(flags.replicas, job.replicas);
@@ -281,10 +282,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
             ->group(how),
         1);
-  command
-      ->add_flag_function(
-          "--recompute", [flags](int64_t times) { flags->recompute = times > 0; }, kRecomputeHelp)
-      ->group(how);
+  flags->recompute_asked = command->add_flag("--recompute", flags->recompute, kRecomputeHelp)->group(how);
   whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")
             ->group(how),
         1);
