@@ -329,14 +329,12 @@ class Chooser {
   Answer answer_of(const Way& way, bool next_best) const {
     RingChooser ring(way.task, next_best);
     Answer answer{&way, ring.run(leave_empty_), ring.idle(), std::nullopt};
-    const auto rings = static_cast<double>(way.replicas);
     answer.outcome.replicas = way.replicas;
     if (way.replicas > 1 && answer.outcome.plan)
       answer.outcome.plan->constants.push_back({std::string(kRingsSideBySide), static_cast<double>(way.replicas), "chosen"});
-    answer.outcome.summary.images_per_second *= rings;
-    answer.outcome.summary.lower_bound_images_per_second *= rings;
+    count_rings(answer.outcome.summary, way.replicas);
     if (next_best && leave_empty_) answer.next_idle = ring.next_best();
-    if (answer.next_idle) answer.next_idle->second *= rings;
+    if (answer.next_idle) answer.next_idle->second *= static_cast<double>(way.replicas);
     return answer;
   }
 
@@ -442,6 +440,11 @@ std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster) {
     if (!std::ranges::is_sorted(order)) orders.push_back(std::move(order));
   } while (std::ranges::next_permutation(kinds).found);
   return orders;
+}
+
+void count_rings(PlanSummary& summary, int64_t rings) {
+  summary.images_per_second *= static_cast<double>(rings);
+  summary.lower_bound_images_per_second *= static_cast<double>(rings);
 }
 
 }  // namespace millrace

@@ -56,4 +56,7 @@ Freedom usual_freedom(const PlanTask& task);
 // more than four kinds.
 std::vector<std::vector<int64_t>> orders_of_kinds(const Cluster& cluster);
 
+// Makes the rates of one ring those of so many like it.
+void count_rings(PlanSummary& summary, int64_t rings);
+
 }  // namespace millrace

@@ -6,6 +6,7 @@
 
 #include "core/drawing/quantity.h"
 #include "core/drawing/ring.h"
+#include "core/plan/rings_side_by_side.h"
 #include "partitioner/planning/sample_word.h"
 #include "partitioner/report/sections.h"
 
@@ -216,7 +217,8 @@ void add_verdict(Page& page, const PlanView& view) {
   for (const std::string& given : view.context.explanation) sentences.push_back(sentence(given));
   const std::string next = next_limit(view);
   if (!next.empty()) sentences.push_back(next);
-  const double pace = view.summary.images_per_second * view.summary.seconds_per_image;
+  const double of_one_ring = view.summary.images_per_second / static_cast<double>(rings_side_by_side(view.plan));
+  const double pace = of_one_ring * view.summary.seconds_per_image;
   const bool trains = view.plan.purpose == Purpose::kTraining;
   if (trains && view.summary.mini_batch_seconds > 0)
     sentences.push_back(fmt::format("Updates cost {} of the throughput between them ({} alignment, mini-batches of {}; full accounting).",

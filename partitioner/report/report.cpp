@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/files.h"
+#include "core/plan/rings_side_by_side.h"
 #include "partitioner/report/sections.h"
 
 namespace millrace {
@@ -15,9 +16,12 @@ std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary&
                                                  plan.micro_batch == 1 ? sample_word(graph).one : sample_word(graph).many)
                                    : fmt::format("{} alignment, mini-batches of {} in micro-batches of {}", name_of(plan.alignment),
                                                  plan.mini_batch, plan.micro_batch);
+  const int64_t rings = rings_side_by_side(plan);
+  const std::string which =
+      rings > 1 ? fmt::format("One of {} rings side by side, which share a mini-batch of {}: a", rings, rings * plan.mini_batch) : "A";
   Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
-            fmt::format("A {} plan for {} {}: {}, arithmetic in {}.", plan.strategy, devices, devices == 1 ? "device" : "devices", schedule,
-                        view.arithmetic_text()));
+            fmt::format("{} {} plan for {} {}: {}, arithmetic in {}.", which, plan.strategy, devices, devices == 1 ? "device" : "devices",
+                        schedule, view.arithmetic_text()));
   add_key_figures(page, view);
   add_verdict(page, view);
   add_ring(page, view);

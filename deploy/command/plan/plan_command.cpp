@@ -18,6 +18,7 @@
 #include "core/graph/norm_statistics.h"
 #include "core/graph/zoo.h"
 #include "core/plan/recomputation.h"
+#include "core/plan/rings_side_by_side.h"
 #include "core/plan/time_chunking.h"
 #include "core/plan/validate.h"
 #include "deploy/command/line/command.h"
@@ -373,7 +374,9 @@ int plan_model(const PlanFlags& flags) {
 
 // An outcome as if it had just been planned.
 struct LoadedPlan {
-  explicit LoadedPlan(const std::string& path) : plan(load_timed_plan(path)), graph(plan.model), summary(summarize(plan, graph)) {}
+  explicit LoadedPlan(const std::string& path) : plan(load_timed_plan(path)), graph(plan.model), summary(summarize(plan, graph)) {
+    count_rings(summary, rings_side_by_side(plan));
+  }
   Plan plan;
   Graph graph;
   PlanSummary summary;
@@ -392,6 +395,7 @@ int show_plan(const PlanFlags& flags) {
   outcome.feasible = true;
   outcome.plan = loaded.plan;
   outcome.summary = loaded.summary;
+  outcome.replicas = rings_side_by_side(loaded.plan);
   const RingCheck built = check_ring_if_possible(loaded.plan, loaded.graph);
   if (flags.json) {
     fmt::print("{}", plan_json(task, outcome, epoch_of(flags, *task.graph), {}, built, flags.resources));
