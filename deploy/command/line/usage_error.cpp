@@ -54,6 +54,14 @@ std::string complaint(const CLI::App& app, const CLI::App& chosen, const CLI::Pa
     const std::string_view text = error.what();  // "--model: 1 required TEXT missing", "--model: At Most 1 required but received 2"
     return fmt::format("{} {}", text.substr(0, text.find(':')), text.ends_with("missing") ? "needs a value" : "is given more than once");
   }
+  // Options check what they are given themselves; only a flag leaves it to the library: "Could not convert: --json = maybe".
+  if (const std::string_view text = error.what(); dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    const size_t name = text.find("--");
+    const size_t equals = text.find(" = ", name);
+    if (name != std::string_view::npos && equals != std::string_view::npos)
+      return fmt::format("{0}: \"{1}\" is neither true nor false; write {0} alone for yes, {0}=false for no",
+                         text.substr(name, equals - name), text.substr(equals + 3));
+  }
   return error.what();
 }
 
