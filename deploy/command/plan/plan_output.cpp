@@ -246,7 +246,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["cluster"] = task.cluster.name;
   json["strategy"] = name_of(task.options.strategy);
   if (task.options.strategy == Strategy::kKind) json["mode"] = name_of(task.options.pair_mode);
-  json["accounting"] = name_of(summary.accounting);
+  json["accounting"] = name_of(outcome.plan ? summary.accounting : task.options.accounting);
   json["feasible"] = outcome.feasible;
   json["reason"] = outcome.reason.text;
   json["sample"] = sample_word(*task.graph).one;
