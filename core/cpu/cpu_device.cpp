@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/cpu/engine.h"
 #include "core/cpu/instruction_set.h"
-#include "core/cpu/operations.h"
+#include "core/cpu/kernels.h"
 #include "core/cpu/tensor.h"
 #include "core/cpu/threading.h"
 #include "core/cpu/vector_math.h"

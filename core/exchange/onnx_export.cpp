@@ -11,7 +11,7 @@
 #include "core/train/segment_state.h"
 
 #ifdef MILLRACE_HAS_ONNX
-#include <onnx/onnx_pb.h>
+#include "core/exchange/onnx_graph.h"
 #endif
 
 namespace millrace {
@@ -237,8 +237,9 @@ class Writer {
     return same_form(node(pool.kind == PoolKind::kAverage ? "GlobalAveragePool" : "GlobalMaxPool", layer_name(), {as_map()}));
   }
   Value put(const Activation& activation) {
-    static constexpr const char* kTypes[] = {"Relu", "LeakyRelu", "Sigmoid", "Tanh"};
-    NodeProto* const made = node(kTypes[static_cast<size_t>(activation.kind)], layer_name(), {input().name});
+    const auto* const type = std::ranges::find(kOnnxActivationTypes, activation.kind, &OnnxActivationType::kind);
+    if (type == std::end(kOnnxActivationTypes)) refuse("ONNX has no such operator");
+    NodeProto* const made = node(type->type, layer_name(), {input().name});
     if (activation.kind == ActivationKind::kLeakyRelu) number(made, "alpha", activation.slope);
     return same_form(made);
   }
@@ -357,6 +358,10 @@ class Writer {
   }
   Value put(const SoftmaxCrossEntropy&) { refuse("a loss that is not the last layer"); }
   Value put(const CtcLoss&) { refuse("a loss that is not the last layer"); }
+  template <typename Other>
+  Value put(const Other&) {
+    refuse("ONNX has no such operator");
+  }
 
   const Graph& graph_;
   const TensorMap& weights_;

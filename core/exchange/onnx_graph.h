@@ -41,6 +41,16 @@ struct OnnxActivation {
   bool is_scores = false;  // behind a softmax: nothing may follow
 };
 
+// The operators that are activations; a kind that is not among them is refused when a model is written.
+struct OnnxActivationType {
+  const char* type;
+  ActivationKind kind;
+};
+inline constexpr OnnxActivationType kOnnxActivationTypes[] = {{"Relu", ActivationKind::kRelu},
+                                                              {"LeakyRelu", ActivationKind::kLeakyRelu},
+                                                              {"Sigmoid", ActivationKind::kSigmoid},
+                                                              {"Tanh", ActivationKind::kTanh}};
+
 class OnnxNode {
  public:
   OnnxNode(const onnx::NodeProto& proto, int64_t opset) : proto_(proto), opset_(opset) {}

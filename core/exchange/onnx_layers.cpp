@@ -318,10 +318,8 @@ bool convert_onnx_layer(OnnxNode& node, OnnxGraph& graph) {
   if (type == "AveragePool") return convert_pooling(node, graph, PoolKind::kAverage), true;
   if (type == "GlobalMaxPool") return convert_global_pooling(node, graph, PoolKind::kMax), true;
   if (type == "GlobalAveragePool") return convert_global_pooling(node, graph, PoolKind::kAverage), true;
-  if (type == "Relu") return convert_activation(node, graph, ActivationKind::kRelu), true;
-  if (type == "LeakyRelu") return convert_activation(node, graph, ActivationKind::kLeakyRelu), true;
-  if (type == "Sigmoid") return convert_activation(node, graph, ActivationKind::kSigmoid), true;
-  if (type == "Tanh") return convert_activation(node, graph, ActivationKind::kTanh), true;
+  for (const auto& activation : kOnnxActivationTypes)
+    if (type == activation.type) return convert_activation(node, graph, activation.kind), true;
   if (type == "BatchNormalization") return convert_batch_norm(node, graph), true;
   if (type == "LRN") return convert_local_response_norm(node, graph), true;
   if (type == "Dropout") return convert_dropout(node, graph), true;

@@ -8,7 +8,7 @@
 #include "core/device/dispatch.h"
 #include "core/device/kernel_checks.h"
 #include "core/device/optimizer_math.h"
-#include "core/reference/operations.h"
+#include "core/reference/kernels.h"
 #include "core/reference/reference_tensor.h"
 
 namespace millrace {

@@ -10,6 +10,7 @@
 # which takes two thirds of the time: a library says BRIEF.
 # millrace_embedded_modules(LIBRARY FUNCTION): the SystemVerilog sources of this folder's `modules`, by name, as what
 # const std::vector<RtlModule>& millrace::FUNCTION() returns (fpga/common/rtl/rtl_modules.h): a program can write a design anywhere.
+# millrace_declared_kernels(LIBRARY): this folder's kernels.h, of kernels.h.in and one declaration for each make_kernel_for in its sources.
 # millrace_embedded_documents(LIBRARY CONSTANT): the .textproto files of this folder, one after the other, as the C string
 # millrace::CONSTANT inside the library.
 include(GNUInstallDirs)
@@ -79,6 +80,18 @@ function(millrace_library NAME)
   install(FILES ${headers} DESTINATION ${MILLRACE_INSTALLED_HEADERS}/${folder})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${target})
   set_property(GLOBAL PROPERTY MILLRACE_FOLDER_OF_${target} ${folder})
+endfunction()
+
+set(MILLRACE_DECLARE_KERNELS ${CMAKE_CURRENT_LIST_DIR}/declare_kernels.cmake)
+function(millrace_declared_kernels LIBRARY)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(header ${MILLRACE_GENERATED_FOLDER}/${folder}/kernels.h)
+  set(template ${CMAKE_CURRENT_SOURCE_DIR}/kernels.h.in)
+  add_custom_command(OUTPUT ${header} DEPENDS ${sources} ${template} ${MILLRACE_DECLARE_KERNELS} VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -DFOLDERS=${CMAKE_CURRENT_SOURCE_DIR} -DTEMPLATE=${template} -DHEADER=${header}
+                             -P ${MILLRACE_DECLARE_KERNELS})
+  target_sources(millrace_${LIBRARY} PRIVATE ${header})
 endfunction()
 
 set(MILLRACE_AVX2_ONLY ONEDNN_MAX_CPU_ISA=AVX2)  # in a test's environment

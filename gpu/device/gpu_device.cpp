@@ -12,7 +12,7 @@
 #include "core/device/kernel_checks.h"
 #include "core/device/optimizer_math.h"
 #include "gpu/device/gpu_messages.h"
-#include "gpu/device/operations.h"
+#include "gpu/device/kernels.h"
 #include "gpu/device/replaying_engine.h"
 
 namespace millrace {

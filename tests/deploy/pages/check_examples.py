@@ -1,12 +1,12 @@
 """The examples of .github/CONTRIBUTING.md, applied to a copy of the sources, and compiled or run as it says.
 
-    check_examples.py SOURCE_DIR GENERATED_DIR COMPILER MILLRACE
+    check_examples.py SOURCE_DIR GENERATED_DIR COMPILER MILLRACE CMAKE [FLAG]...
 
 An example is a block of changes (diff) followed by a block that begins with "compile" and names sources, or with "run" and has a command of
 millrace. MOST_FILES says how many files an addition of a kind may touch. A change is a file, and lines
 to find there; those with - go, those with + come. Without the change the compiler must complain about some of those sources, or the
 example would show nothing: tests/core/operation/forgotten.py holds that. Sources are read, not translated; those of an example together,
-for they share their headers, which take the compiler longest.
+for they share their headers, which take the compiler longest. What the build writes out of sources (kernels.h) is written out of the copy.
 """
 
 import re
@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCE, GENERATED, COMPILER, MILLRACE = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]).resolve()
-MOST_FILES = {"an activation": 3, "an operation": 7, "an alignment": 5, "a board": 1, "a kind of device": 2, "a command": 3}
+SOURCE, GENERATED, COMPILER, MILLRACE, CMAKE = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]).resolve(), sys.argv[5]
+FLAGS = sys.argv[6:]
+MOST_FILES = {"an activation": 3, "an operation": 6, "an alignment": 5, "a board": 1, "a kind of device": 2, "a command": 3}
 EXAMPLE = re.compile(r"^### (.+?)$(?:(?!^### ).)*?^```diff\n(.*?)^```\n\n```\n(compile|run) (.*?)\n```", re.MULTILINE | re.DOTALL)
 
 
@@ -51,6 +52,16 @@ def apply(text, copy):
     return ""
 
 
+def declare_kernels(copy):
+    """The kernels.h of every folder that the copy adds sources to."""
+    for template in SOURCE.glob("*/*/kernels.h.in"):
+        folder = template.parent.relative_to(SOURCE)
+        if not any((copy / folder).glob("*.cpp")):
+            continue
+        subprocess.run([CMAKE, f"-DFOLDERS={SOURCE / folder};{copy / folder}", f"-DTEMPLATE={template}", f"-DHEADER={copy / folder / 'kernels.h'}",
+                        "-P", SOURCE / "deploy/cmake/declare_kernels.cmake"], check=True)
+
+
 def main():
     page = (SOURCE / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
     examples = EXAMPLE.findall(page)
@@ -73,9 +84,10 @@ def main():
                 if done.returncode != 0:
                     failures.append(f"{heading}: {words} ends with {done.returncode}:\n{done.stderr[:1500]}")
                 continue
+            declare_kernels(copy)
             names = words.split()
             included = "".join(f'#include "{name}"\n' for name in names)
-            done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", "-x", "c++",
+            done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", *FLAGS, "-x", "c++",
                                    f"-I{copy}", f"-I{SOURCE}", f"-I{GENERATED}", "-"], input=included, cwd=copy, capture_output=True, text=True,
                                   check=False)
             compiled += len(names)

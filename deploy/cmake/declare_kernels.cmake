@@ -1,0 +1,16 @@
+# cmake -DFOLDERS="a;b" -DTEMPLATE=kernels.h.in -DHEADER=kernels.h -P declare_kernels.cmake: declares every make_kernel_for that the .cpp of
+# these folders define, in the place of @kernels@. What it overlooks is not declared, and then does not compile where it is asked for.
+set(kernels "")
+foreach(folder ${FOLDERS})
+  file(GLOB sources ${folder}/*.cpp)
+  list(SORT sources)
+  foreach(source ${sources})
+    file(READ ${source} text)
+    string(REGEX MATCHALL "\n(template <typename T>\n)?std::unique_ptr<Kernel> make_kernel_for\\([^;{]*\\) {" found "${text}")
+    foreach(definition ${found})
+      string(REGEX REPLACE "^\n(.*) {$" "\\1" declaration "${definition}")
+      string(APPEND kernels "${declaration};\n")
+    endforeach()
+  endforeach()
+endforeach()
+configure_file(${TEMPLATE} ${HEADER} @ONLY)
