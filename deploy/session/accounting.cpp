@@ -63,7 +63,7 @@ void account(PlanTask& task, Accounting accounting) {
     rings.count = replicas;
     if (replicas > 1) rings.outer = {kReplicaBits, kReplicaPicoseconds};
     const MiniBatchPace pace = mini_batch_pace(plan, graph, rings);
-    const MiniBatchTime time{pace.seconds, pace.simulated ? "simulated" : "fitted"};
+    const MiniBatchTime time{pace.seconds, std::string(pace.origin)};
     known->add(plan, replicas, time);
     return time;
   };

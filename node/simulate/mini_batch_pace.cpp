@@ -7,6 +7,7 @@
 #include "core/plan/flows.h"
 #include "node/simulate/compile_context.h"
 #include "node/simulate/simulate.h"
+#include "node/simulate/update_hold.h"
 
 namespace millrace {
 namespace {
@@ -78,8 +79,12 @@ MiniBatchPace mini_batch_pace(const Plan& plan, const Graph& graph, const Replic
     shorter = half;
   }
   const double period = 1e-12 * static_cast<double>(pace.period);
-  if (takes_long(run))
-    return {.seconds = period * (static_cast<double>(plan.mini_batch) + fitted_update(plan, passes)), .simulated = false};
+  if (takes_long(run)) {
+    if (passes || some_turn || rows * 2 * static_cast<double>(plan.micro_batch) > kMostSimulatedRows)
+      return {.seconds = period * (static_cast<double>(plan.mini_batch) + fitted_update(plan, passes)), .origin = "fitted"};
+    const int64_t held = simulation::update_hold(plan, graph, replicas);
+    return {.seconds = period * static_cast<double>(plan.mini_batch) + 1e-12 * static_cast<double>(held), .origin = "modelled"};
+  }
   double between = 0;
   const auto seconds_of = [&](const Plan& asked, int64_t count) {
     SimulationOptions options;

@@ -5,9 +5,10 @@
     tests/benchmarks/plan_against_simulation.py --small --millrace build/release/bin/millrace           # a minute's worth, as a test
 
 Plans with full accounting: every CNN of the zoo on rings of 5, 15, 40 and 85 boards with mini-batches of 16, 32 and 128; the alignments
-that drain; rings of boards and GPUs in both orders. Each plan is simulated with default FIFOs for six mini-batches, of which the first
-two fill the pipeline and are not counted. The plan's own figure stands on a run of shorter mini-batches (node/simulate/mini_batch_pace.h),
-and on exactly the mini-batch where that has 16 micro-batches or fewer. Exit status 1 where a feasible case is off by more than its
+that drain; rings of boards and GPUs in both orders; deep stacks of recurrent layers on boards. Each plan is simulated with default FIFOs for six mini-batches, of which the first
+two fill the pipeline and are not counted (the deep stacks for three, of which one fills it). The plan's own figure stands on a run of
+shorter mini-batches (node/simulate/mini_batch_pace.h), and on exactly the mini-batch where that has 16 micro-batches or fewer; that of deep
+stacks on the passage of two samples. Exit status 1 where a feasible case is off by more than its
 tolerance, holds more on any device than the plan's Act-RAM, or does not run at all. Standard library alone.
 """
 
@@ -20,13 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MINI_BATCHES = 6
+MINI_BATCHES_OF_DEEP = 3
 CNNS = ["lenet5", "digits-cnn", "fashion-cnn", "alexnet", "alexnet-grouped", "alexnet-torch", "vgg11", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152",
         "googlenet", "vgg11-cifar", "vgg16-cifar", "vgg19-cifar", "resnet18-cifar"]
 ALIGNMENTS = ["flush", "1f1b", "zero-bubble"]
 MIXED = ["u280x1+h200x1", "u280x2+h200x1", "u280x8+h200x2", "h200x1+u280x2", "h200x2+u280x4", "u280x2+h200x1+u280x2", "h200x1+u280x4+h200x1",
          "vc709x4+h200x1", "h200x1+vc709x8", "u280x4+cpux1"]
 MIXED_MODELS = ["alexnet", "resnet18", "googlenet"]
-MOST = {"boards": 0.01, "drained": 0.02, "mixed": 0.02}
+DEEP = [("residual-rnn-24", "u250x30"), ("residual-rnn-48", "u250x60"), ("residual-rnn-108", "u250x130")]
+MOST = {"boards": 0.01, "drained": 0.02, "mixed": 0.02, "deep": 0.01}
 
 
 KEYS = ("kind", "model", "cluster", "mini_batch", "alignment")
@@ -48,7 +51,7 @@ def measure(flags, case):
     row = {"kind": kind, "model": model, "cluster": cluster, "mini_batch": mini_batch, "alignment": alignment}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "plan.textproto")
-        norms = ["--batch-norm", "running"] if model.startswith(("resnet", "googlenet")) else []  # boards train no others
+        norms = ["--batch-norm", "running"] if model.startswith(("resnet", "googlenet", "residual")) else []  # boards train no others
         done = run([flags.millrace, "plan", "--model", model, *norms, "--cluster", cluster, "--mini-batch", str(mini_batch), "--alignment", alignment,
                     "--accounting", "full", "--json", "--out", path], flags.seconds)
         if done is None or done.returncode not in (0, 3):
@@ -57,7 +60,8 @@ def measure(flags, case):
         if not plan["feasible"]:
             return {**row, "verdict": "infeasible", "text": plan["reason"]}
         row |= {"micro_batch": plan["micro_batch"], "planned": plan["images_per_second"]}
-        done = run([flags.millrace, "simulate", "--plan", path, "--images", str(MINI_BATCHES * mini_batch), "--json"], flags.seconds)
+        images = mini_batch * (MINI_BATCHES_OF_DEEP if kind == "deep" else MINI_BATCHES)
+        done = run([flags.millrace, "simulate", "--plan", path, "--images", str(images), "--json"], flags.seconds)
         if done is None or done.returncode != 0:
             return {**row, "verdict": "not simulated", "text": "time limit" if done is None else done.stderr.strip()}
         seen = json.loads(done.stdout)
@@ -81,11 +85,14 @@ def all_cases():
     for model in MIXED_MODELS:
         for cluster in MIXED:
             yield ("mixed", model, cluster, 128, "fpdeep")
+    for model, cluster in DEEP:
+        yield ("deep", model, cluster, 8, "fpdeep")
 
 
 SMALL = [("boards", "alexnet", "vc709x15", 16, "fpdeep"), ("boards", "alexnet", "vc709x15", 64, "fpdeep"), ("boards", "resnet18", "vc709x15", 32, "fpdeep"),
          ("drained", "alexnet", "vc709x15", 32, "flush"), ("drained", "alexnet", "vc709x15", 32, "zero-bubble"),
-         ("mixed", "alexnet", "u280x2+h200x1", 128, "fpdeep"), ("mixed", "alexnet", "h200x1+u280x2", 128, "fpdeep")]
+         ("mixed", "alexnet", "u280x2+h200x1", 128, "fpdeep"), ("mixed", "alexnet", "h200x1+u280x2", 128, "fpdeep"),
+         ("deep", "residual-rnn-24", "u250x30", 8, "fpdeep")]
 
 
 def main():

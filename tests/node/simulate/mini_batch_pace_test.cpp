@@ -40,7 +40,7 @@ TEST(MiniBatchPace, ShorterMiniBatchesTellOfLongerOnes) {
       with_act_ram(plan, graph, 1.5);
       const MiniBatchPace pace = mini_batch_pace(plan, graph);
       const double period = 1e-12 * static_cast<double>(slowest_stage(plan, graph));
-      EXPECT_TRUE(pace.simulated);
+      EXPECT_EQ(pace.origin, "simulated");
       EXPECT_NEAR(pace.seconds, simulated_seconds(plan, graph, 5), 0.33 * period) << name_of(alignment) << " " << i;
       EXPECT_GT(pace.seconds, 48 * period * (1 - 1e-9));
     }
