@@ -19,6 +19,7 @@
 #include "core/train/task.h"
 #include "deploy/launch/child.h"
 #include "deploy/launch/run_state.h"
+#include "deploy/launch/training_command.h"
 #include "transport/mpi/mpi_launch.h"
 
 namespace millrace {
@@ -49,13 +50,9 @@ class Launcher {
   std::vector<std::string> agent(std::chrono::seconds patience = HostProbe::kPatience) const;
   std::vector<Host> find_present(std::chrono::seconds patience = HostProbe::kPatience);
   RankPlacement placement(const std::vector<Host>& present) const;
-  int64_t least_devices() const;
-  bool elastic() const { return least_devices() < static_cast<int64_t>(whole_.devices.size()); }
   bool await_enough_devices();
   std::string missing_hosts() const;
   void say_change(const RankPlacement& before) const;
-  std::vector<std::string> training_words(bool resume) const;
-  std::vector<std::string> command() const;
   Attempt attempt();
   int watch(pid_t process);
   void handle_signal(int signal, pid_t process);
@@ -101,7 +98,7 @@ void Launcher::refuse_contradictions() const {
   const auto devices = static_cast<int64_t>(whole_.devices.size());
   if (request_.min_devices && *request_.min_devices > devices)
     fail(ErrorCode::kUsage, "--min-devices {}: the cluster has {}; ask for fewer", *request_.min_devices, devices);
-  if (elastic()) {
+  if (is_elastic(request_, whole_)) {
     const std::string_view fixed = !job.plan.empty()   ? "--plan: a plan stands for its devices"
                                    : !job.cuts.empty() ? "cuts given by hand: they stand for the job's devices"
                                    : !job.pins.empty() ? "pins given by hand: they stand for the job's devices"
@@ -163,8 +160,6 @@ RankPlacement Launcher::placement(const std::vector<Host>& present) const {
   return place(wishes, present);
 }
 
-int64_t Launcher::least_devices() const { return request_.min_devices.value_or(static_cast<int64_t>(whole_.devices.size())); }
-
 // False when there are too few and nobody may wait any longer. Hosts that are slow to answer, as a busy Slurm is, get longer each time.
 bool Launcher::await_enough_devices() {
   constexpr std::chrono::seconds kLongestPatience{80};
@@ -174,12 +169,13 @@ bool Launcher::await_enough_devices() {
     now_ = placement(find_present(patience));
     const auto devices = static_cast<int64_t>(now_.cluster.devices.size());
     if (stops_asked_ > 0) return true;
-    if (devices >= least_devices()) {
+    if (devices >= least_devices(request_, whole_)) {
       if (!before.cluster.devices.empty() && before.cluster != now_.cluster) say_change(before);
       return true;
     }
-    const std::string few = fmt::format("{} of {} are there, and at least {} are asked for{}", devices,
-                                        counted(static_cast<int64_t>(whole_.devices.size()), "device"), least_devices(), missing_hosts());
+    const std::string few =
+        fmt::format("{} of {} are there, and at least {} are asked for{}", devices,
+                    counted(static_cast<int64_t>(whole_.devices.size()), "device"), least_devices(request_, whole_), missing_hosts());
     if (summary_.restarts() + tries >= request_.max_restarts) {
       log::error("{}; bring the hosts back, or let --min-devices accept fewer", few);
       return false;
@@ -214,69 +210,6 @@ void Launcher::say_change(const RankPlacement& before) const {
   log::info("planned again: {}; before: {}", what(now_), what(before));
 }
 
-std::vector<std::string> Launcher::training_words(bool resume) const {
-  const Job& job = request_.job;
-  std::vector<std::string> words = resume ? resuming_words(request_.words, job.out) : request_.words;
-  const bool whole = now_.cluster == whole_;
-  if (whole && !(resume && elastic())) return words;  // a run that was resumed on fewer devices has those in its job
-  const bool is_path = job.cluster.find('/') != std::string::npos || job.cluster.ends_with(".textproto");
-  if (whole || !is_path) {
-    words = with_value(std::move(words), "--cluster", whole ? job.cluster : shorthand_of(now_.cluster));
-  } else {
-    const fs::path document = fs::path(job.out) / "present.textproto";
-    make_folders(job.out);
-    save(now_.cluster, document);
-    words = with_value(std::move(words), "--cluster", document.string());
-  }
-  // Who chose it chose it for the first ring; norms over a micro-batch would change with it.
-  const fs::path plan = fs::path(job.out) / "plan.textproto";
-  if (resume && job.micro_batch == 0 && fs::exists(plan))
-    words = with_value(std::move(words), "--micro-batch", fmt::format("{}", load_plan(plan).micro_batch));
-  return words;
-}
-
-std::vector<std::string> Launcher::command() const {
-  std::vector<std::string> words;
-  const bool alone = now_.hosts.empty() && now_.ranks == 1;
-  if (!alone) {
-    if (request_.mpirun.empty())
-      fail(ErrorCode::kUnavailable, "{} ranks need mpirun, and there is none in PATH; install openmpi-bin, or name it with --mpirun",
-           now_.ranks);
-    words = {request_.mpirun, "-n", fmt::format("{}", now_.ranks)};
-    const bool several = std::ranges::any_of(now_.hosts, [](const Host& host) { return !is_this_machine(host.name); });
-    const int64_t threads = std::max<int64_t>(1, request_.job.threads);
-    const bool crowded = now_.hosts.empty() && now_.ranks * threads > cores_;
-    const auto add = [&words](std::string_view text) {
-      for (size_t begin = 0; begin < text.size();) {
-        const size_t end = std::min(text.find(' ', begin), text.size());
-        if (end > begin) words.emplace_back(text.substr(begin, end - begin));
-        begin = end + 1;
-      }
-    };
-    const bool free = crowded || !now_.hosts.empty() || !request_.binds;
-    if (free) add("--oversubscribe --bind-to none");
-    if (!free) add("--bind-to core");
-    if (!free && threads > 1) add(fmt::format("--map-by slot:PE={}", threads));
-    for (const LaunchSetting& setting : launch_arguments(1, 2, several)) add(setting.name + " " + setting.value);
-    if (!now_.hosts.empty()) {
-      std::string list;
-      for (const Host& host : now_.hosts) list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.name, host.slots);
-      words.insert(words.end(), {"--host", list});
-      if (!request_.agent.empty()) {
-        words.insert(words.end(), {"--mca", "plm", "rsh", "--mca", "plm_rsh_agent", fmt::format("{}", fmt::join(request_.agent, " "))});
-      }
-    }
-    words.insert(words.end(), request_.mpi.begin(), request_.mpi.end());
-  }
-  words.push_back(request_.program);
-  words.insert(words.end(), request_.before.begin(), request_.before.end());
-  const bool first = summary_.attempts.empty();
-  const bool begun = !request_.job.out.empty() && state_of_run(request_.job.out).begun;
-  const bool resume = begun && (!first || request_.goes_on || request_.resumes);
-  for (const std::string& word : training_words(resume)) words.push_back(word);
-  return words;
-}
-
 Attempt Launcher::attempt() {
   const fs::path out = request_.job.out;
   const RunState before = out.empty() ? RunState{} : state_of_run(out);
@@ -285,16 +218,16 @@ Attempt Launcher::attempt() {
                   .ranks = now_.ranks,
                   .hosts = std::max<int64_t>(1, static_cast<int64_t>(now_.hosts.size())),
                   .from_step = resumes ? before.checkpoint_step : 0};
-  const std::vector<std::string> words = command();
+  const std::vector<std::string> words = training_command(request_, whole_, now_, {.cores = cores_, .resume = resumes && before.begun});
   StartOptions options{.kept = lock_ ? lock_->descriptor() : -1};
   if (words.front() == request_.mpirun)
     for (const LaunchSetting& variable : launch_environment(geteuid() == 0)) options.environment[variable.name] = variable.value;
   log::debug("{}", fmt::join(words, " "));
-  const auto begun = SteadyClock::now();
+  const auto started = SteadyClock::now();
   const auto begun_at = std::chrono::system_clock::now();
   attempt.status = watch(start_process(words, options));
   const auto ended_at = std::chrono::system_clock::now();
-  attempt.seconds = seconds(SteadyClock::now() - begun);
+  attempt.seconds = seconds(SteadyClock::now() - started);
   const RunState after = out.empty() ? RunState{} : state_of_run(out);
   attempt.checkpoint_step = after.checkpoint_step;
   attempt.last_step = after.last_step;
@@ -332,7 +265,7 @@ void Launcher::handle_signal(int signal, pid_t process) {
 
 // One that is gone is mpirun's to notice; here it is about those that come back, and lists that change.
 void Launcher::look_at_hosts(pid_t process) {
-  if (!elastic() || plans_again_ || stops_asked_ > 0) return;
+  if (!is_elastic(request_, whole_) || plans_again_ || stops_asked_ > 0) return;
   if (!probe_) {
     if (SteadyClock::now() - looked_ < request_.look_every) return;
     try {
@@ -354,7 +287,7 @@ void Launcher::look_at_hosts(pid_t process) {
   });
   const bool more = found.cluster.devices.size() > now_.cluster.devices.size();
   if (!(more || unlisted) || found.cluster == now_.cluster) return;
-  if (std::cmp_less(found.cluster.devices.size(), least_devices())) return;
+  if (std::cmp_less(found.cluster.devices.size(), least_devices(request_, whole_))) return;
   log::info("{} now instead of {}: the training stops with a checkpoint to be planned again",
             counted(static_cast<int64_t>(found.cluster.devices.size()), "device"), now_.cluster.devices.size());
   plans_again_ = true;
@@ -505,39 +438,6 @@ int Launcher::run() {
 }
 
 }  // namespace
-
-std::vector<std::string> resuming_words(const std::vector<std::string>& words, const std::string& out) {
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < words.size(); ++i) {
-    bool begins = false;
-    for (const std::string_view flag : {"--out", "--job", "--init-from", "--calibrate", "--formats", "--resume"}) {
-      if (words[i] == flag) {
-        begins = true;
-        ++i;  // its value
-        break;
-      }
-      begins = begins || words[i].starts_with(std::string(flag) + "=");
-    }
-    if (!begins) kept.push_back(words[i]);
-  }
-  kept.insert(kept.end(), {"--resume", out});
-  return kept;
-}
-
-std::vector<std::string> with_value(std::vector<std::string> words, const std::string& flag, const std::string& value) {
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == flag && i + 1 < words.size()) {
-      words[i + 1] = value;
-      return words;
-    }
-    if (words[i].starts_with(flag + "=")) {
-      words[i] = flag + "=" + value;
-      return words;
-    }
-  }
-  words.insert(words.end(), {flag, value});
-  return words;
-}
 
 int launch(const LaunchRequest& request) { return Launcher(request).run(); }
 

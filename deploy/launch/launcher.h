@@ -55,9 +55,4 @@ struct LaunchRequest {
 
 int launch(const LaunchRequest& request);
 
-// The words of a training that goes on in `out`: what only begins one is left out.
-std::vector<std::string> resuming_words(const std::vector<std::string>& words, const std::string& out);
-// With the value of `flag` replaced, or added.
-std::vector<std::string> with_value(std::vector<std::string> words, const std::string& flag, const std::string& value);
-
 }  // namespace millrace

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "deploy/launch/launcher.h"
+#include "deploy/launch/training_command.h"
 
 namespace millrace {
 namespace {
