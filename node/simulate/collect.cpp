@@ -67,10 +67,8 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
     const FlowState& state = item(network.flows, stream.flow);
     const Flow& flow = item(plan.flows, state.plan_flow);
     const Link& link = item(plan.links, flow.link);
-    const int64_t elements = elements_at_once(flow);
-    const int64_t largest = elements / state.per_sample + (elements % state.per_sample > 0 ? 1 : 0);
-    device_of(flow.direction == Direction::kForward ? link.to : link.from).fifo_peak_bits +=
-        stream.peak_waiting * largest * bits_of(flow.wire);
+    const int64_t largest = state.bits + (state.larger > 0 ? state.more_bits : 0);
+    device_of(flow.direction == Direction::kForward ? link.to : link.from).fifo_peak_bits += stream.peak_waiting * largest;
   }
 }
 
@@ -210,7 +208,7 @@ SimulationResult collect(Engine& engine, const Network& network, const Plan& pla
     result.flows.push_back({state.plan_flow, state.sent, elements});
     SimulatedLink& link = item(result.links, flow.link);
     (flow.direction == Direction::kForward ? link.forward_bits : link.backward_bits) +=
-        wholes * (state.per_sample * state.bits + state.larger * bits_of(flow.wire));
+        wholes * (state.per_sample * state.bits + state.larger * state.more_bits);
   }
   result.begun = engine.begun();
   result.finished = engine.finished();

@@ -126,17 +126,22 @@ class NetworkCompiler {
     if (carries_parameters(flow)) {
       state.per_sample = chunks_of(elements, plan_);
     } else {
-      state.per_sample = context_->messages_of(flow);
+      state.per_sample = context_->messages_of(index);
       if (!context_->pace.streams) elements *= plan_.micro_batch;
     }
-    state.larger = static_cast<int32_t>(elements % state.per_sample);
     const int64_t bits = bits_of(flow.wire);
+    // Messages differ by an element, chunks of time by a step.
+    const int64_t steps = context_->steps_of_chunks(index);
+    const int64_t unit = steps > 0 ? elements / steps : 1;
+    state.larger = static_cast<int32_t>(elements / unit % state.per_sample);
+    state.more_bits = unit * bits;
+    state.spread = steps > 0;
+    state.descending = flow.direction == Direction::kBackward;
+    state.bits = elements / unit / state.per_sample * state.more_bits;
     if (state.sender_here) {
       state.lane = network_.lane_of_link[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
       const int64_t speed = network_.lanes[static_cast<size_t>(state.lane)].bits_per_second;
-      const int64_t smaller = elements / state.per_sample;
-      state.bits = smaller * bits;
-      state.services = {service_of(state.bits + bits, speed), service_of(state.bits, speed)};
+      state.services = {service_of(state.bits + state.more_bits, speed), service_of(state.bits, speed)};
       const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
       const Wide part = std::max<int64_t>(1, bits_per_mini_batch(flow, plan_));
       for (size_t i = 0; i < state.services.size(); ++i)
@@ -171,7 +176,7 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
     const Link& link = plan.links[static_cast<size_t>(flow.link)];
     const Wide passes = 2 * samples + plan.mini_batch;
     const Wide elements = samples * flow.elements_per_sample + passes * flow.elements_per_pass;
-    const Wide messages = samples * std::max<int64_t>(1, plan.model.input.height) + passes * kMessagesOfPass;
+    const Wide messages = samples * std::max<int64_t>({1, plan.model.input.height, plan.time_chunks}) + passes * kMessagesOfPass;
     horizon += elements * bits_of(flow.wire) * kPicoseconds / lane_bits_per_second(plan, flow.link, flow.direction, loads);
     horizon += messages * (Wide{2} * link.latency_picoseconds + options.scenario.jitter_picoseconds + 2);
   }

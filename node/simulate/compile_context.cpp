@@ -110,6 +110,7 @@ CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, con
       builder(the_network),
       rows(the_graph, the_options.fc_barrier),
       pace(pace_of(the_plan, the_graph)),
+      chunking(the_plan, the_graph),
       micro_batches(the_options.samples / the_plan.micro_batch),
       shards_of(static_cast<size_t>(the_plan.devices())) {
   for (size_t s = 0; s < plan.shards.size(); ++s) shards_of[static_cast<size_t>(plan.shards[s].device)].push_back(static_cast<int64_t>(s));
@@ -132,10 +133,16 @@ int64_t CompileContext::rank_of(int64_t device) const {
   return rank;
 }
 
-int32_t CompileContext::messages_of(const Flow& flow) const {
-  const FlowTensor tensor = tensor_of(graph, flow);
+int32_t CompileContext::messages_of(int64_t flow) const {
+  const FlowTensor tensor = tensor_of(graph, item(plan.flows, flow));
   if (tensor.state) return static_cast<int32_t>(sum_shape(graph.node(tensor.node)).plane());
-  return pace.streams ? rows.of(tensor.node) : 1;
+  if (pace.streams) return rows.of(tensor.node);
+  return chunking.flow(flow) ? static_cast<int32_t>(plan.time_chunks) : 1;
+}
+
+int64_t CompileContext::steps_of_chunks(int64_t flow) const {
+  if (pace.streams || !chunking.flow(flow)) return 0;
+  return graph.shape_of(tensor_of(graph, item(plan.flows, flow)).node).height;
 }
 
 int32_t CompileContext::stream_of_flow(int64_t flow) const {

@@ -10,6 +10,7 @@
 #include "core/graph/graph.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/segment_program.h"
+#include "core/plan/time_chunking.h"
 #include "node/simulate/network_builder.h"
 #include "node/simulate/row_needs.h"
 #include "node/simulate/simulate.h"
@@ -44,6 +45,7 @@ struct CompileContext {
   NetworkBuilder builder;
   RowCounts rows;
   PlanPace pace;
+  const TimeChunking chunking;
   int64_t micro_batches = 0;                    // of the run
   std::vector<std::vector<int64_t>> shards_of;  // by device: of the plan, in order
   std::vector<int32_t> first_station;           // by device from the block's first, and behind the last: before homes add theirs
@@ -54,8 +56,10 @@ struct CompileContext {
   int32_t schedule_index(int64_t device);
   // Of a trainer's, that acts for the device.
   int64_t rank_of(int64_t device) const;
-  // Messages of a sample (rows) or of a micro-batch.
-  int32_t messages_of(const Flow& flow) const;
+  // Messages of a sample (rows) or of a micro-batch (chunks of time, or all of it at once), of an index into Plan::flows.
+  int32_t messages_of(int64_t flow) const;
+  // Steps of a sequence whose chunks are the flow's messages; 0: they are rows, or whole.
+  int64_t steps_of_chunks(int64_t flow) const;
   int32_t stream_of_flow(int64_t flow) const;
   // The shard whose parameters a home stores, and the parameters of a shard, or of a device (-1), that are stored where they are used.
   int64_t shard_of(const ParameterHome& home) const;

@@ -15,6 +15,12 @@ namespace {
 void walk_passes(DeviceSchedule& schedule, int64_t n) {
   bool open = false;
   int64_t open_version = 0;
+  const Action* before = nullptr;  // the last F or E: chunks of a micro-batch share its pass
+  const auto goes_on = [&](const Action& action) {
+    const bool same = before != nullptr && before->kind == action.kind && before->index == action.index;
+    before = &action;
+    return same;
+  };
   const auto open_pass = [&](int64_t version, int64_t mini_batch) {
     schedule.pass_version.push_back(version);
     schedule.pass_mini_batch.push_back(mini_batch);
@@ -23,12 +29,14 @@ void walk_passes(DeviceSchedule& schedule, int64_t n) {
     const auto index = to_size(action.index);
     switch (action.kind) {
       case ActionKind::kErrorBack:
+        if (goes_on(action)) break;
         open_pass(action.version, action.index / n);
         open = !schedule.spec.loads_every_pass;
         open_version = action.version;
         schedule.error_pass[index] = static_cast<int64_t>(schedule.pass_version.size());
         break;
       case ActionKind::kForward:
+        if (goes_on(action)) break;
         if (!open || open_version != action.version) {
           const int64_t behind = drains(schedule.spec.alignment) ? action.index : action.index - schedule.spec.window;
           open_pass(action.version, behind < 0 ? -1 : behind / n);
@@ -90,7 +98,7 @@ void find_updates(DeviceSchedule& schedule, int64_t micro_batches, int64_t n) {
 DeviceSchedule device_schedule(ScheduleSpec spec, int64_t micro_batches, bool side_by_side) {
   const int64_t n = spec.micro_batches;
   spec.mini_batches = (micro_batches + n - 1) / n;
-  spec.chunks = 1;  // an action takes its micro-batch at once: chunks of time are the trainer's
+  if (side_by_side) spec.chunks = 1;  // rows are finer than any chunks
   DeviceSchedule schedule;
   schedule.spec = spec;
   schedule.actions = actions_of(spec);

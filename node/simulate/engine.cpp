@@ -326,7 +326,7 @@ void Engine::end_cycle(Station& s, int64_t cycle) {
   finished = std::max(finished, now_);
   if (!tracing_) return;
   const auto phase = static_cast<uint8_t>(static_cast<int>(s.kind) - static_cast<int>(StationKind::kForward));
-  trace_.push_back({s.device, s.shard, phase, cycle, s.cycle_start, now_});
+  trace_.push_back({s.device, s.shard, phase, cycle, -1, s.cycle_start, now_});
 }
 
 // Every station that sends over this edge waits for its input, with credits in hand for all that the next step may let it send, or is

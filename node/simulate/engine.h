@@ -133,8 +133,9 @@ class Engine {
   bool grant_core();
 
   void try_turns(int32_t index, Station& s);
-  bool room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message);
-  void start_phase(int32_t index, Station& s, Turns& turns, bool forward);
+  bool room_for_messages(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t micro_batch, int64_t chunk);
+  void advance_action(const Turns& turns, const std::vector<int32_t>& inputs);
+  void start_phase(int32_t index, Station& s, Turns& turns, const TurnWay& way, bool forward);
   void end_action(Station& s);
   void begin_window(Station& s);
 

@@ -6,6 +6,12 @@
 #include "node/simulate/engine.h"
 
 namespace millrace::simulation {
+namespace {
+
+// Of all chunks at once, with the last that G takes.
+bool makes_gradients(const Action& action) { return action.chunk <= 0; }
+
+}  // namespace
 
 // True when it has been granted; else it is noted, and granted at the end of this moment or later.
 bool Engine::core_granted(int32_t index, Station& s, int32_t rank) {
@@ -26,10 +32,11 @@ bool Engine::grant_core() {
 }
 
 // A trainer's device begins nothing that it could not send.
-bool Engine::room_for_message(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t message) {
+bool Engine::room_for_messages(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t micro_batch, int64_t chunk) {
   for (const int32_t f : flows) {
     FlowState& state = flow(f);
     take_credits(state);
+    const int64_t message = micro_batch * state.per_sample + (state.per_sample > 1 ? chunk : 0);
     if (message < state.credit) continue;
     block(s, Cause::kOutput, -1, true);
     if (!state.credits.empty()) timeline_.set(index, state.credits.front().time);
@@ -44,38 +51,39 @@ void Engine::try_turns(int32_t index, Station& s) {
     const Action& action = network_.action_of(turns);
     const bool forward = action.kind == ActionKind::kForward;
     const bool error = action.kind == ActionKind::kErrorBack;
-    const bool shares = turns.steps > 0 && (forward || error);
+    const TurnWay& way = turns.way(forward);
+    const int64_t chunk = network_.chunk_of(turns);
+    const bool whole = network_.takes_whole(turns);
+    const bool shares = turns.steps > 0 && (forward || error) && whole;
     const bool begins = turns.phase == 0, ends = !shares || turns.phase == turns.steps;
     const std::vector<int32_t>& inputs = network_.inputs_of(turns);
     int64_t end = now_;
     if ((forward || error) && !inputs_ready(index, s, inputs.data(), static_cast<int32_t>(inputs.size()), end)) return;
     if ((forward || error) && ends) {
-      const int32_t out = forward ? turns.forward_out : turns.error_out;
-      if (stream(out).started >= network_.allowed(stream(out))) return block(s, Cause::kOutput, -1, true);
-      if (!room_for_message(index, s, forward ? turns.forward_flows : turns.error_flows, action.index)) return;
+      if (stream(way.out).started >= network_.allowed(stream(way.out))) return block(s, Cause::kOutput, -1, true);
+      if (!room_for_messages(index, s, whole ? way.flows : way.chunk_flows, action.index, chunk)) return;
     }
-    if (shares && begins && !room_for_message(index, s, forward ? turns.forward_early_flows : turns.error_early_flows, action.index))
+    if ((forward || error) && begins && !room_for_messages(index, s, whole ? way.early_flows : way.early_chunk_flows, action.index, chunk))
       return;
     if (turns.rank >= 0 && !core_granted(index, s, turns.rank)) return;
     unblock(s);
     ++events_;
     if (begins) s.cycle_start = now_;
     if (begins && s.cycle == s.window_cycle) begin_window(s);
-    if (shares) {
-      start_phase(index, s, turns, forward);
-      continue;
-    }
-    int64_t duration = turns.update;
-    if (forward) {
-      duration = turns.forward;
+    if (forward && begins && chunk == 0) {
       if (index == network_.first_of_samples)
         for (int64_t i = 0; i < plan_.micro_batch; ++i) item(begun_, action.index * plan_.micro_batch + i) = now_;
       turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
-    } else if (error) {
-      duration = turns.error_back;
-    } else if (action.kind == ActionKind::kParameterGradient) {
-      duration = turns.gradient;
     }
+    if (shares) {
+      start_phase(index, s, turns, way, forward);
+      continue;
+    }
+    int64_t duration = turns.update;
+    if (forward || error)
+      duration = item(way.durations, chunk);
+    else if (action.kind == ActionKind::kParameterGradient)
+      duration = makes_gradients(action) ? turns.gradient : 0;
     s.busy += duration;
     if (action.kind == ActionKind::kUpdate) {
       s.waited[static_cast<size_t>(Cause::kUpdate)] += turns.all_reduce;
@@ -84,32 +92,38 @@ void Engine::try_turns(int32_t index, Station& s) {
     s.running = true;
     ++s.cycle;
     timeline_.set(index, now_ + duration);
-    if (forward || error)
-      for (const int32_t read : inputs) {
-        advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
-        after_need(input(read).stream);
-      }
+    if (forward || error) advance_action(turns, inputs);
+  }
+}
+
+// What the action has read is read: each input waits for what its next chunk needs, or its next micro-batch.
+void Engine::advance_action(const Turns& turns, const std::vector<int32_t>& inputs) {
+  const int64_t micro_batch = network_.action_of(turns).index;
+  const int64_t next = network_.chunk_of(turns) + 1;
+  for (const int32_t index : inputs) {
+    Input& read = input(index);
+    if (next < turns.chunks && read.schedule >= 0) continue;  // a pass serves all chunks
+    if (next < turns.chunks && std::ssize(item(network_.tables, read.table)) > 1)
+      read.need = read.base + network_.rows(read.table, static_cast<int32_t>(next));
+    else
+      advance_cycle(read, micro_batch + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
+    after_need(read.stream);
   }
 }
 
 // One of the steps that devices share, and behind the last of them what is left of the action.
-void Engine::start_phase(int32_t index, Station& s, Turns& turns, bool forward) {
-  const int64_t shared = forward ? turns.shared_forward : turns.shared_back;
-  const int64_t others = (forward ? turns.forward : turns.error_back) - shared;
+void Engine::start_phase(int32_t index, Station& s, Turns& turns, const TurnWay& way, bool forward) {
+  const int64_t others = item(way.durations, network_.chunk_of(turns)) - way.shared;
   const bool last = turns.phase == turns.steps;
-  int64_t duration = last ? 0 : shared / turns.steps + (turns.phase < shared % turns.steps ? 1 : 0);
+  int64_t duration = last ? 0 : way.shared / turns.steps + (turns.phase < way.shared % turns.steps ? 1 : 0);
   if (forward ? last : turns.phase == 0) duration += others;
   const Action& action = network_.action_of(turns);
   if (turns.phase == 0) {
-    if (forward) turns.peak_in_flight = std::max(turns.peak_in_flight, ++turns.in_flight);
-    put(forward ? turns.forward_early : turns.error_early, 1, now_);
-    for (const int32_t read : forward ? turns.forward_inputs : turns.error_inputs) {
-      advance_cycle(input(read), action.index + 1, static_cast<int64_t>(begun_.size()) / plan_.micro_batch);
-      after_need(input(read).stream);
-    }
+    put(way.early, 1, now_);
+    advance_action(turns, way.inputs);
   }
   if (!last)
-    for (const int32_t read : forward ? turns.forward_rows : turns.error_rows) {
+    for (const int32_t read : way.rows) {
       input(read).need = action.index * turns.steps + turns.phase + 1;
       after_need(input(read).stream);
     }
@@ -122,26 +136,30 @@ void Engine::start_phase(int32_t index, Station& s, Turns& turns, bool forward) 
 void Engine::end_action(Station& s) {
   Turns& turns = network_.turns_of(s);
   const Action& action = network_.action_of(turns);
-  const bool shares = turns.steps > 0 && (action.kind == ActionKind::kForward || action.kind == ActionKind::kErrorBack);
-  if (shares && turns.phase < turns.steps) {
+  const bool forward = action.kind == ActionKind::kForward;
+  const TurnWay& way = turns.way(forward);
+  const bool shares = turns.steps > 0 && (forward || action.kind == ActionKind::kErrorBack);
+  if (shares && network_.takes_whole(turns) && turns.phase < turns.steps) {
     s.window_end = now_;
     if (turns.rank >= 0) cores_.release(turns.rank);
-    put(action.kind == ActionKind::kForward ? turns.forward_row : turns.error_row, 1, now_);
+    put(way.row, 1, now_);
     ++turns.phase;
     return;
   }
+  if (shares && !network_.takes_whole(turns)) put(way.early, 1, now_);
   turns.phase = 0;
   ++turns.next;
   s.window_end = now_;
   if (turns.rank >= 0) cores_.release(turns.rank);
   uint8_t phase = 0;
   switch (action.kind) {
-    case ActionKind::kForward: put(turns.forward_out, 1, now_); break;
+    case ActionKind::kForward: put(way.out, 1, now_); break;
     case ActionKind::kErrorBack:
       phase = 1;
-      put(turns.error_out, 1, now_);
+      put(way.out, 1, now_);
       break;
     case ActionKind::kParameterGradient:
+      if (!makes_gradients(action)) return;
       phase = 2;
       put(turns.gradient_out, 1, now_);
       --turns.in_flight;
@@ -153,7 +171,7 @@ void Engine::end_action(Station& s) {
     int64_t& finished = item(finished_, action.index * plan_.micro_batch + i);
     finished = std::max(finished, now_);
   }
-  if (tracing_) trace_.push_back({s.device, -1, phase, action.index, s.cycle_start, now_});
+  if (tracing_) trace_.push_back({s.device, -1, phase, action.index, phase == 2 ? -1 : action.chunk, s.cycle_start, now_});
 }
 
 }  // namespace millrace::simulation

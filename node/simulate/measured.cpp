@@ -26,6 +26,11 @@ void check_measured(const Plan& plan, const Graph& graph, const SimulationOption
   constexpr int64_t kLongest = int64_t{1} << 57;  // picoseconds: 40 hours
   if (!options.measured.empty() && options.measured.size() != static_cast<size_t>(plan.devices()))
     fail(ErrorCode::kUsage, "measured times of {} devices, where the plan has {}", options.measured.size(), plan.devices());
+  if (!options.measured.empty() && plan.time_chunks > 1)
+    fail(ErrorCode::kUsage,
+         "measured times are of whole sequences, and this plan takes them in {} chunks of time; simulate it without the times, or plan it "
+         "with --time-chunks 1",
+         plan.time_chunks);
   for (const MeasuredActions& actions : options.measured)
     for (const int64_t time : {actions.forward, actions.error_back, actions.parameter_gradient, actions.update, actions.between})
       if (time < 0 || time > kLongest) fail(ErrorCode::kUsage, "an action of {} ps: that cannot be simulated", time);

@@ -31,10 +31,20 @@ int32_t Network::slowest_reader(const UnitQueue& queue) const {
   return slowest;
 }
 
+int64_t Network::chunk_of(const Turns& of) const {
+  const Action& action = action_of(of);
+  if (action.chunk < 0) return 0;
+  return action.kind == ActionKind::kForward ? action.chunk : of.chunks - 1 - action.chunk;
+}
+
+bool Network::takes_whole(const Turns& of) const {
+  return chunk_of(of) == (action_of(of).kind == ActionKind::kForward ? of.chunks - 1 : 0);
+}
+
 const std::vector<int32_t>& Network::inputs_of(const Turns& of) const {
-  const bool forward = action_of(of).kind == ActionKind::kForward;
-  if (of.phase > 0) return forward ? of.forward_rows : of.error_rows;
-  return forward ? of.forward_inputs : of.error_inputs;
+  const TurnWay& way = of.way(action_of(of).kind == ActionKind::kForward);
+  if (of.phase > 0) return way.rows;
+  return takes_whole(of) ? way.inputs : way.chunk_inputs;
 }
 
 }  // namespace millrace::simulation

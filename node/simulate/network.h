@@ -169,7 +169,10 @@ struct alignas(kCacheLine) FlowState {
   int32_t stream = -1;     // where the receiver is here
   int32_t taker = -1;      // a device that takes turns and acts only when there is room for what it will send
   int32_t per_sample = 1;  // messages of a sample or a pass
-  int32_t larger = 0;      // so many first messages of a sample are larger
+  int32_t larger = 0;      // so many messages of a sample are larger, by so many bits: the first ones
+  int64_t more_bits = 0;
+  bool spread = false;      // or, of chunks of time, those that end with a step more,
+  bool descending = false;  // which errors pass from the last to the first
   int32_t position = 0;
   int64_t latency = 0;
   int64_t told = 0;       // credit given
@@ -201,32 +204,44 @@ struct ActRam {
   int64_t capacity_rows = kNoLimit;
 };
 
+// F, or E, of a device that takes turns: of a micro-batch, in one or several chunks of time. What takes sequences whole is done with the
+// last chunk of F and the first that E takes.
+struct TurnWay {
+  std::vector<int32_t> inputs, chunk_inputs;  // as indices into Network::inputs: of the chunk that takes sequences whole, and of others
+  std::vector<int32_t> flows, chunk_flows;    // likewise, that its output leaves on: it acts when they have room
+  std::vector<int64_t> durations;             // picoseconds of a micro-batch, by chunk as they are taken
+  int32_t out = -1;                           // a unit for each chunk
+  // Of a device that shares the steps of a recurrent layer: F and E in so many steps and one phase more, as the trainer takes them.
+  int64_t shared = 0;                                   // picoseconds of those steps; all else is behind them in F, before them in E
+  std::vector<int32_t> rows;                            // of the others, as inputs: those of the step before
+  int32_t row = -1;                                     // its own, at the end of each step
+  int32_t early = -1;                                   // what leaves at the beginning, or with a chunk before
+  std::vector<int32_t> early_flows, early_chunk_flows;  // that need room then
+};
+
 // A device whose shards take turns: the schedule's list, action by action.
 struct Turns {
-  std::vector<int32_t> forward_inputs, error_inputs;  // as indices into Network::inputs
-  std::vector<int32_t> forward_flows, error_flows;    // that its output leaves on: it acts when they have room
-  int64_t forward = 0, error_back = 0, gradient = 0;  // picoseconds of a micro-batch
-  int64_t update = 0;                                 // of a mini-batch
-  int32_t rank = -1;                                  // index into Network::ranks; -1: a core of its own
-  int32_t schedule = 0;                               // index into Network::plans
+  TurnWay forward, back;
+  int64_t chunks = 1;    // of time, of a micro-batch
+  int64_t gradient = 0;  // picoseconds of a micro-batch
+  int64_t update = 0;    // of a mini-batch
+  int32_t rank = -1;     // index into Network::ranks; -1: a core of its own
+  int32_t schedule = 0;  // index into Network::plans
   size_t next = 0;
-  int32_t forward_out = -1, error_out = -1, gradient_out = -1;
+  int32_t gradient_out = -1;
   int64_t in_flight = 0, peak_in_flight = 0;
   int64_t all_reduce = 0;                               // picoseconds of a mini-batch: what replicas need to agree
   int64_t act_bits_of_window = 0, act_bits_shared = 0;  // shared: among them, once, whatever is in flight
   int64_t window = 1;
-  // Of a device that shares the steps of a recurrent layer: F and E in so many steps and one phase more, as the trainer takes them.
-  int64_t steps = 0;
-  int64_t shared_forward = 0, shared_back = 0;  // of forward and error_back: those steps; all else is behind them in F, before them in E
+  int64_t steps = 0;  // that devices share
   int64_t phase = 0;
-  std::vector<int32_t> forward_rows, error_rows;                // of the others, as inputs: those of the step before
-  int32_t forward_row = -1, error_row = -1;                     // its own, at the end of each step
-  int32_t forward_early = -1, error_early = -1;                 // what leaves at the beginning of F, of E
-  std::vector<int32_t> forward_early_flows, error_early_flows;  // that need room then
+
+  TurnWay& way(bool forwards) { return forwards ? forward : back; }
+  const TurnWay& way(bool forwards) const { return forwards ? forward : back; }
 };
 
-// What an input of a device that takes turns is for, told by its base until all are there.
-inline constexpr int64_t kOfForward = 0, kOfError = -1, kRowOfForward = -2, kRowOfError = -3;
+// What an input of a device that takes turns is for, told by its base until all are there. At once: what takes sequences whole reads it.
+inline constexpr int64_t kOfForward = 0, kOfError = -1, kRowOfForward = -2, kRowOfError = -3, kAtOnceOfForward = -4, kAtOnceOfError = -5;
 
 // What one window makes of the schedule: shared by all devices that have it.
 struct DeviceSchedule {
@@ -293,8 +308,11 @@ struct Network {
   // Units that a stream's readers let be there by now; and the reader that holds its maker back most, -1: none.
   int64_t allowed(const UnitQueue& queue) const;
   int32_t slowest_reader(const UnitQueue& queue) const;
-  // What a device that takes turns does next, and reads for it.
+  // What a device that takes turns does next, which chunk of it in the order in which they are taken, whether that one takes sequences
+  // whole, and what it reads.
   const Action& action_of(const Turns& of) const { return device_schedules[static_cast<size_t>(of.schedule)].actions[of.next]; }
+  int64_t chunk_of(const Turns& of) const;
+  bool takes_whole(const Turns& of) const;
   const std::vector<int32_t>& inputs_of(const Turns& of) const;
 
   size_t bytes() const;

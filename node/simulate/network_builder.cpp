@@ -63,11 +63,14 @@ void NetworkBuilder::finish() {
     if (station.turns < 0) continue;
     Turns& turns = item(network_.turns, station.turns);
     const int64_t role = std::exchange(network_.inputs.back().base, 0);
-    std::vector<int32_t>& inputs = role == kOfForward      ? turns.forward_inputs
-                                   : role == kOfError      ? turns.error_inputs
-                                   : role == kRowOfForward ? turns.forward_rows
-                                                           : turns.error_rows;
-    inputs.push_back(static_cast<int32_t>(network_.inputs.size()) - 1);
+    TurnWay& way = turns.way(role == kOfForward || role == kRowOfForward || role == kAtOnceOfForward);
+    const auto input = static_cast<int32_t>(network_.inputs.size()) - 1;
+    if (role == kRowOfForward || role == kRowOfError) {
+      way.rows.push_back(input);
+      continue;
+    }
+    way.inputs.push_back(input);
+    if (role == kOfForward || role == kOfError) way.chunk_inputs.push_back(input);
   }
   join_readers();
 }

@@ -1,6 +1,7 @@
-// A device whose shards take turns, CPU or GPU: the schedule's list of actions, a micro-batch at a time.
+// A device whose shards take turns, CPU or GPU: the schedule's list of actions, a micro-batch or a chunk of its time at a time.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -12,6 +13,15 @@
 namespace millrace::simulation {
 namespace {
 
+// Picoseconds of a micro-batch, of one phase.
+int64_t of_micro_batch(const CompileContext& context, int64_t device, Phase phase, int64_t of_sample) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(of_sample, context.plan.micro_batch, &product) || product > kNoLimit)
+    fail(ErrorCode::kMismatch, "device {} would need {} ps for a sample in {}: too long to be simulated", device, of_sample,
+         name_of(phase));
+  return product;
+}
+
 int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phase, bool shared_alone = false) {
   int64_t sum = 0;
   for (const int64_t index : item(context.shards_of, device)) {
@@ -20,28 +30,36 @@ int64_t picoseconds_of(const CompileContext& context, int64_t device, Phase phas
     const Node& node = context.graph.node(context.graph.index_of(shard.layer));
     if (const PhaseEngine* engine = engine_of(shard, phase)) sum += engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
   }
-  int64_t product = 0;
-  if (__builtin_mul_overflow(sum, context.plan.micro_batch, &product) || product > kNoLimit)
-    fail(ErrorCode::kMismatch, "device {} would need {} ps for a sample in {}: too long to be simulated", device, sum, name_of(phase));
-  return product;
+  return of_micro_batch(context, device, phase, sum);
+}
+
+// Whole picoseconds, which add up to all of them.
+int64_t share_of(int64_t picoseconds, int64_t begin, int64_t end, int64_t of) {
+  __extension__ using Wide = __int128;
+  return static_cast<int64_t>(static_cast<Wide>(picoseconds) * end / of - static_cast<Wide>(picoseconds) * begin / of);
 }
 
 class SequentialDevice {
  public:
   SequentialDevice(CompileContext& context, const SegmentProgram& program)
-      : context_(context), program_(program), device_(program.device), shared_(shared_step_of(program)) {}
+      : context_(context),
+        program_(program),
+        device_(program.device),
+        chunks_(context.plan.time_chunks),
+        streams_(context.chunking.steps(program)),
+        shared_(shared_step_of(program)) {}
 
   void compile() {
     add_station();
     for (size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
       if (step.kind == StepKind::kReceive) {
-        if (step.forward_flow >= 0) read_flow(step.forward_flow, false);
+        if (step.forward_flow >= 0) read_flow(step.forward_flow, i, true);
         if (step.backward_flow >= 0) leave(step.backward_flow, i, false);
       }
       if (step.kind == StepKind::kSend) {
         if (step.forward_flow >= 0) leave(step.forward_flow, i, true);
-        if (step.backward_flow >= 0) read_flow(step.backward_flow, true);
+        if (step.backward_flow >= 0) read_flow(step.backward_flow, i, false);
       }
     }
     if (shared_ < 0) return;
@@ -52,27 +70,25 @@ class SequentialDevice {
 
  private:
   void add_station() {
-    forward_out_ = context_.builder.stream(1);
-    error_out_ = context_.builder.stream(1);
     const int32_t gradient_out = context_.builder.stream(1);
     const DeviceSchedule& schedule = context_.schedule_of(device_);
     Turns turns;
     turns.schedule = context_.schedule_index(device_);
-    turns.forward = picoseconds_of(context_, device_, Phase::kForward);
-    turns.error_back = picoseconds_of(context_, device_, Phase::kErrorBack);
+    turns.chunks = chunks_;
+    turns.forward.durations = durations_of(Phase::kForward);
+    turns.back.durations = durations_of(Phase::kErrorBack);
     turns.gradient = picoseconds_of(context_, device_, Phase::kParameterGradient);
-    turns.forward_out = forward_out_;
-    turns.error_out = error_out_;
+    for (TurnWay* way : {&turns.forward, &turns.back}) way->out = context_.builder.stream(static_cast<int32_t>(chunks_));
     turns.gradient_out = gradient_out;
     if (!context_.options.measured.empty()) {
       const MeasuredActions& measured = item(context_.options.measured, device_);
-      turns.forward = measured.forward + measured.between;
-      turns.error_back = measured.error_back + measured.between;
+      turns.forward.durations = {measured.forward + measured.between};
+      turns.back.durations = {measured.error_back + measured.between};
       turns.gradient = measured.parameter_gradient + measured.between;
       turns.update = measured.update + measured.between;
     }
     // A place without work takes no time of its card's: it would wait for it behind places that always can go on.
-    const bool works = turns.forward + turns.error_back + turns.gradient + turns.update > 0;
+    const bool works = all(turns.forward) + all(turns.back) + turns.gradient + turns.update > 0;
     if (!context_.network.ranks.empty() && works) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
     turns.window = item(context_.plan.windows, device_);
     for (const int64_t shard : item(context_.shards_of, device_))
@@ -86,18 +102,18 @@ class SequentialDevice {
     station.cycles = static_cast<int64_t>(schedule.actions.size());
     station.window_cycle = station.cycles / 2;
     station.turns = static_cast<int32_t>(context_.network.turns.size());
-    std::vector<int32_t> outs = {forward_out_, error_out_, gradient_out};
+    std::vector<int32_t> outs = {turns.forward.out, turns.back.out, gradient_out};
     if (shared_ >= 0) {
       turns.steps = sum_shape(context_.graph.node(item(program_.steps, shared_).node)).plane();
-      const bool measured = !context_.options.measured.empty();
-      turns.shared_forward = measured ? turns.forward : picoseconds_of(context_, device_, Phase::kForward, true);
-      turns.shared_back = measured ? turns.error_back : picoseconds_of(context_, device_, Phase::kErrorBack, true);
-      const auto row = static_cast<int32_t>(turns.steps);
-      turns.forward_row = context_.builder.stream(row);
-      turns.error_row = context_.builder.stream(row);
-      turns.forward_early = context_.builder.stream(1);
-      turns.error_early = context_.builder.stream(1);
-      for (const int32_t out : {turns.forward_row, turns.error_row, turns.forward_early, turns.error_early}) outs.push_back(out);
+      for (TurnWay* way : {&turns.forward, &turns.back}) {
+        const Phase phase = way == &turns.forward ? Phase::kForward : Phase::kErrorBack;
+        const bool measured = !context_.options.measured.empty();
+        way->shared = measured ? whole_chunk(*way, phase == Phase::kForward) : picoseconds_of(context_, device_, phase, true);
+        way->row = context_.builder.stream(static_cast<int32_t>(turns.steps));
+        way->early = context_.builder.stream(static_cast<int32_t>(chunks_));
+        outs.push_back(way->row);
+        outs.push_back(way->early);
+      }
     }
     context_.network.turns.push_back(std::move(turns));
     station_ = context_.builder.station(station, -1);
@@ -106,22 +122,80 @@ class SequentialDevice {
     context_.gradient_counts[{device_, -1}] = gradient_out;
   }
 
+  static int64_t all(const TurnWay& way) { return std::accumulate(way.durations.begin(), way.durations.end(), int64_t{0}); }
+  static int64_t whole_chunk(const TurnWay& way, bool forward) { return forward ? way.durations.back() : way.durations.front(); }
+
+  // The chunk's place among those of its action: F takes them from the first on, E from the last.
+  int64_t place_of(int64_t chunk, bool forward) const { return forward ? chunk : chunks_ - 1 - chunk; }
+
+  // Its steps run with every chunk; what follows it on the owner is counted with it.
+  bool streams(const Shard& shard) const {
+    bool all = false;
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      if (step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) continue;
+      if (context_.graph.name_of(step.node) != shard.layer) continue;
+      if (!streams_[i]) return false;
+      all = true;
+    }
+    return all;
+  }
+
+  // Picoseconds of a micro-batch, chunk by chunk as they are taken.
+  std::vector<int64_t> durations_of(Phase phase) const {
+    const bool forward = phase == Phase::kForward;
+    std::vector<int64_t> durations(to_size(chunks_), 0);
+    int64_t streamed = 0;
+    for (const int64_t index : item(context_.shards_of, device_)) {
+      const Shard& shard = item(context_.plan.shards, index);
+      const Node& node = context_.graph.node(context_.graph.index_of(shard.layer));
+      const PhaseEngine* engine = engine_of(shard, phase);
+      if (engine == nullptr || !streams(shard)) continue;
+      const int64_t of_sample = engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
+      const int64_t picoseconds = of_micro_batch(context_, device_, phase, of_sample);
+      const int64_t steps = node.output.height;
+      for (int64_t chunk = 0; chunk < chunks_; ++chunk)
+        item(durations, place_of(chunk, forward)) += share_of(picoseconds, steps * chunk / chunks_, steps * (chunk + 1) / chunks_, steps);
+      streamed += picoseconds;
+    }
+    (forward ? durations.back() : durations.front()) += picoseconds_of(context_, device_, phase) - streamed;
+    return durations;
+  }
+
   // Messages of a micro-batch.
   int32_t messages_of(int64_t flow) const {
-    const int32_t messages = context_.messages_of(item(context_.plan.flows, flow));
+    const int32_t messages = context_.messages_of(flow);
     return context_.pace.streams ? messages * static_cast<int32_t>(context_.plan.micro_batch) : messages;
   }
 
-  void read_flow(int64_t flow, bool error) {
+  // Of a flow that passes chunk by chunk: messages up to the end of each chunk, as they are taken, behind so many of other samples.
+  RowTable messages_by_chunk(int64_t flow, bool forward, int64_t behind) const {
+    const int64_t rows = context_.messages_of(flow);
+    RowTable table;
+    for (int64_t place = 0; place < chunks_; ++place) {
+      const int64_t chunk = place_of(place, forward);
+      const int64_t of_sample = forward ? rows * (chunk + 1) / chunks_ : rows - rows * chunk / chunks_;
+      table.push_back(static_cast<int32_t>(behind + of_sample));
+    }
+    return table;
+  }
+
+  void read_flow(int64_t flow, size_t step, bool forward) {
+    const bool chunked = chunks_ > 1 && streams_[step];
     Input input;
     input.stream = context_.stream_of_flow(flow);
     input.per_cycle = messages_of(flow);
-    input.table = context_.builder.table({input.per_cycle});
+    // Where messages are rows, sample follows sample: a chunk takes rows of all of them.
+    const int64_t behind = input.per_cycle - context_.messages_of(flow);
+    input.table = context_.builder.table(chunked ? messages_by_chunk(flow, forward, behind) : RowTable{input.per_cycle});
     input.whole = true;
     input.slack = input.per_cycle;
     // As many messages lie unread as the trainer has room for.
-    if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, item(context_.plan.flows, flow)) - 1;
-    input.base = error ? kOfError : kOfForward;
+    if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, item(context_.plan.flows, flow)) * int64_t{input.per_cycle} - 1;
+    if (chunked || chunks_ == 1)
+      input.base = forward ? kOfForward : kOfError;
+    else
+      input.base = forward ? kAtOnceOfForward : kAtOnceOfError;
     context_.builder.read(station_, input);
   }
 
@@ -140,8 +214,7 @@ class SequentialDevice {
     }
     for (const int64_t flow : flows.out) {
       const int32_t rows = messages_of(flow);
-      context_.builder.read(add_leaving(context_, device_, flow, rows, context_.micro_batches),
-                            row_of(forward ? turns.forward_row : turns.error_row, rows));
+      context_.builder.read(add_leaving(context_, device_, flow, rows, context_.micro_batches), row_of(turns.way(forward).row, rows));
     }
   }
   Input row_of(int32_t stream, int32_t rows) {
@@ -166,32 +239,39 @@ class SequentialDevice {
   }
 
   void leave(int64_t flow, size_t step, bool forward) {
-    Turns& turns = context_.network.turns.back();
+    TurnWay& way = context_.network.turns.back().way(forward);
     const bool early = shared_ >= 0 && crosses_first(program_, static_cast<int64_t>(step), forward);
-    const int32_t stream = early ? (forward ? turns.forward_early : turns.error_early) : forward ? forward_out_ : error_out_;
+    const bool chunked = chunks_ > 1 && streams_[step];
     const int32_t messages = messages_of(flow);
+    // What takes sequences whole is made with the last chunk of F, and the first that E takes.
+    RowTable chunks_before(to_size(messages), static_cast<int32_t>(forward ? chunks_ : 1));
+    if (chunked) {
+      const RowTable made = messages_by_chunk(flow, forward, 0);
+      chunks_before.assign(to_size(messages), static_cast<int32_t>(chunks_));  // samples behind the first wait for all of it
+      for (int32_t m = 0; m < made.back(); ++m)
+        item(chunks_before, m) = static_cast<int32_t>(1 + (std::ranges::upper_bound(made, m) - made.begin()));
+    }
     Input input;
-    input.stream = stream;
-    input.table = context_.builder.table(RowTable(to_size(messages), 1));
-    input.per_cycle = 1;
+    input.stream = early ? way.early : way.out;
+    input.table = context_.builder.table(chunks_before);
+    input.per_cycle = static_cast<int32_t>(chunks_);
     input.whole = true;
-    input.slack = 1;
+    input.slack = chunks_;
     context_.builder.read(add_leaving(context_, device_, flow, messages, context_.micro_batches), input);
     if (context_.pace.streams) return;
     const int32_t local = context_.local_flow(flow);
     item(context_.network.flows, local).taker = station_;
-    (early     ? forward ? turns.forward_early_flows : turns.error_early_flows
-     : forward ? turns.forward_flows
-               : turns.error_flows)
-        .push_back(local);
+    (early ? way.early_flows : way.flows).push_back(local);
+    if (chunked) (early ? way.early_chunk_flows : way.chunk_flows).push_back(local);
   }
 
   CompileContext& context_;
   const SegmentProgram& program_;
   int64_t device_;
-  int64_t shared_;  // the step that makes steps which devices share; -1: none
+  int64_t chunks_;             // of time
+  std::vector<bool> streams_;  // by step: it runs with every chunk
+  int64_t shared_;             // the step that makes steps which devices share; -1: none
   int32_t station_ = -1;
-  int32_t forward_out_ = -1, error_out_ = -1;
 };
 
 }  // namespace

@@ -14,7 +14,9 @@
 // The same plan and options give the same result, to the bit, however the devices are divided among ranks
 // (simulate_parallel.h). Time is int64_t picoseconds: runs that could pass 2^62 of them (53 days) are refused.
 // Fails with kUsage on options that make no sense, kMismatch when the plan cannot be simulated or deadlocks, naming who waits
-// for what. Limits: micro-batches are whole; models end in a loss.
+// for what. A device that takes turns takes sequences in the plan's chunks of time, as core/plan/time_chunking.h divides them; what follows
+// a layer on its device is counted with that layer. Rows are finer than chunks, so engines side by side know none. Limits: micro-batches
+// are whole; models end in a loss.
 #pragma once
 
 #include <array>
@@ -119,8 +121,9 @@ struct SimulatedRank {
 struct TraceSpan {
   int32_t device = 0;
   int32_t shard = -1;
-  uint8_t phase = 0;  // 0 FP, 1 EB, 2 PG
-  int64_t cycle = 0;  // sample or micro-batch
+  uint8_t phase = 0;   // 0 FP, 1 EB, 2 PG
+  int64_t cycle = 0;   // sample or micro-batch
+  int64_t chunk = -1;  // of its time; -1: all of it
   int64_t start = 0, end = 0;
   auto operator<=>(const TraceSpan&) const = default;
 };

@@ -45,7 +45,8 @@ std::string trace_json(const Plan& plan, const SimulationResult& result) {
     if (named.insert({span.device, thread}).second)
       fmt::format_to(out, "{}{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}}}", between,
                      span.device, thread, quoted(thread_name(plan, span)));
-    const std::string name = fmt::format("{}{}", span.shard < 0 ? fmt::format("{} ", kPhases[span.phase]) : "", span.cycle);
+    const std::string name = fmt::format("{}{}{}", span.shard < 0 ? fmt::format("{} ", kPhases[span.phase]) : "", span.cycle,
+                                         span.chunk < 0 ? "" : fmt::format(".{}", span.chunk));
     fmt::format_to(out, "{}{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{:.6f},\"dur\":{:.6f}}}", between,
                    span.device, thread, quoted(name), kPhases[span.phase], 1e-6 * static_cast<double>(span.start),
                    1e-6 * static_cast<double>(span.end - span.start));

@@ -4,8 +4,19 @@
 
 namespace millrace::simulation {
 
+namespace {
+
+// Of T steps in C chunks chunk c has those from T c / C to T (c + 1) / C.
+bool is_larger(const FlowState& state) {
+  if (!state.spread) return state.position < state.larger;
+  const int64_t chunk = state.descending ? state.per_sample - 1 - state.position : state.position;
+  return state.larger * (chunk + 1) / state.per_sample > state.larger * chunk / state.per_sample;
+}
+
+}  // namespace
+
 InFlight transmit(FlowState& state, LinkSide& lane, int64_t now, int64_t end, int64_t jitter) {
-  const size_t size = state.position < state.larger ? 0 : 1;
+  const size_t size = is_larger(state) ? 0 : 1;
   const Service& service = state.services[size];
   if (++state.position == state.per_sample) state.position = 0;
   if (lane.free_at + (lane.free_part > 0 ? 1 : 0) <= now) {

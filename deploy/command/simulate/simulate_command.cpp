@@ -166,8 +166,6 @@ std::optional<FailureStudy> failures_of(const SimulateFlags& flags, const Plan& 
 }
 
 void show(const SimulateFlags& flags, const Plan& plan, const Graph& graph, const SimulationResult& result, int64_t ranks) {
-  if (plan.time_chunks > 1)
-    log::info("the plan takes sequences in {} chunks of time: train does, and a simulation takes them whole", plan.time_chunks);
   const PlanSummary summary = summarize(plan, graph);
   const SimulationView view{.plan = &plan,
                             .summary = &summary,
