@@ -36,23 +36,27 @@ struct StepsLibrary {
 };
 
 // Memories grow by doubling, so that layers share engines.
-PeChainHardware small_engine(CellKind cell, int64_t units) {
-  PeChainHardware hardware{.cell = cell, .chains = 2, .samples = 1};
-  const int64_t elements = hardware.chains * hardware.per_chain;
+PeChainHardware small_engine(CellKind cell, const StepExtent& extent) {
+  constexpr int64_t kFewestOfProjections = 4;
+  const bool projects = extent.projected > 0;
+  PeChainHardware hardware{.cell = cell, .chains = projects ? kFewestOfProjections : 2, .samples = 1, .projects = projects};
+  const int64_t elements = hardware.chains * hardware.per_chain, units = extent.units;
   const auto power = [](int64_t least) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(least))); };
-  hardware.words = std::max(hardware.words, power((units + elements - 1) / elements * units));
-  hardware.state_words = std::max(hardware.state_words, power((units + hardware.chains - 1) / hardware.chains + hardware.per_chain));
+  int64_t words = (units + elements - 1) / elements * units;
+  if (projects) words = std::max(settings_of(hardware, extent, false).fullest(), settings_of(hardware, extent, true).fullest());
+  hardware.words = std::max(hardware.words, power(words));
+  const int64_t most = std::max(units, extent.projected);
+  hardware.state_words = std::max(hardware.state_words, power((most + hardware.chains - 1) / hardware.chains + hardware.per_chain));
   return hardware;
 }
+StepExtent extent_of(const FixedRecurrent& layer) { return {layer.hidden, layer.projection}; }
 
 std::string text_of(const PeChainHardware& h) {
-  return fmt::format("pe_chain, {} units of {} x {} elements", gates_of(h.cell), h.chains, h.per_chain);
+  return fmt::format("pe_chain, {} units of {} x {} elements{}", gates_of(h.cell), h.chains, h.per_chain,
+                     h.projects ? ", with a projection" : "");
 }
 
 void refuse_what_is_not_built(const StepsOfBoard& of) {
-  if (of.layer.projection > 0)
-    fail(ErrorCode::kUnavailable, "the RTL of chained elements does not project, and a layer of {} units does, to {}; use emulated-fpga",
-         of.layer.hidden, of.layer.projection);
   if (!of.whole())
     fail(ErrorCode::kUnavailable,
          "several boards share the steps of a layer of {} units, which the RTL of chained elements does not do; use emulated-fpga",
@@ -80,8 +84,7 @@ std::vector<PlannedSteps> planned_steps(const Plan& plan, const Graph& graph, in
            shard.layer, what);
     };
     if (!shard.units.empty()) refuse("several boards share its steps");
-    if (cell->projection > 0) refuse("it projects its outputs");
-    const PlannedSteps steps{small_engine(cell->cell, cell->hidden), gate_forms_of(*cell, smooth)};
+    const PlannedSteps steps{small_engine(cell->cell, {cell->hidden, cell->projection}), gate_forms_of(*cell, smooth)};
     if (std::ranges::find(planned, steps) == planned.end()) planned.push_back(steps);
   }
   return planned;
@@ -114,51 +117,59 @@ struct SimulatedSteps::Served {
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
 
-  void load(const FixedRecurrent& layer, const PassSettings& settings, bool back) {
-    if (layer.hidden_weight != weights || back != transposed) {
+  void load(const FixedRecurrent& layer, const StepSettings& settings, bool back) {
+    if (layer.hidden_weight != weights || layer.projection_weight != projection || back != transposed) {
       for (const WeightBeat& beat : weight_beats(planned.hardware, settings, layer, back)) {
         const MillraceStepsBeat now{.unit = beat.unit, .depth = beat.depth, .address = beat.address, .weights = beat.weights.data()};
         library.load(engine, &now);
       }
       weights = layer.hidden_weight;
+      projection = layer.projection_weight;
       transposed = back;
     }
-    if (std::vector<int32_t> wanted = bias_image(planned.hardware, settings, layer); wanted != biases) {
-      library.load_biases(engine, wanted.data(), settings.words);
+    if (std::vector<int32_t> wanted = bias_image(planned.hardware, layer); wanted != biases) {
+      library.load_biases(engine, wanted.data(), settings.gated(back).words);
       biases = std::move(wanted);
     }
   }
 
-  // The state of a sequence: `taken` gives what the recurrent product takes of a gate and unit, `kept` what a unit keeps.
+  // The state of a sequence: `taken` gives what the recurrent product takes of a gate and unit, forward a feature, `kept` what a unit
+  // keeps.
   template <typename Taken, typename Kept>
-  void load_state(const PassSettings& settings, int64_t units, bool back, const Taken& taken, const Kept& kept) {
+  void load_state(const FixedRecurrent& layer, const StepSettings& settings, bool back, const Taken& taken, const Kept& kept) {
     const PeChainHardware& h = planned.hardware;
     const int64_t gates = word_parts_of(h.cell).gates;
-    const std::vector<int16_t> of_product = pass_words(h, settings, {}, units, back, gates, gates,
-                                                       [&](int64_t, int64_t, int64_t unit, int64_t gate) { return taken(gate, unit); });
-    const std::vector<int32_t> of_units =
-        pass_words(h, settings, {}, units, back, 1, 1, [&](int64_t, int64_t, int64_t unit, int64_t) { return int32_t{kept(unit)}; });
-    library.load_state(engine, back, of_product.data(), of_units.data(), settings.words);
+    const int64_t words = std::max(settings.recurrent.words, settings.projects ? settings.projection.words : 0);
+    std::vector<int16_t> of_product;
+    std::vector<int32_t> of_units;
+    add_words(
+        h, words, 1, back ? layer.hidden : layer.features(), gates, gates,
+        [&](int64_t, int64_t unit, int64_t gate) { return taken(gate, unit); }, of_product);
+    add_words(
+        h, words, 1, layer.hidden, 1, 1, [&](int64_t, int64_t unit, int64_t) { return int32_t{kept(unit)}; }, of_units);
+    library.load_state(engine, back, of_product.data(), of_units.data(), words);
   }
 
-  // What a pass over one sequence gives, word after word.
-  std::vector<int16_t> run(const FixedRecurrent& layer, const PassSettings& settings, bool back, int64_t steps,
-                           const std::vector<int16_t>& inputs) {
+  // What a pass over one sequence gives, word after word, so many words.
+  std::vector<int16_t> run(const FixedRecurrent& layer, const StepSettings& settings, bool back, int64_t steps,
+                           const std::vector<int16_t>& inputs, int64_t words) {
     const PeChainHardware& h = planned.hardware;
-    const int64_t words = steps * settings.words;
-    std::vector<int16_t> outputs(static_cast<size_t>(words * word_parts_of(h.cell).out() * h.chains));
+    const WordParts parts = word_parts_of(h.cell);
+    std::vector<int16_t> outputs(static_cast<size_t>(words * parts.out() * h.chains));
+    const PassShifts shifts = shifts_of(layer, back);
     const MillraceStepsJob job{.settings = settings,
-                               .sum_shift = layer.formats.sum_shift(layer.cell),
-                               .weight_shift = layer.formats.hidden_weight(),
-                               .hidden_shift = kGateFraction - layer.formats.hidden,
+                               .sum_shift = shifts.sum,
+                               .weight_shift = shifts.weight,
+                               .hidden_shift = shifts.hidden,
+                               .projected_shift = shifts.projected,
                                .back = back,
                                .continues = true,
                                .samples = 1,
                                .steps = steps,
                                .inputs = inputs.data(),
-                               .input_words = words,
+                               .input_words = static_cast<int64_t>(inputs.size()) / (parts.in() * h.chains),
                                .output_words = words,
-                               .most_cycles = 10'000 + 10 * steps * (settings.fullest() + 100)};
+                               .most_cycles = 10'000 + 10 * steps * (settings.fullest() + 200)};
     const int64_t taken = library.run(engine, &job, outputs.data());
     if (taken < 0)
       fail(taken == -1 ? ErrorCode::kTimeout : ErrorCode::kMismatch, "{}: a pass {} of {} steps {}", text_of(h), back ? "back" : "forward",
@@ -167,23 +178,38 @@ struct SimulatedSteps::Served {
     return outputs;
   }
 
-  // Fails at the first word that is another; `parts` of each are of the layer.
-  void compare(const std::vector<int16_t>& expected, const std::vector<int16_t>& found, const PassSettings& settings, int64_t units,
-               bool back, int64_t parts) const {
-    const int64_t chains = planned.hardware.chains, each = word_parts_of(planned.hardware.cell).out() * chains;
-    for (size_t i = 0; i < expected.size(); ++i) {
+  // Runs a pass over one sequence and fails at the first word that is another. Of the product that the gates follow, and of the other one
+  // of a layer that projects: what goes in, and what has to leave.
+  template <typename Given, typename GivenOther, typename Expected, typename ExpectedOther>
+  void run_and_compare(const FixedRecurrent& layer, bool back, int64_t steps, int64_t given_parts, const Given& given, int64_t other_parts,
+                       const GivenOther& given_other, int64_t parts, const Expected& expected, const ExpectedOther& expected_other) {
+    const PeChainHardware& h = planned.hardware;
+    const StepSettings settings = step_settings(h, extent_of(layer), back);
+    const PassShape shape{.samples = 1, .steps = steps};
+    const WordParts widths = word_parts_of(h.cell);
+    const auto there = [](int64_t, int64_t, int64_t, int64_t) { return int16_t{1}; };
+    const std::vector<int16_t> inputs =
+        step_words(h, settings, shape, back, widths.in(), {layer.hidden, given_parts}, given, {layer.features(), other_parts}, given_other);
+    const std::vector<int16_t> all =
+        step_words(h, settings, shape, back, widths.out(), {layer.hidden, parts}, expected, {layer.features(), 1}, expected_other);
+    const std::vector<int16_t> mask =
+        step_words(h, settings, shape, back, widths.out(), {layer.hidden, parts}, there, {layer.features(), 1}, there);
+    const int64_t each = widths.out() * h.chains, words = static_cast<int64_t>(all.size()) / each;
+    const std::vector<int16_t> found = run(layer, settings, back, steps, inputs, words);
+    for (size_t i = 0; i < all.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
-      const int64_t word = at / each, part = at % each / chains, unit = word % settings.words * chains + at % chains;
-      if (unit < units && part < parts && found[i] != expected[i])
-        fail(ErrorCode::kMismatch, "{}: the RTL differs from the functional model {} at step {}, part {}, unit {}: {} instead of {}",
-             text_of(planned.hardware), back ? "back" : "forward", word / settings.words, part, unit, found[i], expected[i]);
+      if (mask[i] != 0 && found[i] != all[i])
+        fail(ErrorCode::kMismatch,
+             "{}: the RTL differs from the functional model {} at step {}, part {}, chain {} of word {}: {} instead of {}", text_of(h),
+             back ? "back" : "forward", at / each / (words / steps), at % each / h.chains, at % h.chains, at / each % (words / steps),
+             found[i], all[i]);
     }
   }
 
   PlannedSteps planned;
   StepsLibrary library;
   void* engine;
-  std::vector<int16_t> weights;
+  std::vector<int16_t> weights, projection;
   std::vector<int32_t> biases;
   bool transposed = false;
   int64_t cycles = 0;
@@ -193,7 +219,7 @@ SimulatedSteps::SimulatedSteps(SimulatedStepsOptions options) : options_(std::mo
 SimulatedSteps::~SimulatedSteps() = default;
 
 SimulatedSteps::Served& SimulatedSteps::engine_for(const FixedRecurrent& layer) {
-  const PlannedSteps wanted{small_engine(layer.cell, layer.hidden), layer.forms};
+  const PlannedSteps wanted{small_engine(layer.cell, extent_of(layer)), layer.forms};
   for (const auto& served : served_)
     if (served->planned == wanted) return *served;
   served_.push_back(std::make_unique<Served>(wanted, options_.build));
@@ -207,32 +233,33 @@ std::vector<int16_t> SimulatedSteps::forward(const StepsOfBoard& of, std::span<c
   const RecurrentState before = state;
   const std::vector<int16_t> expected = host_->forward(of, sums, run, state, kept, counters);
   Served& served = engine_for(layer);
-  const PeChainHardware& h = served.planned.hardware;
-  const WordParts parts = word_parts_of(h.cell);
-  const PassSettings settings = pass_settings(h, layer.hidden);
+  const WordParts parts = word_parts_of(layer.cell);
+  const StepSettings settings = step_settings(served.planned.hardware, extent_of(layer), /*back=*/false);
   served.load(layer, settings, /*back=*/false);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
-    const int64_t steps = run.valid_steps(stream), units = layer.hidden;
+    const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
     const auto at = [&](int64_t step, int64_t unit) { return static_cast<size_t>((stream * run.steps + step) * units + unit); };
-    const auto h_before = [&](int64_t unit) { return before.hidden[static_cast<size_t>(stream * units + unit)]; };
+    const auto h_before = [&](int64_t feature) { return before.hidden[static_cast<size_t>(stream * features + feature)]; };
+    const auto h_of = [&](int64_t, int64_t step, int64_t feature, int64_t) {
+      return expected[static_cast<size_t>((stream * run.steps + step) * features + feature)];
+    };
     served.load_state(
-        settings, units, false, [&](int64_t gate, int64_t unit) { return gate == 0 ? h_before(unit) : int16_t{0}; },
+        layer, settings, false, [&](int64_t gate, int64_t feature) { return gate == 0 ? h_before(feature) : int16_t{0}; },
         [&](int64_t unit) {
           return layer.cell == CellKind::kLstm ? before.cell[static_cast<size_t>(stream * units + unit)] : int32_t{h_before(unit)};
         });
-    const PassShape shape{.samples = 1, .steps = steps};
-    const std::vector<int16_t> found = served.run(
-        layer, settings, false, steps,
-        pass_words(h, settings, shape, units, false, parts.gates, parts.in(), [&](int64_t, int64_t step, int64_t unit, int64_t gate) {
+    served.run_and_compare(
+        layer, false, steps, parts.gates,
+        [&](int64_t, int64_t step, int64_t unit, int64_t gate) {
           return sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(gate)];
-        }));
-    served.compare(pass_words(h, settings, shape, units, false, parts.out(), parts.out(),
-                              [&](int64_t, int64_t step, int64_t unit, int64_t part) {
-                                return part == 0 ? expected[at(step, unit)]
-                                                 : record_word(kept.records[at(step, unit)], layer.cell, part - 1);
-                              }),
-                   found, settings, units, false, parts.out());
+        },
+        0, h_of, parts.out(),
+        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
+          if (part > 0) return record_word(kept.records[at(step, unit)], layer.cell, part - 1);
+          return settings.projects ? kept.units[at(step, unit)] : h_of(sample, step, unit, 0);
+        },
+        h_of);
   }
   return expected;
 }
@@ -244,33 +271,36 @@ FixedErrors SimulatedSteps::back(const StepsOfBoard& of, std::span<const int16_t
   const FixedBackState before = state;
   const FixedErrors expected = host_->back(of, errors, run, kept, state, counters);
   Served& served = engine_for(layer);
-  const PeChainHardware& h = served.planned.hardware;
-  const WordParts parts = word_parts_of(h.cell);
-  const PassSettings settings = pass_settings(h, layer.hidden);
+  const WordParts parts = word_parts_of(layer.cell);
+  const StepSettings settings = step_settings(served.planned.hardware, extent_of(layer), /*back=*/true);
   served.load(layer, settings, /*back=*/true);
   for (int64_t stream = 0; stream < run.streams; ++stream) {
-    const int64_t steps = run.valid_steps(stream), units = layer.hidden;
+    const int64_t steps = run.valid_steps(stream), units = layer.hidden, features = layer.features();
     if (steps == 0) continue;
     const auto at = [&](int64_t step, int64_t unit) { return static_cast<size_t>((stream * run.steps + step) * units + unit); };
+    const auto feature_of = [&](std::span<const int16_t> values) {
+      return [=, &run](int64_t, int64_t step, int64_t feature, int64_t) {
+        return values[static_cast<size_t>((stream * run.steps + step) * features + feature)];
+      };
+    };
+    const auto error_of = feature_of(errors);
     served.load_state(
-        settings, units, true,
+        layer, settings, true,
         [&](int64_t gate, int64_t unit) { return before.errors[static_cast<size_t>((stream * parts.gates + gate) * units + unit)]; },
         [&](int64_t unit) { return before.carried[static_cast<size_t>(stream * units + unit)]; });
-    const PassShape shape{.samples = 1, .steps = steps};
-    const std::vector<int16_t> found = served.run(
-        layer, settings, true, steps,
-        pass_words(h, settings, shape, units, true, parts.in(), parts.in(), [&](int64_t, int64_t step, int64_t unit, int64_t part) {
+    served.run_and_compare(
+        layer, true, steps, parts.in(),
+        [&](int64_t sample, int64_t step, int64_t unit, int64_t part) {
           const UnitRecord& record = kept.records[at(step, unit)];
-          return part == 0 ? errors[at(step, unit)] : part == 6 ? record.before : record_word(record, layer.cell, part - 1);
-        }));
-    const int64_t given = parts.gates + (layer.cell == CellKind::kGru ? 1 : 0);
-    served.compare(pass_words(h, settings, shape, units, true, given, parts.out(),
-                              [&](int64_t, int64_t step, int64_t unit, int64_t part) {
-                                return part < parts.gates
-                                           ? expected.sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(part)]
-                                           : expected.candidates[at(step, unit)];
-                              }),
-                   found, settings, units, true, given);
+          if (part == 0) return settings.projects ? int16_t{0} : error_of(sample, step, unit, 0);
+          return part == 6 ? record.before : record_word(record, layer.cell, part - 1);
+        },
+        1, error_of, parts.gates + (layer.cell == CellKind::kGru ? 1 : 0),
+        [&](int64_t, int64_t step, int64_t unit, int64_t part) {
+          return part < parts.gates ? expected.sums[at(step, unit) * static_cast<size_t>(parts.gates) + static_cast<size_t>(part)]
+                                    : expected.candidates[at(step, unit)];
+        },
+        feature_of(expected.features));
   }
   return expected;
 }

@@ -4,10 +4,11 @@
 //   const std::vector<int16_t> h = engine.forward({layer, {0, layer.hidden}}, sums, run, state, kept, counters);
 //   engine.cycles();                        // simulated clock cycles so far
 //
-// Whatever a plan builds, an engine here has units of 2 x 4 elements, one to a kind of cell: numbers do not depend on how many there are.
+// Whatever a plan builds, an engine here has units of 2 x 4 elements, of 4 x 4 where outputs are projected, one to a kind of cell: numbers
+// do not depend on how many there are.
 // Sequences go through it one after the other. Before a pass its weights are loaded, for the way back transposed, and the state that it
 // goes on from; what leaves is compared with FixedSteps, which also gives states and counters: the first difference is an error that says
-// where. Fails with kUnavailable, naming the layer's kind, on projections and on boards that share the steps, which the RTL does not do.
+// where. Fails with kUnavailable, naming the layer, on boards that share the steps, which the RTL does not do.
 #pragma once
 
 #include <cstdint>

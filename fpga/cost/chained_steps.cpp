@@ -53,9 +53,13 @@ std::optional<ChainedSteps> chained_steps(const ShardQuestion& question, const F
   const auto batch = static_cast<double>(samples);
   weights = weights / cell.hidden * units;
   ChainedSteps made{.row = *row};
-  made.load_seconds = static_cast<double>(cell.directions() / directions * row->load_beats) / static_cast<double>(board.clock_hz);
-  made.forward_seconds = (steps * row->forward_seconds + made.load_seconds) / batch;
-  made.back_seconds = (steps * row->back_seconds + made.load_seconds) / batch;
+  const auto seconds_of = [&](int64_t beats) {
+    return static_cast<double>(cell.directions() / directions * beats) / static_cast<double>(board.clock_hz);
+  };
+  const double forward_load = seconds_of(row->forward_load_beats), back_load = seconds_of(row->back_load_beats);
+  made.load_seconds = std::max(forward_load, back_load);
+  made.forward_seconds = (steps * row->forward_seconds + forward_load) / batch;
+  made.back_seconds = (steps * row->back_seconds + back_load) / batch;
   const auto feeds = static_cast<double>(
       samples * feed_cycles({.inputs = question.node->input_shapes[0].channels, .outputs = units, .elements = row->elements}));
   made.input_product_seconds =

@@ -26,7 +26,7 @@ bool asks_for_steps(const ShardQuestion& question);
 
 struct ChainedSteps {
   BoardRow row;
-  double load_seconds = 0;     // of one pass
+  double load_seconds = 0;     // of one pass, the longer of both ways
   double forward_seconds = 0;  // of a sample, its part of the load included
   double back_seconds = 0;
   double input_product_seconds = 0;  // of a sample and phase, were x W made here, too (core/plan/pair_modes.h)

@@ -52,42 +52,24 @@ std::string what_would_do(const RecurrentSize& size, const ChainDimensions& give
   return "; no length of chain would do";
 }
 
-// The products of a step one way, in their order.
-using StepProducts = std::vector<ChainWork::Product>;
-StepProducts products_of(const RecurrentSize& size, int64_t units, bool back) {
-  if (size.fed_back == size.cells) return {{.outputs = units, .inputs = size.cells}};
-  // The projection's inputs are divided over the units of the engine.
-  if (back) return {{size.fed_back, size.cells}, {size.cells, divided_up(size.fed_back, size.gates())}};
-  return {{size.cells, size.fed_back}, {size.fed_back, divided_up(size.cells, size.gates())}};
-}
-
+// One way of a step.
 struct WayOfStep {
-  int64_t weights = 0, beats = 0;  // of the fullest element; of a pass's load
-  int64_t feeds = 0;               // of all samples
+  StepSettings settings;
+  int64_t beats = 0;  // of a pass's load
+  int64_t feeds = 0;  // of all samples
 };
-WayOfStep way_of(const PeChainHardware& hardware, const StepProducts& products, int64_t samples) {
-  WayOfStep way;
-  for (const auto& [outputs, inputs] : products) {
-    const PassSettings settings = settings_of(hardware, outputs, true, inputs);
-    way.weights += settings.fullest();
-    way.beats += load_beats(hardware, settings);
-  }
-  way.feeds = samples * way.weights;
+WayOfStep way_of(const PeChainHardware& hardware, const RecurrentSize& size, int64_t units, int64_t samples, bool back) {
+  WayOfStep way{.settings = hardware.projects
+                                ? settings_of(hardware, {.units = units, .projected = size.fed_back}, back)
+                                : StepSettings{.recurrent = settings_of(hardware, units, true, size.cells), .projection = {}}};
+  way.beats = load_beats(hardware, way.settings, back);
+  way.feeds = samples * way.settings.fullest();
   return way;
 }
 
-int64_t cycles_of(const PeChainHardware& hardware, const StepProducts& products, int64_t samples, bool back, bool alone) {
-  const auto settings = [&](const ChainWork::Product& product) { return settings_of(hardware, product.outputs, true, product.inputs); };
-  if (products.size() == 1) {
-    const PassSettings pass = settings(products.front());
-    return alone ? lone_step_cycles(hardware, pass, samples, back) : steady_step_cycles(hardware, pass, samples, back);
-  }
-  int64_t one = 0, fed = 0;
-  for (const ChainWork::Product& product : products) {
-    one += lone_step_cycles(hardware, settings(product), 1, back);
-    fed += samples * settings(product).fullest();
-  }
-  return std::max(one, fed);
+int64_t cycles_of(const PeChainHardware& hardware, const WayOfStep& way, int64_t samples, bool back, bool alone) {
+  return alone ? lone_step_cycles(hardware, way.settings.recurrent, samples, back)
+               : steady_step_cycles(hardware, way.settings, samples, back);
 }
 
 }  // namespace
@@ -104,14 +86,14 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
   }
   const double slices = std::floor(board.dsp * kUsableDsp);
   const double urams_there = std::floor(board.uram * kUsableMemory), halves_there = std::floor(2 * board.bram36 * kUsableMemory);
-  const StepProducts forward = products_of(size, units, false), back = products_of(size, units, true);
   std::optional<BoardRow> best;
   double least_lack = 0;
   const std::optional<ChainDimensions>& given = board.dimensions;
   if (given && given->chains != filling)
     fail(ErrorCode::kUsage, "an engine of {} has {} chains; {} of them fill the port of {} bits with elements of {}: begin with {}x",
          text_of(*given), given->chains, filling, kPortBits, bits, filling);
-  for (int64_t chains = filling; chains >= (given ? filling : 2) && !best; chains /= 2)
+  const int64_t fewest = given ? filling : projected ? size.gates() : 2;
+  for (int64_t chains = filling; chains >= fewest && !best; chains /= 2)
     for (int64_t length = given ? given->length : 1; length <= (given ? given->length : kLongestChain); ++length) {
       BoardRow row{.boards = boards, .chains = chains, .elements = chains * length};
       if (units / row.elements > kMostSlices) {
@@ -122,12 +104,14 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
       PeChainHardware hardware = chain_for({.cell = size.cell,
                                             .element_bits = bits,
                                             .samples = samples,
-                                            .products = {{units, std::max(size.cells, size.fed_back)}},
-                                            .chains = chains},
+                                            .products = {{units, size.cells}},
+                                            .chains = chains,
+                                            .projected = projected ? size.fed_back : 0},
                                            length);
-      const WayOfStep ways[] = {way_of(hardware, forward, samples), way_of(hardware, back, samples)};
-      row.words = size.directions * std::max(ways[0].weights, ways[1].weights);
-      row.load_beats = size.directions * std::max(ways[0].beats, ways[1].beats);
+      const WayOfStep ways[] = {way_of(hardware, size, units, samples, false), way_of(hardware, size, units, samples, true)};
+      row.words = size.directions * std::max(ways[0].settings.fullest(), ways[1].settings.fullest());
+      row.forward_load_beats = size.directions * ways[0].beats;
+      row.back_load_beats = size.directions * ways[1].beats;
       if (given && row.words > given->words) {
         if (why != nullptr)
           *why = fmt::format("an engine of {} puts {} weights on its fullest element, which holds {}{}", text_of(*given), row.words,
@@ -165,8 +149,8 @@ std::optional<BoardRow> best_row(const RecurrentSize& size, const ChainBoard& bo
           static_cast<double>(ways[0].feeds + ways[1].feeds) / board.clock_hz + gathered(units) + gathered(size.gates() * units);
       if (best && at_least >= best->forward_seconds + best->back_seconds) continue;
       const bool alone = units != size.cells;
-      row.forward_cycles = cycles_of(hardware, forward, samples, /*back=*/false, alone);
-      row.back_cycles = cycles_of(hardware, back, samples, /*back=*/true, alone);
+      row.forward_cycles = cycles_of(hardware, ways[0], samples, /*back=*/false, alone);
+      row.back_cycles = cycles_of(hardware, ways[1], samples, /*back=*/true, alone);
       row.forward_seconds = static_cast<double>(row.forward_cycles) / board.clock_hz + gathered(units);
       row.back_seconds = static_cast<double>(row.back_cycles) / board.clock_hz + gathered(size.gates() * units);
       if (!best || row.forward_seconds + row.back_seconds < best->forward_seconds + best->back_seconds) best = row;

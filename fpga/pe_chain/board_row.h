@@ -8,7 +8,7 @@
 // leave too little; their length is what is looked for: the fastest that slices and blocks of the board allow, the shortest of equals. What
 // chains take and how long a step is, says built_chain.h, which is what is built. A board keeps its rows of U forward, its columns back,
 // and takes what the others made over its cable, which the step waits for: (boards - 1) (latency + bits / rate). Where a layer projects its
-// outputs, its two products wait for each other, and samples that take turns hide that; no such engine is built yet. Weights lie in
+// outputs, its two products wait for each other, and samples that take turns hide that; it has four chains or more. Weights lie in
 // UltraRAM where the board has any, two elements of 32 bits or four of 16 to a block of 4,096 words, which is the paper's and is not built
 // either; else in half blocks of BRAM, as all besides the weights does. Everything modelled.
 #pragma once
@@ -57,8 +57,8 @@ struct BoardRow {
   int64_t chains = 0, elements = 0;  // of a unit
   int64_t words = 0;                 // of the fullest element, forward or back
   double dsp = 0;
-  double urams = 0, half_blocks = 0;  // of a BRAM36
-  int64_t load_beats = 0;             // of a pass, one of the port a cycle
+  double urams = 0, half_blocks = 0;                    // of a BRAM36
+  int64_t forward_load_beats = 0, back_load_beats = 0;  // of a pass, one of the port a cycle
   int64_t forward_cycles = 0, back_cycles = 0;
   double forward_seconds = 0, back_seconds = 0;  // of a step, with what crosses the cables
 };

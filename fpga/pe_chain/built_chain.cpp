@@ -1,7 +1,10 @@
 #include "fpga/pe_chain/built_chain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "core/base/error.h"
 #include "fpga/common/arithmetic/divided_up.h"
@@ -60,13 +63,21 @@ PeChainHardware chain_for(const ChainWork& work, int64_t per_chain) {
                            .words = 2,
                            .samples = work.samples,
                            .state_words = 2,
-                           .element_bits = work.element_bits};
-  for (const ChainWork::Product& product : work.products) {
-    const PassSettings settings = settings_of(hardware, product.outputs, true, product.inputs);
-    hardware.words = std::max(hardware.words, settings.fullest());
-    hardware.state_words =
-        std::max(hardware.state_words, work.samples * std::max(settings.words, divided_up(product.inputs, hardware.chains)));
-  }
+                           .element_bits = work.element_bits,
+                           .projects = work.projected > 0};
+  if (hardware.projects)
+    for (const bool back : {false, true}) {
+      const StepSettings settings = settings_of(hardware, {work.products.front().outputs, work.projected}, back);
+      hardware.words = std::max(hardware.words, settings.fullest());
+      hardware.state_words = std::max(hardware.state_words, work.samples * std::max(settings.recurrent.words, settings.projection.words));
+    }
+  else
+    for (const ChainWork::Product& product : work.products) {
+      const PassSettings settings = settings_of(hardware, product.outputs, true, product.inputs);
+      hardware.words = std::max(hardware.words, settings.fullest());
+      hardware.state_words =
+          std::max(hardware.state_words, work.samples * std::max(settings.words, divided_up(product.inputs, hardware.chains)));
+    }
   while (hardware.queue < 2 * per_chain) hardware.queue *= 2;
   return hardware;
 }
@@ -87,41 +98,88 @@ PassSettings settings_of(const PeChainHardware& h, int64_t outputs, bool divide,
   return s;
 }
 
-PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samples, bool divide, int64_t inputs) {
-  const PassSettings s = settings_of(h, units, divide, inputs);
+StepSettings settings_of(const PeChainHardware& h, const StepExtent& extent, bool back, bool divide) {
+  if (extent.projected == 0) return {.recurrent = settings_of(h, extent.units, divide), .projection = {}};
+  const int64_t gates = gates_of(h.cell), units = extent.units, features = extent.projected, dealt = back ? features : units;
+  StepSettings s{.recurrent = settings_of(h, back ? features : units, divide, back ? units : features),
+                 .projects = true,
+                 .projection = settings_of(h, back ? units : features, divide, divided_up(dealt, gates))};
+  s.first_address = s.recurrent.fullest();
+  s.units_of_last = dealt - gates * (s.projection.feeds - 1);
+  return s;
+}
+
+namespace {
+
+// What every pass has to fit into; `what` names what it is of, as the beginning of a sentence.
+void check_fit(const PeChainHardware& h, const std::string& what, const StepSettings& s, int64_t state_words, int64_t samples) {
   if (s.fullest() > h.words)
-    fail(ErrorCode::kUnavailable, "{} units put {} weights on the fullest element, which holds {}; build longer chains, or more of them",
-         units, s.fullest(), h.words);
-  if (s.full_slices > kMostSlices)
-    fail(ErrorCode::kUnavailable, "{} units take {} rounds of all elements, of {} at most; build longer chains, or more of them", units,
-         s.full_slices, kMostSlices);
-  const int64_t state_words = samples * std::max(s.words, divided_up(s.feeds, h.chains));
+    fail(ErrorCode::kUnavailable, "{} put {} weights on the fullest element, which holds {}; build longer chains, or more of them", what,
+         s.fullest(), h.words);
+  const int64_t slices = std::max(s.recurrent.full_slices, s.projection.full_slices);
+  if (slices > kMostSlices)
+    fail(ErrorCode::kUnavailable, "{} take {} rounds of all elements, of {} at most; build longer chains, or more of them", what, slices,
+         kMostSlices);
   if (state_words > h.state_words)
     fail(ErrorCode::kUnavailable, "the state of {} samples takes {} words of {}; give the engine fewer samples", samples, state_words,
          h.state_words);
   if (samples > h.samples) fail(ErrorCode::kUnavailable, "{} samples take turns, and the engine tells {} apart", samples, h.samples);
+}
+
+}  // namespace
+
+PassSettings pass_settings(const PeChainHardware& h, int64_t units, int64_t samples, bool divide, int64_t inputs) {
+  const PassSettings s = settings_of(h, units, divide, inputs);
+  check_fit(h, fmt::format("{} units", units), {.recurrent = s, .projection = {}},
+            samples * std::max(s.words, divided_up(s.feeds, h.chains)), samples);
   return s;
 }
 
-int64_t load_beats(const PeChainHardware& h, const PassSettings& s) {
-  constexpr int64_t kBiasBits = 32;
-  const int64_t fed = s.full_slices * h.per_chain * s.feeds + (s.has_last ? s.depths_last * s.feeds_last : 0);
-  return gates_of(h.cell) * fed + s.words * biases_of(h.cell) * kBiasBits / h.element_bits;
+StepSettings step_settings(const PeChainHardware& h, const StepExtent& extent, bool back, int64_t samples, bool divide) {
+  if (extent.projected == 0) return {.recurrent = pass_settings(h, extent.units, samples, divide), .projection = {}};
+  if (!h.projects || h.cell != CellKind::kLstm || h.chains < gates_of(h.cell))
+    fail(ErrorCode::kUnavailable, "{} units are projected, which engines of lstm do that are built for it, with {} chains or more",
+         extent.units, gates_of(CellKind::kLstm));
+  const StepSettings s = settings_of(h, extent, back, divide);
+  check_fit(h, fmt::format("{} units and their projection to {}", extent.units, extent.projected), s,
+            samples * std::max(s.recurrent.words, s.projection.words), samples);
+  return s;
 }
 
+int64_t load_beats(const PeChainHardware& h, const StepSettings& s, bool back) {
+  constexpr int64_t kBiasBits = 32;
+  const auto fed = [&](const PassSettings& of) {
+    return of.full_slices * h.per_chain * of.feeds + (of.has_last ? of.depths_last * of.feeds_last : 0);
+  };
+  return gates_of(h.cell) * (fed(s.recurrent) + (s.projects ? fed(s.projection) : 0)) +
+         s.gated(back).words * biases_of(h.cell) * kBiasBits / h.element_bits;
+}
+
+int64_t load_beats(const PeChainHardware& h, const PassSettings& s) { return load_beats(h, {.recurrent = s, .projection = {}}, false); }
+
+namespace {
+
+// State, input; weight, product, sum, slot; halves. In floating point weight, product, lane, tree, slot; halves.
+constexpr int64_t kToGatesFixed = 2 + 1 + 1 + 1 + 1 + 1, kToGatesReal = 2 + 1 + 3 + 5 + 25 + 1 + 4;
+constexpr int64_t kWrite = 1;
+
+}  // namespace
+
 int64_t loop_cycles(CellKind cell, bool back, int64_t element_bits) {
-  constexpr int64_t kWrite = 1;
   if (element_bits == 32) {
-    // State, input; weight, product, lane, tree, slot; halves; then the gates (gates_forward_fp32.sv, gates_back_fp32.sv).
-    constexpr int64_t kToGates = 2 + 1 + 3 + 5 + 25 + 1 + 4;
+    // Then the gates (gates_forward_fp32.sv, gates_back_fp32.sv).
     const bool lstm = cell == CellKind::kLstm, gru = cell == CellKind::kGru;
     const int64_t forward = lstm ? 59 : gru ? 63 : cell == CellKind::kVanillaRelu ? 10 : 29, of_back = lstm ? 22 : gru ? 18 : 15;
-    return kToGates + (back ? of_back : forward) + kWrite;
+    return kToGatesReal + (back ? of_back : forward) + kWrite;
   }
-  // State, input, weight, product, sum, slot, head, the gates' first stage; then the gates, and the state's write.
-  constexpr int64_t kToGates = 8, kForward = 10;
-  const int64_t of_back = cell == CellKind::kLstm ? 9 : cell == CellKind::kGru ? 12 : 5;
-  return kToGates + (back ? of_back : kForward) + kWrite;
+  // Then the gates, whose first stage is one more, and the state's write.
+  constexpr int64_t kForward = 1 + 10;
+  const int64_t of_back = 1 + (cell == CellKind::kLstm ? 9 : cell == CellKind::kGru ? 12 : 5);
+  return kToGatesFixed + (back ? of_back : kForward) + kWrite;
+}
+
+int64_t ungated_loop_cycles(int64_t element_bits) {
+  return (element_bits == 32 ? kToGatesReal + 12 : kToGatesFixed + 2) + kWrite;  // projected_sums.sv
 }
 
 namespace {
@@ -141,33 +199,67 @@ int64_t fed_at(int64_t time, int64_t feeds, int64_t feeds_all, int64_t behind, i
 
 }  // namespace
 
-std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSettings& s, const PassShape& shape, bool back) {
-  const int64_t slices = s.full_slices + (s.has_last ? 1 : 0), loop = loop_cycles(h.cell, back, h.element_bits);
+namespace {
+
+// One of a step's products.
+struct FedProduct {
+  PassSettings settings;
+  bool dealt = false;
+  int64_t loop = 0;
+  int64_t longer = 0;  // than what is fed behind it, which waits as long
+};
+std::vector<FedProduct> products_of(const PeChainHardware& h, const StepSettings& s, bool back) {
+  const int64_t gated = loop_cycles(h.cell, back, h.element_bits), ungated = ungated_loop_cycles(h.element_bits);
+  if (!s.projects) return {{.settings = s.recurrent, .loop = gated}};
+  const int64_t longer = gated - ungated;
+  return {{.settings = s.recurrent, .loop = back ? ungated : gated, .longer = back ? 0 : longer},
+          {.settings = s.projection, .dealt = true, .loop = back ? gated : ungated, .longer = back ? longer : 0}};
+}
+
+}  // namespace
+
+std::vector<int64_t> emission_cycles(const PeChainHardware& h, const StepSettings& settings, const PassShape& shape, bool back) {
   std::vector<std::vector<int64_t>> there(static_cast<size_t>(shape.samples)), made = there;
   std::vector<int64_t> emissions;
   int64_t time = -1, settled = 0;  // of the last feed; when the next slice's last feed may come
+  const std::vector<FedProduct> products = products_of(h, settings, back);
   for (int64_t step = 0; step < shape.steps; ++step)
-    for (int64_t sample = 0; sample < shape.samples; ++sample) {
-      std::vector<int64_t>& now = made[static_cast<size_t>(sample)];
-      const std::vector<int64_t>& before = there[static_cast<size_t>(sample)];
-      now.clear();
-      for (int64_t slice = 0; slice < slices; ++slice) {
-        const bool full = slice < s.full_slices, divided = !full && s.divided;
-        const int64_t feeds = full ? s.feeds : s.feeds_last, words = full ? h.per_chain : s.words_last;
-        time = step > 0 && slice == 0 ? fed_at(time, feeds, s.feeds, divided ? s.feeds_last : 0, h.chains, before) : time + feeds;
-        time = std::max(time, settled);
-        settled = time + std::max(2 * (full ? h.per_chain : s.depths_last), h.element_bits == 32 ? kLanesSettle : 0);
-        for (int64_t word = 0; word < words; ++word) now.push_back(time + loop + 2 * (divided ? 2 * word + 1 : word));
+    for (size_t which = 0; which < products.size(); ++which) {
+      const auto& [s, dealt, loop, longer] = products[which];
+      const int64_t slices = s.full_slices + (s.has_last ? 1 : 0), feeds_a_word = dealt ? h.chains / gates_of(h.cell) : h.chains;
+      for (int64_t sample = 0; sample < shape.samples; ++sample) {
+        std::vector<int64_t>& now = made[static_cast<size_t>(sample)];
+        now.clear();
+        for (int64_t slice = 0; slice < slices; ++slice) {
+          const bool full = slice < s.full_slices, divided = !full && s.divided;
+          const int64_t feeds = full ? s.feeds : s.feeds_last, words = full ? h.per_chain : s.words_last;
+          const bool waits = (step > 0 || which > 0) && slice == 0;
+          time = waits ? fed_at(time, feeds, s.feeds, divided ? s.feeds_last : 0, feeds_a_word, there[static_cast<size_t>(sample)])
+                       : time + feeds;
+          time = std::max(time, settled);
+          settled = time + std::max(2 * (full ? h.per_chain : s.depths_last), h.element_bits == 32 ? kLanesSettle : 0);
+          for (int64_t word = 0; word < words; ++word) now.push_back(time + loop + 2 * (divided ? 2 * word + 1 : word));
+        }
+        emissions.insert(emissions.end(), now.begin(), now.end());
+        std::swap(there[static_cast<size_t>(sample)], now);
       }
-      emissions.insert(emissions.end(), now.begin(), now.end());
-      std::swap(there[static_cast<size_t>(sample)], now);
+      settled += longer;
     }
   return emissions;
 }
 
-int64_t steady_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {
+std::vector<int64_t> emission_cycles(const PeChainHardware& h, const PassSettings& s, const PassShape& shape, bool back) {
+  return emission_cycles(h, StepSettings{.recurrent = s, .projection = {}}, shape, back);
+}
+
+int64_t steady_step_cycles(const PeChainHardware& h, const StepSettings& s, int64_t samples, bool back) {
   const std::vector<int64_t> words = emission_cycles(h, s, {.samples = samples, .steps = 4}, back);
-  return words.back() - words[words.size() - 1 - static_cast<size_t>(samples * s.words)];
+  const int64_t words_of_step = samples * (s.recurrent.words + (s.projects ? s.projection.words : 0));
+  return words.back() - words[words.size() - 1 - static_cast<size_t>(words_of_step)];
+}
+
+int64_t steady_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {
+  return steady_step_cycles(h, StepSettings{.recurrent = s, .projection = {}}, samples, back);
 }
 
 int64_t lone_step_cycles(const PeChainHardware& h, const PassSettings& s, int64_t samples, bool back) {

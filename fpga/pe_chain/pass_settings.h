@@ -1,5 +1,5 @@
 // What a pass of the engine of chained elements is told, port by port: numbers alone, so that what is compiled around a Verilated engine
-// reads them, too (pass_settings() in built_chain.h makes them).
+// reads them, too (pass_settings() and step_settings() in built_chain.h make them).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,19 @@ struct PassSettings {
 
   // Weights that the fullest element holds, and cycles of feeding.
   int64_t fullest() const { return full_slices * feeds + (has_last ? feeds_last : 0); }
+};
+
+// Of a layer that projects its outputs, one way: a step is two products on the same elements, whose weights lie one behind the other.
+struct StepSettings {
+  PassSettings recurrent;
+  bool projects = false;
+  PassSettings projection;    // its inputs are dealt to the units: `feeds` of each
+  int64_t first_address = 0;  // of its weights
+  int64_t units_of_last = 0;  // that have an input at the last feed
+
+  int64_t fullest() const { return recurrent.fullest() + (projects ? projection.fullest() : 0); }
+  // The product that the gates follow.
+  const PassSettings& gated(bool back) const { return projects && back ? projection : recurrent; }
 };
 
 }  // namespace millrace

@@ -6,7 +6,8 @@
 Every configuration is one engine of fpga/pe_chain, mapped as far as slices and blocks; modules are mapped once each and counted as often
 as they stand. What is expected: a slice to an element, two in single precision, whose adders are of LUTs; behind each chain, for gates forward and
 back, 20 of lstm, 15 of gru, 2 of a vanilla tangent, in single precision two to each of 29, 20 and 4 multipliers; half blocks for
-each element's weights, the state twice, what units keep, and three for the pieces of a function. LUTs and flip-flops are not mapped.
+each element's weights, the state twice, what units keep, and three for the pieces of a function; a projection takes no more of either. LUTs
+and flip-flops are not mapped.
 Ends with 1 where what is found is not what is expected. Needs yosys. Standard library alone.
 """
 
@@ -19,7 +20,8 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-CELLS = {"lstm": (0, 4, 4), "gru": (1, 3, 4), "relu": (2, 1, 1), "tanh": (3, 1, 1)}  # CELL, GATES, BIASES
+# CELL, GATES, BIASES, PROJECTS
+CELLS = {"lstm": (0, 4, 4, 0), "gru": (1, 3, 4, 0), "relu": (2, 1, 1, 0), "tanh": (3, 1, 1, 0), "lstm_projected": (0, 4, 4, 1)}
 GATES_OF_CHAIN = {16: {"lstm": 4 + 16, "gru": 3 + 12, "relu": 0, "tanh": 2},
                   32: {"lstm": 2 * (13 + 16), "gru": 2 * (9 + 11), "relu": 0, "tanh": 2 * (2 + 2)}}
 FUNCTIONS = {"lstm": 5, "gru": 3, "relu": 0, "tanh": 1}
@@ -29,7 +31,8 @@ STATE_WORDS = 64
 CONFIGURATIONS = [("xc7", 16, "relu", 2, 2, 256), ("xc7", 16, "tanh", 4, 2, 1024), ("xc7", 16, "gru", 2, 2, 1024),
                   ("xc7", 16, "lstm", 2, 2, 1024), ("xc7", 16, "lstm", 4, 3, 2048), ("xcup", 16, "lstm", 2, 2, 256),
                   ("xcup", 16, "gru", 4, 2, 512), ("xcup", 16, "tanh", 2, 4, 4096), ("xc7", 32, "relu", 2, 2, 512),
-                  ("xc7", 32, "tanh", 2, 2, 1024), ("xc7", 32, "gru", 2, 2, 512), ("xc7", 32, "lstm", 2, 2, 512)]
+                  ("xc7", 32, "tanh", 2, 2, 1024), ("xc7", 32, "gru", 2, 2, 512), ("xc7", 32, "lstm", 2, 2, 512),
+                  ("xc7", 16, "lstm_projected", 4, 2, 1024), ("xcup", 16, "lstm_projected", 8, 2, 512), ("xc7", 32, "lstm_projected", 4, 2, 512)]
 
 
 def half_blocks(width, depth):
@@ -39,7 +42,7 @@ def half_blocks(width, depth):
 
 
 def expected(bits, cell, chains, per_chain, words):
-    gates = CELLS[cell][1]
+    gates, cell = CELLS[cell][1], cell.removesuffix("_projected")  # sums without gates are of LUTs
     elements = gates * chains * per_chain
     kept = {"lstm": (32, bits), "gru": (bits, bits)}.get(cell, ())
     blocks = elements * half_blocks(bits, words) + 2 * half_blocks(gates * chains * bits, 2 * STATE_WORDS)
@@ -50,12 +53,12 @@ def expected(bits, cell, chains, per_chain, words):
 
 
 def found(family, bits, cell, chains, per_chain, words, timeout):
-    number, gates, biases = CELLS[cell]
+    number, gates, biases, projects = CELLS[cell]
     parts = ["fpga/pe_chain/rtl/modules/*.sv", "fpga/recurrence/rtl/modules/tail_unit.sv", "fpga/recurrence/rtl/modules/gate_function.sv",
              "fpga/common/rtl/modules/round_to_element.sv", "fpga/common/rtl/modules/stream_fifo.sv"]
     files = [str(path) for part in parts for path in sorted(SOURCE.glob(part))]
     given = {"ELEMENT": bits, "CELL": number, "GATES": gates, "BIASES": biases, "CHAINS": chains, "PER_CHAIN": per_chain, "WORDS": words,
-             "STATE_WORDS": STATE_WORDS}
+             "STATE_WORDS": STATE_WORDS, "PROJECTS": projects}
     with tempfile.TemporaryDirectory() as folder:
         for name in ("sigmoid_pieces.hex", "tangent_pieces.hex"):  # their contents change no count
             (pathlib.Path(folder) / name).write_text("".join(f"{i * 0x9e3779b97f4a7c15f39cc0605 % 2**96:024x}\n" for i in range(1, 513)))

@@ -84,7 +84,7 @@ void millrace_steps_load_state(void* engine, bool back, const int16_t* taken, co
 
 int64_t millrace_steps_run(void* engine, const MillraceStepsJob* job, int16_t* outputs) {
   Vpe_chain_engine& m = *of(engine).model;
-  const millrace::PassSettings& s = job->settings;
+  const millrace::PassSettings &s = job->settings.recurrent, &p = job->settings.projection;
   m.back = job->back;
   m.continues = job->continues;
   millrace::set_number(m.steps, job->steps);
@@ -97,9 +97,20 @@ int64_t millrace_steps_run(void* engine, const MillraceStepsJob* job, int16_t* o
   millrace::set_number(m.depths_last, s.depths_last);
   millrace::set_number(m.words_last, s.words_last);
   millrace::set_number(m.words, s.words);
+  millrace::set_number(m.projection_full_slices, p.full_slices);
+  m.projection_has_last = p.has_last;
+  m.projection_divided = p.divided;
+  millrace::set_number(m.projection_feeds, p.feeds);
+  millrace::set_number(m.projection_feeds_last, p.feeds_last);
+  millrace::set_number(m.projection_depths_last, p.depths_last);
+  millrace::set_number(m.projection_words_last, p.words_last);
+  millrace::set_number(m.projection_words, p.words);
+  millrace::set_number(m.projection_address, job->settings.first_address);
+  millrace::set_number(m.projection_units, job->settings.units_of_last);
   millrace::set_number(m.sum_shift, job->sum_shift);
   millrace::set_number(m.weight_shift, job->weight_shift);
   millrace::set_number(m.hidden_shift, job->hidden_shift);
+  millrace::set_number(m.projected_shift, job->projected_shift);
   int64_t next = 0, made = 0;
   for (int64_t now = 0; now < job->most_cycles; ++now) {
     m.start = now == 0;

@@ -21,8 +21,8 @@ struct MillraceStepsBeat {
 };
 
 struct MillraceStepsJob {
-  millrace::PassSettings settings;
-  int64_t sum_shift, weight_shift, hidden_shift;
+  millrace::StepSettings settings;
+  int64_t sum_shift, weight_shift, hidden_shift, projected_shift;
   bool back, continues;
   int64_t samples, steps;
   const int16_t* inputs;  // words of the pass

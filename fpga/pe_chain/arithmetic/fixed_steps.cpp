@@ -46,6 +46,23 @@ std::vector<int16_t> projection_columns_of(const FixedRecurrent& layer) {
   return columns;
 }
 
+// An output of a projection: its inputs are dealt to the units of the engine, which are as many as gates.
+int64_t dealt_product(int64_t gates, const ChainProduct& product, int64_t output, const int16_t* weights, const int16_t* elements) {
+  ChainProduct of_unit = product;
+  of_unit.inputs = divided_up(product.inputs, gates);
+  std::vector<int16_t> weights_of_unit(static_cast<size_t>(of_unit.inputs)), elements_of_unit(weights_of_unit);
+  int64_t sum = 0;
+  for (int64_t unit = 0; unit < gates; ++unit) {
+    for (int64_t i = 0; i < of_unit.inputs; ++i) {
+      const int64_t input = i * gates + unit;
+      weights_of_unit[static_cast<size_t>(i)] = input < product.inputs ? weights[input] : int16_t{0};
+      elements_of_unit[static_cast<size_t>(i)] = input < product.inputs ? elements[input] : int16_t{0};
+    }
+    sum += chained(of_unit, output, weights_of_unit.data(), elements_of_unit.data());
+  }
+  return sum;
+}
+
 }  // namespace
 
 FixedSteps::FixedSteps(const FixedRecurrent& layer, std::vector<UnitRange> boards, const ChainBuild& build, int error_fraction)
@@ -123,16 +140,10 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
       }
       if (layer_.projection > 0) {
         std::ranges::copy(made, kept.units.begin() + vector * hidden);
-        // Its inputs are divided over the units of the engine, which are as many as gates.
-        const int64_t part = divided_up(hidden, gates);
-        const int out_shift = layer_.formats.projection + kGateFraction - layer_.formats.hidden;
+        const ChainProduct product{hidden, features, build_.elements, build_.most_parts};
         for (int64_t feature = 0; feature < features; ++feature) {
-          int64_t sum = 0;
-          for (int64_t first = 0; first < hidden; first += part) {
-            const ChainProduct product{std::min(part, hidden - first), features, build_.elements, build_.most_parts};
-            sum += chained(product, feature, layer_.projection_weight.data() + feature * hidden + first, made.data() + first);
-          }
-          h[feature] = cell_sum(sum, out_shift, counters.outputs);
+          const int64_t sum = dealt_product(gates, product, feature, layer_.projection_weight.data() + feature * hidden, made.data());
+          h[feature] = cell_sum(sum, layer_.projection_shift(), counters.outputs);
         }
       } else {
         std::ranges::copy(made, h);
@@ -178,12 +189,9 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
               error_of_state({hidden, board.count(), build_.elements, build_.most_parts}, feature, feature - board.begin);
       if (projected) {
         std::ranges::copy(dh, result.features.begin() + vector * features);
-        const int64_t part = divided_up(features, gates);
+        const ChainProduct product{features, hidden, build_.elements, build_.most_parts};
         for (int64_t unit = 0; unit < hidden; ++unit) {
-          int64_t sum = 0;
-          for (int64_t first = 0; first < features; first += part)
-            sum += chained({std::min(part, features - first), hidden, build_.elements, build_.most_parts}, unit,
-                           projection.data() + unit * features + first, dh.data() + first);
+          const int64_t sum = dealt_product(gates, product, unit, projection.data() + unit * features, dh.data());
           dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
         }
       }

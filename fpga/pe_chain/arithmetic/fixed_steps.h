@@ -9,8 +9,8 @@
 // columns of its units back, takes the others' rows of h, and of errors, and gives its own; every sum lies on one board, its products
 // on one element or two, so that numbers depend neither on the boards nor on the elements. dh is rounded once, from
 //   round((dy + carried) 2^s + sum over gates and units of U d),  s the fraction bits of U.
-// A projected layer stands on one board: more are refused. Sequences may end (RecurrentRun::lengths): behind its end a sequence's
-// output, errors and record are zero, and states and errors pass by.
+// A projection's inputs are dealt to the engine's units. A projected layer stands on one board: more are refused. Sequences may end
+// (RecurrentRun::lengths): behind its end a sequence's output, errors and record are zero, and states and errors pass by.
 #pragma once
 
 #include <cstdint>

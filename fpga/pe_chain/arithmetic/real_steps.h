@@ -8,7 +8,8 @@
 //
 // float is the engine's arithmetic, with functions by pieces; double is the same code with exact functions, for tests of gradients.
 // Order, declared: a product as chain_sum.h says; a gate's sum is (W x + bias) + product, gru's n keeps U h + b apart; parts of dh by
-// gate are added as (i + f) + (g + o), of gru as (r + z) + u, and those of a projection by ascending unit. dh is (dy + carried) + parts.
+// gate are added as (i + f) + (g + o), of gru as (r + z) + u. dh is (dy + carried) + parts. A projection's inputs are dealt to the four
+// units, input i to unit i mod 4; each unit's product is of as many inputs, zero behind the last, and the four are added as those of dh.
 // Nothing depends on the elements or the boards. One sequence at a time; a projected layer stands on one board.
 #pragma once
 
@@ -124,9 +125,7 @@ class RealSteps {
           for (int64_t gate = 0; gate < gates_; ++gate)
             part[gate] = chained({hidden_, board.count(), build_.elements, build_.most_parts}, feature - board.begin,
                                  columns.data() + (gate * features_ + feature) * hidden_, state.errors.data() + gate * hidden_);
-          const T product = gates_ == 1   ? part[0]
-                            : gates_ == 3 ? flushed(flushed(part[0] + part[1]) + part[2])
-                                          : flushed(flushed(part[0] + part[1]) + flushed(part[2] + part[3]));
+          const T product = added(part);
           const T direct = l_.cell == CellKind::kGru ? state.carried[at(feature)] : T{0};
           dh[feature] = flushed(flushed(errors[at(step * features_ + feature)] + direct) + product);
         }
@@ -177,16 +176,25 @@ class RealSteps {
     const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts;
     return chain_sum<T>({product.inputs, parts}, weights, elements);
   }
-  // A projection's product: its inputs are divided over the engine's units.
+  // A projection's product: its inputs are dealt to the engine's units.
   T by_units(int64_t inputs, int64_t outputs, int64_t output, const T* weights, const T* elements) const {
-    const int64_t part = divided_up(inputs, gates_);
-    T sum{0};
-    for (int64_t first = 0; first < inputs; first += part) {
-      const T of_unit =
-          chained({std::min(part, inputs - first), outputs, build_.elements, build_.most_parts}, output, weights + first, elements + first);
-      sum = first == 0 ? of_unit : flushed(sum + of_unit);
+    const int64_t each = divided_up(inputs, gates_);
+    T part[4] = {};
+    std::vector<T> weights_of_unit(at(each)), elements_of_unit(at(each));
+    for (int64_t unit = 0; unit < gates_; ++unit) {
+      for (int64_t i = 0; i < each; ++i) {
+        const int64_t input = i * gates_ + unit;
+        weights_of_unit[at(i)] = input < inputs ? weights[input] : T{0};
+        elements_of_unit[at(i)] = input < inputs ? elements[input] : T{0};
+      }
+      part[unit] = chained({each, outputs, build_.elements, build_.most_parts}, output, weights_of_unit.data(), elements_of_unit.data());
     }
-    return sum;
+    return added(part);
+  }
+  // What the engine's units give of one output.
+  T added(const T* part) const {
+    if (gates_ == 1) return part[0];
+    return gates_ == 3 ? flushed(flushed(part[0] + part[1]) + part[2]) : flushed(flushed(part[0] + part[1]) + flushed(part[2] + part[3]));
   }
 
   T unit_forward(int64_t step, int64_t unit, const T* sum, const T* product, RealState<T>& state, RealKept<T>& kept) const {

@@ -2,7 +2,8 @@
 //
 //   write_steps_engine("out/lstm1", hardware, layer, {.samples = 2, .steps = 3});
 //   // out/lstm1/rtl/*.sv         the modules and millrace_pe_chain.sv, which sets their parameters and this layer's settings
-//   // out/lstm1/images           U in the order in which it is loaded, for F and, transposed, for E; biases; the table of gates
+//   // out/lstm1/images           U, and the projection behind it, in the order in which they are loaded, for F and, transposed, for E;
+//   //                            biases; the table of gates
 //   // out/lstm1/vectors          sums and errors as they come, what the functional model makes of them
 //   // out/lstm1/testbench.sv     loads, a pass forward, loads, a pass back, with pauses; prints PASS or what differs
 //

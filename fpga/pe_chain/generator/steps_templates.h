@@ -71,30 +71,31 @@ module testbench;
   logic [$LOAD_BITS$-1:0] load_data = '0;
   logic [31:0] place = '0;  // unit, depth, address
   logic [$BIAS_BITS$-1:0] biases[0:$BIAS_WORDS$-1];
-  logic [31:0] places[0:$BEATS$-1];
-  logic [$LOAD_BITS$-1:0] weights_forward[0:$BEATS$-1];
-  logic [$LOAD_BITS$-1:0] weights_back[0:$BEATS$-1];
+  logic [31:0] places_forward[0:$FORWARD_BEATS$-1];
+  logic [31:0] places_back[0:$BACK_BEATS$-1];
+  logic [$LOAD_BITS$-1:0] weights_forward[0:$FORWARD_BEATS$-1];
+  logic [$LOAD_BITS$-1:0] weights_back[0:$BACK_BEATS$-1];
 
   logic in_tvalid, in_tready, out_tvalid, out_tready, forward_valid, back_valid, forward_ready, back_ready;
   logic [$IN_BITS$-1:0] forward_data, back_data;
   logic [$OUT_BITS$-1:0] out_tdata;
   assign in_tvalid = back ? back_valid : forward_valid;
   assign out_tready = back ? back_ready : forward_ready;
-  stream_player #(.FILE("vectors/forward_in.hex"), .COUNT($WORDS$), .WIDTH($IN_BITS$), .SEED($SEED$)) forward_player (
+  stream_player #(.FILE("vectors/forward_in.hex"), .COUNT($FORWARD_IN$), .WIDTH($IN_BITS$), .SEED($SEED$)) forward_player (
       .clock, .enable(forward_on), .tvalid(forward_valid), .tready(in_tready && !back), .tdata(forward_data)
   );
-  stream_player #(.FILE("vectors/back_in.hex"), .COUNT($WORDS$), .WIDTH($IN_BITS$), .SEED($SEED$ + 1)) back_player (
+  stream_player #(.FILE("vectors/back_in.hex"), .COUNT($BACK_IN$), .WIDTH($IN_BITS$), .SEED($SEED$ + 1)) back_player (
       .clock, .enable(back_on), .tvalid(back_valid), .tready(in_tready && back), .tdata(back_data)
   );
   int forward_received, forward_differences, back_received, back_differences;
   stream_checker #(
-      .FILE("vectors/forward_out.hex"), .NAME("forward"), .COUNT($WORDS$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 2)
+      .FILE("vectors/forward_out.hex"), .NAME("forward"), .COUNT($FORWARD_OUT$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 2)
   ) forward_checker (
       .clock, .tvalid(out_tvalid && !back), .tready(forward_ready), .tdata(out_tdata), .received(forward_received),
       .differences(forward_differences)
   );
   stream_checker #(
-      .FILE("vectors/back_out.hex"), .NAME("back"), .COUNT($WORDS$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 3)
+      .FILE("vectors/back_out.hex"), .NAME("back"), .COUNT($BACK_OUT$), .WIDTH($OUT_BITS$), .SEED($SEED$ + 3)
   ) back_checker (
       .clock, .tvalid(out_tvalid && back), .tready(back_ready), .tdata(out_tdata), .received(back_received), .differences(back_differences)
   );
@@ -111,10 +112,10 @@ module testbench;
   );
 
   task automatic load(input logic transposed);
-    for (int beat = 0; beat < $BEATS$; beat++) begin
+    for (int beat = 0; beat < (transposed ? $BACK_BEATS$ : $FORWARD_BEATS$); beat++) begin
       @(negedge clock);
       load_write = 1'b1;
-      place = places[beat];
+      place = transposed ? places_back[beat] : places_forward[beat];
       load_data = transposed ? weights_back[beat] : weights_forward[beat];
     end
     @(negedge clock);
@@ -132,7 +133,8 @@ module testbench;
 
   initial begin
     $readmemh("images/biases.hex", biases);
-    $readmemh("images/places.hex", places);
+    $readmemh("images/places_forward.hex", places_forward);
+    $readmemh("images/places_back.hex", places_back);
     $readmemh("images/weights_forward.hex", weights_forward);
     $readmemh("images/weights_back.hex", weights_back);
     repeat ($RESET_CYCLES$) @(negedge clock);  // until nothing unknown is left in the chains
@@ -152,8 +154,8 @@ module testbench;
     load(1'b1);
     back_on = 1'b1;
     pass();
-    if (forward_received != $WORDS$ || back_received != $WORDS$)
-      $display("FAIL: %0d and %0d of $WORDS$ words", forward_received, back_received);
+    if (forward_received != $FORWARD_OUT$ || back_received != $BACK_OUT$)
+      $display("FAIL: %0d of $FORWARD_OUT$ and %0d of $BACK_OUT$ words", forward_received, back_received);
     else if (forward_differences + back_differences != 0)
       $display("FAIL: %0d words differ forward, %0d back", forward_differences, back_differences);
     else $display("PASS: %0d words forward, %0d back", forward_received, back_received);

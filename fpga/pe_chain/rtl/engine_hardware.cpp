@@ -35,7 +35,8 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const PeChainHar
           {"WORDS", h.words},
           {"SAMPLES", h.samples},
           {"STATE_WORDS", h.state_words},
-          {"QUEUE_LOG2", std::bit_width(static_cast<uint64_t>(h.queue)) - 1}};
+          {"QUEUE_LOG2", std::bit_width(static_cast<uint64_t>(h.queue)) - 1},
+          {"PROJECTS", h.projects ? 1 : 0}};
 }
 
 WordParts word_parts_of(CellKind cell, int64_t element_bits) {
@@ -54,10 +55,10 @@ float record_word(const RealKept<float>& kept, CellKind cell, int64_t place, int
   return (part == gates ? kept.bound : kept.before)[static_cast<size_t>(place)];
 }
 
-std::vector<int32_t> bias_image(const PeChainHardware& h, const PassSettings& settings, const FixedRecurrent& layer) {
+std::vector<int32_t> bias_image(const PeChainHardware& h, const FixedRecurrent& layer) {
   const WordParts parts = word_parts_of(layer.cell);
   std::vector<int32_t> biases;
-  for (int64_t unit = 0; unit < settings.words * h.chains; ++unit)
+  for (int64_t unit = 0; unit < divided_up(layer.hidden, h.chains) * h.chains; ++unit)
     for (int64_t bias = 0; bias < parts.biases; ++bias)
       biases.push_back(unit >= layer.hidden                              ? 0
                        : bias < parts.gates                              ? layer.bias[static_cast<size_t>(unit * parts.gates + bias)]
@@ -66,11 +67,10 @@ std::vector<int32_t> bias_image(const PeChainHardware& h, const PassSettings& se
   return biases;
 }
 
-std::vector<uint32_t> bias_image(const PeChainHardware& h, const PassSettings& settings, const RealLayer<float>& layer,
-                                 const UnitRange& board) {
+std::vector<uint32_t> bias_image(const PeChainHardware& h, const RealLayer<float>& layer, const UnitRange& board) {
   const WordParts parts = word_parts_of(layer.cell, 32);
   std::vector<uint32_t> biases;
-  for (int64_t word = 0; word < settings.words; ++word)
+  for (int64_t word = 0; word < divided_up(board.count(), h.chains); ++word)
     for (int64_t lane = 0; lane < h.chains; ++lane)
       for (int64_t bias = 0; bias < parts.biases; ++bias) {
         const int64_t unit = board.begin + word * h.chains + lane;
@@ -85,19 +85,18 @@ std::vector<uint32_t> bias_image(const PeChainHardware& h, const PassSettings& s
 
 namespace {
 
-// In the order in which they are fed; `weight` is of a gate, an output and an input.
+// Adds those of a product in the order in which they are fed, from an address on; `weight` is of a gate, an output and an input.
 template <typename Word, typename Weight>
-std::vector<WeightBeatOf<Word>> beats_of(const PeChainHardware& h, const PassSettings& s, int64_t gates, int64_t outputs,
-                                         const Weight& weight) {
+void add_beats(const PeChainHardware& h, const PassSettings& s, int64_t outputs, int64_t first_address, const Weight& weight,
+               std::vector<WeightBeatOf<Word>>& beats) {
   const int64_t elements = h.chains * h.per_chain, slices = s.full_slices + (s.has_last ? 1 : 0);
-  std::vector<WeightBeatOf<Word>> beats;
-  for (int64_t gate = 0; gate < gates; ++gate)
+  for (int64_t gate = 0; gate < gates_of(h.cell); ++gate)
     for (int64_t slice = 0; slice < slices; ++slice) {
       const bool full = slice < s.full_slices, divided = !full && s.divided;
       const int64_t depths = full ? h.per_chain : s.depths_last, feeds = full ? s.feeds : s.feeds_last;
       for (int64_t depth = 0; depth < depths; ++depth)
         for (int64_t feed = 0; feed < feeds; ++feed) {
-          WeightBeatOf<Word> beat{gate, depth, slice * s.feeds + feed, std::vector<Word>(static_cast<size_t>(h.chains), 0)};
+          WeightBeatOf<Word> beat{gate, depth, first_address + slice * s.feeds + feed, std::vector<Word>(static_cast<size_t>(h.chains), 0)};
           const int64_t input = feed + (divided && depth % 2 == 1 ? s.feeds_last : 0);
           for (int64_t chain = 0; chain < h.chains; ++chain) {
             const int64_t output = slice * elements + (divided ? depth / 2 : depth) * h.chains + chain;
@@ -106,27 +105,63 @@ std::vector<WeightBeatOf<Word>> beats_of(const PeChainHardware& h, const PassSet
           beats.push_back(std::move(beat));
         }
     }
+}
+
+// Those of a step: `weight` is of U, of a gate, an output and an input; `projection` of a feature and a unit.
+template <typename Word, typename Weight, typename Projection>
+std::vector<WeightBeatOf<Word>> beats_of(const PeChainHardware& h, const StepSettings& s, const StepExtent& extent, bool back,
+                                         const Weight& weight, const Projection& projection) {
+  std::vector<WeightBeatOf<Word>> beats;
+  add_beats(h, s.recurrent, back && s.projects ? extent.projected : extent.units, 0, weight, beats);
+  if (!s.projects) return beats;
+  const int64_t gates = gates_of(h.cell), inputs = back ? extent.projected : extent.units;
+  const auto dealt = [&](int64_t gate, int64_t output, int64_t feed) {
+    const int64_t input = feed * gates + gate;
+    return input >= inputs ? Word{0} : back ? projection(input, output) : projection(output, input);
+  };
+  add_beats(h, s.projection, back ? extent.units : extent.projected, s.first_address, dealt, beats);
   return beats;
 }
 
 }  // namespace
 
-std::vector<WeightBeat> weight_beats(const PeChainHardware& h, const PassSettings& s, const FixedRecurrent& layer, bool back) {
-  if (layer.projection > 0) fail(ErrorCode::kUnavailable, "the engine pe_chain is not built with a projection; use its functional model");
-  const int64_t units = layer.hidden, gates = layer.gates();
-  return beats_of<int16_t>(h, s, gates, units, [&](int64_t gate, int64_t output, int64_t input) {
-    return layer
-        .hidden_weight[static_cast<size_t>(back ? (input * gates + gate) * units + output : (output * gates + gate) * units + input)];
-  });
+std::vector<WeightBeat> weight_beats(const PeChainHardware& h, const StepSettings& s, const FixedRecurrent& layer, bool back) {
+  const int64_t gates = layer.gates(), features = layer.features();
+  return beats_of<int16_t>(
+      h, s, {layer.hidden, layer.projection}, back,
+      [&](int64_t gate, int64_t output, int64_t input) {
+        const int64_t unit = back ? input : output, feature = back ? output : input;
+        return layer.hidden_weight[static_cast<size_t>((unit * gates + gate) * features + feature)];
+      },
+      [&](int64_t feature, int64_t unit) { return layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]; });
 }
 
-std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& h, const PassSettings& s, const RealLayer<float>& layer,
+std::vector<WeightBeatOf<uint32_t>> weight_beats(const PeChainHardware& h, const StepSettings& s, const RealLayer<float>& layer,
                                                  const UnitRange& board, bool back) {
-  if (layer.projection > 0) fail(ErrorCode::kUnavailable, "the engine pe_chain is not built with a projection; use its functional model");
-  return beats_of<uint32_t>(h, s, layer.gates(), board.count(), [&](int64_t gate, int64_t output, int64_t input) {
-    const int64_t unit = board.begin + output, row = back ? input : unit, column = back ? unit : input;
-    return std::bit_cast<uint32_t>(layer.hidden_weight[static_cast<size_t>((gate * layer.hidden + row) * layer.hidden + column)]);
-  });
+  const int64_t features = layer.features();
+  return beats_of<uint32_t>(
+      h, s, {board.count(), layer.projection}, back,
+      [&](int64_t gate, int64_t output, int64_t input) {
+        const int64_t unit = back ? input : board.begin + output, feature = back ? board.begin + output : input;
+        return std::bit_cast<uint32_t>(layer.hidden_weight[static_cast<size_t>((gate * layer.hidden + unit) * features + feature)]);
+      },
+      [&](int64_t feature, int64_t unit) {
+        return std::bit_cast<uint32_t>(layer.projection_weight[static_cast<size_t>(feature * layer.hidden + unit)]);
+      });
+}
+
+PassShifts shifts_of(const FixedRecurrent& layer, bool back) {
+  constexpr int kMostShift = 31;
+  const CellFormats& formats = layer.formats;
+  if (layer.projection == 0)
+    return {.sum = formats.sum_shift(layer.cell), .weight = formats.hidden_weight(), .hidden = kGateFraction - formats.hidden};
+  if (layer.projection_shift() > kMostShift)
+    fail(ErrorCode::kUnavailable,
+         "sums of a projection lose {} fraction bits, and the engine pe_chain drops {} at most; give its weights fewer",
+         layer.projection_shift(), kMostShift);
+  return {.sum = formats.sum_shift(layer.cell),
+          .weight = formats.projection,
+          .projected = back ? formats.hidden_weight() : layer.projection_shift()};
 }
 
 }  // namespace millrace

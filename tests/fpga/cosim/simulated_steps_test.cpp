@@ -49,25 +49,27 @@ Made made_by(ChainEngine& engine, const FixedRecurrent& layer, const RecurrentRu
 
 }  // namespace
 
-// Sequences of any length, from states that are brought, forward and back; weights that change between.
+// Sequences of any length, from states that are brought, forward and back; weights that change between; outputs projected or not.
 TEST(SimulatedSteps, GiveTheFunctionalModelsBits) {
   if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
   Dice dice(4);
   SimulatedSteps engine({.build = kEngineCache});
   const auto host = make_host_chain_engine();
-  for (const auto& [cell, units] : {std::pair{CellKind::kLstm, 7}, {CellKind::kLstm, 21}, {CellKind::kLstm, 21}}) {
-    FixedRecurrent layer = testing_support::random_steps(dice, cell, units);
+  for (const auto& [units, projection] : {std::pair{7, 0}, {21, 0}, {21, 0}, {7, 3}, {21, 10}, {21, 10}}) {
+    FixedRecurrent layer = testing_support::random_steps(dice, CellKind::kLstm, units, projection);
     layer.forms = {};
     RecurrentRun run{.streams = 3, .steps = 4, .first_step = 0, .lengths = {4, 0, 3}};
     const std::vector<int16_t> sums = testing_support::random_elements(dice, 3 * 4 * layer.rows(), 20000);
-    const std::vector<int16_t> errors = testing_support::random_elements(dice, 3 * 4 * units, 8000);
+    const std::vector<int16_t> errors = testing_support::random_elements(dice, 3 * 4 * layer.features(), 8000);
     const RecurrentState state = testing_support::random_state(dice, layer, 3);
     const FixedBackState back_state = testing_support::random_back_state(dice, layer, 3);
     const Made found = made_by(engine, layer, run, sums, errors, state, back_state);
     const Made expected = made_by(*host, layer, run, sums, errors, state, back_state);
     EXPECT_EQ(found.h, expected.h);
     EXPECT_EQ(found.state, expected.state);
+    EXPECT_EQ(found.kept.units, expected.kept.units);
     EXPECT_EQ(found.errors.sums, expected.errors.sums);
+    EXPECT_EQ(found.errors.features, expected.errors.features);
     EXPECT_EQ(found.back_state.errors, expected.back_state.errors);
     EXPECT_EQ(found.back_state.carried, expected.back_state.carried);
   }
@@ -85,19 +87,19 @@ TEST(SimulatedSteps, RefuseWhatIsNotBuilt) {
   expect_error(ErrorCode::kUnavailable, "several boards share the steps of a layer of 8 units", [&] {
     engine.forward({layer, {0, 4}}, sums, {}, state, kept, counters);
   });
-  layer.projection = 3;
-  expect_error(ErrorCode::kUnavailable, "does not project, and a layer of 8 units does, to 3", [&] {
-    engine.forward({layer, {0, 8}}, sums, {}, state, kept, counters);
-  });
 }
 
-// x W, gradients and what is behind on CPUs, the steps of a truncated and a stateful layer on simulated RTL: the weights of emulated-fpga
-// on any number of ranks, another board's engines being refused.
-TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModel) {
-  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+namespace {
+
+struct PlannedRing {
+  Graph graph;
+  Plan plan;
+};
+// x W, gradients and what is behind on CPUs, the steps of two layers on boards.
+PlannedRing ring_of(const Recurrent& first, const Recurrent& second) {
   ModelBuilder net("boards", {3, 9, 1});
-  net.layer("rnn1", Recurrent{.hidden = 5, .stateful = true});
-  net.layer("rnn2", Recurrent{.hidden = 6, .bidirectional = true, .truncation = 4});
+  net.layer("rnn1", first);
+  net.layer("rnn2", second);
   net.layer("last", LastStep{});
   net.dense("fc", 3);
   const Graph graph(net.finish());
@@ -115,29 +117,51 @@ TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModel) {
     if (!blocks.empty()) return;
     for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(layer)), device)) request.remote_homes.push_back(home);
   };
-  place(0, "rnn1", {{{0, 3}, {0, 20}}});
+  const int64_t features = first.directions() * first.features(), last = second.directions() * second.features();
+  place(0, "rnn1", {{{0, 3}, {0, 4 * first.directions() * first.hidden}}});
   place(1, "rnn1", {});
-  place(2, "rnn2", {{{0, 5}, {0, 48}}});
+  place(2, "rnn2", {{{0, features}, {0, 4 * second.directions() * second.hidden}}});
   place(3, "rnn2", {});
-  place(4, "fc", {{{0, 12}, {0, 3}}});
-  const Plan plan = assemble_plan(graph, request, shards);
+  place(4, "fc", {{{0, last}, {0, 3}}});
+  return {graph, assemble_plan(graph, request, shards)};
+}
+
+// Of the trained weights, with the steps on simulated RTL or on the functional model.
+std::string digest_of(const PlannedRing& ring, bool simulated, int64_t ranks) {
+  RingRun run(ring.graph, ring.plan, 3);
+  run.open_device = [&](int64_t device) -> std::unique_ptr<Device> {
+    if (device % 2 == 0) return make_cpu_device();
+    if (simulated) return make_cosim_device(ring.plan, ring.graph, device, kEngineCache);
+    return make_emulated_fpga(EngineArithmetic::kFixed16);
+  };
+  const testing_support::RingResult result = run.train(ranks);
+  EXPECT_THAT(result.errors, testing::Each(""));
+  return result.outcome.weights_digest;
+}
+
+}  // namespace
+
+// A stateful and a truncated layer: the weights of emulated-fpga on any number of ranks.
+TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModel) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  const PlannedRing ring = ring_of({.hidden = 5, .stateful = true}, {.hidden = 6, .bidirectional = true, .truncation = 4});
+  const auto& [graph, plan] = ring;
   EXPECT_TRUE(engines_of(plan, graph, 1).empty());
   EXPECT_EQ(planned_steps(plan, graph, 1, TanhForm::kPlan), planned_steps(plan, graph, 3, TanhForm::kPlan));
   EXPECT_FALSE(makes_steps(plan, graph, 2));
-  const auto digest = [&](bool simulated, int64_t ranks) {
-    RingRun run(graph, plan, 3);
-    run.open_device = [&](int64_t device) -> std::unique_ptr<Device> {
-      if (device % 2 == 0) return make_cpu_device();
-      if (simulated) return make_cosim_device(plan, graph, device, kEngineCache);
-      return make_emulated_fpga(EngineArithmetic::kFixed16);
-    };
-    const testing_support::RingResult result = run.train(ranks);
-    EXPECT_THAT(result.errors, testing::Each(""));
-    return result.outcome.weights_digest;
-  };
-  const std::string expected = digest(false, 1);
-  EXPECT_EQ(digest(true, 1), expected);
-  EXPECT_EQ(digest(true, 3), expected);
+  const std::string expected = digest_of(ring, false, 1);
+  EXPECT_EQ(digest_of(ring, true, 1), expected);
+  EXPECT_EQ(digest_of(ring, true, 3), expected);
+}
+
+TEST(SimulatedSteps, TrainTheWeightsOfTheFunctionalModelProjected) {
+  if (lacks_verilator()) GTEST_SKIP() << "verilator is not installed";
+  const PlannedRing ring =
+      ring_of({.hidden = 7, .projection = 3, .stateful = true}, {.hidden = 6, .projection = 5, .bidirectional = true, .truncation = 4});
+  EXPECT_TRUE(planned_steps(ring.plan, ring.graph, 1, TanhForm::kPlan).front().hardware.projects);
+  const std::string expected = digest_of(ring, false, 1);
+  EXPECT_EQ(digest_of(ring, true, 1), expected);
+  EXPECT_EQ(digest_of(ring, true, 2), expected);
 }
 
 }  // namespace millrace::simulated_steps

@@ -18,8 +18,11 @@ namespace millrace {
 
 namespace {
 
-const std::map<std::string, CellKind> kCells = {
-    {"lstm", CellKind::kLstm}, {"gru", CellKind::kGru}, {"relu", CellKind::kVanillaRelu}, {"tanh", CellKind::kVanillaTanh}};
+const std::map<std::string, CellKind> kCells = {{"lstm", CellKind::kLstm},
+                                                {"gru", CellKind::kGru},
+                                                {"relu", CellKind::kVanillaRelu},
+                                                {"tanh", CellKind::kVanillaTanh},
+                                                {"lstm_projected", CellKind::kLstm}};
 
 }  // namespace
 
@@ -27,17 +30,19 @@ TEST(BuiltChain, TakesWhatSynthesisFinds) {
   const auto results = nlohmann::json::parse(read_text(MILLRACE_SOURCE_DIR "/tests/benchmarks/results/pe_chain_synthesis.json"));
   int rows = 0;
   for (const auto& engine : results.at("engines")) {
-    const PeChainHardware hardware{.cell = kCells.at(engine.at("cell")),
+    const std::string cell = engine.at("cell");
+    const PeChainHardware hardware{.cell = kCells.at(cell),
                                    .chains = engine.at("chains"),
                                    .per_chain = engine.at("per_chain"),
                                    .words = engine.at("words"),
-                                   .element_bits = engine.at("element_bits")};
+                                   .element_bits = engine.at("element_bits"),
+                                   .projects = cell.ends_with("_projected")};
     const ChainUse use = chain_use_of(hardware);
     EXPECT_EQ(use.dsp, engine.at("dsp").at(0).get<int64_t>()) << engine.dump();
     EXPECT_EQ(use.weight_blocks + use.gate_blocks, engine.at("bram18").at(0).get<int64_t>()) << engine.dump();
     ++rows;
   }
-  EXPECT_EQ(rows, 12);
+  EXPECT_EQ(rows, 15);
 }
 
 // Of a board with a slice too few, or a half block too few, of what the gates take.
@@ -101,7 +106,8 @@ TEST(BuiltChain, PlansCountTheEngineThatIsGenerated) {
     const ChainUse use = chain_use_of(hardware);
     EXPECT_EQ(row->dsp, static_cast<double>(use.dsp));
     EXPECT_EQ(row->half_blocks, static_cast<double>(use.weight_blocks + use.gate_blocks));
-    EXPECT_EQ(row->load_beats, load_beats(hardware, settings));
+    EXPECT_EQ(row->forward_load_beats, load_beats(hardware, settings));
+    EXPECT_EQ(row->back_load_beats, load_beats(hardware, settings));
     for (const bool back : {false, true}) {
       const std::vector<int64_t> words = emission_cycles(hardware, settings, {.samples = samples, .steps = 7}, back);
       const int64_t step = words.back() - words[words.size() - 1 - static_cast<size_t>(samples * settings.words)];
@@ -109,6 +115,37 @@ TEST(BuiltChain, PlansCountTheEngineThatIsGenerated) {
     }
     ++planned;
   }
+}
+
+// So they do for a layer that projects its outputs.
+TEST(BuiltChain, PlansCountTheEngineThatProjects) {
+  const ChainBoard board{.name = "board", .dsp = 3600, .bram36 = 1470, .clock_hz = 200e6};
+  std::mt19937 random(8);
+  int planned = 0, loads = 0;
+  while (planned < 40) {
+    const int bits = random() % 2 == 0 ? 16 : 32;
+    const auto cells = static_cast<int64_t>(2 + random() % 700), samples = static_cast<int64_t>(1 + random() % 5);
+    const auto features = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(cells - 1));
+    const auto row = best_row({.cells = cells, .fed_back = features}, board, 1, bits, nullptr, samples);
+    if (!row) continue;
+    const PeChainHardware hardware =
+        chain_for({.element_bits = bits, .samples = samples, .products = {{cells, features}}, .chains = row->chains, .projected = features},
+                  row->elements / row->chains);
+    const ChainUse use = chain_use_of(hardware);
+    EXPECT_EQ(row->dsp, static_cast<double>(use.dsp));
+    EXPECT_EQ(row->half_blocks, static_cast<double>(use.weight_blocks + use.gate_blocks));
+    for (const bool back : {false, true}) {
+      const StepSettings settings = step_settings(hardware, {cells, features}, back, samples);  // fits: does not fail
+      EXPECT_EQ(back ? row->back_load_beats : row->forward_load_beats, load_beats(hardware, settings, back));
+      const std::vector<int64_t> words = emission_cycles(hardware, settings, {.samples = samples, .steps = 7}, back);
+      const auto of_step = static_cast<size_t>(samples * (settings.recurrent.words + settings.projection.words));
+      EXPECT_EQ(back ? row->back_cycles : row->forward_cycles, words.back() - words[words.size() - 1 - of_step])
+          << cells << " cells to " << features << " of " << bits << " bits, " << samples << " samples";
+    }
+    loads += row->forward_load_beats != row->back_load_beats ? 1 : 0;
+    ++planned;
+  }
+  EXPECT_GT(loads, 10);
 }
 
 }  // namespace millrace

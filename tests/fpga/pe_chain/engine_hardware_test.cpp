@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "core/base/error.h"
 #include "fpga/pe_chain/chain_product.h"
@@ -15,11 +16,11 @@ namespace millrace {
 
 namespace {
 
-FixedRecurrent numbered_layer(CellKind cell, int64_t units) {
+FixedRecurrent numbered_layer(CellKind cell, int64_t units, int64_t projection = 0) {
   FixedRecurrent layer{.cell = cell,
                        .inputs = 0,
                        .hidden = units,
-                       .projection = 0,
+                       .projection = projection,
                        .formats = {},
                        .forms = {},
                        .input_weight = {},
@@ -27,8 +28,24 @@ FixedRecurrent numbered_layer(CellKind cell, int64_t units) {
                        .bias = {},
                        .hidden_bias = {},
                        .projection_weight = {}};
-  for (int64_t i = 0; i < layer.rows() * units; ++i) layer.hidden_weight.push_back(static_cast<int16_t>(i + 1));
+  int16_t next = 0;
+  for (int64_t i = 0; i < layer.rows() * layer.features(); ++i) layer.hidden_weight.push_back(++next);
+  for (int64_t i = 0; i < projection * units; ++i) layer.projection_weight.push_back(++next);
   return layer;
+}
+
+void expect_weights_once(const PeChainHardware& hardware, const StepSettings& settings, const FixedRecurrent& layer, bool back) {
+  std::map<int16_t, int64_t> times;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> held;
+  for (const WeightBeat& beat : weight_beats(hardware, settings, layer, back)) {
+    ++held[{beat.unit, beat.depth, beat.address}];
+    EXPECT_LT(beat.address, settings.fullest());
+    for (const int16_t weight : beat.weights)
+      if (weight != 0) ++times[weight];
+  }
+  EXPECT_EQ(times.size(), layer.hidden_weight.size() + layer.projection_weight.size()) << layer.hidden << " units";
+  for (const auto& [weight, count] : times) EXPECT_EQ(count, 1) << weight;
+  for (const auto& [place, count] : held) EXPECT_EQ(count, 1);
 }
 
 }  // namespace
@@ -38,18 +55,17 @@ TEST(PeChainHardware, EveryWeightLiesOnceOnAnElement) {
     for (const bool back : {false, true}) {
       const PeChainHardware hardware{.cell = CellKind::kGru};
       const FixedRecurrent layer = numbered_layer(CellKind::kGru, units);
-      const PassSettings settings = pass_settings(hardware, units);
-      std::map<int16_t, int64_t> times;
-      std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> held;
-      for (const WeightBeat& beat : weight_beats(hardware, settings, layer, back)) {
-        ++held[{beat.unit, beat.depth, beat.address}];
-        EXPECT_LT(beat.address, settings.fullest());
-        for (const int16_t weight : beat.weights)
-          if (weight != 0) ++times[weight];
-      }
-      EXPECT_EQ(times.size(), layer.hidden_weight.size()) << units << " units";
-      for (const auto& [weight, count] : times) EXPECT_EQ(count, 1) << weight;
-      for (const auto& [place, count] : held) EXPECT_EQ(count, 1);
+      expect_weights_once(hardware, step_settings(hardware, {units, 0}, back), layer, back);
+    }
+}
+
+// Those of a projection behind them.
+TEST(PeChainHardware, EveryWeightOfAProjectionToo) {
+  for (const auto& [units, features] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {5, 3}, {13, 13}, {16, 4}, {17, 9}, {30, 7}})
+    for (const bool back : {false, true}) {
+      const PeChainHardware hardware{.cell = CellKind::kLstm, .projects = true};
+      const FixedRecurrent layer = numbered_layer(CellKind::kLstm, units, features);
+      expect_weights_once(hardware, step_settings(hardware, {units, features}, back), layer, back);
     }
 }
 
@@ -86,9 +102,30 @@ TEST(PeChainHardware, RefusesWhatDoesNotFit) {
   PeChainHardware small = hardware;
   small.state_words = 8;
   EXPECT_THROW(pass_settings(small, 40, 1), Error);
-  FixedRecurrent projected = numbered_layer(CellKind::kLstm, 8);
-  projected.projection = 4;
-  EXPECT_THROW(weight_beats(hardware, pass_settings(hardware, 8), projected, false), Error);
+  EXPECT_THROW(step_settings(hardware, {8, 4}, false), Error);  // built without projections
+  PeChainHardware projects = hardware;
+  projects.projects = true;
+  EXPECT_NO_THROW(step_settings(projects, {8, 4}, false));
+  projects.words = 11;  // of 8 + 4 / 2
+  EXPECT_NO_THROW(step_settings(projects, {8, 4}, true));
+  projects.words = 4;
+  EXPECT_THROW(step_settings(projects, {8, 4}, true), Error);
+  projects = {.chains = 2, .projects = true};  // an input of every unit does not lie in one word
+  EXPECT_THROW(step_settings(projects, {8, 4}, false), Error);
+  projects = {.cell = CellKind::kGru, .projects = true};
+  EXPECT_THROW(step_settings(projects, {8, 4}, false), Error);
+}
+
+// What is dropped behind a projection's sums has to fit the shifter.
+TEST(PeChainHardware, RefusesShiftsThatAreNotBuilt) {
+  FixedRecurrent layer = numbered_layer(CellKind::kLstm, 8, 4);
+  layer.formats.hidden = 10;
+  layer.formats.projection = 26;
+  EXPECT_EQ(shifts_of(layer, false).projected, 31);
+  EXPECT_EQ(shifts_of(layer, false).hidden, 0);  // of m, which has as many as gates
+  EXPECT_EQ(shifts_of(layer, true).projected, layer.formats.hidden_weight());
+  layer.formats.projection = 27;
+  EXPECT_THROW(shifts_of(layer, false), Error);
 }
 
 }  // namespace millrace

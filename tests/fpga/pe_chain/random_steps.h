@@ -9,8 +9,8 @@
 namespace millrace::testing_support {
 
 // A layer that another device multiplies W x for, with any gate functions that its cell has.
-inline FixedRecurrent random_steps(Dice& dice, CellKind cell, int64_t units) {
-  FixedRecurrent layer = random_layer(dice, cell, 0, units);
+inline FixedRecurrent random_steps(Dice& dice, CellKind cell, int64_t units, int64_t projection = 0) {
+  FixedRecurrent layer = random_layer(dice, cell, 0, units, projection);
   layer.formats.hidden = static_cast<int>(cell == CellKind::kVanillaRelu ? dice.from_to(9, 13) : dice.from_to(12, 15));
   return layer;
 }

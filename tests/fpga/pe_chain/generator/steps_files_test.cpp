@@ -36,11 +36,11 @@ class Draw {
  public:
   explicit Draw(uint32_t seed) : random_(seed) {}
   int64_t from_to(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
-  FixedRecurrent layer(CellKind cell, int64_t units, const GateForms& forms) {
+  FixedRecurrent layer(CellKind cell, int64_t units, const GateForms& forms, int64_t projection = 0) {
     FixedRecurrent made{.cell = cell,
                         .inputs = 0,
                         .hidden = units,
-                        .projection = 0,
+                        .projection = projection,
                         .formats = {.hidden = static_cast<int>(cell == CellKind::kVanillaRelu ? from_to(9, 13) : from_to(12, 15))},
                         .forms = forms,
                         .input_weight = {},
@@ -48,7 +48,8 @@ class Draw {
                         .bias = {},
                         .hidden_bias = {},
                         .projection_weight = {}};
-    for (int64_t i = 0; i < made.rows() * units; ++i) made.hidden_weight.push_back(static_cast<int16_t>(from_to(-4000, 4000)));
+    for (int64_t i = 0; i < made.rows() * made.features(); ++i) made.hidden_weight.push_back(static_cast<int16_t>(from_to(-4000, 4000)));
+    for (int64_t i = 0; i < projection * units; ++i) made.projection_weight.push_back(static_cast<int16_t>(from_to(-9000, 9000)));
     for (int64_t i = 0; i < made.rows(); ++i) made.bias.push_back(static_cast<int32_t>(from_to(-(1 << 26), 1 << 26)));
     if (cell == CellKind::kGru)
       for (int64_t i = 0; i < units; ++i) made.hidden_bias.push_back(static_cast<int32_t>(from_to(-(1 << 26), 1 << 26)));
@@ -59,23 +60,26 @@ class Draw {
   std::mt19937 random_;
 };
 
-// Of any cell and form of gates, lengths of chains, units that fill slices or do not, samples that take turns.
-void pass(uint32_t seed, int count) {
+// Of any cell and form of gates, lengths of chains, units that fill slices or do not, samples that take turns; projected or not.
+void pass(uint32_t seed, int count, bool projects = false) {
   if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
   Draw draw(seed);
   for (int i = 0; i < count; ++i) {
-    const auto cell = static_cast<CellKind>((static_cast<uint32_t>(i) + seed) % 4);
+    const auto cell = projects ? CellKind::kLstm : static_cast<CellKind>((static_cast<uint32_t>(i) + seed) % 4);
     const GateForms forms{static_cast<SigmoidForm>(draw.from_to(0, cell == CellKind::kGru || cell == CellKind::kLstm ? 3 : 1)),
                           static_cast<TanhForm>(draw.from_to(0, 1))};
-    PeChainHardware hardware{.cell = cell, .chains = int64_t{1} << draw.from_to(1, 3), .per_chain = draw.from_to(2, 5)};
-    const int64_t units = draw.from_to(1, 24);
+    PeChainHardware hardware{
+        .cell = cell, .chains = int64_t{1} << draw.from_to(projects ? 2 : 1, 3), .per_chain = draw.from_to(2, 5), .projects = projects};
+    const int64_t units = draw.from_to(1, 24), projection = projects ? draw.from_to(1, units) : 0;
     const StepsTestbench bench{.samples = draw.from_to(1, 3), .steps = draw.from_to(1, 5), .seed = seed + static_cast<uint32_t>(i)};
     hardware.words = divided_up(units, hardware.chains * hardware.per_chain) * units + 1;
+    if (projects) hardware.words *= 2;
     hardware.samples = bench.samples;
     hardware.state_words = std::max<int64_t>(2, divided_up(units, hardware.chains) * bench.samples);
-    const std::string folder = fmt::format("{}pe_chain_engine_{}_{}", testing::TempDir(), seed, i);
-    write_steps_engine(folder, hardware, draw.layer(cell, units, forms), bench);
-    ASSERT_THAT(simulated(folder), HasSubstr("PASS")) << folder << ": cell " << static_cast<int>(cell) << ", " << units << " units";
+    const std::string folder = fmt::format("{}pe_chain_engine_{}_{}{}", testing::TempDir(), seed, i, projects ? "_projected" : "");
+    write_steps_engine(folder, hardware, draw.layer(cell, units, forms, projection), bench);
+    ASSERT_THAT(simulated(folder), HasSubstr("PASS"))
+        << folder << ": cell " << static_cast<int>(cell) << ", " << units << " units, projected to " << projection;
   }
 }
 
@@ -83,6 +87,8 @@ void pass(uint32_t seed, int count) {
 
 TEST(StepsFiles, SimulateAsTheyStand) { pass(1, 2); }
 TEST(StepsFilesLong, SimulateAsTheyStand) { pass(2, 20); }
+TEST(StepsFiles, ProjectedSimulateAsTheyStand) { pass(5, 1, true); }
+TEST(StepsFilesLong, ProjectedSimulateAsTheyStand) { pass(6, 20, true); }
 
 TEST(StepsFiles, ADifferenceIsSaid) {
   if (!has_icarus()) GTEST_SKIP() << "iverilog is not installed";
@@ -122,9 +128,9 @@ TEST(StepsFiles, WhatIsNotBuiltIsRefused) {
   };
   EXPECT_THAT(refusal({.chains = 2, .per_chain = 2, .words = 16}, layer), HasSubstr("weights on the fullest element, which holds 16"));
   EXPECT_THAT(refusal({.chains = 2, .per_chain = 2, .state_words = 4}, layer), HasSubstr("give the engine fewer samples"));
-  FixedRecurrent projected = layer;
-  projected.projection = 3;
-  EXPECT_THAT(refusal({}, projected), HasSubstr("not built with a projection"));
+  const FixedRecurrent projected = draw.layer(CellKind::kLstm, 9, {}, 3);
+  EXPECT_THAT(refusal({}, projected), HasSubstr("9 units are projected, which engines of lstm do that are built for it"));
+  EXPECT_THAT(refusal({.words = 5, .projects = true}, projected), HasSubstr("9 units and their projection to 3 put"));
 }
 
 }  // namespace millrace::steps_files

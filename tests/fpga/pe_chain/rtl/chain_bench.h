@@ -23,8 +23,12 @@ using Model = MILLRACE_MODEL;
 constexpr auto kCell = static_cast<CellKind>(MILLRACE_CELL);
 constexpr int64_t kElement = MILLRACE_ELEMENT;
 using Word = std::conditional_t<kElement == 32, uint32_t, int16_t>;
-constexpr PeChainHardware kBuilt{
-    .cell = kCell, .chains = MILLRACE_CHAINS, .per_chain = MILLRACE_PER_CHAIN, .words = 256, .element_bits = kElement};
+constexpr PeChainHardware kBuilt{.cell = kCell,
+                                 .chains = MILLRACE_CHAINS,
+                                 .per_chain = MILLRACE_PER_CHAIN,
+                                 .words = 256,
+                                 .element_bits = kElement,
+                                 .projects = MILLRACE_PROJECTS != 0};
 constexpr int64_t kGates = kCell == CellKind::kLstm ? 4 : kCell == CellKind::kGru ? 3 : 1;
 constexpr int64_t kBiases = kGates == 1 ? 1 : 4;
 constexpr int64_t kRecord = kGates == 1 ? 1 : kElement == 32 && kGates == 4 ? 6 : 5;
@@ -75,11 +79,6 @@ void set_word(Port& port, size_t at, uint32_t value) {
   set_word(port, 2 * at, static_cast<int16_t>(value & 0xffff));
   set_word(port, 2 * at + 1, static_cast<int16_t>(value >> 16));
 }
-
-// What a pass shifts by, in fixed point.
-struct Shifts {
-  int sum = 0, weight = 0, hidden = 0;
-};
 
 struct Pass {
   bool back = false, continues = false;
@@ -142,8 +141,9 @@ class Bench {
     m.state_write = 0;
   }
 
-  Outcome run(const PassSettings& s, const Shifts& shifts, const Pass& pass, Dice& dice) {
+  Outcome run(const StepSettings& settings, const PassShifts& shifts, const Pass& pass, Dice& dice) {
     Model& m = *model_;
+    const PassSettings &s = settings.recurrent, &p = settings.projection;
     const auto set = [](auto& port, int64_t value) { port = static_cast<std::remove_reference_t<decltype(port)>>(value); };
     set(m.back, pass.back);
     set(m.continues, pass.continues);
@@ -157,9 +157,20 @@ class Bench {
     set(m.depths_last, s.depths_last);
     set(m.words_last, s.words_last);
     set(m.words, s.words);
+    set(m.projection_full_slices, p.full_slices);
+    set(m.projection_has_last, p.has_last);
+    set(m.projection_divided, p.divided);
+    set(m.projection_feeds, p.feeds);
+    set(m.projection_feeds_last, p.feeds_last);
+    set(m.projection_depths_last, p.depths_last);
+    set(m.projection_words_last, p.words_last);
+    set(m.projection_words, p.words);
+    set(m.projection_address, settings.first_address);
+    set(m.projection_units, settings.units_of_last);
     set(m.sum_shift, shifts.sum);
     set(m.weight_shift, shifts.weight);
     set(m.hidden_shift, shifts.hidden);
+    set(m.projected_shift, shifts.projected);
     Outcome outcome;
     size_t next = 0;
     bool offers = false;
@@ -210,7 +221,15 @@ class Bench {
 
 struct Seen {
   int64_t cases = 0, boards = 0, values = 0, passes = 0, cycle_engines = 0, words_timed = 0, waiting = 0;
-  std::map<int64_t, int64_t> slices, samples, divided;
+  std::map<int64_t, int64_t> slices, samples, divided, projected_slices;
+
+  void count(const StepSettings& settings, int64_t of_samples) {
+    ++cases;
+    ++slices[settings.recurrent.full_slices];
+    ++samples[of_samples];
+    ++divided[settings.recurrent.divided + (settings.projects && settings.projection.divided ? 1 : 0)];
+    if (settings.projects) ++projected_slices[settings.projection.full_slices];
+  }
 };
 
 inline std::string text_of(const std::map<int64_t, int64_t>& counts) {
@@ -220,7 +239,7 @@ inline std::string text_of(const std::map<int64_t, int64_t>& counts) {
 }
 
 // When every word of a pass without pauses left, against the cycle model.
-inline bool times_match(const PassSettings& settings, const Pass& pass, const Outcome& outcome, int64_t units, Seen& seen) {
+inline bool times_match(const StepSettings& settings, const Pass& pass, const Outcome& outcome, int64_t units, Seen& seen) {
   const std::vector<int64_t> modelled = emission_cycles(kBuilt, settings, {pass.samples, pass.steps}, pass.back);
   if (!outcome.finished || outcome.cycles.size() != modelled.size()) {
     fmt::print("cycles {}: does not end\n", seen.cycle_engines);
@@ -230,11 +249,11 @@ inline bool times_match(const PassSettings& settings, const Pass& pass, const Ou
     if (outcome.cycles[word] - outcome.cycles[0] != modelled[word] - modelled[0]) {
       fmt::print("cycles {}: word {} of {} leaves {} cycles behind the first, modelled {}\n  {}, {} units, {} samples, {} slices{}\n",
                  seen.cycle_engines, word, modelled.size(), outcome.cycles[word] - outcome.cycles[0], modelled[word] - modelled[0],
-                 pass.back ? "back" : "forward", units, pass.samples, settings.full_slices, settings.divided ? " and a divided one" : "");
+                 pass.back ? "back" : "forward", units, pass.samples, settings.recurrent.full_slices,
+                 settings.recurrent.divided ? " and a divided one" : "");
       return false;
     }
-  const auto words = static_cast<size_t>(settings.words * pass.samples);
-  const int64_t step = modelled[modelled.size() - 1] - modelled[modelled.size() - 1 - words];
+  const int64_t step = steady_step_cycles(kBuilt, settings, pass.samples, pass.back);
   seen.waiting += step > pass.samples * settings.fullest() ? 1 : 0;
   seen.words_timed += static_cast<int64_t>(modelled.size());
   ++seen.cycle_engines;
@@ -244,9 +263,10 @@ inline bool times_match(const PassSettings& settings, const Pass& pass, const Ou
 inline std::string line_of(const Seen& seen) {
   return fmt::format(
       "{{\"engine\": \"{}\", \"cases\": {}, \"on_one_board_of_several\": {}, \"passes\": {}, \"values\": {}, \"full_slices\": {{{}}}, "
-      "\"samples\": {{{}}}, \"divided\": {{{}}}, \"timed_engines\": {}, \"of_which_wait\": {}, \"words_timed\": {}}}",
+      "\"samples\": {{{}}}, \"divided\": {{{}}}, {}\"timed_engines\": {}, \"of_which_wait\": {}, \"words_timed\": {}}}",
       MILLRACE_NAME, seen.cases, seen.boards, seen.passes, seen.values, text_of(seen.slices), text_of(seen.samples), text_of(seen.divided),
-      seen.cycle_engines, seen.waiting, seen.words_timed);
+      kBuilt.projects ? fmt::format("\"full_slices_of_projections\": {{{}}}, ", text_of(seen.projected_slices)) : "", seen.cycle_engines,
+      seen.waiting, seen.words_timed);
 }
 
 }  // namespace millrace
