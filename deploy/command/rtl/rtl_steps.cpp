@@ -37,7 +37,6 @@ double planned_amount(const Shard& shard, std::string_view name) {
 
 std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan& plan) {
   if (!shard.units.empty()) return "several boards share its steps, which the engine's SystemVerilog does not do yet; give them one board";
-  if (cell.projection > 0) return "it projects its outputs, which the engine's SystemVerilog does not do yet";
   if (cell.cell == CellKind::kGru && !cell.reset_after) return "its reset comes before the product; set reset_after";
   if (plan.arithmetic.wire != ElementType::kFixed16) return "the plan's elements are not of sixteen bits; plan with --bits 16";
   if (planned_amount(shard, "chained_elements") <= 0) return "the plan does not say how its engine is built; plan again";
@@ -48,8 +47,12 @@ std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan&
 PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples) {
   const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
   const auto chains = static_cast<int64_t>(planned_amount(shard, "chains"));
-  const ChainWork work{
-      .cell = cell.cell, .element_bits = kStepElementBits, .samples = samples, .products = {{cell.hidden, cell.hidden}}, .chains = chains};
+  const ChainWork work{.cell = cell.cell,
+                       .element_bits = kStepElementBits,
+                       .samples = samples,
+                       .products = {{cell.hidden, cell.features()}},
+                       .chains = chains,
+                       .projected = cell.projection};
   return chain_for(work, elements / (chains > 0 ? chains : kPortBits / kStepElementBits));
 }
 
@@ -68,12 +71,12 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
   engine.hardware = hardware_of_shard(shard, cell, samples);
   engine.planned_cycles[0] = static_cast<int64_t>(planned_amount(shard, "step_cycles_forward"));
   engine.planned_cycles[1] = static_cast<int64_t>(planned_amount(shard, "step_cycles_back"));
-  const PassSettings settings = pass_settings(engine.hardware, cell.hidden, samples);
-  const auto load = static_cast<double>(load_beats(engine.hardware, settings));
   const auto steps = static_cast<double>(node.output.height);
   for (const PhaseEngine& phase : shard.phases) {
     if (phase.phase == Phase::kParameterGradient) continue;
     const bool back = phase.phase == Phase::kErrorBack;
+    const StepSettings settings = step_settings(engine.hardware, {cell.hidden, cell.projection}, back, samples);
+    const auto load = static_cast<double>(load_beats(engine.hardware, settings, back));
     engine.built_cycles[back ? 1 : 0] = steady_step_cycles(engine.hardware, settings, samples, back);
     engine.planned_seconds += 1e-12 * static_cast<double>(phase.picoseconds_per_unit) * steps;
     engine.built_seconds += static_cast<double>(cell.directions()) *
@@ -109,10 +112,11 @@ std::vector<std::string> write_steps_engines(const Plan& plan, const Graph& grap
     for (int64_t direction = 0; direction < cell.directions(); ++direction) {
       const std::string ending = direction == 0 ? "" : "_reverse";
       const std::vector<float> hidden = values("weight_hh" + ending), input_bias = values("bias_ih" + ending),
-                               hidden_bias = values("bias_hh" + ending);
+                               hidden_bias = values("bias_hh" + ending),
+                               projection = cell.projection > 0 ? values("weight_hr" + ending) : std::vector<float>();
       ArithmeticCounters counters;
       const FixedRecurrent layer =
-          fixed_recurrent(cell, 0, {{}, hidden, input_bias, hidden_bias, {}}, recurrent_formats_of(formats, shard.layer, cell),
+          fixed_recurrent(cell, 0, {{}, hidden, input_bias, hidden_bias, projection}, recurrent_formats_of(formats, shard.layer, cell),
                           gate_forms_of(cell, TanhForm::kPlan), counters);
       const std::string name = shard.layer + ending;
       write_steps_engine(folder / name, engine.hardware, layer,

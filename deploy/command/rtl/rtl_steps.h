@@ -5,7 +5,7 @@
 //   return tell_steps_check(plan, graph, /*json=*/false);
 //
 // One direction has an engine; both share it on a board, one behind the other, so their folders differ in images and vectors alone.
-// Not built, each refused by name: several boards that share the steps, projections, a gru whose reset comes before the product.
+// Not built, each refused by name: several boards that share the steps, a gru whose reset comes before the product.
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 mpirun, held against the functional model; and a rank killed among the steps, after which others go on.
 
     steps_ring.py --mpirun mpirun --millrace bin/millrace trained      20 updates on each kind of board, on 1 and 2 ranks: one digest
+    steps_ring.py --mpirun mpirun --millrace bin/millrace projected    8 of a layer that projects its outputs, likewise
     steps_ring.py --mpirun mpirun --millrace bin/millrace killed --count 10 [--results steps_on_real_paths.json]
                                        a rank of two killed at a drawn moment of each of the two kinds, resumed: the same digest
 
@@ -32,8 +33,8 @@ layers { name: "gru" gru { hidden: 6 reset_after: true } initializer: TORCH_UNIF
 layers { name: "fc" dense { out_features: 97 } }
 layers { name: "loss" softmax_cross_entropy {} }
 """
-JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4", "--steps",
-       str(STEPS), "--evaluate-every", "0", "--json", "--log-level", "error"]
+JOB = ["--model", "small.textproto", "--data", "text", "--strategy", "kind", "--mini-batch", "4", "--micro-batch", "2", "--time-chunks", "4",
+       "--evaluate-every", "0", "--json", "--log-level", "error"]
 
 
 def kinds_here(tools):
@@ -58,18 +59,18 @@ def start(tools, ranks, arguments, folder):
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def done_of(process):
+def done_of(process, updates=STEPS):
     out, err = process.communicate(timeout=900)
     if process.returncode != 0:
         raise RuntimeError(f"status {process.returncode}: {err[-2000:]}")
     done = json.loads(out.strip().splitlines()[-1])
-    if done["step"] != STEPS:
-        raise RuntimeError(f"{done['step']} updates of {STEPS}")
+    if done["step"] != updates:
+        raise RuntimeError(f"{done['step']} updates of {updates}")
     return done["weights_digest"]
 
 
-def on(kind):
-    return [*JOB, "--cluster", f"cpu+{kind}+cpu+{kind}+cpu"]
+def on(kind, updates=STEPS):
+    return [*JOB, "--steps", str(updates), "--cluster", f"cpu+{kind}+cpu+{kind}+cpu"]
 
 
 def trained(tools, folder, kinds):
@@ -81,6 +82,20 @@ def trained(tools, folder, kinds):
             rows.append({"kind": kind, "ranks": ranks, "updates": STEPS, "digest": digest, "same": digest == expected})
             print(json.dumps(rows[-1]), flush=True)
     return expected, rows
+
+
+def trained_projected(tools, folder, kinds):
+    updates = 8
+    (folder / "small.textproto").write_text(MODEL.replace("lstm { hidden: 7 ", "lstm { hidden: 7 projection: 3 "), encoding="utf-8")
+
+    def digest_on(kind, ranks):
+        return done_of(start(tools, ranks, [*on(kind, updates), "--out", f"projected-{kind}-{ranks}"], folder), updates)
+
+    expected = digest_on("emulated-fpga", 1)
+    rows = [{"kind": kind, "ranks": ranks, "same": digest_on(kind, ranks) == expected} for kind in kinds for ranks in (1, 2)]
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    return 0 if all(row["same"] for row in rows) else 1
 
 
 def ranks_of(process, millrace):
@@ -113,7 +128,7 @@ def killed_one(tools, folder, number, kind, expected):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", choices=["trained", "killed"])
+    parser.add_argument("case", choices=["trained", "projected", "killed"])
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--millrace", required=True)
     parser.add_argument("--count", type=int, default=10, help="ranks killed of each kind")
@@ -128,6 +143,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "small.textproto").write_text(MODEL, encoding="utf-8")
+        if tools.case == "projected":
+            return trained_projected(tools, folder, kinds)
         expected, rows = trained(tools, folder, kinds)
         killed = []
         for kind in kinds if tools.case == "killed" else []:
