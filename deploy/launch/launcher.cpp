@@ -200,8 +200,9 @@ void Launcher::say_change(const RankPlacement& before) const {
   const auto modelled = [&](const RankPlacement& one) -> std::string {
     const fs::path plan = fs::path(request_.job.out) / "plan.textproto";
     if (!request_.throughput || !fs::exists(plan)) return "";
-    const std::optional<double> rate = request_.throughput(plan, one.cluster);
-    return rate ? fmt::format(", {:.1f} images/s (modelled)", *rate * static_cast<double>(request_.job.replicas)) : "";
+    const std::optional<LaunchRequest::Throughput> rate = request_.throughput(plan, one.cluster);
+    if (!rate) return "";
+    return fmt::format(", {:.1f} {}/s (modelled)", rate->rate * static_cast<double>(request_.job.replicas), rate->samples);
   };
   const auto what = [&](const RankPlacement& one) {
     return fmt::format("{} on {} and {}{}", counted(static_cast<int64_t>(one.cluster.devices.size()), "device"),

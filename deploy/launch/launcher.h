@@ -22,6 +22,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/documents/job.h"
@@ -49,8 +50,13 @@ struct LaunchRequest {
   std::chrono::milliseconds stalled_after{0};   // without a record: what runs is ended, and started again; 0: never
   bool binds = true;                            // ranks to cores, where there are enough
   bool json = false;
-  // What a ring like that of the plan document, but on another cluster, would do in a second: modelled; none: not known.
-  std::function<std::optional<double>(const std::filesystem::path& plan, const Cluster& cluster)> throughput = {};
+  // What a ring like that of the plan document, but on another cluster, would do in a second, and what its samples are called: modelled;
+  // none: not known.
+  struct Throughput {
+    double rate = 0;
+    std::string_view samples;
+  };
+  std::function<std::optional<Throughput>(const std::filesystem::path& plan, const Cluster& cluster)> throughput = {};
 };
 
 int launch(const LaunchRequest& request);

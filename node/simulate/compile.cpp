@@ -185,21 +185,22 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
       horizon += Wide{options.samples / plan.mini_batch + 1} * (all_reduce_picoseconds(options.scenario.replicas, bits) +
                                                                 kMessagesOfPass * all_reduce_picoseconds(options.scenario.replicas, 1));
   if (horizon > (Wide{1} << 62))
-    fail(ErrorCode::kUsage, "{} images could take more virtual time than 2^62 picoseconds (53 days) hold; simulate fewer", options.samples);
+    fail(ErrorCode::kUsage, "{} samples could take more virtual time than 2^62 picoseconds (53 days) hold; simulate fewer",
+         options.samples);
 }
 
 }  // namespace
 
 void check_options(const Plan& plan, const Graph& graph, const SimulationOptions& options) {
-  if (options.samples < 2) fail(ErrorCode::kUsage, "{} images: a slope needs two at least", options.samples);
+  if (options.samples < 2) fail(ErrorCode::kUsage, "{} samples: a slope needs two at least", options.samples);
   if (options.samples > kMostSamples)
-    fail(ErrorCode::kUsage, "{} images are too many to simulate: {} at most; fewer --images, or a smaller --mini-batch", options.samples,
+    fail(ErrorCode::kUsage, "{} samples are too many to simulate: {} at most; fewer --images, or a smaller --mini-batch", options.samples,
          kMostSamples);
   if (options.samples % plan.micro_batch != 0)
-    fail(ErrorCode::kUsage, "{} images are not whole micro-batches of {}; simulate {}", options.samples, plan.micro_batch,
+    fail(ErrorCode::kUsage, "{} samples are not whole micro-batches of {}; simulate {}", options.samples, plan.micro_batch,
          (options.samples / plan.micro_batch + 1) * plan.micro_batch);
   if (options.samples / plan.micro_batch < 2)
-    fail(ErrorCode::kUsage, "{} images are one micro-batch of {}: a slope needs two at least", options.samples, plan.micro_batch);
+    fail(ErrorCode::kUsage, "{} samples are one micro-batch of {}: a slope needs two at least", options.samples, plan.micro_batch);
   if (options.fifo_rows < 0) fail(ErrorCode::kUsage, "a FIFO of {} rows: it holds one at least", options.fifo_rows);
   check_measured(plan, graph, options);
   check_scenario(plan, options.scenario, options.samples);

@@ -58,7 +58,7 @@ void check_replicas(const Plan& plan, const Replicas& replicas, int64_t samples)
     check_link(replicas.inner, "within a group of replicas");
   }
   if (samples < 2 * plan.mini_batch)
-    fail(ErrorCode::kUsage, "{} images are fewer than two mini-batches of {}: what replicas cost is not in the rate; simulate {} or more",
+    fail(ErrorCode::kUsage, "{} samples are fewer than two mini-batches of {}: what replicas cost is not in the rate; simulate {} or more",
          samples, plan.mini_batch, 4 * plan.mini_batch);
 }
 

@@ -243,9 +243,10 @@ std::string schedule_text(const Plan& plan, const SimulationForecast& forecast) 
 
 std::string simulation_page(const Plan& plan, const SimulationResult& result, const SimulationForecast& forecast,
                             const std::string& command) {
-  Page page(fmt::format("{} in virtual time", plan.model.name.empty() ? "a network" : plan.model.name),
-            fmt::format("{} {} through a {} plan for {} device{}, row by row: {}.", result.samples, forecast.many, plan.strategy,
-                        plan.devices(), plan.devices() == 1 ? "" : "s", schedule_text(plan, forecast)));
+  Page page(
+      fmt::format("{} in virtual time", plan.model.name.empty() ? "a network" : plan.model.name),
+      fmt::format("{} {} through a {} plan for {} device{}, row by row: {}; planned with {} accounting.", result.samples, forecast.many,
+                  plan.strategy, plan.devices(), plan.devices() == 1 ? "" : "s", schedule_text(plan, forecast), name_of(plan.accounting)));
   add_tiles(page, plan, result, forecast);
   add_verdict(page, plan, result, forecast);
   add_progress(page, result, forecast);

@@ -23,7 +23,8 @@ bool is_quickly_planned(const PlanTask& task) {
 }
 
 std::string change_text(const Graph& graph, double before, double after) {
-  return fmt::format("{:.4g} {}/s ({:+.1f}%)", after, sample_word(graph).many, 100 * (after / before - 1));
+  const std::string change = fmt::format("{:+.1f}%", 100 * (after / before - 1));
+  return fmt::format("{:.4g} {}/s ({})", after, sample_word(graph).many, change == "-0.0%" || change == "+0.0%" ? "the same" : change);
 }
 
 double off_chip_bandwidth_of(const Plan& plan, const std::string& device) {
@@ -116,10 +117,10 @@ void add_off_chip(const Graph& graph, const Plan& plan, const PlanSummary& summa
     std::string text = fmt::format("device {} keeps {:.1f} MB of weights and gradients off chip", device.index, held.bytes / 1e6);
     if (held.bytes_of_convolutions > 0) text += fmt::format(", {:.3g} MB of them of convolutions", held.bytes_of_convolutions / 1e6);
     sentences.push_back(fmt::format(
-        "{}: at one pass per image{} that is {:.0f} GB/s of {:.1f}; they have to be reused over {:.0f} images a pass (as the paper, the "
+        "{}: at one pass per {}{} that is {:.0f} GB/s of {:.1f}; they have to be reused over {:.0f} {} a pass (as the paper, the "
         "figures here do not count this traffic)",
-        text, held.bytes_of_convolutions > 0 ? ", and one per row of a convolution," : "", demand / 1e9, bandwidth / 1e9,
-        std::ceil(demand / bandwidth)));
+        text, sample_word(graph).one, held.bytes_of_convolutions > 0 ? ", and one per row of a convolution," : "", demand / 1e9,
+        bandwidth / 1e9, std::ceil(demand / bandwidth), sample_word(graph).many));
   }
 }
 

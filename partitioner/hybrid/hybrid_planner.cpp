@@ -22,8 +22,6 @@
 namespace millrace {
 namespace {
 
-// The share of a sample that fully connected layers and the loss hold on to it (FPDeep, fitted).
-constexpr double kFullyConnectedDelay = 0.4;
 // By how much a plan has to be faster for devices to stay without work.
 constexpr double kWorthEmptyDevices = 1e-6;
 // Longer rings that work are not planned a second time, which takes seconds.

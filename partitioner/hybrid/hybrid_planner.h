@@ -11,6 +11,9 @@
 
 namespace millrace {
 
+// The share of a sample that fully connected layers and the loss hold on to it, in windows of rings that stream rows (FPDeep, fitted).
+inline constexpr double kFullyConnectedDelay = 0.4;
+
 Outcome plan_ring(const PlanTask& task);
 
 // Whether the ring may train so many samples per second at all, as far as bounds tell: false is shown, true is not.

@@ -73,7 +73,7 @@ std::string amount_text(std::string_view resource, double amount) {
   if (resource == "dsp") return fmt::format("{:.0f} DSP slices", std::min(amount, 1e15));
   if (resource == "lut") return fmt::format("{:.0f} LUTs", std::min(amount, 1e15));
   if (resource == "ff") return fmt::format("{:.0f} flip-flops", std::min(amount, 1e15));
-  if (resource == "seconds") return fmt::format("{:.3g} s per image", amount);
+  if (resource == "seconds") return fmt::format("{:.3g} s per sample", amount);
   return fmt::format("{:.4g} of {}", amount, resource);
 }
 

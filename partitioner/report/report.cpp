@@ -20,8 +20,8 @@ std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary&
   const std::string which =
       rings > 1 ? fmt::format("One of {} rings side by side, which share a mini-batch of {}: a", rings, rings * plan.mini_batch) : "A";
   Page page(fmt::format("{} on {}", plan.model.name.empty() ? "a network" : plan.model.name, view.cluster_text()),
-            fmt::format("{} {} plan for {} {}: {}, arithmetic in {}.", which, plan.strategy, devices, devices == 1 ? "device" : "devices",
-                        schedule, view.arithmetic_text()));
+            fmt::format("{} {} plan for {} {}: {}, arithmetic in {}; {} accounting.", which, plan.strategy, devices,
+                        devices == 1 ? "device" : "devices", schedule, view.arithmetic_text(), name_of(plan.accounting)));
   add_key_figures(page, view);
   add_verdict(page, view);
   add_ring(page, view);

@@ -10,6 +10,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/documents/catalogue.h"
+
 namespace millrace {
 
 struct FpdeepFigure {
@@ -22,10 +24,20 @@ struct FpdeepFigure {
   std::string_view source;      // where in the paper
   double least = 0;
   double most = 0;
-  std::string_view constants;           // names of the board's constants that the figure rests on
+  std::string_view constants;           // names of what the figure rests on: the board's constants, and fpdeep_rules
   std::string_view contradiction = {};  // with what else in the paper; empty: none known
+  std::string_view otherwise = {};      // why this model disagrees, where it is known to; empty: it has to agree
 };
 
 std::span<const FpdeepFigure> fpdeep_figures();
+
+// What rows rest on beside the board's constants: where a ring stops being linear, and numbers that the paper does not give, or that
+// explain it. Origins are those of a catalogue, and "chosen" of what this program decides.
+std::span<const CatalogueValue> fpdeep_rules();
+
+// How long activations are held in the rows about memory, and by `millrace plan`.
+inline constexpr std::string_view kFpdeepMemoryModel =
+    "activations are held as long as FPDeep's formulas say, in which errors pass strides, pooling and links in no time; millrace plan and "
+    "study count the time that takes, unless --fpdeep-lifetimes is given";
 
 }  // namespace millrace

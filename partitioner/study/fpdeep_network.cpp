@@ -31,8 +31,6 @@ constexpr int64_t kImagesOfMany = 24;
 constexpr int64_t kImagesOfIdle = 12;
 constexpr int64_t kMostFor150 = 100;
 constexpr int64_t kMostFor250 = 130;
-// What Table 6's hours take beside its GOPS: fitted, the paper does not explain it.
-constexpr double kRateOfPaperHours = 0.82;
 constexpr double kFull = 0.8;
 
 double paper_gops(const std::string& network) {
@@ -114,6 +112,9 @@ class NetworkStudy {
     put("bram_at_home", 100 * fullest(summary, RoomyMemory::kTimes, [](const DeviceFigures& device) { return share_at_home(device); }));
     put("bram_balanced", 100 * fullest(summary, RoomyMemory::kTimes, balanced_share));
     put("bram_blocks", 100 * fullest(summary, 1, share_in_blocks));
+    PlanTask as_plan_counts = task;
+    as_plan_counts.options.fpdeep_lifetimes = false;
+    put("bram_plan", 100 * fullest(make_plan(as_plan_counts).summary, RoomyMemory::kTimes, balanced_share));
     task.options.fc_barrier = true;
     put("bram_barrier", 100 * fullest(make_plan(task).summary, RoomyMemory::kTimes, balanced_share),
         "an image period more for the whole map, and two for each dense layer");
@@ -240,16 +241,20 @@ class NetworkStudy {
     }
     for (const Metric& metric : kMetrics) {
       int pairs = 0;
-      std::string note;
+      std::string note, otherwise;
       for (size_t i = 0; i < metric.best_first.size(); ++i) {
         const double better = summaries[metric.best_first[i]].*metric.value;
         note += fmt::format("{}{} {:.4g}", note.empty() ? "" : ", ", name_of(metric.best_first[i]), better);
         for (size_t j = i + 1; j < metric.best_first.size(); ++j) {
           const double worse = summaries[metric.best_first[j]].*metric.value;
-          if (metric.more_is_better ? better >= worse : better <= worse) ++pairs;
+          if (metric.more_is_better ? better >= worse : better <= worse)
+            ++pairs;
+          else
+            otherwise += fmt::format("{}{} before {}", otherwise.empty() ? "; not so: " : ", ", name_of(metric.best_first[i]),
+                                     name_of(metric.best_first[j]));
         }
       }
-      put(metric.id, pairs, fmt::format("{} boards; ", boards) + "in the paper's order, best first: " + note);
+      put(metric.id, pairs, fmt::format("{} boards; in the paper's order, best first: {}{}", boards, note, otherwise));
     }
   }
 

@@ -57,11 +57,27 @@ std::string origins_of(const FpdeepFigure& figure, const FpdeepBoards& boards) {
     }
     for (const Constant& constant : constants)
       if (constant.name == name) parts.push_back(fmt::format("{} {}", name, constant.origin));
+    for (const CatalogueValue& rule : fpdeep_rules())
+      if (rule.name == name) parts.push_back(fmt::format("{} {}", name, rule.origin));
   }
   return parts.empty() ? "counted" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace
+
+std::vector<CatalogueValue> fpdeep_constants(std::span<const PaperRow> rows, const CatalogueDevice& board) {
+  std::vector<CatalogueValue> constants;
+  const auto add_used = [&](std::span<const CatalogueValue> values) {
+    for (const CatalogueValue& value : values)
+      if (std::ranges::any_of(rows, [&](const PaperRow& row) {
+            return fmt::format(" {} ", row.figure.constants).find(fmt::format(" {} ", value.name)) != std::string::npos;
+          }))
+        constants.push_back(value);
+  };
+  add_used(board.values);
+  add_used(fpdeep_rules());
+  return constants;
+}
 
 std::string_view name_of(Verdict verdict) {
   switch (verdict) {
@@ -172,6 +188,7 @@ class Report {
     const auto advance = [this] { told(1); };
     const Measurements modelled = measure(boards_, work_, false, {}, advance);
     report_.rows = rows_of(boards_, modelled);
+    report_.constants = fpdeep_constants(report_.rows, boards_.board);
     draw_networks();
     compare_strategies();
     compare_wirings();

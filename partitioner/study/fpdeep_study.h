@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,13 +80,16 @@ using Measurements = std::map<std::pair<std::string, std::string>, Measurement>;
 
 struct FpdeepReport {
   std::vector<PaperRow> rows;
-  std::vector<StudySweep> networks;   // at 150 Gb/s, memory never full: Figs 14, 15, 16
-  StudySweep strategies;              // VGG-16: Fig 5
-  WiringStudy wirings;                // conv2_1, conv2_2, conv3_1: Fig 10
-  std::shared_ptr<const void> owned;  // what their tasks point to
+  std::vector<StudySweep> networks;       // at 150 Gb/s, memory never full: Figs 14, 15, 16
+  StudySweep strategies;                  // VGG-16: Fig 5
+  WiringStudy wirings;                    // conv2_1, conv2_2, conv3_1: Fig 10
+  std::vector<CatalogueValue> constants;  // that rows rest on
+  std::shared_ptr<const void> owned;      // what their tasks point to
 };
 
 Verdict verdict_on(const FpdeepFigure& figure, double model);
+// What some of the rows rest on: the board's constants, then fpdeep_rules.
+std::vector<CatalogueValue> fpdeep_constants(std::span<const PaperRow> rows, const CatalogueDevice& board);
 std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards, StudyWork& work, const StudyProgress& progress = {});
 // On one rank, from the start.
 std::vector<PaperRow> fpdeep_rows(const FpdeepBoards& boards);

@@ -123,7 +123,8 @@ void add_curves(const FpdeepReport& report, Page& page) {
 std::string paper_page(const FpdeepReport& report, std::string_view command) {
   const std::vector<PaperRow>& rows = report.rows;
   const bool simulated = std::any_of(rows.begin(), rows.end(), [](const PaperRow& row) { return row.simulated.has_value(); });
-  Page page("FPDeep, reproduced", "Every figure of the paper's text that a plan can answer, beside what this program models.");
+  Page page("FPDeep, reproduced",
+            "Every figure of the paper's text that a plan can answer, beside what this program models with fpdeep accounting.");
   const auto tile = [&](const char* name, Verdict verdict) {
     return Tile{.name = name, .value = fmt::format("{}", count_of(rows, verdict)), .origin = "counted"};
   };
@@ -164,7 +165,7 @@ std::string paper_page(const FpdeepReport& report, std::string_view command) {
                    .bad = row.simulated && row.simulated_verdict == Verdict::kNotReproduced},
                   {.text = accepted_text(row.figure)},
                   {.text = std::string(name_of(row.verdict)),
-                   .tooltip = std::string(row.figure.contradiction),
+                   .tooltip = std::string(row.figure.contradiction.empty() ? row.figure.otherwise : row.figure.contradiction),
                    .bad = row.verdict == Verdict::kNotReproduced},
                   {.text = line.starts ? row.origin : ""}};
     if (!simulated) line.cells.erase(line.cells.begin() + kSimulatedColumn);
@@ -172,6 +173,16 @@ std::string paper_page(const FpdeepReport& report, std::string_view command) {
   }
   if (!simulated) table.columns.erase(table.columns.begin() + kSimulatedColumn);
   page.table(table);
+  page.section("Constants and rules", fmt::format("In rows of memory {}.", kFpdeepMemoryModel));
+  Table constants;
+  constants.label = "What the figures rest on";
+  constants.columns = {{.name = "name", .unbroken = true}, {.name = "value", .number = true}, {.name = "origin"}, {.name = "where from"}};
+  for (const CatalogueValue& value : report.constants)
+    constants.rows.push_back({.cells = {{.text = value.name},
+                                        {.text = fmt::format("{:.6g}{}", value.value, value.unit == "1" ? "" : " " + value.unit)},
+                                        {.text = value.origin},
+                                        {.text = value.note}}});
+  page.table(constants);
   page.section("Where the paper contradicts itself");
   std::vector<std::pair<std::string, std::string>> contradictions;
   for (const PaperRow& row : rows)
@@ -179,6 +190,14 @@ std::string paper_page(const FpdeepReport& report, std::string_view command) {
         (contradictions.empty() || contradictions.back().second != row.figure.contradiction))
       contradictions.emplace_back(row.figure.quantity, row.figure.contradiction);
   page.facts(contradictions);
+  std::vector<std::pair<std::string, std::string>> otherwise;
+  for (const PaperRow& row : rows)
+    if (row.verdict == Verdict::kNotReproduced && !row.figure.otherwise.empty())
+      otherwise.emplace_back(row.figure.quantity, row.figure.otherwise);
+  if (!otherwise.empty()) {
+    page.section("Where the model disagrees with the paper");
+    page.facts(otherwise);
+  }
   page.footer(std::string(command));
   return std::move(page).html(series_style_sheet());
 }

@@ -197,13 +197,13 @@ FailureStudy failure_study(const FailureFlags& flags, const std::optional<int64_
   return study;
 }
 
-std::string failure_table(const FailureStudy& failures) {
+std::string failure_table(const FailureStudy& failures, std::string_view samples) {
   std::string text = fmt::format(
       "failures of {} devices: each once in {}, the ring once in {} on average; a checkpoint takes {}, a restart {}\n"
       "best interval between checkpoints: {} (Young), {} (Daly), closed forms; {} failures simulated for each\n\n",
       failures.devices, duration(failures.device_mtbf_seconds), duration(failures.ring_mtbf_seconds), duration(failures.checkpoint_seconds),
       duration(failures.restart_seconds), duration(failures.young_seconds), duration(failures.daly_seconds), separated(failures.failures));
-  TextTable table({"interval s", "lost, expected", "lost, simulated", "images/s"}, 0);
+  TextTable table({"interval s", "lost, expected", "lost, simulated", fmt::format("{}/s", samples)}, 0);
   for (const FailurePoint& point : failures.points)
     table.add({significant(point.interval_seconds, 4), fmt::format("{:.2f}%", 100 * point.lost_modelled),
                fmt::format("{:.2f}%", 100 * point.lost_simulated),

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/documents/plan.h"
@@ -46,8 +47,8 @@ bool wants_failures(const FailureFlags& flags);
 FailureStudy failure_study(const FailureFlags& flags, const std::optional<int64_t>& seed, int64_t devices, double images_per_second);
 void refuse_idle_seed(const std::optional<int64_t>& seed, bool drawn);
 
-// For people, and JSON's text.
-std::string failure_table(const FailureStudy& failures);
+// For people, who read what a sample is, and JSON's text.
+std::string failure_table(const FailureStudy& failures, std::string_view samples);
 std::string failure_json(const FailureStudy& failures);
 
 }  // namespace millrace

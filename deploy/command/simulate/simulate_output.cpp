@@ -183,7 +183,7 @@ std::string simulation_table(const SimulationView& view) {
     table.add(std::move(row));
   }
   text += fmt::format("\n{}", table.text());
-  if (view.failures) text += fmt::format("\n{}", failure_table(*view.failures));
+  if (view.failures) text += fmt::format("\n{}", failure_table(*view.failures, view.sample.many));
   return text;
 }
 

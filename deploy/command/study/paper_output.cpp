@@ -15,18 +15,6 @@
 namespace millrace {
 namespace {
 
-// The constants that some row rests on.
-std::vector<const CatalogueValue*> constants_of(const std::vector<PaperRow>& rows, const CatalogueDevice& board) {
-  std::vector<const CatalogueValue*> constants;
-  for (const CatalogueValue& value : board.values) {
-    const bool used = std::any_of(rows.begin(), rows.end(), [&](const PaperRow& row) {
-      return fmt::format(" {} ", row.figure.constants).find(fmt::format(" {} ", value.name)) != std::string::npos;
-    });
-    if (used) constants.push_back(&value);
-  }
-  return constants;
-}
-
 bool some_simulated(const std::vector<PaperRow>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const PaperRow& row) { return row.simulated.has_value(); });
 }
@@ -53,7 +41,7 @@ std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice
   for (const PaperRow& row : rows) {
     const std::string quantity = quantity_text(row.figure);
     std::set<std::string> origins;
-    for (const CatalogueValue* value : constants_of({row}, board)) origins.insert(value->origin);
+    for (const CatalogueValue& value : fpdeep_constants({&row, 1}, board)) origins.insert(value.origin);
     std::vector<std::string> line{quantity == before ? "" : quantity,
                                   std::string(row.figure.network),
                                   std::string(name_of(row.verdict)),
@@ -74,6 +62,9 @@ std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice
     told = row.figure.contradiction;
     text += fmt::format("{}: {}\n", row.figure.quantity, row.figure.contradiction);
   }
+  for (const PaperRow& row : rows)
+    if (row.verdict == Verdict::kNotReproduced && !row.figure.otherwise.empty())
+      text += fmt::format("{}: {}\n", row.figure.quantity, row.figure.otherwise);
   text += "\n";
   for (const PaperRow& row : rows)
     if (!row.note.empty())
@@ -85,10 +76,11 @@ std::string paper_table(const std::vector<PaperRow>& rows, const CatalogueDevice
     text +=
         "not simulated, closed forms alone: counts; strategies that no ring expresses; 2-D interconnect, whose bits per port hold at "
         "any moment; 32 bits, which do not fit\n";
-  text += "\nconstants\n";
+  text += fmt::format("rows of memory: {}\n", kFpdeepMemoryModel);
+  text += "\nconstants and rules\n";
   TextTable constants({"name", "origin", "where from", "value"}, 3);
-  for (const CatalogueValue* value : constants_of(rows, board))
-    constants.add({value->name, value->origin, value->note, fmt::format("{:.6g} {}", value->value, value->unit == "1" ? "" : value->unit)});
+  for (const CatalogueValue& value : fpdeep_constants(rows, board))
+    constants.add({value.name, value.origin, value.note, fmt::format("{:.6g} {}", value.value, value.unit == "1" ? "" : value.unit)});
   text += constants.text() + "\n";
   for (const Verdict verdict : kVerdicts)
     text += fmt::format("{}{}: {}", verdict == kVerdicts.front() ? "" : ", ", name_of(verdict), count_of(rows, verdict));
@@ -103,6 +95,7 @@ std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice&
   Json json;
   json["paper"] = "fpdeep";
   json["accounting"] = name_of(Accounting::kFpdeep);
+  json["memory_model"] = kFpdeepMemoryModel;
   json["device"] = board.short_names.front();
   json["rows"] = Json::array();
   for (const PaperRow& row : rows) {
@@ -120,6 +113,7 @@ std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice&
              {"tolerance", {number_or_null(row.figure.least), number_or_null(row.figure.most)}},
              {"verdict", name_of(row.verdict)},
              {"contradiction", row.figure.contradiction},
+             {"otherwise", row.figure.otherwise},
              {"note", row.note},
              {"constants", row.origin}};
     if (!row.simulated) continue;
@@ -128,9 +122,9 @@ std::string paper_json(const std::vector<PaperRow>& rows, const CatalogueDevice&
     added["simulated_note"] = row.simulated_note;
   }
   json["constants"] = Json::array();
-  for (const CatalogueValue* value : constants_of(rows, board))
+  for (const CatalogueValue& value : fpdeep_constants(rows, board))
     json["constants"].push_back(
-        {{"name", value->name}, {"value", value->value}, {"unit", value->unit}, {"origin", value->origin}, {"note", value->note}});
+        {{"name", value.name}, {"value", value.value}, {"unit", value.unit}, {"origin", value.origin}, {"note", value.note}});
   json["counts"] = Json::object();
   for (const Verdict verdict : kVerdicts) json["counts"][std::string(name_of(verdict))] = count_of(rows, verdict);
   return json_text(json);

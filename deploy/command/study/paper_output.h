@@ -2,9 +2,10 @@
 //
 //   fmt::print("{}", paper_table(rows, board));
 //
-// The JSON's keys are a contract: paper, rows[{id, quantity, network, unit, paper, paper_text, source, model, difference,
-// tolerance[2], verdict, contradiction, note, constants}], constants[{name, value, unit, origin, note}], counts by verdict; with
-// --simulate, rows that apply have simulated, simulated_verdict and simulated_note. What is not bounded or not there is null.
+// The JSON's keys are a contract: paper, accounting, memory_model, device, rows[{id, quantity, network, unit, paper, paper_text, source,
+// model, difference, tolerance[2], verdict, contradiction, otherwise, note, constants}], constants[{name, value, unit, origin, note}],
+// counts by verdict; with --simulate, rows that apply have simulated, simulated_verdict and simulated_note. What is not bounded or not
+// there is null.
 #pragma once
 
 #include <string>

@@ -115,7 +115,7 @@ std::string study_table(const StudySweep& sweep) {
     parts.push_back(curve_table(curve.task, curve.study, detail));
   }
   if (sweep.wirings) parts.push_back(wirings_table(*sweep.wirings));
-  if (sweep.failures) parts.push_back(failure_table(*sweep.failures));
+  if (sweep.failures) parts.push_back(failure_table(*sweep.failures, sample_word(*sweep.curves.front().task.graph).many));
   return fmt::format("{}", fmt::join(parts, "\n"));
 }
 

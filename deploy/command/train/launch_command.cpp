@@ -20,6 +20,7 @@
 #include "deploy/session/machine_report.h"
 #include "deploy/session/quantities.h"
 #include "partitioner/choice/planner.h"
+#include "partitioner/planning/sample_word.h"
 #include "transport/mpi/mpi_session.h"
 
 namespace millrace {
@@ -54,7 +55,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 // By the cost models of the catalogue; nothing for devices or networks that they do not know.
-std::optional<double> modelled_throughput(const std::filesystem::path& path, const Cluster& cluster) {
+std::optional<LaunchRequest::Throughput> modelled_throughput(const std::filesystem::path& path, const Cluster& cluster) {
   try {
     const Plan plan = load_plan(path);
     const Graph graph(plan.model);
@@ -69,7 +70,7 @@ std::optional<double> modelled_throughput(const std::filesystem::path& path, con
     task.options.optimizer = plan.optimizer;
     task.options.arithmetic = plan.arithmetic;
     const Outcome outcome = make_plan(task);
-    if (outcome.feasible) return outcome.summary.images_per_second;
+    if (outcome.feasible) return LaunchRequest::Throughput{outcome.summary.images_per_second, sample_word(graph).many};
   } catch (const Error&) {  // it only serves a message
   }
   return std::nullopt;

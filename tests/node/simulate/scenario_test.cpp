@@ -229,7 +229,7 @@ TEST(Scenarios, AreRefusedWhereTheyMakeNoSenseOrHaveNoEffect) {
   EXPECT_THAT(refusal(replicas({.count = 6, .outer = link, .group_size = 4, .inner = link})),
               HasSubstr("6 replicas do not make groups of 4"));
   EXPECT_THAT(refusal(replicas({.count = 4, .outer = link, .group_size = 4, .inner = link})), HasSubstr("do not make groups of 4"));
-  EXPECT_THAT(refusal(replicas({.count = 4, .outer = link, .inner = {}}), 4), HasSubstr("4 images are fewer than two mini-batches of 4"));
+  EXPECT_THAT(refusal(replicas({.count = 4, .outer = link, .inner = {}}), 4), HasSubstr("4 samples are fewer than two mini-batches of 4"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include "partitioner/choice/planner.h"
 #include "partitioner/planning/roomy_memory.h"
@@ -33,6 +34,34 @@ TEST(FpdeepFigures, AreCompleteAndTellApart) {
   for (const char* id :
        {"gops", "hours", "gops_per_joule", "bram_at_home", "bram_balanced", "linear_150", "linear_250", "idle_mean", "unaligned"})
     EXPECT_EQ(networks[id], 3) << id;
+}
+
+// A name that nobody has would be left out of the table of constants.
+TEST(FpdeepFigures, RestOnWhatTheTableHas) {
+  const CatalogueDevice board = parse_catalogue(fpga_catalogue_text(), "the boards").find("vc709");
+  for (const FpdeepFigure& figure : fpdeep_figures()) {
+    std::istringstream names{std::string(figure.constants)};
+    for (std::string name; names >> name;) {
+      const bool rule = std::ranges::any_of(fpdeep_rules(), [&](const CatalogueValue& value) { return value.name == name; });
+      EXPECT_TRUE(board.entry(name) != nullptr || name == "element_bits" || rule) << figure.id << ": " << name;
+    }
+  }
+  std::vector<PaperRow> rows(1);
+  rows.front().figure = {.id = "x",
+                         .network = "",
+                         .quantity = "",
+                         .unit = "",
+                         .paper = 0,
+                         .paper_text = "",
+                         .source = "",
+                         .least = 0,
+                         .most = 0,
+                         .constants = "clock_hz linear_tolerance"};
+  const std::vector<CatalogueValue> constants = fpdeep_constants(rows, board);
+  ASSERT_EQ(constants.size(), 2U);
+  EXPECT_EQ(constants[0].name, "clock_hz");
+  EXPECT_EQ(constants[1].name, "linear_tolerance");
+  EXPECT_EQ(constants[1].value, kLinearTolerance);
 }
 
 TEST(FpdeepVerdicts, FollowTheBounds) {
@@ -148,6 +177,14 @@ TEST(PaperPages, AreWhole) {
   EXPECT_THAT(page, HasSubstr("linear up to, 150 Gb/s both directions"));
   EXPECT_THAT(page, HasSubstr("a &lt;note&gt;"));
   EXPECT_THAT(page, HasSubstr("paper contradicts itself"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("Where the model disagrees with the paper")));
+  report.constants.assign(fpdeep_rules().begin(), fpdeep_rules().end());
+  for (PaperRow& row : report.rows)
+    if (row.figure.id == "rank_flops") row.verdict = verdict_on(row.figure, row.figure.least - 1);
+  const std::string otherwise = paper_page(report, "millrace study --paper fpdeep");
+  EXPECT_EQ(well_formed(otherwise), "");
+  EXPECT_THAT(otherwise, HasSubstr("Where the model disagrees with the paper"));
+  EXPECT_THAT(otherwise, HasSubstr("linear up to: a board fewer than the first ring"));
 }
 
 }  // namespace
