@@ -403,6 +403,14 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   return candidates;
 }
 
+// Of two ways that have no plan the one that comes closer; what is not decided stays so.
+Shortage nearer(const Shortage& one, const Shortage& other) {
+  if (one.kind == Shortage::Kind::kNone || one.kind == Shortage::Kind::kNotDecided) return one.kind == Shortage::Kind::kNone ? other : one;
+  if (other.kind == Shortage::Kind::kNone) return one;
+  const bool less = one.kind == other.kind && one.resource == other.resource && one.missing < other.missing;
+  return less && other.kind != Shortage::Kind::kNotDecided ? one : other;
+}
+
 std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shortage, std::string& standstill) {
   std::vector<Candidate> candidates;
   for (const PlanTask& placed : places_to_try(task)) {
@@ -412,9 +420,30 @@ std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shor
     if (wanted > 0 && !reaches(placed, sizes_of_pace(placed, 1 / wanted), 1 / wanted)) continue;
     Shortage here;
     std::ranges::move(candidates_of(placed, candidates, here, standstill), std::back_inserter(candidates));
-    shortage = here;
+    shortage = nearer(shortage, here);
   }
   return candidates;
+}
+
+bool fits(const PlanTask& task, int64_t micro_batch) {
+  if (RingSolver(task, micro_batch).solve(Effort::kQuick).feasible) return true;
+  PlanTask relaxed = task;
+  relaxed.options.allow_empty = true;
+  return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
+}
+
+PlanTask with_all_off_chip(const PlanTask& task) {
+  PlanTask last_resort = task;
+  last_resort.options.all_off_chip = true;
+  last_resort.options.off_chip = streamable_convolutions(task);
+  return last_resort;
+}
+
+// Wherever weights may lie, with the samples to a micro-batch that take the least memory.
+bool has_plan(const PlanTask& task) {
+  const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
+  if (task.options.accounting == Accounting::kFull && fits(with_all_off_chip(task), micro_batch)) return true;
+  return std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return fits(placed, micro_batch); });
 }
 
 }  // namespace
@@ -427,10 +456,7 @@ bool can_reach(const PlanTask& task, double samples_per_second) {
   if (full && reaches(task, sizes, period)) return true;
   if (std::ranges::any_of(places_to_try(task), [&](const PlanTask& placed) { return reaches(placed, sizes, period); })) return true;
   if (!full || task.options.all_off_chip) return false;
-  PlanTask last_resort = task;
-  last_resort.options.all_off_chip = true;
-  last_resort.options.off_chip = streamable_convolutions(task);
-  return reaches(last_resort, sizes, period);
+  return reaches(with_all_off_chip(task), sizes, period);
 }
 
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
@@ -488,12 +514,10 @@ Outcome plan_ring(const PlanTask& task) {
   std::string standstill;
   std::vector<Candidate> candidates = candidates_of_places(task, shortage, standstill);
   const bool full = task.options.accounting == Accounting::kFull;
-  PlanTask last_resort = task;
   if (full && candidates.empty() && (task.wanted <= 0 || shortage.kind != Shortage::Kind::kNone)) {
-    last_resort.options.all_off_chip = true;
-    last_resort.options.off_chip = streamable_convolutions(task);
-    shortage = {};
-    candidates = candidates_of(last_resort, candidates, shortage, standstill);
+    Shortage here;
+    candidates = candidates_of(with_all_off_chip(task), candidates, here, standstill);
+    shortage = nearer(shortage, here);
   }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)
@@ -520,7 +544,7 @@ Outcome plan_ring(const PlanTask& task) {
     outcome.reason.text = standstill;
     outcome.reason.resource = "fifo_rows";
   } else if (!outcome.feasible) {
-    outcome.reason = reason_of(last_resort, shortage);
+    outcome.reason = reason_of(task, shortage, has_plan);
   }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -24,26 +24,18 @@ std::optional<PlanTask> resized(const PlanTask& task, int64_t count) {
   return other;
 }
 
-bool feasible(const PlanTask& task) {
-  const int64_t micro_batch = task.options.micro_batch > 0 ? task.options.micro_batch : 1;
-  if (RingSolver(task, micro_batch).solve(Effort::kQuick).feasible) return true;
-  PlanTask relaxed = task;
-  relaxed.options.allow_empty = true;
-  return !task.options.allow_empty && RingSolver(relaxed, micro_batch).solve(Effort::kQuick).feasible;
-}
-
 // Where the weights are the same forward and back.
-bool recomputation_helps(const PlanTask& task) {
+bool recomputation_helps(const PlanTask& task, const HasPlan& has_plan) {
   const bool recurrent =
       std::ranges::any_of(task.graph->nodes(), [](const Node& node) { return std::holds_alternative<Recurrent>(node.layer.operation); });
   if (task.options.recompute || !recurrent || (task.options.alignment == Alignment::kFpdeep && task.models.size() > 1)) return false;
   PlanTask other = task;
   other.options.recompute = true;
-  return feasible(other);
+  return has_plan(other);
 }
 
 // Doubles until it works, then halves the distance: the answer is a ring that has been planned, and the one before it, which does not work.
-int64_t smallest_count(const PlanTask& task) {
+int64_t smallest_count(const PlanTask& task, const HasPlan& has_plan) {
   auto low = static_cast<int64_t>(task.models.size());
   if (!resized(task, low)) return 0;
   int64_t high = low;
@@ -51,10 +43,10 @@ int64_t smallest_count(const PlanTask& task) {
     low = high;
     if (high >= kLargestRing) return 0;
     high = std::min(2 * high, kLargestRing);
-  } while (!feasible(*resized(task, high)));
+  } while (!has_plan(*resized(task, high)));
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
-    (feasible(*resized(task, middle)) ? high : low) = middle;
+    (has_plan(*resized(task, middle)) ? high : low) = middle;
   }
   return high;
 }
@@ -80,7 +72,7 @@ std::string amount_text(std::string_view resource, double amount) {
 // Whichever command asked: the others take the plan that this one writes.
 constexpr const char* kLeaveEmpty = "plan it with `millrace plan --allow-empty`, which may leave devices without work";
 
-Reason reason_of(const PlanTask& task, const Shortage& shortage) {
+Reason reason_of(const PlanTask& task, const Shortage& shortage, const HasPlan& has_plan) {
   Reason reason;
   reason.device = shortage.device;
   reason.resource = shortage.resource;
@@ -127,10 +119,10 @@ Reason reason_of(const PlanTask& task, const Shortage& shortage) {
           "empty, or give cuts by hand";
       return reason;
   }
-  if (shortage.resource == "memory_bytes" && recomputation_helps(task))
+  if (shortage.resource == "memory_bytes" && recomputation_helps(task, has_plan))
     reason.text += "; with --recompute it fits: what recurrent layers keep is made again before errors come back";
   // A part that is too large for one such device is too large for any number of them.
-  if (!shortage.one_part) reason.smallest_count = smallest_count(task);
+  if (!shortage.one_part) reason.smallest_count = smallest_count(task, has_plan);
   const std::string& kind = task.cluster.devices.front().device;
   if (reason.smallest_count > 0) {
     reason.text += fmt::format("; {} {} would do", reason.smallest_count, kind);

@@ -75,7 +75,7 @@ struct StudyPoint {
   double memory_fraction = 0;  // of the fullest device
   int64_t in_flight_samples = 0;
   // FPDeep's Fig 5.
-  double flop_utilisation = 0;
+  double flop_utilisation = 0;  // 0: some device's peak is not known
   double storage_bits = 0;
   double communication_bits = 0;
   double communication_gbps = 0;

@@ -148,7 +148,11 @@ std::vector<Figure> strategy_figures(const StudySweep& sweep) {
                                  {"Communication of a mini-batch", "Gb", 1e-9, &StudyPoint::communication_bits},
                                  {"Mean bandwidth", "Gb/s", 1, &StudyPoint::communication_gbps}};
   std::vector<Figure> figures;
+  const bool peaks_known = std::ranges::any_of(sweep.curves, [](const StudyCurve& curve) {
+    return std::ranges::any_of(curve.study.points, [](const StudyPoint& point) { return point.flop_utilisation > 0; });
+  });
   for (const Metric& metric : kMetrics) {
+    if (metric.value == &StudyPoint::flop_utilisation && !peaks_known) continue;
     LineChart chart = chart_of(sweep, fmt::format("{} by number of devices and strategy", metric.title), metric.unit, metric.title,
                                [&](const StudyPoint& point) { return metric.scale * (point.*metric.value); });
     if (metric.scale != 100) {

@@ -257,7 +257,8 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["hours_per_epoch"] = epoch_images > 0 ? number_or_null(summary.hours_per_epoch(epoch_images)) : Json(nullptr);
   json["idle_fraction"] = number_or_null(summary.idle_fraction);
   json["gops_per_device"] = number_or_null(summary.gops_per_device);
-  json["gops_per_joule"] = number_or_null(summary.gops_per_joule);
+  json["gops_per_joule"] =
+      summary.gops_per_joule > 0 || summary.gops_per_device <= 0 ? number_or_null(summary.gops_per_joule) : Json(nullptr);
   json["max_link_gbps"] = number_or_null(summary.max_link_gbps);
   json["max_link_gbps_both"] = number_or_null(summary.max_link_gbps_both);
   json["lower_bound_images_per_second"] = number_or_null(summary.lower_bound_images_per_second);

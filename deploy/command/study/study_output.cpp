@@ -89,6 +89,15 @@ void add_limit(Json& json, const Study& study) {
   json["first_slowed"] = study.first_slowed > 0 ? Json(study.first_slowed) : Json(nullptr);
 }
 
+// In a record 0 stands for a figure that nobody knows.
+Json point_json(const StudyPoint& point) {
+  Json json = Json::parse(record_of(point));
+  if (point.hours_per_epoch == 0) json["hours_per_epoch"] = nullptr;
+  if (point.gops_per_joule == 0 && point.gops_per_device > 0) json["gops_per_joule"] = nullptr;
+  if (point.flop_utilisation == 0) json["flop_utilisation"] = nullptr;
+  return json;
+}
+
 Json cost_json(const TopologyCost& cost) {
   return {{"bits_per_port", cost.bits_per_port}, {"degree", cost.degree}, {"bottleneck", cost.bottleneck}};
 }
@@ -131,7 +140,7 @@ std::string study_json(const StudySweep& sweep) {
   json["points"] = Json::array();
   for (size_t c = 0; c < sweep.curves.size(); ++c)
     for (const StudyPoint& point : sweep.curves[c].study.points) {
-      Json& added = json["points"].emplace_back(Json::parse(record_of(point)));
+      Json& added = json["points"].emplace_back(point_json(point));
       if (sweep.curves.size() > 1) added["curve"] = c;
     }
   add_limit(json, sweep.curves.front().study);
@@ -171,8 +180,9 @@ std::string study_csv(const StudySweep& sweep) {
       if (point.feasible)
         text += fmt::format("{},1,{},{},{},{},{},{},{},{} {},", point.devices, csv_number(point.images_per_second),
                             csv_number(point.full_speed_images_per_second), csv_number(point.max_link_gbps),
-                            csv_number(point.max_link_gbps_both), csv_number(point.idle_fraction), csv_number(point.hours_per_epoch),
-                            csv_number(point.memory_fraction), point.bottleneck.kind, point.bottleneck.index);
+                            csv_number(point.max_link_gbps_both), csv_number(point.idle_fraction),
+                            point.hours_per_epoch > 0 ? csv_number(point.hours_per_epoch) : "", csv_number(point.memory_fraction),
+                            point.bottleneck.kind, point.bottleneck.index);
       else
         text += fmt::format("{},0,,,,,,,,,{}", point.devices, csv_text(point.reason));
       text += setting;

@@ -8,7 +8,8 @@
 // origin ("modelled"), and per point reason, bottleneck{kind, index}, full_speed_images_per_second, link_roof_images_per_second,
 // gops_per_device, gops_per_joule, memory_fraction, in_flight_samples, flop_utilisation, storage_bits, communication_bits,
 // communication_gbps, device_dsp[], device_memory[], device_busy[], solve_seconds and, with --simulate,
-// simulated{images_per_second, difference, idle_fraction, in_flight_samples, max_link_gbps}. An infeasible point's figures are null.
+// simulated{images_per_second, difference, idle_fraction, in_flight_samples, max_link_gbps}. An infeasible point's figures are null,
+// as are hours where no epoch is known, GOPS per joule where no power is, and FLOP utilisation where a device's peak is not.
 // Where several curves are swept, points have a curve, and curves[{name, strategy, alignment, mini_batch, bits, link, linear_up_to,
 // first_slowed}] says of which; what stands at the top is the first one's. With --topology 2d: topology{layers, ports,
 // points[{devices, boards[], one{bits_per_port, degree, bottleneck}, two{...}, ratio}]}. With --mtbf-hours: failures{devices,
