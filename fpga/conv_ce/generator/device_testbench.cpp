@@ -144,16 +144,17 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
           i, shard.layer, words, elements, shard.streams->beat_bits / kAccumulatorBits);
     else
       checks += fmt::format(
-          "    for (int word = 0; word < {2}; word++)\n"
-          "      if (((device.shard_{0}_gradients.words[word] ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0)\n"
+          "    for (int word = 0; word < {2}; word++) begin\n"
+          "      show_word({4}, word);\n"
+          "      if (((device.shard_{0}_gradient_read_word ^ shard_{0}_expected[word]) & shard_{0}_mask[word]) != '0)\n"
           "        for (int index = 0; index < {3}; index++)\n"
-          "          if (((device.shard_{0}_gradients.words[word][index*32+:32] ^ shard_{0}_expected[word][index*32+:32]) &\n"
+          "          if (((device.shard_{0}_gradient_read_word[index*32+:32] ^ shard_{0}_expected[word][index*32+:32]) &\n"
           "               shard_{0}_mask[word][index*32+:32]) != '0) begin\n"
           "            if (differences < 10)\n"
           "              $display(\"{1}: gradient %0d of word %0d is %h, expected %h\", index, word,\n"
-          "                       device.shard_{0}_gradients.words[word][index*32+:32], shard_{0}_expected[word][index*32+:32]);\n"
-          "            differences = differences + 1;\n          end\n",
-          i, shard.layer, words, elements);
+          "                       device.shard_{0}_gradient_read_word[index*32+:32], shard_{0}_expected[word][index*32+:32]);\n"
+          "            differences = differences + 1;\n          end\n    end\n",
+          i, shard.layer, words, elements, i * 4 + 1);
     checks += fmt::format(
         "    // As the host reads them: the first gradients on the chip, and the biases'.\n{1}"
         "    for (int channel = 0; channel < {2}; channel++)\n"

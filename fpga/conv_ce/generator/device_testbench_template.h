@@ -156,10 +156,14 @@ $CONNECTIONS$      .s_axi_control_awvalid(awvalid),
     value   = rdata;
     repeat (2) @(negedge clock);
   endtask
-  task automatic expect_element(input int kind, input int place, input int index, input logic [31:0] expected);
-    logic [31:0] value;
+  // Afterwards the memory's whole word is at its port.
+  task automatic show_word(input int kind, input int place);
     write_register($AT_WINDOW_MEMORY$, kind);
     write_register($AT_WINDOW_WORD$, place);
+  endtask
+  task automatic expect_element(input int kind, input int place, input int index, input logic [31:0] expected);
+    logic [31:0] value;
+    show_word(kind, place);
     write_register($AT_WINDOW_ELEMENT$, index);
     repeat (2) @(negedge clock);
     read_register($AT_WINDOW_DATA$, value);

@@ -260,7 +260,7 @@ std::vector<RtlModule> sbe_engine_modules() {
   std::vector<RtlModule> modules = sbe_rtl_modules();
   modules.insert(modules.end(), recurrence_rtl_modules().begin(), recurrence_rtl_modules().end());
   for (const RtlModule& module : common_rtl_modules())
-    for (const char* used : {"round_to_element.sv", "stream_fifo.sv", "deep_fifo.sv"})
+    for (const char* used : {"round_to_element.sv", "stream_fifo.sv", "deep_fifo.sv", "column_memory.sv"})
       if (module.file == used) modules.push_back(module);
   return modules;
 }

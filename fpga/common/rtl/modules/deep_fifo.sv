@@ -1,7 +1,7 @@
 // A FIFO in block RAM: FPDeep's Act-RAM, which holds activations from FP until their errors have come back.
 //
-// Words wait in a memory that is read a cycle ahead into a small FIFO at its mouth. DEPTH need not be a power of two. STYLE is what synthesis
-// makes the memory of: "ultra" for UltraRAM, "auto" for its own choice.
+// Words wait in a memory (column_memory.sv) that is read a cycle ahead into a small FIFO at its mouth. DEPTH need not be a power of two.
+// STYLE is what synthesis makes the memory of: "ultra" for UltraRAM, "auto" for its own choice.
 module deep_fifo #(
     parameter int WIDTH = 64,
     parameter int DEPTH = 1024,
@@ -21,7 +21,6 @@ module deep_fifo #(
   localparam int ADDRESS_BITS = (DEPTH < 2) ? 1 : $clog2(DEPTH);
   localparam int MOUTH_LOG2 = 2;
 
-  (* ram_style = STYLE *) logic [WIDTH-1:0] words[0:DEPTH-1];
   logic [WIDTH-1:0] word;
   logic [ADDRESS_BITS-1:0] write_place, read_place;
   logic [ADDRESS_BITS:0] count;
@@ -33,8 +32,6 @@ module deep_fifo #(
   assign reads = count != '0 && waiting + (MOUTH_LOG2 + 1)'(arrives) < (MOUTH_LOG2 + 1)'(1 << MOUTH_LOG2);
 
   always_ff @(posedge clock) begin
-    if (writes) words[write_place] <= in_tdata;
-    word <= words[read_place];
     arrives <= reads && !clear;
     if (clear) begin
       write_place <= '0;
@@ -46,6 +43,19 @@ module deep_fifo #(
       count <= count + (ADDRESS_BITS + 1)'(writes) - (ADDRESS_BITS + 1)'(reads);
     end
   end
+
+  column_memory #(
+      .WIDTH(WIDTH),
+      .DEPTH(DEPTH),
+      .STYLE(STYLE)
+  ) words (
+      .clock,
+      .read_address (read_place),
+      .read_word    (word),
+      .write_enable (writes),
+      .write_address(write_place),
+      .write_word   (in_tdata)
+  );
 
   stream_fifo #(
       .WIDTH(WIDTH),
@@ -63,5 +73,5 @@ module deep_fifo #(
   );
 
   logic unused;
-  assign unused = &{1'b0, mouth_ready, STYLE};
+  assign unused = &{1'b0, mouth_ready};
 endmodule

@@ -18,8 +18,10 @@ module region_walker #(
   logic [15:0] region, elements;
   logic [23:0] words;
   logic last_element, last_word;
+  logic [31:0] region_begins;  // 56 bits a region: a product would take a DSP slice
   logic [55:0] current;
-  assign current = 56'(TABLE >> (32'(region) * 56));
+  assign region_begins = (32'(region) << 6) - (32'(region) << 3);
+  assign current = 56'(TABLE >> region_begins);
   assign {memory, words, elements} = current;
   assign last_element = element == elements - 16'd1;
   assign last_word = address == words - 24'd1;

@@ -1,5 +1,6 @@
 // LGB: the gradients of one shard. PG adds to it word by word; while PG rests, the host reads element by element.
-// A word appears one cycle after its address. STYLE: "ultra" for UltraRAM, "auto" for what synthesis chooses.
+// A word appears one cycle after its address. STYLE: "ultra" for UltraRAM, "auto" for what synthesis chooses
+// (column_memory.sv).
 module gradient_memory #(
     parameter int ELEMENTS = 36,
     parameter int ELEMENT_BITS = 32,
@@ -15,11 +16,17 @@ module gradient_memory #(
     input  logic [         ADDRESS_BITS-1:0] write_address,
     input  logic [ELEMENTS*ELEMENT_BITS-1:0] write_word
 );
-  (* ram_style = STYLE *) logic [ELEMENTS*ELEMENT_BITS-1:0] words[0:WORDS-1];
-  always_ff @(posedge clock) begin
-    if (write_enable) words[write_address] <= write_word;
-    read_word <= words[read_address];
-  end
-  logic unused;
-  assign unused = &{1'b0, STYLE};
+  column_memory #(
+      .WIDTH(ELEMENTS * ELEMENT_BITS),
+      .DEPTH(WORDS),
+      .ADDRESS_BITS(ADDRESS_BITS),
+      .STYLE(STYLE)
+  ) words (
+      .clock,
+      .read_address,
+      .read_word,
+      .write_enable,
+      .write_address,
+      .write_word
+  );
 endmodule

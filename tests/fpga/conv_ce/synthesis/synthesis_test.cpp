@@ -10,12 +10,13 @@ namespace {
 struct Part {
   EngineCase engine;
   std::string family;
+  std::string name = {};  // of a memory's words, or of what is neither engine nor memory
 };
 // What the test is called.
 void PrintTo(const Part& part, std::ostream* out) {
   const EngineParallelism& engine = part.engine.engine;
   if (part.engine.address_bits == 0) {  // a memory
-    *out << fmt::format("{}_{}", part.engine.top, part.family);
+    *out << fmt::format("{}_{}_{}", part.engine.top, part.name, part.family);
     return;
   }
   *out << fmt::format("{}_k{}s{}_{}x{}_{}_a{}_{}", part.engine.top, engine.kernel, engine.stride, engine.input_lanes, engine.output_lanes,
@@ -67,9 +68,30 @@ constexpr MemoryShape kKernels{.width = 18 * 16, .depth = 1100, .two_ports = tru
 constexpr MemoryShape kWaiting{.width = 144, .depth = 2600};
 const std::string kOfKernels = "-set ELEMENTS 18 -set ADDRESS_BITS 11 -set WORDS 1100", kOfWaiting = "-set WIDTH 144 -set DEPTH 2600";
 INSTANTIATE_TEST_SUITE_P(Memories, Synthesis,
-                         testing::Values(Part{memory_case("parameter_memory", kKernels, kOfKernels), "xc7"},
-                                         Part{memory_case("gradient_memory", {.width = 18 * 32, .depth = 1100}, kOfKernels), "xc7"},
-                                         Part{memory_case("deep_fifo", kWaiting, kOfWaiting), "xc7"}));
+                         testing::Values(Part{memory_case("parameter_memory", kKernels, kOfKernels), "xc7", "288x1100"}));
+
+// Words that no one shape of a block fills: columns of two shapes and of three, alone and in the modules that have such memories.
+Part columns_case(const std::string& family, int64_t width, int64_t depth) {
+  return {memory_case("column_memory", {.width = width, .depth = depth}, fmt::format("-set WIDTH {} -set DEPTH {}", width, depth)), family,
+          fmt::format("{}x{}", width, depth)};
+}
+Part gradients_case(int64_t elements, int64_t depth) {
+  const MemoryShape memory{.width = elements * 32, .depth = depth};
+  return {memory_case("gradient_memory", memory, fmt::format("-set ELEMENTS {} -set ADDRESS_BITS 13 -set WORDS {}", elements, depth)),
+          "xc7", fmt::format("{}x{}", memory.width, depth)};
+}
+INSTANTIATE_TEST_SUITE_P(Columns, Synthesis,
+                         testing::Values(columns_case("xc7", 39, 5000), gradients_case(8, 4500),
+                                         Part{memory_case("deep_fifo", {.width = 112, .depth = 4500}, "-set WIDTH 112 -set DEPTH 4500"),
+                                              "xc7", "112x4500"}));
+INSTANTIATE_TEST_SUITE_P(Columns, SynthesisLong,
+                         testing::Values(columns_case("xc7", 16, 9000), columns_case("xc7", 31, 17000), columns_case("xc7", 39, 2100),
+                                         columns_case("xc7", 48, 1030), columns_case("xcup", 80, 1100), columns_case("xcup", 31, 17000),
+                                         gradients_case(18, 1100), gradients_case(25, 2600)));
+
+// A region's place in the table is a sum, and takes no slice.
+const std::string kRegions = "-set REGIONS 3 -set TABLE 168'h00110000220033000400005500660007000088";
+INSTANTIATE_TEST_SUITE_P(Regions, Synthesis, testing::Values(Part{memory_case("region_walker", {}, kRegions), "xc7", "3_regions"}));
 
 TEST(Synthesis, MemoriesThatAreToBeOfUltraRamAre) {
   if (!yosys_is_here()) GTEST_SKIP() << "yosys is not installed";
