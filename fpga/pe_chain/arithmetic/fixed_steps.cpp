@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/pe_chain/arithmetic/dealt_inputs.h"
 #include "fpga/pe_chain/chain_product.h"
 
 namespace millrace {
@@ -46,20 +47,13 @@ std::vector<int16_t> projection_columns_of(const FixedRecurrent& layer) {
   return columns;
 }
 
-// An output of a projection: its inputs are dealt to the units of the engine, which are as many as gates.
-int64_t dealt_product(int64_t gates, const ChainProduct& product, int64_t output, const int16_t* weights, const int16_t* elements) {
-  ChainProduct of_unit = product;
-  of_unit.inputs = divided_up(product.inputs, gates);
-  std::vector<int16_t> weights_of_unit(static_cast<size_t>(of_unit.inputs)), elements_of_unit(weights_of_unit);
+// An output of a projection, from weights and elements as they are dealt to the units of the engine.
+int64_t dealt_product(const DealtInputs& deal, ChainProduct product, int64_t output, const std::vector<int16_t>& weights,
+                      const std::vector<int16_t>& elements) {
+  product.inputs = deal.each();
   int64_t sum = 0;
-  for (int64_t unit = 0; unit < gates; ++unit) {
-    for (int64_t i = 0; i < of_unit.inputs; ++i) {
-      const int64_t input = i * gates + unit;
-      weights_of_unit[static_cast<size_t>(i)] = input < product.inputs ? weights[input] : int16_t{0};
-      elements_of_unit[static_cast<size_t>(i)] = input < product.inputs ? elements[input] : int16_t{0};
-    }
-    sum += chained(of_unit, output, weights_of_unit.data(), elements_of_unit.data());
-  }
+  for (int64_t unit = 0; unit < deal.units; ++unit)
+    sum += chained(product, output, weights.data() + deal.begin(output, unit), elements.data() + deal.begin(0, unit));
   return sum;
 }
 
@@ -102,6 +96,8 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
   std::vector<int16_t> output(static_cast<size_t>(vectors * features));
   kept.records.assign(static_cast<size_t>(vectors * hidden), {});
   kept.units.assign(layer_.projection > 0 ? static_cast<size_t>(vectors * hidden) : 0, 0);
+  const DealtInputs deal{.inputs = hidden, .units = gates};
+  const std::vector<int16_t> projection = deal.of(layer_.projection_weight);
   std::vector<int16_t> made(static_cast<size_t>(hidden));
   std::vector<int64_t> exact(4);
   for (int64_t step = 0; step < run.steps; ++step)
@@ -141,8 +137,9 @@ std::vector<int16_t> FixedSteps::forward(std::span<const int16_t> sums, const Re
       if (layer_.projection > 0) {
         std::ranges::copy(made, kept.units.begin() + vector * hidden);
         const ChainProduct product{hidden, features, build_.elements, build_.most_parts};
+        const std::vector<int16_t> units = deal.of(made);
         for (int64_t feature = 0; feature < features; ++feature) {
-          const int64_t sum = dealt_product(gates, product, feature, layer_.projection_weight.data() + feature * hidden, made.data());
+          const int64_t sum = dealt_product(deal, product, feature, projection, units);
           h[feature] = cell_sum(sum, layer_.projection_shift(), counters.outputs);
         }
       } else {
@@ -167,7 +164,8 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
   result.features.assign(projected ? static_cast<size_t>(vectors * features) : 0, 0);
   const std::vector<UnitRange> owners = projected ? std::vector<UnitRange>{{0, features}} : boards_;
   const std::vector<int16_t> columns = columns_of(layer_, owners);
-  const std::vector<int16_t> projection = projected ? projection_columns_of(layer_) : std::vector<int16_t>{};
+  const DealtInputs deal{.inputs = features, .units = gates};
+  const std::vector<int16_t> projection = projected ? deal.of(projection_columns_of(layer_)) : std::vector<int16_t>{};
   std::vector<int16_t> dh(static_cast<size_t>(features)), dm(static_cast<size_t>(hidden));
   std::vector<int16_t> next(static_cast<size_t>(layer_.rows()));
   for (int64_t step = run.steps - 1; step >= 0; --step)
@@ -190,8 +188,9 @@ FixedErrors FixedSteps::back(std::span<const int16_t> errors, const RecurrentRun
       if (projected) {
         std::ranges::copy(dh, result.features.begin() + vector * features);
         const ChainProduct product{features, hidden, build_.elements, build_.most_parts};
+        const std::vector<int16_t> dealt_dh = deal.of(dh);
         for (int64_t unit = 0; unit < hidden; ++unit) {
-          const int64_t sum = dealt_product(gates, product, unit, projection.data() + unit * features, dh.data());
+          const int64_t sum = dealt_product(deal, product, unit, projection, dealt_dh);
           dm[static_cast<size_t>(unit)] = cell_sum(sum, layer_.formats.projection, counters);
         }
       }

@@ -21,8 +21,8 @@
 
 #include "core/base/error.h"
 #include "core/operation/recurrent.h"
-#include "fpga/common/arithmetic/divided_up.h"
 #include "fpga/pe_chain/arithmetic/chain_sum.h"
+#include "fpga/pe_chain/arithmetic/dealt_inputs.h"
 #include "fpga/pe_chain/arithmetic/fixed_steps.h"
 #include "fpga/pe_chain/arithmetic/real_functions.h"
 #include "fpga/pe_chain/chain_product.h"
@@ -85,6 +85,8 @@ class RealSteps {
     const auto units = static_cast<size_t>(hidden_), all = static_cast<size_t>(steps) * units;
     kept = {std::vector<T>(all * static_cast<size_t>(gates_)), std::vector<T>(all), std::vector<T>(all), std::vector<T>(all)};
     std::vector<T> made(units);
+    const DealtInputs deal{.inputs = hidden_, .units = gates_};
+    const std::vector<T> projection = deal.of(l_.projection_weight);
     for (int64_t step = 0; step < steps; ++step) {
       for (const UnitRange& board : boards_)
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
@@ -99,8 +101,9 @@ class RealSteps {
         }
       if (l_.projection > 0) {
         std::copy(made.begin(), made.end(), kept.units.begin() + step * hidden_);
+        const std::vector<T> dealt = deal.of(made);
         for (int64_t feature = 0; feature < features_; ++feature)
-          state.hidden[at(feature)] = by_units(hidden_, features_, feature, l_.projection_weight.data() + feature * hidden_, made.data());
+          state.hidden[at(feature)] = by_units(deal, features_, feature, projection, dealt);
       } else {
         for (const UnitRange& board : boards_)
           std::copy(made.begin() + board.begin, made.begin() + board.end, state.hidden.begin() + board.begin);
@@ -116,7 +119,8 @@ class RealSteps {
     std::vector<T> next(state.errors.size());
     const std::vector<UnitRange> owners = l_.projection > 0 ? std::vector<UnitRange>{{0, features_}} : boards_;
     const std::vector<T> columns = columns_of(owners);
-    const std::vector<T> back_projection = l_.projection > 0 ? projection_columns() : std::vector<T>{};
+    const DealtInputs deal{.inputs = features_, .units = gates_};
+    const std::vector<T> back_projection = l_.projection > 0 ? deal.of(projection_columns()) : std::vector<T>{};
     for (int64_t step = steps - 1; step >= 0; --step) {
       T* dh = result.features.data() + step * features_;
       for (const UnitRange& board : owners)
@@ -129,9 +133,10 @@ class RealSteps {
           const T direct = l_.cell == CellKind::kGru ? state.carried[at(feature)] : T{0};
           dh[feature] = flushed(flushed(errors[at(step * features_ + feature)] + direct) + product);
         }
+      const std::vector<T> dealt = l_.projection > 0 ? deal.of(std::vector<T>(dh, dh + features_)) : std::vector<T>{};
       for (const UnitRange& board : boards_)
         for (int64_t unit = board.begin; unit < board.end; ++unit) {
-          const T error = l_.projection > 0 ? by_units(features_, hidden_, unit, back_projection.data() + unit * features_, dh) : dh[unit];
+          const T error = l_.projection > 0 ? by_units(deal, hidden_, unit, back_projection, dealt) : dh[unit];
           unit_back(step, unit, error, kept, state.carried[at(unit)], result, next);
         }
       state.errors = next;
@@ -176,19 +181,13 @@ class RealSteps {
     const int64_t parts = output < last.full_slices * product.elements ? 1 : last.parts;
     return chain_sum<T>({product.inputs, parts}, weights, elements);
   }
-  // A projection's product: its inputs are dealt to the engine's units.
-  T by_units(int64_t inputs, int64_t outputs, int64_t output, const T* weights, const T* elements) const {
-    const int64_t each = divided_up(inputs, gates_);
+  // A projection's product, from weights and elements as they are dealt to the engine's units.
+  T by_units(const DealtInputs& deal, int64_t outputs, int64_t output, const std::vector<T>& weights,
+             const std::vector<T>& elements) const {
     T part[4] = {};
-    std::vector<T> weights_of_unit(at(each)), elements_of_unit(at(each));
-    for (int64_t unit = 0; unit < gates_; ++unit) {
-      for (int64_t i = 0; i < each; ++i) {
-        const int64_t input = i * gates_ + unit;
-        weights_of_unit[at(i)] = input < inputs ? weights[input] : T{0};
-        elements_of_unit[at(i)] = input < inputs ? elements[input] : T{0};
-      }
-      part[unit] = chained({each, outputs, build_.elements, build_.most_parts}, output, weights_of_unit.data(), elements_of_unit.data());
-    }
+    for (int64_t unit = 0; unit < gates_; ++unit)
+      part[unit] = chained({deal.each(), outputs, build_.elements, build_.most_parts}, output, weights.data() + deal.begin(output, unit),
+                           elements.data() + deal.begin(0, unit));
     return added(part);
   }
   // What the engine's units give of one output.

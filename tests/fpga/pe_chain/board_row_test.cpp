@@ -68,6 +68,21 @@ TEST(BoardRow, ProjectionsStandOnOneBoard) {
   EXPECT_TRUE(best_row(kEncoder, vu13p, 1, 16));
 }
 
+// An input of each of the four units lies in one word of the state: two chains do not do, where they would without.
+TEST(BoardRow, ProjectionsNeedFourChains) {
+  ChainBoard small{.name = "small", .dsp = 60 / kUsableDsp, .bram36 = 200, .clock_hz = 100e6};  // 48 slices of two chains, 96 of four
+  std::string why;
+  const auto plain = best_row({.cells = 8, .fed_back = 8}, small, 1, 16, &why);
+  ASSERT_TRUE(plain) << why;
+  EXPECT_EQ(plain->chains, 2);
+  EXPECT_FALSE(best_row({.cells = 8, .fed_back = 4}, small, 1, 16, &why));
+  EXPECT_NE(why.find("of them for the gates"), std::string::npos) << why;
+  small.dsp = 100 / kUsableDsp;
+  const auto projected = best_row({.cells = 8, .fed_back = 4}, small, 1, 16, &why);
+  ASSERT_TRUE(projected) << why;
+  EXPECT_EQ(projected->chains, 4);
+}
+
 // The paper's 768 elements do not hold its encoder of RNN-T in 8,192 words each; chains of 16 do.
 TEST(BoardRow, EnginesMayBeGiven) {
   ChainBoard vu13p{

@@ -124,6 +124,28 @@ TEST(ChainSum, LanesAtOnceAreALaneAfterTheOther) {
   expect_lanes_at_once<double>(24);
 }
 
+// h of a layer that projects, as the header declares it: input i to unit i mod 4, zeros behind the last, four sums in two pairs.
+TEST(RealSteps, ProjectionsAreDealtToFourUnits) {
+  std::mt19937 random(25);
+  for (const auto& [hidden, features] : {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {50, 20}, {131, 9}}) {
+    const RealLayer<float> layer = layer_of<float>(random, CellKind::kLstm, hidden, features);
+    RealState<float> state = zero_state_of(layer);
+    RealKept<float> kept;
+    RealSteps<float>(layer, {{0, hidden}}, {.elements = 8}).forward(numbers<float>(random, 4 * hidden, 2), 1, state, kept);
+    for (int64_t feature = 0; feature < features; ++feature) {
+      std::array<std::vector<float>, 4> weights, units;
+      for (int64_t i = 0; i < (hidden + 3) / 4 * 4; ++i) {
+        const bool there = i < hidden;
+        weights[static_cast<size_t>(i % 4)].push_back(there ? layer.projection_weight[static_cast<size_t>(feature * hidden + i)] : 0);
+        units[static_cast<size_t>(i % 4)].push_back(there ? kept.units[static_cast<size_t>(i)] : 0);
+      }
+      std::array<float, 4> sums{};
+      for (size_t unit = 0; unit < 4; ++unit) sums[unit] = sum_by_lanes(weights[unit], units[unit]);
+      EXPECT_EQ(state.hidden[static_cast<size_t>(feature)], (sums[0] + sums[1]) + (sums[2] + sums[3])) << feature << " of " << hidden;
+    }
+  }
+}
+
 TEST(RealSteps, BitsDoNotDependOnBoardsOrElements) {
   std::mt19937 random(23);
   for (const CellKind cell : {CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh, CellKind::kVanillaRelu}) {

@@ -2,7 +2,7 @@
 mpirun, held against the functional model; and a rank killed among the steps, after which others go on.
 
     steps_ring.py --mpirun mpirun --millrace bin/millrace trained      20 updates on each kind of board, on 1 and 2 ranks: one digest
-    steps_ring.py --mpirun mpirun --millrace bin/millrace projected    8 of a layer that projects its outputs, likewise
+    steps_ring.py --mpirun mpirun --millrace bin/millrace projected    8 of a layer that projects its outputs, on 2 ranks
     steps_ring.py --mpirun mpirun --millrace bin/millrace killed --count 10 [--results steps_on_real_paths.json]
                                        a rank of two killed at a drawn moment of each of the two kinds, resumed: the same digest
 
@@ -92,7 +92,7 @@ def trained_projected(tools, folder, kinds):
         return done_of(start(tools, ranks, [*on(kind, updates), "--out", f"projected-{kind}-{ranks}"], folder), updates)
 
     expected = digest_on("emulated-fpga", 1)
-    rows = [{"kind": kind, "ranks": ranks, "same": digest_on(kind, ranks) == expected} for kind in kinds for ranks in (1, 2)]
+    rows = [{"kind": kind, "ranks": 2, "same": digest_on(kind, 2) == expected} for kind in kinds]
     for row in rows:
         print(json.dumps(row), flush=True)
     return 0 if all(row["same"] for row in rows) else 1
