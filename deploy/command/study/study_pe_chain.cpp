@@ -88,8 +88,7 @@ std::string text_of(const std::vector<LayerRows>& layers, const ChainBoard& boar
     text += fmt::format("\n{}: {} cells, {} fed back, {} gates\n",
                         end - first == 1 ? layer.layer : fmt::format("{} to {}, {} alike", layer.layer, layers[end - 1].layer, end - first),
                         layer.size.cells, layer.size.fed_back, layer.size.gates());
-    if (layer.size.fed_back != layer.size.cells)
-      text += "two products a step on the same elements, which wait for each other\n";
+    if (layer.size.fed_back != layer.size.cells) text += "two products a step on the same elements, which wait for each other\n";
     std::vector<std::string> columns = {
         "boards", "elements a unit", "weights an element", "DSP", "half blocks", "cycles forward", "back", "us forward", "us back", ""};
     if (board.uram > 0) columns.insert(columns.begin() + 4, "UltraRAM");
