@@ -1,7 +1,7 @@
 // Recurrent layers: products for all steps at once around the recurrence, which is the engine's. Both directions are the same
 // recurrence in their own times (sequence_work.h); chunks of time and truncation divide it into calls that take up each other's states.
 //
-// A projection P is folded into the state's weights (U P, at each update): the recurrence then runs over what is projected, with one
+// A projection P is folded into the state's weights (recurrent_weights.h): the recurrence then runs over what is projected, with one
 // product per step as any lstm, and its outputs are one more product for all steps. A state that was carried over is of what comes out,
 // which P need not reach: it joins the first step's sums instead.
 // In a narrow precision the factors of all products are rounded to it, states and gate errors when they are written; sums, cells, biases
@@ -11,14 +11,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/device/recurrent_shape.h"
 #include "core/device/sequence.h"
 #include "gpu/device/factors.h"
 #include "gpu/device/operations.h"
 #include "gpu/device/recurrent_memory.h"
+#include "gpu/device/recurrent_weights.h"
 
 namespace millrace::gpu {
 
@@ -60,26 +63,13 @@ class RecurrentKernel final : public GpuKernel {
       choice_ = context->engine().choose(geometry_);
       geometry_.precision = choice_.precision;
       const auto reserve = [&](Scratch scratch, int64_t width, std::string_view what) {
-        context->reserve(scratch, static_cast<size_t>(rows() * width) * sizeof(float), fmt::format("layer \"{}\": {}", spec.layer, what));
+        context->reserve(scratch, to_size(rows() * width) * sizeof(float), fmt::format("layer \"{}\": {}", spec.layer, what));
       };
       if (s_.multiplies_input) reserve(Scratch::kFirst, s_.inputs, "inputs in time");
       reserve(Scratch::kResult, s_.directions * s_.hidden, "errors in time");
       reserve(Scratch::kWorkspace, s_.directions * sums(), "gates that give way to their errors");
-      for (int64_t d = 0; d < s_.directions; ++d) {
-        const auto what = [&](std::string_view of) { return fmt::format("layer \"{}\": {}", spec.layer, of); };
-        bias_.push_back(context->allocate(static_cast<size_t>(sums()) * sizeof(float), what("biases")));
-        if (s_.projects)
-          folded_.push_back(context->allocate(static_cast<size_t>(sums() * s_.hidden * bytes_of(precision())), what("weights")));
-      }
-      if (!is_narrow(precision())) return;
-      if (s_.projects) {
-        reserve(Scratch::kSecond, s_.features, "outputs in sixteen bits");
-        context->reserve(Scratch::kFirst, static_cast<size_t>(sums() * s_.hidden) * sizeof(float),
-                         fmt::format("layer \"{}\": weights", spec.layer));
-      }
-      for (const Shape& shape : s_.parameter_shapes())
-        rounded_.push_back(context->allocate(static_cast<size_t>(shape.elements() * bytes_of(precision())),
-                                             fmt::format("layer \"{}\": weights in sixteen bits", spec.layer)));
+      if (s_.projects && is_narrow(precision())) reserve(Scratch::kSecond, s_.features, "outputs in sixteen bits");
+      weights_.emplace(*context, spec.layer, s_, precision());
     });
     log::info("layer \"{}\": {}; keeps {} KiB of a micro-batch: gates give way to their errors", spec.layer, implementation(),
               keep_shape().elements() * static_cast<int64_t>(sizeof(float)) / 1024);
@@ -94,32 +84,9 @@ class RecurrentKernel final : public GpuKernel {
     return fmt::format("{}; in fp32, for no kernel takes all steps in {} at once", how, name_of(wanted));
   }
 
-  // The order of gates and rows is the kernels'. Biases are added up where their sums are, and projections folded.
   void parameters_changed(std::span<const Tensor* const> parameters) override {
     translated([&] {
-      for (size_t i = 0; i < rounded_.size(); ++i) {
-        const GpuTensor& weights = own(parameters[i]);
-        narrow(weights.data(), weights.buffer(), rounded_[i], weights.elements());
-      }
-      for (int64_t d = 0; d < s_.directions; ++d) {
-        const Buffer& bias = bias_[static_cast<size_t>(d)];
-        const GpuTensor& of_input = own(parameters[s_.input_bias(d)]);
-        const GpuTensor& of_hidden = own(parameters[s_.hidden_bias(d)]);
-        const int64_t together = biases_apart() ? 2 * s_.hidden : sums();
-        context().run(straight_copy(of_input.data(), bias.as<float>(), sums(), false), {&of_input.buffer()}, {&bias});
-        context().run(straight_copy(of_hidden.data(), bias.as<float>(), together, true), {&of_hidden.buffer()}, {&bias});
-        if (!s_.projects) continue;
-        const GpuTensor& hidden = own(parameters[s_.hidden_weight(d)]);
-        const GpuTensor& projection = own(parameters[s_.projection(d)]);
-        // Rounded once.
-        const Buffer& folded = folded_[static_cast<size_t>(d)];
-        const Buffer& product = is_narrow(precision()) ? context().scratch(Scratch::kFirst) : folded;
-        context().compute({&hidden.buffer(), &projection.buffer()}, {&product}, [&] {
-          context().engine().gemm(
-              {.m = sums(), .n = s_.hidden, .k = s_.features, .a = hidden.data(), .b = projection.data(), .result = product.as<float>()});
-        });
-        if (is_narrow(precision())) narrow(product.as<float>(), product, folded, sums() * s_.hidden);
-      }
+      weights_->follow(parameters);
       context().end_of_calculation();
     });
   }
@@ -201,8 +168,6 @@ class RecurrentKernel final : public GpuKernel {
   RecurrentMemory memory_of(const GpuTensor& keep, int64_t d) const { return {s_, precision(), keep.data(), d}; }
   int64_t sums() const { return s_.gates * s_.hidden; }
   int64_t rows() const { return s_.steps * s_.samples; }
-  // That of gru's U h' + b, behind which the reset comes, stands alone.
-  bool biases_apart() const { return s_.cell == CellKind::kGru && s_.reset_after; }
   OwnTime time(int64_t d, const int32_t* valid) const {
     return {.valid = valid, .samples = s_.samples, .steps = s_.steps, .reversed = d == 1};
   }
@@ -217,21 +182,13 @@ class RecurrentKernel final : public GpuKernel {
     gemm.precision = precision();
     context().compute(reads, writes, [&] { context().engine().gemm(gemm); });
   }
-  void narrow(const float* from, const Buffer& source, const Buffer& to, int64_t elements) const {
-    context().run(Narrow{.from = from, .to = to.as<uint16_t>(), .bfloat = precision() == Precision::kBfloat16, .elements = elements},
-                  {&source}, {&to});
-  }
   // A matrix of the layer as a factor.
-  Factor weights(std::span<const Tensor* const> parameters, size_t which) const {
-    if (is_narrow(precision())) return {rounded_[which].as<void>(), &rounded_[which]};
-    const GpuTensor& tensor = own(parameters[which]);
-    return {tensor.data(), &tensor.buffer()};
-  }
+  Factor weights(std::span<const Tensor* const> parameters, size_t which) const { return weights_->factor(parameters, which); }
   // Of a projected lstm, outputs and their errors as a factor.
   Factor features_as_factor(const float* features, int64_t rows, const GpuTensor& keep) const {
     if (!is_narrow(precision())) return {features, &keep.buffer()};
     const Buffer& rounded = context().scratch(Scratch::kSecond);
-    narrow(features, keep.buffer(), rounded, rows * s_.features);
+    narrow(context(), precision(), features, keep.buffer(), rounded, rows * s_.features);
     return {rounded.as<void>(), &rounded};
   }
 
@@ -283,7 +240,7 @@ class RecurrentKernel final : public GpuKernel {
     } else {
       take_in(d, valid, input, {d * sums(), (d + 1) * sums()}, steps, memory_of(keep, d).gates(0), keep.buffer());
     }
-    const Buffer& bias = bias_[static_cast<size_t>(d)];
+    const Buffer& bias = weights_->bias(d);
     context().run(AddBias{.values = to, .bias = bias.as<float>(), .channels = sums(), .elements = steps.size() * s_.samples * sums()},
                   {&bias}, {&keep.buffer()});
   }
@@ -333,10 +290,10 @@ class RecurrentKernel final : public GpuKernel {
       const RecurrentMemory memory = memory_of(keep, d);
       RecurrentSide& side = call.side[d];
       const GpuTensor& bias = own(parameters[s_.hidden_bias(d)]);
-      matrices[d] = s_.projects ? &folded_[static_cast<size_t>(d)] : weights(parameters, s_.hidden_weight(d)).buffer;
+      matrices[d] = s_.projects ? &weights_->folded(d) : weights(parameters, s_.hidden_weight(d)).buffer;
       biases[d] = &bias.buffer();
       side.weights = matrices[d]->as<void>();
-      if (biases_apart()) side.candidate_bias = bias.data() + 2 * s_.hidden;
+      if (biases_apart(s_)) side.candidate_bias = bias.data() + 2 * s_.hidden;
       side.gates = call.back ? gates_aside(d, begin) : memory.gates(begin);
       side.states = memory.states(begin).memory;
       side.first_state = memory.states(begin - 1).memory;
@@ -380,12 +337,12 @@ class RecurrentKernel final : public GpuKernel {
       RecurrentSide& side = call.side[d];
       side.state_errors = state_errors(d, part.begin);
       side.gate_errors = memory.gate_errors(part.begin).memory;
-      if (biases_apart()) side.input_errors = memory.input_errors(part.begin).memory;
+      if (biases_apart(s_)) side.input_errors = memory.input_errors(part.begin).memory;
       side.later_errors = ends ? nullptr : memory.gate_errors(part.end).memory;
       side.carry = memory.carry();
       if (ends)
         context().compute({}, {&keep.buffer()},
-                          [&] { context().engine().fill_zero(side.carry, static_cast<size_t>(s_.samples * s_.hidden) * sizeof(float)); });
+                          [&] { context().engine().fill_zero(side.carry, to_size(s_.samples * s_.hidden) * sizeof(float)); });
     }
     recur(call, part.begin, parameters, keep);
     if (!s_.projects) return;
@@ -490,8 +447,7 @@ class RecurrentKernel final : public GpuKernel {
   ValidRows valid_;
   std::vector<int32_t> fresh_;
   UploadedNumbers fresh_numbers_;
-  std::vector<Buffer> bias_, folded_;  // by direction
-  std::vector<Buffer> rounded_;        // parameters in a narrow precision; none in fp32
+  std::optional<RecurrentWeights> weights_;
 };
 
 }  // namespace
