@@ -17,6 +17,7 @@ namespace millrace {
 namespace {
 
 using testing::Each;
+using testing_support::EqualBits;
 using testing_support::RingResult;
 using testing_support::RingRun;
 
@@ -47,7 +48,7 @@ TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
   for (const bool bidirectional : {false, true}) {
     const Graph graph(stack(bidirectional));
     for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep, Alignment::kStash}) {
-      std::string digest;
+      EqualBits bits;
       for (const int64_t chunks : {1, 3, 5})
         for (const int64_t ranks : {1, 3}) {
           SCOPED_TRACE(fmt::format("{} chunks, {} ranks, {}", chunks, ranks, name_of(alignment)));
@@ -55,9 +56,7 @@ TEST(RecurrentRing, ChunksOfTimeAndRanksDoNotChangeABit) {
           RingRun run(graph, plan);
           run.open_device = [](int64_t) { return make_cpu_device(); };
           const RingResult result = run.train(ranks);
-          ASSERT_THAT(result.errors, Each(""));
-          if (digest.empty()) digest = result.outcome.weights_digest;
-          EXPECT_EQ(result.outcome.weights_digest, digest);
+          bits.expect(result);
           // As many elements as planned, in a message for each chunk where time streams.
           const TimeChunking streams(plan, graph);
           for (size_t f = 0; f < plan.flows.size(); ++f) {
@@ -73,7 +72,7 @@ TEST(RecurrentRing, WhatIsMadeAgainChangesNoBitOnAnyNumberOfRanks) {
   const Graph graph(stack(/*bidirectional=*/true));
   for (const Alignment alignment : testing_support::kEveryAlignment) {
     if (alignment == Alignment::kFpdeep) continue;
-    std::string digest;
+    EqualBits bits;
     for (const bool recompute : {false, true})
       for (const int64_t ranks : {1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{}, {} ranks, recompute {}", name_of(alignment), ranks, recompute));
@@ -82,9 +81,7 @@ TEST(RecurrentRing, WhatIsMadeAgainChangesNoBitOnAnyNumberOfRanks) {
         RingRun run(graph, plan);
         run.open_device = [](int64_t) { return make_cpu_device(); };
         const RingResult result = run.train(ranks);
-        ASSERT_THAT(result.errors, Each(""));
-        if (digest.empty()) digest = result.outcome.weights_digest;
-        EXPECT_EQ(result.outcome.weights_digest, digest);
+        bits.expect(result);
       }
   }
 }
@@ -141,7 +138,7 @@ TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
   net.dense("fc", 3);
   const Graph graph(net.finish());
   for (const Alignment alignment : {Alignment::kFlush, Alignment::kFpdeep, Alignment::kStash, Alignment::kZeroBubble}) {
-    std::string digest;
+    EqualBits bits;
     for (const int64_t chunks : {1, 4})
       for (const int64_t ranks : {1, 2, 3, 4, 5}) {
         SCOPED_TRACE(fmt::format("{} chunks, {} ranks, {}", chunks, ranks, name_of(alignment)));
@@ -149,9 +146,7 @@ TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
         RingRun run(graph, plan);
         run.open_device = [](int64_t) { return make_cpu_device(); };
         const RingResult result = run.train(ranks);
-        ASSERT_THAT(result.errors, Each(""));
-        if (digest.empty()) digest = result.outcome.weights_digest;
-        EXPECT_EQ(result.outcome.weights_digest, digest);
+        bits.expect(result);
         for (size_t f = 0; f < plan.flows.size(); ++f)
           EXPECT_EQ(result.bytes[f], plan.flows[f].elements_per_sample * plan.mini_batch * run.job.steps * 4) << plan.flows[f].tensor;
       }

@@ -4,6 +4,7 @@
 //   const RingResult result = run.train(/*ranks=*/3);      // weights, counts by flow, metrics
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/base/files.h"
+#include "core/plan/assemble.h"
 #include "core/reference/reference_device.h"
 #include "core/train/checkpoint.h"
 #include "core/train/weights_digest.h"
@@ -51,6 +53,19 @@ struct RingResult {
   TrainingOutcome outcome;
   std::vector<int64_t> messages;  // received, by flow of the plan
   std::vector<int64_t> bytes;
+};
+
+// Trainings that end in equal bits, whatever else differs.
+class EqualBits {
+ public:
+  void expect(const RingResult& result) {
+    ASSERT_THAT(result.errors, ::testing::Each(""));
+    if (digest_.empty()) digest_ = result.outcome.weights_digest;
+    EXPECT_EQ(result.outcome.weights_digest, digest_);
+  }
+
+ private:
+  std::string digest_;  // of the first
 };
 
 class RingRun {
@@ -149,5 +164,16 @@ class RingRun {
   TemporaryFolder folder_;
   Plan plan_;
 };
+
+// Alignments that drain the ring between two updates differ in time alone.
+inline void expect_drained_alignments_agree(const Graph& graph, PlanRequest request, const std::vector<Shard>& shards) {
+  EqualBits bits;
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble}) {
+    SCOPED_TRACE(name_of(alignment));
+    request.alignment = alignment;
+    request.windows.clear();
+    bits.expect(RingRun(graph, assemble_plan(graph, request, shards)).train(2));
+  }
+}
 
 }  // namespace millrace::testing_support
