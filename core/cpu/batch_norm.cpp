@@ -11,6 +11,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
@@ -42,8 +43,8 @@ inline void add_up(const Stretch& s, Count lanes, Sums& sums, Value value) {
     Lanes part{};
     const int64_t end = std::min(begin + kSummedTogether, s.positions);
     for (int64_t position = begin; position < end; ++position)
-      for (int64_t l = 0; l < lanes; ++l) part[static_cast<size_t>(l)] += value(position * s.step + l, static_cast<size_t>(l));
-    for (int64_t l = 0; l < lanes; ++l) sums[static_cast<size_t>(l)] += static_cast<double>(part[static_cast<size_t>(l)]);
+      for (int64_t l = 0; l < lanes; ++l) fast_item(part, l) += value(position * s.step + l, to_size(l));
+    for (int64_t l = 0; l < lanes; ++l) fast_item(sums, l) += static_cast<double>(fast_item(part, l));
   }
 }
 
@@ -76,7 +77,7 @@ inline void normalise(const Stretch& s, const float* __restrict x, const Lanes& 
   with_lanes(s.lanes, [&](auto lanes) {
     for (int64_t position = 0; position < s.positions; ++position)
       for (int64_t l = 0; l < lanes; ++l) {
-        const auto lane = static_cast<size_t>(l);
+        const auto lane = to_size(l);
         y[position * s.step + l] = (x[position * s.step + l] - mean[lane]) * factor[lane] + shift[lane];
       }
   });
@@ -88,7 +89,7 @@ inline void spread_error(const Stretch& s, const float* __restrict x, const floa
   with_lanes(s.lanes, [&](auto lanes) {
     for (int64_t position = 0; position < s.positions; ++position)
       for (int64_t l = 0; l < lanes; ++l) {
-        const auto lane = static_cast<size_t>(l);
+        const auto lane = to_size(l);
         const int64_t at = position * s.step + l;
         const float value = (error[at] - base[lane] - (x[at] - mean[lane]) * slope[lane]) * factor[lane];
         dx[at] = add ? dx[at] + value : value;
@@ -106,7 +107,7 @@ class BatchNormalisation final : public CpuKernel {
         running_(has_versions_ && spec.trained),
         layout_(layout_of(spec.output)),
         runs_(runs_of(layout_, layout_)),
-        valid_(static_cast<size_t>(spec.micro_batch)) {}
+        valid_(to_size(spec.micro_batch)) {}
 
   std::vector<std::unique_ptr<Tensor>> make_parameters() override { return per_channel_pair(); }
   std::vector<std::unique_ptr<Tensor>> make_state() override {
@@ -204,7 +205,7 @@ class BatchNormalisation final : public CpuKernel {
           vectorised<add_errors>(stretch(run, sample), input + at, error + at, mean, errors, products);
         }
         for (int64_t l = 0; l < run.lanes; ++l) {
-          const auto lane = static_cast<size_t>(l);
+          const auto lane = to_size(l);
           const double inverse = inverse_deviation(variance[l]);
           keep[2 * channels() + run.channel + l] = static_cast<float>(errors[lane]);
           keep[3 * channels() + run.channel + l] = static_cast<float>(products[lane] * inverse);
@@ -256,20 +257,20 @@ class BatchNormalisation final : public CpuKernel {
   int64_t channels() const { return spec().output.channels; }
   bool own_statistics(const MicroBatch& batch) const { return batch.training && spec().trained; }
   bool whole_blocks() const { return layout_.block == kLanes || layout_.block == engine().vector_length; }
-  Stretch stretch(const Run& run, int64_t sample) const { return {run.lanes, layout_.block, valid_[static_cast<size_t>(sample)]}; }
+  Stretch stretch(const Run& run, int64_t sample) const { return {run.lanes, layout_.block, fast_item(valid_, sample)}; }
   double values() const { return static_cast<double>(std::max<int64_t>(1, count_)); }
 
   void measure_samples(const MicroBatch& batch) {
     count_ = 0;
     for (int64_t sample = 0; sample < samples(); ++sample) {
       const int64_t positions = valid_steps(spec(), batch, sample) * spec().output.width;
-      valid_[static_cast<size_t>(sample)] = positions;
+      fast_item(valid_, sample) = positions;
       count_ += positions;
     }
   }
   // `at`: the first position of the run in the sample.
   void clear_behind(const Run& run, int64_t sample, float* at) const {
-    for (int64_t position = valid_[static_cast<size_t>(sample)]; position < layout_.plane; ++position)
+    for (int64_t position = fast_item(valid_, sample); position < layout_.plane; ++position)
       std::fill_n(at + position * layout_.block, run.lanes, 0.0f);
   }
   double inverse_deviation(float variance) const { return 1.0 / std::sqrt(static_cast<double>(variance) + epsilon_); }
@@ -288,13 +289,13 @@ class BatchNormalisation final : public CpuKernel {
   Lanes factors(const Run& run, const float* scale, const float* variance) const {
     Lanes lanes{};
     for (int64_t l = 0; l < run.lanes; ++l)
-      lanes[static_cast<size_t>(l)] = static_cast<float>(static_cast<double>(scale[run.channel + l]) * inverse_deviation(variance[l]));
+      fast_item(lanes, l) = static_cast<float>(static_cast<double>(scale[run.channel + l]) * inverse_deviation(variance[l]));
     return lanes;
   }
 
   template <typename Visit>
   void parallel_runs(Visit visit) const {
-    parallel_for(threads(), static_cast<int64_t>(runs_.size()), [&](int64_t i) { visit(runs_[static_cast<size_t>(i)]); });
+    parallel_for(threads(), static_cast<int64_t>(runs_.size()), [&](int64_t i) { visit(fast_item(runs_, i)); });
   }
 
   void add_up_distances(const Run& run, const float* input, const Lanes& means, float* keep) const {
@@ -302,8 +303,8 @@ class BatchNormalisation final : public CpuKernel {
     for (int64_t sample = 0; sample < samples(); ++sample)
       vectorised<add_distances>(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums, squares);
     for (int64_t l = 0; l < run.lanes; ++l) {
-      keep[kKeptRows * channels() + run.channel + l] = static_cast<float>(sums[static_cast<size_t>(l)]);
-      keep[(kKeptRows + 1) * channels() + run.channel + l] = static_cast<float>(squares[static_cast<size_t>(l)]);
+      keep[kKeptRows * channels() + run.channel + l] = static_cast<float>(fast_item(sums, l));
+      keep[(kKeptRows + 1) * channels() + run.channel + l] = static_cast<float>(fast_item(squares, l));
     }
   }
 
@@ -326,12 +327,12 @@ class BatchNormalisation final : public CpuKernel {
     Sums sums{};
     for (int64_t sample = 0; sample < samples(); ++sample)
       vectorised<add_values>(stretch(run, sample), input + layout_.offset(sample, run.channel), sums);
-    for (int64_t l = 0; l < run.lanes; ++l) mean[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
+    for (int64_t l = 0; l < run.lanes; ++l) mean[l] = static_cast<float>(fast_item(sums, l) / values());
     const Lanes means = load(mean, run);
     sums = {};
     for (int64_t sample = 0; sample < samples(); ++sample)
       vectorised<add_squared_distances>(stretch(run, sample), input + layout_.offset(sample, run.channel), means, sums);
-    for (int64_t l = 0; l < run.lanes; ++l) variance[l] = static_cast<float>(sums[static_cast<size_t>(l)] / values());
+    for (int64_t l = 0; l < run.lanes; ++l) variance[l] = static_cast<float>(fast_item(sums, l) / values());
   }
 
   double epsilon_;

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 extern const char* const kShippedConvolutionRates;  // generated from convolution_rates.csv
@@ -85,7 +86,7 @@ std::optional<size_t> NearestConvolution::of(const MeasuredConvolution& shape) c
   constexpr double kFarthest = 2;
   const auto found = nearest_shape(places_, place_of(shape), kFarthest, std::identity());
   if (found == places_.end()) return {};
-  return static_cast<size_t>(found - places_.begin());
+  return to_size(found - places_.begin());
 }
 
 double weight_copies(const MeasuredConvolution& shape, const KernelTable& table, const std::string& isa) {

@@ -10,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/cpu/engine.h"
 #include "core/cpu/instruction_set.h"
 #include "core/cpu/kernels.h"
@@ -124,7 +125,7 @@ class CpuDevice final : public Device {
     for (int64_t begin = 0; begin < values.stored(); begin += kPiece) {
       std::array<double, kPiece / kChunk> parts{};
       parallel_chunks(threads(), std::min(kPiece, values.stored() - begin), [&](int64_t offset, int64_t size) {
-        parts[static_cast<size_t>(offset / kChunk)] = sum_of_squares(values.data() + begin + offset, size);
+        fast_item(parts, offset / kChunk) = sum_of_squares(values.data() + begin + offset, size);
       });
       for (const double part : parts) total += part;
     }

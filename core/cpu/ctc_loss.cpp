@@ -3,6 +3,7 @@
 #include "core/device/ctc_loss.h"
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/device/sequence.h"
@@ -18,8 +19,8 @@ class CtcLayer final : public CpuKernel {
         ctc_(spec.layer, spec.output, spec.micro_batch, operation.blank),
         layout_(layout_of(spec.output)),
         canonical_(canonical_layout(spec.output, spec.micro_batch)),
-        elements_(static_cast<size_t>(spec.micro_batch * spec.output.elements())),
-        steps_(static_cast<size_t>(spec.micro_batch)) {
+        elements_(to_size(spec.micro_batch * spec.output.elements())),
+        steps_(to_size(spec.micro_batch)) {
     MILLRACE_CHECK(!spec.activation, "{}: nothing can be fused behind a loss", spec.layer);
     ScratchPlan plan;
     scores_ = plan.add(elements_ * sizeof(float));
@@ -48,7 +49,7 @@ class CtcLayer final : public CpuKernel {
 
  private:
   void measure_samples(const MicroBatch& batch) {
-    for (int64_t n = 0; n < samples(); ++n) steps_[static_cast<size_t>(n)] = valid_steps(spec(), batch, n);
+    for (int64_t n = 0; n < samples(); ++n) fast_item(steps_, n) = valid_steps(spec(), batch, n);
   }
   std::span<const float> canonical(const CpuTensor& tensor) const {
     float* const values = scratch<float>(scores_);

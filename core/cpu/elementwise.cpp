@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/vector_math.h"
@@ -55,7 +56,7 @@ class DropoutLayer final : public CpuKernel {
   DropoutLayer(const SharedEngine& engine, const KernelSpec& spec, const Dropout& operation)
       : CpuKernel(engine, spec), operation_(operation), layout_(layout_of(spec.output)) {
     ScratchPlan plan;
-    factors_ = plan.add(static_cast<size_t>(threads() * elements()) * sizeof(float));
+    factors_ = plan.add(to_size(threads() * elements()) * sizeof(float));
     reserve(plan);
   }
 
@@ -88,7 +89,7 @@ class DropoutLayer final : public CpuKernel {
     const DropoutMask<float> mask(operation_, batch.seed, spec().layer, elements());
     parallel_for_threads(threads(), samples(), [&](int64_t sample, int thread) {
       float* const factors = scratch<float>(factors_) + thread * elements();
-      mask.fill(batch.epoch, batch.sample_ids[static_cast<size_t>(sample)], factors, elements());
+      mask.fill(batch.epoch, fast_item(batch.sample_ids, sample), factors, elements());
       if (batch.chunks == 1 && (layout_.block == 1 || layout_.plane == 1)) {  // canonical order
         const int64_t at = sample * layout_.sample_stride();
         return multiply(x + at, factors, y + at, elements(), add);

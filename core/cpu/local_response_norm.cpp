@@ -2,6 +2,7 @@
 // side with zeros around them, so that sums over a window of channels are sums of shifted rows.
 #include <cmath>
 
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/vector_math.h"
@@ -66,7 +67,7 @@ class ResponseNormalisation final : public CpuKernel {
         layout_(layout_of(spec.output)),
         row_(spec.output.channels + o.size) {
     ScratchPlan plan;
-    rows_ = plan.add(static_cast<size_t>(threads() * kRows * row_) * sizeof(float));
+    rows_ = plan.add(to_size(threads() * kRows * row_) * sizeof(float));
     reserve(plan);
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/cpu/lanes.h"
 #include "core/cpu/vector_math.h"
 
@@ -21,7 +22,7 @@ PackedMatrix::PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int6
       panels_.push_back({block.first + column, std::min(lanes, block.columns - column), source + column});
     source += block.columns;
   }
-  buffer_ = Buffer(static_cast<size_t>(panels() * depth_ * lanes_) * sizeof(float));
+  buffer_ = Buffer(to_size(panels() * depth_ * lanes_) * sizeof(float));
 }
 
 namespace {

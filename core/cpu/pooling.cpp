@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 #include "core/cpu/runs.h"
@@ -62,7 +63,7 @@ inline Lanes maximum(const Plane& p, Count lanes, const Reach& rows, const Reach
   for_each_position(p, rows, columns, [&](int64_t at) {
     for (int64_t l = 0; l < lanes; ++l) {
       const float x = input[at + l];
-      float& lane = best[static_cast<size_t>(l)];
+      float& lane = fast_item(best, l);
       lane = (x <= lane) | (lane != lane) ? lane : x;  // NaN wins
     }
   });
@@ -75,7 +76,7 @@ inline void max_forward(const Plane& p, int64_t count, const float* __restrict i
   with_lanes(count, [&](auto lanes) {
     for_each_window(p, [&](int64_t at, const Reach& rows, const Reach& columns) {
       const Lanes best = maximum(p, lanes, rows, columns, input);
-      for (int64_t l = 0; l < lanes; ++l) output[at + l] = best[static_cast<size_t>(l)];
+      for (int64_t l = 0; l < lanes; ++l) output[at + l] = fast_item(best, l);
     });
   });
 }
@@ -110,10 +111,10 @@ inline void average_forward(const Plane& p, int64_t count, const float* input, f
       for (int64_t r = rows.begin; r < rows.end; ++r)
         for (int64_t c = columns.begin; c < columns.end; ++c) {
           const float* const x = input + (r * p.in_width + c) * p.in_step;
-          for (int64_t l = 0; l < lanes; ++l) sum[static_cast<size_t>(l)] += x[l];
+          for (int64_t l = 0; l < lanes; ++l) fast_item(sum, l) += x[l];
         }
       const float window = divisor(rows, columns);
-      for (int64_t l = 0; l < lanes; ++l) output[at + l] = sum[static_cast<size_t>(l)] / window;
+      for (int64_t l = 0; l < lanes; ++l) output[at + l] = fast_item(sum, l) / window;
     });
   });
 }
@@ -183,7 +184,7 @@ class Pooling final : public CpuKernel {
   template <typename Visit>
   void for_each_run(Visit visit) const {
     const auto runs = static_cast<int64_t>(runs_.size());
-    parallel_for(threads(), samples() * runs, [&](int64_t i) { visit(i / runs, runs_[static_cast<size_t>(i % runs)]); });
+    parallel_for(threads(), samples() * runs, [&](int64_t i) { visit(i / runs, fast_item(runs_, i % runs)); });
   }
 
   bool max_;

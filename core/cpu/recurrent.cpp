@@ -5,6 +5,7 @@
 // (packed_product.h), results do not depend on the chunks. Gradients are made for the whole sequence.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
@@ -23,7 +24,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
       : CpuKernel(engine, spec),
         s_(spec, operation),
         plan_(s_),
-        valid_(static_cast<size_t>(s_.samples)),
+        valid_(to_size(s_.samples)),
         needs_input_error_(spec.input_error_needed && s_.multiplies_input) {
     const int64_t lanes = engine->vector_length;
     for (int64_t d = 0; d < s_.directions; ++d) {
@@ -32,7 +33,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
       if (needs_input_error_) input_back_.emplace_back(sums(), std::vector<PackedMatrix::Block>{{s_.inputs, 0}}, lanes);
     }
     ScratchPlan scratch;
-    inputs_in_time_ = scratch.add(static_cast<size_t>(s_.steps * s_.samples * s_.inputs) * sizeof(float));
+    inputs_in_time_ = scratch.add(to_size(s_.steps * s_.samples * s_.inputs) * sizeof(float));
     reserve(scratch);
   }
 
@@ -68,16 +69,16 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
     const ComputeScope scope(threads());
     for (int64_t d = 0; d < s_.directions; ++d) {
       const auto at = [&](size_t index) { return own(parameters[index]).data(); };
-      StepWeights& weights = steps_[static_cast<size_t>(d)];
+      StepWeights& weights = fast_item(steps_, d);
       weights.pack(threads(), at(s_.hidden_weight(d)), s_.projects ? at(s_.projection(d)) : nullptr);
       gather_biases(at(s_.input_bias(d)), at(s_.hidden_bias(d)), weights.bias);
       if (!s_.multiplies_input) continue;
       const float* const w = at(s_.input_weight(d));
-      PackedMatrix& input = input_[static_cast<size_t>(d)];
+      PackedMatrix& input = fast_item(input_, d);
       run_team(threads(), [&](const Team& team) {
         input.pack(w, s_.inputs, 1, input.share(team.thread, team.threads));
         if (!needs_input_error_) return;
-        PackedMatrix& back = input_back_[static_cast<size_t>(d)];
+        PackedMatrix& back = fast_item(input_back_, d);
         back.pack(w, 1, s_.inputs, back.share(team.thread, team.threads));
       });
     }
@@ -135,18 +136,16 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
     for (const Shape& shape : shapes) tensors.push_back(make_parameter(shape));
     return tensors;
   }
-  StepLoop loop_of(int64_t d, Tensor* keep) const {
-    return {s_, d, steps_[static_cast<size_t>(d)], plan_, own(keep).data() + d * plan_.floats()};
-  }
+  StepLoop loop_of(int64_t d, Tensor* keep) const { return {s_, d, fast_item(steps_, d), plan_, own(keep).data() + d * plan_.floats()}; }
   void measure_samples(const MicroBatch& batch) {
-    for (int64_t n = 0; n < s_.samples; ++n) valid_[static_cast<size_t>(n)] = valid_steps(spec(), batch, n);
+    for (int64_t n = 0; n < s_.samples; ++n) fast_item(valid_, n) = valid_steps(spec(), batch, n);
   }
 
   // Both biases join where their sums do; that of gru's U h' + b, behind which the reset comes, stands alone.
   void gather_biases(const float* of_input, const float* of_hidden, std::vector<float>& bias) const {
     const bool apart = s_.cell == CellKind::kGru && s_.reset_after;
     const int64_t together = apart ? 2 * s_.hidden : sums();
-    for (int64_t i = 0; i < sums(); ++i) bias[static_cast<size_t>(i)] = i < together ? of_input[i] + of_hidden[i] : of_input[i];
+    for (int64_t i = 0; i < sums(); ++i) fast_item(bias, i) = i < together ? of_input[i] + of_hidden[i] : of_input[i];
     if (apart) std::copy_n(of_hidden + together, s_.hidden, bias.begin() + sums());
   }
 
@@ -157,7 +156,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
     const MicroBatch& batch = *arguments.batch;
     const int64_t sample = s_.first_sample(batch);
     for (int64_t n = 0; n < s_.samples; ++n) {
-      const bool carried = s_.stateful && batch.training && (batch.fresh.empty() || batch.fresh[static_cast<size_t>(n)] == 0);
+      const bool carried = s_.stateful && batch.training && (batch.fresh.empty() || fast_item(batch.fresh, n) == 0);
       const auto start = [&](float* to, size_t state, int64_t wide) {
         if (carried)
           std::copy_n(own(arguments.state[state]).data() + (sample + n) * wide, wide, to + n * wide);
@@ -177,10 +176,10 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   }
 
   void input_sums(int64_t d, const float* x, StepRange steps, const StepLoop& loop) const {
-    const float* const bias = steps_[static_cast<size_t>(d)].bias.data();
+    const float* const bias = fast_item(steps_, d).bias.data();
     const int64_t count = steps.size() * s_.samples;
     if (s_.multiplies_input) {
-      const PackedMatrix& w = input_[static_cast<size_t>(d)];
+      const PackedMatrix& w = fast_item(input_, d);
       const ConstRows from{x + steps.begin * s_.inputs, in_time(s_.inputs)};
       const Rows to{loop.record(steps.begin), RowSteps::plain(width())};
       return run_team(threads(), [&](const Team& team) {
@@ -196,7 +195,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   }
 
   void input_errors(int64_t d, StepRange steps, const StepLoop& loop, bool adds, float* dx) const {
-    const PackedMatrix& w = input_back_[static_cast<size_t>(d)];
+    const PackedMatrix& w = fast_item(input_back_, d);
     const ConstRows from{loop.record(steps.begin), RowSteps::plain(width())};
     const Rows to{dx + steps.begin * s_.inputs, in_time(s_.inputs)};
     run_team(threads(), [&](const Team& team) {
@@ -225,7 +224,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
     const RowSteps from = in_time(s_.inputs);
     parallel_for(threads(), rows(), [&](int64_t row) {
       float* const to = in_time_order + row * s_.inputs;
-      if (row / s_.samples < valid_[static_cast<size_t>(row % s_.samples)])
+      if (row / s_.samples < fast_item(valid_, row % s_.samples))
         std::copy_n(x + from.offset(row), s_.inputs, to);
       else
         std::fill_n(to, s_.inputs, 0.0f);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/cpu/cell_loops.h"
 #include "core/cpu/threading.h"
 #include "core/cpu/vector_math.h"
@@ -26,7 +27,7 @@ int64_t KeepPlan::add(int64_t floats) {
   return offset;
 }
 
-StepWeights::StepWeights(const RecurrentShape& s, int64_t lanes) : bias(static_cast<size_t>(s.record * s.hidden)), shape_(s) {
+StepWeights::StepWeights(const RecurrentShape& s, int64_t lanes) : bias(to_size(s.record * s.hidden)), shape_(s) {
   const int64_t plain = s.cell == CellKind::kGru ? 2 : s.gates;
   std::vector<PackedMatrix::Block> blocks;
   for (int64_t gate = 0; gate < plain; ++gate) blocks.push_back({s.hidden, gate * s.hidden});
@@ -117,13 +118,13 @@ struct StepLoop::Part {
   }
   void write_output(int64_t t, int64_t n, float* y) const {
     float* const to = y + loop.y_offset(n, t) + first_feature;
-    if (t < valid[static_cast<size_t>(n)])
+    if (t < fast_item(valid, n))
       std::copy_n(loop.h(t) + n * s.features + first_feature, features, to);
     else
       std::fill_n(to, features, 0.0f);
   }
   void add_output_error(int64_t t, int64_t n, const float* dy, float* to) const {
-    if (t < valid[static_cast<size_t>(n)]) add_to(to + n * s.features + first_feature, dy + loop.y_offset(n, t) + first_feature, features);
+    if (t < fast_item(valid, n)) add_to(to + n * s.features + first_feature, dy + loop.y_offset(n, t) + first_feature, features);
   }
   void clear_record(int64_t t, int64_t n) const {
     for (int64_t g = 0; g < s.record; ++g) std::fill_n(gate(t, n, g), count, 0.0f);
@@ -136,7 +137,7 @@ struct StepLoop::Part {
   template <typename Visit>
   void for_each_valid(int64_t t, Visit visit) const {
     for (int64_t n = 0; n < s.samples; ++n)
-      if (t < valid[static_cast<size_t>(n)]) visit(n);
+      if (t < fast_item(valid, n)) visit(n);
   }
 
   void forward(int64_t t, float* y) const {
@@ -148,7 +149,7 @@ struct StepLoop::Part {
       }
     }
     for (int64_t n = 0; n < s.samples; ++n) {
-      if (t >= valid[static_cast<size_t>(n)]) copy_state(t, n);
+      if (t >= fast_item(valid, n)) copy_state(t, n);
       write_output(t, n, y);
     }
     team.wait();
@@ -163,7 +164,7 @@ struct StepLoop::Part {
     });
     if (!s.projects) return;
     for (int64_t n = 0; n < s.samples; ++n)
-      if (t >= valid[static_cast<size_t>(n)]) std::fill_n(out + n * s.hidden + first, count, 0.0f);
+      if (t >= fast_item(valid, n)) std::fill_n(out + n * s.hidden + first, count, 0.0f);
     team.wait();
     multiply_packed(from(loop.m(t), s.hidden), s.samples, w.projection, columns, into(loop.h(t), s.features), Into::kOverwrite);
   }
@@ -192,7 +193,7 @@ struct StepLoop::Part {
 
   void back(int64_t t, const float* dy) const {
     for (int64_t n = 0; n < s.samples; ++n)
-      if (t >= valid[static_cast<size_t>(n)]) clear_record(t, n);
+      if (t >= fast_item(valid, n)) clear_record(t, n);
     if (t >= longest) {
       for (int64_t n = 0; s.projects && n < s.samples; ++n) std::fill_n(loop.dp(t) + n * s.features + first_feature, features, 0.0f);
       return;

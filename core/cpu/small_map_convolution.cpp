@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
@@ -52,7 +53,7 @@ struct RowsOfMap {
 
   void read(const float* blocked, float* rows) const {
     for_each([=, this](int64_t in_blocked, int64_t in_rows, int64_t) {
-      std::memcpy(rows + in_rows, blocked + in_blocked, static_cast<size_t>(lanes) * sizeof(float));
+      std::memcpy(rows + in_rows, blocked + in_blocked, to_size(lanes) * sizeof(float));
     });
   }
   void write(const float* rows, const float* bias, bool adds, float* blocked) const {
@@ -85,7 +86,7 @@ class SmallMapConvolution final : public CpuKernel {
         taps_(conv.kernel_h * conv.kernel_w) {
     for (int64_t tap = 0; tap < taps_; ++tap) reaches_.push_back(tap_reach(conv, spec.inputs[0], spec.output, tap));
     ScratchPlan plan;
-    const auto place = [&](const RowsOfMap& rows) { return plan.add(static_cast<size_t>(rows.floats()) * sizeof(float)); };
+    const auto place = [&](const RowsOfMap& rows) { return plan.add(to_size(rows.floats()) * sizeof(float)); };
     x_ = place(in_);
     y_ = place(out_);
     gathered_x_ = place(in_);
@@ -123,7 +124,7 @@ class SmallMapConvolution final : public CpuKernel {
     out_.read(own(arguments.output_error).data(), scratch<float>(y_));
     float* const weight = own(arguments.gradients[0]).data();
     for (int64_t tap = 0; tap < taps_; ++tap) {
-      const TapReach& reach = reaches_[static_cast<size_t>(tap)];
+      const TapReach& reach = fast_item(reaches_, tap);
       float* const to = weight + tap * in_.channels * out_.channels;
       if (reach.rows == 0) {
         if (!arguments.adds) std::fill_n(to, in_.channels * out_.channels, 0.0f);
@@ -151,7 +152,7 @@ class SmallMapConvolution final : public CpuKernel {
     float* const sums = scratch<float>(back ? x_ : y_);
     std::fill_n(sums, to.floats(), 0.0f);
     for (int64_t tap = 0; tap < taps_; ++tap) {
-      const TapReach& reach = reaches_[static_cast<size_t>(tap)];
+      const TapReach& reach = fast_item(reaches_, tap);
       if (reach.rows == 0) continue;
       const int64_t place = back ? reach.input : reach.output;
       const float* const rows = together(from, back ? y_ : x_, reach, back ? reach.output : reach.input, back ? gathered_y_ : gathered_x_);
@@ -173,7 +174,7 @@ class SmallMapConvolution final : public CpuKernel {
     float* const to = scratch<float>(gathered);
     const int64_t run = reach.run * samples() * map.channels;
     for (int64_t row = 0; row < reach.rows; ++row)
-      std::memcpy(to + row * run, from + row * map.width * samples() * map.channels, static_cast<size_t>(run) * sizeof(float));
+      std::memcpy(to + row * run, from + row * map.width * samples() * map.channels, to_size(run) * sizeof(float));
     return to;
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/operations.h"
 
@@ -19,7 +20,7 @@ class SoftmaxLayer final : public CpuKernel {
         loss_(spec.layer, spec.output, spec.micro_batch),
         layout_(layout_of(spec.output)),
         canonical_(canonical_layout(spec.output, spec.micro_batch)),
-        elements_(static_cast<size_t>(spec.micro_batch * spec.output.elements())) {
+        elements_(to_size(spec.micro_batch * spec.output.elements())) {
     MILLRACE_CHECK(!spec.activation, "{}: nothing can be fused behind a loss", spec.layer);
     ScratchPlan plan;
     first_ = plan.add(elements_ * sizeof(float));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/index.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/matrix_product.h"
 #include "core/cpu/operations.h"
@@ -48,7 +49,7 @@ void append_groups(std::vector<Group>& groups, int64_t tap, const std::vector<Pa
   const int64_t input_step = in_plane / count, output_step = out_plane / count;
   bool even = input_step * count == in_plane && output_step * count == out_plane;
   for (int64_t i = 0; i < count; ++i) {
-    const Pair& pair = pairs[static_cast<size_t>(i)];
+    const Pair& pair = fast_item(pairs, i);
     even = even && pair.input == pairs[0].input + i * input_step && pair.output == pairs[0].output + i * output_step;
   }
   if (even) {

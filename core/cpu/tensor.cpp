@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/index.h"
 #include "core/cpu/threading.h"
 #include "core/cpu/vector_math.h"
 
@@ -27,14 +28,14 @@ CpuTensor::CpuTensor(const TensorSpec& spec, int64_t vector_length)
               .plane = spec.shape.plane(),
               .block = channel_block(spec.shape, vector_length)},
       stored_(layout_.stored()),
-      buffer_(static_cast<size_t>(stored_) * sizeof(float)) {}
+      buffer_(to_size(stored_) * sizeof(float)) {}
 
 CpuTensor::CpuTensor(const Shape& shape, std::shared_ptr<const Packing> packing)
     : Tensor({.shape = shape, .batch = 1}),
       layout_(canonical_layout(shape, 1)),
       packing_(std::move(packing)),
       stored_(packing_ ? packing_->stored() : shape.elements()),
-      buffer_(static_cast<size_t>(stored_) * sizeof(float)) {}
+      buffer_(to_size(stored_) * sizeof(float)) {}
 
 CpuTensor& own(Tensor* tensor) {
   auto* mine = dynamic_cast<CpuTensor*>(tensor);
@@ -53,7 +54,7 @@ namespace {
 void copy_run(const float* from, int64_t from_step, float* to, int64_t to_step, int64_t run, int64_t plane, bool add) {
   if (run == from_step && run == to_step) {
     if (add) return add_to(to, from, run * plane);
-    std::memcpy(to, from, static_cast<size_t>(run * plane) * sizeof(float));
+    std::memcpy(to, from, to_size(run * plane) * sizeof(float));
     return;
   }
   if (run == 1) return copy_strided(from, from_step, to, to_step, plane, add);
@@ -69,7 +70,7 @@ void copy_channels(int threads, const Layout& from_layout, const float* from, Ch
   if (from_layout == to_layout && channels.size() == from_layout.channels) {
     parallel_chunks(threads, from_layout.stored(), [&](int64_t begin, int64_t size) {
       if (add) return add_to(to + begin, from + begin, size);
-      std::memcpy(to + begin, from + begin, static_cast<size_t>(size) * sizeof(float));
+      std::memcpy(to + begin, from + begin, to_size(size) * sizeof(float));
     });
     return;
   }

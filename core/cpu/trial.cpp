@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace::cpu {
@@ -42,7 +43,7 @@ double Trial::seconds_after_update(Phase phase, int threads) {
 
 void Trial::fill(Tensor& tensor) {
   const Philox draw(1, stream_id("tune"));
-  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  std::vector<float> values(to_size(tensor.elements()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = draw.uniform(i) - 0.5f;
   device_->write(tensor, whole(tensor), std::span<const float>(values));
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 
+#include "core/base/index.h"
 #include "core/device/activation_math.h"
 #include "core/device/optimizer_math.h"
 
@@ -69,9 +70,9 @@ inline double sum_of_squares(const float* values, int64_t count) {
   for (; i + kAccumulators <= count; i += kAccumulators)
     for (int64_t lane = 0; lane < kAccumulators; ++lane) {
       const double value = values[i + lane];
-      sums[static_cast<size_t>(lane)] += value * value;
+      fast_item(sums, lane) += value * value;
     }
-  for (; i < count; ++i) sums[static_cast<size_t>(i % kAccumulators)] += static_cast<double>(values[i]) * values[i];
+  for (; i < count; ++i) fast_item(sums, i % kAccumulators) += static_cast<double>(values[i]) * values[i];
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;
@@ -115,7 +116,7 @@ inline void update_as(const UpdateArguments& arguments, float* weights, const fl
 inline void update(const UpdateArguments& arguments, float* weights, const float* gradients, float* first_slot, float* second_slot,
                    float* average, int64_t count) {
   if (arguments.optimizer.averages()) {
-    const auto size = static_cast<size_t>(count);
+    const auto size = to_size(count);
     const auto slot = [size](float* values) { return values == nullptr ? std::span<float>{} : std::span<float>{values, size}; };
     return update_elements<float>(arguments, {weights, size}, {gradients, size}, slot(first_slot), slot(second_slot), slot(average));
   }

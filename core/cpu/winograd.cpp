@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/cpu/blocked_product.h"
 #include "core/cpu/lanes.h"
 #include "core/cpu/tensor.h"
@@ -321,13 +322,12 @@ Winograd::Winograd(const WinogradShape& shape, bool reversed)
     : shape_(shape),
       reversed_(reversed),
       tiles_(shape, int64_t{1} << 20, 32, 128),
-      weight_(static_cast<size_t>(kComponents * component_of(shape.outputs, up_to(shape.inputs, shape.lanes), shape.lanes)) *
-              sizeof(float)) {}
+      weight_(to_size(kComponents * component_of(shape.outputs, up_to(shape.inputs, shape.lanes), shape.lanes)) * sizeof(float)) {}
 
 size_t Winograd::scratch_bytes() const {
   const int64_t floats =
       component_of(shape_.inputs, tiles_.chunk(), shape_.lanes) + component_of(shape_.outputs, tiles_.chunk(), shape_.lanes);
-  return static_cast<size_t>(kComponents * floats) * sizeof(float);
+  return to_size(kComponents * floats) * sizeof(float);
 }
 
 void Winograd::change_weight(const float* weight) {
@@ -394,7 +394,7 @@ size_t WinogradGradient::scratch_bytes() const {
   const int64_t floats = component_of(shape_.inputs, tiles_.chunk(), shape_.lanes) +
                          component_of(shape_.outputs, tiles_.chunk(), shape_.lanes) +
                          component_of(shape_.outputs, up_to(shape_.inputs, shape_.lanes), shape_.lanes);
-  return static_cast<size_t>(kComponents * floats) * sizeof(float);
+  return to_size(kComponents * floats) * sizeof(float);
 }
 
 void WinogradGradient::run(const float* x, const float* y_error, float* gradient, bool adds, float* scratch) const {

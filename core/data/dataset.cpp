@@ -7,15 +7,16 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/picture_files.h"
 
 namespace millrace {
 
 std::span<const uint8_t> image_of(const Dataset& data, int64_t sample, std::span<uint8_t> scratch, const PictureDraw* draw) {
   MILLRACE_CHECK(0 <= sample && sample < data.size(), "sample {} of the {} in {}", sample, data.size(), data.name);
-  const auto elements = static_cast<size_t>(data.shape.elements());
+  const auto elements = to_size(data.shape.elements());
   if (const auto* stored = std::get_if<std::vector<uint8_t>>(&data.images)) {
-    const size_t begin = static_cast<size_t>(sample) * elements;
+    const size_t begin = to_size(sample) * elements;
     MILLRACE_CHECK(begin + elements <= stored->size(), "{}: {} bytes do not hold sample {}", data.name, stored->size(), sample);
     return std::span(*stored).subspan(begin, elements);
   }
@@ -32,12 +33,12 @@ Normalisation measure_normalisation(const Dataset& data) {
   const bool files = std::holds_alternative<std::shared_ptr<const PictureFiles>>(data.images);
   const int64_t samples = stored ? data.size() : std::min(data.size(), kReadSamples);
   const int64_t apart = files && samples > 0 ? data.size() / samples : 1;  // files lie in the order of their classes
-  const auto plane = static_cast<size_t>(data.shape.plane());
-  const auto channels = static_cast<size_t>(data.shape.channels);
+  const auto plane = to_size(data.shape.plane());
+  const auto channels = to_size(data.shape.channels);
 
   // Whole numbers, so that the result does not depend on the order of the sum.
   std::vector<uint64_t> sums(channels), squares(channels);
-  std::vector<uint8_t> scratch(static_cast<size_t>(data.shape.elements()));
+  std::vector<uint8_t> scratch(to_size(data.shape.elements()));
   for (int64_t sample = 0; sample < samples; ++sample) {
     const std::span<const uint8_t> pixels = image_of(data, sample * apart, scratch);
     for (size_t channel = 0; channel < channels; ++channel) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace {
@@ -33,8 +34,8 @@ class Adding : public Sequences {
   void read(int64_t sample, std::span<float> values) const override {
     const Marks marks = marks_of(sample);
     for (int64_t step = 0; step < steps_; ++step) {
-      values[static_cast<size_t>(2 * step)] = number_at(sample, step);
-      values[static_cast<size_t>(2 * step + 1)] = step == marks.early || step == marks.late ? 1.0F : 0.0F;
+      fast_item(values, 2 * step) = number_at(sample, step);
+      fast_item(values, 2 * step + 1) = step == marks.early || step == marks.late ? 1.0F : 0.0F;
     }
   }
   void read_labels(int64_t sample, std::span<int32_t> labels) const override {

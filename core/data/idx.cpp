@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -99,7 +100,7 @@ IdxArray parse_idx(std::span<const std::byte> bytes, std::string_view origin) {
            fmt::join(array.dimensions, "x"), kMostElements);
     elements *= dimension;
   }
-  const size_t expected = header + static_cast<size_t>(elements);
+  const size_t expected = header + to_size(elements);
   if (bytes.size() != expected)
     fail(ErrorCode::kMalformed, "{}: {} bytes, expected {} for dimensions {}; the file {}, install or copy it again", origin, bytes.size(),
          expected, fmt::join(array.dimensions, "x"), bytes.size() < expected ? "is truncated" : "has something behind its end");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/picture_formats.h"
 
 #ifdef MILLRACE_HAS_JPEG
@@ -93,7 +94,7 @@ void rgb_from_cmyk(const uint8_t* cmyk, bool inverted, std::span<uint8_t> rgb) {
 }  // namespace
 
 void decode_jpeg(std::span<const std::byte> bytes, std::string_view origin, const PictureFacts& facts, PictureRows& sink) {
-  const auto width = static_cast<size_t>(facts.shape.width), channels = static_cast<size_t>(facts.shape.channels);
+  const auto width = to_size(facts.shape.width), channels = to_size(facts.shape.channels);
   // libjpeg-turbo writes aligned lines past the caches, from where they would have to be fetched again.
   constexpr size_t kOutOfStep = 1;
   std::vector<uint8_t> aligned(width * 4 + kOutOfStep), rgb;

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 #ifdef MILLRACE_HAS_KISSFFT
 #include <kissfft/kiss_fftr.h>
@@ -68,7 +69,7 @@ LogMel::LogMel(const Settings& settings) : settings_(settings) {
   window_ = std::llround(settings.window_seconds * rate);
   step_ = std::llround(settings.step_seconds * rate);
   MILLRACE_CHECK(window_ >= 2 && step_ >= 1, "windows of {} samples every {}", window_, step_);
-  transform_ = std::make_unique<Transform>(std::bit_ceil(static_cast<size_t>(window_)));
+  transform_ = std::make_unique<Transform>(std::bit_ceil(to_size(window_)));
 
   for (int64_t i = 0; i < window_; ++i)
     shape_.push_back(0.5 - 0.5 * std::cos(2 * std::numbers::pi * (static_cast<double>(i) + 0.5) / static_cast<double>(window_)));
@@ -91,7 +92,7 @@ LogMel::LogMel(const Settings& settings) : settings_(settings) {
     }
     // Narrower than the lines are apart: the nearest one.
     if (band.weights.empty()) {
-      band.first = static_cast<size_t>(std::llround(middle / line_width));
+      band.first = to_size(std::llround(middle / line_width));
       band.weights.push_back(1);
     }
     bands_.push_back(std::move(band));
@@ -111,20 +112,20 @@ void LogMel::compute(std::span<const int16_t> samples, std::span<float> frames) 
   MILLRACE_CHECK(static_cast<int64_t>(frames.size()) == count * bands(), "{} numbers for {} frames of {} bands", frames.size(), count,
                  bands());
   const auto sample = [&](int64_t at) {
-    return at < 0 || at >= static_cast<int64_t>(samples.size()) ? 0.0 : static_cast<double>(samples[static_cast<size_t>(at)]) / kFullScale;
+    return at < 0 || at >= static_cast<int64_t>(samples.size()) ? 0.0 : static_cast<double>(fast_item(samples, at)) / kFullScale;
   };
   std::vector<float> signal(transform_->size);
   std::vector<double> lines(transform_->size / 2 + 1);
   for (int64_t frame = 0; frame < count; ++frame) {
     for (int64_t i = 0; i < window_; ++i) {
       const int64_t at = frame * step_ + i;
-      signal[static_cast<size_t>(i)] = static_cast<float>(shape_[static_cast<size_t>(i)] * (sample(at) - kPreEmphasis * sample(at - 1)));
+      fast_item(signal, i) = static_cast<float>(fast_item(shape_, i) * (sample(at) - kPreEmphasis * sample(at - 1)));
     }
     transform_->power(signal, lines);
     for (size_t b = 0; b < bands_.size(); ++b) {
       double power = 0;
       for (size_t i = 0; i < bands_[b].weights.size(); ++i) power += bands_[b].weights[i] * lines[bands_[b].first + i];
-      frames[static_cast<size_t>(frame) * bands_.size() + b] = static_cast<float>(std::log(power + kSilence));
+      frames[to_size(frame) * bands_.size() + b] = static_cast<float>(std::log(power + kSilence));
     }
   }
 }

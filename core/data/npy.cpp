@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/zip_file.h"
 
 namespace millrace {
@@ -117,7 +118,7 @@ class HeaderReader {
       int64_t value = 0;
       const auto [end, reason] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
       if (reason != std::errc{} || value < 0) damaged("an extent");
-      at_ = static_cast<size_t>(end - text_.data());
+      at_ = to_size(end - text_.data());
       array.dimensions.push_back(value);
       if (array.dimensions.size() > kMostDimensions) fail(ErrorCode::kMalformed, "{}: more than {} dimensions", origin_, kMostDimensions);
       if (!took(',') && !peek(')')) damaged("a comma");
@@ -199,7 +200,7 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::string_view origin) {
 }
 
 std::vector<float> floats_of(const NpyArray& array, std::string_view origin) {
-  std::vector<float> values(static_cast<size_t>(array.elements()));
+  std::vector<float> values(to_size(array.elements()));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = element<float>(array, i);
     if (!std::isfinite(values[i])) fail(ErrorCode::kNumeric, "{}: element {} is {}, numbers are expected", origin, i, values[i]);
@@ -209,7 +210,7 @@ std::vector<float> floats_of(const NpyArray& array, std::string_view origin) {
 
 std::vector<int64_t> wholes_of(const NpyArray& array, std::string_view origin) {
   if (!array.is_whole()) fail(ErrorCode::kMalformed, "{}: {}, whole numbers are expected", origin, text_of(array));
-  std::vector<int64_t> values(static_cast<size_t>(array.elements()));
+  std::vector<int64_t> values(to_size(array.elements()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = element<int64_t>(array, i);
   return values;
 }

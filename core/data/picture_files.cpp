@@ -15,6 +15,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/data/name_settings.h"
@@ -70,7 +71,7 @@ class OpenFile {
     if (descriptor_ < 0) fail(ErrorCode::kIo, "{}: cannot be opened", path.string());
     struct stat facts {};
     if (::fstat(descriptor_, &facts) != 0) fail(ErrorCode::kIo, "{}: cannot be looked at", path.string());
-    bytes_ = static_cast<size_t>(facts.st_size);
+    bytes_ = to_size(facts.st_size);
   }
   ~OpenFile() { ::close(descriptor_); }
   OpenFile(const OpenFile&) = delete;
@@ -80,7 +81,7 @@ class OpenFile {
   std::vector<std::byte> part(size_t begin, size_t count) const {
     std::vector<std::byte> read(std::min(count, bytes_ - std::min(begin, bytes_)));
     const ssize_t got = ::pread(descriptor_, read.data(), read.size(), static_cast<off_t>(begin));
-    read.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    read.resize(got < 0 ? 0 : to_size(got));
     return read;
   }
 
@@ -163,17 +164,16 @@ void hold_out(std::vector<PictureFiles::Entry>& entries, const std::vector<std::
     const auto count = static_cast<int64_t>(end - begin);
     const auto share = static_cast<int64_t>(std::lround(options.hold_out * static_cast<double>(count)));
     const int64_t taken = count < 2 ? 0 : std::clamp<int64_t>(share, 1, count - 1);
-    const std::vector<int64_t> order =
-        shuffled_indices(count, options.seed, stream_id("hold-out", classes[static_cast<size_t>(entries[begin].label)]));
+    const std::vector<int64_t> order = shuffled_indices(count, options.seed, stream_id("hold-out", item(classes, entries[begin].label)));
     const std::set<int64_t> out(order.begin(), order.begin() + taken);
-    for (int64_t i = 0; i < count; ++i) (out.contains(i) ? held : kept).push_back(std::move(entries[begin + static_cast<size_t>(i)]));
+    for (int64_t i = 0; i < count; ++i) (out.contains(i) ? held : kept).push_back(std::move(entries[begin + to_size(i)]));
     begin = end;
   }
   entries = std::move(kept);
 }
 
 Normalisation normalisation_of(const std::string& word, const Dataset& train) {
-  const auto channels = static_cast<size_t>(train.shape.channels);
+  const auto channels = to_size(train.shape.channels);
   if (word == "measured") return measure_normalisation(train);
   if (word == "none") return {std::vector<double>(channels, 0.0), std::vector<double>(channels, 1.0)};
   if (channels == 1) return {{0.449}, {0.226}};           // the three of colour, averaged
@@ -275,9 +275,9 @@ bool PictureFiles::try_to_read(int64_t sample, std::span<uint8_t> pixels, const 
 
 // The next of the same class, round and round.
 int64_t PictureFiles::following(int64_t sample) const {
-  const int32_t label = entries_[static_cast<size_t>(sample)].label;
-  if (sample + 1 < static_cast<int64_t>(entries_.size()) && entries_[static_cast<size_t>(sample + 1)].label == label) return sample + 1;
-  while (sample > 0 && entries_[static_cast<size_t>(sample - 1)].label == label) --sample;
+  const int32_t label = item(entries_, sample).label;
+  if (sample + 1 < static_cast<int64_t>(entries_.size()) && item(entries_, sample + 1).label == label) return sample + 1;
+  while (sample > 0 && item(entries_, sample - 1).label == label) --sample;
   return sample;
 }
 
@@ -340,7 +340,7 @@ DataSplit load_pictures(std::string_view arguments, std::string_view what) {
   }
   if (found.entries.empty()) fail(ErrorCode::kMismatch, "{}: no picture in it that can be used", (root / part).string());
   std::vector<int64_t> counts(classes.size(), 0);
-  for (const PictureFiles::Entry& entry : found.entries) ++counts[static_cast<size_t>(entry.label)];
+  for (const PictureFiles::Entry& entry : found.entries) ++item(counts, entry.label);
   for (size_t c = 0; c < classes.size(); ++c)
     if (counts[c] == 0) notes.push_back(fmt::format("class \"{}\" has no picture to train on", classes[c]));
 

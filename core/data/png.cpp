@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/picture_formats.h"
 
 #ifdef MILLRACE_HAS_PNG
@@ -49,7 +50,7 @@ constexpr png_alloc_size_t kMostChunkBytes = 8 << 20;
 }  // namespace
 
 void decode_png(std::span<const std::byte> bytes, std::string_view origin, const PictureFacts& facts, PictureRows& sink) {
-  const auto height = static_cast<size_t>(facts.shape.height), row_bytes = static_cast<size_t>(facts.shape.width * facts.shape.channels);
+  const auto height = to_size(facts.shape.height), row_bytes = to_size(facts.shape.width * facts.shape.channels);
   Reading reading{.rest = bytes, .reason = nullptr};
   std::vector<uint8_t> held;
   std::vector<png_bytep> rows;

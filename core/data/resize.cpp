@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -16,7 +17,7 @@ template <int kLines>
 [[gnu::always_inline]] inline void add_lines(const uint8_t* __restrict from, size_t wide, const float* weights, bool begins,
                                              float* __restrict sums) {
   const auto added = [&](size_t i, float sum, int line) {
-    for (; line < kLines; ++line) sum += weights[line] * static_cast<float>(from[static_cast<size_t>(line) * wide + i]);
+    for (; line < kLines; ++line) sum += weights[line] * static_cast<float>(from[to_size(line) * wide + i]);
     return sum;
   };
   if (begins) {
@@ -79,11 +80,11 @@ PictureBox drawn_box(const Shape& picture, const Shape& shape, const PictureDraw
 void PictureResizer::Axis::lay(int64_t input, int64_t output, double begin, double end) {
   const double scale = (end - begin) / static_cast<double>(output);
   const double widened = std::max(scale, 1.0);
-  windows.resize(static_cast<size_t>(output));
+  windows.resize(to_size(output));
   weights.clear();
   for (int64_t i = 0; i < output; ++i) {
     const double centre = begin + (static_cast<double>(i) + 0.5) * scale;
-    Window& window = windows[static_cast<size_t>(i)];
+    Window& window = fast_item(windows, i);
     window.first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(centre - widened + 0.5)));
     const int64_t behind = std::min(input, static_cast<int64_t>(std::floor(centre + widened + 0.5)));
     window.first = std::min(window.first, input - 1);
@@ -96,7 +97,7 @@ void PictureResizer::Axis::lay(int64_t input, int64_t output, double begin, doub
       weights.push_back(static_cast<float>(weight));
       sum += weight;
     }
-    const auto of_window = std::span(weights).subspan(static_cast<size_t>(window.first_weight));
+    const auto of_window = std::span(weights).subspan(to_size(window.first_weight));
     if (sum > 0)
       for (float& weight : of_window) weight = static_cast<float>(weight / sum);
     else
@@ -122,21 +123,21 @@ void PictureResizer::begin(const Shape& picture, const Shape& output, const Pict
     while (rows_.windows[i].first + rows_.windows[i].count <= rows_.windows[j].first) ++i;
     together = std::max(together, j - i + 1);
   }
-  const auto wide = static_cast<size_t>((end_column_ - first_column_) * picture.channels);
+  const auto wide = to_size((end_column_ - first_column_) * picture.channels);
   if (sums_.size() < together) sums_.resize(together);
   for (std::vector<float>& sums : sums_) sums.resize(wide);
   lines_.resize(kMostLines * wide);
-  result_.assign(static_cast<size_t>(picture.channels * output.plane()), 0);
+  result_.assign(to_size(picture.channels * output.plane()), 0);
 }
 
 void PictureResizer::row(int64_t index, std::span<const uint8_t> pixels) {
   const std::vector<Window>& windows = rows_.windows;
   if (next_ >= static_cast<int64_t>(windows.size())) return;
-  const Window& next = windows[static_cast<size_t>(next_)];
+  const Window& next = fast_item(windows, next_);
   if (index < next.first) return;
   const size_t wide = lines_.size() / kMostLines;
   if (pending_ == 0) first_pending_ = index;
-  std::copy_n(pixels.data() + first_column_ * picture_.channels, wide, lines_.data() + static_cast<size_t>(pending_++) * wide);
+  std::copy_n(pixels.data() + first_column_ * picture_.channels, wide, lines_.data() + to_size(pending_++) * wide);
   if (pending_ == kMostLines || next.first + next.count == index + 1) add_pending();
 }
 
@@ -145,22 +146,22 @@ void PictureResizer::add_pending() {
   const std::vector<Window>& windows = rows_.windows;
   const auto ends = static_cast<int64_t>(windows.size());
   const int64_t behind = first_pending_ + pending_;
-  for (int64_t r = next_; r < ends && windows[static_cast<size_t>(r)].first < behind; ++r) {
-    const Window& window = windows[static_cast<size_t>(r)];
+  for (int64_t r = next_; r < ends && fast_item(windows, r).first < behind; ++r) {
+    const Window& window = fast_item(windows, r);
     std::vector<float>& sums = sums_[static_cast<size_t>(r) % sums_.size()];
     const int64_t begin = std::max(first_pending_, window.first);
-    kAddLines(lines_.data() + static_cast<size_t>(begin - first_pending_) * sums.size(), sums.size(), behind - begin,
+    kAddLines(lines_.data() + to_size(begin - first_pending_) * sums.size(), sums.size(), behind - begin,
               rows_.weights.data() + window.first_weight + (begin - window.first), begin == window.first, sums.data());
   }
   pending_ = 0;
-  for (; next_ < ends && windows[static_cast<size_t>(next_)].first + windows[static_cast<size_t>(next_)].count == behind; ++next_)
+  for (; next_ < ends && fast_item(windows, next_).first + fast_item(windows, next_).count == behind; ++next_)
     emit(next_, sums_[static_cast<size_t>(next_) % sums_.size()]);
 }
 
 void PictureResizer::emit(int64_t output_row, const std::vector<float>& sums) {
   const int64_t channels = picture_.channels;
   for (int64_t x = 0; x < output_.width; ++x) {
-    const Window& window = columns_.windows[static_cast<size_t>(x)];
+    const Window& window = fast_item(columns_.windows, x);
     const float* const weights = columns_.weights.data() + window.first_weight;
     const float* const from = sums.data() + window.first * channels;
     float value[3] = {0, 0, 0};
@@ -170,15 +171,14 @@ void PictureResizer::emit(int64_t output_row, const std::vector<float>& sums) {
     } else {
       for (int64_t k = 0; k < window.count; ++k) value[0] += weights[k] * from[k];
     }
-    for (int64_t c = 0; c < channels; ++c)
-      result_[static_cast<size_t>(c * output_.plane() + output_row * output_.width + x)] = byte_of(value[c]);
+    for (int64_t c = 0; c < channels; ++c) fast_item(result_, c * output_.plane() + output_row * output_.width + x) = byte_of(value[c]);
   }
 }
 
 void PictureResizer::finish(std::span<uint8_t> pixels) const {
-  const auto plane = static_cast<size_t>(output_.plane());
-  MILLRACE_CHECK(next_ == output_.height && pixels.size() == plane * static_cast<size_t>(output_.channels), "{} of {} rows for {} bytes",
-                 next_, output_.height, pixels.size());
+  const auto plane = to_size(output_.plane());
+  MILLRACE_CHECK(next_ == output_.height && pixels.size() == plane * to_size(output_.channels), "{} of {} rows for {} bytes", next_,
+                 output_.height, pixels.size());
   if (picture_.channels == output_.channels) {
     std::ranges::copy(result_, pixels.begin());
   } else if (picture_.channels == 1) {

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -21,7 +22,7 @@ RunningText::RunningText(Ids ids, size_t begin, size_t end, std::string origin, 
 
 std::span<const uint16_t> RunningText::characters(int64_t sample) const {
   MILLRACE_CHECK(0 <= sample && sample < size_, "sample {} of {}", sample, size_);
-  return std::span(*ids_).subspan(begin_ + static_cast<size_t>(sample * steps_), static_cast<size_t>(steps_) + 1);
+  return std::span(*ids_).subspan(begin_ + to_size(sample * steps_), to_size(steps_) + 1);
 }
 
 void RunningText::read(int64_t sample, std::span<float> values) const {

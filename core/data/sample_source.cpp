@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/data/transform.h"
 
 namespace millrace {
@@ -15,7 +16,7 @@ SampleSource image_source(const Dataset& data, const DataTransform& adaptation, 
   SampleSource source;
   source.elements = adaptation.output.elements();
   source.read = transformed_images(data, ImageTransform(data, adaptation, augmentation, seed));
-  source.read_labels = [&data](int64_t sample, std::span<int32_t> labels) { labels[0] = data.labels[static_cast<size_t>(sample)]; };
+  source.read_labels = [&data](int64_t sample, std::span<int32_t> labels) { labels[0] = fast_item(data.labels, sample); };
   return source;
 }
 
@@ -25,8 +26,8 @@ void lay_out(std::span<const float> values, int64_t steps, const Shape& output, 
   std::ranges::fill(pixels, 0.0F);
   for (int64_t step = 0; step < steps; ++step)
     for (int64_t feature = 0; feature < features; ++feature)
-      pixels[static_cast<size_t>(output.width == 1 ? feature * rows + step : step * features + feature)] =
-          values[static_cast<size_t>(step * features + feature)];
+      fast_item(pixels, output.width == 1 ? feature * rows + step : step * features + feature) =
+          fast_item(values, step * features + feature);
 }
 
 // Images of floats, as they are.
@@ -54,7 +55,7 @@ SampleSource sequence_source(const Dataset& data, const DataTransform& transform
   source.labels_each = data.labels_each;
   source.read = [&sequences, output, scratch = std::vector<float>()](int64_t, int64_t sample, std::span<float> pixels) mutable {
     const int64_t steps = sequences.steps(sample);
-    scratch.resize(static_cast<size_t>(steps * sequences.features()));
+    scratch.resize(to_size(steps * sequences.features()));
     sequences.read(sample, scratch);
     lay_out(scratch, steps, output, pixels);
   };
@@ -76,7 +77,7 @@ SampleSource sample_source(const Dataset& data, const DataTransform& transform, 
 BatchSampler training_order(const Dataset& data, uint64_t seed, const BatchCut& cut) {
   if (data.flows) return BatchSampler::streams(data.size(), cut);
   if (!data.lengths_differ) return BatchSampler::training(data.size(), seed, cut);
-  std::vector<int32_t> lengths(static_cast<size_t>(data.size()));
+  std::vector<int32_t> lengths(to_size(data.size()));
   for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int32_t>(data.sequences->steps(static_cast<int64_t>(i)));
   return BatchSampler::buckets(lengths, seed, cut);
 }

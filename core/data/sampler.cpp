@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace {
@@ -41,7 +42,7 @@ Sampler::Sampler(int64_t size, Arrangement arrange) : size_(size), arrange_(std:
 
 int64_t Sampler::sample_at(int64_t epoch, int64_t position) {
   MILLRACE_CHECK(epoch >= 0 && 0 <= position && position < size_, "epoch {}, position {} of {}", epoch, position, size_);
-  return arrange_ ? order_of(epoch).at(static_cast<size_t>(position)) : position;
+  return arrange_ ? order_of(epoch).at(to_size(position)) : position;
 }
 
 const std::vector<int64_t>& Sampler::order_of(int64_t epoch) {
@@ -72,7 +73,7 @@ BatchSampler BatchSampler::streams(int64_t samples, const BatchCut& cut) {
   BatchSampler batches = trained(Sampler(samples,
                                          [streams, updates](int64_t) {
                                            std::vector<int64_t> order;
-                                           order.reserve(static_cast<size_t>(streams * updates));
+                                           order.reserve(to_size(streams * updates));
                                            for (int64_t update = 0; update < updates; ++update)
                                              for (int64_t stream = 0; stream < streams; ++stream)
                                                order.push_back(stream * updates + update);
@@ -91,14 +92,13 @@ BatchSampler BatchSampler::buckets(std::span<const int32_t> lengths, uint64_t se
                         per_update](int64_t epoch) {
     std::vector<int64_t> order = shuffle(epoch);
     const int64_t updates = static_cast<int64_t>(order.size()) / per_update;
-    order.resize(static_cast<size_t>(updates * per_update));
+    order.resize(to_size(updates * per_update));
     std::vector<int64_t> arranged;
     arranged.reserve(order.size());
     for (int64_t first = 0; first < updates; first += kBucketUpdates) {
       const int64_t count = std::min(kBucketUpdates, updates - first);
       const auto begin = order.begin() + first * per_update;
-      std::stable_sort(begin, begin + count * per_update,
-                       [&own](int64_t a, int64_t b) { return own[static_cast<size_t>(a)] < own[static_cast<size_t>(b)]; });
+      std::stable_sort(begin, begin + count * per_update, [&own](int64_t a, int64_t b) { return item(own, a) < item(own, b); });
       for (const int64_t update : shuffled_indices(count, seed, stream_id("buckets", fmt::format("epoch {} pool {}", epoch, first))))
         arranged.insert(arranged.end(), begin + update * per_update, begin + (update + 1) * per_update);
     }

@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/data/log_mel.h"
 #include "core/data/wav.h"
 
@@ -44,7 +45,7 @@ class Prompts : public Sequences {
   std::string name_of(int64_t sample) const override { return of(sample).name; }
 
  private:
-  const Prompt& of(int64_t sample) const { return prompts_[static_cast<size_t>(sample)]; }
+  const Prompt& of(int64_t sample) const { return item(prompts_, sample); }
 
   std::vector<Prompt> prompts_;
   int64_t bands_;
@@ -113,7 +114,7 @@ std::vector<Prompt> qualifying_prompts(const SpeechOptions& options, const LogMe
       ++left_out.hasty;
       continue;
     }
-    Prompt prompt{transcript.name, std::move(*labels), std::vector<float>(static_cast<size_t>(frames * front.bands()))};
+    Prompt prompt{transcript.name, std::move(*labels), std::vector<float>(to_size(frames * front.bands()))};
     front.compute(sound.samples, prompt.frames);
     prompts.push_back(std::move(prompt));
   }
@@ -123,7 +124,7 @@ std::vector<Prompt> qualifying_prompts(const SpeechOptions& options, const LogMe
 
 // Every band to mean 0 and deviation 1 over the training part.
 void normalise(std::vector<Prompt>& train, std::vector<Prompt>& test, int64_t bands) {
-  const auto count = static_cast<size_t>(bands);
+  const auto count = to_size(bands);
   std::vector<double> sum(count), squares(count);
   double frames = 0;
   for (const Prompt& prompt : train)
@@ -216,7 +217,7 @@ DataSplit load_speech(const SpeechOptions& options) {
   std::vector<Prompt> train, test;
   int64_t longest = 0, most_labels = 0;
   for (int64_t i = 0; i < wanted; ++i) {
-    Prompt& prompt = prompts[static_cast<size_t>(i * found / wanted)];
+    Prompt& prompt = item(prompts, i * found / wanted);
     longest = std::max(longest, static_cast<int64_t>(prompt.frames.size()) / front.bands());
     most_labels = std::max(most_labels, static_cast<int64_t>(prompt.labels.size()));
     const bool tests = i % kTestEvery == kTestEvery - 1 || (i == wanted - 1 && test.empty());

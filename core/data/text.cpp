@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/data/builtin.h"
 #include "core/data/running_text.h"
 #include "core/data/utf8.h"
@@ -182,9 +183,9 @@ void limit_vocabulary(DataSplit& data, int64_t tokens) {
     if (text == nullptr || part->vocabulary == tokens) continue;
     if (const std::optional<RunningText::Place> unknown = text->first_beyond(tokens))
       fail(ErrorCode::kMismatch, "{}: {}: character {} is not among the {} that the network knows", text->origin(),
-           words_for(unknown->place), part->class_names[static_cast<size_t>(unknown->id)], tokens);
+           words_for(unknown->place), item(part->class_names, unknown->id), tokens);
     for (int64_t id = part->vocabulary; id < tokens; ++id) part->class_names.push_back(fmt::format("character {}", id));
-    part->class_names.resize(static_cast<size_t>(tokens));
+    part->class_names.resize(to_size(tokens));
     part->vocabulary = part->classes = tokens;
   }
 }

@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 
 namespace millrace {
@@ -14,8 +15,8 @@ constexpr int64_t kOutside = -1;
 // Where each position along one axis comes from: `around` + `before` positions outside, the source's `extent` enlarged,
 // `after` + `around` outside.
 std::vector<int64_t> sources_along(int64_t extent, int64_t scale, int64_t before, int64_t after, int64_t around) {
-  std::vector<int64_t> sources(static_cast<size_t>(before + extent * scale + after + 2 * around), kOutside);
-  for (int64_t i = 0; i < extent * scale; ++i) sources[static_cast<size_t>(around + before + i)] = i / scale;
+  std::vector<int64_t> sources(to_size(before + extent * scale + after + 2 * around), kOutside);
+  for (int64_t i = 0; i < extent * scale; ++i) fast_item(sources, around + before + i) = i / scale;
   return sources;
 }
 
@@ -52,7 +53,7 @@ ImageTransform::ImageTransform(const Dataset& data, const DataTransform& adaptat
                  "{} does not become {} by scale {} and padding", text_of(source_), text_of(output_), adaptation.scale);
 
   const Normalisation& normalisation = data.normalisation;
-  const auto channels = static_cast<size_t>(source_.channels);
+  const auto channels = to_size(source_.channels);
   MILLRACE_CHECK(normalisation.mean.size() == channels && normalisation.stddev.size() == channels,
                  "{}: normalisation of {} channels for images of {}", data.name, normalisation.mean.size(), channels);
   normalised_.resize(channels);
@@ -86,7 +87,7 @@ void ImageTransform::apply(std::span<const uint8_t> image, int64_t epoch, int64_
 
   float* out = pixels.data();
   for (int64_t channel = 0; channel < source_.channels; ++channel) {
-    const std::array<float, 256>& value_of = normalised_[static_cast<size_t>(channel)];
+    const std::array<float, 256>& value_of = fast_item(normalised_, channel);
     const uint8_t* plane = image.data() + channel * source_.plane();
     for (int64_t row = 0; row < output_.height; ++row) {
       if (rows[row] == kOutside) {
@@ -99,7 +100,7 @@ void ImageTransform::apply(std::span<const uint8_t> image, int64_t epoch, int64_
         *out++ = *from == kOutside ? value_of[0] : value_of[line[*from]];
     }
   }
-  const auto plane = static_cast<size_t>(output_.plane());
+  const auto plane = to_size(output_.plane());
   for (int64_t channel = source_.channels; channel < output_.channels; ++channel) out = std::copy_n(pixels.data(), plane, out);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -36,7 +37,7 @@ void refuse_non_finite(const CtcScores& scores) {
 void normalise(const CtcScores& scores, int64_t step, std::vector<double>& said) {
   double total = kImpossible;
   for (int64_t label = 0; label < scores.classes; ++label) total = log_add(total, scores.at(label, step));
-  for (int64_t label = 0; label < scores.classes; ++label) said[static_cast<size_t>(label)] = scores.at(label, step) - total;
+  for (int64_t label = 0; label < scores.classes; ++label) fast_item(said, label) = scores.at(label, step) - total;
 }
 
 // All ways seen so far to have said a prefix.
@@ -78,7 +79,7 @@ CtcReading beam_search(const CtcScores& scores, int64_t beam_width) {
   check(scores);
   refuse_non_finite(scores);
   if (beam_width < 1) fail(ErrorCode::kUsage, "a beam of {} prefixes; at least 1 is needed", beam_width);
-  std::vector<double> said(static_cast<size_t>(scores.classes));
+  std::vector<double> said(to_size(scores.classes));
   Beam beam{{{}, {.ending_in_blank = 0, .ending_in_label = kImpossible}}};
   for (int64_t step = 0; step < scores.steps; ++step) {
     normalise(scores, step, said);
@@ -86,9 +87,8 @@ CtcReading beam_search(const CtcScores& scores, int64_t beam_width) {
     for (const auto& [prefix, ways] : beam) {
       const double all = ways.all();
       Ways& stays = next[prefix];
-      stays.ending_in_blank = log_add(stays.ending_in_blank, all + said[static_cast<size_t>(scores.blank)]);
-      if (!prefix.empty())
-        stays.ending_in_label = log_add(stays.ending_in_label, ways.ending_in_label + said[static_cast<size_t>(prefix.back())]);
+      stays.ending_in_blank = log_add(stays.ending_in_blank, all + fast_item(said, scores.blank));
+      if (!prefix.empty()) stays.ending_in_label = log_add(stays.ending_in_label, ways.ending_in_label + fast_item(said, prefix.back()));
       std::vector<int32_t> longer = prefix;
       longer.push_back(0);
       for (int64_t label = 0; label < scores.classes; ++label) {
@@ -99,7 +99,7 @@ CtcReading beam_search(const CtcScores& scores, int64_t beam_width) {
         if (from == kImpossible) continue;
         longer.back() = static_cast<int32_t>(label);
         double& grown = next[longer].ending_in_label;
-        grown = log_add(grown, from + said[static_cast<size_t>(label)]);
+        grown = log_add(grown, from + fast_item(said, label));
       }
     }
     prune(next, beam_width);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -18,12 +19,12 @@ void for_each_run(const Tensor& tensor, ChannelRange channels, StepRange rows, s
   const int64_t length = rows.size() * shape.width;
   MILLRACE_CHECK(static_cast<int64_t>(host) == planes * length, "{} elements for {} planes of {}", host, planes, length);
   for (int64_t plane = 0; plane < planes; ++plane)
-    visit((plane * shape.height + rows.begin) * shape.width, plane * length, static_cast<size_t>(length));
+    visit((plane * shape.height + rows.begin) * shape.width, plane * length, to_size(length));
 }
 
 template <typename T>
 std::vector<T> all_rows(Device& device, const Tensor& tensor, ChannelRange channels) {
-  std::vector<T> all(static_cast<size_t>(tensor.batch() * channels.size() * tensor.shape().plane()));
+  std::vector<T> all(to_size(tensor.batch() * channels.size() * tensor.shape().plane()));
   device.read(tensor, channels, all);
   return all;
 }
@@ -47,7 +48,7 @@ void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange ro
 }
 
 void Device::copy(const Tensor& from, Tensor& to) {
-  std::vector<double> values(static_cast<size_t>(from.elements()));
+  std::vector<double> values(to_size(from.elements()));
   read(from, whole(from), std::span<double>(values));
   write(to, whole(to), std::span<const double>(values));
 }

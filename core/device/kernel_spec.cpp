@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 
@@ -14,7 +15,7 @@ bool runs_kernel(const Step& step) {
 KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentProgram& program, const Step& step) {
   MILLRACE_CHECK(runs_kernel(step), "a step of kind {} runs no kernel", static_cast<int>(step.kind));
   const Node& node = graph.node(step.node);
-  const auto value = [&program](int64_t index) -> const Value& { return program.values[static_cast<size_t>(index)]; };
+  const auto value = [&program](int64_t index) -> const Value& { return item(program.values, index); };
   KernelSpec spec;
   spec.layer = node.layer.name;
   spec.operation = node.layer.operation;
@@ -167,9 +168,9 @@ void insert_slice(const ParameterSlice& slice, std::span<const double> part, std
 }
 
 std::vector<int64_t> slice_indices(const ParameterSlice& slice) {
-  std::vector<int64_t> indices(static_cast<size_t>(slice.elements));
+  std::vector<int64_t> indices(to_size(slice.elements));
   for_each_run(slice, [&](int64_t full, int64_t part, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) indices[static_cast<size_t>(part + i)] = full + i;
+    for (int64_t i = 0; i < count; ++i) item(indices, part + i) = full + i;
   });
   return indices;
 }

@@ -1,6 +1,7 @@
 #include "core/device/step_record.h"
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/sequence.h"
 
 namespace millrace {
@@ -21,13 +22,12 @@ RecordChannels::RecordChannels(const RecurrentShape& shape) {
 StepGradient::StepGradient(const KernelSpec& spec, ElementType type)
     : spec_(spec), shape_(spec, std::get<Recurrent>(spec.operation)), channels_(shape_), wide_(type == ElementType::kFloat64) {
   MILLRACE_CHECK(spec.finish, "{}: gradients of a record are those of steps", spec.layer);
-  for (const Shape& parameter : shape_.parameter_shapes()) gradients_.emplace_back(static_cast<size_t>(parameter.elements()));
+  for (const Shape& parameter : shape_.parameter_shapes()) gradients_.emplace_back(to_size(parameter.elements()));
 }
 
 void StepGradient::make(std::span<const double> record, std::span<const double> sum_errors, const MicroBatch& batch) {
-  const auto vectors = static_cast<size_t>(shape_.samples * shape_.directions * shape_.steps);
-  MILLRACE_CHECK(record.size() == vectors * static_cast<size_t>(channels_.each) &&
-                     sum_errors.size() == vectors * static_cast<size_t>(shape_.gates * shape_.hidden),
+  const auto vectors = to_size(shape_.samples * shape_.directions * shape_.steps);
+  MILLRACE_CHECK(record.size() == vectors * to_size(channels_.each) && sum_errors.size() == vectors * to_size(shape_.gates * shape_.hidden),
                  "{}: a record of {} and {} errors", spec_.layer, record.size(), sum_errors.size());
   if (wide_)
     make_as<double>(record, sum_errors, batch);
@@ -50,15 +50,14 @@ void StepGradient::make_as(std::span<const double> record, std::span<const doubl
   const auto add = [](const T* from, int64_t count, T* to) {
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
   };
-  std::vector<T> errors(static_cast<size_t>(rows)), row(static_cast<size_t>(channels_.each));
+  std::vector<T> errors(to_size(rows)), row(to_size(channels_.each));
   for (int64_t d = 0; d < s.directions; ++d) {
     const auto gradient = [&](size_t index) { return sums[index].data(); };
     for (int64_t n = 0; n < s.samples; ++n)
       for (int64_t t = 0; t < valid_steps(spec_, batch, n); ++t) {
         for (int64_t g = 0; g < rows; ++g)
-          errors[static_cast<size_t>(g)] =
-              static_cast<T>(sum_errors[static_cast<size_t>(((n * s.directions + d) * rows + g) * s.steps + t)]);
-        for (int64_t c = 0; c < channels_.each; ++c) row[static_cast<size_t>(c)] = static_cast<T>(record[channels_.at(s, d, n, c, t)]);
+          fast_item(errors, g) = static_cast<T>(fast_item(sum_errors, ((n * s.directions + d) * rows + g) * s.steps + t));
+        for (int64_t c = 0; c < channels_.each; ++c) fast_item(row, c) = static_cast<T>(record[channels_.at(s, d, n, c, t)]);
         add(errors.data(), rows, gradient(s.input_bias(d)));
         T* const weight = gradient(s.hidden_weight(d));
         T* const bias = gradient(s.hidden_bias(d));

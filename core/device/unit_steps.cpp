@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/sequence.h"
 #include "core/plan/parts.h"
 
@@ -89,7 +90,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     take_parameters(a.parameters, false);
     sums_ = access_.read(*a.inputs[0]);
     lengths_of(*a.batch);
-    const auto sequences = static_cast<size_t>(shape_.directions * shape_.samples);
+    const auto sequences = to_size(shape_.directions * shape_.samples);
     hidden_.assign(sequences * size(shape_.features), 0.0);
     cell_.assign(sequences * size(units_.size()), 0.0);
     output_.assign(size(spec_.output.elements() * shape_.samples), 0.0);
@@ -154,7 +155,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
     error_scale_ = a.batch->error_scale;
     UnitKeep& keep = keep_of(a.keep);
     running_ = &keep;
-    const auto sequences = static_cast<size_t>(shape_.directions * shape_.samples);
+    const auto sequences = to_size(shape_.directions * shape_.samples);
     errors_.assign(sequences * size(vectors_ * shape_.hidden), 0.0);
     carried_.assign(sequences * size(units_.size()), 0.0);
     reaches_.assign(sequences, 0);
@@ -223,7 +224,7 @@ class UnitStepsKernel final : public Kernel, public StepRecorder, public UnitSte
  private:
   using UnitsOfRun = std::vector<std::unique_ptr<Kept>>;
 
-  static size_t size(int64_t count) { return static_cast<size_t>(count); }
+  static size_t size(int64_t count) { return to_size(count); }
   static UnitKeep& keep_of(Tensor* tensor) { return static_cast<UnitKeep&>(*tensor); }
   template <typename Visit>
   void for_each(Visit visit) const {

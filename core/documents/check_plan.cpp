@@ -1,5 +1,6 @@
 // Rules between the fields of a plan that need no model: numbers that stand for something exist, ranges run forward,
 // sums can be counted. What the plan means is core/plan/validate.h's.
+#include "core/base/index.h"
 #include "core/documents/plan_fields.h"
 
 namespace millrace::text {
@@ -79,7 +80,7 @@ void Fields<Shard>::check(const Shard& shard, const Path& where) {
   if (shard.blocks.size() > kMostBlocks) Path(where, "blocks").fail("{} given; a shard has at most {}", shard.blocks.size(), kMostBlocks);
   bool seen[3] = {};
   for (size_t i = 0; i < shard.phases.size(); ++i) {
-    bool& known = seen[static_cast<size_t>(shard.phases[i].phase)];
+    bool& known = item(seen, shard.phases[i].phase);
     if (known) Path(Path(where, "phases", i), "phase").fail("{} is given twice", name_of(shard.phases[i].phase));
     known = true;
   }

@@ -1,6 +1,7 @@
 // Between what people write about a cluster and the plain Cluster.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/documents/cluster_fields.h"
 #include "core/documents/cluster_names.h"
 
@@ -46,7 +47,7 @@ std::vector<LinkEntry> links_of(const ClusterText& written, size_t count, const 
     const LinkText& link = written.links[i];
     const Path here(where, "links", i);
     if (link.at.has_value() != placed) here.fail("`at` must be given in all links or in none");
-    const size_t place = placed ? static_cast<size_t>(*link.at) : i;
+    const size_t place = placed ? to_size(*link.at) : i;
     if (place >= count)
       Path(here, "at")
           .fail("{} is not where a link starts; {} devices have links 0 to {}", place, count + 1, static_cast<int64_t>(count) - 1);

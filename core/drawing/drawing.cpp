@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/drawing/theme.h"
 
 namespace millrace {
@@ -41,7 +42,7 @@ std::string swatches(const LegendEntry& entry, double x, double y) {
 
 }  // namespace
 
-size_t characters_in(std::string_view text) { return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_character)); }
+size_t characters_in(std::string_view text) { return to_size(std::count_if(text.begin(), text.end(), starts_character)); }
 
 double text_width(std::string_view text, double font_pixels) {
   double width = 0;

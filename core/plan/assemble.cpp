@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 #include "core/plan/schedule.h"
@@ -34,7 +35,7 @@ std::vector<Group> groups_of(const Plan& plan, const Graph& graph) {
 void join_windows(Plan& plan, const Graph& graph) {
   for (const Group& group : plan.groups) {
     if (!shares_steps(plan, graph, group)) continue;
-    const auto device = [&](size_t place) { return static_cast<size_t>(plan.shards[static_cast<size_t>(group.shards[place])].device); };
+    const auto device = [&](size_t place) { return to_size(item(plan.shards, group.shards[place]).device); };
     const size_t last = device(group.shards.size() - 1);
     for (size_t d = device(first_steps_of(plan, group)); d < last; ++d) plan.windows[d] = plan.windows[last];
   }
@@ -147,7 +148,7 @@ Plan single_device_plan(const Graph& graph, const PlanRequest& request) {
 namespace {
 
 void check_cut(const Graph& graph, const Cut& cut, const LayerExtent& extent, Split split) {
-  const Node& head = graph.node(graph.groups()[static_cast<size_t>(cut.group)].head);
+  const Node& head = graph.node(item(graph.groups(), cut.group).head);
   const std::string& layer = head.layer.name;
   if (!head.computes && cut != Cut{cut.group, 0, 0})
     fail(ErrorCode::kUsage, "cut at channel {} falls inside layer \"{}\", which has no weights and is never divided", cut.channel, layer);
@@ -176,7 +177,7 @@ std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cut
     const Cut end = device == cuts.size() ? Cut{groups, 0, 0} : cuts[device];
     for (int64_t g = begin.group; g <= std::min(end.group, groups - 1); ++g) {
       const LayerExtent extent = extent_of(graph, g);
-      const Split split = static_cast<size_t>(g) < splits.size() ? splits[static_cast<size_t>(g)] : Split::kInputChannels;
+      const Split split = static_cast<size_t>(g) < splits.size() ? item(splits, g) : Split::kInputChannels;
       CutPlace from;
       CutPlace to = end_of(extent, split);
       if (g == begin.group && begin != Cut{g, 0, 0}) {
@@ -190,7 +191,7 @@ std::vector<Shard> shards_from_cuts(const Graph& graph, std::span<const Cut> cut
       if (from >= to) continue;
       Shard shard;
       shard.device = static_cast<int64_t>(device);
-      shard.layer = graph.node(graph.groups()[static_cast<size_t>(g)].head).layer.name;
+      shard.layer = graph.node(item(graph.groups(), g).head).layer.name;
       const BlockList blocks = blocks_between(extent, split, from, to);
       shard.blocks.assign(blocks.begin(), blocks.end());
       shards.push_back(std::move(shard));

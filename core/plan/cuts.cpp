@@ -1,11 +1,12 @@
 #include "core/plan/cuts.h"
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
 
 LayerExtent extent_of(const Graph& graph, int64_t group) {
-  const Node& node = graph.node(graph.groups()[static_cast<size_t>(group)].head);
+  const Node& node = graph.node(item(graph.groups(), group).head);
   return {node.input_shapes[0].channels, sum_shape(node).channels, traits_of(node.layer.operation).channel_groups};
 }
 

@@ -1,6 +1,7 @@
 #include "core/plan/flow_load.h"
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -24,7 +25,7 @@ double bits_per_sample(const Flow& flow, const Plan& plan) {
 
 int64_t user_of(const Flow& flow, const Plan& plan) {
   MILLRACE_CHECK(flow.home >= 0, "a flow of {} has no home", flow.tensor);
-  return plan.homes[static_cast<size_t>(flow.home)].user;
+  return item(plan.homes, flow.home).user;
 }
 
 LinkLoad load_of(const Plan& plan, int64_t link, Direction direction) {
@@ -40,7 +41,7 @@ LinkLoad load_of(const Plan& plan, int64_t link, Direction direction) {
 std::vector<int64_t> lane_loads(const Plan& plan) {
   std::vector<int64_t> loads(2 * plan.links.size());
   for (const Flow& flow : plan.flows)
-    loads[2 * static_cast<size_t>(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += bits_per_mini_batch(flow, plan);
+    loads[2 * to_size(flow.link) + (flow.direction == Direction::kBackward ? 1 : 0)] += bits_per_mini_batch(flow, plan);
   return loads;
 }
 

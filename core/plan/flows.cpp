@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/home_routes.h"
 #include "core/plan/parts.h"
 #include "core/plan/schedule.h"
@@ -41,7 +42,7 @@ Split split_of(const Plan& plan, const Graph& graph, const Group& group) {
   if (group.shards.size() == 1 || (divided_by_kind(graph, group) && first_steps_of(plan, group) == 1)) return Split::kWhole;
   const int64_t inputs = graph.node(graph.index_of(group.layer)).input_shapes[0].channels;
   for (const int64_t shard : group.shards)
-    for (const Block& block : plan.shards[static_cast<size_t>(shard)].blocks)
+    for (const Block& block : item(plan.shards, shard).blocks)
       if (block.inputs.size() != inputs) return Split::kInputChannels;
   return Split::kOutputChannels;
 }
@@ -71,12 +72,12 @@ class LinkFlows {
       const int64_t node = graph.index_of(plan.homes[h].layer);
       const Group& group = placement_.group_of(node);
       made_at_home_[h] = group.layer == plan.homes[h].layer && gradients_of_steps_at(plan, graph, group) == plan.homes[h].home &&
-                         plan.shards[static_cast<size_t>(placement_.shard_on(graph.node(node).group, plan.homes[h].user))].blocks.empty();
+                         item(plan.shards, placement_.shard_on(graph.node(node).group, plan.homes[h].user)).blocks.empty();
     }
   }
 
   void append(int64_t link, std::vector<Flow>& flows) const {
-    const int64_t up = plan_.links[static_cast<size_t>(link)].from;
+    const int64_t up = item(plan_.links, link).from;
     append_tensors(link, up, Direction::kForward, flows);
     append_parameters(link, up, Direction::kForward, flows);
     append_tensors(link, up, Direction::kBackward, flows);
@@ -90,12 +91,12 @@ class LinkFlows {
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& user = graph_.nodes()[i];
       if (std::find(user.inputs.begin(), user.inputs.end(), node) == user.inputs.end()) continue;
-      const Group& group = plan_.groups[static_cast<size_t>(user.group)];
+      const Group& group = item(plan_.groups, user.group);
       // The steps of a recurrent layer read sums, not its input.
-      const bool head = graph_.groups()[static_cast<size_t>(user.group)].head == static_cast<int64_t>(i);
+      const bool head = item(graph_.groups(), user.group).head == static_cast<int64_t>(i);
       const bool by_kind = head && divided_by_kind(graph_, group);
       const int64_t shard = by_kind ? group.shards[first_steps_of(plan_, group) - 1] : group.shards.back();
-      if (plan_.shards[static_cast<size_t>(shard)].device > up) last = std::max(last, shard);
+      if (item(plan_.shards, shard).device > up) last = std::max(last, shard);
     }
     return last;
   }
@@ -126,11 +127,11 @@ class LinkFlows {
 
   void append_sum(int64_t link, int64_t up, int64_t node, Direction direction, std::vector<Flow>& flows) const {
     const Node& head = graph_.node(node);
-    if (graph_.groups()[static_cast<size_t>(head.group)].head != node) return;
+    if (item(graph_.groups(), head.group).head != node) return;
     if (placement_.first_device_of_group(head.group) > up || placement_.last_device_of_group(head.group) <= up) return;
     const bool forward = direction == Direction::kForward;
     if (!forward && !head.error_needed) return;
-    const Group& group = plan_.groups[static_cast<size_t>(head.group)];
+    const Group& group = item(plan_.groups, head.group);
     if (divided_by_kind(graph_, group) && placement_.shard_on(head.group, up) >= group.shards[first_steps_of(plan_, group)])
       return append_shared(link, up, node, direction, flows);
     Flow flow;
@@ -156,10 +157,10 @@ class LinkFlows {
   void append_shared(int64_t link, int64_t up, int64_t node, Direction direction, std::vector<Flow>& flows) const {
     const Node& head = graph_.node(node);
     const auto& cell = std::get<Recurrent>(head.layer.operation);
-    const Group& group = plan_.groups[static_cast<size_t>(head.group)];
+    const Group& group = item(plan_.groups, head.group);
     const bool forward = direction == Direction::kForward;
     const int64_t here = placement_.shard_on(head.group, up), next = placement_.shard_on(head.group, up + 1);
-    const auto shard = [&](int64_t index) -> const Shard& { return plan_.shards[static_cast<size_t>(index)]; };
+    const auto shard = [&](int64_t index) -> const Shard& { return item(plan_.shards, index); };
     const int64_t steps = sum_shape(head).plane(), gates = gates_of(cell.cell);
     const auto add = [&](Stream stream, std::string tensor, ChannelRange channels, int64_t elements, int64_t producer, int64_t consumer) {
       Flow flow;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flow_load.h"
 
 namespace millrace {
@@ -26,7 +27,7 @@ std::vector<HomeRoute> home_routes(const Plan& plan) {
     if (!carries_parameters(flow.stream)) continue;
     MILLRACE_CHECK(flow.home >= 0 && flow.home < static_cast<int64_t>(plan.homes.size()), "flow {} of {} has home {}", f, flow.tensor,
                    flow.home);
-    HomeRoute& route = routes[route_of[static_cast<size_t>(flow.home)]];
+    HomeRoute& route = routes[item(route_of, flow.home)];
     (flow.stream == Stream::kParameter ? route.parameters : route.gradients).push_back(static_cast<int64_t>(f));
   }
   for (HomeRoute& route : routes) {
@@ -42,8 +43,8 @@ std::vector<HomeRoute> home_routes(const Plan& plan) {
 
 int64_t flow_across(const Plan& plan, std::span<const int64_t> way, int64_t link) {
   MILLRACE_CHECK(!way.empty(), "a way without flows across link {}", link);
-  const auto link_of = [&](int64_t flow) { return plan.flows[static_cast<size_t>(flow)].link; };
-  const auto place = static_cast<size_t>(std::abs(link - link_of(way.front())));
+  const auto link_of = [&](int64_t flow) { return item(plan.flows, flow).link; };
+  const auto place = to_size(std::abs(link - link_of(way.front())));
   MILLRACE_CHECK(place < way.size() && link_of(way[place]) == link, "a way of {} flows from link {} does not cross link {}", way.size(),
                  link_of(way.front()), link);
   return way[place];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 
 namespace millrace {
@@ -23,12 +24,12 @@ int64_t lender_of(const Plan& plan, std::string_view layer, int64_t user) {
 
 int64_t gradients_of_steps_at(const Plan& plan, const Graph& graph, const Group& group) {
   if (!divided_by_kind(graph, group)) return -1;
-  return lender_of(plan, group.layer, plan.shards[static_cast<size_t>(group.shards.back())].device);
+  return lender_of(plan, group.layer, item(plan.shards, group.shards.back()).device);
 }
 
 size_t first_steps_of(const Plan& plan, const Group& group) {
-  const auto has_blocks = [&](int64_t shard) { return !plan.shards[static_cast<size_t>(shard)].blocks.empty(); };
-  const auto first = static_cast<size_t>(std::ranges::find_if_not(group.shards, has_blocks) - group.shards.begin());
+  const auto has_blocks = [&](int64_t shard) { return !item(plan.shards, shard).blocks.empty(); };
+  const auto first = to_size(std::ranges::find_if_not(group.shards, has_blocks) - group.shards.begin());
   return std::clamp<size_t>(first, 1, std::max<size_t>(1, group.shards.size() - 1));  // in plans that are not valid, too
 }
 
@@ -54,7 +55,7 @@ double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last
   const auto way = [&](int64_t from, int64_t to, Direction direction) {
     double seconds = 0;
     for (int64_t l = from; l < to; ++l) {
-      const Link& link = links[static_cast<size_t>(l)];
+      const Link& link = item(links, l);
       int64_t rate = direction == Direction::kForward ? link.forward_bits_per_second : link.backward_bits_per_second;
       if (link.shared_bits_per_second > 0) rate = std::min(rate, link.shared_bits_per_second);
       seconds += 1e-12 * static_cast<double>(link.latency_picoseconds) + static_cast<double>(row_bits) / static_cast<double>(rate);
@@ -66,7 +67,7 @@ double exchange_seconds(std::span<const Link> links, int64_t first, int64_t last
 
 double exchange_seconds(const Plan& plan, const Graph& graph, const Group& group, int64_t device) {
   if (!shares_steps(plan, graph, group)) return 0;
-  const auto shard = [&](size_t place) -> const Shard& { return plan.shards[static_cast<size_t>(group.shards[place])]; };
+  const auto shard = [&](size_t place) -> const Shard& { return item(plan.shards, group.shards[place]); };
   const size_t begin = first_steps_of(plan, group), end = group.shards.size() - 1;
   int64_t cells = 0;
   for (size_t s = begin; s <= end; ++s) cells = std::max(cells, shard(s).units.size());
@@ -140,7 +141,7 @@ std::vector<ParameterUse> uses_of(const Placement& placement, int64_t index, siz
     std::vector<ParameterUse> uses;
     const int64_t hidden = std::get<Recurrent>(node.layer.operation).hidden;
     for (size_t s = first_steps_of(placement.plan(), group); s < group.shards.size(); ++s) {
-      const Shard& shard = placement.plan().shards[static_cast<size_t>(group.shards[s])];
+      const Shard& shard = item(placement.plan().shards, group.shards[s]);
       uses.push_back({shard.device, parameter.elements() / hidden * shard.units.size()});
     }
     return uses;
@@ -148,7 +149,7 @@ std::vector<ParameterUse> uses_of(const Placement& placement, int64_t index, siz
   if (!node.computes || (by_kind ? direction < 0 : p > 0)) return {{placement.owner_of(index), parameter.elements()}};
   std::vector<ParameterUse> uses;
   for (const int64_t s : group.shards) {
-    const Shard& shard = placement.plan().shards[static_cast<size_t>(s)];
+    const Shard& shard = item(placement.plan().shards, s);
     int64_t elements = 0;
     for (const Block& block : shard.blocks) {
       if (!by_kind) elements += weight_elements(placement.graph(), index, block);

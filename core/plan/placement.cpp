@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -19,48 +20,48 @@ Placement::Placement(const Plan& plan, const Graph& graph) : plan_(&plan), graph
     for (const int64_t shard : group.shards) {
       if (shard < 0 || shard >= static_cast<int64_t>(plan.shards.size()))
         fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, the plan has {}", g, group.layer, shard, plan.shards.size());
-      if (plan.shards[static_cast<size_t>(shard)].layer != group.layer)
+      if (item(plan.shards, shard).layer != group.layer)
         fail(ErrorCode::kMalformed, "groups[{}] (layer \"{}\") names shard {}, which belongs to layer \"{}\"", g, group.layer, shard,
-             plan.shards[static_cast<size_t>(shard)].layer);
+             item(plan.shards, shard).layer);
       pieces_.push_back({static_cast<int64_t>(g), shard});
     }
     std::vector<Channels>& channels = channels_[g];
     channels.resize(group.shards.size());
     for (size_t i = 0; i < channels.size(); ++i) {
       if (i > 0) channels[i].outputs_until = channels[i - 1].outputs_until;
-      for (const Block& block : plan.shards[static_cast<size_t>(group.shards[i])].blocks)
+      for (const Block& block : item(plan.shards, group.shards[i]).blocks)
         channels[i].outputs_until = hull(channels[i].outputs_until, block.outputs);
     }
     for (size_t i = channels.size(); i-- > 0;) {
       if (i + 1 < channels.size()) channels[i].inputs_from = channels[i + 1].inputs_from;
-      for (const Block& block : plan.shards[static_cast<size_t>(group.shards[i])].blocks)
+      for (const Block& block : item(plan.shards, group.shards[i]).blocks)
         channels[i].inputs_from = hull(channels[i].inputs_from, block.inputs);
     }
   }
   std::stable_sort(pieces_.begin(), pieces_.end(), [&](const Piece& a, const Piece& b) { return device_of(a) < device_of(b); });
 }
 
-const Group& Placement::group_of(int64_t node) const { return plan_->groups[static_cast<size_t>(graph_->node(node).group)]; }
+const Group& Placement::group_of(int64_t node) const { return item(plan_->groups, graph_->node(node).group); }
 
 int64_t Placement::owner_of(int64_t node) const { return node == kNetworkInput ? 0 : last_device_of_group(graph_->node(node).group); }
 
 int64_t Placement::first_device_of_group(int64_t group) const {
-  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.front())].device;
+  return item(plan_->shards, item(plan_->groups, group).shards.front()).device;
 }
 
 int64_t Placement::last_device_of_group(int64_t group) const {
-  return plan_->shards[static_cast<size_t>(plan_->groups[static_cast<size_t>(group)].shards.back())].device;
+  return item(plan_->shards, item(plan_->groups, group).shards.back()).device;
 }
 
 size_t Placement::shards_before(const Group& group, int64_t device) const {
-  const auto before = [&](int64_t shard) { return plan_->shards[static_cast<size_t>(shard)].device < device; };
-  return static_cast<size_t>(std::partition_point(group.shards.begin(), group.shards.end(), before) - group.shards.begin());
+  const auto before = [&](int64_t shard) { return item(plan_->shards, shard).device < device; };
+  return to_size(std::partition_point(group.shards.begin(), group.shards.end(), before) - group.shards.begin());
 }
 
 int64_t Placement::shard_on(int64_t index, int64_t device) const {
-  const Group& group = plan_->groups[static_cast<size_t>(index)];
+  const Group& group = item(plan_->groups, index);
   const size_t place = shards_before(group, device);
-  if (place == group.shards.size() || plan_->shards[static_cast<size_t>(group.shards[place])].device != device) return -1;
+  if (place == group.shards.size() || item(plan_->shards, group.shards[place]).device != device) return -1;
   return group.shards[place];
 }
 
@@ -77,12 +78,12 @@ ChannelRange Placement::needed_from(int64_t node, int64_t device) const {
   const auto use = [&](int64_t consumer) {
     const Node& user = graph_->node(consumer);
     if (last_device_of_group(user.group) < device) return;
-    const bool head = graph_->groups()[static_cast<size_t>(user.group)].head == consumer;
+    const bool head = item(graph_->groups(), user.group).head == consumer;
     if (!head || !user.computes) {
       needed = hull(needed, all);
       return;
     }
-    const std::vector<Channels>& channels = channels_[static_cast<size_t>(user.group)];
+    const std::vector<Channels>& channels = item(channels_, user.group);
     const size_t place = shards_before(group_of(consumer), device);
     if (place < channels.size()) needed = hull(needed, channels[place].inputs_from);
   };
@@ -98,8 +99,8 @@ ChannelRange Placement::needed_from(int64_t node, int64_t device) const {
 }
 
 ChannelRange Placement::summed_until(int64_t group, int64_t device) const {
-  const size_t shards = shards_before(plan_->groups[static_cast<size_t>(group)], device + 1);
-  return shards == 0 ? ChannelRange{} : channels_[static_cast<size_t>(group)][shards - 1].outputs_until;
+  const size_t shards = shards_before(item(plan_->groups, group), device + 1);
+  return shards == 0 ? ChannelRange{} : item(channels_, group)[shards - 1].outputs_until;
 }
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/parts.h"
 #include "core/plan/retention.h"
 
@@ -241,7 +242,7 @@ ScheduleSpec schedule_spec(const Plan& plan, int64_t device, int64_t mini_batche
   ScheduleSpec spec;
   spec.alignment = plan.alignment;
   spec.micro_batches = plan.micro_batches();
-  spec.window = plan.windows[static_cast<size_t>(device)];
+  spec.window = item(plan.windows, device);
   spec.ring_window = plan.windows.empty() ? 0 : *std::max_element(plan.windows.begin(), plan.windows.end());
   spec.mini_batches = mini_batches;
   spec.chunks = static_cast<int32_t>(plan.time_chunks);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
@@ -56,7 +57,7 @@ class Compiler {
   SegmentProgram compile() {
     receive_activations();
     if (device_ == 0) load_input();
-    for (const auto& [group, shard] : placement_.on(device_)) compile_group(group, plan_.shards[static_cast<size_t>(shard)]);
+    for (const auto& [group, shard] : placement_.on(device_)) compile_group(group, item(plan_.shards, shard));
     send_activations();
     settle_sums();
     settle_errors();
@@ -104,7 +105,7 @@ class Compiler {
   void receive(int64_t value, const std::string& tensor, const ChannelRange& channels) {
     Step step;
     step.kind = StepKind::kReceive;
-    step.node = program_.values[static_cast<size_t>(value)].node;
+    step.node = item(program_.values, value).node;
     step.output = value;
     step.channels = channels;
     step.forward_flow = flow_index(device_ - 1, Direction::kForward, tensor);
@@ -114,7 +115,7 @@ class Compiler {
   void send(int64_t value, const std::string& tensor, const ChannelRange& channels) {
     Step step;
     step.kind = StepKind::kSend;
-    step.node = program_.values[static_cast<size_t>(value)].node;
+    step.node = item(program_.values, value).node;
     step.inputs = {value};
     step.channels = channels;
     step.forward_flow = flow_index(device_, Direction::kForward, tensor);
@@ -162,7 +163,7 @@ class Compiler {
   }
 
   void compile_group(int64_t g, const Shard& shard) {
-    const LayerGroup& layers = graph_.groups()[static_cast<size_t>(g)];
+    const LayerGroup& layers = item(graph_.groups(), g);
     const bool first = placement_.first_device_of_group(g) == device_;
     const bool last = placement_.last_device_of_group(g) == device_;
     fused_.clear();
@@ -191,7 +192,7 @@ class Compiler {
 
   void compute_blocks(int64_t g, int64_t node, const Shard& shard, bool first, bool last) {
     // Without a bias the last device's sum already is the layer's output; not so the sums of a recurrent layer's gates.
-    const bool by_kind = divided_by_kind(graph_, plan_.groups[static_cast<size_t>(g)]);
+    const bool by_kind = divided_by_kind(graph_, item(plan_.groups, g));
     const bool finish = last && (by_kind || has_bias(node));
     const bool sum_is_output = last && !finish;
     const ChannelRange channels = placement_.summed_until(g, device_);
@@ -200,10 +201,10 @@ class Compiler {
     const bool shared = by_kind && !shard.units.empty();
     if (shared) return compute_shared(g, node, shard, sum);
     if (!first) receive(sum, sum_name(name), placement_.summed_until(g, device_ - 1));
-    const int64_t gradients = graph_.node(node).trained ? gradients_of_steps_at(plan_, graph_, plan_.groups[static_cast<size_t>(g)]) : -1;
+    const int64_t gradients = graph_.node(node).trained ? gradients_of_steps_at(plan_, graph_, item(plan_.groups, g)) : -1;
     int64_t record = -1;
     if (gradients == device_ || (gradients >= 0 && last)) record = add_record(node);
-    if (record >= 0 && last) receive(record, record_name(name), program_.values[static_cast<size_t>(record)].channels);
+    if (record >= 0 && last) receive(record, record_name(name), item(program_.values, record).channels);
     for (const Block& block : shard.blocks) {
       if (!by_kind) compute_block(node, block, -1, sum);
       const int64_t rows = by_kind ? sum_shape(graph_.node(node)).channels / directions_of(graph_.node(node)) : 0;
@@ -213,7 +214,7 @@ class Compiler {
       }
     }
     if (!last) send(sum, sum_name(name), channels);
-    if (record >= 0 && !last) send(record, record_name(name), program_.values[static_cast<size_t>(record)].channels);
+    if (record >= 0 && !last) send(record, record_name(name), item(program_.values, record).channels);
     if (record >= 0 && !last) make_gradients(node, sum, record);
     if (!finish) return;
     Step step;
@@ -229,9 +230,9 @@ class Compiler {
   // Steps that devices share: sums of the units from here on arrive, those behind go on; in E errors of the outputs of the units up to
   // here.
   void compute_shared(int64_t g, int64_t node, const Shard& shard, int64_t sum) {
-    const Group& group = plan_.groups[static_cast<size_t>(g)];
+    const Group& group = item(plan_.groups, g);
     const std::string& name = graph_.node(node).layer.name;
-    const bool first = &shard == &plan_.shards[static_cast<size_t>(group.shards[first_steps_of(plan_, group)])];
+    const bool first = &shard == &item(plan_.shards, group.shards[first_steps_of(plan_, group)]);
     const bool last = placement_.last_device_of_group(g) == device_;
     const auto cross = [&](StepKind kind, int64_t value, const std::string& tensor, int64_t link, Direction direction) {
       for_each_flow(link, direction, tensor, [&](int64_t index, const Flow& flow) {
@@ -247,11 +248,11 @@ class Compiler {
     };
     Step step;
     if (first) {
-      receive(sum, sum_name(name), program_.values[static_cast<size_t>(sum)].channels);
+      receive(sum, sum_name(name), item(program_.values, sum).channels);
       step.record = add_record(node);
-      receive(step.record, record_name(name), program_.values[static_cast<size_t>(step.record)].channels);
+      receive(step.record, record_name(name), item(program_.values, step.record).channels);
     } else {
-      program_.values[static_cast<size_t>(sum)].error_needed = false;  // the first device knows all of them
+      item(program_.values, sum).error_needed = false;  // the first device knows all of them
       cross(StepKind::kReceive, sum, sum_name(name), device_ - 1, Direction::kForward);
     }
     if (!last) cross(StepKind::kSend, sum, sum_name(name), device_, Direction::kForward);
@@ -341,7 +342,7 @@ class Compiler {
     covered.clear();
     for (Step& step : program_.steps) {
       if (step.kind != StepKind::kCompute && step.kind != StepKind::kReceive) continue;
-      Value& value = program_.values[static_cast<size_t>(step.output)];
+      Value& value = item(program_.values, step.output);
       const bool compute = step.kind == StepKind::kCompute;
       const Coverage::Meets meets = covered[step.output].add(compute ? step.block.outputs : step.channels);
       if (mixed[step.output]) value.zero_first = true;
@@ -352,10 +353,10 @@ class Compiler {
   ChannelRange error_range(const Step& step, size_t input) const {
     if (step.kind == StepKind::kCompute) return step.block.inputs;
     if (step.kind == StepKind::kSend) return step.channels;
-    return program_.values[static_cast<size_t>(step.inputs[input])].channels;
+    return item(program_.values, step.inputs[input]).channels;
   }
   bool contributes(const Step& step, size_t input) const {
-    const Value& value = program_.values[static_cast<size_t>(step.inputs[input])];
+    const Value& value = item(program_.values, step.inputs[input]);
     if (!value.error_needed || step.kind == StepKind::kGradient) return false;
     return step.kind != StepKind::kSend || step.backward_flow >= 0;
   }
@@ -369,7 +370,7 @@ class Compiler {
         step->error_adds.assign(step->inputs.size(), 0);
         for (size_t input = 0; input < step->inputs.size(); ++input) {
           if (!contributes(*step, input)) continue;
-          Value& value = program_.values[static_cast<size_t>(step->inputs[input])];
+          Value& value = item(program_.values, step->inputs[input]);
           const Coverage::Meets meets = covered[step->inputs[input]].add(error_range(*step, input));
           if (meets == Coverage::Meets::kPart) value.zero_error_first = true;
           if (assign) step->error_adds[input] = value.zero_error_first || meets == Coverage::Meets::kEverything ? 1 : 0;
@@ -399,7 +400,7 @@ bool runs_something(const Step& step) {
 }
 
 std::string value_text(const SegmentProgram& program, int64_t index, const Graph& graph) {
-  const Value& value = program.values[static_cast<size_t>(index)];
+  const Value& value = item(program.values, index);
   const std::string& name = graph.name_of(value.node);
   return fmt::format("{}{}", value.sum ? sum_name(name) : value.record ? record_name(name) : name, text_of(value.channels));
 }
@@ -421,7 +422,7 @@ namespace {
 bool passes_by(const SegmentProgram& program, const Step& step) {
   if (step.kind != StepKind::kReceive && step.kind != StepKind::kSend) return false;
   const int64_t index = step.kind == StepKind::kReceive ? step.output : step.inputs[0];
-  const Value& value = program.values[static_cast<size_t>(index)];
+  const Value& value = item(program.values, index);
   if (value.sum || value.record) return false;
   const auto makes = [&](const Step& other) { return other.output == index && other.kind != StepKind::kReceive; };
   return std::ranges::none_of(program.steps, makes);
@@ -431,7 +432,7 @@ bool passes_by(const SegmentProgram& program, const Step& step) {
 
 // What comes before the shared steps in F follows them in E. What passes by waits for none of them.
 bool crosses_first(const SegmentProgram& program, int64_t step, bool forward) {
-  return passes_by(program, program.steps[static_cast<size_t>(step)]) || (step < shared_step_of(program)) == forward;
+  return passes_by(program, item(program.steps, step)) || (step < shared_step_of(program)) == forward;
 }
 
 std::string text_of(const SegmentProgram& program, const Graph& graph) {

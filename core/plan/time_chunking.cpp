@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -31,8 +32,8 @@ TimeChunking::TimeChunking(const Plan& plan, const Graph& graph) : graph_(&graph
     for (size_t i = 0; i < program.steps.size(); ++i) {
       const Step& step = program.steps[i];
       if (step.kind != StepKind::kSend || !streamed[i]) continue;
-      if (step.forward_flow >= 0) flows_[static_cast<size_t>(step.forward_flow)] = true;
-      if (step.backward_flow >= 0) flows_[static_cast<size_t>(step.backward_flow)] = true;
+      if (step.forward_flow >= 0) item(flows_, step.forward_flow) = true;
+      if (step.backward_flow >= 0) item(flows_, step.backward_flow) = true;
     }
   }
 }
@@ -46,7 +47,7 @@ std::vector<bool> TimeChunking::steps(const SegmentProgram& program) const {
     for (size_t i = 0; i < program.steps.size(); ++i) {
       if (streamed[i] || program.steps[i].kind == StepKind::kGradient) continue;
       for (const int64_t input : program.steps[i].inputs) {
-        const auto v = static_cast<size_t>(input);
+        const auto v = to_size(input);
         if (!program.values[v].error_needed || read_at_once[v]) continue;
         read_at_once[v] = found = true;
       }
@@ -65,11 +66,11 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
     const bool receives = step.kind == StepKind::kReceive;
     bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_);
     for (const int64_t input : step.inputs) {
-      const auto v = static_cast<size_t>(input);
+      const auto v = to_size(input);
       streams = streams && values[v] && !read_at_once[v];
     }
     steps[i] = streams;
-    if (step.output >= 0) values[static_cast<size_t>(step.output)] = values[static_cast<size_t>(step.output)] && streams;
+    if (step.output >= 0) item(values, step.output) = item(values, step.output) && streams;
   }
   return steps;
 }

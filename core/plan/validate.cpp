@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 #include "core/plan/schedule.h"
@@ -70,7 +71,7 @@ void check_coverage(const Plan& plan, const Graph& graph, const Group& group, in
   int64_t area = 0;
   int64_t furthest_input = 0;
   for (const int64_t s : group.shards) {
-    const Shard& shard = plan.shards[static_cast<size_t>(s)];
+    const Shard& shard = item(plan.shards, s);
     if (by_kind && (s == group.shards.back() || (shard.blocks.empty() && s != group.shards.front()))) {
       if (!shard.blocks.empty())
         malformed(
@@ -132,8 +133,8 @@ void check_groups(const Plan& plan, const Graph& graph) {
     if (after != group.after)
       malformed("groups[{}].after (layer \"{}\") does not list the layers that follow it in the model", g, group.layer);
     for (size_t i = 0; i < group.shards.size(); ++i) {
-      const Shard& shard = plan.shards[static_cast<size_t>(group.shards[i])];
-      ++seen[static_cast<size_t>(group.shards[i])];
+      const Shard& shard = item(plan.shards, group.shards[i]);
+      ++item(seen, group.shards[i]);
       if (shard.device < 0 || shard.device >= plan.devices())
         malformed("shards[{}].device: {} is not one of {} devices", group.shards[i], shard.device, plan.devices());
       const bool contiguous = i == 0 ? shard.device >= last_device : shard.device == last_device + 1;
@@ -209,18 +210,17 @@ void check_shared_steps(const Plan& plan, const Graph& graph, const Group& group
          "reset_after",
          group.layer);
   int64_t covered = 0;
-  const int64_t lender = plan.shards[static_cast<size_t>(group.shards[first])].device - 1;
+  const int64_t lender = item(plan.shards, group.shards[first]).device - 1;
   for (size_t i = first; i < group.shards.size(); ++i) {
-    const Shard& shard = plan.shards[static_cast<size_t>(group.shards[i])];
+    const Shard& shard = item(plan.shards, group.shards[i]);
     if (shard.units.begin != covered || shard.units.empty() || shard.units.end > cell.hidden)
       malformed(
           "shards[{}].units (layer \"{}\"): {} where the cells from {} to {} are left; every one belongs to one device, in their order",
           group.shards[i], group.layer, text_of(shard.units), covered, cell.hidden);
     covered = shard.units.end;
-    if (plan.windows[static_cast<size_t>(shard.device)] != plan.windows[static_cast<size_t>(lender) + 1])
+    if (item(plan.windows, shard.device) != plan.windows[to_size(lender) + 1])
       malformed("windows[{}]: {}, and devices that share the steps of layer \"{}\" take every micro-batch together, as device {} with {}",
-                shard.device, plan.windows[static_cast<size_t>(shard.device)], group.layer, lender + 1,
-                plan.windows[static_cast<size_t>(lender) + 1]);
+                shard.device, item(plan.windows, shard.device), group.layer, lender + 1, plan.windows[to_size(lender) + 1]);
     for (const ParameterHome& home : plan.homes)
       if (home.layer == group.layer && home.user == shard.device && home.home != lender)
         malformed("homes: {}.{} of device {} is at home on device {}; devices that share steps load all from device {}, before the first",
@@ -239,8 +239,8 @@ void check_steps(const Plan& plan, const Graph& graph) {
       check_shared_steps(plan, graph, group);
       continue;
     }
-    const int64_t steps = plan.shards[static_cast<size_t>(group.shards.back())].device;
-    if (const ChannelRange& units = plan.shards[static_cast<size_t>(group.shards.back())].units; !units.empty())
+    const int64_t steps = item(plan.shards, group.shards.back()).device;
+    if (const ChannelRange& units = item(plan.shards, group.shards.back()).units; !units.empty())
       malformed("shards[{}].units (layer \"{}\"): {}, but it makes all steps alone; leave units out", group.shards.back(), group.layer,
                 text_of(units));
     const bool away = gradients_of_steps_at(plan, graph, group) >= 0;

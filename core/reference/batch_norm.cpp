@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/running_statistics.h"
 #include "core/device/sequence.h"
 #include "core/reference/operations.h"
@@ -83,7 +84,7 @@ class BatchNormalisation final : public ReferenceKernel<T> {
       if (gathers(*arguments.batch)) {
         add_up(input, *arguments.batch, statistics);
         for (int64_t c = 0; c < channels(); ++c)
-          for (const int64_t i : {0, 1}) statistics.at(0, c, 6 + i, 0) = own<T>(arguments.state[static_cast<size_t>(2 + i)])[c];
+          for (const int64_t i : {0, 1}) statistics.at(0, c, 6 + i, 0) = own<T>(fast_item(arguments.state, 2 + i))[c];
       }
     }
     for_each_valid(*arguments.batch, [&](int64_t c, int64_t i) { output[i] += scale[c] * normalised(input[i], statistics, c) + shift[c]; });
@@ -107,15 +108,14 @@ class BatchNormalisation final : public ReferenceKernel<T> {
       return;
     }
     // The statistics depend on every input: their share of the error is its mean and its projection on x-hat.
-    std::vector<T> error_sum(static_cast<size_t>(channels())), projection(static_cast<size_t>(channels()));
+    std::vector<T> error_sum(to_size(channels())), projection(to_size(channels()));
     for_each_valid(*arguments.batch, [&](int64_t c, int64_t i) {
-      error_sum[static_cast<size_t>(c)] += output_error[i];
-      projection[static_cast<size_t>(c)] += output_error[i] * normalised(input[i], statistics, c);
+      fast_item(error_sum, c) += output_error[i];
+      fast_item(projection, c) += output_error[i] * normalised(input[i], statistics, c);
     });
     const T values = static_cast<T>(count(*arguments.batch));
     for_each_valid(*arguments.batch, [&](int64_t c, int64_t i) {
-      const T through_statistics =
-          (error_sum[static_cast<size_t>(c)] + normalised(input[i], statistics, c) * projection[static_cast<size_t>(c)]) / values;
+      const T through_statistics = (fast_item(error_sum, c) + normalised(input[i], statistics, c) * fast_item(projection, c)) / values;
       input_error[i] += scale[c] * inverse_deviation(statistics, c) * (output_error[i] - through_statistics);
     });
   }
@@ -161,7 +161,7 @@ class BatchNormalisation final : public ReferenceKernel<T> {
     std::vector<int64_t> valid;
     for (int64_t n = 0; n < this->samples(); ++n) valid.push_back(valid_steps(this->spec(), batch, n));
     this->for_each_element([&](int64_t c, int64_t i) {
-      if (i / shape.width % shape.height < valid[static_cast<size_t>(i / shape.elements())]) visit(c, i);
+      if (i / shape.width % shape.height < fast_item(valid, i / shape.elements())) visit(c, i);
     });
   }
 

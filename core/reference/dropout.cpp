@@ -1,5 +1,6 @@
 // Dropout with the shared mask (core/device/dropout_mask.h), drawn again in E.
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/device/dropout_mask.h"
 #include "core/reference/operations.h"
 #include "core/reference/reference_kernel.h"
@@ -33,8 +34,7 @@ class DropoutLayer final : public ReferenceKernel<T> {
     const DropoutMask<T> mask(operation_, batch.seed, this->spec().layer, elements);
     for (int64_t sample = 0; sample < this->samples(); ++sample)
       for (int64_t element = 0; element < elements; ++element)
-        visit(sample * elements + element,
-              batch.training ? mask.factor(batch.epoch, batch.sample_ids[static_cast<size_t>(sample)], element) : T{1});
+        visit(sample * elements + element, batch.training ? mask.factor(batch.epoch, fast_item(batch.sample_ids, sample), element) : T{1});
   }
 
   Dropout operation_;

@@ -25,7 +25,7 @@ void LayerRunner::for_each_product(int64_t device, int64_t node, bool reverse, V
       const ChannelRange outputs = intersection(block.outputs, context_.sums_of(node, direction));
       if (outputs.empty()) continue;
       const int64_t count = block.inputs.size() * outputs.size();
-      int64_t& offset = offsets[static_cast<size_t>(direction)];
+      int64_t& offset = fast_item(offsets, direction);
       products.push_back({direction, {block.inputs, outputs}, offset, count});
       offset += count;
     }

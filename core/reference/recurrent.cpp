@@ -1,5 +1,6 @@
 // Recurrent layers, step by step and product by product. What a cell keeps of its steps lies in `keep`; E turns a copy of it
 // into the errors of the sums, of which G makes the gradients.
+#include "core/base/index.h"
 #include "core/device/cell_math.h"
 #include "core/device/recurrent_shape.h"
 #include "core/device/sequence.h"
@@ -95,14 +96,14 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
     for (int64_t d = 0; d < s_.directions; ++d)
       for (int64_t n = 0; n < s_.samples; ++n) {
         const int64_t valid = valid_steps(this->spec(), *arguments.batch, n);
-        std::vector<T> dh(static_cast<size_t>(s_.features)), dc(static_cast<size_t>(s_.hidden));
+        std::vector<T> dh(to_size(s_.features)), dc(to_size(s_.hidden));
         for (int64_t i = 0; i < s_.steps; ++i) {
           const int64_t t = d == 0 ? s_.steps - 1 - i : i;
           const Row before = at(keep, d, n, s_.before(d, t));
           Row now = at(keep, d, n, t);
           std::copy_n(now.gates, s_.record * s_.hidden, now.errors);
           if (t >= valid) continue;  // errors pass by
-          for (int64_t j = 0; j < s_.features; ++j) dh[static_cast<size_t>(j)] += output_error.at(n, d * s_.features + j, t, 0);
+          for (int64_t j = 0; j < s_.features; ++j) fast_item(dh, j) += output_error.at(n, d * s_.features + j, t, 0);
           go_back(arguments, d, before, now, dh, dc);
           if (!s_.cuts_before(d, t)) continue;
           std::ranges::fill(dh, T{0});
@@ -113,7 +114,7 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
 
   void add_input_error(const ErrorBackArguments& arguments, size_t, ReferenceTensor<T>& input_error) override {
     const auto& keep = own<T>(static_cast<const Tensor*>(arguments.keep));
-    std::vector<T> dx(static_cast<size_t>(s_.inputs));
+    std::vector<T> dx(to_size(s_.inputs));
     for_each_step(*arguments.batch, [&](int64_t d, int64_t n, int64_t t) {
       const T* errors = at(keep, d, n, t).errors;
       if (!s_.multiplies_input) {
@@ -122,7 +123,7 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
       }
       std::ranges::fill(dx, T{0});
       add_transposed_product(values(arguments.parameters[s_.input_weight(d)]), sum_rows(), s_.inputs, errors, dx.data());
-      for (int64_t j = 0; j < s_.inputs; ++j) input_error.at(n, j, t, 0) += dx[static_cast<size_t>(j)];
+      for (int64_t j = 0; j < s_.inputs; ++j) input_error.at(n, j, t, 0) += fast_item(dx, j);
     });
   }
 
@@ -130,11 +131,11 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
     const auto& keep = own<T>(static_cast<const Tensor*>(arguments.keep));
     const auto& input = own<T>(arguments.inputs[0]);
     const auto gradient = [&](size_t index) { return own<T>(arguments.gradients[index]).values().data(); };
-    std::vector<T> x(static_cast<size_t>(s_.inputs));
+    std::vector<T> x(to_size(s_.inputs));
     for_each_step(*arguments.batch, [&](int64_t d, int64_t n, int64_t t) {
       const Row now = at(keep, d, n, t);
       const Row before = at(keep, d, n, s_.before(d, t));
-      for (int64_t j = 0; j < s_.inputs; ++j) x[static_cast<size_t>(j)] = input.at(n, j, t, 0);
+      for (int64_t j = 0; j < s_.inputs; ++j) fast_item(x, j) = input.at(n, j, t, 0);
       if (s_.multiplies_input) add_outer_product(now.errors, sum_rows(), x.data(), s_.inputs, gradient(s_.input_weight(d)));
       add(now.errors, sum_rows(), gradient(s_.input_bias(d)));
       hidden_gradients(before, now, gradient(s_.hidden_weight(d)), gradient(s_.hidden_bias(d)));
@@ -181,7 +182,7 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
 
   void take_up(const ForwardArguments& arguments, int64_t n, Row start) const {
     const MicroBatch& batch = *arguments.batch;
-    if (!batch.fresh.empty() && batch.fresh[static_cast<size_t>(n)] != 0) return;
+    if (!batch.fresh.empty() && fast_item(batch.fresh, n) != 0) return;
     const int64_t sample = s_.first_sample(batch) + n;
     std::copy_n(values(arguments.state[0]) + sample * s_.features, s_.features, start.h);
     if (s_.has_cell_state()) std::copy_n(values(arguments.state[1]) + sample * s_.hidden, s_.hidden, start.c);
@@ -201,8 +202,8 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
     if (!s_.multiplies_input) {
       for (int64_t g = 0; g < sum_rows(); ++g) now.gates[g] = input.at(n, d * sum_rows() + g, t, 0);
     } else {
-      std::vector<T> x(static_cast<size_t>(s_.inputs));
-      for (int64_t j = 0; j < s_.inputs; ++j) x[static_cast<size_t>(j)] = input.at(n, j, t, 0);
+      std::vector<T> x(to_size(s_.inputs));
+      for (int64_t j = 0; j < s_.inputs; ++j) fast_item(x, j) = input.at(n, j, t, 0);
       add_product(values(arguments.parameters[s_.input_weight(d)]), sum_rows(), s_.inputs, x.data(), now.gates);
     }
     add(values(arguments.parameters[s_.input_bias(d)]), sum_rows(), now.gates);
@@ -271,12 +272,12 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
         std::vector<T> dm = dh;
         if (s_.projects) {
           std::ranges::copy(dh, now.dh);
-          dm.assign(static_cast<size_t>(H), T{0});
+          dm.assign(to_size(H), T{0});
           add_transposed_product(values(arguments.parameters[s_.projection(d)]), s_.features, H, now.dh, dm.data());
         }
         for (int64_t j = 0; j < H; ++j)
-          LstmCell<ExactMath<T>>::back(bound, error(0)[j], error(1)[j], error(2)[j], error(3)[j], before.c[j], now.c[j],
-                                       dm[static_cast<size_t>(j)], dc[static_cast<size_t>(j)]);
+          LstmCell<ExactMath<T>>::back(bound, error(0)[j], error(1)[j], error(2)[j], error(3)[j], before.c[j], now.c[j], fast_item(dm, j),
+                                       fast_item(dc, j));
         std::ranges::fill(dh, T{0});
         add_transposed_product(weight, 4 * H, s_.features, now.errors, dh.data());
         return;
@@ -285,15 +286,14 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
         T *const r = error(0), *const z = error(1), *const candidate = error(2), *const extra = error(3);
         if (s_.reset_after) {
           for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::back_reset_after(bound, candidate[j], r[j], z[j], extra[j], before.h[j], dh[static_cast<size_t>(j)]);
+            GruCell<ExactMath<T>>::back_reset_after(bound, candidate[j], r[j], z[j], extra[j], before.h[j], fast_item(dh, j));
           add_transposed_product(weight + 2 * H * H, H, H, extra, dh.data());
         } else {
-          std::vector<T> dreset(static_cast<size_t>(H));
-          for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::back_state(bound, candidate[j], z[j], before.h[j], dh[static_cast<size_t>(j)]);
+          std::vector<T> dreset(to_size(H));
+          for (int64_t j = 0; j < H; ++j) GruCell<ExactMath<T>>::back_state(bound, candidate[j], z[j], before.h[j], fast_item(dh, j));
           add_transposed_product(weight + 2 * H * H, H, H, candidate, dreset.data());
           for (int64_t j = 0; j < H; ++j)
-            GruCell<ExactMath<T>>::back_gates(bound, r[j], before.h[j], dreset[static_cast<size_t>(j)], dh[static_cast<size_t>(j)]);
+            GruCell<ExactMath<T>>::back_gates(bound, r[j], before.h[j], fast_item(dreset, j), fast_item(dh, j));
         }
         add_transposed_product(weight, 2 * H, H, now.errors, dh.data());
         return;
@@ -301,7 +301,7 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
       case CellKind::kVanillaRelu:
       case CellKind::kVanillaTanh:
         for (int64_t j = 0; j < H; ++j) {
-          const T through = dh[static_cast<size_t>(j)];
+          const T through = fast_item(dh, j);
           now.errors[j] = s_.cell == CellKind::kVanillaRelu ? VanillaCell<ExactMath<T>>::back_relu(now.h[j], through)
                                                             : VanillaCell<ExactMath<T>>::back_tanh(now.h[j], through);
         }

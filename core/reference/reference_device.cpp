@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/dispatch.h"
 #include "core/device/kernel_checks.h"
 #include "core/device/optimizer_math.h"
@@ -83,7 +84,7 @@ class ReferenceDevice final : public Device {
     const int64_t slice = channels.size() * tensor.shape().plane();
     for (int64_t sample = 0; sample < tensor.batch(); ++sample)
       for (int64_t i = 0; i < slice; ++i)
-        visit(sample * tensor.shape().elements() + channels.begin * tensor.shape().plane() + i, static_cast<size_t>(sample * slice + i));
+        visit(sample * tensor.shape().elements() + channels.begin * tensor.shape().plane() + i, to_size(sample * slice + i));
   }
 };
 

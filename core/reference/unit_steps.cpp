@@ -2,6 +2,7 @@
 #include "core/device/unit_steps.h"
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/cell_math.h"
 #include "core/reference/operations.h"
 #include "core/reference/reference_kernel.h"
@@ -18,7 +19,7 @@ class PlainUnits final : public UnitArithmetic {
         gates_(gates_of(cell_.cell)),
         own_(spec.units.size()),
         begin_(spec.units.begin),
-        directions_(static_cast<size_t>(cell_.directions())) {}
+        directions_(to_size(cell_.directions())) {}
 
   void take(int64_t direction, bool back, std::span<const double> weight, std::span<const double> input_bias,
             std::span<const double> hidden_bias) override {
@@ -60,7 +61,7 @@ class PlainUnits final : public UnitArithmetic {
   struct Step final : Kept {
     std::vector<Cell> cells;
   };
-  static size_t at(int64_t index) { return static_cast<size_t>(index); }
+  static size_t at(int64_t index) { return to_size(index); }
 
   // Sums start at `value`, products follow by ascending feature.
   T product_of(const Direction& d, int64_t gate, int64_t j, std::span<const double> state, T value) const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "core/plan/parts.h"
 #include "core/train/segment_parts.h"
 
@@ -51,8 +52,8 @@ template <typename Take>
 void SegmentExecutor::take_rows(const std::vector<int64_t>& flows, int64_t phase, FlowPorts& ports, Take take) {
   for (const int64_t flow : flows) {
     if (phase == 0) return;
-    const Flow& spec = plan_.flows[static_cast<size_t>(flow)];
-    row_.resize(static_cast<size_t>(spec.elements_per_sample / shared_steps_ * plan_.micro_batch));
+    const Flow& spec = item(plan_.flows, flow);
+    row_.resize(to_size(spec.elements_per_sample / shared_steps_ * plan_.micro_batch));
     ports.receive_row(flow, row_);
     take(spec.channels);
   }
@@ -64,7 +65,7 @@ void SegmentExecutor::forward_phase(size_t index, Slot& slot, const MicroBatch& 
   StepRun& run = runs_[index];
   ForwardArguments arguments;
   arguments.inputs = slot.inputs[index];
-  arguments.output = slot.values[static_cast<size_t>(step.output)].get();
+  arguments.output = item(slot.values, step.output).get();
   arguments.parameters = run.version(0).pointers;
   arguments.state = run.state_pointers;
   arguments.keep = slot.keeps[index].get();
@@ -82,8 +83,8 @@ void SegmentExecutor::back_phase(size_t index, Slot& slot, ErrorSet& errors, con
   StepRun& run = runs_[index];
   ErrorBackArguments arguments;
   arguments.inputs = slot.inputs[index];
-  arguments.output = slot.values[static_cast<size_t>(step.output)].get();
-  arguments.output_error = errors.errors[static_cast<size_t>(step.output)].get();
+  arguments.output = item(slot.values, step.output).get();
+  arguments.output_error = item(errors.errors, step.output).get();
   arguments.input_errors = errors.input_errors[index];
   arguments.adds = step.error_adds;
   arguments.parameters = run.version(0).pointers;
@@ -104,7 +105,7 @@ void SegmentExecutor::back_phase(size_t index, Slot& slot, ErrorSet& errors, con
 void SegmentExecutor::make_row(const Step& step, bool errors) {
   const auto& cell = std::get<Recurrent>(graph_.node(step.node).layer.operation);
   const int64_t vectors = errors ? error_vectors_of(cell) : 1;
-  row_.resize(static_cast<size_t>(plan_.micro_batch * cell.directions() * vectors * step.units.size()));
+  row_.resize(to_size(plan_.micro_batch * cell.directions() * vectors * step.units.size()));
 }
 
 }  // namespace millrace

@@ -17,7 +17,7 @@ bool holds_reals(StoredType type) {
 
 // The number where there is one, and always the bytes: -0 and 0, or two NaNs, differ only there.
 std::string element_text(const HostTensor& tensor, size_t element) {
-  const auto width = static_cast<size_t>(bytes_of(tensor.type));
+  const auto width = to_size(bytes_of(tensor.type));
   const std::span<const std::byte> bytes = std::span(tensor.bytes).subspan(element * width, width);
   std::string hexadecimal;
   for (size_t i = width; i-- > 0;) hexadecimal += fmt::format("{:02x}", static_cast<unsigned>(bytes[i]));
@@ -56,7 +56,7 @@ std::string first_difference(const TensorMap& a, const TensorMap& b) {
       return fmt::format("{}: is {} and {}", name, text_of(tensor), text_of(other));
     const auto [mine, theirs] = std::ranges::mismatch(tensor.bytes, other.bytes);
     if (mine == tensor.bytes.end() && theirs == other.bytes.end()) continue;
-    const size_t element = to_size(mine - tensor.bytes.begin()) / static_cast<size_t>(bytes_of(tensor.type));
+    const size_t element = to_size(mine - tensor.bytes.begin()) / to_size(bytes_of(tensor.type));
     return fmt::format("{}: element {} is {} and {}", name, element, element_text(tensor, element), element_text(other, element));
   }
   for (const auto& entry : b)

@@ -25,8 +25,9 @@ target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>
 target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror>)
 # One rounding per operation, whatever the compiler and its target: otherwise a*b+c may or may not become one instruction.
 target_compile_options(millrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-target_compile_definitions(millrace_flags INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
+target_compile_definitions(millrace_flags INTERFACE "$<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS;MILLRACE_CHECKED_LOOPS>")
 if(MILLRACE_SANITIZE)
+  target_compile_definitions(millrace_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:MILLRACE_CHECKED_LOOPS>)  # core/base/index.h
   target_compile_options(millrace_flags INTERFACE -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # What GCC inserts to check hides from it that an optional is empty.
   target_compile_options(millrace_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

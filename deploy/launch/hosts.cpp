@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "deploy/launch/child.h"
 
 namespace millrace {
@@ -102,7 +103,7 @@ std::vector<Host> parse_slurm_hosts(std::string_view nodes, std::string_view tas
     const int64_t each = number_of(count.substr(0, times), count, "SLURM_TASKS_PER_NODE");
     const int64_t repeat =
         times == std::string::npos ? 1 : number_of(count.substr(times + 2, count.size() - times - 3), count, "SLURM_TASKS_PER_NODE");
-    slots.insert(slots.end(), static_cast<size_t>(repeat), each);
+    slots.insert(slots.end(), to_size(repeat), each);
   }
   if (names.empty() || slots.size() != names.size())
     fail(ErrorCode::kMalformed, "Slurm names the nodes \"{}\" and \"{}\" tasks for them, which do not fit each other", nodes, tasks);

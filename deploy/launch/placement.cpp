@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 namespace {
@@ -115,7 +116,7 @@ RankPlacement place(const PlacementWishes& wishes, const std::vector<Host>& pres
   for (; device < static_cast<size_t>(asked); ++device) without.push_back(device);
   for (const size_t other : without)
     if (std::cmp_less(kept.size(), devices)) kept.push_back(other);
-  kept.resize(static_cast<size_t>(std::min<int64_t>(devices, static_cast<int64_t>(kept.size()))));
+  kept.resize(to_size(std::min<int64_t>(devices, static_cast<int64_t>(kept.size()))));
   std::ranges::sort(kept);
 
   RankPlacement placement{.cluster = only(wishes.whole, kept)};

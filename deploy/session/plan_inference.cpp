@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/off_chip.h"
 #include "deploy/devices/hardware.h"
 #include "fpga/cost/blocked_engines.h"
@@ -86,7 +87,7 @@ std::vector<SharedBoard> shared_boards(const PlanTask& task, const Catalogue& ca
   for (auto& [device, board] : boards) {
     if (board.layers.empty() || (board.layers.size() == 1 && board.taken.dsp <= 0)) continue;
     board.device = device;
-    board.resources = fpga_resources_of(catalogue.find(task.cluster.devices[static_cast<size_t>(device)].device), 16);
+    board.resources = fpga_resources_of(catalogue.find(item(task.cluster.devices, device).device), 16);
     shared.push_back(std::move(board));
   }
   return shared;
@@ -167,7 +168,7 @@ std::vector<GivenBoards> placements_of(const PlanTask& task, const Catalogue& ca
   }
   std::map<std::tuple<std::string, size_t, size_t>, double> known;  // of layers [first, last) on a board
   const auto seconds_of = [&](int64_t board, size_t first, size_t last) {
-    const std::string& name = task.cluster.devices[static_cast<size_t>(board)].device;
+    const std::string& name = item(task.cluster.devices, board).device;
     const auto [place, added] = known.try_emplace({name, first, last}, std::numeric_limits<double>::infinity());
     if (added) {
       const std::span own = std::span(layers).subspan(first, last - first);
@@ -292,7 +293,7 @@ std::vector<std::string> fronts_in_words(const InferenceRequest& request, const 
     if (!is_recurrent(node)) continue;
     const GateMatrix shape = sbe_shape_of(node);
     if (!weight_stream_of(shard, node)) continue;
-    const std::string& board = task.cluster.devices[static_cast<size_t>(shard.device)].device;
+    const std::string& board = item(task.cluster.devices, shard.device).device;
     const Exploration found = explore(planned_space(shape, node.output.height, batch_of(request, plan.micro_batch)),
                                       sbe_board_of(fpga_resources_of(catalogue.find(board), 16)));
     words.push_back(fmt::format("layer {} alone on {}: {} ways to build its engine fit, {} of which nothing beats", shard.layer, board,

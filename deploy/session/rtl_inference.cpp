@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/base/random.h"
 #include "core/plan/off_chip.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
@@ -77,14 +78,14 @@ bool is_fetched(const Shard& shard) {
 
 double off_chip_bandwidth_of(const Plan& plan, int64_t device) {
   for (const DeviceBudget& budget : plan.budgets)
-    if (budget.device == plan.cluster.devices[static_cast<size_t>(device)].device) return off_chip_bandwidth(budget.amounts);
+    if (budget.device == item(plan.cluster.devices, device).device) return off_chip_bandwidth(budget.amounts);
   return 0;
 }
 
 Engine engine_of_shard(const Plan& plan, const Graph& graph, const Shard& shard, double period) {
   const Node& node = graph.node(graph.index_of(shard.layer));
   const PhaseEngine& phase = shard.phases.front();
-  const double clock = planned_clock(plan, plan.cluster.devices[static_cast<size_t>(shard.device)].device);
+  const double clock = planned_clock(plan, item(plan.cluster.devices, shard.device).device);
   if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
   Engine made{.device = shard.device, .layer = shard.layer, .engine = phase.engine, .planned_multipliers = phase.multipliers, .reason = ""};
   made.planned_seconds = planned_seconds(node, shard.unit, phase);
@@ -219,7 +220,7 @@ std::vector<std::string> write_inference_engines(const Plan& plan, const Graph& 
                         recurrent_formats_of(formats, shard.layer, cell), gate_forms_of(cell, TanhForm::kPlan), counters);
     constexpr int64_t kBatches = 2;
     const Philox draw(seed, stream_id("rtl inputs", shard.layer));
-    std::vector<int16_t> x(static_cast<size_t>(kBatches * config->vectors() * layer.inputs));
+    std::vector<int16_t> x(to_size(kBatches * config->vectors() * layer.inputs));
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int16_t>(static_cast<int64_t>(draw.below(i, 1 << 13)) - (1 << 12));
     RecurrentRun run;
     run.streams = config->streams;

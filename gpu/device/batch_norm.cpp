@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "gpu/device/operations.h"
 
 namespace millrace::gpu {
@@ -76,7 +77,7 @@ class BatchNormKernel final : public GpuKernel {
     }
     if (own_statistics(*arguments.batch) && running_) {
       for (const int i : {0, 1}) {
-        const GpuTensor& average = own(arguments.state[static_cast<size_t>(2 + i)]);
+        const GpuTensor& average = own(item(arguments.state, 2 + i));
         context().run(straight_copy(average.data(), row(keep, i == 0 ? kMeanError : kMeanProjection), channels(), false),
                       {&average.buffer()}, {&keep.buffer()});
       }

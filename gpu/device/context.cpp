@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace::gpu {
 
@@ -80,7 +81,7 @@ void* Context::take(size_t bytes, std::string_view what) {
 Buffer Context::allocate(size_t bytes, std::string_view what) { return {*this, shared_from_this(), take(bytes, what), bytes}; }
 
 void Context::reserve(Scratch scratch, size_t bytes, std::string_view what) {
-  Buffer& mine = scratch_[static_cast<size_t>(scratch)];
+  Buffer& mine = item(scratch_, scratch);
   if (mine.bytes() >= bytes) return;
   mine = Buffer();  // first: there may not be room for both
   mine = Buffer(*this, nullptr, take(bytes, what), bytes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "gpu/device/factors.h"
 #include "gpu/device/operations.h"
 
@@ -23,7 +24,7 @@ class ConvolutionKernel final : public GpuKernel {
       if (!is_narrow(context->options().precision)) return;
       const int64_t x = geometry_.input_elements(), w = geometry_.weight_elements(), y = geometry_.output_elements();
       reserve_factors(*context, spec.layer, std::max(x, y), std::max(w, y));
-      context->reserve(Scratch::kResult, static_cast<size_t>(std::max({x, w, y})) * sizeof(uint16_t), what);
+      context->reserve(Scratch::kResult, to_size(std::max({x, w, y})) * sizeof(uint16_t), what);
     });
   }
 
@@ -31,8 +32,7 @@ class ConvolutionKernel final : public GpuKernel {
     std::string text;
     constexpr std::string_view kNames[] = {"FP", "EB", "PG"};
     for (const ConvolutionPhase phase : phases())
-      text +=
-          fmt::format("{}{} {}", text.empty() ? "" : ", ", kNames[static_cast<size_t>(phase)], choices_[static_cast<size_t>(phase)].name);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kNames[static_cast<size_t>(phase)], item(choices_, phase).name);
     return text;
   }
 
@@ -87,7 +87,7 @@ class ConvolutionKernel final : public GpuKernel {
     if (spec().trained) phases.push_back(ConvolutionPhase::kWeightGradient);
     return phases;
   }
-  ConvolutionChoice& choice(ConvolutionPhase phase) { return choices_[static_cast<size_t>(phase)]; }
+  ConvolutionChoice& choice(ConvolutionPhase phase) { return item(choices_, phase); }
 
   void convolve(ConvolutionPhase phase, const GpuTensor& first, const GpuTensor& second, const GpuTensor& result, bool adds) {
     Context& c = context();

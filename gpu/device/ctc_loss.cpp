@@ -2,6 +2,7 @@
 // ways to line labels up are short, serial and in double; a call waits for all that was calculated before it.
 #include "core/device/ctc_loss.h"
 
+#include "core/base/index.h"
 #include "core/device/sequence.h"
 #include "gpu/device/operations.h"
 
@@ -14,9 +15,9 @@ class CtcKernel final : public GpuKernel {
   CtcKernel(const SharedContext& context, const KernelSpec& spec, const CtcLoss& operation)
       : GpuKernel(context, spec),
         ctc_(spec.layer, spec.output, spec.micro_batch, operation.blank),
-        scores_(static_cast<size_t>(spec.micro_batch * spec.output.elements())),
+        scores_(to_size(spec.micro_batch * spec.output.elements())),
         result_(scores_.size()),
-        steps_(static_cast<size_t>(spec.micro_batch)) {
+        steps_(to_size(spec.micro_batch)) {
     MILLRACE_CHECK(!spec.activation, "{}: nothing can be fused behind a loss", spec.layer);
     translated([&] { context->reserve(Scratch::kResult, scores_.size() * sizeof(float), "layer \"" + spec.layer + "\": errors"); });
   }
@@ -48,7 +49,7 @@ class CtcKernel final : public GpuKernel {
     return {.pitch = bytes, .width = bytes};
   }
   void fetch(const GpuTensor& scores, const MicroBatch& batch) {
-    for (int64_t n = 0; n < samples(); ++n) steps_[static_cast<size_t>(n)] = valid_steps(spec(), batch, n);
+    for (int64_t n = 0; n < samples(); ++n) item(steps_, n) = valid_steps(spec(), batch, n);
     context().download(scores.buffer(), all(), [&](size_t begin, const std::byte* from, size_t size) {
       std::copy_n(from, size, reinterpret_cast<std::byte*>(scores_.data()) + begin);
     });

@@ -1,6 +1,7 @@
 // Dense layers, the same product at every position of a sample, and the finish of a divided sum.
 #include <algorithm>
 
+#include "core/base/index.h"
 #include "gpu/device/factors.h"
 #include "gpu/device/operations.h"
 
@@ -73,7 +74,7 @@ class DenseKernel final : public GpuKernel {
       const size_t element = is_narrow(context().options().precision) ? sizeof(uint16_t) : sizeof(float);
       for (int64_t sample = 0; sample < samples(); ++sample) {
         const auto at = [&](const Factor& factor, int64_t channels) {
-          return static_cast<const std::byte*>(factor.data) + static_cast<size_t>(sample * channels * positions()) * element;
+          return static_cast<const std::byte*>(factor.data) + to_size(sample * channels * positions()) * element;
         };
         queue({.m = outputs(),
                .n = inputs(),

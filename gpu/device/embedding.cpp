@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "core/base/index.h"
 #include "core/device/sequence.h"
 #include "core/device/token.h"
 #include "gpu/device/operations.h"
@@ -82,7 +83,7 @@ class EmbeddingKernel final : public GpuKernel {
   // visit(token, sample * steps + step), of the steps that count.
   template <typename Visit>
   void for_each_token(const GpuTensor& tokens, const MicroBatch& batch, StepRange steps, Visit visit) {
-    values_.resize(static_cast<size_t>(samples() * steps_));
+    values_.resize(to_size(samples() * steps_));
     const size_t bytes = values_.size() * sizeof(float);
     context().download(tokens.buffer(), {.pitch = bytes, .width = bytes}, [&](size_t begin, const std::byte* from, size_t size) {
       std::copy_n(from, size, reinterpret_cast<std::byte*>(values_.data()) + begin);
@@ -90,7 +91,7 @@ class EmbeddingKernel final : public GpuKernel {
     for (int64_t n = 0; n < samples(); ++n)
       for (int64_t t = steps.begin; t < std::min(steps.end, valid_steps(spec(), batch, n)); ++t) {
         const int64_t place = n * steps_ + t;
-        visit(token_of(values_[static_cast<size_t>(place)], operation_.vocabulary, {spec().layer, n, t}), place);
+        visit(token_of(item(values_, place), operation_.vocabulary, {spec().layer, n, t}), place);
       }
   }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/device/dispatch.h"
 #include "core/device/kernel_checks.h"
 #include "core/device/optimizer_math.h"
@@ -128,7 +129,7 @@ class GpuDevice final : public Device, public GpuMessages {
   Norms norms_of(const Tensor& tensor) {
     return translated([&] {
       const int64_t pieces = (tensor.elements() + kNormPiece - 1) / kNormPiece;
-      const size_t bytes = static_cast<size_t>(2 * pieces) * sizeof(double);
+      const size_t bytes = to_size(2 * pieces) * sizeof(double);
       // Once for nearly all tensors: memory that is given back waits for whatever runs, a message to a neighbour too.
       context_->reserve(Scratch::kNorms, std::max(bytes, size_t{1} << 16), "norms");
       const Buffer& norms = context_->scratch(Scratch::kNorms);
@@ -139,7 +140,7 @@ class GpuDevice final : public Device, public GpuMessages {
                                  .length = kNormPiece},
                        {&own(&tensor).buffer()}, {&norms});
       context_->end_of_calculation();
-      std::vector<double> values(static_cast<size_t>(2 * pieces));
+      std::vector<double> values(to_size(2 * pieces));
       context_->download(norms, {.pitch = bytes, .width = bytes}, [&](size_t begin, const std::byte* from, size_t size) {
         std::memcpy(reinterpret_cast<std::byte*>(values.data()) + begin, from, size);
       });
@@ -147,7 +148,7 @@ class GpuDevice final : public Device, public GpuMessages {
     });
   }
 
-  static size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(float); }
+  static size_t bytes_of(int64_t elements) { return to_size(elements) * sizeof(float); }
 
   // Where those channels of all samples lie.
   static Context::Rows rows_of(const Tensor& tensor, ChannelRange channels, size_t host) {
@@ -158,7 +159,7 @@ class GpuDevice final : public Device, public GpuMessages {
     return {.offset = bytes_of(channels.begin * plane),
             .pitch = bytes_of(tensor.shape().elements()),
             .width = bytes_of(channels.size() * plane),
-            .rows = static_cast<size_t>(tensor.batch())};
+            .rows = to_size(tensor.batch())};
   }
 
   template <typename Number>
@@ -201,8 +202,8 @@ class GpuDevice final : public Device, public GpuMessages {
       visit(Context::Rows{.offset = bytes_of((sample * shape.channels + channels.begin) * shape.plane() + rows.begin * shape.width),
                           .pitch = bytes_of(shape.plane()),
                           .width = bytes_of(length),
-                          .rows = static_cast<size_t>(planes)},
-            static_cast<size_t>(sample * planes * length), static_cast<size_t>(planes * length));
+                          .rows = to_size(planes)},
+            to_size(sample * planes * length), to_size(planes * length));
   }
 
   template <typename Number>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -108,7 +109,7 @@ GpuProfile measure_gpu_profile(Device& device, std::string measured_on, double m
   const auto from = device.make_tensor({{sizes.copied, 1, 1}, 1}), to = device.make_tensor({{sizes.copied, 1, 1}, 1});
   device.zero(*from);
   profile.bytes_per_second = 2 * bytes / fastest_of(device, 4, [&] { device.copy(*from, *to); });
-  std::vector<float> host(static_cast<size_t>(sizes.copied));
+  std::vector<float> host(to_size(sizes.copied));
   profile.upload_bytes_per_second = bytes / fastest_of(device, 1, [&] { device.write(*to, whole(*to), std::span<const float>(host)); });
   profile.download_bytes_per_second = bytes / fastest_of(device, 1, [&] { device.read(*from, whole(*from), std::span<float>(host)); });
   const auto small = device.make_tensor({{1, 1, 1}, 1}), other = device.make_tensor({{1, 1, 1}, 1});

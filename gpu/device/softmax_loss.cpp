@@ -1,6 +1,7 @@
 // The loss layer: probabilities and each position's score on the GPU, the sum over a micro-batch on the host, sample by sample.
 #include "core/device/softmax_loss.h"
 
+#include "core/base/index.h"
 #include "gpu/device/operations.h"
 
 namespace millrace::gpu {
@@ -20,7 +21,7 @@ class SoftmaxKernel final : public GpuKernel {
     const int32_t* labels = scored ? write_labels(*arguments.batch) : nullptr;
     const GpuTensor& logits = own(arguments.inputs[0]);
     const GpuTensor& output = own(arguments.output);
-    const size_t score_bytes = static_cast<size_t>(places()) * sizeof(PositionScore);
+    const size_t score_bytes = to_size(places()) * sizeof(PositionScore);
     if (scored && scores_.bytes() == 0) scores_ = context().allocate(score_bytes, "layer \"" + spec().layer + "\": scores");
     context().run(SoftmaxPositions{.logits = logits.data(),
                                    .probabilities = output.data(),
@@ -33,14 +34,14 @@ class SoftmaxKernel final : public GpuKernel {
                   {&logits.buffer(), labels_.buffer()}, {&output.buffer(), scored ? &scores_ : nullptr});
     if (!scored) return;
     context().end_of_calculation();
-    std::vector<PositionScore> scores(static_cast<size_t>(places()));
+    std::vector<PositionScore> scores(to_size(places()));
     context().download(scores_, {.pitch = score_bytes, .width = score_bytes}, [&](size_t begin, const std::byte* from, size_t size) {
       std::copy_n(from, size, reinterpret_cast<std::byte*>(scores.data()) + begin);
     });
     for (int64_t sample = 0; sample < samples(); ++sample) {
       PositionScore last;  // of its labelled positions
       for (int64_t position = 0; position < positions(); ++position) {
-        const PositionScore& score = scores[static_cast<size_t>(sample * positions() + position)];
+        const PositionScore& score = item(scores, sample * positions() + position);
         if (score.labelled == 0) continue;
         arguments.score->loss += score.loss;
         last = score;

@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
 
@@ -83,7 +84,7 @@ class LocalChannel final : public Channel {
 }  // namespace
 
 struct LocalHub::State {
-  explicit State(int64_t count) : ranks(count), mailboxes(static_cast<size_t>(ranks)) {}
+  explicit State(int64_t count) : ranks(count), mailboxes(to_size(ranks)) {}
 
   std::shared_ptr<SharedSlots> slots(int64_t from, int64_t to, const ChannelSpec& spec) {
     const std::scoped_lock lock(mutex);
@@ -121,12 +122,12 @@ class LocalWire final : public Wire {
     const int64_t to = spec.outgoing ? peer : place_;
     std::shared_ptr<SharedSlots> slots = hub_->slots(from, to, spec);
     if (!spec.outgoing) slots->token.store(spec.token, std::memory_order_release);
-    channels_.push_back(std::make_unique<LocalChannel>(std::move(slots), hub_->mailboxes[static_cast<size_t>(to)]));
+    channels_.push_back(std::make_unique<LocalChannel>(std::move(slots), item(hub_->mailboxes, to)));
     return *channels_.back();
   }
 
   Instant progress(std::vector<Arrival>& arrivals) override {
-    hub_->mailboxes[static_cast<size_t>(place_)].take(letters_);
+    item(hub_->mailboxes, place_).take(letters_);
     // A sender may be ahead of our open(): its letters stay until then.
     std::erase_if(letters_, [&](const Mailbox::Letter& letter) {
       const size_t token = letter.slots->token.load(std::memory_order_acquire);

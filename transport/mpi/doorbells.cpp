@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "core/base/index.h"
 #include "transport/mpi/host_memory.h"
 #include "transport/mpi/mpi_handles.h"
 
@@ -37,17 +38,17 @@ Doorbells::Doorbells(MPI_Comm communicator) {
   int rank = 0, ranks = 1;
   check_mpi(MPI_Comm_rank(communicator, &rank), kMaking);
   check_mpi(MPI_Comm_size(communicator, &ranks), kMaking);
-  place_of_.assign(static_cast<size_t>(ranks), -1);
+  place_of_.assign(to_size(ranks), -1);
   MPI_Comm host = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host), kMaking);
   int place = 0, count = 1;
   check_mpi(MPI_Comm_rank(host, &place), kMaking);
   check_mpi(MPI_Comm_size(host, &count), kMaking);
-  own_ = static_cast<size_t>(place);
-  count_ = static_cast<size_t>(count);
+  own_ = to_size(place);
+  count_ = to_size(count);
   std::vector<int> here(count_);
   check_mpi(MPI_Allgather(&rank, 1, MPI_INT, here.data(), 1, MPI_INT, host), kMaking);
-  for (int i = 0; i < count; ++i) place_of_[static_cast<size_t>(here[static_cast<size_t>(i)])] = i;
+  for (int i = 0; i < count; ++i) item(place_of_, item(here, i)) = i;
   if (count_ > 1) share(host);
   count_cores(host);
   check_mpi(MPI_Comm_free(&host), kMaking);
@@ -92,7 +93,7 @@ Doorbells::~Doorbells() { unmap(); }
 
 // Who is about to sleep says so before it looks at the count, who rings counts before it looks for sleepers: one of them sees the other.
 void Doorbells::ring(int64_t rank) {
-  Bell& bell = bells_[place_of_[static_cast<size_t>(rank)]];
+  Bell& bell = bells_[item(place_of_, rank)];
   bell.rings.fetch_add(1);
   if (bell.asleep.load() != 0) syscall(SYS_futex, &bell.rings, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }

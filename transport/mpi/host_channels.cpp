@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
@@ -136,7 +137,7 @@ class HostChannels::Receiver final : public HostChannel {
       const uint64_t bytes = state(next_).load(std::memory_order_acquire);
       if (bytes == 0) return;
       seen_[next_] = true;
-      arrivals.push_back({spec().token, static_cast<size_t>(std::min<uint64_t>(bytes, kFrameHeaderBytes + spec().payload_bytes))});
+      arrivals.push_back({spec().token, to_size(std::min<uint64_t>(bytes, kFrameHeaderBytes + spec().payload_bytes))});
       next_ = next_ + 1 == spec().slots ? 0 : next_ + 1;
     }
   }
@@ -163,7 +164,7 @@ HostChannels::HostChannels(MPI_Comm communicator, Doorbells* bells, bool wanted)
   check_mpi(MPI_Comm_rank(communicator, &rank), kSharing);
   check_mpi(MPI_Comm_size(communicator, &ranks), kSharing);
   rank_ = rank;
-  places_.resize(static_cast<size_t>(ranks));
+  places_.resize(to_size(ranks));
   if (ranks > 1) share(communicator, wanted);
 }
 
@@ -180,13 +181,13 @@ void HostChannels::make_file() {
   if (map == MAP_FAILED) return;
   head_ = static_cast<FileHead*>(map);
   head_->end.store(kHeadBytes);
-  places_[static_cast<size_t>(rank_)] = memory_.place();
+  item(places_, rank_) = memory_.place();
 }
 
 HostChannels::PeerFile HostChannels::open_file(int64_t rank) const {
   PeerFile peer;
   peer.read = kHeadBytes;
-  peer.memory = HostMemory::open(places_[static_cast<size_t>(rank)], kHeadBytes);
+  peer.memory = HostMemory::open(item(places_, rank), kHeadBytes);
   void* const map = peer.memory ? mmap(nullptr, kHeadBytes, PROT_READ, MAP_SHARED, peer.memory.file(), 0) : MAP_FAILED;
   if (map != MAP_FAILED) peer.head = static_cast<const FileHead*>(map);
   return peer;
@@ -209,17 +210,17 @@ void HostChannels::share(MPI_Comm communicator, bool wanted) {
     int64_t rank;
     HostMemoryPlace place;
   };
-  const Told mine{rank_, places_[static_cast<size_t>(rank_)]};
-  std::vector<Told> told(static_cast<size_t>(count));
+  const Told mine{rank_, item(places_, rank_)};
+  std::vector<Told> told(to_size(count));
   check_mpi(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, told.data(), sizeof(mine), MPI_BYTE, host), kSharing);
   bool all_have = true;
   for (const Told& one : told) {
-    places_[static_cast<size_t>(one.rank)] = one.place;
+    item(places_, one.rank) = one.place;
     all_have = all_have && one.place.pid != 0;
   }
   int works = all_have && count > 1 ? 1 : 0, all_work = 0;
   for (const int step : {1, count - 1}) {
-    const int64_t beside = told[static_cast<size_t>((place + step) % count)].rank;
+    const int64_t beside = item(told, (place + step) % count).rank;
     if (works == 0 || peers_.contains(beside)) continue;
     const PeerFile& peer = peers_.emplace(beside, open_file(beside)).first->second;
     works = peer.head != nullptr ? 1 : 0;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/index.h"
+
 namespace millrace {
 
 namespace {
@@ -21,7 +23,7 @@ constexpr const char* kLabel = "millrace-ranks";  // what /proc shows
 bool is_ours(const char* link) {
   std::array<char, 64> target{};
   const ssize_t size = readlink(link, target.data(), target.size());
-  return size > 0 && std::string_view(target.data(), static_cast<size_t>(size)).starts_with(fmt::format("/memfd:{}", kLabel));
+  return size > 0 && std::string_view(target.data(), to_size(size)).starts_with(fmt::format("/memfd:{}", kLabel));
 }
 
 }  // namespace

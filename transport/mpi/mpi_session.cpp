@@ -12,6 +12,7 @@
 
 #include "core/base/check.h"
 #include "core/base/exit_status.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "transport/mpi/mpi_handles.h"
 #include "transport/mpi/mpi_launch.h"
@@ -24,7 +25,7 @@ void check_mpi(int code, std::string_view what) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
-  fail(ErrorCode::kIo, "{}: {} (MPI error {})", what, std::string_view(text.data(), static_cast<size_t>(length)), code);
+  fail(ErrorCode::kIo, "{}: {} (MPI error {})", what, std::string_view(text.data(), to_size(length)), code);
 }
 
 MpiGroup::State::State(MPI_Comm taken, Nanoseconds patience) : communicator(taken), deadline(patience) {
@@ -104,7 +105,7 @@ std::string MpiSession::host() const {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   check_mpi(MPI_Get_processor_name(name.data(), &length), "asking for the host's name");
-  return {name.data(), static_cast<size_t>(length)};
+  return {name.data(), to_size(length)};
 }
 
 void MpiSession::abort(int status) {

@@ -11,6 +11,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/local/local_wire.h"
 #include "transport/local/split_wire.h"
 #include "transport/mpi/doorbells.h"
@@ -89,7 +90,7 @@ class MpiMemory {
 };
 
 size_t slot_bytes_of(const ChannelSpec& spec) {
-  return static_cast<size_t>(kBlockBytes * blocks_of(static_cast<int64_t>(kFrameHeaderBytes + spec.payload_bytes)));
+  return to_size(kBlockBytes * blocks_of(static_cast<int64_t>(kFrameHeaderBytes + spec.payload_bytes)));
 }
 
 SlotLayout layout_of(const MpiMemory& memory, const ChannelSpec& spec) {
@@ -167,7 +168,7 @@ class MpiChannel final : public Channel {
     if (count == MPI_UNDEFINED) check(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));  // more than an int holds
     next_ = next_ + 1 == spec_.slots ? 0 : next_ + 1;
     if (in_turn_) due_.push_back(this);
-    return {spec_.token, static_cast<size_t>(bytes)};
+    return {spec_.token, to_size(bytes)};
   }
   void check(int code) const {
     if (code == MPI_SUCCESS) [[likely]]
@@ -278,7 +279,7 @@ class MpiWire final : public Wire, private Waker {
     }
     if (done == MPI_UNDEFINED) return kNoInstant;  // every slot that could receive is in use
     for (size_t i = 0; i < static_cast<size_t>(done); ++i) {
-      const auto index = static_cast<size_t>(indices_[i]);
+      const auto index = to_size(indices_[i]);
       if (code == MPI_ERR_IN_STATUS) receivers_[index]->check(statuses_[i].MPI_ERROR);
       arrivals.push_back(receivers_[index]->arrived(statuses_[i]));
       heads_[index] = receivers_[index]->head();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/nccl/announcement.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
@@ -53,7 +54,7 @@ class AnnouncedWire::DeviceChannel final : public Channel {
     if (read.tag != spec_.tag || read.bytes > spec_.payload_bytes)
       fail(ErrorCode::kMismatch, "{}: {} bytes were announced for channel {}, and channel {} takes {}; the ranks follow different plans",
            line_.name(), read.bytes, read.tag, spec_.tag, spec_.payload_bytes);
-    line_.receive(read.ordinal, {this->slot(slot).payload, static_cast<size_t>(read.bytes), index_, slot});
+    line_.receive(read.ordinal, {this->slot(slot).payload, to_size(read.bytes), index_, slot});
   }
   void has_left(size_t slot) { leaving_[slot] = false; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "transport/streams/frame.h"
 
 namespace millrace {
@@ -46,7 +47,7 @@ ShapedWire::~ShapedWire() = default;
 
 LinkLedger* ShapedWire::ledger_of(const ChannelSpec& spec) {
   if (spec.link < 0 || static_cast<size_t>(spec.link) >= ledgers_.size()) return nullptr;
-  LinkLedger& ledger = ledgers_[static_cast<size_t>(spec.link)];
+  LinkLedger& ledger = item(ledgers_, spec.link);
   return ledger.shape().shapes() ? &ledger : nullptr;
 }
 
@@ -56,7 +57,7 @@ Channel& ShapedWire::open(const ChannelSpec& spec) {
   if (!spec.outgoing) inner.token = incoming_.size();
   Channel& below = below_->open(inner);
   if (!spec.outgoing) {
-    const size_t queue = ledger == nullptr ? 0 : 2 * static_cast<size_t>(spec.link) + (spec.direction == Direction::kForward ? 0 : 1);
+    const size_t queue = ledger == nullptr ? 0 : 2 * to_size(spec.link) + (spec.direction == Direction::kForward ? 0 : 1);
     incoming_.push_back({&below, ledger, spec.direction, queue, spec.token, spec.slots});
   }
   if (ledger == nullptr || !spec.outgoing) return below;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/base/files.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -34,7 +35,7 @@ void put(std::array<char, kSize>& to, std::string_view text) {
 }
 template <size_t kSize>
 std::string_view get(const std::array<char, kSize>& from) {
-  return {from.data(), static_cast<size_t>(std::find(from.begin(), from.end(), '\0') - from.begin())};
+  return {from.data(), to_size(std::find(from.begin(), from.end(), '\0') - from.begin())};
 }
 
 constexpr std::array<std::string_view, 3> kCallNames = {"barrier", "broadcast", "gather"};
@@ -149,7 +150,7 @@ std::vector<std::string> Agreement::gather(std::string_view what, std::string_vi
     send_parts(0, mine);
     return {};
   }
-  const auto ranks = static_cast<size_t>(transport_.ranks());
+  const auto ranks = to_size(transport_.ranks());
   std::vector<std::string> all(ranks);
   std::vector<bool> done(ranks, false);
   all[0] = mine;
@@ -157,7 +158,7 @@ std::vector<std::string> Agreement::gather(std::string_view what, std::string_vi
   for (size_t missing = ranks - 1; missing > 0;) {
     const auto absent = static_cast<int64_t>(std::find(done.begin(), done.end(), false) - done.begin());
     const Part part = await_part(absent);
-    const auto source = static_cast<size_t>(part.source);
+    const auto source = to_size(part.source);
     if (done[source]) fail(ErrorCode::kMismatch, "{}: rank {} sent more than it announced", where(), part.source);
     if (!complete(all[source], part)) continue;
     done[source] = true;

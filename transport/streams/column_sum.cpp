@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -54,7 +55,7 @@ template void ColumnSum::start(std::span<double> values, int64_t index);
 template <typename T>
 std::span<T> ColumnSum::piece(std::span<T> values, int32_t number) const {
   const size_t most = transport_.table().flows.front().most_bytes / sizeof(T);
-  const size_t begin = static_cast<size_t>(number) * most;
+  const size_t begin = to_size(number) * most;
   return values.subspan(begin, std::min(most, values.size() - begin));
 }
 

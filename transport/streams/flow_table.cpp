@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/plan/flow_load.h"
 #include "transport/streams/aligned_buffer.h"
 #include "transport/streams/frame.h"
@@ -28,7 +29,7 @@ size_t message_bytes(const Plan& plan, const Flow& flow) {
   if (per_message <= 0 || times <= 0 || per_message > kMostBytes / bytes_each / times)
     fail(ErrorCode::kMalformed, "flow of {} over link {}: {} elements per message times {} samples is no size of a message", flow.tensor,
          flow.link, per_message, times);
-  return static_cast<size_t>(per_message * times * bytes_each);
+  return to_size(per_message * times * bytes_each);
 }
 
 bool eager(const FlowSpec& flow, const TransportSettings& settings) {
@@ -38,9 +39,9 @@ bool eager(const FlowSpec& flow, const TransportSettings& settings) {
 }  // namespace
 
 int64_t FlowTable::evaluation_of(int64_t flow) const {
-  if (flow < 0 || flow >= static_cast<int64_t>(twins.size()) || twins[static_cast<size_t>(flow)] < 0)
+  if (flow < 0 || flow >= static_cast<int64_t>(twins.size()) || item(twins, flow) < 0)
     fail(ErrorCode::kNotFound, "flow {} has no twin for evaluation; only forward activations, partial sums and states have one", flow);
-  return twins[static_cast<size_t>(flow)];
+  return item(twins, flow);
 }
 
 int64_t link_of(const FlowTable& table, const FlowSpec& flow) {
@@ -117,7 +118,7 @@ TransportMemory memory_of(const FlowTable& table, const RingLayout& layout, int6
     if (!sends && !receives) continue;
     const int64_t link = link_of(table, flow);
     if (links.insert(link).second) memory.lanes += 2 * lane_bytes;
-    const size_t credits = static_cast<size_t>(flow.credits);
+    const size_t credits = to_size(flow.credits);
     const size_t slot = aligned(kFrameHeaderBytes + flow.most_bytes, kSlotPage);
     if (eager(flow, settings)) {
       if (sends) memory.sending += aligned(flow.most_bytes);

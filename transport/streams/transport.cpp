@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -18,7 +19,7 @@ constexpr int64_t kFirstTag = 2;
 // than they would wait.
 constexpr size_t kCarriesCredit = 16384;
 
-size_t lane_id(int64_t link, Direction direction) { return 2 * static_cast<size_t>(link) + (direction == Direction::kForward ? 0 : 1); }
+size_t lane_id(int64_t link, Direction direction) { return 2 * to_size(link) + (direction == Direction::kForward ? 0 : 1); }
 uint32_t session_of(const std::string& digest) {
   uint32_t session = 0;
   std::from_chars(digest.data(), digest.data() + 8, session, 16);
@@ -51,11 +52,11 @@ Channel& Transport::open_incoming(ChannelSpec spec, Incoming incoming) {
 
 Transport::FlowEnds& Transport::ends(int64_t flow) {
   MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
-  return ends_[static_cast<size_t>(flow)];
+  return item(ends_, flow);
 }
 const Transport::FlowEnds& Transport::ends(int64_t flow) const {
   MILLRACE_CHECK(flow >= 0 && static_cast<size_t>(flow) < ends_.size(), "flow {} of {}", flow, ends_.size());
-  return ends_[static_cast<size_t>(flow)];
+  return item(ends_, flow);
 }
 
 std::string Transport::name(size_t flow) const { return fmt::format("flow {} ({})", flow, text_of(table_.flows[flow])); }
@@ -77,7 +78,7 @@ void Transport::open(FlowTable table) {
     ends.sender.eager = ends.receiver.eager = !spec.device_memory && spec.most_bytes <= settings_.eager_bytes;
     if (!ends.sender.eager) continue;
     if (ends.sender.here) bytes += aligned(spec.most_bytes);
-    if (ends.receiver.here) bytes += static_cast<size_t>(spec.credits) * aligned(spec.most_bytes);
+    if (ends.receiver.here) bytes += to_size(spec.credits) * aligned(spec.most_bytes);
   }
   arena_ = AlignedBuffer(bytes);
   open_lanes();
@@ -90,13 +91,13 @@ void Transport::open(FlowTable table) {
 // Of every link with a flow that begins or ends here, both directions: one carries the flow's small messages or those of
 // others, the other its credits.
 void Transport::open_lanes() {
-  lane_of_.assign(2 * static_cast<size_t>(layout_.devices), kNone);
-  std::vector<bool> used(static_cast<size_t>(layout_.devices), false);
+  lane_of_.assign(2 * to_size(layout_.devices), kNone);
+  std::vector<bool> used(to_size(layout_.devices), false);
   for (size_t f = 0; f < ends_.size(); ++f)
-    if (ends_[f].sender.here || ends_[f].receiver.here) used[static_cast<size_t>(link_of(table_, table_.flows[f]))] = true;
+    if (ends_[f].sender.here || ends_[f].receiver.here) item(used, link_of(table_, table_.flows[f])) = true;
 
   for (int64_t link = 0; link < layout_.devices; ++link) {
-    if (!used[static_cast<size_t>(link)]) continue;
+    if (!item(used, link)) continue;
     for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
       const bool forward = direction == Direction::kForward;
       const int64_t lower = layout_.rank_of(link);
@@ -132,7 +133,7 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
   const bool forward = direction == Direction::kForward;
   const int64_t link = link_of(table_, spec);
   const bool remote = !(sender.here && receiver.here);
-  const auto credits = static_cast<size_t>(spec.credits);
+  const auto credits = to_size(spec.credits);
   ends.lane_id = lane_id(link, direction);
   ChannelSpec channel{.tag = kFirstTag + 2 * layout_.devices + static_cast<int64_t>(flow),
                       .link = link,
@@ -170,18 +171,18 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
 bool Transport::can_send(int64_t flow) {
   const FlowEnds& ends = this->ends(flow);
   const Sender& sender = ends.sender;
-  MILLRACE_CHECK(sender.here, "{} does not begin on rank {}", name(static_cast<size_t>(flow)), rank());
-  const auto credits = static_cast<uint64_t>(table_.flows[static_cast<size_t>(flow)].credits);
+  MILLRACE_CHECK(sender.here, "{} does not begin on rank {}", name(to_size(flow)), rank());
+  const auto credits = static_cast<uint64_t>(item(table_.flows, flow).credits);
   if (sender.committed - sender.credited >= credits) return false;
   return sender.eager || sender.channel->sent(sender.slot);
 }
 
 std::span<std::byte> Transport::begin_send(int64_t flow) {
-  MILLRACE_CHECK(can_send(flow), "{}: no credit; ask can_send first", name(static_cast<size_t>(flow)));
+  MILLRACE_CHECK(can_send(flow), "{}: no credit; ask can_send first", name(to_size(flow)));
   Sender& sender = ends(flow).sender;
-  MILLRACE_CHECK(!sender.writing, "{}: a message is being written already", name(static_cast<size_t>(flow)));
+  MILLRACE_CHECK(!sender.writing, "{}: a message is being written already", name(to_size(flow)));
   sender.writing = true;
-  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  const FlowSpec& spec = item(table_.flows, flow);
   if (sender.eager) return {sender.staging, spec.most_bytes};
   return {sender.channel->slot(sender.slot).payload, spec.most_bytes};
 }
@@ -189,10 +190,9 @@ std::span<std::byte> Transport::begin_send(int64_t flow) {
 void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   FlowEnds& ends = this->ends(flow);
   Sender& sender = ends.sender;
-  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
-  MILLRACE_CHECK(sender.writing, "{}: no message was begun", name(static_cast<size_t>(flow)));
-  MILLRACE_CHECK(bytes <= spec.most_bytes, "{}: a message of {} bytes, at most {}", name(static_cast<size_t>(flow)), bytes,
-                 spec.most_bytes);
+  const FlowSpec& spec = item(table_.flows, flow);
+  MILLRACE_CHECK(sender.writing, "{}: no message was begun", name(to_size(flow)));
+  MILLRACE_CHECK(bytes <= spec.most_bytes, "{}: a message of {} bytes, at most {}", name(to_size(flow)), bytes, spec.most_bytes);
   FrameHeader header;
   header.stream = spec.stream;
   header.flow = static_cast<uint32_t>(flow);
@@ -218,22 +218,22 @@ void Transport::commit_send(int64_t flow, MessageId id, size_t bytes) {
   }
   sender.writing = false;
   ++sender.committed;
-  advance(sender.slot, static_cast<size_t>(spec.credits));
+  advance(sender.slot, to_size(spec.credits));
   sender.count += {1, static_cast<int64_t>(bytes)};
 }
 
 bool Transport::has_message(int64_t flow) const {
   const Receiver& receiver = ends(flow).receiver;
-  MILLRACE_CHECK(receiver.here, "{} does not end on rank {}", name(static_cast<size_t>(flow)), rank());
+  MILLRACE_CHECK(receiver.here, "{} does not end on rank {}", name(to_size(flow)), rank());
   return receiver.arrived > receiver.released;
 }
 
 Message Transport::begin_receive(int64_t flow) {
-  MILLRACE_CHECK(has_message(flow), "{}: no message; ask has_message first", name(static_cast<size_t>(flow)));
+  MILLRACE_CHECK(has_message(flow), "{}: no message; ask has_message first", name(to_size(flow)));
   Receiver& receiver = ends(flow).receiver;
-  MILLRACE_CHECK(!receiver.reading, "{}: a message is being read already", name(static_cast<size_t>(flow)));
+  MILLRACE_CHECK(!receiver.reading, "{}: a message is being read already", name(to_size(flow)));
   receiver.reading = true;
-  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  const FlowSpec& spec = item(table_.flows, flow);
   const Held& held = receiver.held[receiver.slot];
   const std::byte* payload =
       receiver.eager ? receiver.places + receiver.slot * aligned(spec.most_bytes) : receiver.channel->slot(receiver.slot).payload;
@@ -244,23 +244,23 @@ std::span<const std::byte> Transport::begin_receive(int64_t flow, MessageId id, 
   const Message message = begin_receive(flow);
   if (message.id != id)
     fail(ErrorCode::kMismatch, "{}: micro-batch {} (chunk {}) arrived where {} (chunk {}) was due; the two ends follow different schedules",
-         name(static_cast<size_t>(flow)), message.id.index, message.id.chunk, id.index, id.chunk);
+         name(to_size(flow)), message.id.index, message.id.chunk, id.index, id.chunk);
   if (message.payload.size() != bytes)
-    fail(ErrorCode::kMismatch, "{}: {} bytes arrived for micro-batch {} where {} were due", name(static_cast<size_t>(flow)),
-         message.payload.size(), id.index, bytes);
+    fail(ErrorCode::kMismatch, "{}: {} bytes arrived for micro-batch {} where {} were due", name(to_size(flow)), message.payload.size(),
+         id.index, bytes);
   return message.payload;
 }
 
 void Transport::release(int64_t flow) {
   FlowEnds& ends = this->ends(flow);
   Receiver& receiver = ends.receiver;
-  MILLRACE_CHECK(receiver.reading, "{}: no message is being read", name(static_cast<size_t>(flow)));
-  const FlowSpec& spec = table_.flows[static_cast<size_t>(flow)];
+  MILLRACE_CHECK(receiver.reading, "{}: no message is being read", name(to_size(flow)));
+  const FlowSpec& spec = item(table_.flows, flow);
   if (!receiver.eager) receiver.channel->receive_again(receiver.slot);
   receiver.reading = false;
   receiver.count += {1, static_cast<int64_t>(receiver.held[receiver.slot].bytes)};
   ++receiver.released;
-  advance(receiver.slot, static_cast<size_t>(spec.credits));
+  advance(receiver.slot, to_size(spec.credits));
   if (receiver.owes) return;
   receiver.owes = true;
   lanes_[ends.credit_lane].owed.push_back(static_cast<uint32_t>(flow));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "transport/streams/transport.h"
 
 namespace millrace {
@@ -43,7 +44,7 @@ void Transport::accept(const Arrival& arrival) {
   const Slot place = from.channel->slot(slot);
   const size_t header_bytes = std::min(arrival.frame_bytes, kFrameHeaderBytes);
   const FrameHeader header = parse_header({place.header, header_bytes}, arrival.frame_bytes - header_bytes, from.origin);
-  const std::span<const std::byte> payload(place.payload, static_cast<size_t>(header.bytes));
+  const std::span<const std::byte> payload(place.payload, to_size(header.bytes));
   if (from.remote) control_.heard(from.side);
   if (from.left) fail(ErrorCode::kMismatch, "{} sent a frame after its goodbye", from.origin);
   if (from.use == Use::kFlow) {
@@ -121,7 +122,7 @@ void Transport::check_data(const FrameHeader& header, std::span<const std::byte>
 
 void Transport::take_data(const FrameHeader& header, size_t flow) {
   Receiver& receiver = ends_[flow].receiver;
-  receiver.held[receiver.arrival_slot] = {{header.index, header.chunk}, static_cast<size_t>(header.bytes)};
+  receiver.held[receiver.arrival_slot] = {{header.index, header.chunk}, to_size(header.bytes)};
   advance(receiver.arrival_slot, receiver.held.size());
   ++receiver.arrived;
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 #include "transport/streams/transport.h"
 
 namespace millrace {
@@ -120,7 +121,7 @@ void Transport::check_deadline(const Patience& patience, std::span<const Interes
 
 std::string Transport::describe(const Interest& interest) const {
   if (interest.want == Want::kControl) return fmt::format("{} (control)", awaited_control_);
-  const FlowSpec& spec = table_.flows[static_cast<size_t>(interest.flow)];
+  const FlowSpec& spec = item(table_.flows, interest.flow);
   const FlowEnds& ends = this->ends(interest.flow);
   const std::string what = fmt::format("{} \"{}\" of {}", name_of(spec.stream), spec.tensor, text_of(interest.id));
   if (interest.want == Want::kMessage)

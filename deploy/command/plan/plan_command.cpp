@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/field_kinds.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/base/progress.h"
 #include "core/base/writable.h"
@@ -209,9 +210,9 @@ RingOrder reordered(const PlanTask& task, const std::vector<int64_t>& order, boo
   RingOrder result;
   std::string shorthand;
   for (size_t i = 0; i < order.size();) {
-    const std::string& kind = task.cluster.devices[static_cast<size_t>(order[i])].device;
+    const std::string& kind = item(task.cluster.devices, order[i]).device;
     size_t end = i;
-    while (end < order.size() && task.cluster.devices[static_cast<size_t>(order[end])].device == kind) ++end;
+    while (end < order.size() && item(task.cluster.devices, order[end]).device == kind) ++end;
     shorthand += fmt::format("{}{}x{}", i == 0 ? "" : "+", kind, end - i);
     i = end;
   }
@@ -220,8 +221,8 @@ RingOrder reordered(const PlanTask& task, const std::vector<int64_t>& order, boo
   if (!from_file) set_link_gbps(result.cluster, flags.link_gbps, flags.link_gbps_both);
   result.cluster.name = task.cluster.name;
   for (size_t i = 0; i < order.size(); ++i) {
-    result.cluster.devices[i] = task.cluster.devices[static_cast<size_t>(order[i])];
-    result.models.push_back(task.models[static_cast<size_t>(order[i])]);
+    result.cluster.devices[i] = item(task.cluster.devices, order[i]);
+    result.models.push_back(item(task.models, order[i]));
   }
   return result;
 }

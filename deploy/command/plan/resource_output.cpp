@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/index.h"
 #include "deploy/command/line/text_table.h"
 
 namespace millrace {
@@ -84,7 +85,7 @@ LayerUse use_of(const Plan& plan, const Shard& shard, const ShardFigures& figure
     if (!amounts.nothing()) use.modules.push_back({std::move(name), amounts});
   };
   constexpr Phase kPhases[] = {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient};
-  for (const Phase phase : kPhases) add(fmt::format("{} engine", name_of(phase)), {.dsp = figures.dsp[static_cast<size_t>(phase)]});
+  for (const Phase phase : kPhases) add(fmt::format("{} engine", name_of(phase)), {.dsp = item(figures.dsp, phase)});
   const auto amount = [&shard](std::string_view name) { return amount_of(shard.resources, name); };
   add("logic", {.lut = amount("lut"), .ff = amount("ff")});
   add("buffers", {.bram36 = amount("bram36"), .uram = amount("uram")});

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/base/log.h"
 #include "core/plan/validate.h"
 #include "core/train/checkpoint.h"
@@ -90,7 +91,7 @@ void require_weights_of(const Graph& graph, const std::string& file, const Tenso
 WeightSource weight_source(const Flags& flags, const Graph& graph) {
   if (flags.weights.empty())
     return [seed = flags.seed](const Node& node, const ParameterSpec& parameter) {
-      std::vector<double> values(static_cast<size_t>(parameter.elements()));
+      std::vector<double> values(to_size(parameter.elements()));
       InitialValues(node.layer, parameter, fans_of(node.parameters.front()), seed).fill(std::span<double>(values));
       return values;
     };
@@ -103,7 +104,7 @@ WeightSource weight_source(const Flags& flags, const Graph& graph) {
     if (found->second.dimensions != parameter.dimensions)
       fail(ErrorCode::kMismatch, "{}: {} is [{}], and the plan's model has it as [{}]; give weights of that model", file, name,
            fmt::join(found->second.dimensions, ", "), fmt::join(parameter.dimensions, ", "));
-    std::vector<double> values(static_cast<size_t>(parameter.elements()));
+    std::vector<double> values(to_size(parameter.elements()));
     copy_values(found->second, std::span<double>(values), name);
     return values;
   };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
@@ -60,7 +61,7 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
   const Node& node = graph.node(graph.index_of(shard.layer));
   const auto& cell = std::get<Recurrent>(node.layer.operation);
   StepsEngine engine{.device = shard.device,
-                     .board = plan.cluster.devices[static_cast<size_t>(shard.device)].device,
+                     .board = item(plan.cluster.devices, shard.device).device,
                      .layer = shard.layer,
                      .reason = why_not_built(shard, cell, plan),
                      .hardware = {}};

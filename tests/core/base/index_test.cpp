@@ -16,6 +16,9 @@ TEST(Index, FindsElementsByAnyIntegerOfAnyContainer) {
   EXPECT_EQ(item(values, 1), 5);
   EXPECT_EQ(item(std::span<const int>(values), int8_t{2}), 9);
   EXPECT_EQ(item(std::array{1, 2}, uint64_t{0}), 1);
+  constexpr const char* kNames[] = {"none", "some"};
+  enum class Amount { kNone, kSome };
+  EXPECT_STREQ(item(kNames, Amount::kSome), "some");
   EXPECT_EQ(to_size(int64_t{3}), values.size());
 }
 
@@ -26,6 +29,20 @@ TEST(Index, NamesIndexAndPlaceOfWhatIsNotThere) {
   EXPECT_DEATH((void)item(values, int64_t{3}), "index_test.cpp.*index 3 of 3");
   EXPECT_DEATH((void)item(values, int64_t{1} << 32), "index 4294967296 of 3");
   EXPECT_DEATH((void)to_size(int64_t{-2}), "index_test.cpp.*a size of -2");
+}
+
+TEST(Index, InnerLoopsFindTheSame) {
+  std::vector<int> values{7, 8, 9};
+  fast_item(values, int64_t{1}) = 5;
+  EXPECT_EQ(fast_item(values, 1), 5);
+  EXPECT_EQ(fast_item(std::array{1, 2}, uint64_t{0}), 1);
+}
+
+TEST(Index, InnerLoopsAreCheckedWhereTheBuildSaysSo) {
+  if (!kLoopsAreChecked) GTEST_SKIP() << "a release build; builds for debugging and with sanitizers check inner loops";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::vector<int> values(3);
+  EXPECT_DEATH((void)fast_item(values, int64_t{3}), "index_test.cpp.*index 3 of 3");
 }
 
 }  // namespace
