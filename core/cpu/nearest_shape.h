@@ -1,4 +1,4 @@
-// Which of the convolutions that were measured stands for one that was not: the nearest of its family in sizes. Internal to core/cpu.
+// Which of the convolutions that were measured stands for one that was not: the nearest of its family in sizes.
 //
 //   ShapePlace<std::string, 3> wanted{"3x3", logs_of(64, 128, 28 * 28)};
 //   const auto found = nearest_shape(measured, wanted, /*farthest=*/3, &Measured::place);   // measured.end() where none is near

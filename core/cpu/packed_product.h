@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/cpu/memory.h"
 
 namespace millrace::cpu {
@@ -73,7 +74,7 @@ class PackedMatrix {
     int64_t width = 0;   // up to `lanes`; the rest is zero
     int64_t source = 0;  // column of the source
   };
-  const Panel& panel(int64_t index) const { return panels_[static_cast<size_t>(index)]; }
+  const Panel& panel(int64_t index) const { return fast_item(panels_, index); }
   const float* data(int64_t panel) const { return reinterpret_cast<const float*>(buffer_.data()) + panel * depth_ * lanes_; }
 
  private:

@@ -1,4 +1,4 @@
-// The data sets with a name of their own, and where they lie on this machine.
+// The data sets with a name of their own, and where they lie on this machine. Internal to core/data.
 //
 //   const DataSplit data = load_digits();
 //

@@ -1,4 +1,4 @@
-// The binary version of CIFAR-10 and CIFAR-100: records of one or two label bytes and 3 x 32 x 32 pixels.
+// The binary version of CIFAR-10 and CIFAR-100: records of one or two label bytes and 3 x 32 x 32 pixels. Internal to core/data.
 //
 //   const DataSplit data = load_cifar(CifarKind::kCifar10, "/data/cifar-10-batches-bin");
 //

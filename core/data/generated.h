@@ -1,5 +1,5 @@
 // Two tasks for recurrent networks that are drawn when they are asked for, like core/data/synthetic.h: the same on every machine,
-// in any order, and no memory for samples.
+// in any order, and no memory for samples. Internal to core/data.
 //
 //   DataSplit data = make_adding({.steps = 200, .samples = 10000, .seed = 1});      // --data adding:200:10000
 //   DataSplit data = make_ctc_task({.classes = 5, .labels = 8, .samples = 2000});   // --data ctc:5:8:2000

@@ -1,5 +1,5 @@
 // The IDX format of MNIST: two zero bytes, an element type, a number of dimensions, each as a big-endian 32-bit
-// number, then the elements.
+// number, then the elements. Internal to core/data.
 //
 //   const IdxArray images = parse_idx(bytes, "train-images-idx3-ubyte", 3);
 //   const DataSplit data = load_idx("/data/mnist");     // four files, under the names MNIST uses, plain or .gz

@@ -8,7 +8,7 @@
 // from 60 Hz to half the rate, natural logarithm. A sound shorter than a window is one frame, padded with silence; what lies
 // behind the last whole window is left out.
 // The Fourier transform is KISS FFT's. In a build without it the constructor fails with kUnavailable naming the package.
-// One thread at a time: the transform has working space of its own.
+// One thread at a time: the transform has working space of its own. Internal to core/data.
 #pragma once
 
 #include <cstdint>

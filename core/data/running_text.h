@@ -1,4 +1,4 @@
-// Part of a text as samples of equal length, each with the characters behind its own as labels.
+// Part of a text as samples of equal length, each with the characters behind its own as labels. Internal to core/data.
 //
 //   data.sequences = std::make_shared<RunningText>(ids, 0, ids->size(), "faust.txt", 100);
 //

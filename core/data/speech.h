@@ -1,4 +1,4 @@
-// Spoken prompts with what they say: the voice of Asterisk's answering machine, from Debian's packages.
+// Spoken prompts with what they say: the voice of Asterisk's answering machine, from Debian's packages. Internal to core/data.
 //
 //   DataSplit speech = load_speech();                                  // --data speech
 //   DataSplit few = load_speech({.prompts = 50, .seconds = 3});        // --data speech:50:3

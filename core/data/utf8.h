@@ -1,4 +1,4 @@
-// UTF-8, one character at a time, and where in a text one stands.
+// UTF-8, one character at a time, and where in a text one stands. Internal to core/data.
 //
 //   Utf8Reader reader(bytes);
 //   while (!reader.done())

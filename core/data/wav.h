@@ -1,4 +1,4 @@
-// Sound from WAV files: uncompressed, 16 bits, one channel.
+// Sound from WAV files: uncompressed, 16 bits, one channel. Internal to core/data.
 //
 //   const WavSound sound = parse_wav(bytes, "hello.wav");
 //   log::info("{:.1f} s", sound.seconds());

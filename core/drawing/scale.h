@@ -1,4 +1,4 @@
-// An axis's arithmetic: which range it shows, where a value lies on it, where its ticks are.
+// An axis's arithmetic: which range it shows, where a value lies on it, where its ticks are. Internal to core/drawing.
 //
 //   const Scale scale(axis, 0, 18.6);
 //   scale.position(9.3);          // 0.465 when it ends at 20

@@ -1,4 +1,4 @@
-// The look that pages and drawings share: paper, ink, lines and the colours with a meaning, light and dark.
+// The look that pages and drawings share: paper, ink, lines and the colours with a meaning, light and dark. Internal to core/drawing.
 //
 //   <style> + drawing_style_sheet() + page_style_sheet() + LayerColours::style_sheet() + </style>
 //

@@ -1,5 +1,5 @@
 // Writes a model layer by layer; each call appends one layer and returns its name, and reads the layer before it unless
-// told otherwise.
+// told otherwise. Internal to core/graph.
 //
 //   ModelBuilder net("tiny", {1, 8, 8});
 //   net.conv("conv1", 16, {.kernel = 3, .pad = 1});

@@ -1,5 +1,5 @@
 // The oracle: runs any plan in one process, following its flows and actions literally, one kernel call at a time, on
-// plain host arrays. Slow. What trainer, simulator and devices do is compared with what this does.
+// plain host arrays. Slow. What trainer, simulator and devices do is compared with what this does. Internal to core/reference.
 //
 //   Interpreter interpreter(plan, {.type = ElementType::kFloat64, .learning_rate = rate}, samples);
 //   interpreter.set_parameter("conv1", "weight", values);

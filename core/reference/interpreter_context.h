@@ -1,5 +1,5 @@
 // What every part of the interpreter reads (the plan, its graph, where its pieces lie, the device that computes) and
-// what a device remembers of a micro-batch. Used by the interpreter only.
+// what a device remembers of a micro-batch. Used by the interpreter only. Internal to core/reference.
 //
 //   const Context context(plan, {.type = ElementType::kFloat64});
 //   Memory memory(context, samples);

@@ -1,5 +1,5 @@
 // Computes one layer, or the blocks one device has of it, for one micro-batch: kernel by kernel, nothing fused, each on
-// tensors made for the call from what the device remembers.
+// tensors made for the call from what the device remembers. Internal to core/reference.
 //
 //   LayerRunner layers(context, parameters);
 //   layers.forward_blocks(device, head, memory, action);    // sum += block(input) for each block

@@ -1,4 +1,4 @@
-// Messages between the devices of a plan: a queue for each flow, and the count of what crossed.
+// Messages between the devices of a plan: a queue for each flow, and the count of what crossed. Internal to core/reference.
 //
 //   FlowQueues queues(context);
 //   queues.send_all(link, Direction::kForward, memory);         // everything that leaves over the link

@@ -1,5 +1,5 @@
 // Trained parameters where they are stored: each home holds its slice in every version still in use, the gradient
-// summed so far and the optimizer's state; users see the vector of their shard, put together from its homes.
+// summed so far and the optimizer's state; users see the vector of their shard, put together from its homes. Internal to core/reference.
 //
 //   ParameterStore store(context);
 //   store.set("conv1", "weight", full);

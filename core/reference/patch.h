@@ -1,4 +1,4 @@
-// A tensor on the host of which some channels may not have arrived yet. Used by the interpreter only.
+// A tensor on the host of which some channels may not have arrived yet. Used by the interpreter only. Internal to core/reference.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The learning rate of an update, a pure function of how far training has come.
+// The learning rate of an update, a pure function of how far training has come. Internal to core/train.
 //
 //   const double rate = learning_rate_at(job.learning_rate, epoch, total_epochs);       // course.h knows both
 //

@@ -1,4 +1,4 @@
-// The normal distribution's quantile function: the z below which a standard normal value lies with probability p.
+// The normal distribution's quantile function: the z below which a standard normal value lies with probability p. Internal to core/train.
 //
 //   double z = normal_quantile(0.975);      // 1.95996...
 //

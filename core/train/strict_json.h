@@ -1,5 +1,5 @@
 // JSON read as strictly as a file format deserves: names given twice, deep nesting, wrong types, numbers out of range
-// and unknown names are all errors that say where. Private to core/train.
+// and unknown names are all errors that say where. Private to core/train. Internal to core/train.
 //
 //   const nlohmann::json document = parse_strict_json(text, "manifest.json");
 //   JsonFields fields(document, "manifest.json");

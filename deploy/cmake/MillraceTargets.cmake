@@ -1,5 +1,5 @@
 # millrace_library(NAME [BRIEF] [SEPARATE] [DEPENDS ...] [LINKS ...]): a static library millrace_NAME of every .cpp in this folder, installed
-# with its headers and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
+# with its public headers (install_headers.cmake) and exported as Millrace::NAME. A folder without .cpp is a library of interfaces.
 # millrace_test(NAME [SEPARATE] [AVX2] [LONG] DEPENDS ... [LABEL ...] [TIMEOUT s]): a GoogleTest binary of every .cpp in this folder, known to
 # ctest test by test. LONG: its suites whose names end in Long are labelled `long`, for deploy/check.sh --long.
 # A test of several labels has them joined by +, since discovered tests take one word alone.
@@ -17,6 +17,7 @@ include(GNUInstallDirs)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)  # what users of the libraries need; programs say runtime, xrt or cuda
 set(MILLRACE_GENERATED_FOLDER ${CMAKE_BINARY_DIR}/generated)
 set(MILLRACE_INSTALLED_HEADERS ${CMAKE_INSTALL_INCLUDEDIR}/millrace)
+set(MILLRACE_INSTALL_HEADERS ${CMAKE_CURRENT_LIST_DIR}/install_headers.cmake)
 
 add_library(millrace_flags INTERFACE)
 target_include_directories(millrace_flags INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
@@ -78,7 +79,8 @@ function(millrace_library NAME)
 
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   install(TARGETS ${target} EXPORT MillraceTargets)
-  install(FILES ${headers} DESTINATION ${MILLRACE_INSTALLED_HEADERS}/${folder})
+  install(CODE "include(\"${MILLRACE_INSTALL_HEADERS}\")
+install_public_headers(\"${headers}\" \"${MILLRACE_INSTALLED_HEADERS}/${folder}\")" COMPONENT ${CMAKE_INSTALL_DEFAULT_COMPONENT_NAME})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${target})
   set_property(GLOBAL PROPERTY MILLRACE_FOLDER_OF_${target} ${folder})
 endfunction()

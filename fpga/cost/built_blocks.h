@@ -1,4 +1,4 @@
-// The memory of a generated shard on its board: blocks of it, and what they are of the board's memory in bits.
+// The memory of a generated shard on its board: blocks of it, and what they are of the board's memory in bits. Internal to fpga/cost.
 //
 //   const BuiltBlocks blocks = built_blocks(engines.memory_of(engine, {}), engines.after_sum(engine), true, engine.held, 9e6, {1470});
 //   blocks.fixed.bram36 + blocks.parameters.bram36;      // as `millrace rtl --check` counts them

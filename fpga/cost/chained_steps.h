@@ -1,5 +1,5 @@
 // What the steps of a recurrent layer take on a board, whose x W another device makes: chained elements that load their weights for every
-// F and every E (fpga/pe_chain), one direction behind the other.
+// F and every E (fpga/pe_chain), one direction behind the other. Internal to fpga/cost.
 //
 //   std::string why;
 //   if (const auto steps = chained_steps(question, board, 16, &why)) ... steps->forward_seconds

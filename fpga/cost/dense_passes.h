@@ -1,4 +1,4 @@
-// Steps of a sequence that share a pass over the weights of a dense layer, in a plan for inference.
+// Steps of a sequence that share a pass over the weights of a dense layer, in a plan for inference. Internal to fpga/cost.
 //
 //   const int64_t steps = steps_of_dense_pass(shard, /*asked=*/0, /*element_bits=*/16, board.on_chip_bits());     // 16 of 32
 //   bits_of_dense_pass(shard, steps, 16);     // that wait for it, and of what comes of them

@@ -1,4 +1,4 @@
-// A shard's blocks in the terms of the engine that its layer has.
+// A shard's blocks in the terms of the engine that its layer has. Internal to fpga/cost.
 //
 //   const ShardGeometry shard = geometry_of(node, blocks, /*owner=*/true);
 //

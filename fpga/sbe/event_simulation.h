@@ -1,4 +1,4 @@
-// The double buffer as events: a bus and an array of multipliers, each doing one thing at a time.
+// The double buffer as events: a bus and an array of multipliers, each doing one thing at a time. Internal to fpga/sbe.
 //
 //   simulated_batch(config).cycles;      // what batch_timing() must give, and of words of weights
 //

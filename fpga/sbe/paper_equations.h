@@ -1,5 +1,5 @@
 // What BB-LSTM prints about its own engine: Que et al., "Mapping Large LSTMs to FPGAs with Weight Reuse", JSPS 92 (2020), equations 1
-// to 7. batch_timing() and sbe_use() are what they are held against.
+// to 7. batch_timing() and sbe_use() are what they are held against. Internal to fpga/sbe.
 //
 //   const PaperDesign design{.shape = {1792, 256, 4}, .multipliers = 1024, .words_per_cycle = 16, .blocks = 16, .batch = 64};
 //   paper_products_per_cycle(design) / 1024;      // 0.889

@@ -1,5 +1,5 @@
 // Which algorithm each convolution runs by, chosen once. On disk, when asked for: a file of one GPU with one set of libraries, since the
-// numbers mean nothing to another; a file of any other is left unread and written anew.
+// numbers mean nothing to another; a file of any other is left unread and written anew. Internal to gpu/device.
 //
 //   AlgorithmBook book("algorithms.txt", engine->facts());
 //   if (!book.find(key, workspace_limit)) book.enter(key, engine->choose(...));

@@ -6,7 +6,7 @@
 //   order.wait_here(y);                                                       // the host does
 //
 // A footprint belongs to a piece of memory and remembers, by queue, the last work that wrote it and the last that read it. Waits that
-// earlier ones already cover are left out. Everything else runs side by side. Borrows the engine. One thread.
+// earlier ones already cover are left out. Everything else runs side by side. Borrows the engine. One thread. Internal to gpu/device.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // An engine that launches what it has launched before as one graph. Where a network has many small kernels, each takes less than its
-// launch: a graph of two dozen is launched once.
+// launch: a graph of two dozen is launched once. Internal to gpu/device.
 //
 //   auto engine = std::make_unique<ReplayingEngine>(open_gpu_engine(0));
 //   engine->run(AddBias{...});                 // held back

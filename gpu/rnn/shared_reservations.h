@@ -4,7 +4,7 @@
 //   SharedReservations reserved;
 //   reserved.raise(kernel, bytes, [&] { require(cudaFuncSetAttribute(kernel, ..., bytes), "reserving shared memory"); });
 //
-// What `set` throws leaves the number as it was. Values only; not for several threads.
+// What `set` throws leaves the number as it was. Values only; not for several threads. Internal to gpu/rnn.
 #pragma once
 
 #include <map>

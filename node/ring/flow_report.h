@@ -1,4 +1,4 @@
-// What travelled in a run beside what the plan predicted, flow by flow: RUN_DIR/flows.json.
+// What travelled in a run beside what the plan predicted, flow by flow: RUN_DIR/flows.json. Internal to node/ring.
 //
 //   const std::vector<FlowCount> counts = flow_counts(plan, first, mini_batches, evaluations, micro_batches_each);
 //   write_flow_report(path, plan, counts, moved);

@@ -1,4 +1,4 @@
-// What a resumed run does otherwise than the one that wrote its checkpoint, in words.
+// What a resumed run does otherwise than the one that wrote its checkpoint, in words. Internal to node/ring.
 //
 //   const std::string changes = text_of_changes(checkpoint.facts, run / "plan.textproto", task.plan);
 //   // "weight decay 0.001 (was 0), mini-batch 64 (was 32)"; empty: the plan is the same

@@ -1,4 +1,4 @@
-// How slices of parameters start, are saved and come back: as the parts that they are of the layers' tensors.
+// How slices of parameters start, are saved and come back: as the parts that they are of the layers' tensors. Internal to node/ring.
 //
 //   restore_slice(slice, plan, graph, content);
 //   save_slice_weights(slice, graph, writer, SaveKind::kWeights);

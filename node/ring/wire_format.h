@@ -1,4 +1,4 @@
-// Between numbers as a device has them and bytes as they travel: the wire type of a flow.
+// Between numbers as a device has them and bytes as they travel: the wire type of a flow. Internal to node/ring.
 //
 //   pack(ElementType::kBfloat16, numbers, payload);       // rounds to nearest, ties to even
 //   unpack(ElementType::kBfloat16, payload, numbers);

@@ -1,5 +1,5 @@
 // Which rows of what a layer reads must be there before a row of what it makes can be made: kernels, strides, padding
-// and pooling as tables of counts.
+// and pooling as tables of counts. Internal to node/simulate.
 //
 //   const RowCounts rows(graph, /*fc_barrier=*/false);
 //   const RowTable needs = forward_needs(rows, node, 0);             // needs[r]: input rows before output row r

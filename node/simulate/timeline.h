@@ -1,5 +1,5 @@
 // The simulator's clock: the next time of each station and flow. They belong to logical processes, one or more devices each; the times
-// of a process lie together.
+// of a process lie together. Internal to node/simulate.
 //
 //   Timeline timeline({0, 0, 1, 1, 1});       // the process of each thing
 //   timeline.set(3, 1200);

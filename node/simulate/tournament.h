@@ -1,5 +1,5 @@
 // The earliest of many times, and whose it is, as a tournament in which eight play in a group: a group is a line of the cache, and
-// setting a time costs a group per round.
+// setting a time costs a group per round. Internal to node/simulate.
 //
 //   std::vector<Tournament::Group> groups(Tournament::groups_for(players));
 //   Tournament tournament(groups.data(), players);   // all kNeverTime

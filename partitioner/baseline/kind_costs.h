@@ -1,4 +1,4 @@
-// What parts of a ring by kind take on its devices, and which part lacks least where one does not fit.
+// What parts of a ring by kind take on its devices, and which part lacks least where one does not fit. Internal to partitioner/baseline.
 //
 //   KindCosts costs(task, units, request);
 //   const double seconds = costs.segment_seconds(device, begin, end, amounts);     // kNever where it does not fit: costs.lack()

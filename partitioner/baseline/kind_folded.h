@@ -1,4 +1,4 @@
-// Rings that two cards fill in turn: where to cut them.
+// Rings that two cards fill in turn: where to cut them. Internal to partitioner/baseline.
 //
 //   const FoldedRing best = best_folded_ring(task, units, costs, traffic);     // best.seconds: of a sample; kNever: costs.lack() says why
 //

@@ -1,4 +1,5 @@
 // What crosses the links of a ring by kind, counted on plans of a few devices, since it depends on the cut alone.
+// Internal to partitioner/baseline.
 //
 //   KindTraffic traffic(graph, units, request);
 //   traffic.seconds(entry, cut, /*remote=*/true);            // of a sample, on that link where the ring is cut there

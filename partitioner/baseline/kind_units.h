@@ -3,7 +3,7 @@
 //   const std::vector<Unit> units = units_of(graph);
 //   for (const Unit& part : parts_between(units, begin, end)) ...      // what a device with units [begin, end) holds
 //
-// Pure; ranges index the vector that units_of gave.
+// Pure; ranges index the vector that units_of gave. Internal to partitioner/baseline.
 #pragma once
 
 #include <algorithm>

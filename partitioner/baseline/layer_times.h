@@ -1,4 +1,4 @@
-// How long a device takes for a layer, or a share of its channels, when it does nothing else.
+// How long a device takes for a layer, or a share of its channels, when it does nothing else. Internal to partitioner/baseline.
 //
 //   const LayerTimes times(graph, chain);
 //   double seconds = times.seconds(model, group, blocks, micro_batch, options);       // per sample, FP + EB + PG

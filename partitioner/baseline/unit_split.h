@@ -8,7 +8,7 @@
 // A board takes seconds(its cells) + exchange(the most cells of any board), since a step ends when the largest row has come from the
 // farthest board; a link between two of them what its lines say of the cells before it. Exact where seconds and exchange never fall with
 // more cells: for every size of the largest row the least time is found for which cells can be handed out from board to board. Of equals
-// the most even. Pure.
+// the most even. Pure. Internal to partitioner/baseline.
 #pragma once
 
 #include <cstdint>

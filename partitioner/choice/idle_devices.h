@@ -1,4 +1,4 @@
-// A ring in which some devices get no work, planned as the ring of the others.
+// A ring in which some devices get no work, planned as the ring of the others. Internal to partitioner/choice.
 //
 //   const PlanTask smaller = without_devices(task, {0, 1, 2});       // of five devices, say: 3 and 4 stay without work
 //   Outcome outcome = make_plan(smaller);

@@ -1,4 +1,4 @@
-// How long an activation waits for its error, in a pipeline whose unit is a row.
+// How long an activation waits for its error, in a pipeline whose unit is a row. Internal to partitioner/hybrid.
 //
 //   std::vector<double> lifetimes = activation_lifetimes(graph, {});        // per group of the graph, in samples
 //

@@ -1,5 +1,5 @@
 // How fast a ring could be if its memories were never full and words off chip came for nothing: one probe that rules out most of what is
-// not worth planning.
+// not worth planning. Internal to partitioner/hybrid.
 //
 //   const PaceBound bound(task, /*micro_batch=*/1);
 //   if (bound.rules_out(period)) ...          // wherever weights lie and live, no cuts keep this period

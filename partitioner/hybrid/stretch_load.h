@@ -9,7 +9,7 @@
 // the board's own memory with every row, which takes time of that memory. A board has so much of both. The way that fits, or fits best, is
 // found by branch and bound: layers are streamed first that free the most room for their time, and what all of them could do at best, the
 // last of them in part, bounds what is left. So answers are exact: a stretch fits when some way does. Nothing is searched while all weights
-// fit beside their engines. Borrows the loads.
+// fit beside their engines. Borrows the loads. Internal to partitioner/hybrid.
 #pragma once
 
 #include <cstdint>

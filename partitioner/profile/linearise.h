@@ -1,4 +1,4 @@
-// One order for nodes that branch, and what crosses each cut of it.
+// One order for nodes that branch, and what crosses each cut of it. Internal to partitioner/profile.
 //
 //   const Profile chain = linearised(load_profile("graph.txt"));
 //   save(csv_of(chain), "chain.csv");

@@ -6,7 +6,7 @@
 // Per micro-batch of the whole pipeline, the m devices need compute / m, and keeping their weights equal moves
 // 2 (m - 1) / m x parameter bytes through each of them (a ring all-reduce); the two overlap, so the larger counts. One device
 // alone synchronises nothing. Activations and their gradients cross a cut once per micro-batch, however many devices stand on
-// either side: as in the paper, their time is not divided by the replicas.
+// either side: as in the paper, their time is not divided by the replicas. Internal to partitioner/profile.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The fullest link of a plan if every device of a group passed all input channels on, used or not: what FPDeep's figures
-// for 150 Gb/s come from (its path 1, without leaving out what has been used).
+// for 150 Gb/s come from (its path 1, without leaving out what has been used). Internal to partitioner/study.
 //
 //   double bits = full_bypass_bits(plan, graph);         // per image, both directions together
 //

@@ -3,7 +3,7 @@
 //   for_each_in_parallel(counts.size(), 2, [&](size_t i) { points[i] = point_at(counts[i]); });
 //
 // Turns begin in order; what they write must be apart. An error ends the loop and is thrown again here, the one of the
-// earliest turn. Internal to partitioner/study.
+// earliest turn.
 #pragma once
 
 #include <cstddef>

@@ -194,12 +194,48 @@ def check_heavy(root, heavy, graph):
     violations = []
     for name, why in sorted(heavy.items()):
         module = module_of(name)
-        opening = (root / name).read_text(encoding="utf-8").split("#pragma once")[0]
-        if f"nternal to {module}" not in " ".join(opening.replace("//", " ").split()):
+        if f"nternal to {module}" not in opening_of(root, name):
             violations.append(f'{why}; keep that library in .cpp files, or say "Internal to {module}" where the header opens')
         for user in sorted(graph):
             if name in graph[user] and module_of(user) != module and user not in heavy and top_of(user) != "tests":
                 violations.append(f"{user}: includes {name}, which is internal to {module}")
+    return violations
+
+
+def opening_of(root, name):
+    """A header's opening comment, in one line."""
+    return " ".join((root / name).read_text(encoding="utf-8").split("#pragma once")[0].replace("//", " ").split())
+
+
+def check_internal(root, graph):
+    """What is installed is for users: a header that its own folder alone includes says "Internal to <its folder>", and stays behind."""
+    production = {name: below for name, below in graph.items() if top_of(name) not in {"tests", "deploy"}}
+    headers = {path.relative_to(root).as_posix() for path in sources(root) if path.suffix == ".h"}
+    headers = {name for name in headers if top_of(name) not in {"tests", "deploy"}}
+    internal = {name for name in headers if "nternal to " in opening_of(root, name)}
+    folder_of = lambda name: (root / name).parent
+    is_library = lambda folder: (folder / "CMakeLists.txt").exists() and "millrace_library(" in (folder / "CMakeLists.txt").read_text(encoding="utf-8")
+    libraries = {folder for folder in {folder_of(name) for name in headers} if is_library(folder)}
+    installed = {name for name in headers - internal if folder_of(name) in libraries}
+    violations = []
+    public = set()
+    for name, below in graph.items():
+        if top_of(name) == "tests":
+            continue
+        for other in sorted(below & headers):
+            apart = module_of(other) != module_of(name)
+            # A program uses the libraries beside it.
+            if apart or (folder_of(name) != folder_of(other) and folder_of(name) not in libraries):
+                public.add(other)
+            if other in internal and (apart or name in installed):
+                violations.append(f"{name}: includes {other}, which says that it is internal to {module_of(other)} and is not installed")
+    reached = list(public)
+    while reached:
+        new = (production.get(reached.pop(), set()) & headers) - public
+        public |= new
+        reached.extend(new)
+    for name in sorted(installed - public):
+        violations.append(f'{name}: no other folder includes it; its opening says "Internal to {module_of(name)}", or it is installed for users')
     return violations
 
 
@@ -291,6 +327,7 @@ def check(root):
         violations += check_file(root, path, graph, heavy)
     violations += check_heavy(root, heavy, graph)
     violations += check_type_names(root)
+    violations = violations or check_internal(root, graph)
     cycle = cycle_in(graph)
     if cycle:
         violations.append("the includes form a cycle: " + " -> ".join(cycle))

@@ -81,6 +81,18 @@ class Rules(unittest.TestCase):
         self.expect({**sound, "core/cpu/device.h": HEADER + '#include "core/cpu/conv.h"\n'}, "core/cpu/device.h: includes core/cpu/conv.h, which brings")
         self.expect({**sound, "core/train/x.cpp": '#include "core/cpu/conv.h"\n'}, "core/train/x.cpp: includes core/cpu/conv.h, which is internal")
 
+    def test_what_is_installed_is_for_users(self):
+        library = {"core/graph/CMakeLists.txt": "millrace_library(graph)\n", "core/graph/parts.h": HEADER}
+        internal = "// Parts.\n// Internal to core/graph.\n#pragma once\n"
+        self.expect(library, 'core/graph/parts.h: no other folder includes it; its opening says "Internal to core/graph"')
+        self.assertEqual(self.violations({**library, "core/graph/parts.h": internal, "core/graph/x.cpp": '#include "core/graph/parts.h"\n'}), [])
+        self.assertEqual(self.violations({**library, "core/graph/graph.h": HEADER + '#include "core/graph/parts.h"\n'}), [])
+        self.assertEqual(self.violations({**library, "core/graph/CMakeLists.txt": ""}), [])
+        self.expect({**library, "core/graph/parts.h": internal, "core/graph/graph.h": HEADER + '#include "core/graph/parts.h"\n'},
+                    "core/graph/graph.h: includes core/graph/parts.h, which says that it is internal to core/graph and is not installed")
+        self.expect({**library, "core/graph/parts.h": internal, "deploy/devices/x.cpp": '#include "core/graph/parts.h"\n'},
+                    "deploy/devices/x.cpp: includes core/graph/parts.h, which says")
+
     def test_core_knows_no_mpi_cuda_or_xrt(self):
         for name in ("mpi.h", "cuda_runtime.h", "cudnn.h", "nccl.h", "xrt/xrt_device.h"):
             self.expect({"core/graph/x.cpp": f"#include <{name}>\n"}, "belong above it")

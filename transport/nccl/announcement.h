@@ -1,5 +1,5 @@
 // What the host wire carries for a frame whose payload stays on the accelerator, beside the frame's header: which place it has in the
-// order of its line, how long it is and which channel it belongs to.
+// order of its line, how long it is and which channel it belongs to. Internal to transport/nccl.
 //
 //   write_announcement({.ordinal = 7, .bytes = 4096, .tag = 12}, slot.payload);
 //   const Announcement read = parse_announcement({slot.payload, arrived}, "rank 1");

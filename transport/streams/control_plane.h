@@ -1,4 +1,4 @@
-// Internal to transport/streams: what ranks tell each other besides the flows. Control messages travel round the ring of ranks,
+// For Transport, which holds one: what ranks tell each other besides the flows. Control messages travel round the ring of ranks,
 // towards the next rank, until they reach whom they are for; heartbeats go to both neighbours; an abort floods both ways.
 //
 //   ControlPlane control(wire, settings, clock);

@@ -1,4 +1,4 @@
-// Internal to transport/streams: the sending end of a channel that frames of many flows share. A frame is copied into a free
+// For Transport, which holds some: the sending end of a channel that frames of many flows share. A frame is copied into a free
 // slot and sent, or queued until one is free.
 //
 //   lane.push(header, payload);

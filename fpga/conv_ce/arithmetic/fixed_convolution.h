@@ -1,4 +1,4 @@
-// FP, EB and PG of the convolution engine in fixed point: what its accumulators hold, bit by bit.
+// FP, EB and PG of the convolution engine in fixed point: what its accumulators hold, bit by bit. Internal to fpga/conv_ce.
 //
 //   std::vector<int32_t> accumulators = from_partials(partial, /*shift=*/12, counters);      // of the device before
 //   accumulate_forward(shape, input, weight, accumulators, counters);

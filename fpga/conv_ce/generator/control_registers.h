@@ -1,5 +1,5 @@
 // The host's side of a generated device, filled from the register map that host code, metadata and emulation share
-// (fpga/conv_ce/registers/register_map.h): its SystemVerilog, and the list that people read.
+// (fpga/conv_ce/registers/register_map.h): its SystemVerilog, and the list that people read. Internal to fpga/conv_ce.
 //
 //   write(folder / "rtl" / "control_registers.sv", control_registers_sv());
 //   write(folder / "registers.txt", registers_text());

@@ -1,4 +1,4 @@
-// The SystemVerilog that belongs to one device alone: its top level, and the testbench around it.
+// The SystemVerilog that belongs to one device alone: its top level, and the testbench around it. Internal to fpga/conv_ce.
 //
 //   write(folder / "millrace_device_3.sv", device_top(design));
 //   write(folder / "testbench.sv", device_testbench(design, vectors));

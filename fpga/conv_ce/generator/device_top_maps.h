@@ -1,4 +1,4 @@
-// The maps of a device in its top level (device_maps.h): who hands which stream to whom, forward and back.
+// The maps of a device in its top level (device_maps.h): who hands which stream to whom, forward and back. Internal to fpga/conv_ce.
 //
 //   text += map_wires(design);                       // before anything that reads or makes a map
 //   text += join_text(design, 0);

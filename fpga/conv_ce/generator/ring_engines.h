@@ -1,5 +1,5 @@
 // What the devices of a ring have in common before each is designed: the width of its streams, the period its engines are built for, and
-// which channels a shard holds.
+// which channels a shard holds. Internal to fpga/conv_ce.
 //
 //   const RingPace pace = ring_pace(plan, graph);
 //   const HeldChannels held = held_channels(shard, group, node, *layer_shape(graph, node), pace.lanes);

@@ -1,4 +1,4 @@
-// DSP slices and block RAM that the generated engines take, to be compared with what synthesis makes of them.
+// DSP slices and block RAM that the generated engines take, to be compared with what synthesis makes of them. Internal to fpga/conv_ce.
 //
 //   const EngineResources use = forward_resources(engine, engine_memories(engine, largest));
 //   use.dsp;       // one per multiplier of 16 bits

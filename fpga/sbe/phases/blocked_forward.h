@@ -6,7 +6,7 @@
 //
 // It walks as the hardware does: job by job (jobs_of), weights copied from the image into slots as blocks are loaded, sums of 32 bits
 // that wait in a store between two blocks, the state read chunk by chunk. The result equals direct_forward's for any blocks, batch, lanes
-// and columns, because sums that wrap may be added in any order.
+// and columns, because sums that wrap may be added in any order. Internal to fpga/sbe.
 #pragma once
 
 #include <cstdint>

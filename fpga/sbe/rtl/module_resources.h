@@ -1,4 +1,4 @@
-// Slices and blocks of the engine as it is built: what Yosys finds in its modules, exactly.
+// Slices and blocks of the engine as it is built: what Yosys finds in its modules, exactly. Internal to fpga/sbe.
 //
 //   const BuiltResources built = built_resources(hardware_of(config, cell, forms));
 //   built.dsp;                // 1,024 + 16 for the paper's engine

@@ -1,4 +1,4 @@
-// The way to one device: its memory, and runs of its kernel.
+// The way to one device: its memory, and runs of its kernel. Internal to fpga/xrt.
 //
 //   const uint32_t input = link.allocate(4096);
 //   link.write(input, 0, bytes);

@@ -6,7 +6,7 @@
 //
 // Parameters and gradients lie in the order of the generated README.md (memory_mover.sv); how many there are it says, too. `link` is
 // borrowed, and its buffers end with it. What the device already holds is not sent again. Fails with kUnavailable where it refuses, with
-// its status.
+// its status. Internal to fpga/xrt.
 #pragma once
 
 #include <cstdint>

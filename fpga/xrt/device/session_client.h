@@ -1,4 +1,4 @@
-// A device behind XRT: a session of its own (session_protocol.h) is started for it and ended with it.
+// A device behind XRT: a session of its own (session_protocol.h) is started for it and ended with it. Internal to fpga/xrt.
 //
 //   SessionClient device({.emulated = true, .session_program = found, .device_program = other});
 //   fmt::print("{}\n", device.description());

@@ -3,7 +3,7 @@
 //   const std::unique_ptr<ChainEngine> engine = make_xrt_chain_engine(link, "FPGA in XRT's emulation");
 //
 // steps_block.h says what lies where. Weights that the device has are not sent again. The record of a run forward comes to the host and
-// goes back with the errors. `link` is borrowed and outlives the engine.
+// goes back with the errors. `link` is borrowed and outlives the engine. Internal to fpga/xrt.
 #pragma once
 
 #include <memory>

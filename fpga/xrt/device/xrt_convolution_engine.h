@@ -1,4 +1,4 @@
-// The phases of convolutions done by a device: what it needs is sent, the run is started, what comes out is fetched.
+// The phases of convolutions done by a device: what it needs is sent, the run is started, what comes out is fetched. Internal to fpga/xrt.
 //
 //   const std::unique_ptr<ConvolutionEngine> engine = make_xrt_convolution_engine(std::move(link), {});
 //

@@ -3,7 +3,7 @@
 //   const std::unique_ptr<RecurrenceEngine> engine = make_xrt_recurrence_engine(link, "FPGA in XRT's emulation");
 //
 // recurrence_block.h says what lies where. Parameters that the device has are not sent again. `link` is borrowed and outlives the engine.
-// What the way back needs of a pass (its trace) the host computes itself: it goes back on the host.
+// What the way back needs of a pass (its trace) the host computes itself: it goes back on the host. Internal to fpga/xrt.
 #pragma once
 
 #include <memory>

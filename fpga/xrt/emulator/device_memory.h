@@ -1,4 +1,4 @@
-// The off-chip memory of an emulated device: buffers at the addresses that the host's runtime gave them.
+// The off-chip memory of an emulated device: buffers at the addresses that the host's runtime gave them. Internal to fpga/xrt.
 //
 //   DeviceMemory memory;
 //   memory.allocate(0x4000, 4096);

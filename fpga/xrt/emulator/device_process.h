@@ -1,5 +1,5 @@
 // The device process of XRT's software emulation: XRT's shim starts it where AMD's tools would put theirs, and it answers the
-// shim's calls over a Unix socket.
+// shim's calls over a Unix socket. Internal to fpga/xrt.
 //
 //   return run_device_process({.socket = socket_of_environment(), .body = "functional"});   // until the host closes
 //

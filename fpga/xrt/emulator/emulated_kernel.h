@@ -7,7 +7,7 @@
 // A run is done by a thread of the kernel's own, so that the host's transfers overlap with it. A start while it works is
 // remembered and done next, with the registers of that moment, as hardware with a queue would.
 // What the body fails with comes out of the next read or write.
-// Limits: registers from 0 to kMapBytes; others are read as zero and not written.
+// Limits: registers from 0 to kMapBytes; others are read as zero and not written. Internal to fpga/xrt.
 #pragma once
 
 #include <condition_variable>

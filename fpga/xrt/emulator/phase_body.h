@@ -1,4 +1,4 @@
-// What stands where the FPGA's logic would: it does one phase at a time on the device's memory.
+// What stands where the FPGA's logic would: it does one phase at a time on the device's memory. Internal to fpga/xrt.
 //
 //   const std::unique_ptr<PhaseBody> body = make_phase_body("functional");
 //   body->run(registers, memory);                // the result's header says how it went

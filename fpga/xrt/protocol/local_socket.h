@@ -1,4 +1,4 @@
-// One end of a Unix socket, and whole pieces of bytes through it.
+// One end of a Unix socket, and whole pieces of bytes through it. Internal to fpga/xrt.
 //
 //   const LocalSocket host = LocalSocket::connected_to("/tmp/user/xcl_sock", /*seconds=*/20);
 //   if (!host.receive(header)) return;          // the other end is closed

@@ -1,4 +1,4 @@
-// A recurrent layer's forward pass as one run of the kernel: what lies at its pointers, in order, little-endian.
+// A recurrent layer's forward pass as one run of the kernel: what lies at its pointers, in order, little-endian. Internal to fpga/xrt.
 //
 //   const RecurrenceBlock block = block_of(layer, run);
 //   const RecurrenceSizes sizes = sizes_of(layer_of(block), block);      // elements of each part

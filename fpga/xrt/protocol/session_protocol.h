@@ -1,4 +1,4 @@
-// What a rank and its XRT session say to each other.
+// What a rank and its XRT session say to each other. Internal to fpga/xrt.
 //
 //   send_message(socket, SessionCall::kRun, run_message);
 //   const auto reply = receive_message(socket);      // nothing where the other end is gone

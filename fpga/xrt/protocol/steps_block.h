@@ -1,4 +1,5 @@
 // The steps of a recurrent layer as runs of the kernel, forward and back: what lies at its pointers, in order, little-endian.
+// Internal to fpga/xrt.
 //
 //   const StepsBlock block = block_of(of, run);
 //   const StepsSizes sizes = sizes_of(layer_of(block), block);      // elements of each part

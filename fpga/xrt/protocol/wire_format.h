@@ -9,7 +9,7 @@
 //
 // Fields come in the order they were written; unknown ones are the caller's to pass over, by doing nothing. Numbers may be
 // varints, fixed32 or fixed64 and are 64 bits wide here. Fails with kMalformed where a message ends in the middle of a
-// field or has one of a kind that does not exist. A reader's bytes are the message's, not copies.
+// field or has one of a kind that does not exist. A reader's bytes are the message's, not copies. Internal to fpga/xrt.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files of FPGA designs, .xclbin: written for the emulation, and checked before a board is given one.
+// Files of FPGA designs, .xclbin: written for the emulation, and checked before a board is given one. Internal to fpga/xrt.
 //
 //   save(design, folder / "engine.xclbin");                         // atomically
 //   const Xclbin found = load_xclbin("board.xclbin");               // kMalformed: what is wrong, and where in the file

@@ -1,5 +1,5 @@
 // cuDNN's recurrent layers through the library's C interface, loaded when the program runs: what runs a layer where it is
-// faster than our kernels, and what they are compared with.
+// faster than our kernels, and what they are compared with. Internal to gpu/rnn.
 //
 //   const std::unique_ptr<Library> cudnn = load_cudnn(gpu);      // none without the library, or built without its headers
 //   for (const std::string& algorithm : cudnn->algorithms()) ... cudnn->prepare(algorithm, shape) ...

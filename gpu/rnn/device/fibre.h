@@ -1,4 +1,4 @@
-// Threads of execution that hand over to each other explicitly, on one thread of the operating system.
+// Threads of execution that hand over to each other explicitly, on one thread of the operating system. Internal to gpu/rnn.
 //
 //   Fibre fibre;
 //   fibre.start(64 * 1024, [&] { work(); fibre.leave(); more(); });
