@@ -40,11 +40,18 @@ EngineMemory larger(EngineMemory one, const EngineMemory& other) {
   return one;
 }
 
-EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, EngineSurroundings around,
-                           const WeightsAt& weights) {
+int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.gradient_samples : 1; }
+
+// Wherever its weights lie.
+int64_t blocks_anywhere(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around) {
+  return engine_blocks(engine, held, around) + adapter_blocks(engine, held, around);
+}
+
+// `blocks`: those of blocks_anywhere.
+EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionShape& held, const EngineSurroundings& around,
+                           const WeightsAt& weights, int64_t blocks) {
   EngineMemory memory;
-  around.gradient_samples = weights.off_chip ? weights.gradient_samples : 1;
-  memory.bram18 = engine_blocks(engine, held, around) + adapter_blocks(engine, held, around);
+  memory.bram18 = blocks;
   memory.input_channels = engine.groups_of_inputs(held.inputs) * engine.input_lanes;
   memory.input_lanes = engine.input_lanes;
   if (weights.off_chip) {
@@ -145,9 +152,11 @@ const BlocksAfterSum* GeneratedEngines::after_sum(const GeneratedEngine& engine)
 }
 
 EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  const EngineSurroundings around{
-      .error_back = engine.error_back, .lanes = engine.lanes, .error_block_rows = layers_[engine.layer]->error_block_rows};
-  return engine_memory(engine.engine, engine.held, around, weights);
+  const EngineSurroundings around{.error_back = engine.error_back,
+                                  .lanes = engine.lanes,
+                                  .error_block_rows = layers_[engine.layer]->error_block_rows,
+                                  .gradient_samples = samples_side_by_side(weights)};
+  return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
 }
 
 GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
@@ -159,6 +168,9 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
   reserves.of_choices.resize(static_cast<size_t>(divided_up(channels, reserves.step)));
+  std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
+  if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(reserves.of_choices.size());
+  reserves.anywhere = anywhere;
   return reserves;
 }
 
@@ -184,6 +196,9 @@ EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, co
 // Of the engine that keeps the reserves' cycles with (place + 1) steps of channels, and of all smaller ones.
 EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                                            Reserves& reserves) const {
+  std::vector<ChoiceMemory>& known = reserves.of_choices[place];
+  const auto keeps_up = std::ranges::partition_point(known, [&](const ChoiceMemory& choice) { return choice.slowest > reserves.cycles; });
+  if (keeps_up != known.end()) return keeps_up->most;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * reserves.step, channels)};
   const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
@@ -193,15 +208,21 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
   EngineFront& front = front_of(fronts, layer, shape);
   const EngineFront::Choice* choice = front.smallest(reserves.cycles);
   const size_t last = choice == nullptr ? front.found().size() - 1 : static_cast<size_t>(choice - front.found().data());
-  const EngineSurroundings around{.error_back = layer.error_back, .lanes = engine.lanes, .error_block_rows = layer.error_block_rows};
-  std::vector<EngineMemory>& most = reserves.of_choices[place];
-  if (most.empty()) most.reserve(last + 1);
-  while (most.size() <= last) {
-    EngineMemory memory = engine_memory(front.engine(front.found()[most.size()]), shape, around, weights);
-    if (!most.empty()) memory = larger(memory, most.back());
-    most.push_back(memory);
+  const EngineSurroundings around{.error_back = layer.error_back,
+                                  .lanes = engine.lanes,
+                                  .error_block_rows = layer.error_block_rows,
+                                  .gradient_samples = samples_side_by_side(weights)};
+  std::vector<int64_t>& anywhere = (*reserves.anywhere)[place];
+  if (known.empty()) known.reserve(last + 1);
+  while (known.size() <= last) {
+    const EngineFront::Choice& next = front.found()[known.size()];
+    const EngineParallelism parallelism = front.engine(next);
+    if (anywhere.size() == known.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
+    EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[known.size()]);
+    if (!known.empty()) memory = larger(memory, known.back().most);
+    known.push_back({next.slowest, memory});
   }
-  return most[last];
+  return known[last].most;
 }
 
 GeneratedEngines::Fronts& GeneratedEngines::fronts_of(const Layer& layer, const ConvolutionShape& held) const {

@@ -113,13 +113,20 @@ class GeneratedEngines {
     int64_t lanes;
     int64_t cycles;
   };
-  // By held channels, in steps of so many; made as far as they are asked for.
+  // By held channels, in steps of so many; made as far as they are asked for. Of a front's first engines: what they take, and the most
+  // that one of them takes.
+  using BlocksByChoice = std::vector<std::vector<int64_t>>;
+  struct ChoiceMemory {
+    int64_t slowest;  // cycles
+    EngineMemory most;
+  };
   struct Reserves {
     std::mutex mutex;
     int64_t step = 1;
-    std::vector<std::vector<EngineMemory>> of_choices;  // of a front's first engines: the most that one of them takes
-    int64_t cycles = -1;                                // that were asked for last
-    std::vector<EngineMemory> of_channels;              // for those: of so many channels, and of fewer
+    std::shared_ptr<BlocksByChoice> anywhere;  // whether weights are on chip or not; guarded by the fronts' mutex
+    std::vector<std::vector<ChoiceMemory>> of_choices;
+    int64_t cycles = -1;                    // that were asked for last
+    std::vector<EngineMemory> of_channels;  // for those: of so many channels, and of fewer
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
@@ -137,6 +144,7 @@ class GeneratedEngines {
   std::vector<Width> widths_;
   mutable std::mutex mutex_;
   mutable std::map<ReservesKey, Reserves> reserves_;
+  mutable std::map<std::tuple<size_t, size_t, int64_t>, std::shared_ptr<BlocksByChoice>> anywhere_;  // layer, width, samples of PG
 };
 
 }  // namespace millrace

@@ -240,6 +240,16 @@ class AdapterWalk {
   int64_t next_channel() const { return std::min(channel_ + lanes_, order_.channels); }
   int64_t pixels() const { return rows() * order_.width; }
   int64_t samples() const { return samples_; }
+  // Of the sample, this one among them, that have as many rows as most.
+  int64_t equal_blocks() const { return rows() == order_.block_rows ? (order_.height - row_) / order_.block_rows : 0; }
+
+  // So many equal blocks, each over so many slots.
+  void skip(int64_t blocks, int64_t slots) {
+    slot_ += blocks * slots;
+    first_slot_ += blocks * slots;
+    block_ += blocks;
+    row_ += blocks * order_.block_rows;
+  }
 
   void advance() {
     const int64_t last = next_channel();
@@ -264,6 +274,14 @@ class AdapterWalk {
   int64_t slot_ = 0, first_slot_ = 0, block_ = 0, channel_ = 0, row_ = 0, samples_ = 0;
 };
 
+// When the reader begins a block: what it finds, as seen from there.
+struct AdapterPhase {
+  int64_t ahead = 0, channel = 0, slots = 0, written = 0, freed = 0;  // of the writer; slots that are free again
+  std::array<int64_t, 2 * kAdapterSlots> when{};                      // by slot
+  bool equal = false;                                                 // blocks of both have as many rows as most
+  bool operator==(const AdapterPhase&) const = default;
+};
+
 // When the last group is out, of the last sample and of the one before.
 struct AdapterEnds {
   int64_t last = 0, before = 0;
@@ -276,12 +294,41 @@ AdapterEnds adapter_ends(const BeatOrder& in, int64_t out_lanes, const AdapterMe
   int64_t slots_freed = 1;
   const auto place = [&](int64_t slot) -> int64_t& { return freed[static_cast<size_t>(slot) % freed.size()]; };
   int64_t before = 0;
+  AdapterPhase last_phase;
+  int64_t last_read = 0, last_slot = 0;
+  // Where a block went as the one before, so will all that are equal.
+  const auto skip_equal_blocks = [&] {
+    AdapterPhase phase{.ahead = writer.block() - reader.block(),
+                       .channel = writer.channel(),
+                       .slots = writer.slot() - reader.slot(),
+                       .written = written - read,
+                       .freed = slots_freed - reader.slot(),
+                       .when = {},
+                       .equal = std::min(reader.equal_blocks(), writer.equal_blocks()) > 0};
+    for (int64_t i = 0; i < std::ssize(freed); ++i) phase.when[static_cast<size_t>(i)] = place(reader.slot() + i) - read;
+    const int64_t blocks = phase.equal ? std::min(reader.equal_blocks(), writer.equal_blocks()) - 1 : 0;
+    if (blocks > 0 && phase == last_phase) {
+      const int64_t slots = reader.slot() - last_slot, cycles = blocks * (read - last_read);
+      const std::array<int64_t, 2 * kAdapterSlots> before_skip = freed;
+      for (int64_t i = 0; i < std::ssize(freed); ++i) place(i + blocks * slots) = before_skip[static_cast<size_t>(i)] + cycles;
+      reader.skip(blocks, slots);
+      writer.skip(blocks, slots);
+      slots_freed += blocks * slots;
+      written += cycles;
+      read += cycles;
+    }
+    last_phase = phase;
+    last_read = read;
+    last_slot = reader.slot();
+  };
   while (reader.samples() < samples) {
     if (reader.block() != writer.block() || reader.next_channel() <= writer.channel()) {
       read = std::max(read, written) + reader.pixels();
       if (reader.samples() < samples - 1) before = read;
+      const int64_t block = reader.block();
       reader.advance();
       for (; slots_freed <= reader.slot(); ++slots_freed) place(slots_freed) = read;
+      if (reader.block() != block && reader.samples() < samples) skip_equal_blocks();
       continue;
     }
     // A beat may reach into the slot behind its own.
