@@ -360,8 +360,22 @@ Candidate candidate_of(const PlanTask& task, const Attempt& attempt, double lowe
   return candidate;
 }
 
+// The same with whole layers on every device, where the best cuts divide some.
+std::unique_ptr<Attempt> with_whole_layers(const PlanTask& task, const Attempt& best) {
+  const auto inside = [&](int64_t cut) {
+    const Chain& chain = best.solver.chain();
+    return cut > 0 && cut < chain.end() && chain.begin_of(chain.group_at(cut)) != cut;
+  };
+  if (task.options.strategy != Strategy::kHybrid || std::ranges::none_of(best.solution.cuts, inside)) return nullptr;
+  PlanTask whole = task;
+  whole.options.strategy = Strategy::kLayer;
+  std::unique_ptr<Attempt> attempt = best_attempt(whole, best.solver.micro_batch());
+  return attempt->solution.feasible ? std::move(attempt) : nullptr;
+}
+
 // A plan for every micro-batch that allows one, each as fast as can be between updates; where parameters live with others also one where
-// they do not: slower between updates, and at an update or with every pass perhaps faster.
+// they do not: slower between updates, and at an update or with every pass perhaps faster. Devices that take turns wait for what crosses a
+// cut inside a layer in the middle of their work, so whole layers may be faster there, too.
 // `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
 std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Shortage& shortage,
                                      std::string& standstill) {
@@ -369,7 +383,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   double wanted = task.wanted;
   for (const Candidate& known : before)
     if (known.timed) wanted = std::max(wanted, (1 + kWorthSharing) * known.summary.images_per_second);
-  std::vector<Candidate> at_home;
+  std::vector<Candidate> at_an_update;  // faster there, perhaps
   const bool streams = streams_rows(task);
   const bool full = task.options.accounting == Accounting::kFull;
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
@@ -387,8 +401,11 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       PlanTask quiet = task;
       quiet.options.balance = Balance::kNever;
       const std::unique_ptr<Attempt> with_users = best_attempt(quiet, micro_batch);
-      if (with_users->solution.feasible) at_home.push_back(candidate_of(quiet, *with_users, solution.lower_bound));
+      if (with_users->solution.feasible) at_an_update.push_back(candidate_of(quiet, *with_users, solution.lower_bound));
     }
+    if (full && !streams)
+      if (const std::unique_ptr<Attempt> whole = with_whole_layers(task, *attempt))
+        at_an_update.push_back(candidate_of(task, *whole, solution.lower_bound));
     const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
     candidate.surpassed = streams && better != before.end();
     if (candidate.surpassed && better->timed) {
@@ -398,7 +415,7 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) break;
     candidates.push_back(std::move(candidate));
   }
-  std::ranges::move(at_home, std::back_inserter(candidates));
+  std::ranges::move(at_an_update, std::back_inserter(candidates));
   std::erase_if(candidates, [](const Candidate& candidate) { return candidate.surpassed; });
   return candidates;
 }
