@@ -24,6 +24,7 @@ namespace {
 constexpr double kWorthChoosing = 1e-6;
 constexpr double kWorthIdleBoards = 1e-3;
 constexpr double kWorthAnother = 1e-9;
+constexpr double kNearly = 1e-2;
 // Of what an update takes, on fewer boards where no parameters travel, beside the latency of the links that they are spared.
 constexpr double kUpdateOfFewer = 0.95;
 constexpr size_t kLongRing = 200;
@@ -123,10 +124,12 @@ class RingChooser {
       if (!best.summary.devices[static_cast<size_t>(place)].shards.empty()) working.push_back(place);
     if (working.empty() || working.size() == kept_.size()) return;
     Outcome same = outcome_of(working);
+    // A little slower by itself: the plan that is known stays, and the next round is of those that work.
+    if (rate_of(same) < rate_of(best) * (1 - kNearly)) return;
+    kept_ = std::move(working);
     if (rate_of(same) < rate_of(best) * (1 - kWorthAnother)) return;
     hold_to_bound(best, same);
     best = std::move(same);
-    kept_ = std::move(working);
   }
 
   double worth() const { return all_stream_ ? kWorthIdleBoards : kWorthChoosing; }
