@@ -23,6 +23,7 @@
 
 #include <string>
 
+#include "fpga/conv_ce/generator/device_ports.h"
 #include "fpga/conv_ce/generator/device_vectors.h"
 #include "fpga/conv_ce/registers/register_map.h"
 
@@ -44,16 +45,5 @@ xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples);
 // Of the pooling behind a shard's sum, and of its way back: a convolution over its window, as far as memories go.
 EngineParallelism pooling_parallelism(const ShardDesign& shard);
 EngineMemories pooling_memories(const ShardDesign& shard);
-
-// The map that crosses by a port, there or back, and its channels.
-struct PortOfMap {
-  const MapDesign* map = nullptr;
-  ChannelRange channels;
-};
-PortOfMap port_of_map(const DeviceDesign& design, const std::string& port);
-
-// Names of the ports the design has.
-std::vector<std::string> input_streams(const DeviceDesign& design);
-std::vector<std::string> output_streams(const DeviceDesign& design);
 
 }  // namespace millrace
