@@ -97,11 +97,11 @@ GeneratedEngines::GeneratedEngines(const Graph& graph, double slowest_clock_hz, 
     for (Width& width : widths_) width.cycles = std::max(width.cycles, stream_cycles(*shape, width.lanes));
     if (!can_be_built(*shape)) continue;
     const bool dense = std::holds_alternative<Dense>(node.layer.operation);
-    const bool error_back = node.error_needed && node.inputs[0] != kNetworkInput;
+    const bool error_back = node.error_needed && !reads_network_input(graph, node);
     Layer layer{.whole = *shape,
                 .elements_per_channel = dense ? shape->height * shape->width : 1,
                 .error_back = error_back,
-                .by_outputs = node.inputs[0] == kNetworkInput && shape->inputs < kFewInputs,
+                .by_outputs = reads_network_input(graph, node) && shape->inputs < kFewInputs,
                 .alike = i,
                 .error_block_rows = 1,
                 .dropout_cycles = 0,

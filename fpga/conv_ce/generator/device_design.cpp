@@ -257,6 +257,14 @@ void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
   if (built_amounts(hardware_use(design)).bram36 > board.bram36) make_ultra(all, board.urams);
 }
 
+// A flattening of the network's input changes no stream: the dense layer behind it reads the input's own map.
+bool passes_input_on(const Graph& graph, const Group& group) {
+  const Node& node = graph.node(graph.index_of(group.layer));
+  if (!std::holds_alternative<Flatten>(node.layer.operation) || !reads_network_input(graph, node)) return false;
+  if (!group.after.empty()) refuse_layer(group.after.front(), "it works on the network's input");
+  return true;
+}
+
 // The shard, with what follows its sum where the group ends, becomes a part of the design.
 void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, DeviceDesign& design, StationNodes& nodes,
                const WeightSource& weights, const LayerFormats& formats) {
@@ -289,7 +297,7 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   shard.planned_off_chip_bytes = planned_off_chip_bytes(planned);
   shard.first = place == group.shards.begin();
   shard.owner = next == group.shards.end();
-  shard.error_back = has_phase(planned, Phase::kErrorBack) && node.inputs[0] != kNetworkInput;
+  shard.error_back = has_phase(planned, Phase::kErrorBack) && !reads_network_input(graph, node);
   if (!has_phase(planned, Phase::kParameterGradient)) refuse_layer(planned.layer, "it is not trained");
 
   shard.lanes = design.lanes;
@@ -428,7 +436,13 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
   design.lanes = pace.lanes;
   design.period_cycles = pace.cycles_of(plan, design.board);
   StationNodes nodes;
-  for (const Placement::Piece& piece : placement.on(device)) add_shard(plan, graph, piece.shard, design, nodes, weights, formats);
+  for (const Placement::Piece& piece : placement.on(device))
+    if (!passes_input_on(graph, plan.groups[static_cast<size_t>(piece.group)]))
+      add_shard(plan, graph, piece.shard, design, nodes, weights, formats);
+  if (design.shards.empty()) {
+    const Placement::Piece& alone = placement.on(device).front();
+    refuse_layer(plan.shards[static_cast<size_t>(alone.shard)].layer, "it computes nothing and is alone on its board");
+  }
   for (size_t i = 1; i < design.shards.size(); ++i)
     if (!design.shards[i].first || !design.shards[i - 1].owner)
       refuse_layer(design.shards[i].layer, "it does not follow the layer before it on this device");

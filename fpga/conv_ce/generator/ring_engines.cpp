@@ -79,7 +79,7 @@ std::vector<Engine> engines_of(const Plan& plan, const Graph& graph, int64_t lan
       engine.held = held_shape(*whole, held);
       for (const PhaseEngine& phase : shard.phases) {
         const bool back = phase.phase == Phase::kErrorBack;
-        if (back && node.inputs[0] == kNetworkInput) continue;
+        if (back && reads_network_input(graph, node)) continue;
         ++engine.phases;
         engine.error_back = engine.error_back || back;
       }

@@ -34,6 +34,13 @@ std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node
   return ConvolutionShape{map.channels, node.output.channels, map.height, map.width, map.height, map.width, map.height, map.width};
 }
 
+bool reads_network_input(const Graph& graph, const Node& node) {
+  int64_t before = node.inputs[0];
+  while (before != kNetworkInput && std::holds_alternative<Flatten>(graph.node(before).layer.operation))
+    before = graph.node(before).inputs[0];
+  return before == kNetworkInput;
+}
+
 ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels) {
   const auto first = [&](int64_t index) { return index / elements_per_channel / lanes * lanes; };
   return {first(range.begin), std::min(first(range.end - 1) + lanes, channels)};

@@ -29,6 +29,9 @@ inline constexpr double kCycleRounding = 1e-6;
 // The whole layer as a convolution; nothing where it is neither convolution nor dense. Not everything that it says can be built.
 std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node);
 
+// Whether what it reads is the network's input, flattened or not: no errors go back from there.
+bool reads_network_input(const Graph& graph, const Node& node);
+
 // What a shard holds of channels [begin, end) of a map of `channels`; of a dense layer the range counts elements of the flattened map,
 // `elements_per_channel` of them each.
 ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels);

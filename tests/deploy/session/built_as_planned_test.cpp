@@ -26,7 +26,8 @@ std::optional<Plan> planned(const Graph& graph, const char* cluster) {
 TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
   for (const auto& [model, cluster] :
        {std::pair("lenet5", "zc706x2"), std::pair("digits-cnn", "vc709x15"), std::pair("fashion-cnn", "vc709x5"),
-        std::pair("vgg11-cifar", "u280x3"), std::pair("vgg16", "u280x8"), std::pair("vgg11-cifar", "vc709x2+u280x2")}) {
+        std::pair("vgg11-cifar", "u280x3"), std::pair("mlp", "vc709"), std::pair("mlp", "vc709x3"), std::pair("vgg16", "u280x8"),
+        std::pair("vgg11-cifar", "vc709x2+u280x2")}) {
     const Graph graph(find_model(model));
     const std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;

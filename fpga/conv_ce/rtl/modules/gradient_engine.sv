@@ -331,7 +331,9 @@ module gradient_engine #(
   for (genvar kernel = 0; kernel < KERNELS_PER_WORD; kernel++) begin : g_drain
     logic [KERNEL_WIDTH-1:0] chosen;
     always_comb begin
-      chosen = '0;
+      /* verilator lint_off WIDTHCONCAT */
+      chosen = '0;  // of a kernel as large as a map of 28 x 28, more than 8 thousand bits
+      /* verilator lint_on WIDTHCONCAT */
       for (int word = 0; word < LOAD_WORDS; word++)
         if (word * KERNELS_PER_WORD + kernel < TILES && drain_index == 16'(word))
           chosen = captured[(word*KERNELS_PER_WORD+kernel)%TILES*KERNEL_WIDTH+:KERNEL_WIDTH];

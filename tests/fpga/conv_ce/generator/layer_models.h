@@ -84,6 +84,18 @@ inline Model wide_windows_model() {
   return net.finish();
 }
 
+// Dense layers alone, of an input that is flattened first.
+inline Model dense_model() {
+  ModelBuilder net("dense", {2, 4, 4});
+  net.flatten("flat");
+  net.dense("fc1", 7);
+  net.relu("relu1");
+  net.dense("fc2", 5);
+  net.relu("relu2");
+  net.dense("fc3", 3);
+  return net.finish();
+}
+
 // Kernels with holes, through a stride too.
 inline Model dilated_model() {
   ModelBuilder net("dilated", {2, 9, 10});

@@ -2,6 +2,9 @@
 // model's streams and gradients, and pass under Icarus.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "tests/core/documents/expect_error.h"
@@ -99,6 +102,57 @@ TEST_F(LayersBehind, ADilatedKernelIsALargerOneWithZerosBetween) {
   const ShardDesign shard = device_design(cut_plan(graph, {{2, 0, 0}}), graph, 0, ones).shards[1];
   ASSERT_EQ(shard.engine.kernel, 5);
   for (size_t tap = 0; tap < 25; ++tap) EXPECT_EQ(shard.weight[tap] != 0, tap / 5 % 2 == 0 && tap % 5 % 2 == 0) << tap;
+}
+
+// Row by row, as the model has them: of a dilated kernel, and of a dense layer over its map.
+TEST_F(LayersBehind, WeightsLieWhereTheLayerHasThem) {
+  const auto lie_there = [](const Graph& graph, const std::string& layer, int64_t kernel, int64_t spread) {
+    const DeviceDesign design = device_design(cut_plan(graph, {}), graph, 0, some_weights);
+    const ShardDesign& shard = *std::ranges::find(design.shards, layer, &ShardDesign::layer);
+    const int64_t side = (kernel - 1) * spread + 1, pairs = shard.shape.inputs * shard.shape.outputs;
+    ASSERT_EQ(shard.engine.kernel, side) << layer;
+    ASSERT_EQ(static_cast<int64_t>(shard.weight.size()), pairs * side * side) << layer;
+    for (int64_t pair = 0; pair < pairs; ++pair)
+      for (int64_t row = 0; row < kernel; ++row)
+        for (int64_t column = 0; column < kernel; ++column) {
+          const int64_t index = (pair * kernel + row) * kernel + column;
+          const double value = static_cast<double>(index * 7919 % 1000) / 1000.0 - 0.5;  // of some_weights
+          const int16_t there = shard.weight[static_cast<size_t>((pair * side + row * spread) * side + column * spread)];
+          EXPECT_NEAR(static_cast<double>(there), std::ldexp(value, shard.formats.weight.fraction_bits), 0.5)
+              << layer << " " << pair << ": " << row << ", " << column;
+        }
+  };
+  lie_there(Graph(dilated_model()), "conv2", 3, 2);
+  lie_there(Graph(dilated_model()), "conv3", 2, 2);
+  lie_there(Graph(dense_model()), "fc1", 4, 1);
+}
+
+// A flattened input is the input's own map, whole and divided; nobody takes its errors.
+TEST_F(LayersBehind, TheNetworksInputMayBeFlattened) {
+  const Graph graph(dense_model());
+  const DeviceDesign first = device_design(cut_plan(graph, {{2, 0, 0}}, 5), graph, 0, some_weights);
+  ASSERT_EQ(first.shards.size(), 1U);
+  EXPECT_EQ(first.shards[0].layer, "fc1");
+  EXPECT_EQ(first.shards[0].engine.kernel, 4);
+  EXPECT_FALSE(first.shards[0].error_back);
+  ASSERT_FALSE(first.maps.empty());
+  EXPECT_EQ(first.maps[0].channels.size(), 2);
+  EXPECT_FALSE(first.maps[0].error_back);
+  pass_under_icarus(graph, {{1, 20, 3}, {2, 3, 0}});
+}
+
+TEST_F(LayersBehind, RefusesWhatAFlattenedInputCannotHave) {
+  const Graph graph(dense_model());
+  expect_error(ErrorCode::kUnavailable, "layer flat: it computes nothing and is alone on its board", [&] {
+    device_design(cut_plan(graph, {{1, 0, 0}}, 5), graph, 0, some_weights);
+  });
+  ModelBuilder net("dropped", {2, 4, 4});
+  net.flatten("flat");
+  net.dropout("drop", 0.5);
+  net.dense("fc", 3);
+  const Graph dropped(net.finish());
+  expect_error(ErrorCode::kUnavailable, "layer drop: it works on the network's input",
+               [&] { device_design(cut_plan(dropped, {}, 5), dropped, 0, some_weights); });
 }
 
 TEST_F(LayersBehind, RectifiersMayLeak) { pass_under_icarus(Graph(leaky_model()), {{2, 0, 0}}); }
