@@ -7,6 +7,9 @@
 // (cycle_model.h), what follows a sum and its way back, or a stream at one beat per cycle.
 // Samples follow each other without a gap; the memory outside and the links are not part of it.
 // Confirmed by whole images in simulation, within 2%; maps of 2 x 2 pixels took a fifth longer, as pipelines run empty between them.
+// It is not known here how late errors come back: what waits behind a sum (winners, masks, the sums of a norm) has room for one sample, and
+// where errors come back later than that, FP waits. Residual blocks whose map is averaged as a whole took 57% longer, and the modelled
+// cycles with room for three samples (tests/benchmarks/results/whole_images.json).
 // A pure function of the design. Internal to fpga/conv_ce.
 #pragma once
 

@@ -7,11 +7,16 @@
 
 #include "core/base/files.h"
 #include "core/graph/model_builder.h"
+#include "core/graph/zoo.h"
 #include "core/plan/assemble.h"
+#include "deploy/session/accounting.h"
+#include "deploy/session/catalogue_registry.h"
+#include "deploy/session/cost_models.h"
 #include "fpga/cosim/cosim_device.h"
 #include "fpga/cosim/engine_builder.h"
 #include "fpga/cosim/shared_library.h"
 #include "fpga/cosim/simulated_phases.h"
+#include "partitioner/choice/planner.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/core/train/temporary_folder.h"
 #include "tests/node/ring/ring_runs.h"
@@ -59,7 +64,7 @@ class Cosim : public testing::Test {
   }
   // Of the weights after the last mini-batch.
   std::string digest_on(const Plan& plan, const OpenDevice& open, int64_t ranks) const {
-    RingRun run(graph_, plan, mini_batches_);
+    RingRun run(graph_, plan, mini_batches_, classes_);
     run.open_device = open;
     const auto result = run.train(ranks);
     for (const std::string& error : result.errors) EXPECT_EQ(error, "");
@@ -79,6 +84,7 @@ class Cosim : public testing::Test {
 
   Graph graph_{small_model()};
   int64_t mini_batches_ = 3;
+  int64_t classes_ = 3;
 };
 
 using CosimLong = Cosim;  // what a case of the other covers in part
@@ -106,7 +112,7 @@ TEST_F(CosimLong, TrainsLayersDividedByOutputs) {
   equals_the_functional_model(plan);
 }
 
-// A response norm, channel groups, whole and divided, windows that overlap, and dropout.
+// Twenty updates: a response norm, channel groups, whole and divided, windows that overlap, and dropout.
 TEST_F(CosimLong, TrainsASmallAlexNet) {
   ModelBuilder net("small-alexnet", {2, 7, 7});
   net.conv("conv1", 4, {.kernel = 3, .pad = 1});
@@ -121,7 +127,34 @@ TEST_F(CosimLong, TrainsASmallAlexNet) {
   net.dropout("drop", 0.5);
   net.dense("fc", 3);
   graph_ = Graph(net.finish());
+  mini_batches_ = 20;
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{2, 2, 0}}));
+}
+
+// Dense layers alone, of a flattened input.
+TEST_F(CosimLong, TrainsDenseLayersOfAFlattenedInput) {
+  ModelBuilder net("small-dense", {1, 5, 5});
+  net.flatten("flat");
+  net.dense("fc1", 6);
+  net.relu("relu1");
+  net.dense("fc2", 3);
+  graph_ = Graph(net.finish());
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 10, 2}}));
+}
+
+// Kernels with zeros between, whole and divided, one of them through a stride.
+TEST_F(CosimLong, TrainsDilatedKernels) {
+  ModelBuilder net("small-dilated", {2, 9, 9});
+  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
+  net.relu("relu1");
+  net.layer("conv2", Conv2d{.out_channels = 4, .kernel_h = 3, .kernel_w = 3, .pad_h = 2, .pad_w = 2, .dilation_h = 2, .dilation_w = 2});
+  net.relu("relu2");
+  net.layer("conv3",
+            Conv2d{.out_channels = 3, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2, .dilation_h = 2, .dilation_w = 2});
+  net.flatten("flat");
+  net.dense("fc", 3);
+  graph_ = Graph(net.finish());
+  equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 2, 0}}));
 }
 
 // Sigmoids and tangents behind whole layers and a divided one, before windows and without.
@@ -221,6 +254,36 @@ TEST_F(CosimLong, TrainsWithWeightsInTheMemoryOutside) {
       streamed += engine.hardware.beat_bits > 0 ? 1 : 0;
     }
   EXPECT_EQ(streamed, 4) << "conv2, both parts of fc1, and fc2";
+  equals_the_functional_model(plan);
+}
+
+// Twenty updates on the engines of the plan that the planner makes: two boards, a convolution divided between them.
+TEST_F(CosimLong, TrainsLenet5OnTheTwoBoardsOfItsPlan) {
+  graph_ = Graph(find_model("lenet5"));
+  PlanTask task;
+  task.graph = &graph_;
+  task.cluster = cluster_from("zc706x2", shipped_catalogue());
+  task.options.arithmetic = {ElementType::kFixed16, ElementType::kFixed16};
+  task.options.mini_batch = 4;
+  const CostModels models = models_for(task.cluster, shipped_catalogue(), task.options.arithmetic, Accounting::kFull, graph_);
+  task.models = models.of_devices;
+  account(task, Accounting::kFull);
+  const Outcome outcome = make_plan(task);
+  ASSERT_TRUE(outcome.feasible) << outcome.reason.text;
+  const Plan& plan = *outcome.plan;
+  for (int64_t device = 0; device < 2; ++device) {
+    int64_t planned = 0, built = 0;
+    for (const Shard& shard : plan.shards)
+      for (const PhaseEngine& engine : shard.phases)
+        if (shard.device == device && engine.phase == Phase::kForward) planned += engine.multipliers;
+    for (const PlannedEngine& engine : engines_of(plan, graph_, device))
+      built += engine.hardware.engine.tiles() * engine.hardware.engine.taps();
+    EXPECT_EQ(built, planned) << device;
+    EXPECT_GT(built, 100) << device;
+  }
+  EXPECT_TRUE(std::ranges::any_of(plan.groups, [](const Group& group) { return group.shards.size() == 2; })) << "no layer is divided";
+  mini_batches_ = 20;
+  classes_ = 10;
   equals_the_functional_model(plan);
 }
 
