@@ -36,6 +36,7 @@ struct ShardQuestion {
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
   int64_t micro_batch = 1;
+  int64_t time_chunks = 1;    // parts of a sequence that F and E take one by one, of a layer that can: each a kernel of its own
   bool recompute = false;     // what recurrent layers keep is made again before E (core/plan/recomputation.h), where shards take turns
   int64_t window = 1;         // micro-batches in flight; devices with engines of their own do not read it
   double lifetime = 1;        // samples that pass between an input row's FP and its PG, in a pipeline of rows

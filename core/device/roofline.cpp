@@ -73,11 +73,13 @@ class RooflineCostModel final : public CostModel {
     const Node& node = *question.node;
     const double batch = static_cast<double>(question.micro_batch);
     const bool looks_up = role_of(node.layer.operation) == Role::kLookUp;
-    Seconds result = looks_up ? seconds_of_look_up(node, extent) : seconds_of_products(node, extent, batch);
-    if (extent.steps > 0) add_steps(node, extent, batch, result);
+    const double chunks = static_cast<double>(question.time_chunks);
+    Seconds result = looks_up ? seconds_of_look_up(node, extent) : seconds_of_products(node, extent, batch, chunks);
+    if (extent.steps > 0) add_steps(node, extent, batch, chunks, result);
     const double launch = roofline_.launch_seconds / batch;
-    result.forward += launch;
-    if (result.error_back > 0) result.error_back += launch;
+    const double launches = launch * static_cast<double>(question.time_chunks);
+    result.forward += launches;
+    if (result.error_back > 0) result.error_back += launches;
     if (result.parameter_gradient > 0) result.parameter_gradient += launch;
     // F once more in front of the way back through time.
     if (makes_again(question, extent)) (node.input_error_needed ? result.error_back : result.parameter_gradient) += result.forward;
@@ -90,14 +92,15 @@ class RooflineCostModel final : public CostModel {
     return result;
   }
 
-  Seconds seconds_of_products(const Node& node, const ShardExtent& extent, double batch) const {
+  // Every chunk of time reads the weights, of F and E; gradients are made of all of them at once.
+  Seconds seconds_of_products(const Node& node, const ShardExtent& extent, double batch, double chunks) const {
     const bool convolves = role_of(node.layer.operation) == Role::kConvolution;
     const PhaseEfficiency& efficiency = convolves ? roofline_.convolution : roofline_.dense;
     const double weights = extent.weights / batch;  // read once per micro-batch
     const double elements = extent.inputs + extent.outputs;
     Seconds result;
-    result.forward = seconds(extent.macs, efficiency.forward, elements + weights);
-    if (node.input_error_needed) result.error_back = seconds(extent.macs, efficiency.error_back, elements + weights);
+    result.forward = seconds(extent.macs, efficiency.forward, elements + chunks * weights);
+    if (node.input_error_needed) result.error_back = seconds(extent.macs, efficiency.error_back, elements + chunks * weights);
     // Gradients are made apart and then added: written, read, and the sum read and written.
     if (node.trained) result.parameter_gradient = seconds(extent.macs, efficiency.parameter_gradient, elements + 4 * weights);
     return result;
@@ -111,10 +114,10 @@ class RooflineCostModel final : public CostModel {
     return result;
   }
 
-  void add_steps(const Node& node, const ShardExtent& extent, double batch, Seconds& result) const {
+  void add_steps(const Node& node, const ShardExtent& extent, double batch, double chunks, Seconds& result) const {
     const PhaseEfficiency& efficiency = roofline_.dense;
     const bool resident = extent.state_weights * roofline_.element_bytes <= roofline_.on_chip_bytes;
-    const double reads = resident ? 1 : static_cast<double>(node.output.height);
+    const double reads = resident ? chunks : static_cast<double>(node.output.height);
     const double state_weights = extent.state_weights * reads / batch;
     const double elements = 2 * extent.gates + extent.states + state_weights;
     const double latency = extent.steps * roofline_.step_seconds / batch;

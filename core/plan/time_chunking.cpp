@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/index.h"
+#include "core/plan/assemble.h"
 
 namespace millrace {
 namespace {
@@ -75,6 +76,18 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
   return steps;
 }
 
+std::set<std::string> TimeChunking::layers(const SegmentProgram& program) const {
+  const std::vector<bool> streamed = steps(program);
+  std::set<std::string> found, whole;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    if (step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) continue;
+    (streamed[i] ? found : whole).insert(graph_->name_of(step.node));
+  }
+  for (const std::string& layer : whole) found.erase(layer);
+  return found;
+}
+
 void check_time_chunks(int64_t chunks, const Graph& graph) {
   int64_t steps = 0;
   for (const Node& node : graph.nodes())
@@ -85,6 +98,26 @@ void check_time_chunks(int64_t chunks, const Graph& graph) {
   if (chunks > std::max<int64_t>(steps, 1))
     fail(ErrorCode::kUsage, "--time-chunks {}: the longest sequence that model \"{}\" takes has {} steps; choose at most so many", chunks,
          graph.model().name, steps);
+}
+
+bool may_pass_in_chunks(const Graph& graph) {
+  if (most_time_chunks(graph) < 2) return false;
+  const auto groups = static_cast<int64_t>(graph.groups().size());
+  PlanRequest request;
+  request.cluster = uniform_cluster("any", groups, LinkEntry{.forward_gbps = 1, .backward_gbps = 1});
+  std::vector<Cut> cuts;
+  for (int64_t g = 1; g < groups; ++g) cuts.push_back({g, 0, 0});
+  Plan plan =
+      assemble_plan(graph, request, shards_from_cuts(graph, cuts, std::vector<Split>(graph.groups().size(), Split::kInputChannels)));
+  plan.time_chunks = 2;
+  return TimeChunking(plan, graph).any();
+}
+
+int64_t most_time_chunks(const Graph& graph) {
+  int64_t steps = 0;
+  for (const Node& node : graph.nodes())
+    if (role_of(node.layer.operation) == Role::kRecurrence) steps = steps == 0 ? node.output.height : std::min(steps, node.output.height);
+  return std::max<int64_t>(steps, 1);
 }
 
 }  // namespace millrace

@@ -12,7 +12,10 @@
 // Owns its answers. Limits: compiles the segments of all devices when there is more than one chunk.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/plan/segment_program.h"
@@ -27,6 +30,10 @@ class TimeChunking {
   bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
   // By step; loads count, for the input is there from the first chunk on.
   std::vector<bool> steps(const SegmentProgram& program) const;
+  // Those with a shard there that runs with every chunk.
+  std::set<std::string> layers(const SegmentProgram& program) const;
+  // Some flow passes chunk by chunk: without one, chunks change nothing.
+  bool any() const { return std::ranges::find(flows_, true) != flows_.end(); }
 
  private:
   std::vector<bool> steps_beside(const SegmentProgram& program, const std::vector<bool>& read_at_once) const;
@@ -37,5 +44,10 @@ class TimeChunking {
 
 // Fails with kUsage where no recurrent layer has so many steps.
 void check_time_chunks(int64_t chunks, const Graph& graph);
+
+// Of two chunks something would pass one by one, were every group of layers on a device of its own.
+bool may_pass_in_chunks(const Graph& graph);
+// As many as every recurrent layer has steps for; 1 where there is none.
+int64_t most_time_chunks(const Graph& graph);
 
 }  // namespace millrace

@@ -98,7 +98,7 @@ void RingTrainer::refuse_what_does_not_fit() const {
   const Job& job = task_.job;
   ring_layout(plan_.devices(), transport_.ranks());  // every rank has a device
   if (plan_.time_chunks > 1 && !(options_.times.empty() && options_.pace.empty()))
-    fail(ErrorCode::kUsage, "--times-out and --pace take whole samples: train with --time-chunks 1");
+    fail(ErrorCode::kUsage, "--times-out and --pace take whole samples: train, or plan, with --time-chunks 1");
   if (job.clip == ClipKind::kGlobalNorm && !drains(plan_.alignment))
     fail(ErrorCode::kUsage,
          "--clip-norm with alignment {}: devices update at different times, so there is no moment at which the norm of all gradients is "

@@ -58,6 +58,7 @@ void collect_memory(const Network& network, const Plan& plan, SimulationResult& 
   for (const Station& s : network.stations) {
     if (s.turns < 0) continue;
     const Turns& turns = item(network.turns, s.turns);
+    for (size_t m = 0; m < turns.updated.size(); ++m) result.updates.push_back({s.device, static_cast<int64_t>(m), turns.updated[m]});
     device_of(s.device).act_ram_plan_bits = turns.act_bits_of_window;
     const int64_t each = (turns.act_bits_of_window - turns.act_bits_shared) / turns.window;
     device_of(s.device).act_ram_peak_bits = each * turns.peak_in_flight + turns.act_bits_shared;
@@ -79,6 +80,7 @@ void append(SimulationResult& all, SimulationResult&& block) {
   join(all.stages, block.stages);
   join(all.shards, block.shards);
   join(all.trace, block.trace);
+  join(all.updates, block.updates);
   join(all.ranks, block.ranks);
   for (size_t l = 0; l < block.links.size(); ++l) {
     all.links[l].forward_bits += block.links[l].forward_bits;

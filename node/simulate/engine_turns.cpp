@@ -164,7 +164,7 @@ void Engine::end_action(Station& s) {
       put(turns.gradient_out, 1, now_);
       --turns.in_flight;
       break;
-    case ActionKind::kUpdate:
+    case ActionKind::kUpdate: turns.updated.push_back(now_); return;
     case ActionKind::kValidate: return;
   }
   for (int64_t i = 0; i < plan_.micro_batch; ++i) {

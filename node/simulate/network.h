@@ -235,6 +235,7 @@ struct Turns {
   int64_t window = 1;
   int64_t steps = 0;  // that devices share
   int64_t phase = 0;
+  std::vector<int64_t> updated;  // the end of each update
 
   TurnWay& way(bool forwards) { return forwards ? forward : back; }
   const TurnWay& way(bool forwards) const { return forwards ? forward : back; }

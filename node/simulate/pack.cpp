@@ -70,6 +70,7 @@ void walk(Archive& archive, Result& result) {
   archive.field(result.events);
   archive.field(result.state_bytes);
   archive.field(result.trace);
+  archive.field(result.updates);
   archive.field(result.ranks);
 }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -128,29 +130,18 @@ class SequentialDevice {
   // The chunk's place among those of its action: F takes them from the first on, E from the last.
   int64_t place_of(int64_t chunk, bool forward) const { return forward ? chunk : chunks_ - 1 - chunk; }
 
-  // Its steps run with every chunk; what follows it on the owner is counted with it.
-  bool streams(const Shard& shard) const {
-    bool all = false;
-    for (size_t i = 0; i < program_.steps.size(); ++i) {
-      const Step& step = program_.steps[i];
-      if (step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) continue;
-      if (context_.graph.name_of(step.node) != shard.layer) continue;
-      if (!streams_[i]) return false;
-      all = true;
-    }
-    return all;
-  }
-
   // Picoseconds of a micro-batch, chunk by chunk as they are taken.
   std::vector<int64_t> durations_of(Phase phase) const {
     const bool forward = phase == Phase::kForward;
+    if (chunks_ == 1) return {picoseconds_of(context_, device_, phase)};
     std::vector<int64_t> durations(to_size(chunks_), 0);
     int64_t streamed = 0;
+    const std::set<std::string> chunked = context_.chunking.layers(program_);  // with what follows them on their owner
     for (const int64_t index : item(context_.shards_of, device_)) {
       const Shard& shard = item(context_.plan.shards, index);
       const Node& node = context_.graph.node(context_.graph.index_of(shard.layer));
       const PhaseEngine* engine = engine_of(shard, phase);
-      if (engine == nullptr || !streams(shard)) continue;
+      if (engine == nullptr || !chunked.contains(shard.layer)) continue;
       const int64_t of_sample = engine->picoseconds_per_unit * units_of_plan(node, shard.unit, phase);
       const int64_t picoseconds = of_micro_batch(context_, device_, phase, of_sample);
       const int64_t steps = node.output.height;

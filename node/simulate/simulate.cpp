@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -49,13 +50,27 @@ double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   const int64_t whole = result.samples / plan.mini_batch;
   if (whole < 2) return 0;
   const int64_t filling = whole >= 4 ? 2 : 1;
-  // A device that takes turns and runs ahead has less to do while the run's last mini-batch returns: none goes forward behind it.
+  // A device that takes turns and runs ahead has less to do while the run's last window returns: nothing goes forward behind it.
   const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
-  const int64_t ending = turns && whole >= 5 && !drains(plan.alignment) ? 1 : 0;
+  const int64_t ahead = (plan.windows.front() + plan.micro_batches() - 1) / plan.micro_batches();
+  const int64_t ending = turns && whole >= 4 + ahead && !drains(plan.alignment) ? ahead : 0;
   const int64_t counted = whole - filling - ending;
   const int64_t begin = item(result.finished, filling * plan.mini_batch - 1);
   const int64_t end = item(result.finished, (whole - ending) * plan.mini_batch - 1);
-  return end > begin ? 1e12 * static_cast<double>(counted * plan.mini_batch) / static_cast<double>(end - begin) : 0;
+  const auto rate_of = [&](int64_t picoseconds) {
+    return picoseconds > 0 ? 1e12 * static_cast<double>(counted * plan.mini_batch) / static_cast<double>(picoseconds) : 0;
+  };
+  double rate = rate_of(end - begin);
+  // With a window of more than a mini-batch samples that were sent ahead end faster for a while than all devices take new ones: the slowest
+  // device tells.
+  if (ahead < 2) return rate;
+  std::map<int64_t, int64_t> taken;
+  for (const SimulatedUpdate& update : result.updates) {
+    if (update.mini_batch == filling - 1) taken[update.device] -= update.time;
+    if (update.mini_batch == whole - ending - 1) taken[update.device] += update.time;
+  }
+  for (const auto& [device, picoseconds] : taken) rate = std::min(rate, rate_of(picoseconds));
+  return rate;
 }
 
 int64_t slowest_stage(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).period; }

@@ -118,6 +118,13 @@ struct SimulatedRank {
   double processor_seconds = 0;  // of those, on a core
 };
 
+// Of a device that takes turns.
+struct SimulatedUpdate {
+  int64_t device = 0;
+  int64_t mini_batch = 0;
+  int64_t time = 0;  // picoseconds, as it ends
+};
+
 struct TraceSpan {
   int32_t device = 0;
   int32_t shard = -1;
@@ -146,6 +153,7 @@ struct SimulationResult {
   double wall_seconds = 0;           // measured; all else is simulated
   std::vector<SimulatedRank> ranks;  // but for these
   std::vector<TraceSpan> trace;
+  std::vector<SimulatedUpdate> updates;
 };
 
 SimulationResult simulate(const Plan& plan, const Graph& graph, const SimulationOptions& options = {});
@@ -167,8 +175,9 @@ double rows_of_sample(const Plan& plan, const Graph& graph);
 inline constexpr double kMostSimulatedRows = 20e6;
 
 // Images per second over whole mini-batches, updates included: from the end of the first to the end of the last that is whole; of four
-// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, of five or more
-// to the end of the last but one. 0 where the run has fewer than two.
+// or more from the end of the second, for long pipelines fill and settle that long; where devices take turns and run ahead, to the end of
+// the last that has a whole window behind it, and, with a window of more than a mini-batch, no faster than the slowest device makes
+// updates. 0 where the run has fewer than two.
 double mini_batch_rate(const Plan& plan, const SimulationResult& result);
 
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.

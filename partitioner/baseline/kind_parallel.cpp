@@ -16,6 +16,7 @@
 #include "partitioner/baseline/kind_folded.h"
 #include "partitioner/baseline/unit_split.h"
 #include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/ring_plan.h"
 
 namespace millrace {
 namespace by_kind {
@@ -294,6 +295,7 @@ Outcome plan_by_kind(const PlanTask& task) {
       }
       plan = in_mode(plan, *task.graph, task.options.pair_mode);
     }
+    if (task.options.pair_mode == PairMode::kOverlap) plan.time_chunks = std::max<int64_t>(1, task.options.time_chunks);
     if (full) {
       const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
       plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/plan/rings_side_by_side.h"
 #include "core/plan/seats.h"
+#include "core/plan/time_chunking.h"
 #include "partitioner/choice/idle_devices.h"
 #include "partitioner/choice/planner.h"
 #include "partitioner/hybrid/hybrid_planner.h"
@@ -366,6 +367,7 @@ class Chooser {
       choices.push_back(std::move(choice));
     }
     if (task_->options.micro_batch == 0) choices.push_back(micro_batch_choice(best));
+    if (task_->options.time_chunks == 0) choices.push_back(time_chunks_choice(best));
   }
 
   template <typename Name>
@@ -401,6 +403,23 @@ class Chooser {
     return choice;
   }
 
+  // Half of them and twice as many tell.
+  Choice time_chunks_choice(const Answer& best) const {
+    const int64_t chosen = best.outcome.plan->time_chunks;
+    Choice choice{"chunks of time", fmt::format("{}", chosen), "", 0};
+    if (!freedom_->next_best) return choice;
+    for (const int64_t chunks : {chosen / 2, 2 * chosen}) {
+      if (chunks < 1 || chunks > most_time_chunks(*task_->graph)) continue;
+      Way other = *best.way;
+      other.task.options.time_chunks = chunks;
+      const double rate = rate_of(answer_of(other, false).outcome);
+      if (rate <= choice.samples_per_second) continue;
+      choice.next_best = fmt::format("{}", chunks);
+      choice.samples_per_second = rate;
+    }
+    return choice;
+  }
+
   PlanTask in_order_of(const std::string& name) const {
     for (const RingOrder& order : freedom_->orders)
       if (order.name == name) return in_order(*task_, order);
@@ -415,7 +434,23 @@ class Chooser {
 
 }  // namespace
 
-ChosenPlan choose_plan(const PlanTask& task, const Freedom& freedom) {
+namespace {
+
+// Engines of boards take sequences whole, and rows of them stream anyway; what recurrent layers keep cannot be made again in parts.
+bool may_choose_chunks(const PlanTask& task) {
+  const PlanOptions& options = task.options;
+  const auto streams = [](const CostModel* model) { return model->dedicated_engines(); };
+  return options.accounting == Accounting::kFull && (options.strategy == Strategy::kHybrid || options.strategy == Strategy::kLayer) &&
+         !options.recompute && task.models.size() > 1 && std::ranges::none_of(task.models, streams) && may_pass_in_chunks(*task.graph);
+}
+
+}  // namespace
+
+ChosenPlan choose_plan(const PlanTask& asked, const Freedom& freedom) {
+  PlanTask task = asked;
+  if (task.options.time_chunks == 0 && !may_choose_chunks(task)) task.options.time_chunks = 1;
+  // Parameters that live elsewhere travel once per micro-batch.
+  if (task.options.time_chunks > 1 && task.options.balance == Balance::kAuto) task.options.balance = Balance::kNever;
   const bool one_ring = std::ranges::all_of(freedom.replicas, [](int64_t count) { return count == 1; });
   if (folds(task.cluster) && (!one_ring || !freedom.orders.empty()))
     fail(ErrorCode::kUsage, "cards that fill several places of the ring have one order and one ring; leave --replicas and --order out");

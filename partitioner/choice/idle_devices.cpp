@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/plan/assemble.h"
-#include "partitioner/hybrid/hybrid_planner.h"
+#include "partitioner/hybrid/ring_plan.h"
 
 namespace millrace {
 namespace {

@@ -6,15 +6,14 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/plan/assemble.h"
-#include "core/plan/engine_period.h"
-#include "core/plan/off_chip.h"
-#include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
+#include "core/plan/time_chunking.h"
 #include "partitioner/hybrid/pace_bound.h"
+#include "partitioner/hybrid/ring_plan.h"
 #include "partitioner/hybrid/ring_solver.h"
 #include "partitioner/hybrid/shortage_text.h"
 #include "partitioner/hybrid/streamed_layers.h"
@@ -35,141 +34,11 @@ constexpr double kWorthSharing = 1e-3;
 constexpr double kSurelyFaster = 0.01;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
 constexpr int64_t kMostTogether = 65'536;
-
-bool streams_rows(const PlanTask& task) {
-  return std::all_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); });
-}
-
-// Where the memory off chip is slower than the engines, they wait for it: for all that it brings within a sample.
-class OffChipWaits {
- public:
-  OffChipWaits(const PlanTask& task, double period) : counted_(task.options.accounting == Accounting::kFull), period_(period) {}
-
-  void add(const CostModel& model, const Node& node, int64_t micro_batch, Shard& shard) {
-    const double bandwidth = off_chip_bandwidth(model.inventory());
-    const double bytes = off_chip_bytes_per_sample(shard, node, micro_batch);
-    for (NamedAmount& amount : shard.resources)
-      if (amount.name == "dram_bytes_per_second" && bytes > 0) amount.amount = bytes / period_;
-    if (!counted_ || bytes <= 0 || bandwidth <= 0) return;
-    seconds_[shard.device] += bytes / bandwidth;
-    waiting_.push_back({&shard, &node});
-  }
-
-  void apply() {
-    for (const auto& [shard, node] : waiting_) {
-      const double picoseconds = 1e12 * seconds_[shard->device];
-      for (PhaseEngine& engine : shard->phases) {
-        int64_t units = 1;
-        if (shard->unit != StreamingUnit::kSample)
-          units = std::max<int64_t>(1, engine.phase == Phase::kErrorBack ? node->input_shapes[0].height : node->output.height);
-        const auto each = static_cast<int64_t>(std::ceil(picoseconds / static_cast<double>(units)));
-        engine.picoseconds_per_unit = std::max(engine.picoseconds_per_unit, each);
-      }
-    }
-  }
-
- private:
-  bool counted_;
-  double period_;
-  std::map<int64_t, double> seconds_;  // of a sample, by device
-  std::vector<std::pair<Shard*, const Node*>> waiting_;
-};
-
-std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution) {
-  const Chain& chain = solver.chain();
-  std::vector<Cut> cuts;
-  for (const int64_t position : solution.cuts) cuts.push_back(chain.cut_at(position));
-  std::vector<Shard> shards = shards_from_cuts(chain.graph(), cuts, chain.splits());
-  OffChipWaits waits(task, solution.period);
-  size_t next = 0;
-  for (int64_t d = 0; d <= static_cast<int64_t>(solution.cuts.size()); ++d) {
-    const int64_t from = d == 0 ? 0 : solution.cuts[static_cast<size_t>(d - 1)];
-    const int64_t to = d == static_cast<int64_t>(solution.cuts.size()) ? chain.end() : solution.cuts[static_cast<size_t>(d)];
-    const bool off_chip = solver.segments().off_chip(d, from, to);
-    const std::vector<int64_t> streamed = solver.segments().streamed(d, from, to, solution.compute_period, solution.least_room);
-    double shared = 0;
-    for (int64_t g = from < to ? chain.group_at(from) : chain.groups(); g < chain.groups() && chain.begin_of(g) < to; ++g) {
-      const int64_t end = std::min(to, chain.end_of(g));
-      const BlockList blocks = chain.blocks(g, std::max(from, chain.begin_of(g)), end);
-      ShardQuestion question = solver.segments().exact_question(d, g, end, solution.compute_period, solution.period, blocks);
-      solver.segments().place_weights(d, g, streamed, off_chip, question);
-      const ShardCost cost = solver.segments().model(d).cost_of(question);
-      Shard& shard = shards[next++];
-      shard.unit = cost.unit;
-      shard.phases = cost.phases;
-      shard.resources = cost.resources;
-      shard.buffers = cost.buffers;
-      shard.act_ram_bits = cost.act_ram_bits;
-      share_place(shard, cost.shared_bytes, shared);
-      waits.add(solver.segments().model(d), chain.head_of(g), solver.micro_batch(), shard);
-    }
-  }
-  waits.apply();
-  return shards;
-}
-
-// The lifetime of the first layer on each device.
-std::vector<double> first_lifetimes(const RingSolver& solver, const RingSolution& solution) {
-  const Chain& chain = solver.chain();
-  std::vector<double> lifetimes{solver.lifetimes().front()};
-  for (const int64_t position : solution.cuts)
-    lifetimes.push_back(solver.lifetimes()[static_cast<size_t>(std::min(chain.group_at(position), chain.groups() - 1))]);
-  return lifetimes;
-}
-
-void add_constants(const PlanTask& task, Plan& plan) {
-  for (const CostModel* model : task.models) add_figures_of(*model, plan);
-  if (streams_rows(task)) plan.constants.push_back({"fully_connected_delay", kFullyConnectedDelay, "fitted"});
-}
-
-// Micro-batches that every device's Act-RAM holds whole, and one: what a window may be. An update waits for all that goes forward with the
-// weights before it, while no error of the next mini-batch comes back that would let go of any.
-int64_t window_that_fits(const PlanTask& task, const std::vector<Shard>& shards, int64_t micro_batch) {
-  int64_t window = task.options.mini_batch / micro_batch + 1;
-  for (const Shard& shard : shards) {
-    double held = static_cast<double>(shard.act_ram_bits);
-    for (const NamedAmount& buffer : shard.buffers)
-      if (buffer.name == "act_ram") held = buffer.amount;
-    ChannelRange inputs;
-    for (const Block& block : shard.blocks) inputs = hull(inputs, block.inputs);
-    const Node& node = task.graph->node(task.graph->index_of(shard.layer));
-    const auto sample = static_cast<double>(inputs.size() * node.input_shapes[0].plane() * bits_of(task.options.arithmetic.wire));
-    if (sample > 0) window = std::min(window, 1 + static_cast<int64_t>(held / sample / static_cast<double>(micro_batch) * (1 + 1e-9)));
-  }
-  return window;
-}
-
-Plan plan_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution) {
-  PlanRequest request{.cluster = task.cluster,
-                      .alignment = task.options.alignment,
-                      .mini_batch = task.options.mini_batch,
-                      .micro_batch = solver.micro_batch(),
-                      .optimizer = task.options.optimizer,
-                      .arithmetic = task.options.arithmetic};
-  // Under flush every micro-batch of the mini-batch is in flight, wherever it is computed.
-  if (streams_rows(task) && task.options.alignment != Alignment::kFlush)
-    request.windows = streaming_windows(task, first_lifetimes(solver, solution), solution.period, solver.micro_batch());
-  else
-    request.windows = solver.windows();
-  std::vector<Shard> shards = shards_of(task, solver, solution);
-  int64_t in_flight = 0;
-  if (streams_rows(task) && task.options.accounting == Accounting::kFull && !drains(task.options.alignment)) {
-    const int64_t most = window_that_fits(task, shards, solver.micro_batch());
-    in_flight = request.windows.front() * solver.micro_batch();
-    for (int64_t& window : request.windows) window = std::min(window, most);
-  }
-  request.remote_homes = solution.homes.remote;
-  Plan plan = assemble_plan(*task.graph, request, std::move(shards));
-  plan.strategy = std::string(name_of(task.options.strategy));
-  plan.accounting = task.options.accounting;
-  plan.lower_bound_seconds_per_image = solution.lower_bound;
-  add_constants(task, plan);
-  const bool engines = std::ranges::any_of(task.models, [](const CostModel* model) { return model->dedicated_engines(); });
-  if (engines && task.options.accounting == Accounting::kFull)
-    plan.constants.push_back({std::string(kEnginePeriod), solution.compute_period, "modelled"});
-  if (in_flight > 0) plan.constants.push_back({std::string(kInFlightSamples), static_cast<double>(in_flight), "modelled"});
-  return plan;
-}
+// By how much chunks of time have to be faster than whole sequences, since what a kernel more costs is modelled roughly; and by how much
+// more of them than fewer.
+constexpr double kWorthChunks = 0.01;
+constexpr double kWorthMoreChunks = 1e-3;
+constexpr int64_t kMostChunks = 64;
 
 bool lies_off_chip(const PlanTask& task, const Node& node) {
   return node.computes && role_of(node.layer.operation) == Role::kProduct && !task.options.on_chip.contains(node.layer.name) &&
@@ -261,6 +130,7 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
 }
 
 struct Candidate {
+  std::shared_ptr<const Attempt> attempt;
   Plan plan;
   PlanSummary summary;
   bool timed = false;  // what a mini-batch takes is known
@@ -304,6 +174,43 @@ bool reaches(const PlanTask& task, const std::vector<int64_t>& sizes, double per
   return std::ranges::any_of(sizes, [&](int64_t size) { return !cuts_rule_out(task, size, period); });
 }
 
+Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt>& attempt, double lower_bound) {
+  const int64_t chunks = std::max<int64_t>(1, task.options.time_chunks);
+  Candidate candidate{.attempt = attempt, .plan = ring_plan(task, attempt->solver, attempt->solution, chunks), .summary = {}};
+  candidate.plan.lower_bound_seconds_per_image = lower_bound;
+  candidate.summary = summarize(candidate.plan, *task.graph);
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
+  if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
+  return candidate;
+}
+
+bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
+bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill);
+
+// Twice as many as long as they are faster: what fills and drains with every update gets shorter, and nothing between updates does.
+// Parameters that live elsewhere travel once per micro-batch.
+void choose_chunks(const PlanTask& task, Candidate& whole) {
+  const bool lives_elsewhere = std::ranges::any_of(whole.plan.homes, [](const ParameterHome& home) { return home.home != home.user; });
+  const double steady = static_cast<double>(whole.plan.mini_batch) * whole.summary.seconds_per_image;
+  Plan divided = whole.plan;
+  divided.time_chunks = 2;
+  const double wanted = whole.summary.images_per_second * (1 + kWorthChunks);
+  std::optional<Candidate> best;
+  if (!lives_elsewhere && whole.summary.mini_batch_seconds > steady * (1 + kWorthChunks) && TimeChunking(divided, *task.graph).any()) {
+    PlanTask fixed = task;
+    const int64_t most = std::min(kMostChunks, most_time_chunks(*task.graph));
+    for (int64_t chunks = 2; chunks <= most; chunks *= 2) {
+      fixed.options.time_chunks = chunks;
+      Candidate more = candidate_of(fixed, whole.attempt, whole.plan.lower_bound_seconds_per_image);
+      std::string standstill;
+      if (!add_mini_batch_time(fixed, more, standstill)) break;
+      if (best && more.summary.images_per_second <= best->summary.images_per_second * (1 + kWorthMoreChunks)) break;
+      best = std::move(more);
+    }
+  }
+  if (best && best->summary.images_per_second > wanted) whole = std::move(*best);
+}
+
 // False where the plan comes to a standstill, and why.
 bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string& standstill) {
   if (!task.mini_batch_time)
@@ -323,6 +230,7 @@ bool add_mini_batch_time(const PlanTask& task, Candidate& candidate, std::string
   const double gap = candidate.plan.optimality_gap;
   candidate.summary = summarize(candidate.plan, *task.graph);
   candidate.plan.optimality_gap = gap;
+  if (chooses_chunks(task)) choose_chunks(task, candidate);
   return true;
 }
 
@@ -351,17 +259,8 @@ bool is_faster(const PlanTask& task, Candidate& candidate, Candidate& known, std
   return add_mini_batch_time(task, candidate, standstill) && candidate.summary.images_per_second > wanted;
 }
 
-Candidate candidate_of(const PlanTask& task, const Attempt& attempt, double lower_bound) {
-  Candidate candidate{.plan = plan_of(task, attempt.solver, attempt.solution), .summary = {}};
-  candidate.plan.lower_bound_seconds_per_image = lower_bound;
-  candidate.summary = summarize(candidate.plan, *task.graph);
-  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
-  if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
-  return candidate;
-}
-
 // The same with whole layers on every device, where the best cuts divide some.
-std::unique_ptr<Attempt> with_whole_layers(const PlanTask& task, const Attempt& best) {
+std::shared_ptr<const Attempt> with_whole_layers(const PlanTask& task, const Attempt& best) {
   const auto inside = [&](int64_t cut) {
     const Chain& chain = best.solver.chain();
     return cut > 0 && cut < chain.end() && chain.begin_of(chain.group_at(cut)) != cut;
@@ -389,23 +288,23 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
   for (const int64_t micro_batch : micro_batches_to_try(task)) {
     if (wanted > 0 && no_faster(task, micro_batch, 1 / wanted)) continue;
     if (streams && !candidates.empty() && !may_be_faster(task, micro_batch, candidates.back(), standstill)) break;
-    const std::unique_ptr<Attempt> attempt = best_attempt(task, micro_batch);
+    const std::shared_ptr<const Attempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
       if (shortage.kind == Shortage::Kind::kNone) shortage = solution.shortage;
       if (streams) break;  // more samples hold more memory
       continue;
     }
-    Candidate candidate = candidate_of(task, *attempt, solution.lower_bound);
+    Candidate candidate = candidate_of(task, attempt, solution.lower_bound);
     if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
       PlanTask quiet = task;
       quiet.options.balance = Balance::kNever;
-      const std::unique_ptr<Attempt> with_users = best_attempt(quiet, micro_batch);
-      if (with_users->solution.feasible) at_an_update.push_back(candidate_of(quiet, *with_users, solution.lower_bound));
+      const std::shared_ptr<const Attempt> with_users = best_attempt(quiet, micro_batch);
+      if (with_users->solution.feasible) at_an_update.push_back(candidate_of(quiet, with_users, solution.lower_bound));
     }
     if (full && !streams)
-      if (const std::unique_ptr<Attempt> whole = with_whole_layers(task, *attempt))
-        at_an_update.push_back(candidate_of(task, *whole, solution.lower_bound));
+      if (const std::shared_ptr<const Attempt> whole = with_whole_layers(task, *attempt))
+        at_an_update.push_back(candidate_of(task, whole, solution.lower_bound));
     const auto better = std::ranges::find_if(before, [&](const Candidate& known) { return no_better(candidate, known); });
     candidate.surpassed = streams && better != before.end();
     if (candidate.surpassed && better->timed) {
@@ -484,42 +383,12 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
     if (task.options.mini_batch % size == 0) sizes.push_back(size);
   if (streams) return sizes;
+  // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are little use with fewer than D, but where chunks
+  // of time make up for them.
   const auto devices = static_cast<int64_t>(task.models.size());
-  // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are no use with fewer than D.
-  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size < devices; });
+  const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
+  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * chunks < devices; });
   return sizes;
-}
-
-void add_figures_of(const CostModel& model, Plan& plan) {
-  const std::string device = model.device();
-  const auto known = [&](const DeviceBudget& budget) { return budget.device == device; };
-  if (std::any_of(plan.budgets.begin(), plan.budgets.end(), known)) return;
-  DeviceBudget budget{.device = device, .amounts = {}};
-  budget.amounts.assign(model.capacities().begin(), model.capacities().end());
-  for (NamedAmount& amount : model.inventory()) budget.amounts.push_back(std::move(amount));
-  plan.budgets.push_back(std::move(budget));
-  for (Constant& constant : model.constants()) {
-    constant.name = device + "." + constant.name;
-    plan.constants.push_back(std::move(constant));
-  }
-}
-
-std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
-                                       int64_t micro_batch) {
-  const auto devices = static_cast<int64_t>(task.models.size());
-  const int64_t micro_batches = task.options.mini_batch / micro_batch;
-  const int64_t most = drains(task.options.alignment) ? micro_batches : micro_batches + 1;
-  std::vector<int64_t> windows(static_cast<size_t>(devices));
-  double latency = 0;  // there and back, from the device to the ring's end
-  int64_t at_least = 1;
-  for (int64_t d = devices - 1; d >= 0; --d) {
-    const double samples = first_lifetimes[static_cast<size_t>(d)] + 1 + kFullyConnectedDelay + latency / period;
-    const auto window = static_cast<int64_t>(std::ceil(samples / static_cast<double>(micro_batch)));
-    at_least = std::max(at_least, std::clamp<int64_t>(window, 1, most));
-    windows[static_cast<size_t>(d)] = at_least;
-    if (d > 0) latency += 2e-6 * task.cluster.links[static_cast<size_t>(d - 1)].latency_us;
-  }
-  return windows;
 }
 
 Outcome plan_ring(const PlanTask& task) {

@@ -2,8 +2,8 @@
 //
 //   Outcome outcome = plan_ring(task);          // options.strategy kHybrid, or kLayer: cuts between layers only
 //
-// Solves the task (ring_solver.h), sizes every shard's engines, and completes the plan: windows, homes, flows, budgets,
-// constants. When there is no plan, the reason names device, resource and amount, and the smallest ring of the same
+// Solves the task (ring_solver.h) and makes a plan of it (ring_plan.h) for every micro-batch and, where they may be chosen, chunks of time
+// that are worth a try. When there is no plan, the reason names device, resource and amount, and the smallest ring of the same
 // devices that would do. Pure but for solve_seconds.
 #pragma once
 
@@ -21,13 +21,5 @@ bool can_reach(const PlanTask& task, double samples_per_second);
 
 // Micro-batches that plan_ring chooses from: the one that is stated, or powers of two that divide the mini-batch.
 std::vector<int64_t> micro_batches_to_try(const PlanTask& task);
-
-// The device's budget and constants, if the plan does not know its kind yet.
-void add_figures_of(const CostModel& model, Plan& plan);
-
-// In-flight micro-batches per device, where every device has engines of its own and rows stream: what is under way
-// between a row's FP and the return of its error, L_first + 1 + d_FC, and what the links' latency adds.
-std::vector<int64_t> streaming_windows(const PlanTask& task, const std::vector<double>& first_lifetimes, double period,
-                                       int64_t micro_batch);
 
 }  // namespace millrace

@@ -39,6 +39,8 @@ struct PlanOptions {
   Strategy strategy = Strategy::kHybrid;
   Alignment alignment = Alignment::kFpdeep;
   int64_t mini_batch = 128;
+  // Parts that sequences are taken in (core/plan/time_chunking.h); 0: as many as make a mini-batch faster, chosen with full accounting.
+  int64_t time_chunks = 1;
   int64_t micro_batch = 0;  // 0: 1 where every device has engines of its own, else chosen for throughput
   OptimizerSettings optimizer;
   Arithmetic arithmetic;
@@ -71,7 +73,7 @@ struct PlanOptions {
 // What a plan takes for a mini-batch, from one update to the next.
 struct MiniBatchTime {
   double seconds = 0;
-  std::string origin = "simulated";  // or "fitted"
+  std::string origin = "simulated";  // "modelled" by the passage of a few samples; "fitted"
 };
 
 struct PlanTask {

@@ -71,7 +71,8 @@ struct PlanFlags {
   std::string job_file, model, cluster, strategy = "hybrid", alignment, accounting, optimizer, batch_norm, balance = "auto",
                                         order = "given", replicas, laps, engine, divide = "auto", mode = "overlap", out, report, show;
   std::vector<std::string> catalogues, pins, cuts, compare;
-  std::optional<int64_t> mini_batch, micro_batch, time_chunks, bits;
+  std::optional<int64_t> mini_batch, micro_batch, bits;
+  std::string time_chunks;
   std::optional<double> link_gbps, link_gbps_both;
   double epoch_images = 1281167;
   InferenceRequest batch;  // of inference
@@ -131,6 +132,16 @@ Balance balance_from(const std::string& word) {
 
 bool some_dedicated(const CostModels& models) {
   return std::any_of(models.of_devices.begin(), models.of_devices.end(), [](const CostModel* model) { return model->dedicated_engines(); });
+}
+
+// 0: to be chosen.
+int64_t time_chunks_of(const PlanFlags& flags, const Job& job) {
+  if (flags.inference) return 1;
+  if (flags.time_chunks.empty() && !flags.job_file.empty()) return job.time_chunks;
+  if (flags.time_chunks.empty() || flags.time_chunks == "auto") return 0;
+  const int64_t chunks = integer_of(flags.time_chunks, "--time-chunks", flags.time_chunks);
+  if (chunks < 1) fail(ErrorCode::kUsage, "--time-chunks {}: give a number of parts from 1 on, or auto", flags.time_chunks);
+  return chunks;
 }
 
 PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels& models) {
@@ -289,7 +300,7 @@ int plan_model(const PlanFlags& flags) {
   const Catalogue catalogue = catalogue_with(flags.catalogues);
   PlanTask asked;
   asked.graph = &graph;
-  const int64_t time_chunks = flags.time_chunks.value_or(flags.job_file.empty() ? 1 : job.time_chunks);
+  const int64_t time_chunks = time_chunks_of(flags, job);
   check_time_chunks(time_chunks, graph);
   check_kind_options(flags, strategy_from(flags.strategy));
   asked.cluster = cluster_from(with_laps(cluster_name, flags.laps, graph), catalogue);
@@ -303,6 +314,7 @@ int plan_model(const PlanFlags& flags) {
   asked.models = models.of_devices;
   asked.options = options_of(flags, job, models);
   asked.options.arithmetic = arithmetic;
+  asked.options.time_chunks = time_chunks;
   account(asked, accounting);
 
   const bool orders = flags.order != "given" || !flags.replicas.empty();
@@ -315,11 +327,8 @@ int plan_model(const PlanFlags& flags) {
     chosen = plan_with_progress(asked, freedom_of(flags, asked, cluster_name, catalogue));
   }
   const PlanTask& task = chosen.task;
-  if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();  // compared, not run
-  if (chosen.outcome.plan) {
-    chosen.outcome.plan->time_chunks = time_chunks;
-    if (recomputes(*chosen.outcome.plan)) check_recomputation(*chosen.outcome.plan, graph);  // which chunks rule out
-  }
+  if (task.options.pair_mode != PairMode::kOverlap) chosen.outcome.plan.reset();                                  // compared, not run
+  if (chosen.outcome.plan && recomputes(*chosen.outcome.plan)) check_recomputation(*chosen.outcome.plan, graph);  // which chunks rule out
   const Outcome& outcome = chosen.outcome;
   std::vector<std::string> explanation;
   const bool told = flags.explain || !flags.report.empty();
@@ -526,7 +535,7 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1, text::kMostBatch);
   training.add_flag("--recompute", flags->recompute, kRecomputeHelp);
-  whole(training.add_option("--time-chunks", flags->time_chunks, "parts that train takes sequences in; figures are of whole ones [1]"), 1);
+  training.add_option("--time-chunks", flags->time_chunks, "parts that train takes sequences in, or auto [auto: as many as gain 1%]");
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(

@@ -167,9 +167,11 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
     line("schedule", fmt::format("forward passes alone, {} {} side by side, at most {} in flight", outcome.plan->micro_batch,
                                  outcome.plan->micro_batch == 1 ? sample.one : sample.many, summary.in_flight_samples));
   } else if (outcome.plan) {
-    line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}, at most {} samples in flight, optimizer {}",
-                                 name_of(outcome.plan->alignment), outcome.plan->mini_batch, outcome.plan->micro_batch,
-                                 summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
+    const int64_t chunks = outcome.plan->time_chunks;
+    line("schedule",
+         fmt::format("{}, mini-batch {}, micro-batch {}{}, at most {} samples in flight, optimizer {}", name_of(outcome.plan->alignment),
+                     outcome.plan->mini_batch, outcome.plan->micro_batch, chunks > 1 ? fmt::format(" in {} chunks of time", chunks) : "",
+                     summary.in_flight_samples, name_of(outcome.plan->optimizer.kind)));
   }
   if (outcome.plan && recomputes(*outcome.plan)) line("recomputed", recomputation_text(*outcome.plan, *task.graph));
   if (outcome.plan) {
@@ -267,6 +269,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["alignment"] = name_of(task.options.alignment);
   json["mini_batch"] = task.options.mini_batch;
   json["micro_batch"] = outcome.plan ? outcome.plan->micro_batch : task.options.micro_batch;
+  json["time_chunks"] = outcome.plan ? outcome.plan->time_chunks : std::max<int64_t>(1, task.options.time_chunks);
   json["replicas"] = outcome.replicas;
   json["choices"] = Json::array();
   for (const Choice& choice : outcome.choices)

@@ -94,6 +94,7 @@ Plan made_plan(const SimulateFlags& flags) {
   if (flags.mini_batch) task.options.mini_batch = *flags.mini_batch;
   if (flags.micro_batch) task.options.micro_batch = *flags.micro_batch;
   task.options.fc_barrier = flags.plan_fc_barrier;
+  task.options.time_chunks = 0;
   account(task, accounting);
   // With rings side by side asked for, the plan is of one of them, whatever it shares with others.
   Outcome outcome = choose_plan(task, flags.scenario.replicas ? Freedom{} : usual_freedom(task)).outcome;

@@ -319,6 +319,25 @@ TEST(TimeChunks, FillAPipelineThatOneMicroBatchLeavesIdle) {
   EXPECT_NEAR(mini_batch_pace(plan, graph).seconds / whole, (1 + 3.0 / 16 + 1 + 2.0 / 16 + 1) / 8, 0.03);
 }
 
+// A window of two mini-batches: the first device, which is faster than the second, ends what it sent ahead sooner than that one takes more.
+TEST(TimeChunks, AMiniBatchIsNoFasterThanTheSlowestDevice) {
+  const Graph graph(chain_of(2, 64));
+  Draw draw(1);
+  Plan plan = plan_of(graph, draw, 2, 1, Alignment::kFpdeep, 100, 64);
+  const auto phases = [](int64_t forward, int64_t back, int64_t gradient) {
+    return std::vector<PhaseEngine>{{Phase::kForward, "engine", 0, 1'000'000 * forward},
+                                    {Phase::kErrorBack, "engine", 0, 1'000'000 * back},
+                                    {Phase::kParameterGradient, "engine", 0, 1'000'000 * gradient}};
+  };
+  for (Shard& shard : plan.shards) shard.phases = phases(0, 0, 0);
+  plan.shards[0].phases = phases(1521, 826, 1189);
+  plan.shards[1].phases = phases(1636, 1102, 1114);
+  const double period = 1e-12 * static_cast<double>(slowest_stage(plan, graph) * plan.mini_batch);
+  const double seconds = mini_batch_pace(plan, graph).seconds;
+  EXPECT_GE(seconds, period);
+  EXPECT_LT(seconds, 1.02 * period);
+}
+
 TEST(TimeChunks, MeasuredTimesAreOfWholeSequences) {
   const Graph graph(chain_of(2, 8));
   Draw draw(1);
