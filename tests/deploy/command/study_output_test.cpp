@@ -139,8 +139,9 @@ TEST_F(PaperOutput, JsonTellsRowsConstantsAndCounts) {
   EXPECT_EQ(document.at("paper"), "fpdeep");
   ASSERT_EQ(document.at("rows").size(), rows_.size());
   for (const json& row : document.at("rows"))
-    EXPECT_EQ(keys_of(row), (std::set<std::string>{"id", "quantity", "network", "unit", "paper", "paper_text", "source", "model",
-                                                   "difference", "tolerance", "verdict", "contradiction", "note", "constants"}));
+    EXPECT_EQ(keys_of(row),
+              (std::set<std::string>{"id", "quantity", "network", "unit", "paper", "paper_text", "source", "model", "difference",
+                                     "tolerance", "verdict", "contradiction", "note", "otherwise", "constants"}));
   EXPECT_TRUE(document.at("rows").at(3).at("model").is_null());
   EXPECT_EQ(document.at("rows").at(3).at("verdict"), "not reproduced");
   EXPECT_EQ(document.at("counts").at("not reproduced"), 1);
@@ -149,7 +150,7 @@ TEST_F(PaperOutput, JsonTellsRowsConstantsAndCounts) {
   EXPECT_EQ(all, static_cast<int64_t>(rows_.size()));
   std::set<std::string> origins;
   for (const json& constant : document.at("constants")) origins.insert(constant.at("origin"));
-  EXPECT_EQ(origins, (std::set<std::string>{"catalogue", "fitted", "paper"}));
+  EXPECT_EQ(origins, (std::set<std::string>{"catalogue", "chosen", "fitted", "paper"}));
 }
 
 TEST_F(PaperOutput, TablesTellVerdictsOriginsAndContradictions) {

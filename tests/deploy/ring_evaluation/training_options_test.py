@@ -82,10 +82,10 @@ class TrainingOptions(unittest.TestCase):
                 average = combined(decay, average, 1 - decay, tensors_of(checkpoints / f"step-{step:08}" / "weights.safetensors"))
             kept = averages_in(checkpoints / "step-00000012")
             self.assertLess(furthest(kept, average), 1e-6)
-            # Evaluations in training are of the averages, and so is what comes after.
+            # Evaluations in training are of the averages, and so is what comes after: with the training's plan, the same bits.
             by_step = dict(found[0][2])
             for ranks in (0, 2):
-                ask = ["eval", "--checkpoint", str(out), "--cluster", "cpux4", "--micro-batch", "8", "--json"]
+                ask = ["eval", "--checkpoint", str(out), "--plan", str(out / "plan.textproto"), "--json"]
                 end = ring.run(ranks, *ask, cwd=self.folder.name)
                 self.assertEqual(json.loads(end.stdout)["loss"], by_step[12])
                 raw = ring.run(ranks, *ask, "--last-weights", cwd=self.folder.name)
