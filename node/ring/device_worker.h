@@ -18,6 +18,7 @@
 
 #include "core/base/index.h"
 #include "core/plan/schedule_cursor.h"
+#include "core/plan/turn.h"
 #include "core/train/executor.h"
 #include "core/train/feeding.h"
 #include "node/ring/home_slice.h"
@@ -53,6 +54,8 @@ class Worker final : public Updatable {
 
   // Appends what the next action lacks.
   State look(std::vector<Interest>& missing);
+  // Of a ready action: among the devices of a rank the least acts first.
+  Turn turn() { return turn_of(*cursor_.next(), index_, takes_oldest_first(plan().alignment)); }
   // One action, or one phase of it.
   void perform();
   StateStreams& states() { return ports_.states(); }

@@ -247,13 +247,14 @@ bool Rank::pass_messages() {
 }
 
 bool Rank::run_action() {
+  Worker* first = nullptr;
   for (const auto& worker : workers_) {
     missing_.clear();
-    if (worker->look(missing_) != Worker::State::kReady) continue;
-    worker->perform();
-    return true;
+    if (worker->look(missing_) == Worker::State::kReady && (first == nullptr || worker->turn() < first->turn())) first = worker.get();
   }
-  return false;
+  if (first == nullptr) return false;
+  first->perform();
+  return true;
 }
 
 // Nothing is left to do here, but perhaps to pass on what others send.

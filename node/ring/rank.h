@@ -5,9 +5,9 @@
 //   rank.initialize(seed);  or  rank.restore(content);
 //   rank.run(conductor);                                   // rank 0 has one, the others nullptr
 //
-// Of its devices the lowest that can act acts next; what a device computes depends on its list of actions alone. Every
-// wait has the transport's deadline. An error is told to the other ranks by whoever catches it (Transport::abort).
-// Borrows everything in the context; owns devices and segments. One thread.
+// Of its devices that can act the one whose turn it is acts next (core/plan/turn.h); what a device computes depends on its list of actions
+// alone. Every wait has the transport's deadline. An error is told to the other ranks by whoever catches it (Transport::abort). Borrows
+// everything in the context; owns devices and segments. One thread.
 #pragma once
 
 #include <atomic>

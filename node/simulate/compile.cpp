@@ -50,6 +50,7 @@ class NetworkCompiler {
       network_.free_cores = static_cast<int64_t>(network_.ranks.size());
     }
     if (options.cores + options.trainer_ranks > 0) {
+      network_.oldest_first = takes_oldest_first(plan_.alignment);
       network_.ranks.resize(static_cast<size_t>(options.trainer_ranks > 0 ? options.trainer_ranks : plan_.devices()));
       network_.free_cores = options.cores > 0 ? options.cores : static_cast<int64_t>(network_.ranks.size());
     }

@@ -129,7 +129,7 @@ class Engine {
   void end_cycle(Station& s, int64_t cycle);
 
   bool provided(bool left);
-  bool core_granted(int32_t index, Station& s, int32_t rank);
+  bool core_granted(int32_t index, Station& s, int32_t rank, const Action& action);
   bool grant_core();
 
   void try_turns(int32_t index, Station& s);

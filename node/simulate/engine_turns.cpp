@@ -14,9 +14,9 @@ bool makes_gradients(const Action& action) { return action.chunk <= 0; }
 }  // namespace
 
 // True when it has been granted; else it is noted, and granted at the end of this moment or later.
-bool Engine::core_granted(int32_t index, Station& s, int32_t rank) {
+bool Engine::core_granted(int32_t index, Station& s, int32_t rank, const Action& action) {
   if (granted_ == index) return true;
-  cores_.want(rank, index);
+  cores_.want(rank, turn_of(action, s.device, network_.oldest_first), index);
   block(s, Cause::kCore, -1, false);
   return false;
 }
@@ -65,7 +65,7 @@ void Engine::try_turns(int32_t index, Station& s) {
     }
     if ((forward || error) && begins && !room_for_messages(index, s, whole ? way.early_flows : way.early_chunk_flows, action.index, chunk))
       return;
-    if (turns.rank >= 0 && !core_granted(index, s, turns.rank)) return;
+    if (turns.rank >= 0 && !core_granted(index, s, turns.rank, action)) return;
     unblock(s);
     ++events_;
     if (begins) s.cycle_start = now_;

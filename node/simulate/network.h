@@ -16,10 +16,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/documents/plan.h"
 #include "core/plan/schedule.h"
+#include "core/plan/turn.h"
 #include "node/simulate/row_needs.h"
 
 namespace millrace::simulation {
@@ -258,13 +260,14 @@ struct DeviceSchedule {
 // Devices that one rank of a trainer acts for, one at a time.
 struct SharedRank {
   bool acts = false;
-  bool queued = false;           // able to act, but for a core
-  std::vector<int32_t> wanting;  // stations that could act, in order
+  bool queued = false;                            // able to act, but for a core
+  std::vector<std::pair<Turn, int32_t>> wanting;  // stations that could act, in order
 };
 
 struct Network {
   int64_t first_device = 0, end_device = 0;
   int64_t samples = 0;
+  bool oldest_first = false;              // of the devices of a rank: core/plan/turn.h
   bool messages_per_micro_batch = false;  // a message is a micro-batch of a tensor, not a row of a sample
   std::vector<Station> stations;
   std::vector<Input> inputs;

@@ -6,10 +6,11 @@
 
 namespace millrace::simulation {
 
-void SharedCores::want(int32_t rank, int32_t station) {
+void SharedCores::want(int32_t rank, const Turn& turn, int32_t station) {
   SharedRank& shared = item(network_.ranks, rank);
-  const auto place = std::lower_bound(shared.wanting.begin(), shared.wanting.end(), station);
-  if (place == shared.wanting.end() || *place != station) shared.wanting.insert(place, station);
+  const std::pair wanted(turn, station);
+  const auto place = std::ranges::lower_bound(shared.wanting, wanted);
+  if (place == shared.wanting.end() || *place != wanted) shared.wanting.insert(place, wanted);
   queue(rank);
 }
 
@@ -27,7 +28,7 @@ std::optional<int32_t> SharedCores::grant() {
   rank.queued = false;
   rank.acts = true;
   --network_.free_cores;
-  const int32_t station = rank.wanting.front();
+  const int32_t station = rank.wanting.front().second;
   rank.wanting.erase(rank.wanting.begin());
   return station;
 }

@@ -1,17 +1,18 @@
 // Internal to node/simulate: devices that share processor cores, as the ranks of a trainer on one machine do.
 //
 //   SharedCores cores(network);
-//   cores.want(rank, station);                          // it could act, but for a core
+//   cores.want(rank, turn, station);                    // it could act, but for a core
 //   while (const auto station = cores.grant()) ...      // which acts now
 //   cores.release(rank);
 //
-// A rank acts for one of its devices at a time, the lowest that can act, and so many ranks act at once as there are cores, in the order
-// in which they became able to. Borrows the network.
+// A rank acts for one of its devices at a time, as their turns are (core/plan/turn.h), and so many ranks act at once as there are cores, in
+// the order in which they became able to. Borrows the network.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
+#include "core/plan/turn.h"
 #include "node/simulate/network.h"
 
 namespace millrace::simulation {
@@ -20,7 +21,7 @@ class SharedCores {
  public:
   explicit SharedCores(Network& network) : network_(network) {}
 
-  void want(int32_t rank, int32_t station);
+  void want(int32_t rank, const Turn& turn, int32_t station);
   std::optional<int32_t> grant();
   void release(int32_t rank);
 
