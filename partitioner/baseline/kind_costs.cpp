@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/drawing/quantity.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 
@@ -103,9 +104,10 @@ double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amoun
     const double missing = amounts[i] - capacities[i].amount;
     if (missing <= 0) continue;
     const std::string& first = graph_.node(graph_.groups()[static_cast<size_t>(units_[begin].group)].head).layer.name;
-    refuse(device, capacities[i].name, missing,
-           fmt::format("device {} ({}) would need {:.4g} {} for what begins with layer \"{}\", and has {:.4g}; use more devices", device,
-                       task_.cluster.devices[device].device, amounts[i], capacities[i].name, first, capacities[i].amount));
+    refuse(
+        device, capacities[i].name, missing,
+        fmt::format("device {} ({}) would need {} {} for what begins with layer \"{}\", and has {}; use more devices", device,
+                    task_.cluster.devices[device].device, counted(amounts[i]), capacities[i].name, first, counted(capacities[i].amount)));
     return kNever;
   }
   return seconds;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/drawing/quantity.h"
 #include "core/plan/seats.h"
 
 namespace millrace::by_kind {
@@ -82,9 +83,9 @@ class FoldedSearch {
       const double missing = at.amounts[seat][i] - capacities[i].amount;
       if (missing <= 0) continue;
       costs_.refuse(device, capacities[i].name, missing,
-                    fmt::format("card {} ({}) would need {:.4g} {} for all its places, and has {:.4g}; name more cards, or a larger one",
-                                task_.cluster.devices[device].seat, task_.cluster.devices[device].device, at.amounts[seat][i],
-                                capacities[i].name, capacities[i].amount));
+                    fmt::format("card {} ({}) would need {} {} for all its places, and has {}; name more cards, or a larger one",
+                                task_.cluster.devices[device].seat, task_.cluster.devices[device].device, counted(at.amounts[seat][i]),
+                                capacities[i].name, counted(capacities[i].amount)));
       return false;
     }
     if (device > 0) add_to_cables(device - 1, begin, at);
