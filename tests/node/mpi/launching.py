@@ -10,6 +10,7 @@ from ring_job import RingJob, environment_of, processes_with, require, run
 from run_folder import checkpoints_of, history_of, require_same_folder
 
 STEPS = 40
+LONG = 600  # steps of what is changed on its way, so that the change is noticed before the end on fast machines, too
 TRAINING = ["train", "--model", "digits-cnn", "--data", "digits", "--cluster", "cpux4", "--alignment", "fpdeep", "--mini-batch", "192",
             "--micro-batch", "32", "--log-every", "1", "--json", "--steps", str(STEPS), "--checkpoint-every", "6", "--keep", "1000"]
 
@@ -146,7 +147,7 @@ def launch_unsticks(tools):
 def launch_plans_again(tools):
     """Fewer devices in the middle, all of them again later: the same mini-batch, alignment and samples, one after the other."""
     out, hosts = tools.scratch / "elastic", tools.scratch / "hosts"
-    longer = [word if word != str(STEPS) else "200" for word in TRAINING]
+    longer = [word if word != str(STEPS) else str(LONG) for word in TRAINING]
     hosts.write_text("localhost slots=4\n")
     with Launched(tools, ["--hosts", str(hosts), "--min-devices", "2", "--look-every", "0.2s"], [*longer, "--log-samples", "--out", str(out)]) as job:
         job.wait_for_step(20)
@@ -167,7 +168,7 @@ def launch_plans_again(tools):
     run(tools, 0, [*longer, "--log-samples", "--out", str(whole)])
     mine, theirs = samples_of(out), samples_of(whole)
     require(mine == theirs, "committed updates have other samples than those of the undisturbed run")
-    require([line["step"] for line in mine] == list(range(1, 201)), "an update is missing or there twice")
+    require([line["step"] for line in mine] == list(range(1, LONG + 1)), "an update is missing or there twice")
     epoch = [sample for line in mine[7:14] for sample in line["samples"]]  # the second: 7 updates of 192
     require(len(set(epoch)) == len(epoch), "a sample is twice in an epoch")
     plan = (out / "plan.textproto").read_text()
