@@ -385,39 +385,36 @@ class Chooser {
     return choice;
   }
 
-  Choice micro_batch_choice(const Answer& best) const {
-    const int64_t chosen = best.outcome.plan->micro_batch;
-    Choice choice{"micro-batch", fmt::format("{}", chosen), "", 0};
-    if (!freedom_->next_best) return choice;
-    // Where boards stream, large micro-batches take long to plan and to simulate: the neighbours tell.
-    const bool some_stream = std::ranges::any_of(best.way->task.models, [](const CostModel* model) { return model->dedicated_engines(); });
-    for (const int64_t size : micro_batches_to_try(best.way->task)) {
-      if (size == chosen || (some_stream && size != 2 * chosen && chosen != 2 * size)) continue;
+  // The best of the task with another setting.
+  template <typename Settings, typename Set>
+  Choice next_setting(const Answer& best, std::string what, int64_t chosen, const Settings& others, const Set& set) const {
+    Choice choice{std::move(what), fmt::format("{}", chosen), "", 0};
+    for (const int64_t setting : others) {
       Way other = *best.way;
-      other.task.options.micro_batch = size;
+      set(other.task.options, setting);
       const double rate = rate_of(answer_of(other, false).outcome);
       if (rate <= choice.samples_per_second) continue;
-      choice.next_best = fmt::format("{}", size);
+      choice.next_best = fmt::format("{}", setting);
       choice.samples_per_second = rate;
     }
     return choice;
   }
 
-  // Half of them and twice as many tell.
+  Choice micro_batch_choice(const Answer& best) const {
+    const int64_t chosen = best.outcome.plan->micro_batch;
+    // Where boards stream, large micro-batches take long to plan and to simulate: the neighbours tell.
+    const bool some_stream = std::ranges::any_of(best.way->task.models, [](const CostModel* model) { return model->dedicated_engines(); });
+    std::vector<int64_t> sizes = freedom_->next_best ? micro_batches_to_try(best.way->task) : std::vector<int64_t>{};
+    std::erase_if(sizes, [&](int64_t size) { return size == chosen || (some_stream && size != 2 * chosen && chosen != 2 * size); });
+    return next_setting(best, "micro-batch", chosen, sizes, [](PlanOptions& options, int64_t size) { options.micro_batch = size; });
+  }
+
   Choice time_chunks_choice(const Answer& best) const {
     const int64_t chosen = best.outcome.plan->time_chunks;
-    Choice choice{"chunks of time", fmt::format("{}", chosen), "", 0};
-    if (!freedom_->next_best) return choice;
-    for (const int64_t chunks : {chosen / 2, 2 * chosen}) {
-      if (chunks < 1 || chunks > most_time_chunks(*task_->graph)) continue;
-      Way other = *best.way;
-      other.task.options.time_chunks = chunks;
-      const double rate = rate_of(answer_of(other, false).outcome);
-      if (rate <= choice.samples_per_second) continue;
-      choice.next_best = fmt::format("{}", chunks);
-      choice.samples_per_second = rate;
-    }
-    return choice;
+    std::vector<int64_t> counts;  // half of them and twice as many tell
+    if (freedom_->next_best) counts = {chosen / 2, 2 * chosen};
+    std::erase_if(counts, [&](int64_t chunks) { return chunks < 1 || chunks > most_time_chunks(*task_->graph); });
+    return next_setting(best, "chunks of time", chosen, counts, [](PlanOptions& options, int64_t chunks) { options.time_chunks = chunks; });
   }
 
   PlanTask in_order_of(const std::string& name) const {

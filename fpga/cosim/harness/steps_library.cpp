@@ -37,6 +37,19 @@ struct Engine {
 
 Engine& of(void* engine) { return *static_cast<Engine*>(engine); }
 
+// The ports of one product, in the order of PassSettings.
+void set_pass(const millrace::PassSettings& from, auto& full_slices, auto& has_last, auto& divided, auto& feeds, auto& feeds_last,
+              auto& depths_last, auto& words_last, auto& words) {
+  millrace::set_number(full_slices, from.full_slices);
+  has_last = from.has_last;
+  divided = from.divided;
+  millrace::set_number(feeds, from.feeds);
+  millrace::set_number(feeds_last, from.feeds_last);
+  millrace::set_number(depths_last, from.depths_last);
+  millrace::set_number(words_last, from.words_last);
+  millrace::set_number(words, from.words);
+}
+
 }  // namespace
 
 extern "C" {
@@ -89,22 +102,9 @@ int64_t millrace_steps_run(void* engine, const MillraceStepsJob* job, int16_t* o
   m.continues = job->continues;
   millrace::set_number(m.steps, job->steps);
   millrace::set_number(m.samples, job->samples);
-  millrace::set_number(m.full_slices, s.full_slices);
-  m.has_last = s.has_last;
-  m.divided = s.divided;
-  millrace::set_number(m.feeds, s.feeds);
-  millrace::set_number(m.feeds_last, s.feeds_last);
-  millrace::set_number(m.depths_last, s.depths_last);
-  millrace::set_number(m.words_last, s.words_last);
-  millrace::set_number(m.words, s.words);
-  millrace::set_number(m.projection_full_slices, p.full_slices);
-  m.projection_has_last = p.has_last;
-  m.projection_divided = p.divided;
-  millrace::set_number(m.projection_feeds, p.feeds);
-  millrace::set_number(m.projection_feeds_last, p.feeds_last);
-  millrace::set_number(m.projection_depths_last, p.depths_last);
-  millrace::set_number(m.projection_words_last, p.words_last);
-  millrace::set_number(m.projection_words, p.words);
+  set_pass(s, m.full_slices, m.has_last, m.divided, m.feeds, m.feeds_last, m.depths_last, m.words_last, m.words);
+  set_pass(p, m.projection_full_slices, m.projection_has_last, m.projection_divided, m.projection_feeds, m.projection_feeds_last,
+           m.projection_depths_last, m.projection_words_last, m.projection_words);
   millrace::set_number(m.projection_address, job->settings.first_address);
   millrace::set_number(m.projection_units, job->settings.units_of_last);
   millrace::set_number(m.sum_shift, job->sum_shift);

@@ -19,6 +19,7 @@
 #include "partitioner/choice/planner.h"
 #include "tests/core/documents/expect_error.h"
 #include "tests/core/train/temporary_folder.h"
+#include "tests/fpga/conv_ce/generator/layer_models.h"
 #include "tests/node/ring/ring_runs.h"
 
 namespace millrace {
@@ -144,16 +145,7 @@ TEST_F(CosimLong, TrainsDenseLayersOfAFlattenedInput) {
 
 // Kernels with zeros between, whole and divided, one of them through a stride.
 TEST_F(CosimLong, TrainsDilatedKernels) {
-  ModelBuilder net("small-dilated", {2, 9, 9});
-  net.conv("conv1", 3, {.kernel = 3, .pad = 1});
-  net.relu("relu1");
-  net.layer("conv2", Conv2d{.out_channels = 4, .kernel_h = 3, .kernel_w = 3, .pad_h = 2, .pad_w = 2, .dilation_h = 2, .dilation_w = 2});
-  net.relu("relu2");
-  net.layer("conv3",
-            Conv2d{.out_channels = 3, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2, .dilation_h = 2, .dilation_w = 2});
-  net.flatten("flat");
-  net.dense("fc", 3);
-  graph_ = Graph(net.finish());
+  graph_ = Graph(dilated_model());
   equals_the_functional_model(divided_plan(graph_, Alignment::kFpdeep, {{1, 2, 0}}));
 }
 

@@ -18,18 +18,6 @@ namespace {
 
 using namespace testing_support;
 
-SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
-  LocalHub hub(ranks);
-  SimulationResult result;
-  const std::vector<std::string> outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
-    Transport transport(hub.wire(rank));
-    SimulationResult mine = simulate(plan, graph, options, transport);
-    if (rank == 0) result = std::move(mine);
-  });
-  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
-  return result;
-}
-
 TEST(SimulateParallel, ALongChainIsTheSameOnOneToEightRanks) {
   const Graph graph(row_convolutions(16, 12, 3));
   Plan plan = one_layer_per_device(graph, {1, 0.7, 0, 0.05}, 4);

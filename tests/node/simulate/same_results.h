@@ -1,9 +1,18 @@
-// Two simulations of the same run: every time, count and peak is the same, to the bit.
+// Two simulations of the same run, one of them on several ranks: every time, count and peak is the same, to the bit.
+//
+//   expect_same(simulate(plan, graph, options), on_ranks(3, plan, graph, options));
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "node/simulate/simulate.h"
+#include "node/simulate/simulate_parallel.h"
+#include "tests/transport/rings.h"
+#include "transport/local/local_wire.h"
 
 namespace millrace::testing_support {
 
@@ -40,6 +49,19 @@ inline void expect_same(const SimulationResult& one, const SimulationResult& man
     EXPECT_EQ(one.links[l].utilisation, many.links[l].utilisation);
   }
   EXPECT_EQ(one.trace, many.trace);
+}
+
+// What rank 0 finds; none fails.
+inline SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
+  LocalHub hub(ranks);
+  SimulationResult result;
+  const std::vector<std::string> outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
+    Transport transport(hub.wire(rank));
+    SimulationResult mine = simulate(plan, graph, options, transport);
+    if (rank == 0) result = std::move(mine);
+  });
+  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
+  return result;
 }
 
 }  // namespace millrace::testing_support

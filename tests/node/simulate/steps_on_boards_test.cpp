@@ -7,12 +7,9 @@
 #include "core/plan/flow_load.h"
 #include "core/plan/parts.h"
 #include "node/simulate/simulate.h"
-#include "node/simulate/simulate_parallel.h"
 #include "tests/core/dataflow/plans_by_kind.h"
 #include "tests/node/simulate/same_results.h"
 #include "tests/node/simulate/simulated_plans.h"
-#include "tests/transport/rings.h"
-#include "transport/local/local_wire.h"
 
 namespace millrace::steps_on_boards {
 namespace {
@@ -144,18 +141,6 @@ Model model_of(int64_t cells) {
   return net.finish();
 }
 
-SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
-  LocalHub hub(ranks);
-  SimulationResult result;
-  const std::vector<std::string> outcomes = testing_support::outcomes_on_threads(ranks, [&](int64_t rank) {
-    Transport transport(hub.wire(rank));
-    SimulationResult mine = simulate(plan, graph, options, transport);
-    if (rank == 0) result = std::move(mine);
-  });
-  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
-  return result;
-}
-
 // A board that waits at every step for the rows of the others: F and E of a micro-batch end so much later, on links that carry nothing
 // else at the time.
 TEST(StepsOnBoards, StepsWaitForTheOthersRows) {
@@ -206,7 +191,7 @@ TEST(StepsOnBoards, SharedStepsMoveWhatThePlanSays) {
       if (alignment != Alignment::kFpdeep && alignment != Alignment::kFlush) continue;
       for (const int64_t ranks : {int64_t{2}, plan.devices() - 1}) {
         SCOPED_TRACE(fmt::format("{} ranks", ranks));
-        testing_support::expect_same(result, on_ranks(ranks, plan, graph, options));
+        testing_support::expect_same(result, testing_support::on_ranks(ranks, plan, graph, options));
       }
     }
 }
@@ -253,7 +238,8 @@ TEST(StepsOnBoards, DrawnPlansMoveWhatTheySay) {
     }
     flows += static_cast<int64_t>(plan.flows.size());
     for (const Group& group : plan.groups) shared += shares_steps(plan, graph, group) ? 1 : 0;
-    if (seed % 4 == 0 && plan.devices() > 1) testing_support::expect_same(result, on_ranks(1 + plan.devices() / 2, plan, graph, options));
+    if (seed % 4 == 0 && plan.devices() > 1)
+      testing_support::expect_same(result, testing_support::on_ranks(1 + plan.devices() / 2, plan, graph, options));
     options.trainer_ranks = 1 + static_cast<int64_t>(seed) % plan.devices();
     options.cores = 1;
     const SimulationResult few = simulate(plan, graph, options);

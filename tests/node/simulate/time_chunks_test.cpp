@@ -15,12 +15,9 @@
 #include "core/plan/time_chunking.h"
 #include "node/simulate/mini_batch_pace.h"
 #include "node/simulate/simulate.h"
-#include "node/simulate/simulate_parallel.h"
 #include "node/simulate/trace.h"
 #include "tests/node/simulate/same_results.h"
 #include "tests/node/simulate/simulated_plans.h"
-#include "tests/transport/rings.h"
-#include "transport/local/local_wire.h"
 
 namespace millrace::testing_support {
 namespace {
@@ -267,18 +264,6 @@ struct AnyRing {
   Graph graph;
   Plan plan;
 };
-
-SimulationResult on_ranks(int64_t ranks, const Plan& plan, const Graph& graph, const SimulationOptions& options) {
-  LocalHub hub(ranks);
-  SimulationResult result;
-  const std::vector<std::string> outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
-    Transport transport(hub.wire(rank));
-    SimulationResult mine = simulate(plan, graph, options, transport);
-    if (rank == 0) result = std::move(mine);
-  });
-  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
-  return result;
-}
 
 TEST(TimeChunks, AnyRingMovesWhatItsPlanSaysOnAnyNumberOfRanks) {
   int chunked = 0, whole = 0, mixed = 0;

@@ -21,6 +21,20 @@ using testing::HasSubstr;
 using testing_support::Vc709Rings;
 using testing_support::well_formed;
 
+// No figure of the paper: only what a test sets.
+FpdeepFigure figure_of_constants(std::string_view constants) {
+  return {.id = "x",
+          .network = "",
+          .quantity = "x",
+          .unit = "",
+          .paper = 0,
+          .paper_text = "",
+          .source = "",
+          .least = 0,
+          .most = 0,
+          .constants = constants};
+}
+
 TEST(FpdeepFigures, AreCompleteAndTellApart) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
   std::map<std::string_view, int> networks;
@@ -47,16 +61,7 @@ TEST(FpdeepFigures, RestOnWhatTheTableHas) {
     }
   }
   std::vector<PaperRow> rows(1);
-  rows.front().figure = {.id = "x",
-                         .network = "",
-                         .quantity = "",
-                         .unit = "",
-                         .paper = 0,
-                         .paper_text = "",
-                         .source = "",
-                         .least = 0,
-                         .most = 0,
-                         .constants = "clock_hz linear_tolerance"};
+  rows.front().figure = figure_of_constants("clock_hz linear_tolerance");
   const std::vector<CatalogueValue> constants = fpdeep_constants(rows, board);
   ASSERT_EQ(constants.size(), 2U);
   EXPECT_EQ(constants[0].name, "clock_hz");
@@ -65,16 +70,10 @@ TEST(FpdeepFigures, RestOnWhatTheTableHas) {
 }
 
 TEST(FpdeepVerdicts, FollowTheBounds) {
-  FpdeepFigure figure{.id = "x",
-                      .network = "",
-                      .quantity = "x",
-                      .unit = "",
-                      .paper = 10,
-                      .paper_text = "",
-                      .source = "",
-                      .least = 9,
-                      .most = 11,
-                      .constants = ""};
+  FpdeepFigure figure = figure_of_constants("");
+  figure.paper = 10;
+  figure.least = 9;
+  figure.most = 11;
   EXPECT_EQ(verdict_on(figure, 9), Verdict::kHolds);
   EXPECT_EQ(verdict_on(figure, 11), Verdict::kHolds);
   EXPECT_EQ(verdict_on(figure, 8.999), Verdict::kNotReproduced);
