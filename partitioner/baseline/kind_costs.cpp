@@ -114,10 +114,12 @@ double KindCosts::segment_seconds(size_t device, size_t begin, size_t end, Amoun
 }
 
 void KindCosts::refuse_steps(size_t device, const Unit& steps, const std::string& why) {
+  const Node& head = graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head);
+  const auto* cell = std::get_if<Recurrent>(&head.layer.operation);
   refuse(device, "weight_words", 1,
-         fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, more of them in a row, or leave the layer to a CPU or GPU",
-                     device, task_.cluster.devices[device].device,
-                     graph_.node(graph_.groups()[static_cast<size_t>(steps.group)].head).layer.name, why));
+         fmt::format("device {} ({}): layer \"{}\" {}; take a larger board, {}or leave the layer to a CPU or GPU", device,
+                     task_.cluster.devices[device].device, head.layer.name, why,
+                     cell != nullptr && cell->projection > 0 ? "" : "more of them in a row, "));
 }
 
 void KindCosts::refuse(size_t device, const std::string& resource, double missing, std::string text) {

@@ -142,8 +142,10 @@ std::string simulation_table(const SimulationView& view) {
     line("schedule", fmt::format("forward passes alone, {} {} side by side; at most {} in flight", plan.micro_batch,
                                  plan.micro_batch == 1 ? view.sample.one : view.sample.many, result.in_flight_samples));
   else
-    line("schedule", fmt::format("{}, mini-batch {}, micro-batch {}; at most {} samples in flight", name_of(plan.alignment),
-                                 plan.mini_batch, plan.micro_batch, result.in_flight_samples));
+    line("schedule",
+         fmt::format("{}, mini-batch {}, micro-batch {}{}; at most {} samples in flight", name_of(plan.alignment), plan.mini_batch,
+                     plan.micro_batch, plan.time_chunks > 1 ? fmt::format(" in {} chunks of time", plan.time_chunks) : "",
+                     result.in_flight_samples));
   line("idle", fmt::format("{} of the engines' time, on average over the devices", percent(result.idle_fraction)));
   if (const PaceSetter pace = pace_setter(plan, result, forecast_of(view)); !pace.who.empty())
     line("pace set by", fmt::format("{}, at work for {} of the time", pace.who, percent(pace.share)));
