@@ -10,6 +10,7 @@
 #include "deploy/devices/hardware.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/rtl_inference.h"
+#include "deploy/session/steps_check.h"
 
 namespace millrace {
 
@@ -80,6 +81,14 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
     return ring;
   }
   try {
+    if (plans_steps_on_boards(plan)) {
+      const StepsCheck steps = check_steps(plan, graph);
+      ring.pace_ratio = steps.pace_ratio;
+      const auto missing = std::ranges::find_if(steps.engines, [](const StepsEngine& engine) { return !engine.reason.empty(); });
+      if (missing != steps.engines.end())
+        ring.refusal = fmt::format("device {}: the steps of layer \"{}\": {}", missing->device, missing->layer, missing->reason);
+      return ring;
+    }
     if (plan.purpose != Purpose::kInference) return check_ring(plan, graph);
     ring.pace_ratio = inference_pace_ratio(plan, graph);
     if (!ring.pace_ratio) ring.refusal = "an engine of this plan for inference is not built";

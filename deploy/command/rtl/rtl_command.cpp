@@ -27,6 +27,7 @@
 #include "deploy/session/ring_check.h"
 #include "deploy/session/rtl_inference.h"
 #include "deploy/session/run_formats.h"
+#include "deploy/session/steps_check.h"
 #include "fpga/conv_ce/arithmetic/formats_file.h"
 #include "fpga/conv_ce/generator/device_files.h"
 #include "fpga/conv_ce/generator/device_resources.h"

@@ -5,7 +5,7 @@
 //   return tell_steps_check(plan, graph, /*json=*/false);
 //
 // One direction has an engine; both share it on a board, one behind the other, so their folders differ in images and vectors alone.
-// Not built, each refused by name: several boards that share the steps, a gru whose reset comes before the product.
+// What is not built is refused by name (deploy/session/steps_check.h).
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,6 @@
 #include "fpga/conv_ce/generator/device_design.h"
 
 namespace millrace {
-
-// Some device makes such steps.
-bool plans_steps_on_boards(const Plan& plan);
 
 // Folders written, below `folder`.
 std::vector<std::string> write_steps_engines(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,

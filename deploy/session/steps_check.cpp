@@ -1,0 +1,99 @@
+#include "deploy/session/steps_check.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/index.h"
+#include "core/plan/flows.h"
+#include "core/plan/parts.h"
+#include "fpga/conv_ce/generator/planned_pace.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kStepElementBits = 16;
+
+double planned_amount(const Shard& shard, std::string_view name) {
+  for (const NamedAmount& amount : shard.resources)
+    if (amount.name == name) return amount.amount;
+  return 0;
+}
+
+std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan& plan) {
+  if (!shard.units.empty()) return "several boards share its steps, which the engine's SystemVerilog does not do yet; give them one board";
+  if (cell.cell == CellKind::kGru && !cell.reset_after) return "its reset comes before the product; set reset_after";
+  if (plan.arithmetic.wire != ElementType::kFixed16) return "the plan's elements are not of sixteen bits; plan with --bits 16";
+  if (planned_amount(shard, "chained_elements") <= 0) return "the plan does not say how its engine is built; plan again";
+  return "";
+}
+
+// The elements that the plan counts, with memories as deep as the layer fills them.
+PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples) {
+  const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
+  const auto chains = static_cast<int64_t>(planned_amount(shard, "chains"));
+  const ChainWork work{.cell = cell.cell,
+                       .element_bits = kStepElementBits,
+                       .samples = samples,
+                       .products = {{cell.hidden, cell.features()}},
+                       .chains = chains,
+                       .projected = cell.projection};
+  return chain_for(work, elements / (chains > 0 ? chains : kPortBits / kStepElementBits));
+}
+
+}  // namespace
+
+bool makes_steps_on_board(const Plan& plan, const Shard& shard) { return shard.blocks.empty() && loads_every_pass(plan, shard.device); }
+
+bool plans_steps_on_boards(const Plan& plan) {
+  return std::ranges::any_of(plan.shards, [&](const Shard& shard) { return makes_steps_on_board(plan, shard); });
+}
+
+StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& shard) {
+  const Node& node = graph.node(graph.index_of(shard.layer));
+  const auto& cell = std::get<Recurrent>(node.layer.operation);
+  StepsEngine engine{.device = shard.device,
+                     .board = item(plan.cluster.devices, shard.device).device,
+                     .layer = shard.layer,
+                     .reason = why_not_built(shard, cell, plan),
+                     .hardware = {}};
+  if (!engine.reason.empty()) return engine;
+  const double clock = planned_clock(plan, engine.board);
+  if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
+  const int64_t samples = plan.micro_batch;
+  engine.hardware = hardware_of_shard(shard, cell, samples);
+  engine.planned_cycles[0] = static_cast<int64_t>(planned_amount(shard, "step_cycles_forward"));
+  engine.planned_cycles[1] = static_cast<int64_t>(planned_amount(shard, "step_cycles_back"));
+  const auto steps = static_cast<double>(node.output.height);
+  for (const PhaseEngine& phase : shard.phases) {
+    if (phase.phase == Phase::kParameterGradient) continue;
+    const bool back = phase.phase == Phase::kErrorBack;
+    const StepSettings settings = step_settings(engine.hardware, {cell.hidden, cell.projection}, back, samples);
+    const auto load = static_cast<double>(load_beats(engine.hardware, settings, back));
+    engine.built_cycles[back ? 1 : 0] = steady_step_cycles(engine.hardware, settings, samples, back);
+    engine.planned_seconds += 1e-12 * static_cast<double>(phase.picoseconds_per_unit) * steps;
+    engine.built_seconds += static_cast<double>(cell.directions()) *
+                            (steps * static_cast<double>(engine.built_cycles[back ? 1 : 0]) + load) / clock / static_cast<double>(samples);
+  }
+  return engine;
+}
+
+StepsCheck check_steps(const Plan& plan, const Graph& graph) {
+  StepsCheck check;
+  double planned = 0, built = 0;
+  for (const Shard& shard : plan.shards) {
+    const bool side_by_side = std::ranges::any_of(shard.phases, [](const PhaseEngine& phase) { return phase.multipliers > 0; });
+    if (side_by_side)
+      fail(ErrorCode::kUnavailable,
+           "device {} has engines of its own beside boards that make steps, and --check tells of one kind at a time", shard.device);
+    if (!makes_steps_on_board(plan, shard)) continue;
+    const StepsEngine& engine = check.engines.emplace_back(steps_engine_of(plan, graph, shard));
+    planned = std::max(planned, engine.planned_seconds);
+    built = std::max(built, engine.built_seconds);
+  }
+  check.all = std::ranges::all_of(check.engines, [](const StepsEngine& engine) { return engine.reason.empty(); });
+  if (check.all && built > 0) check.pace_ratio = planned / built;
+  return check;
+}
+
+}  // namespace millrace
