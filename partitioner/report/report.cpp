@@ -11,11 +11,12 @@ namespace millrace {
 std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context) {
   const PlanView view(plan, graph, summary, context);
   const size_t devices = summary.devices.size();
-  const std::string schedule = plan.purpose == Purpose::kInference
-                                   ? fmt::format("inference, forward passes alone, {} {} side by side", plan.micro_batch,
-                                                 plan.micro_batch == 1 ? sample_word(graph).one : sample_word(graph).many)
-                                   : fmt::format("{} alignment, mini-batches of {} in micro-batches of {}", name_of(plan.alignment),
-                                                 plan.mini_batch, plan.micro_batch);
+  const std::string schedule =
+      plan.purpose == Purpose::kInference
+          ? fmt::format("inference, forward passes alone, {} {} side by side", plan.micro_batch,
+                        plan.micro_batch == 1 ? sample_word(graph).one : sample_word(graph).many)
+          : fmt::format("{} alignment, mini-batches of {} in micro-batches of {}{}", name_of(plan.alignment), plan.mini_batch,
+                        plan.micro_batch, plan.time_chunks > 1 ? fmt::format(" and {} chunks of time", plan.time_chunks) : "");
   const int64_t rings = rings_side_by_side(plan);
   const std::string which =
       rings > 1 ? fmt::format("One of {} rings side by side, which share a mini-batch of {}: a", rings, rings * plan.mini_batch) : "A";

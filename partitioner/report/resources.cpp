@@ -125,8 +125,12 @@ Resource by_layer(const PlanView& view, std::string title, std::string_view name
 Resource dsp(const PlanView& view) {
   Resource resource = by_layer(view, "DSP slices", "dsp", "", &DeviceFigures::dsp, &DeviceFigures::dsp_capacity);
   resource.parts = [&view](size_t i) {
+    const std::vector<ShardFigures>& shards = view.summary.devices[i].shards;
+    // One engine that makes the phases in turn, as of a recurrent layer's steps, is no phase's.
+    const bool by_phase = std::ranges::any_of(shards, [](const ShardFigures& shard) { return std::ranges::max(shard.dsp) > 0; });
+    if (!by_phase) return parts_by_layer(view, i, "dsp", "");
     std::vector<BarPart> parts;
-    for (const ShardFigures& shard : view.summary.devices[i].shards)
+    for (const ShardFigures& shard : shards)
       for (size_t phase = 0; phase < view.phases(); ++phase)
         if (shard.dsp[phase] > 0)
           parts.push_back({.amount = shard.dsp[phase],
