@@ -26,7 +26,7 @@ enum class NoteKind : uint32_t {
   kNorm,        // squared, of mini-batch `index`; first: whose
   kScale,       // value: of the gradients of mini-batch `index`
   kDiagnose,    // is anything of micro-batch `index` not finite?
-  kDiagnosis,   // the layer, in `name`
+  kDiagnosis,   // the layer, in `name`; first: its device
   kDone,        // nothing is left to do on the rank that sends this
   kFinish       // nor on any
 };

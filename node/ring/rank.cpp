@@ -38,7 +38,7 @@ Rank::Rank(RingContext context, const RingFlows& flows, const OpenDevice& open_d
   const std::vector<HomeRoute> routes = home_routes(context_.plan());
   const int64_t devices = context_.plan().devices();
   const int64_t parts = devices + static_cast<int64_t>(routes.size());
-  saves_.emplace(context_, flows, workers_.front()->index(), workers_.back()->index() + 1, parts);
+  saves_.emplace(context_, flows, context_.transport->layout().devices_of(context_.transport->rank()), parts);
   updates_.emplace(context_, workers_.front()->device().compute_type(), parts, notes_, replicas);
   // Backward along the ring, as the last updates come: a fixed order for all replicas.
   for (size_t i = workers_.size(); i-- > 0;) updates_->add(*workers_[i], workers_[i]->index());
@@ -49,20 +49,18 @@ Rank::~Rank() = default;
 
 void Rank::open_devices(const OpenDevice& open_device) {
   const Transport& transport = *context_.transport;
-  const int64_t end = transport.layout().end_device(transport.rank());
-  for (int64_t d = transport.layout().first_device(transport.rank()); d < end; ++d)
+  for (const int64_t d : transport.layout().devices_of(transport.rank()))
     workers_.push_back(std::make_unique<Worker>(context_, d, open_device(d)));
 }
 
 // The slices that are stored here, and the stations of others' ways.
 void Rank::serve_slices(const std::vector<HomeRoute>& routes) {
   Transport& transport = *context_.transport;
-  const int64_t begin = workers_.front()->index(), end = workers_.back()->index() + 1;
-  const auto here = [&](int64_t device) { return begin <= device && device < end; };
+  const auto here = [&](int64_t device) { return transport.layout().rank_of(device) == transport.rank(); };
   for (size_t r = 0; r < routes.size(); ++r) {
     const ParameterHome& home = context_.plan().homes[routes[r].home];
     if (here(home.home)) {
-      Worker& host = *item(workers_, home.home - begin);
+      Worker& host = **std::ranges::find(workers_, home.home, [](const auto& worker) { return worker->index(); });
       servers_.push_back(std::make_unique<SliceServer>(context_, routes[r], host.device()));
       if (routes[r].gradients.empty()) host.make_gradients_for(servers_.back()->slice());
       updates_->add(*servers_.back(), context_.plan().devices() + static_cast<int64_t>(r));
@@ -121,12 +119,10 @@ std::string Rank::status() const {
 
 // ---- notes
 
-void Rank::Diagnosis::take(int64_t from, const std::string& name) {
-  ++answers;
-  if (name.empty()) return;
-  // Ranks stand in the order of the ring: the first that names a layer has the first layer.
-  const std::string found = fmt::format("{:06} {}", from, name);
-  if (found < layer.value_or("~")) layer = found;
+void Rank::Diagnosis::take(int64_t of_device, const std::string& name) {
+  if (name.empty() || of_device >= device) return;
+  device = of_device;
+  layer = name;
 }
 
 void Rank::receive_note(const Note& note, int64_t from) {
@@ -143,11 +139,16 @@ void Rank::receive_note(const Note& note, int64_t from) {
     case NoteKind::kScale: updates_->take_scale(note.index, note.value); break;
     case NoteKind::kDiagnose: {
       Note answer{.kind = NoteKind::kDiagnosis, .index = note.index};
-      answer.set_name(first_non_finite(note.index));
+      const auto [device, layer] = first_non_finite(note.index);
+      answer.first = device;
+      answer.set_name(layer);
       notes_.send(from, answer);
       break;
     }
-    case NoteKind::kDiagnosis: diagnosis_.take(from, note.name.data()); break;
+    case NoteKind::kDiagnosis:
+      ++diagnosis_.answers;
+      diagnosis_.take(note.first, note.name.data());
+      break;
     case NoteKind::kDone: ++done_ranks_; break;
     case NoteKind::kFinish: finished_ = true; break;
   }
@@ -162,10 +163,11 @@ void Rank::loaded(int64_t s, std::span<const int64_t> samples) {
 
 void Rank::saved(int64_t mini_batch, int64_t device, std::vector<std::byte> share) { saves_->push(mini_batch, device, std::move(share)); }
 
-std::string Rank::first_non_finite(int64_t s) {
+// The device and its layer; no layer: none of this rank.
+std::pair<int64_t, std::string> Rank::first_non_finite(int64_t s) {
   for (const auto& worker : workers_)
-    if (std::string layer = worker->first_non_finite(s); !layer.empty()) return layer;
-  return "";
+    if (std::string layer = worker->first_non_finite(s); !layer.empty()) return {worker->index(), layer};
+  return {0, ""};
 }
 
 // The cause may lie upstream: everybody looks at what they hold of this micro-batch.
@@ -176,7 +178,9 @@ void Rank::loss_not_finite(int64_t s) {
     transport.wait(std::array{notes_.interest()});
     notes_.receive();
   }
-  const std::string layer = diagnosis_.layer ? diagnosis_.layer->substr(7) : first_non_finite(s);
+  const auto [device, own] = first_non_finite(s);
+  diagnosis_.take(device, own);
+  const std::string& layer = diagnosis_.layer;
   const int64_t step = s / context_.plan().micro_batches();
   fail(ErrorCode::kNumeric, "step {}: the loss is not finite{}; lower the learning rate (now {:g}) or clip the gradients (--clip-norm)",
        step + 1, layer.empty() ? "" : fmt::format("; the first layer whose output is not is \"{}\"", layer),

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/ring/conductor.h"
@@ -72,9 +73,10 @@ class Rank final : private RankEvents {
  private:
   // What the ranks found when a loss was not finite.
   struct Diagnosis {
-    std::optional<std::string> layer;  // the first in the ring's order, behind its rank's number
+    int64_t device = INT64_MAX;  // the first in the ring's order that has such a layer
+    std::string layer;
     int64_t answers = 0;
-    void take(int64_t from, const std::string& name);
+    void take(int64_t of_device, const std::string& name);
   };
 
   void mini_batch_scored(int64_t mini_batch, const Score& score) override;
@@ -94,7 +96,7 @@ class Rank final : private RankEvents {
   void report_done();
   bool is_idle();
   void wait();
-  std::string first_non_finite(int64_t s);
+  std::pair<int64_t, std::string> first_non_finite(int64_t s);
 
   RingContext context_;
   RankSignals signals_;

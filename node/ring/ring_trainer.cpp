@@ -96,7 +96,7 @@ RingTrainer::~RingTrainer() = default;
 
 void RingTrainer::refuse_what_does_not_fit() const {
   const Job& job = task_.job;
-  ring_layout(plan_.devices(), transport_.ranks());  // every rank has a device
+  ring_layout(plan_.devices(), transport_.ranks(), options_.deal);  // every rank has a device
   if (plan_.time_chunks > 1 && !(options_.times.empty() && options_.pace.empty()))
     fail(ErrorCode::kUsage, "--times-out and --pace take whole samples: train, or plan, with --time-chunks 1");
   if (job.clip == ClipKind::kGlobalNorm && !drains(plan_.alignment))
@@ -119,6 +119,7 @@ void RingTrainer::agree_on_everything() {
   agreement_.require_equal("plan", digest_of(text_of(plan_)));
   agreement_.require_equal("job", digest_of(text_of(task_.job)));
   agreement_.require_equal("training samples", fmt::format("{}", task_.data.train.size()));
+  agreement_.require_equal("dealing of devices to ranks", std::string(name_of(options_.deal)));
   together(agreement_, "checking the task", [this] { refuse_what_does_not_fit(); });
   agreement_.require_equal("pace", options_.pace.empty() ? "none" : "given");
   if (!options_.pace.empty()) together(agreement_, "the pace", [this] { load_pace(); });
@@ -140,11 +141,11 @@ void RingTrainer::make_rank(const CheckpointContent* resumed) {
   if (resumed != nullptr) course_ = Course(task_, resumed->facts);
   DevicesHere devices;
   together(agreement_, "opening the devices", [&] {
-    const RingLayout layout = ring_layout(plan_.devices(), transport_.ranks());
-    for (int64_t d = layout.first_device(transport_.rank()); d < layout.end_device(transport_.rank()); ++d) devices[d] = open_device_(d);
+    for (const int64_t d : ring_layout(plan_.devices(), transport_.ranks(), options_.deal).devices_of(transport_.rank()))
+      devices[d] = open_device_(d);
   });
   choose_links(devices);
-  transport_.open(flows_.table);
+  transport_.open(flows_.table, options_.deal);
   const OpenDevice hand_over = [&devices](int64_t index) { return std::move(devices.at(index)); };
   together(agreement_, "building the segments", [&] {
     RingContext context;
@@ -299,8 +300,9 @@ void RingTrainer::tell_memory() {
     least = std::min(least, memory_from(one).total());
     most = std::max(most, memory_from(one).total());
   }
-  log::info("{} devices on {} ranks; memory per rank for tensors and messages: {:.1f} to {:.1f} MB (exact)", plan_.devices(),
-            transport_.ranks(), static_cast<double>(least) / 1e6, static_cast<double>(most) / 1e6);
+  log::info("{} devices on {} ranks{}; memory per rank for tensors and messages: {:.1f} to {:.1f} MB (exact)", plan_.devices(),
+            transport_.ranks(), options_.deal == Deal::kTurns ? ", dealt in turns" : "", static_cast<double>(least) / 1e6,
+            static_cast<double>(most) / 1e6);
 }
 
 void RingTrainer::write_trace() {

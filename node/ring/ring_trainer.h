@@ -44,6 +44,7 @@ struct TrainerOptions {
   bool computes_on_thread = false;   // the devices compute on the thread that acts, so its processor time is what they take
   ReplicaColumn* column = nullptr;   // the replicas of this rank; null: one ring
   DeviceLinks* links = nullptr;      // what the transport's wire was made by; null: all messages lie in host memory
+  Deal deal = Deal::kBlocks;         // which ranks host which devices; the same weights either way
   bool log_samples = false;          // the samples of every update, in the run's folder; of one ring
   // Told the newest checkpoint's folder: that which a resumed training starts from, then each as it is complete. On the rank that leads.
   std::function<void(const std::filesystem::path& folder)> saved = {};

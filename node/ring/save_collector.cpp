@@ -1,18 +1,20 @@
 #include "node/ring/save_collector.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/index.h"
 
 namespace millrace {
 
-SaveCollector::SaveCollector(const RingContext& context, const RingFlows& flows, int64_t first_device, int64_t end_device, int64_t shares)
-    : context_(context), first_device_(first_device), shares_(shares) {
-  for (int64_t device = first_device; device < end_device; ++device) streams_.emplace_back(*context.transport, flows, device);
+SaveCollector::SaveCollector(const RingContext& context, const RingFlows& flows, std::vector<int64_t> devices, int64_t shares)
+    : context_(context), devices_(std::move(devices)), shares_(shares) {
+  for (const int64_t device : devices_) streams_.emplace_back(*context.transport, flows, device);
 }
 
 void SaveCollector::push(int64_t mini_batch, int64_t device, std::vector<std::byte> share) {
-  item(streams_, device - first_device_).push({.mini_batch = mini_batch, .share = device, .bytes = std::move(share)});
+  const auto place = std::ranges::find(devices_, device) - devices_.begin();
+  item(streams_, place).push({.mini_batch = mini_batch, .share = device, .bytes = std::move(share)});
 }
 
 bool SaveCollector::step() {

@@ -1,6 +1,6 @@
 // One rank's part in checkpoints: what its devices have saved goes on its way to rank 0, where it becomes whole.
 //
-//   SaveCollector saves(context, flows, first_device, end_device, shares);
+//   SaveCollector saves(context, flows, devices, shares);         // this rank's devices
 //   saves.push(mini_batch, device, share);
 //   while (saves.step()) {}
 //   saves.collect([&](int64_t mini_batch, SaveAssembler& content) { ... });      // rank 0: checkpoints that are complete
@@ -22,7 +22,7 @@ namespace millrace {
 class SaveCollector {
  public:
   // `shares` make a checkpoint.
-  SaveCollector(const RingContext& context, const RingFlows& flows, int64_t first_device, int64_t end_device, int64_t shares);
+  SaveCollector(const RingContext& context, const RingFlows& flows, std::vector<int64_t> devices, int64_t shares);
 
   void push(int64_t mini_batch, int64_t device, std::vector<std::byte> share);
   bool step();
@@ -47,9 +47,9 @@ class SaveCollector {
   SaveAssembler* add(const SavedShare& share);
 
   RingContext context_;
-  int64_t first_device_;
+  std::vector<int64_t> devices_;
   int64_t shares_;
-  std::vector<SaveStream> streams_;         // by device of this rank
+  std::vector<SaveStream> streams_;         // by place among devices_
   std::map<int64_t, Collected> collected_;  // rank 0: by mini-batch
 };
 

@@ -127,10 +127,7 @@ int32_t CompileContext::schedule_index(int64_t device) {
 
 int64_t CompileContext::rank_of(int64_t device) const {
   if (folds(plan.cluster)) return seats_of(plan.cluster)[static_cast<size_t>(device)];
-  const RingLayout layout = ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices());
-  int64_t rank = 0;
-  while (layout.end_device(rank) <= device) ++rank;
-  return rank;
+  return ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices()).rank_of(device);
 }
 
 int32_t CompileContext::messages_of(int64_t flow) const {

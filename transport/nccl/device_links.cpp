@@ -70,6 +70,7 @@ std::vector<LinkCapability> DeviceLinks::exchange_capabilities(Transport& transp
     capabilities += text_of(capability);
   }
   std::vector<LinkCapability> all = parse_capabilities(all_of(agreement, "devices of the links", capabilities));
+  std::ranges::sort(all, {}, &LinkCapability::device);  // they come by rank
   if (static_cast<int64_t>(all.size()) != devices)
     fail(ErrorCode::kMismatch, "{} devices told what they are, and the ring has {}; run the same plan on all ranks", all.size(), devices);
   return all;

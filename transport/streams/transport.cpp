@@ -61,10 +61,10 @@ const Transport::FlowEnds& Transport::ends(int64_t flow) const {
 
 std::string Transport::name(size_t flow) const { return fmt::format("flow {} ({})", flow, text_of(table_.flows[flow])); }
 
-void Transport::open(FlowTable table) {
+void Transport::open(FlowTable table, Deal deal) {
   MILLRACE_CHECK(!opened_, "a transport is opened once");
   check(table);
-  layout_ = ring_layout(table.devices, ranks());
+  layout_ = ring_layout(table.devices, ranks(), deal);
   table_ = std::move(table);
   session_ = session_of(digest_of(table_));
   ends_.resize(table_.flows.size());
@@ -86,6 +86,15 @@ void Transport::open(FlowTable table) {
   for (size_t f = 0; f < ends_.size(); ++f)
     if (ends_[f].sender.here || ends_[f].receiver.here) open_flow(f, place);
   opened_ = true;
+}
+
+// Where a neighbouring rank stands. Of two ranks each is on both sides of the other: the flow's direction says which. Devices that
+// are dealt in turns may go on with the rank behind where the ring of devices closes.
+Side Transport::side_of_rank(int64_t peer, Side along_the_flow) const {
+  if (peer == rank() || control_.peer(along_the_flow) == peer) return along_the_flow;
+  const Side other = along_the_flow == Side::kNext ? Side::kPrevious : Side::kNext;
+  MILLRACE_CHECK(control_.peer(other) == peer, "rank {} is no neighbour of rank {}", peer, rank());
+  return other;
 }
 
 // Of every link with a flow that begins or ends here, both directions: one carries the flow's small messages or those of
@@ -118,7 +127,7 @@ void Transport::open_lanes() {
       }
       if (to == rank()) {
         spec.peer = from;
-        open_incoming(spec, {.use = Use::kLane, .side = forward ? Side::kPrevious : Side::kNext, .lane_id = id});
+        open_incoming(spec, {.use = Use::kLane, .side = side_of_rank(from, forward ? Side::kPrevious : Side::kNext), .lane_id = id});
       }
     }
   }
@@ -143,8 +152,8 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
                       .device_memory = spec.device_memory};
   if (sender.here) {
     ends.out_lane = lane_of_[ends.lane_id];
-    if (remote) ends.send_side = forward ? Side::kNext : Side::kPrevious;
     channel.peer = layout_.rank_of(spec.to);
+    if (remote) ends.send_side = side_of_rank(channel.peer, forward ? Side::kNext : Side::kPrevious);
     channel.outgoing = true;
     if (sender.eager) {
       sender.staging = place;
@@ -155,15 +164,15 @@ void Transport::open_flow(size_t flow, std::byte*& place) {
   }
   if (receiver.here) {
     ends.credit_lane = lane_of_[opposite_lane(ends.lane_id)];
-    if (remote) ends.receive_side = forward ? Side::kPrevious : Side::kNext;
     channel.peer = layout_.rank_of(spec.from);
+    const Side side = side_of_rank(channel.peer, forward ? Side::kPrevious : Side::kNext);
+    if (remote) ends.receive_side = side;
     receiver.held.resize(credits);
     if (receiver.eager) {
       receiver.places = place;
       place += credits * aligned(spec.most_bytes);
     } else {
-      receiver.channel = &open_incoming(
-          channel, {.use = Use::kFlow, .side = forward ? Side::kPrevious : Side::kNext, .lane_id = ends.lane_id, .flow = flow});
+      receiver.channel = &open_incoming(channel, {.use = Use::kFlow, .side = side, .lane_id = ends.lane_id, .flow = flow});
     }
   }
 }

@@ -56,7 +56,7 @@ class Transport {
   bool crowded() const;
 
   // Once; control works before it. Does not wait for the others: they may open later.
-  void open(FlowTable table);
+  void open(FlowTable table, Deal deal = Deal::kBlocks);
   const FlowTable& table() const { return table_; }
   const RingLayout& layout() const { return layout_; }
 
@@ -170,6 +170,7 @@ class Transport {
 
   FlowEnds& ends(int64_t flow);
   const FlowEnds& ends(int64_t flow) const;
+  Side side_of_rank(int64_t peer, Side along_the_flow) const;
   void open_lanes();
   void open_flow(size_t flow, std::byte*& place);
   Channel& open_incoming(ChannelSpec spec, Incoming incoming);

@@ -90,8 +90,10 @@ TEST(Ring, TrainsBitByBitLikeTheInterpreterOnAnyNumberOfRanks) {
     const TrainingTask task = run.task();
     const auto interpreter = interpreted(task);
     for (int64_t ranks = 1; ranks <= devices; ++ranks) {
-      SCOPED_TRACE(fmt::format("{} ranks", ranks));
-      const RingResult result = run.retrain(ranks);
+      TrainerOptions options;
+      options.deal = (seed / 5 + static_cast<uint64_t>(ranks)) % 2 == 0 && can_take_turns(devices, ranks) ? Deal::kTurns : Deal::kBlocks;
+      SCOPED_TRACE(fmt::format("{} ranks, {}", ranks, name_of(options.deal)));
+      const RingResult result = run.retrain(ranks, options);
       ASSERT_THAT(result.errors, Each(""));
       expect_like_interpreter(run, task, *interpreter);
       for (size_t f = 0; f < plan.flows.size(); ++f) {
@@ -105,6 +107,31 @@ TEST(Ring, TrainsBitByBitLikeTheInterpreterOnAnyNumberOfRanks) {
     }
   }
   EXPECT_GT(spread, 5) << "no parameters were spread: the test has lost its point";
+}
+
+// 3, 5 and 8 devices on up to four ranks, stopped under one dealing of devices and resumed under the other on other ranks.
+TEST(Ring, GoesOnBitByBitUnderAnotherDealing) {
+  for (const int64_t devices : {3, 5, 8}) {
+    RandomPlans random(static_cast<uint64_t>(devices));
+    const Graph graph(random.model());
+    const Plan plan = assemble_plan(graph, random.request(devices, Alignment::kFlush, 4), random.shards(graph, devices));
+    const RingRun run(graph, plan, /*mini_batches=*/4);
+    const RingResult whole = run.train(1);
+    ASSERT_THAT(whole.errors, Each(""));
+    for (int64_t ranks = 2; ranks <= std::min<int64_t>(devices, 4); ++ranks)
+      for (const Deal first : {Deal::kBlocks, Deal::kTurns}) {
+        SCOPED_TRACE(fmt::format("{} devices, {} ranks, first {}", devices, ranks, name_of(first)));
+        TrainerOptions options;
+        options.deal = first;
+        options.stop_after = 2;
+        ASSERT_THAT(run.retrain(ranks, options).errors, Each(""));
+        options.deal = first == Deal::kTurns ? Deal::kBlocks : Deal::kTurns;
+        options.stop_after = 0;
+        const RingResult resumed = run.resume(ranks == 2 ? 3 : ranks - 1, options);
+        ASSERT_THAT(resumed.errors, Each(""));
+        EXPECT_EQ(resumed.outcome.weights_digest, whole.outcome.weights_digest);
+      }
+  }
 }
 
 // Slices on other devices keep their part of the average and send it out for evaluations.

@@ -116,7 +116,7 @@ TEST(Measured, AnyPlanLiesBetweenItsWorkSharedAndItsWorkInLine) {
     std::vector<int64_t> of_rank(static_cast<size_t>(options.trainer_ranks));
     const RingLayout layout = ring_layout(run.plan.devices(), options.trainer_ranks);
     for (int64_t rank = 0; rank < options.trainer_ranks; ++rank)
-      for (int64_t d = layout.first_device(rank); d < layout.end_device(rank); ++d) {
+      for (const int64_t d : layout.devices_of(rank)) {
         const MeasuredActions& a = options.measured[static_cast<size_t>(d)];
         const int64_t own = micro_batches * (a.forward + a.error_back + a.parameter_gradient + 3 * a.between);
         of_rank[static_cast<size_t>(rank)] += own;

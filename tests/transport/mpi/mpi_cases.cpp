@@ -58,7 +58,7 @@ void random_flows(MpiSession& session, const MpiWireSettings& wire_settings, boo
     Transport transport(std::move(wire), settings);
     Agreement agreement(transport);
     agreement.require_equal("plan and settings", digest_of(table));
-    transport.open(table);
+    transport.open(table, seed % 2 == 0 && can_take_turns(devices, session.ranks()) ? Deal::kTurns : Deal::kBlocks);
     live(transport, Dice(seed * 100 + static_cast<uint64_t>(session.rank())), messages);
     agreement.close();
     for (size_t f = 0; f < table.flows.size(); ++f) {

@@ -38,9 +38,10 @@ void run_random_ring(uint64_t seed, bool shaped) {
                         .backward_bits_per_second = 2e9,
                         .shared_bits_per_second = dice.chance(0.5) ? 1.5e9 : 0.0,
                         .latency = Nanoseconds(dice.between(0, 20'000))});
+  const Deal deal = seed % 2 == 0 && can_take_turns(devices, ranks) ? Deal::kTurns : Deal::kBlocks;
   LocalHub hub(ranks);
   size_t stated = 0;
-  for (int64_t rank = 0; rank < ranks; ++rank) stated += memory_of(table, ring_layout(devices, ranks), rank, settings).total();
+  for (int64_t rank = 0; rank < ranks; ++rank) stated += memory_of(table, ring_layout(devices, ranks, deal), rank, settings).total();
 
   std::vector<std::vector<FlowCounters>> counters(static_cast<size_t>(ranks), std::vector<FlowCounters>(table.flows.size()));
   const auto outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
@@ -49,7 +50,7 @@ void run_random_ring(uint64_t seed, bool shaped) {
     Transport transport(std::move(wire), settings);
     Agreement agreement(transport);
     agreement.require_equal("plan and settings", digest_of(table));
-    transport.open(table);
+    transport.open(table, deal);
     live(transport, Dice(seed * 100 + static_cast<uint64_t>(rank)), messages);
     agreement.close();
     for (size_t f = 0; f < table.flows.size(); ++f) counters[static_cast<size_t>(rank)][f] = transport.counters(static_cast<int64_t>(f));

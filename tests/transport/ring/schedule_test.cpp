@@ -93,14 +93,14 @@ Outcome run(const Plan& plan, const Graph& graph, int64_t ranks, int64_t credits
   const auto outcomes = outcomes_on_threads(ranks, [&](int64_t rank) {
     Transport transport(hub.wire(rank));
     transport.open(table);
-    const auto begin = static_cast<size_t>(transport.layout().first_device(rank));
-    const auto end = static_cast<size_t>(transport.layout().end_device(rank));
+    const std::vector<int64_t> here = transport.layout().devices_of(rank);
     for (;;) {
       std::vector<Interest> missing;
       bool over = true;
       bool acted = false;
       // The lowest device whose next action has all it needs.
-      for (size_t d = begin; d < end && !acted; ++d) {
+      for (size_t i = 0; i < here.size() && !acted; ++i) {
+        const auto d = static_cast<size_t>(here[i]);
         if (devices[d].next == devices[d].actions.size()) continue;
         over = false;
         const std::vector<Interest> lacks = missing_of(transport, devices[d]);

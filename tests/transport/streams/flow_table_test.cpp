@@ -11,6 +11,7 @@
 namespace millrace {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::error_of;
 
@@ -20,15 +21,35 @@ TEST(RingLayout, EveryRankHostsConsecutiveDevices) {
       const RingLayout layout = ring_layout(devices, ranks);
       int64_t next = 0;
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        EXPECT_EQ(layout.first_device(rank), next);
-        EXPECT_GT(layout.end_device(rank), layout.first_device(rank));
-        for (; next < layout.end_device(rank); ++next) {
-          EXPECT_EQ(layout.rank_of(next), rank);
-          EXPECT_EQ(layout.rank_of(next), next * ranks / devices);
+        EXPECT_FALSE(layout.devices_of(rank).empty());
+        for (const int64_t device : layout.devices_of(rank)) {
+          EXPECT_EQ(device, next++);
+          EXPECT_EQ(layout.rank_of(device), rank);
+          EXPECT_EQ(layout.rank_of(device), device * ranks / devices);
         }
       }
       EXPECT_EQ(next, devices);
     }
+}
+
+TEST(RingLayout, TurnsGoRoundTheRanksAndKeepNeighbours) {
+  EXPECT_THAT(ring_layout(8, 2, Deal::kTurns).devices_of(1), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(ring_layout(5, 3, Deal::kTurns).devices_of(0), ElementsAre(0, 3));
+  for (int64_t devices = 1; devices <= 40; ++devices)
+    for (int64_t ranks = 1; ranks <= devices; ++ranks) {
+      if (!can_take_turns(devices, ranks)) {
+        EXPECT_THAT(error_of([&] { ring_layout(devices, ranks, Deal::kTurns); }, ErrorCode::kUsage), HasSubstr("no neighbour of rank 0"));
+        continue;
+      }
+      const RingLayout layout = ring_layout(devices, ranks, Deal::kTurns);
+      for (int64_t device = 0; device < devices; ++device) {
+        EXPECT_EQ(layout.rank_of(device), device % ranks);
+        const int64_t apart = (layout.rank_of((device + 1) % devices) - layout.rank_of(device) + ranks) % ranks;
+        EXPECT_TRUE(apart <= 1 || apart == ranks - 1) << devices << " devices, " << ranks << " ranks, behind device " << device;
+      }
+    }
+  EXPECT_TRUE(can_take_turns(8, 4));
+  EXPECT_FALSE(can_take_turns(7, 4));
 }
 
 TEST(RingLayout, RefusesMoreRanksThanDevices) {
