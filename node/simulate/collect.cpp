@@ -112,6 +112,8 @@ void find_rates(const Plan& plan, SimulationResult& result) {
   const int64_t begin = item(result.finished, steady.first - 1);
   const int64_t end = item(result.finished, steady.last - 1);
   if (end > begin) result.images_per_second = 1e12 * static_cast<double>(steady.last - steady.first) / static_cast<double>(end - begin);
+  // Of a ring that runs ahead the second half ends faster than it goes on: nothing goes forward behind it.
+  if (mini_batches_of_window_behind(plan, result) > 0) result.images_per_second = mini_batch_rate(plan, result);
   result.picoseconds = result.finished.back();
   result.fill_picoseconds = result.finished.front() - result.begun.front();
   size_t gone = 0;

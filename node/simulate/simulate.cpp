@@ -46,14 +46,24 @@ int64_t samples_of_mini_batches(const Plan& plan, const Graph& graph, bool repli
 
 bool streams_rows(const Plan& plan, const Graph& graph) { return pace_of(plan, graph).streams; }
 
+namespace {
+
+// Mini-batches that a plan's window holds, begun ones too.
+int64_t mini_batches_ahead(const Plan& plan) { return (plan.windows.front() + plan.micro_batches() - 1) / plan.micro_batches(); }
+
+}  // namespace
+
+int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result) {
+  const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
+  const int64_t ahead = mini_batches_ahead(plan);
+  return turns && result.samples / plan.mini_batch >= 4 + ahead && !drains(plan.alignment) ? ahead : 0;
+}
+
 double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   const int64_t whole = result.samples / plan.mini_batch;
   if (whole < 2) return 0;
   const int64_t filling = whole >= 4 ? 2 : 1;
-  // A device that takes turns and runs ahead has less to do while the run's last window returns: nothing goes forward behind it.
-  const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
-  const int64_t ahead = (plan.windows.front() + plan.micro_batches() - 1) / plan.micro_batches();
-  const int64_t ending = turns && whole >= 4 + ahead && !drains(plan.alignment) ? ahead : 0;
+  const int64_t ending = mini_batches_of_window_behind(plan, result);
   const int64_t counted = whole - filling - ending;
   const int64_t begin = item(result.finished, filling * plan.mini_batch - 1);
   const int64_t end = item(result.finished, (whole - ending) * plan.mini_batch - 1);
@@ -63,7 +73,7 @@ double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   double rate = rate_of(end - begin);
   // With a window of more than a mini-batch samples that were sent ahead end faster for a while than all devices take new ones: the slowest
   // device tells.
-  if (ahead < 2) return rate;
+  if (mini_batches_ahead(plan) < 2) return rate;
   std::map<int64_t, int64_t> taken;
   for (const SimulatedUpdate& update : result.updates) {
     if (update.mini_batch == filling - 1) taken[update.device] -= update.time;

@@ -180,6 +180,10 @@ inline constexpr double kMostSimulatedRows = 20e6;
 // updates. 0 where the run has fewer than two.
 double mini_batch_rate(const Plan& plan, const SimulationResult& result);
 
+// Mini-batches at the end of a run that no rate counts: where a device takes turns and runs ahead it has less to do while the run's last
+// window returns, for nothing goes forward behind it. 0 where nobody runs ahead, or the run is too short to leave them out.
+int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result);
+
 // Picoseconds per sample of the plan's slowest engine, device or link: the pace at which the input is fed.
 int64_t slowest_stage(const Plan& plan, const Graph& graph);
 

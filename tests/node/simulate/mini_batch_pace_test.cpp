@@ -77,6 +77,18 @@ TEST(MiniBatchPace, DevicesThatTakeTurnsAreRunAsTheyAre) {
   EXPECT_NEAR(mini_batch_pace(plan, graph).seconds, simulated_seconds(plan, graph, 6), 1e-12);
 }
 
+// The last windows have no forward passes behind them, so that the end of a run is faster than the ring.
+TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
+  const Graph graph(row_convolutions(2, 8, 3));
+  Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 4, Alignment::kFpdeep, {3, 1});
+  for (Shard& shard : plan.shards) set_times(shard, graph, shard.device == 0 ? 10 * kMicrosecond : kMicrosecond, 0);
+  const SimulationResult result = simulate(plan, graph, {.samples = 32});
+  const double slowest = 1e12 / static_cast<double>(slowest_stage(plan, graph));
+  EXPECT_GT(mini_batches_of_window_behind(plan, result), 0);
+  EXPECT_LE(result.images_per_second, slowest * (1 + 1e-9));
+  EXPECT_GE(result.images_per_second, 0.99 * slowest);
+}
+
 TEST(MiniBatchPace, FewerThanTwoMiniBatchesHaveNoRate) {
   const Graph graph(row_convolutions(3, 8, 3));
   Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 64);
