@@ -72,6 +72,16 @@ Scale::Scale(const Axis& axis, double least, double most) : logarithmic_(axis.lo
   linear_ticks(axis);
 }
 
+namespace {
+
+// A unit that stands behind every tick leaves no place for a prefix: "1,000%", not "1k%".
+std::string label_of(double value, const Axis& axis) {
+  if (axis.suffix.empty()) return tick(value);
+  return (std::abs(value) < 1000 ? tick(value) : counted(value)) + axis.suffix;
+}
+
+}  // namespace
+
 void Scale::linear_ticks(const Axis& axis) {
   const double step = round_step((most_ - least_) / kSteps);
   const double first = std::ceil(least_ / step - 1e-9);
@@ -79,7 +89,7 @@ void Scale::linear_ticks(const Axis& axis) {
     double value = (first + i) * step;
     if (value > most_ + step * 1e-6) break;
     if (std::abs(value) < step * 1e-9) value = 0;
-    ticks_.push_back({value, tick(value) + axis.suffix, false});
+    ticks_.push_back({value, label_of(value, axis), false});
   }
 }
 
@@ -93,7 +103,7 @@ void Scale::logarithmic_ticks(const Axis& axis) {
       if (factor == 1 && (power - first) % every != 0) continue;
       const double value = factor * std::pow(10.0, power);
       if (value < least_ * (1 - 1e-9) || value > most_ * (1 + 1e-9)) continue;
-      ticks_.push_back({value, tick(value) + axis.suffix, factor != 1});
+      ticks_.push_back({value, label_of(value, axis), factor != 1});
     }
   }
 }

@@ -70,6 +70,8 @@ TEST(Scale, TakesWhatItIsTold) {
   const Scale scale(Axis{.least = 0, .most = 100, .suffix = "%"}, 3, 7);
   EXPECT_EQ(scale.most(), 100);
   EXPECT_EQ(scale.ticks().back().text, "100%");
+  EXPECT_EQ(Scale(Axis{.least = 0, .most = 1000, .suffix = "%"}, 3, 7).ticks().back().text, "1,000%");
+  EXPECT_EQ(Scale(Axis{.logarithmic = true, .least = 10, .most = 10'000, .suffix = "%"}, 10, 10'000).ticks().back().text, "10,000%");
   EXPECT_FALSE(scale.shows(101));
   EXPECT_TRUE(scale.shows(100));
 }
