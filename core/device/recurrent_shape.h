@@ -12,6 +12,7 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
+#include "core/graph/recurrent_memory.h"
 
 namespace millrace {
 
@@ -31,7 +32,7 @@ struct RecurrentShape {
         features(operation.features()),
         directions(operation.directions()),
         gates(gates_of(cell)),
-        record(cell == CellKind::kGru ? 4 : gates),
+        record(recorded_gates(cell)),
         truncation(operation.truncation),
         mini_batch(spec.micro_batch * spec.micro_batches),
         parameters_each((multiplies_input ? 4 : 3) + (projects ? 1 : 0)) {

@@ -142,8 +142,8 @@ class RooflineCostModel final : public CostModel {
     for (const Node* after : question.after) parameters += static_cast<double>(after->work.parameters) * copies;
     const double errors = node.error_needed ? (extent.inputs + extent.outputs + extent.states) * batch : 0;
     Memory memory;
-    if (makes_again(question, extent)) memory.shared = roofline_.element_bytes * extent.gates * batch;
-    const double held = held_elements(question, extent) - (memory.shared > 0 ? extent.gates : 0);
+    if (makes_again(question, extent)) memory.shared = roofline_.element_bytes * extent.kept * batch;
+    const double held = held_elements(question, extent) - (memory.shared > 0 ? extent.kept : 0);
     memory.activations = roofline_.element_bytes * held * batch * static_cast<double>(question.window) + memory.shared;
     memory.parameters = kParameterBytes * extent.parameters() * copies;
     memory.fixed = memory.activations + kParameterBytes * parameters + roofline_.element_bytes * errors;
@@ -154,10 +154,10 @@ class RooflineCostModel final : public CostModel {
     return question.recompute && extent.steps > 0 && question.node->error_needed;
   }
 
-  // Activations of one sample that the shard keeps from F to G: its input, and what lies between its layers. The last
-  // output is the next shard's input.
+  // Activations of one sample that the shard keeps from F to G: its input, what lies between its layers, and what
+  // the steps of a cell leave. The last output is the next shard's input.
   static double held_elements(const ShardQuestion& question, const ShardExtent& extent) {
-    double held = extent.inputs + extent.gates + extent.states;
+    double held = extent.inputs + extent.kept;
     if (!question.after.empty() && extent.steps == 0) held += extent.outputs;
     for (size_t i = 0; i + 1 < question.after.size(); ++i) held += static_cast<double>(question.after[i]->work.output_elements);
     return held;

@@ -12,9 +12,9 @@
 // Recurrent layers: x W as any product; then the steps, one after the other, at what h U takes in arithmetic, in reading U
 // (at every step, or once where it fits on the chip) or in the least time of a step, whichever is longest.
 // Embeddings: the rows looked up are read and written; PG adds to them.
-// Memory "memory_bytes": the shard's input and inner activations (gate values with them) times the window, one set of
+// Memory "memory_bytes": the shard's input and inner activations, with what the steps of a cell leave, times the window, one set of
 // errors, and the parameters of the layers after the sum; the layer's own, with gradients and optimizer slots, are
-// "parameter_memory_bytes". Where what recurrent layers keep is made again, gate values take one place of a micro-batch for all layers of
+// "parameter_memory_bytes". Where what recurrent layers keep is made again, it takes one place of a micro-batch for all layers of
 // a device, and F of these layers is counted twice. Parameters are kept in 32 bits whatever the element.
 // Pure once made; thread safe; demand_of allocates nothing.
 #pragma once

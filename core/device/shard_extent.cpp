@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/graph/recurrent_memory.h"
 
 namespace millrace {
 
@@ -81,6 +82,7 @@ ShardExtent extent_of_recurrent(const Node& node, const Shares& shares, bool own
   extent.state_macs = state_weights * steps;
   extent.gates = gates * steps;
   extent.states = static_cast<double>(node.work.output_elements);
+  extent.kept = static_cast<double>(kept_elements(node));
   extent.biases = biases;
   return extent;
 }

@@ -22,8 +22,9 @@ struct ShardExtent {
   double steps = 0;          // one after the other; both directions together
   double state_weights = 0;  // used again at every step
   double state_macs = 0;     // of all steps
-  double gates = 0;          // values that the pointwise part makes, of all steps; kept until EB and PG are done
+  double gates = 0;          // values that the pointwise part makes, of all steps
   double states = 0;         // the layer's own output
+  double kept = 0;           // until EB and PG are done (core/graph/recurrent_memory.h)
   double biases = 0;
 
   double parameters() const { return weights + state_weights + biases; }

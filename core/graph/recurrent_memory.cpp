@@ -79,6 +79,17 @@ RecurrentMemory recurrent_memory(const Graph& graph) {
   return memory;
 }
 
+int64_t recorded_gates(CellKind cell) { return gates_of(cell) + (cell == CellKind::kGru ? 1 : 0); }
+
+int64_t kept_elements(const Node& node) {
+  const auto* cell = std::get_if<Recurrent>(&node.layer.operation);
+  if (cell == nullptr) return 0;
+  int64_t of_step = recorded_gates(cell->cell) * cell->hidden + cell->features();
+  if (cell->cell == CellKind::kLstm) of_step += cell->hidden;
+  if (cell->projection > 0) of_step += cell->hidden + cell->features();
+  return of_step * cell->directions() * node.output.height;
+}
+
 std::string text_of(const RecurrentMemory& memory, int64_t batch, int64_t budget_bytes) {
   if (memory.layers.empty()) return "";
   std::string text = fmt::format("recurrent layers at batch {} (modelled: 4 bytes x features x batch x steps each)", batch);

@@ -6,10 +6,10 @@
 //   memory.largest_batch(int64_t{12} << 30);                 // what fits in 12 GiB
 //   fmt::print("{}\n", text_of(memory, 4, int64_t{12} << 30));
 //
-// A layer keeps 4 * features * batch * steps bytes (Diamos et al., "Persistent RNNs: stashing weights on-chip", 2016): fp32, one output a
-// step and direction, h where a projection makes it smaller. Gates and cell states, which some engines keep besides, and
-// the layers between are not counted: `train --dry-run` tells what this program's tensors take.
-// Modelled, not measured. Plain values; everything stays within 64 bits, or fails with kUsage.
+// By the paper a layer keeps 4 * features * batch * steps bytes (Diamos et al., "Persistent RNNs: stashing weights on-chip", 2016): fp32,
+// one output a step and direction, h where a projection makes it smaller. Gates and cell states, which this program's devices keep besides
+// (kept_elements), and the layers between are not counted: `train --dry-run` tells what all tensors take. Modelled, not measured. Plain
+// values; everything stays within 64 bits, or fails with kUsage.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,12 @@ struct RecurrentMemory {
 };
 
 RecurrentMemory recurrent_memory(const Graph& graph);
+
+// Gates that a step's record has for each unit: one more of a gru, whose candidate has a factor of its own.
+int64_t recorded_gates(CellKind cell);
+// What F of a recurrent layer leaves of a sample for E and G, in this program, besides input and output: of each step and direction the
+// record, the state, an lstm's cell, and of a projected one what is projected and a place for the error of what came out.
+int64_t kept_elements(const Node& node);
 
 // A few lines for people: per kind of layer, in sum, and, with a budget, what fits in it. "" for a network without recurrent
 // layers; a budget of 0: none. No line break at the end.

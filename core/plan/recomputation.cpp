@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/index.h"
-#include "core/plan/parts.h"
+#include "core/graph/recurrent_memory.h"
 
 namespace millrace {
 namespace {
@@ -67,9 +67,9 @@ RecomputationFigures figures_of_recomputation(const Plan& plan, const Graph& gra
   for (const Shard& shard : plan.shards) {
     if (shard.device != device || !may_make_again(plan, graph, shard)) continue;
     const Node& node = graph.node(graph.index_of(shard.layer));
-    const auto gates = static_cast<double>(bytes * sum_shape(node).elements());
-    figures.bytes_kept += gates * static_cast<double>(item(plan.windows, device));
-    figures.bytes_shared = std::max(figures.bytes_shared, gates);
+    const auto kept = static_cast<double>(bytes * kept_elements(node));
+    figures.bytes_kept += kept * static_cast<double>(item(plan.windows, device));
+    figures.bytes_shared = std::max(figures.bytes_shared, kept);
     for (const PhaseEngine& engine : shard.phases)
       if (engine.phase == Phase::kForward) figures.seconds_per_sample += 1e-12 * static_cast<double>(engine.picoseconds_per_unit);
   }

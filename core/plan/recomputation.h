@@ -27,7 +27,7 @@ bool recomputes(const Plan& plan, int64_t device);
 void check_recomputation(const Plan& plan, const Graph& graph);
 void choose_recomputation(Plan& plan, const Graph& graph);
 
-// Modelled, as the plan's other figures; gates alone, which are most of what is kept.
+// Modelled, as the plan's other figures: kept_elements of core/graph/recurrent_memory.h.
 struct RecomputationFigures {
   double bytes_kept = 0;          // without it, of all devices
   double bytes_shared = 0;        // with it

@@ -66,11 +66,11 @@ TEST(Roofline, TheLongerOfArithmeticAndTrafficCounts) {
   EXPECT_DOUBLE_EQ(seconds_of(arithmetic, Phase::kParameterGradient), 5);
 }
 
-// Gate values of a micro-batch in a place for all layers in place of a window of them; F twice.
+// What a micro-batch's steps leave, four gates, state and cell, in a place for all layers in place of a window of them; F twice.
 TEST(Roofline, WhatIsMadeAgainTakesOnePlaceAndFTwice) {
   const Graph graph = network({3, 5, 1}, {Recurrent{.hidden = 4}, Recurrent{.hidden = 4}, Dense{.out_features = 2}});
   const std::unique_ptr<CostModel> model = make_roofline_cost_model(slow_device());
-  constexpr double kGates = 4 * 4 * 5 * 4, kBatch = 2, kWindow = 3;
+  constexpr double kKept = 4 * (4 + 1 + 1) * 4 * 5, kBatch = 2, kWindow = 3;
   for (const int64_t layer : {0, 1}) {
     ShardQuestion question = whole(graph.node(layer), 2);
     question.window = 3;
@@ -79,14 +79,14 @@ TEST(Roofline, WhatIsMadeAgainTakesOnePlaceAndFTwice) {
     question.recompute = true;
     const ShardCost again = model->cost_of(question);
     const ShardDemand demand = model->demand_of(question);
-    EXPECT_DOUBLE_EQ(kept.resources[0].amount - again.resources[0].amount, kGates * kBatch * (kWindow - 1));
-    EXPECT_DOUBLE_EQ(again.shared_bytes, kGates * kBatch);
+    EXPECT_DOUBLE_EQ(kept.resources[0].amount - again.resources[0].amount, kKept * kBatch * (kWindow - 1));
+    EXPECT_DOUBLE_EQ(again.shared_bytes, kKept * kBatch);
     const Phase back = layer == 0 ? Phase::kParameterGradient : Phase::kErrorBack;
     EXPECT_NEAR(seconds_of(again, back), seconds_of(kept, back) + seconds_of(kept, Phase::kForward), 1e-9);
     EXPECT_NEAR(demand.seconds, kept_demand.seconds + seconds_of(kept, Phase::kForward), 1e-9);
     ShardDemand both = demand;
     both += demand;
-    EXPECT_DOUBLE_EQ(both.amounts[0], 2 * demand.amounts[0] - kGates * kBatch);
+    EXPECT_DOUBLE_EQ(both.amounts[0], 2 * demand.amounts[0] - kKept * kBatch);
     EXPECT_DOUBLE_EQ(both.shared, demand.shared);
   }
   ShardQuestion dense = whole(graph.node(2), 2);
@@ -149,13 +149,13 @@ TEST_F(RooflineOfAnLstm, AStepTakesItsTimeHoweverSmall) {
   EXPECT_NEAR(seconds(Phase::kForward, 5), 10 * 7 / 5.0, 1e-3);
 }
 
-TEST_F(RooflineOfAnLstm, GateValuesAreHeldUntilTheGradient) {
+TEST_F(RooflineOfAnLstm, WhatStepsLeaveIsHeldUntilTheGradient) {
   const auto model = make_roofline_cost_model(slow_);
   ShardQuestion question = whole(lstm_);
   question.window = 1;
   const double one = model->demand_of(question).amounts[0];
   question.window = 2;
-  EXPECT_DOUBLE_EQ(model->demand_of(question).amounts[0] - one, 4 * (2 * 10 + 12 * 10 + 3 * 10));
+  EXPECT_DOUBLE_EQ(model->demand_of(question).amounts[0] - one, 4 * (2 * 10 + 12 * 10 + 3 * 10 + 3 * 10));
   question.optimizer_slots = 1;
   EXPECT_DOUBLE_EQ(model->demand_of(question).parameters, 4 * 3 * (24 + 36 + 24.0));
 }
