@@ -132,7 +132,7 @@ for slice in correctness device-check memcheck; do
   [ ! -f "$out/$slice.json" ] || grep -q '"outcome": "passed"' "$out/$slice.json" || { say "$slice did not pass: $out/$slice.log"; wrong=1; }
 done
 for slice in quick grid; do
-  [ ! -f "$out/$slice.given_up" ] || wrong=1
+  [ ! -f "$out/$slice.given_up" ] || { say "$slice was given up: $out/$slice.log"; wrong=1; continue; }
   grep -q '"wrong": 0,' "$out/$slice.json" || { say "$slice has cases that are wrong, refused or broken: $out/$slice.json"; wrong=1; }
 done
 echo "results: $out"

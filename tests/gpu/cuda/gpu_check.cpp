@@ -175,14 +175,14 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: {} [--json]\n", argv[0]);
     return 2;
   }
+  // Standard output is the report's alone. A check that never ends or ends the program must leave what came before it.
+  std::FILE* const told = json ? stderr : stdout;
   const GpuCount gpus = count_gpus();
   if (gpus.count == 0) {
-    fmt::print("skipped: needs a GPU ({})\n", gpus.reason);
+    fmt::print(told, "skipped: needs a GPU ({})\n", gpus.reason);
     return kSkipped;
   }
   nlohmann::ordered_json report = {{"device", ""}, {"checks", nlohmann::ordered_json::array()}};
-  // A check that never ends or ends the program must leave what came before it.
-  std::FILE* const told = json ? stderr : stdout;
   int failures = 0;
   const auto tell = [&](const std::string& name, const std::string& wrong, double seconds) {
     failures += wrong.empty() ? 0 : 1;
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
   try {
     report["device"] = open_gpu()->description();
   } catch (const std::exception& error) {
-    fmt::print("{}\n", error.what());
+    fmt::print(told, "{}\n", error.what());
     return 1;
   }
   for (const Check& check : all_checks()) {
