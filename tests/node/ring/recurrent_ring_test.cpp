@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/index.h"
 #include "core/cpu/cpu_device.h"
 #include "core/graph/model_builder.h"
 #include "core/plan/assemble.h"
@@ -11,6 +12,7 @@
 #include "core/plan/parts.h"
 #include "core/plan/recomputation.h"
 #include "core/plan/time_chunking.h"
+#include "core/train/executor.h"
 #include "tests/node/ring/ring_runs.h"
 
 namespace millrace {
@@ -153,8 +155,52 @@ TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
   }
 }
 
-// Where the device before has the parameters of the steps and makes their gradients of a record, no bit is another; what crosses is what
-// the plan says, also with the norm clipped, after a resumption, and with averages of the weights.
+TEST(RecurrentRing, WhatStepsDividedByKindLeaveIsMadeAgainToTheBit) {
+  ModelBuilder net("divided", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
+  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
+  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5, .reset_after = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  const Graph graph(net.finish());
+  // A CPU sums the gradients of a record, which the device before makes, in another order than those of steps.
+  for (const Alignment alignment : {Alignment::kFlush, Alignment::kStash}) {
+    double without = 0;
+    for (const bool loading : {false, true}) {
+      EqualBits bits;
+      for (const bool recompute : {false, true})
+        for (const int64_t ranks : {1, 3}) {
+          SCOPED_TRACE(fmt::format("{}, {} ranks, recompute {}, loading {}", name_of(alignment), ranks, recompute, loading));
+          Plan plan = plan_by_kind(graph, alignment, 1, loading ? std::vector<int64_t>{2, 3, 4} : std::vector<int64_t>{});
+          if (recompute) choose_recomputation(plan, graph);
+          RingRun run(graph, plan);
+          run.open_device = [](int64_t) { return make_cpu_device(); };
+          const RingResult result = run.train(ranks);
+          bits.expect(result);
+          if (!loading && !recompute) without = result.outcome.test.loss;
+          EXPECT_NEAR(result.outcome.test.loss, without, 1e-6 * without);
+        }
+    }
+  }
+  Plan plan = plan_by_kind(graph, Alignment::kFlush, 1);
+  const auto activations = [&](int64_t device) {
+    const auto cpu = make_cpu_device();
+    return static_cast<double>(SegmentExecutor(plan, graph, device, *cpu).memory().activation_bytes);
+  };
+  std::vector<double> kept;
+  for (int64_t device = 0; device < 5; ++device) kept.push_back(activations(device));
+  choose_recomputation(plan, graph);
+  for (int64_t device = 0; device < 5; ++device) {
+    const RecomputationFigures figures = figures_of_recomputation(plan, graph, device);
+    const double saved = kept[to_size(device)] - activations(device), counted = figures.bytes_kept - figures.bytes_shared;
+    EXPECT_EQ(counted > 0, device >= 2) << device;
+    EXPECT_LE(counted, saved) << device;
+    EXPECT_GE(counted, 0.7 * saved) << device;  // sequences of 12 steps
+  }
+}
+
+// Where the device before has the parameters of the steps and makes their gradients of a record, no bit is another on the reference
+// device; what crosses is what the plan says, also with the norm clipped, after a resumption, and with averages of the weights.
 TEST(RecurrentRing, StepsThatLoadTheirParametersChangeNoBit) {
   ModelBuilder net("divided", {3, 12, 1});
   net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
