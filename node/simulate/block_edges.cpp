@@ -48,7 +48,7 @@ CrossingTimes BlockEdges::quiet_until(bool left, const Outlook& outlook) const {
     const FlowState& state = network_.flow(f);
     // A message leaves when its station starts; a credit when the reader that holds it back goes on.
     const int32_t emitter = state.sender_here ? state.sender : network_.slowest_reader(network_.stream(state.stream));
-    int64_t& of_kind = earliest[static_cast<size_t>(state.sender_here ? Crosses::kMessage : Crosses::kCredit)];
+    int64_t& of_kind = item(earliest, state.sender_here ? Crosses::kMessage : Crosses::kCredit);
     if (emitter >= 0 && of_kind > outlook.next) of_kind = std::min(of_kind, next_start(emitter, outlook, kFarthest));
   }
   for (int64_t& of_kind : earliest) of_kind = std::max(of_kind, outlook.next);

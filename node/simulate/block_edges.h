@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/index.h"
 #include "node/simulate/network.h"
 #include "node/simulate/timeline.h"
 
@@ -19,7 +20,7 @@ namespace millrace::simulation {
 // What crosses comes in two kinds, and a time for each: messages' first.
 enum class Crosses : uint8_t { kMessage, kCredit };
 using CrossingTimes = std::array<int64_t, 2>;
-inline int64_t time_of(const CrossingTimes& times, Crosses what) { return times[static_cast<size_t>(what)]; }
+inline int64_t time_of(const CrossingTimes& times, Crosses what) { return item(times, what); }
 
 // What a block knows of the time to come: nothing in it happens before `next`, nothing arrives from a side before that side's.
 struct Outlook {
@@ -36,11 +37,11 @@ class BlockEdges {
   // Flows with one end in the block, at this end of it.
   const std::vector<int32_t>& flows_at(bool left) const { return left ? left_ : right_; }
   // Messages of a flow that one step of the clock sends at most; 0: unknown.
-  int64_t most_sent(int32_t flow) const { return most_sent_[static_cast<size_t>(flow)]; }
+  int64_t most_sent(int32_t flow) const { return item(most_sent_, flow); }
 
  private:
   int64_t most_sent_at_once(const Station& s) const;
-  bool is_left(const FlowState& state) const { return plan_.flows[static_cast<size_t>(state.plan_flow)].link == network_.first_device - 1; }
+  bool is_left(const FlowState& state) const { return item(plan_.flows, state.plan_flow).link == network_.first_device - 1; }
   int64_t next_start(int32_t station, const Outlook& outlook, int depth) const;
   int64_t units_missing(const Station& s) const;
   int64_t next_room(const Station& s, const Outlook& outlook, int depth) const;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/parts.h"
 #include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
@@ -46,12 +47,12 @@ class NetworkCompiler {
              "cards that fill several places are simulated where devices take turns; some of this ring have engines side by side");
       // A card acts for one of its places at a time, the lowest that can.
       const std::vector<int64_t> seats = seats_of(plan_.cluster);
-      network_.ranks.resize(static_cast<size_t>(1 + *std::ranges::max_element(seats)));
+      network_.ranks.resize(to_size(1 + *std::ranges::max_element(seats)));
       network_.free_cores = static_cast<int64_t>(network_.ranks.size());
     }
     if (options.cores + options.trainer_ranks > 0) {
       network_.oldest_first = takes_oldest_first(plan_.alignment);
-      network_.ranks.resize(static_cast<size_t>(options.trainer_ranks > 0 ? options.trainer_ranks : plan_.devices()));
+      network_.ranks.resize(to_size(options.trainer_ranks > 0 ? options.trainer_ranks : plan_.devices()));
       network_.free_cores = options.cores > 0 ? options.cores : static_cast<int64_t>(network_.ranks.size());
     }
     add_lanes();
@@ -60,7 +61,7 @@ class NetworkCompiler {
     for (int64_t device = network_.first_device; device < network_.end_device; ++device) {
       context_->first_station.push_back(static_cast<int32_t>(network_.stations.size()));
       const SegmentProgram program = compile_segment(placement, device);
-      if (context_->pace.turns[static_cast<size_t>(device)]) {
+      if (item(context_->pace.turns, device)) {
         compile_sequential_device(*context_, program);
       } else {
         compile_streaming_device(*context_, program);
@@ -83,7 +84,7 @@ class NetworkCompiler {
     }
     for (Station& station : network_.stations)
       if (station.turns >= 0)
-        network_.turns[static_cast<size_t>(station.turns)].all_reduce =
+        item(network_.turns, station.turns).all_reduce =
             all_reduce_picoseconds(replicas, context_->parameters_of(station.device, -1) * bits_of(plan_.arithmetic.wire));
   }
 
@@ -92,14 +93,14 @@ class NetworkCompiler {
     const std::vector<int64_t> loads = loads_;
     const std::vector<int64_t> cables = cables_of(plan_.cluster);
     for (size_t lane = 0; lane < loads.size(); ++lane)
-      if (const auto cable = static_cast<size_t>(cables[lane]); cable != lane) loads_[cable] += loads[lane];
+      if (const auto cable = to_size(cables[lane]); cable != lane) loads_[cable] += loads[lane];
     for (size_t lane = 0; lane < loads.size(); ++lane) loads_[lane] = loads_[static_cast<size_t>(cables[lane])];
     network_.lane_of_link.assign(2 * plan_.links.size(), -1);
     for (size_t lane = 0; lane < loads.size(); ++lane) {
       const Link& link = plan_.links[lane / 2];
       const Direction direction = lane % 2 == 0 ? Direction::kForward : Direction::kBackward;
       if (!context_->here(direction == Direction::kForward ? link.from : link.to)) continue;
-      if (const auto cable = static_cast<size_t>(cables[lane]); cable != lane) {
+      if (const auto cable = to_size(cables[lane]); cable != lane) {
         network_.lane_of_link[lane] = network_.lane_of_link[cable];
         continue;
       }
@@ -112,8 +113,8 @@ class NetworkCompiler {
   }
 
   void add_flow(int64_t index) {
-    const Flow& flow = plan_.flows[static_cast<size_t>(index)];
-    const Link& link = plan_.links[static_cast<size_t>(flow.link)];
+    const Flow& flow = item(plan_.flows, index);
+    const Link& link = item(plan_.links, flow.link);
     const bool forward = flow.direction == Direction::kForward;
     FlowState state;
     state.plan_flow = static_cast<int32_t>(index);
@@ -122,7 +123,7 @@ class NetworkCompiler {
     if (!state.sender_here && !state.receiver_here) return;
     state.latency = link.latency_picoseconds;
     const auto local = static_cast<int32_t>(network_.flows.size());
-    network_.flow_index[static_cast<size_t>(index)] = local;
+    item(network_.flow_index, index) = local;
     int64_t elements = elements_at_once(flow);
     if (carries_parameters(flow)) {
       state.per_sample = chunks_of(elements, plan_);
@@ -141,7 +142,7 @@ class NetworkCompiler {
     state.bits = elements / unit / state.per_sample * state.more_bits;
     if (state.sender_here) {
       state.lane = network_.lane_of_link[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
-      const int64_t speed = network_.lanes[static_cast<size_t>(state.lane)].bits_per_second;
+      const int64_t speed = item(network_.lanes, state.lane).bits_per_second;
       state.services = {service_of(state.bits + state.more_bits, speed), service_of(state.bits, speed)};
       const Wide whole = loads_[2 * static_cast<size_t>(flow.link) + (forward ? 0 : 1)];
       const Wide part = std::max<int64_t>(1, bits_per_mini_batch(flow, plan_));
@@ -150,7 +151,7 @@ class NetworkCompiler {
     }
     if (state.receiver_here) {
       state.stream = context_->builder.stream(state.per_sample);
-      network_.streams[static_cast<size_t>(state.stream)].flow = local;
+      item(network_.streams, state.stream).flow = local;
     }
     network_.flows.push_back(std::move(state));
   }
@@ -174,7 +175,7 @@ void check_horizon(const Plan& plan, const Graph& graph, const SimulationOptions
   for (const MeasuredActions& actions : options.measured) horizon += samples * (Wide{4} * actions.between + actions.update);
   const std::vector<int64_t> loads = lane_loads(plan);
   for (const Flow& flow : plan.flows) {
-    const Link& link = plan.links[static_cast<size_t>(flow.link)];
+    const Link& link = item(plan.links, flow.link);
     const Wide passes = 2 * samples + plan.mini_batch;
     const Wide elements = samples * flow.elements_per_sample + passes * flow.elements_per_pass;
     const Wide messages = samples * std::max<int64_t>({1, plan.model.input.height, plan.time_chunks}) + passes * kMessagesOfPass;

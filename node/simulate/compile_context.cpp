@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/flows.h"
 #include "core/plan/seats.h"
 #include "node/simulate/device_schedule.h"
@@ -42,7 +43,7 @@ const PhaseEngine* engine_of(const Shard& shard, Phase phase) {
 }
 
 int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction, const std::vector<int64_t>& load) {
-  const Link& own = plan.links[static_cast<size_t>(link)];
+  const Link& own = item(plan.links, link);
   const bool forward = direction == Direction::kForward;
   const int64_t speed = forward ? own.forward_bits_per_second : own.backward_bits_per_second;
   if (own.shared_bits_per_second <= 0) return speed;
@@ -56,11 +57,11 @@ int64_t lane_bits_per_second(const Plan& plan, int64_t link, Direction direction
 PlanPace pace_of(const Plan& plan, const Graph& graph) {
   PlanPace pace;
   if (graph.loss() < 0) fail(ErrorCode::kMismatch, "model \"{}\" has no loss layer, so no error ever comes back; add one", plan.model.name);
-  std::vector<int64_t> taking_turns(static_cast<size_t>(plan.devices()));
+  std::vector<int64_t> taking_turns(to_size(plan.devices()));
   std::vector<int64_t> side_by_side(taking_turns);
   std::vector<int64_t> engines(taking_turns);
   for (const Shard& shard : plan.shards) {
-    const auto device = static_cast<size_t>(shard.device);
+    const auto device = to_size(shard.device);
     const Node& node = graph.node(graph.index_of(shard.layer));
     for (const PhaseEngine& engine : shard.phases) {
       const int64_t time = checked_product(engine.picoseconds_per_unit, units_of_plan(node, shard.unit, engine.phase), shard);
@@ -112,12 +113,12 @@ CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, con
       pace(pace_of(the_plan, the_graph)),
       chunking(the_plan, the_graph),
       micro_batches(the_options.samples / the_plan.micro_batch),
-      shards_of(static_cast<size_t>(the_plan.devices())) {
+      shards_of(to_size(the_plan.devices())) {
   for (size_t s = 0; s < plan.shards.size(); ++s) shards_of[static_cast<size_t>(plan.shards[s].device)].push_back(static_cast<int64_t>(s));
 }
 
 int32_t CompileContext::schedule_index(int64_t device) {
-  const bool side_by_side = !pace.turns[static_cast<size_t>(device)];
+  const bool side_by_side = !item(pace.turns, device);
   const ScheduleSpec spec = schedule_spec(plan, device, 0);
   const auto [place, added] =
       schedules_.try_emplace({spec.window, side_by_side, spec.loads_every_pass}, static_cast<int32_t>(network.device_schedules.size()));
@@ -144,15 +145,15 @@ int64_t CompileContext::steps_of_chunks(int64_t flow) const {
 
 int32_t CompileContext::stream_of_flow(int64_t flow) const {
   const int32_t local = local_flow(flow);
-  MILLRACE_CHECK(local >= 0 && network.flows[static_cast<size_t>(local)].stream >= 0, "flow {} does not end in this block", flow);
-  return network.flows[static_cast<size_t>(local)].stream;
+  MILLRACE_CHECK(local >= 0 && item(network.flows, local).stream >= 0, "flow {} does not end in this block", flow);
+  return item(network.flows, local).stream;
 }
 
 int64_t CompileContext::shard_of(const ParameterHome& home) const {
   const Node& node = graph.node(graph.index_of(home.layer));
-  const std::string& head = graph.node(graph.groups()[static_cast<size_t>(node.group)].head).layer.name;
-  for (const int64_t shard : shards_of[static_cast<size_t>(home.user)])
-    if (plan.shards[static_cast<size_t>(shard)].layer == head) return shard;
+  const std::string& head = graph.node(item(graph.groups(), node.group).head).layer.name;
+  for (const int64_t shard : item(shards_of, home.user))
+    if (item(plan.shards, shard).layer == head) return shard;
   return -1;
 }
 
@@ -165,10 +166,10 @@ int64_t CompileContext::parameters_of(int64_t device, int64_t shard) const {
 
 int64_t CompileContext::fifo(int32_t stream) const {
   if (options.fifo_rows > 0) return options.fifo_rows;
-  const UnitQueue& read = network.streams[static_cast<size_t>(stream)];
+  const UnitQueue& read = item(network.streams, stream);
   if (read.flow < 0 || pace.period == 0) return 2;
   // A credit comes back after twice the latency: until then rows go on arriving at the pipeline's pace.
-  const int64_t latency = network.flows[static_cast<size_t>(read.flow)].latency;
+  const int64_t latency = item(network.flows, read.flow).latency;
   const Wide way = static_cast<Wide>(2) * latency + options.scenario.jitter_picoseconds;
   const Wide rows_on_the_way = (way * read.per_sample + pace.period - 1) / pace.period;
   return 2 + static_cast<int64_t>(std::min<Wide>(rows_on_the_way, int64_t{1} << 20));
@@ -188,7 +189,7 @@ int32_t add_leaving(CompileContext& context, int64_t device, int64_t plan_flow, 
   leaving.cycles = cycles;
   leaving.flow = context.local_flow(plan_flow);
   const int32_t station = context.builder.station(leaving, -1);
-  context.network.flows[static_cast<size_t>(leaving.flow)].sender = station;
+  item(context.network.flows, leaving.flow).sender = station;
   return station;
 }
 

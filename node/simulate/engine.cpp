@@ -137,7 +137,7 @@ void Engine::accept(const Crossing& crossing) {
 }
 
 void Engine::block(Station& s, Cause cause, int32_t on, bool for_room) {
-  if (s.blocked) s.waited[static_cast<size_t>(s.cause)] += now_ - s.since;
+  if (s.blocked) fast_item(s.waited, s.cause) += now_ - s.since;
   s.since = now_;
   s.blocked = true;
   s.cause = cause;
@@ -147,7 +147,7 @@ void Engine::block(Station& s, Cause cause, int32_t on, bool for_room) {
 
 void Engine::unblock(Station& s) {
   if (!s.blocked) return;
-  s.waited[static_cast<size_t>(s.cause)] += now_ - s.since;
+  fast_item(s.waited, s.cause) += now_ - s.since;
   s.blocked = false;
   s.for_room = false;
   s.blocked_stream = -1;
@@ -245,7 +245,7 @@ void Engine::start(int32_t index, Station& s, int64_t end) {
     if (s.kind == StationKind::kUpdate) duration = take_column(s.device, duration);
     s.busy += duration;
     if (end > now_ + duration) {
-      s.waited[static_cast<size_t>(Cause::kInput)] += end - now_ - duration;
+      fast_item(s.waited, Cause::kInput) += end - now_ - duration;
     } else {
       end = now_ + duration;
     }

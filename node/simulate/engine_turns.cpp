@@ -86,7 +86,7 @@ void Engine::try_turns(int32_t index, Station& s) {
       duration = makes_gradients(action) ? turns.gradient : 0;
     s.busy += duration;
     if (action.kind == ActionKind::kUpdate) {
-      s.waited[static_cast<size_t>(Cause::kUpdate)] += turns.all_reduce;
+      fast_item(s.waited, Cause::kUpdate) += turns.all_reduce;
       duration += turns.all_reduce;
     }
     s.running = true;

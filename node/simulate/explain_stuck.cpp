@@ -30,7 +30,7 @@ class Waiting {
 };
 
 std::string Waiting::name_of_station(const Station& s) const {
-  std::string what = kKinds[static_cast<size_t>(s.kind)];
+  std::string what = item(kKinds, s.kind);
   if (s.shard >= 0) what += fmt::format(" of {}", item(plan_.shards, s.shard).layer);
   if (s.flow >= 0) what += fmt::format(" ({})", item(plan_.flows, network_.flow(s.flow).plan_flow).tensor);
   return fmt::format("device {} {}", s.device, what);

@@ -7,6 +7,7 @@
 // Reads nothing that could not be there yet; changes nothing.
 #pragma once
 
+#include "core/base/index.h"
 #include "node/simulate/network.h"
 
 namespace millrace::simulation {
@@ -37,7 +38,7 @@ MILLRACE_FETCHES void fetch_station(const Network& network, const Station& s) {
     for (int32_t i = 0; i < s.inputs; ++i) __builtin_prefetch(&network.stream(inputs[i].stream));
     if (flow != nullptr) {
       __builtin_prefetch(flow->credits.next());
-      if (flow->lane >= 0) __builtin_prefetch(&network.lanes[static_cast<size_t>(flow->lane)]);
+      if (flow->lane >= 0) __builtin_prefetch(&fast_item(network.lanes, flow->lane));
     }
     if (s.out < 0) return;
     const UnitQueue& out = network.stream(s.out);

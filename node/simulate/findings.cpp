@@ -42,7 +42,7 @@ void add_rate(const Plan& plan, const SimulationResult& result, const Simulation
 }
 
 double share_of(const SimulatedStage& stage, Cause cause) {
-  return stage.window > 0 ? static_cast<double>(stage.waited[static_cast<size_t>(cause)]) / static_cast<double>(stage.window) : 0;
+  return stage.window > 0 ? static_cast<double>(item(stage.waited, cause)) / static_cast<double>(stage.window) : 0;
 }
 
 // What the stage that sets the pace waits for, and the stages where such waiting begins.
@@ -129,8 +129,7 @@ PaceSetter pace_setter(const Plan& plan, const SimulationResult& result, const S
 std::string name_of(const SimulatedStage& stage, const Plan& plan) {
   if (stage.shard < 0) return fmt::format("device {}", stage.device);
   static constexpr const char* kPhases[] = {"FP", "EB", "PG"};
-  return fmt::format("{} of {} on device {}", kPhases[static_cast<size_t>(stage.phase)], item(plan.shards, stage.shard).layer,
-                     stage.device);
+  return fmt::format("{} of {} on device {}", item(kPhases, stage.phase), item(plan.shards, stage.shard).layer, stage.device);
 }
 
 std::vector<SimulationFinding> findings(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction) {

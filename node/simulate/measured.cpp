@@ -1,16 +1,17 @@
 #include "node/simulate/measured.h"
 
 #include "core/base/error.h"
+#include "core/base/index.h"
 #include "core/plan/seats.h"
 
 namespace millrace::simulation {
 
 Plan with_measured_times(Plan plan, const std::vector<MeasuredActions>& measured) {
-  std::vector<bool> given(static_cast<size_t>(plan.devices()));
+  std::vector<bool> given(to_size(plan.devices()));
   for (Shard& shard : plan.shards) {
     shard.unit = StreamingUnit::kSample;
     shard.phases.clear();
-    const auto device = static_cast<size_t>(shard.device);
+    const auto device = to_size(shard.device);
     if (given[device]) continue;
     given[device] = true;
     const MeasuredActions& actions = measured[device];

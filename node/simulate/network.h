@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/index.h"
 #include "core/documents/plan.h"
 #include "core/plan/schedule.h"
 #include "core/plan/turn.h"
@@ -288,23 +289,21 @@ struct Network {
   int32_t first_of_samples = -1;  // the station whose start begins a sample; -1: elsewhere
 
   // By the indices that stations, streams, inputs and flows name each other with.
-  Station& station(int32_t index) { return stations[static_cast<size_t>(index)]; }
-  const Station& station(int32_t index) const { return stations[static_cast<size_t>(index)]; }
-  UnitQueue& stream(int32_t index) { return streams[static_cast<size_t>(index)]; }
-  const UnitQueue& stream(int32_t index) const { return streams[static_cast<size_t>(index)]; }
-  Input& input(int32_t index) { return inputs[static_cast<size_t>(index)]; }
-  const Input& input(int32_t index) const { return inputs[static_cast<size_t>(index)]; }
-  FlowState& flow(int32_t index) { return flows[static_cast<size_t>(index)]; }
-  const FlowState& flow(int32_t index) const { return flows[static_cast<size_t>(index)]; }
-  const Reader& reader_of(const UnitQueue& queue, int32_t number) const {
-    return readers[static_cast<size_t>(queue.first_reader + number)];
-  }
-  ActRam& act_ram_of(const Station& s) { return act_rams[static_cast<size_t>(s.act_ram)]; }
-  const ActRam& act_ram_of(const Station& s) const { return act_rams[static_cast<size_t>(s.act_ram)]; }
-  Turns& turns_of(const Station& s) { return turns[static_cast<size_t>(s.turns)]; }
-  const Turns& turns_of(const Station& s) const { return turns[static_cast<size_t>(s.turns)]; }
+  Station& station(int32_t index) { return fast_item(stations, index); }
+  const Station& station(int32_t index) const { return fast_item(stations, index); }
+  UnitQueue& stream(int32_t index) { return fast_item(streams, index); }
+  const UnitQueue& stream(int32_t index) const { return fast_item(streams, index); }
+  Input& input(int32_t index) { return fast_item(inputs, index); }
+  const Input& input(int32_t index) const { return fast_item(inputs, index); }
+  FlowState& flow(int32_t index) { return fast_item(flows, index); }
+  const FlowState& flow(int32_t index) const { return fast_item(flows, index); }
+  const Reader& reader_of(const UnitQueue& queue, int32_t number) const { return fast_item(readers, queue.first_reader + number); }
+  ActRam& act_ram_of(const Station& s) { return fast_item(act_rams, s.act_ram); }
+  const ActRam& act_ram_of(const Station& s) const { return fast_item(act_rams, s.act_ram); }
+  Turns& turns_of(const Station& s) { return fast_item(turns, s.turns); }
+  const Turns& turns_of(const Station& s) const { return fast_item(turns, s.turns); }
   // Rows: an entry of one of the tables.
-  int64_t rows(int32_t table, int32_t unit) const { return tables[static_cast<size_t>(table)][static_cast<size_t>(unit)]; }
+  int64_t rows(int32_t table, int32_t unit) const { return fast_item(fast_item(tables, table), unit); }
 
   // Rows of its input that a station's next unit needs in its Act-RAM, counted from the first of the run; and whether they do not fit.
   int64_t act_rows_needed(const Station& s) const { return s.cycle * act_ram_of(s).rows + rows(act_ram_of(s).used_table, s.unit); }
@@ -314,7 +313,7 @@ struct Network {
   int32_t slowest_reader(const UnitQueue& queue) const;
   // What a device that takes turns does next, which chunk of it in the order in which they are taken, whether that one takes sequences
   // whole, and what it reads.
-  const Action& action_of(const Turns& of) const { return device_schedules[static_cast<size_t>(of.schedule)].actions[of.next]; }
+  const Action& action_of(const Turns& of) const { return fast_item(device_schedules, of.schedule).actions[of.next]; }
   int64_t chunk_of(const Turns& of) const;
   bool takes_whole(const Turns& of) const;
   const std::vector<int32_t>& inputs_of(const Turns& of) const;

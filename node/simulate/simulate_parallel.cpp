@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/index.h"
 #include "core/plan/seats.h"
 #include "node/simulate/blocks.h"
 #include "node/simulate/collect.h"
@@ -66,7 +67,7 @@ class BlockRun {
   int64_t messages() const { return (left_ ? left_->messages() : 0) + (right_ ? right_->messages() : 0); }
 
  private:
-  int64_t latency_of(int64_t link) const { return plan_.links[static_cast<size_t>(link)].latency_picoseconds; }
+  int64_t latency_of(int64_t link) const { return item(plan_.links, link).latency_picoseconds; }
   static bool over(const std::optional<Neighbour>& side) { return !side || side->over(); }
   static int64_t bound_of(const std::optional<Neighbour>& side, Crosses what) { return side ? side->bound(what) : kNeverTime; }
   static int64_t firm_bound_of(const std::optional<Neighbour>& side, Crosses what) { return side ? side->firm_bound(what) : kNeverTime; }
@@ -102,7 +103,7 @@ class BlockRun {
 
   void hand_out() {
     for (const Crossing& crossing : engine_.outbox()) {
-      const int64_t link = plan_.flows[static_cast<size_t>(crossing.plan_flow)].link;
+      const int64_t link = item(plan_.flows, crossing.plan_flow).link;
       (link == first_device_ - 1 ? *left_ : *right_).keep(crossing);
     }
     engine_.outbox().clear();
@@ -173,7 +174,7 @@ class BlockRun {
 void check_latencies(const Plan& plan, const std::vector<int64_t>& blocks) {
   for (size_t rank = 0; rank + 2 < blocks.size(); ++rank) {
     const int64_t link = blocks[rank + 1] - 1;
-    if (plan.links[static_cast<size_t>(link)].latency_picoseconds == 0)
+    if (item(plan.links, link).latency_picoseconds == 0)
       fail(ErrorCode::kMismatch, "ranks {} and {} would meet at link {}, which has no latency to look ahead by; simulate on one rank", rank,
            rank + 1, link);
   }
@@ -208,7 +209,7 @@ SimulationResult simulate(const Plan& given, const Graph& graph, const Simulatio
   const bool whole = transport.ranks() == 1 || folds(plan.cluster);
   const std::vector<int64_t> blocks = whole ? std::vector<int64_t>{} : blocks_of(plan, graph, options.fc_barrier, transport.ranks());
   check_latencies(plan, blocks);
-  const int64_t first = whole ? 0 : blocks[static_cast<size_t>(transport.rank())];
+  const int64_t first = whole ? 0 : item(blocks, transport.rank());
   const int64_t end = whole ? plan.devices() : blocks[static_cast<size_t>(transport.rank()) + 1];
   Network network = compile(plan, graph, options, first, end);
   Engine engine(network, plan, options);

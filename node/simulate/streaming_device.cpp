@@ -202,7 +202,7 @@ class StreamingDevice {
       Input input;
       input.stream = stream;
       input.table = context_.builder.table(table);
-      input.per_cycle = context_.network.streams[static_cast<size_t>(stream)].per_sample;
+      input.per_cycle = item(context_.network.streams, stream).per_sample;
       // A map that comes as one piece has to be all there, unless pixels stream where rows are all there is.
       input.whole = input.per_cycle == 1 && (context_.options.fc_barrier || context_.rows.errors_descend());
       input.slack = context_.fifo(stream) + unevenness_of(table, input.per_cycle) + beyond;

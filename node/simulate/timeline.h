@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/index.h"
 #include "node/simulate/tournament.h"
 
 namespace millrace::simulation {
@@ -29,14 +30,14 @@ class Timeline {
   Timeline& operator=(const Timeline&) = delete;
 
   void set(int32_t id, int64_t time) {
-    const Place place = places_[static_cast<size_t>(id)];
-    Tournament& own = processes_[static_cast<size_t>(place.process)].times;
+    const Place place = fast_item(places_, id);
+    Tournament& own = fast_item(processes_, place.process).times;
     own.set(static_cast<size_t>(place.player), time);
     if (place.process != running_) all_.set(static_cast<size_t>(place.process), own.first_time());
   }
   int64_t time_of(int32_t id) const {
-    const Place place = places_[static_cast<size_t>(id)];
-    return processes_[static_cast<size_t>(place.process)].times.time_of(static_cast<size_t>(place.player));
+    const Place place = fast_item(places_, id);
+    return fast_item(processes_, place.process).times.time_of(static_cast<size_t>(place.player));
   }
 
   int64_t next_time() const { return all_.first_time(); }
@@ -46,11 +47,11 @@ class Timeline {
   }
 
   // Asks memory for what next_id(process) will read.
-  [[gnu::always_inline]] void fetch(int32_t process) const { processes_[static_cast<size_t>(process)].times.fetch(); }
+  [[gnu::always_inline]] void fetch(int32_t process) const { fast_item(processes_, process).times.fetch(); }
   void begin_process(int32_t process) { running_ = process; }
-  int64_t next_time(int32_t process) const { return processes_[static_cast<size_t>(process)].times.first_time(); }
+  int64_t next_time(int32_t process) const { return fast_item(processes_, process).times.first_time(); }
   int32_t next_id(int32_t process) const {
-    const LogicalProcess& of = processes_[static_cast<size_t>(process)];
+    const LogicalProcess& of = fast_item(processes_, process);
     return ids_[of.first_id + of.times.first()];
   }
   void end_process() {
