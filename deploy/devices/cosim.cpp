@@ -53,16 +53,18 @@ std::unique_ptr<Device> with_tables(std::unique_ptr<EmulatedFpga> device) {
 }  // namespace
 
 std::vector<DeviceKind> cosim_kinds() {
-  return {{.name = "cosim", .planned_as = "zc706", .open = cosim_of, .prepare = prepare_lines},
-          {.name = "xrt-cosim", .planned_as = "zc706", .open = xrt_cosim_of, .prepare = prepare_lines},
+  return {{.name = "cosim", .planned_as = "zc706", .open = cosim_of, .prepare = prepare_lines, .has_formats = true},
+          {.name = "xrt-cosim", .planned_as = "zc706", .open = xrt_cosim_of, .prepare = prepare_lines, .has_formats = true},
           {.name = "cosim-tables",
            .planned_as = "zc706",
            .open = [](const DeviceOptions& options) { return with_tables(cosim_of(options)); },
-           .prepare = prepare_tables},
+           .prepare = prepare_tables,
+           .has_formats = true},
           {.name = "xrt-cosim-tables",
            .planned_as = "zc706",
            .open = [](const DeviceOptions& options) { return with_tables(xrt_cosim_of(options)); },
-           .prepare = prepare_tables}};
+           .prepare = prepare_tables,
+           .has_formats = true}};
 }
 
 }  // namespace millrace

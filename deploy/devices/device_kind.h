@@ -56,6 +56,7 @@ struct DeviceKind {
   // What a user is told then: "GPUs in fp32".
   std::function<std::string(const DeviceOptions&)> as_stand_in = {};
   bool takes_cpu_precision = false;  // it heeds DeviceOptions::cpu_precision
+  bool has_formats = false;          // it computes in 16 bits, in formats that a run may choose
   bool on_calling_thread = false;    // it computes on the thread that calls it, whose processor time is what it takes
 };
 

@@ -17,7 +17,8 @@ std::unique_ptr<Device> open_emulated_fpga(EngineArithmetic arithmetic, const De
 std::vector<DeviceKind> emulated_fpga_kinds() {
   return {{.name = "emulated-fpga",
            .planned_as = "zc706",
-           .open = [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFixed16, options); }},
+           .open = [](const DeviceOptions& options) { return open_emulated_fpga(EngineArithmetic::kFixed16, options); },
+           .has_formats = true},
           {.name = "emulated-fpga-tables",
            .planned_as = "zc706",
            .open =
@@ -26,7 +27,8 @@ std::vector<DeviceKind> emulated_fpga_kinds() {
                  auto device = make_emulated_fpga(EngineArithmetic::kFixed16);
                  device->use_gates(TanhForm::kTable);
                  return device;
-               }},
+               },
+           .has_formats = true},
           {.name = "emulated-fpga-fp32", .planned_as = "zc706", .open = [](const DeviceOptions& options) {
              return open_emulated_fpga(EngineArithmetic::kFloat32, options);
            }}};

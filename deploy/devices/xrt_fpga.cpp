@@ -27,8 +27,8 @@ std::unique_ptr<Device> open_xrt_board(const DeviceOptions& options) {
 }  // namespace
 
 std::vector<DeviceKind> xrt_fpga_kinds() {
-  return {{.name = "xrt-emulated-fpga", .planned_as = "zc706", .open = open_xrt_emulation},
-          {.name = "xrt-fpga", .planned_as = "zc706", .open = open_xrt_board}};
+  return {{.name = "xrt-emulated-fpga", .planned_as = "zc706", .open = open_xrt_emulation, .has_formats = true},
+          {.name = "xrt-fpga", .planned_as = "zc706", .open = open_xrt_board, .has_formats = true}};
 }
 
 }  // namespace millrace

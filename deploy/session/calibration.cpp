@@ -76,12 +76,12 @@ LayerFormats calibrated_formats(const TrainingTask& task, int64_t updates) {
 }
 
 // Asked for or kept in the run's folder: the text of their file, empty where there is none.
-std::string FixedPointRun::known_formats(const Device& first) const {
+std::string FixedPointRun::known_formats(bool wanted) const {
   if (!request_.formats.empty()) return read_text(request_.formats);
   if (!request_.resumed) return "";
   const std::filesystem::path out = task_.job.out;
   if (std::filesystem::exists(formats_file(task_))) return read_text(formats_file(task_));
-  if (first.compute_type() == ElementType::kFixed16 && !std::filesystem::exists(out / "job.textproto"))
+  if (wanted && !std::filesystem::exists(out / "job.textproto"))
     fail(ErrorCode::kNotFound,
          "{}: the first rank of a replica does not see this folder, which may hold its devices' formats; put those "
          "ranks where it is seen",
@@ -89,17 +89,15 @@ std::string FixedPointRun::known_formats(const Device& first) const {
   return "";
 }
 
-void FixedPointRun::choose_formats(Agreement& agreement, const Device& first, bool speaks) {
+void FixedPointRun::choose_formats(Agreement& agreement, bool wanted, bool speaks) {
   std::string text;
   together(agreement, "choosing formats", [&] {
-    if ((request_.calibrate > 0 || !request_.formats.empty()) && first.compute_type() != ElementType::kFixed16)
+    if ((request_.calibrate > 0 || !request_.formats.empty()) && !wanted)
       fail(ErrorCode::kUsage,
-           "{}: the first device of the ring is {}, which computes in floating point and has no formats; leave it out, or choose a "
-           "--cluster "
-           "of emulated-fpga",
-           request_.calibrate > 0 ? fmt::format("--calibrate {}", request_.calibrate) : "--formats " + request_.formats,
-           first.description());
-    if (request_.calibrate == 0 && agreement.rank() == 0) text = known_formats(first);
+           "{}: every device of the ring computes in floating point and has no formats; leave it out, or choose a --cluster with "
+           "emulated-fpga",
+           request_.calibrate > 0 ? fmt::format("--calibrate {}", request_.calibrate) : "--formats " + request_.formats);
+    if (request_.calibrate == 0 && agreement.rank() == 0) text = known_formats(wanted);
   });
   text = agreement.broadcast("formats", text);
   together(agreement, "choosing formats", [&] {

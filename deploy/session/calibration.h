@@ -2,13 +2,14 @@
 // of its numbers.
 //
 //   FixedPointRun fixed(task, {.calibrate = 20});
-//   fixed.choose_formats(agreement, *first_device, speaks);       // every rank
+//   fixed.choose_formats(agreement, some_have_formats(task.plan, device_options), speaks);       // every rank
 //   ... trainer opens fixed.prepared(open_ring_device(...)) and gathers fixed.report() ...
 //   fixed.finish(outcome.reports);                                // rank 0
 //
 // The updates run on plain loops on one device, from the task's seed and its first mini-batches, and are thrown away: formats depend
 // on the task alone, so that every rank finds the same ones by itself, however many there are. They stand in the run's folder as
-// formats.txt, which a resumed run reads again; arithmetic.json beside it says what did not fit.
+// formats.txt, which a resumed run reads again; arithmetic.json beside it says what did not fit. Devices in floating point, as a
+// processor beside boards that make steps, have no formats and go on without.
 #pragma once
 
 #include <memory>
@@ -35,16 +36,17 @@ class FixedPointRun {
  public:
   FixedPointRun(const TrainingTask& task, FixedPointRequest request) : task_(task), request_(std::move(request)) {}
 
-  // Fails with kUsage where formats were asked for and the first device has none.
-  void choose_formats(Agreement& agreement, const Device& first, bool speaks);
+  // `wanted`: some device of the ring has formats. Fails with kUsage where they were asked for and none has.
+  void choose_formats(Agreement& agreement, bool wanted, bool speaks);
   // In the chosen formats, and known to report(), which may be called while the trainer has its devices.
   std::unique_ptr<Device> prepared(std::unique_ptr<Device> device);
+  const LayerFormats& formats() const { return formats_; }
   std::string report() const;
   // Writes arithmetic.json; one line for people, empty where everything was computed in floating point.
   std::string finish(const std::vector<std::string>& reports) const;
 
  private:
-  std::string known_formats(const Device& first) const;
+  std::string known_formats(bool wanted) const;
 
   const TrainingTask& task_;
   FixedPointRequest request_;

@@ -115,6 +115,11 @@ std::string computing_kind(const std::string& name, const DeviceOptions& options
   return can_compute_on(name) ? name : stand_in_for(shipped_hardware(name), options).name;
 }
 
+bool some_have_formats(const Plan& plan, const DeviceOptions& options) {
+  return std::ranges::any_of(plan.cluster.devices,
+                             [&](const auto& device) { return device_kind(computing_kind(device.device, options)).has_formats; });
+}
+
 std::unique_ptr<Device> open_ring_device(const Plan& plan, int64_t index, const DeviceOptions& options) {
   const std::string& name = item(plan.cluster.devices, index).device;
   if (options.gpus == GpuUse::kRequired && is_gpu(name) && count_gpus().count == 0)

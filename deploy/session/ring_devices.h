@@ -32,6 +32,8 @@ void check_trained(Strategy strategy);
 
 // The kind that computes for a device of this name: itself where this build can drive it, else what stands in for it (device_registry.h).
 std::string computing_kind(const std::string& name, const DeviceOptions& options);
+// Some device of the ring computes in 16 bits, in formats that a run may choose.
+bool some_have_formats(const Plan& plan, const DeviceOptions& options);
 // What takes long before the plan's devices can be opened, such as building simulations, and whether there is such a thing;
 // done by every rank, before any waits for another.
 bool job_needs_preparation(const Job& job);

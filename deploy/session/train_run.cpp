@@ -203,8 +203,8 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
     first_device = first->description();
     options.fingerprint = fingerprint_of(computing_kind(task.plan.cluster.devices.front().device, device_options), *first, device_options);
   });
-  fixed_point.choose_formats(agreement, *first, speaks);
   first.reset();
+  fixed_point.choose_formats(agreement, some_have_formats(task.plan, device_options), speaks);
   options.report = [&fixed_point] { return fixed_point.report(); };
   options.links = &links;
   options.resume = request.resume;
