@@ -94,7 +94,7 @@ struct Fields<Job> {
     v.field("steps", &Job::steps, Presence::kRecorded, kCount);
     v.field("mini_batch", &Job::mini_batch, Presence::kRecorded, kMiniBatch);
     v.field("micro_batch", &Job::micro_batch, Presence::kRecorded, kMicroBatch);
-    v.field("time_chunks", &Job::time_chunks, Presence::kDefaulted, Integers{1, 1 << 20});
+    v.field("time_chunks", &Job::time_chunks, Presence::kDefaulted, Integers{0, 1 << 20});  // 0: as many as the planner chooses
     v.field("recompute", &Job::recompute, Presence::kDefaulted);
     v.field("strategy", &Job::strategy, Presence::kDefaulted, Words::kFree);
     v.field("seed", &Job::seed, Presence::kRecorded);

@@ -133,7 +133,7 @@ TrainingTask prepare_task(const Job& job, const MakePlan& make_plan) {
   request.mini_batch = ring.mini_batch;
   request.micro_batch = ring.micro_batch > 0 ? ring.micro_batch : ring.mini_batch;
   request.optimizer = job.optimizer;
-  request.time_chunks = job.time_chunks;
+  request.time_chunks = std::max<int64_t>(1, job.time_chunks);  // nothing passes between devices
   // On one device every drained alignment gives the same bits; one micro-batch in flight needs the least memory.
   if (drains(job.alignment)) request.windows = {1};
   if (job.alignment == Alignment::kFlush) request.alignment = Alignment::kOneForwardOneBackward;

@@ -18,6 +18,7 @@
 #include "deploy/session/ring_flags.h"
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_module.h"
+#include "partitioner/choice/choose.h"
 #include "partitioner/choice/planner.h"
 
 namespace millrace {
@@ -66,11 +67,12 @@ std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accou
   const CostModels models = models_for(cluster, catalogue, arithmetic_for(cluster, catalogue, std::nullopt), accounting, graph);
   task.models = models.of_devices;
   account(task, accounting);
-  Outcome outcome = make_plan(task);
+  task.options.time_chunks = job.time_chunks == 0 ? 0 : 1;
+  Outcome outcome = job.time_chunks == 0 ? choose_plan(task, {.leave_empty = false}).outcome : make_plan(task);
   if (!outcome.feasible || !outcome.plan)
     fail(ErrorCode::kInfeasible, "no plan for {} on {}: {}", graph.model().name, job.cluster, outcome.reason.text);
   outcome.plan->cluster = asked;
-  outcome.plan->time_chunks = job.time_chunks;
+  if (job.time_chunks > 0) outcome.plan->time_chunks = job.time_chunks;
   if (job.recompute) check_recomputation(*outcome.plan, graph);
   outcome.plan->cluster_digest = digest_of(text_of(asked));
   return std::move(outcome.plan);

@@ -188,6 +188,9 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
   });
   if (speaks) {
     for (const std::string& note : task.notes) log::info("{}", note);
+    if (request.job.time_chunks == 0)
+      log::info("sequences are taken {}, micro-batch {} (chosen)",
+                task.plan.time_chunks == 1 ? "whole" : fmt::format("in {} chunks of time", task.plan.time_chunks), task.plan.micro_batch);
     warn_of_threads(request.job.threads);
     for (const std::string& note : notes_on_devices(task.plan, device_options)) log::info("{}", note);
   }

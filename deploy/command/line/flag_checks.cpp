@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string>
 
+#include "core/base/error.h"
+
 namespace millrace {
 namespace {
 
@@ -34,6 +36,15 @@ std::string real_complaint(const std::string& text, Least least) {
 }
 
 }  // namespace
+
+int64_t time_chunks_from(const std::string& words) {
+  if (words == "auto") return 0;
+  int64_t chunks = 0;
+  const auto [rest, reason] = std::from_chars(words.data(), words.data() + words.size(), chunks);
+  if (reason != std::errc{} || rest != words.data() + words.size() || chunks < 1)
+    fail(ErrorCode::kUsage, "--time-chunks {}: give a number of parts from 1 on, or auto", words);
+  return chunks;
+}
 
 void whole(CLI::Option* option, uint64_t least, uint64_t most) {
   option->check([least, most](const std::string& text) { return whole_complaint(text, least, most); });

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace CLI {
 class Option;
@@ -23,5 +24,8 @@ void whole(CLI::Option* option, uint64_t least, uint64_t most = INT64_MAX);
 void real(CLI::Option* option, Least least);
 // For names and paths: --out "$FOLDER" with FOLDER unset is a mistake, not a wish for none.
 void not_empty(CLI::Option* option);
+
+// What --time-chunks says: a number of parts, or 0 for auto. Fails with kUsage on anything else.
+int64_t time_chunks_from(const std::string& words);
 
 }  // namespace millrace

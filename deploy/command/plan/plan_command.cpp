@@ -138,10 +138,7 @@ bool some_dedicated(const CostModels& models) {
 int64_t time_chunks_of(const PlanFlags& flags, const Job& job) {
   if (flags.inference) return 1;
   if (flags.time_chunks.empty() && !flags.job_file.empty()) return job.time_chunks;
-  if (flags.time_chunks.empty() || flags.time_chunks == "auto") return 0;
-  const int64_t chunks = integer_of(flags.time_chunks, "--time-chunks", flags.time_chunks);
-  if (chunks < 1) fail(ErrorCode::kUsage, "--time-chunks {}: give a number of parts from 1 on, or auto", flags.time_chunks);
-  return chunks;
+  return flags.time_chunks.empty() ? 0 : time_chunks_from(flags.time_chunks);
 }
 
 PlanOptions options_of(const PlanFlags& flags, const Job& job, const CostModels& models) {

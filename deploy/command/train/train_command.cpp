@@ -53,14 +53,15 @@ Examples:
 // Every flag that overrides a job's field; unset ones leave the job alone.
 struct TrainFlags {
   std::string job_file, resume;
-  std::optional<std::string> model, data, cluster, plan, strategy, alignment, accounting, optimizer, schedule, out, init_from, time_limit;
+  std::optional<std::string> model, data, cluster, plan, strategy, alignment, accounting, optimizer, schedule, out, init_from, time_limit,
+      time_chunks;
   std::optional<double> epochs, learning_rate, momentum, weight_decay, average_decay, warmup, final_rate, clip_norm, clip_value,
       evaluate_every, crop_area;
   std::optional<double> label_smoothing, stop_delta;
   std::optional<int64_t> early_stop;
   std::optional<std::string> keep_best, stop_metric, batch_norm;
   std::vector<double> step_epochs;
-  std::optional<int64_t> steps, mini_batch, micro_batch, time_chunks, calibrate, replicas, threads, checkpoint_every, keep, crop;
+  std::optional<int64_t> steps, mini_batch, micro_batch, calibrate, replicas, threads, checkpoint_every, keep, crop;
   std::optional<uint64_t> seed;
   bool recompute = false;
   const CLI::Option* recompute_asked = nullptr;  // it may be asked not to
@@ -182,7 +183,7 @@ Job job_of(const TrainFlags& flags) {
   take(flags.steps, job.steps);
   take(flags.mini_batch, job.mini_batch);
   take(flags.micro_batch, job.micro_batch);
-  take(flags.time_chunks, job.time_chunks);
+  if (flags.time_chunks) job.time_chunks = time_chunks_from(*flags.time_chunks);
   if (flags.recompute_asked->count() > 0) job.recompute = flags.recompute;
   take(flags.strategy, job.strategy);
   take(flags.seed, job.seed);
@@ -279,9 +280,10 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   whole(command->add_option("--mini-batch", flags->mini_batch, "samples between two updates [32]")->group(how), 1, text::kMostBatch);
   whole(command->add_option("--micro-batch", flags->micro_batch, "samples per forward and backward; divides the mini-batch")->group(how), 1,
         text::kMostBatch);
-  whole(command->add_option("--time-chunks", flags->time_chunks, "take sequences in so many parts, each travelling on when it is done [1]")
-            ->group(how),
-        1);
+  not_empty(command
+                ->add_option("--time-chunks", flags->time_chunks,
+                             "take sequences in so many parts, each travelling on when it is done; auto: as plan chooses [1: whole]")
+                ->group(how));
   flags->recompute_asked = command->add_flag("--recompute", flags->recompute, kRecomputeHelp)->group(how);
   whole(command->add_option("--calibrate", flags->calibrate, "16-bit devices: choose formats from so many updates in fp32 [their own]")
             ->group(how),

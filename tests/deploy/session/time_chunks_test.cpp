@@ -1,0 +1,68 @@
+// Chunks of time of a training that has no plan: whole unless told, and with auto what `millrace plan` chooses for the ring.
+#include <gtest/gtest.h>
+
+#include "core/graph/zoo.h"
+#include "deploy/session/accounting.h"
+#include "deploy/session/catalogue_registry.h"
+#include "deploy/session/cost_models.h"
+#include "deploy/session/ring_devices.h"
+#include "deploy/session/ring_flags.h"
+#include "partitioner/choice/choose.h"
+
+namespace millrace {
+namespace {
+
+Job job_of(int64_t time_chunks) {
+  Job job;
+  job.model = "char-rnn";
+  job.data = "text";
+  job.cluster = "h200x4";
+  job.mini_batch = 64;
+  job.time_chunks = time_chunks;
+  return job;
+}
+
+Plan plan_of(const Graph& graph, const Job& job) { return planner_of(Accounting::kFull, "avx512_core")(graph, job).value(); }
+
+}  // namespace
+
+TEST(TimeChunksOfTraining, AreChosenAsPlanDoes) {
+  const Graph graph(zoo_model("char-rnn"));
+  const Plan chosen = plan_of(graph, job_of(0));
+  EXPECT_GT(chosen.time_chunks, 1);
+  EXPECT_EQ(text_of(plan_of(graph, job_of(0))), text_of(chosen)) << "a run that is resumed has the same";
+
+  const Catalogue catalogue = shipped_catalogue();
+  PlanTask task;
+  task.graph = &graph;
+  task.cluster = cluster_from("h200x4", catalogue);
+  task.options.alignment = Alignment::kFlush;
+  task.options.mini_batch = 64;
+  task.options.time_chunks = 0;
+  task.options.optimizer = job_of(0).optimizer;
+  task.options.arithmetic = arithmetic_for(task.cluster, catalogue, std::nullopt);
+  const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, Accounting::kFull, graph);
+  task.models = models.of_devices;
+  account(task, Accounting::kFull);
+  const Plan planned = choose_plan(task, {.leave_empty = false}).outcome.plan.value();
+  EXPECT_EQ(chosen.time_chunks, planned.time_chunks);
+  EXPECT_EQ(chosen.micro_batch, planned.micro_batch);
+}
+
+TEST(TimeChunksOfTraining, AreThoseThatAreStated) {
+  const Graph graph(zoo_model("char-rnn"));
+  EXPECT_EQ(plan_of(graph, job_of(1)).time_chunks, 1);
+  EXPECT_EQ(plan_of(graph, job_of(5)).time_chunks, 5);
+}
+
+// What boards stream, and networks without steps, they take whole.
+TEST(TimeChunksOfTraining, AreOneWhereNothingPassesInParts) {
+  Job job = job_of(0);
+  job.model = "digits-cnn";
+  EXPECT_EQ(plan_of(Graph(zoo_model("digits-cnn")), job).time_chunks, 1);
+  job = job_of(0);
+  job.cluster = "u280x4";
+  EXPECT_EQ(plan_of(Graph(zoo_model("char-rnn")), job).time_chunks, 1);
+}
+
+}  // namespace millrace
