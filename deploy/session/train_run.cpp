@@ -9,6 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/exit_status.h"
@@ -22,6 +24,7 @@
 #include "deploy/session/calibration.h"
 #include "deploy/session/job_files.h"
 #include "deploy/session/quantities.h"
+#include "deploy/session/ring_deal.h"
 #include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_links.h"
 #include "deploy/session/stop_signal.h"
@@ -36,14 +39,17 @@
 namespace millrace {
 namespace {
 
-void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, const std::string& device) {
+// In blocks goes without saying.
+std::string_view dealt(Deal deal) { return deal == Deal::kTurns ? " dealt in turns" : ""; }
+
+void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, Deal deal, const std::string& device) {
   const double epoch_seconds = forecast.seconds_per_update * static_cast<double>(forecast.updates_per_epoch);
   const double total_seconds = forecast.seconds_per_update * static_cast<double>(forecast.total_updates);
   const auto count = [](int64_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
   };
-  fmt::print("{} on {}, {} on {}, {}\n", task.plan.model.name, task.job.data, count(task.plan.devices(), "device"),
-             count(static_cast<int64_t>(forecast.memory.size()), "rank"), device);
+  fmt::print("{} on {}, {} on {}{}, {}\n", task.plan.model.name, task.job.data, count(task.plan.devices(), "device"),
+             count(static_cast<int64_t>(forecast.memory.size()), "rank"), dealt(deal), device);
   fmt::print("  alignment             {}\n", name_of(task.plan.alignment));
   fmt::print("  mini-batch            {} ({} of {})\n", task.plan.mini_batch, count(task.plan.micro_batches(), "micro-batch"),
              task.plan.micro_batch);
@@ -66,7 +72,7 @@ void print_forecast(const TrainingTask& task, const TrainingForecast& forecast, 
   if (!recurrent.empty()) fmt::print("{}\n", recurrent);
 }
 
-std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast) {
+std::string forecast_json(const TrainingTask& task, const TrainingForecast& forecast, Deal deal) {
   using json = nlohmann::ordered_json;
   const auto bytes = [](const RankMemory& memory) {
     return json{{"parameters", memory.segments.parameter_bytes},
@@ -84,6 +90,7 @@ std::string forecast_json(const TrainingTask& task, const TrainingForecast& fore
                      {"model", task.plan.model.name},
                      {"parameters", task.graph->parameter_count()},
                      {"devices", task.plan.devices()},
+                     {"deal", name_of(deal)},
                      {"updates_per_epoch", forecast.updates_per_epoch},
                      {"total_updates", forecast.total_updates},
                      {"seconds_per_update", forecast.seconds_per_update},
@@ -140,9 +147,17 @@ TransportSettings transport_settings(const TrainRequest& request) {
           .checksums = request.checksums};
 }
 
+// By name.
+int64_t hosts_of(Agreement& agreement, const std::string& mine) {
+  const std::vector<std::string> all = agreement.gather("hosts", mine);
+  const std::string count = fmt::format("{}", std::set<std::string>(all.begin(), all.end()).size());
+  return std::stoll(agreement.broadcast("hosts", count));
+}
+
 // The ring as `wire` joins it, with a column of replicas or none. Returns the exit status: that of the rank that speaks says how it ended.
-// `here`: the job with the files that it names as this rank reads them.
-int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire> wire, std::unique_ptr<Wire> column_wire) {
+// `here`: the job with the files that it names as this rank reads them; `host`: where it runs.
+int train_on(const TrainRequest& request, const Job& here, const std::string& host, std::unique_ptr<Wire> wire,
+             std::unique_ptr<Wire> column_wire) {
   const TransportSettings settings = transport_settings(request);
   const bool speaks = wire->rank() == 0 && (!column_wire || column_wire->rank() == 0);
   TrainingTask task;
@@ -235,6 +250,11 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
       options.saved = [out = request.job.out](const std::filesystem::path& folder) { name_newest_checkpoint(out, folder); };
     }
   }
+  const RankPlaces places{.ranks = transport.ranks(),
+                          .hosts = hosts_of(agreement, host),
+                          .replicas = task.job.replicas,
+                          .on_processors = options.computes_on_thread};
+  together(agreement, "dealing the devices to the ranks", [&] { options.deal = chosen_deal(request.deal, task.plan, places); });
   std::unique_ptr<Transport> column_transport;
   std::unique_ptr<ReplicaColumn> column;
   if (column_wire) {
@@ -248,9 +268,9 @@ int train_on(const TrainRequest& request, const Job& here, std::unique_ptr<Wire>
     const TrainingForecast forecast = trainer.forecast();
     if (!speaks) return kExitDone;
     if (request.json)
-      fmt::print("{}", forecast_json(task, forecast));
+      fmt::print("{}", forecast_json(task, forecast, options.deal));
     else
-      print_forecast(task, forecast, first_device);
+      print_forecast(task, forecast, options.deal, first_device);
     return kExitDone;
   }
   const TrainingOutcome outcome = trainer.run();
@@ -293,11 +313,11 @@ int train_as_rank(const TrainRequest& asked, MpiSession& session) {
                       std::max<int64_t>(1, session.ranks() / replicas) * replicas, (session.ranks() / replicas + 1) * replicas));
     const int64_t ring = session.ranks() / replicas;
     if (replicas == 1) {
-      return train_on(request, here, make_ring_wire(session.world()), nullptr);
+      return train_on(request, here, session.host(), make_ring_wire(session.world()), nullptr);
     }
     const MpiGroup mine = session.split(session.rank() / ring, session.rank());
     const MpiGroup column = session.split(session.rank() % ring, session.rank());
-    return train_on(request, here, make_ring_wire(mine), make_ring_wire(column));
+    return train_on(request, here, session.host(), make_ring_wire(mine), make_ring_wire(column));
   } catch (const SharedError&) {
     MpiSession::wait_for_first_rank();
     throw;
@@ -320,7 +340,7 @@ int run_training(const TrainRequest& asked) {
          request.job.plan.empty() ? fmt::format("--replicas {}", request.job.replicas)
                                   : fmt::format("{}, of one of {} rings side by side,", request.job.plan, request.job.replicas),
          request.job.replicas, request.job.plan.empty() ? "" : "; or plan a single ring with --replicas 1");
-  return train_on(request, request.job, make_loopback_wire(0, 1), nullptr);
+  return train_on(request, request.job, "here", make_loopback_wire(0, 1), nullptr);
 }
 
 }  // namespace millrace

@@ -33,6 +33,7 @@ struct TrainRequest {
   bool checksums = false;
   bool shape_links = false;
   LinkUse links = LinkUse::kAuto;
+  std::string deal;  // of devices to ranks (ring_deal.h); empty: auto
   std::string times = {};
   std::string pace = {};
   int64_t calibrate = 0;     // updates in fp32 from which 16-bit devices get their formats; 0: their own

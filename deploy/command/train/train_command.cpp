@@ -23,6 +23,7 @@
 #include "deploy/session/accounting.h"
 #include "deploy/session/job_paths.h"
 #include "deploy/session/quantities.h"
+#include "deploy/session/ring_deal.h"
 #include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
 #include "deploy/session/ring_links.h"
@@ -69,7 +70,7 @@ struct TrainFlags {
   bool dry_run = false;
   bool json = false;
   int64_t log_every = 0;
-  std::string kernel_table, formats, gpus = "auto", links = "auto", cpu_precision, gpu_precision, gpu_algorithms;
+  std::string deal, kernel_table, formats, gpus = "auto", links = "auto", cpu_precision, gpu_precision, gpu_algorithms;
   std::string trace, times, pace;
   std::optional<std::string> deadline;
   bool checksums = false;
@@ -234,6 +235,8 @@ int train(const TrainFlags& flags) {
     request.job = job_of(flags);
   request.accounting = accounting_of(flags.accounting.value_or(""), Accounting::kFull);
   if (flags.strategy) check_trained(strategy_from(*flags.strategy));
+  check_deal(flags.deal);
+  request.deal = flags.deal;
   request.resume = flags.resume;
   request.devices = {.kernel_table = flags.kernel_table,
                      .cpu_precision = flags.cpu_precision,
@@ -364,6 +367,10 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   const std::string ranks = "Under mpirun";
   command->add_option("--deadline", flags->deadline, "longest wait for a silent neighbour, 5s or 2m [30s]")->group(ranks);
   command->add_flag("--checksums", flags->checksums, "CRC32C of every message")->group(ranks);
+  not_empty(command
+                ->add_option("--deal", flags->deal,
+                             "of devices to ranks: blocks, turns; auto: turns where they fill a draining ring of CPUs sooner [auto]")
+                ->group(ranks));
   not_empty(command
                 ->add_option("--links", flags->links,
                              "auto: NCCL between GPUs of different ranks, MPI elsewhere; mpi; nccl: demanded of all [auto]")
