@@ -67,6 +67,7 @@ struct ShardUse {
   ShardBuffers buffers;
   Buffer on_chip;
   std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
+  int64_t port_cycles = 0;            // likewise, of the slowest port that streams weights
   double dsps = 0;
   FabricUse fabric;
 };
@@ -332,6 +333,7 @@ class FpgaCostModel final : public CostModel {
       const bool off_chip = use.shard.place == WeightPlace::kOffChip && use.built->held.groups == 1;
       const WeightsAt weights{off_chip, off_chip ? std::max<int64_t>(use.settings.gradient_samples, 1) : 1};
       const EngineMemory memory = exact ? built_->memory_of(*use.built, weights) : built_->reserved_memory(*use.built, weights);
+      use.port_cycles = memory.port_cycles;
       use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
                                 use.buffers.act_ram.bits + use.buffers.state.bits, {board_.bram36, board_.urams});
     }
@@ -374,6 +376,10 @@ class FpgaCostModel final : public CostModel {
     const double gradient = use.shard.trained ? gradients * forward / static_cast<double>(use.settings.gradient_samples) : 0;
     OffChipWords words{.bytes = kernels * (forward + (error_back ? back : 0)) + 2 * gradient};
     if (!built && blocked_ == nullptr) return words;
+    if (use.port_cycles > 0) {  // with the rests of a writer and what words leave empty: no plan may take longer than it was found for
+      words.port_seconds = static_cast<double>(use.port_cycles) / static_cast<double>(board_.clock_hz);
+      return words;
+    }
     const double port = static_cast<double>(kMostBeatBits) / 8 * static_cast<double>(board_.clock_hz);
     words.port_seconds = std::max({kernels * forward, error_back ? kernels * back : 0, gradient}) / port;
     return words;
@@ -386,9 +392,6 @@ class FpgaCostModel final : public CostModel {
     const GeneratedEngine& built = *use.built;
     const WeightStreams streams{.samples = 1, .gradient_samples = use.settings.gradient_samples, .beat_bits = kMostBeatBits};
     words.bytes = bytes_per_sample(streams, built.engine, built.held, built.error_back);
-    const StreamCycles ports = weight_stream_cycles(streams, built.engine, built.held);
-    const int64_t slowest = std::max({ports.forward, built.error_back ? ports.error_back : 0, ports.gradient});
-    words.port_seconds = static_cast<double>(slowest) / static_cast<double>(board_.clock_hz);
     return words;
   }
 

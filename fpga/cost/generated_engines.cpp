@@ -37,6 +37,7 @@ EngineMemory larger(EngineMemory one, const EngineMemory& other) {
   one.input_lanes = std::max(one.input_lanes, other.input_lanes);
   one.parameters = larger(one.parameters, other.parameters);
   one.gradients = larger(one.gradients, other.gradients);
+  one.port_cycles = std::max(one.port_cycles, other.port_cycles);
   return one;
 }
 
@@ -56,6 +57,9 @@ EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionSha
   memory.input_lanes = engine.input_lanes;
   if (weights.off_chip) {
     memory.bram18 += stream_blocks(engine, held, around, kMostBeatBits);
+    const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+    const StreamCycles ports = weight_stream_cycles(streams, engine, held);
+    memory.port_cycles = std::max({ports.forward, around.error_back ? ports.error_back : 0, ports.gradient});
     return memory;
   }
   memory.parameters = MemoryBlocks(parameter_memory(engine, held, around.error_back));
@@ -72,6 +76,7 @@ EngineMemory with_margin(EngineMemory memory) {
   more(memory.parameters.urams);
   more(memory.gradients.bram18);
   more(memory.gradients.urams);
+  more(memory.port_cycles);
   return memory;
 }
 

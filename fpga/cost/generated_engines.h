@@ -52,6 +52,7 @@ struct EngineMemory {
   int64_t input_channels = 0;  // that the Act-RAM holds, in whole beats
   int64_t input_lanes = 0;
   MemoryBlocks parameters, gradients;  // LPRAM and LGB, where they are not streamed
+  int64_t port_cycles = 0;             // of the slowest port to the memory outside, a sample; 0 where nothing is streamed
   bool operator==(const EngineMemory&) const = default;
 };
 

@@ -88,6 +88,36 @@ TEST(GeneratedEngines, ReserveMemoryMonotonously) {
   }
 }
 
+// Where weights are streamed, too: a search that takes a shard for fast enough finds it so when it is built.
+TEST(GeneratedEngines, KeepThePeriodThatStreamedShardsWereFoundFor) {
+  std::mt19937_64 random(9);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  const Graph graph(find_model("resnet18-cifar"));
+  const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock);
+  const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
+  int close = 0;  // of shards whose ports take most of the period
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    if (!node.divides || node.inputs[0] == kNetworkInput) continue;
+    const LayerExtent extent = extent_of(graph, node.group);
+    for (int draw = 0; draw < 100; ++draw) {
+      const CutPlace from{below(extent.inputs), 0}, to{from.channel + 1 + below(extent.inputs - from.channel), 0};
+      const BlockList blocks = blocks_between(extent, Split::kInputChannels, from, to);
+      ShardQuestion question;
+      question.node = &node;
+      question.blocks = blocks;
+      question.period_seconds = 1e-5 * static_cast<double>(10 + below(90));
+      question.off_chip = true;
+      question.gradient_samples = 1;
+      if (model->demand_of(question).amounts[0] > 1e20) continue;
+      const double seconds = model->cost_of(question).seconds_per_sample;
+      EXPECT_LE(seconds, question.period_seconds * (1 + 1e-6)) << node.layer.name << " [" << from.channel << ", " << to.channel << ")";
+      close += seconds > 0.9 * question.period_seconds ? 1 : 0;
+    }
+  }
+  EXPECT_GT(close, 20);
+}
+
 TEST(GeneratedEngines, KeepThePeriodOrSayThatTheyDoNot) {
   const Graph graph(find_model("alexnet"));
   const GeneratedEngines engines(graph, kClock);
