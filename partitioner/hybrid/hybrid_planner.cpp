@@ -34,6 +34,9 @@ constexpr double kWorthSharing = 1e-3;
 constexpr double kSurelyFaster = 0.01;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
 constexpr int64_t kMostTogether = 65'536;
+// Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
+// all of them wait.
+constexpr int64_t kMostFilled = 8;
 // By how much chunks of time have to be faster than whole sequences, since what a kernel more costs is modelled roughly; and by how much
 // more of them than fewer.
 constexpr double kWorthChunks = 0.01;
@@ -312,7 +315,13 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
       candidate.summary.images_per_second = std::min(candidate.summary.images_per_second, better->summary.images_per_second);
     }
     if (streams && !candidates.empty() && !is_faster(task, candidate, candidates.back(), standstill)) break;
+    // Where devices wait for a ring that drains, larger products pay until they do no more.
+    const bool waits =
+        full && !streams && !chooses_chunks(task) && task.options.mini_batch / micro_batch < std::ssize(task.models) && !candidates.empty();
+    const bool told = waits && add_mini_batch_time(task, candidates.back(), standstill) && add_mini_batch_time(task, candidate, standstill);
+    const bool slower = told && candidate.summary.images_per_second <= candidates.back().summary.images_per_second;
     candidates.push_back(std::move(candidate));
+    if (slower) break;
   }
   std::ranges::move(at_an_update, std::back_inserter(candidates));
   std::erase_if(candidates, [](const Candidate& candidate) { return candidate.surpassed; });
@@ -383,11 +392,13 @@ std::vector<int64_t> micro_batches_to_try(const PlanTask& task) {
   for (int64_t size = 1; size <= std::min(task.options.mini_batch, kMostTogether); size *= 2)
     if (task.options.mini_batch % size == 0) sizes.push_back(size);
   if (streams) return sizes;
-  // Unaligned schedules need a mini-batch of at least D-1 micro-batches; draining ones are little use with fewer than D, but where chunks
-  // of time make up for them.
+  // Unaligned schedules need a mini-batch of at least D-1 micro-batches, but where chunks of time make up for them. Draining ones wait
+  // for a ring that fills and drains with fewer than D, which larger products may outweigh; long rings are not planned so often.
   const auto devices = static_cast<int64_t>(task.models.size());
   const int64_t chunks = chooses_chunks(task) ? kMostChunks : task.options.time_chunks;
-  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * chunks < devices; });
+  const bool may_wait = drains(task.options.alignment) && task.models.size() <= kLongRing;
+  const int64_t passes = std::max<int64_t>(chunks, 1) * (may_wait ? kMostFilled : 1);
+  std::erase_if(sizes, [&](int64_t size) { return size > 1 && task.options.mini_batch / size * passes < devices; });
   return sizes;
 }
 

@@ -155,6 +155,16 @@ TEST_F(Choosing, ReplicasShareTheMiniBatch) {
   EXPECT_THROW(choose_plan(task_of("fff"), {.replicas = {3}}), Error);
 }
 
+TEST_F(Choosing, FewerMicroBatchesThanDevicesAreTriedWhereARingDrains) {
+  PlanTask task = task_of("fffffffff", Alignment::kFlush);
+  const double chosen = rate_of(task, {.leave_empty = false});
+  for (const int64_t size : {1, 2, 4, 8, 16, 32}) {
+    PlanTask stated = task;
+    stated.options.micro_batch = size;
+    EXPECT_GE(chosen, rate_of(stated, {.leave_empty = false}) * (1 - 1e-6)) << size;
+  }
+}
+
 TEST_F(Choosing, RingsSideBySideAreChosenUnaskedAndADeviceMoreIsNeverSlower) {
   for (const Alignment alignment : {Alignment::kFpdeep, Alignment::kFlush, Alignment::kOneForwardOneBackward}) {
     double before = 0;
