@@ -36,6 +36,7 @@ ValueWords known_values(const std::string& command, const std::string& name) {
   if (name == "--device" || (command == "devices" && name == "name")) return {ValueKind::kAnyOf, device_names()};
   if (name == "--data") return {ValueKind::kAnyOf, {"digits", "fashion-mnist", "text", "speech", "synthetic:", "idx:", "cifar10:"}};
   if (name == "--gpus") return {ValueKind::kAnyOf, {"auto", "required", "off"}};
+  if (name == "--deal") return {ValueKind::kAnyOf, {"auto", "blocks", "turns"}};
   if (name == "--links") return {ValueKind::kAnyOf, {"auto", "mpi", "nccl"}};
   if (name == "--accounting") return {ValueKind::kAnyOf, {"full", "fpdeep"}};
   if (name == "--keep-best") return {ValueKind::kAnyOf, {"loss", "accuracy"}};

@@ -369,7 +369,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   command->add_flag("--checksums", flags->checksums, "CRC32C of every message")->group(ranks);
   not_empty(command
                 ->add_option("--deal", flags->deal,
-                             "of devices to ranks: blocks, turns; auto: turns where they fill a draining ring of CPUs sooner [auto]")
+                             "which devices a rank hosts: blocks, turns; auto: turns where a draining ring of CPUs fills sooner [auto]")
                 ->group(ranks));
   not_empty(command
                 ->add_option("--links", flags->links,

@@ -38,6 +38,7 @@ TEST(RingDeal, IsWhatWasAskedFor) {
   EXPECT_EQ(chosen_deal("turns", plan_of(8, Alignment::kFpdeep), {.ranks = 2, .hosts = 2}), Deal::kTurns);
   EXPECT_EQ(chosen_deal("blocks", plan_of(8, Alignment::kFlush), {.ranks = 2, .on_processors = true}), Deal::kBlocks);
   expect_error(ErrorCode::kUsage, "--deal", [] { check_deal("cards"); });
+  expect_error(ErrorCode::kUsage, "one rank", [] { chosen_deal("turns", plan_of(8, Alignment::kFlush), {}); });
 }
 
 }  // namespace

@@ -26,10 +26,13 @@ def resumed_elsewhere(tools):
                                  "--replicas", replicas, "--out", str(path), "--json"])
         require(path.exists(), planned.output())
 
-    for ranks in (4, 1):  # as it was planned, by other ranks: bitwise
-        folder = tools.scratch / f"ranks_{ranks}"
+    # As it was planned, by other ranks, to which devices are dealt otherwise too: bitwise.
+    for name, ranks, flags in (("ranks_4", 4, []), ("ranks_1", 1, []), ("turns", 2, ["--deal", "turns"]), ("blocks", 2, ["--deal", "blocks"])):
+        folder = tools.scratch / name
         shutil.copytree(begun, folder)
-        job = run(tools, ranks, ["train", "--resume", str(folder), "--steps", str(LAST), "--json"])
+        if name == "blocks":  # half of the way in turns
+            run(tools, 2, ["train", "--resume", str(folder), "--steps", str((FIRST + LAST) // 2), "--deal", "turns", "--json"])
+        job = run(tools, ranks, ["train", "--resume", str(folder), "--steps", str(LAST), "--json", *flags])
         require(not job.lines_with(OTHER_PLAN), f"another plan is told of where there is none:\n{job.output()}")
         require_same_folder(checkpoints_of(folder)[LAST], checkpoints_of(whole)[LAST])
 
