@@ -12,13 +12,13 @@ usage='usage: deploy/check.sh [--long]
 
 without=(--label-exclude 'long$')
 benchmarks=OFF
-architectures=90a
+every_architecture=
 for argument in "$@"; do
   case $argument in
     --long)
       without=()
       benchmarks=ON
-      architectures=
+      every_architecture=yes
       ;;
     --help | -h)
       echo "$usage"
@@ -41,6 +41,8 @@ install_packages "${build_packages[@]}" "${test_packages[@]}"
 install_packages_if_possible "${optional_packages[@]}"
 
 step "Build (build/release)"
+architectures=
+[[ $every_architecture ]] || architectures=$(cuda_architectures)
 cmake --preset release -DMILLRACE_TESTS=ON -DMILLRACE_BENCHMARKS="$benchmarks" -DMILLRACE_CUDA_ARCHITECTURES="$architectures"
 cmake --build --preset release --parallel "$(nproc)"
 

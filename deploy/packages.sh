@@ -60,3 +60,17 @@ install_packages_if_possible() {
     try_to_install_packages "$package" || echo "Going on without $package: the tests that need it will be skipped."
   done
 }
+
+# Architectures that GPU kernels are compiled for where nobody says: 90a, whose PTX the tests read, and those of this machine's GPUs.
+# All that the compiler knows would take the first command several minutes more, and would be compiled again by the second.
+cuda_architectures() {
+  local major architectures=90a
+  while read -r major; do
+    case $major in
+      8) architectures+=';80' ;;
+      10) architectures+=';100' ;;
+      12) architectures+=';120' ;;
+    esac
+  done < <(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | cut -d . -f 1 | sort -u)
+  echo "$architectures"
+}

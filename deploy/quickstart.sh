@@ -14,7 +14,7 @@ step "Packages"
 install_packages "${build_packages[@]}"
 
 step "Build ($millrace)"
-cmake --preset release
+cmake --preset release -DMILLRACE_CUDA_ARCHITECTURES="$(cuda_architectures)"
 cmake --build --preset release --target millrace --parallel "$(nproc)"
 
 step "Demo"
