@@ -31,7 +31,7 @@ def require_resumes(tools, folder, done, *more):
 
 
 def checkpoint_now(tools):
-    """SIGUSR1 to mpirun: one checkpoint, and training goes on; SIGUSR2: the end, with one."""
+    """SIGUSR1 to mpirun: a checkpoint, and training goes on; SIGUSR2: the end, with one."""
     folder = tools.scratch / "run"
     with RingJob(tools, 3, training(folder)) as job:
         job.wait_for_step(5)
@@ -40,10 +40,12 @@ def checkpoint_now(tools):
         job.wait_for(lambda record: record["event"] == "checkpoint", "a checkpoint")
         made = job.last_record("checkpoint")["step"]
         job.wait_for_step(made + 5)
-        require(sorted(checkpoints_of(folder)) == [made], f"checkpoints {sorted(checkpoints_of(folder))}, expected that of step {made}")
+        # mpirun tells the ranks one after another: where an update lies between, they ask for the one behind it as well.
+        saved = sorted(checkpoints_of(folder))
+        require(saved in ([made], [made, made + 1]), f"checkpoints {saved}, expected that of step {made}")
         job.process.send_signal(signal.SIGUSR2)
         done = require_stopped_with_checkpoint(job, folder, "signal")
-        require(sorted(checkpoints_of(folder)) == [made, done["step"]], f"checkpoints {sorted(checkpoints_of(folder))}")
+        require(sorted(checkpoints_of(folder)) == [*saved, done["step"]], f"checkpoints {sorted(checkpoints_of(folder))}")
     require_resumes(tools, folder, done)
 
 
