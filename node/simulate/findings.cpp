@@ -27,13 +27,14 @@ double busy_share(const SimulatedStage& stage) {
 void add_rate(const Plan& plan, const SimulationResult& result, const SimulationForecast& prediction,
               std::vector<SimulationFinding>& found) {
   const double over_all = result.picoseconds > 0 ? 1e12 * static_cast<double>(result.samples) / static_cast<double>(result.picoseconds) : 0;
-  if (over_all < (1 - kNotable) * result.images_per_second)
+  const double pace = compared_pace(result, prediction);
+  if (over_all < (1 - kNotable) * pace)
     found.push_back({"fill", fmt::format("filling the pipeline: the first {} is done after {:.4g} ms, so that {} {} take {:.4g} {}/s on "
-                                         "average; the steady rate is that of the second half",
+                                         "average; the steady rate is that of {}",
                                          prediction.one, 1e-9 * static_cast<double>(result.fill_picoseconds), result.samples,
-                                         prediction.many, over_all, prediction.many)});
+                                         prediction.many, over_all, prediction.many, part_of_pace(plan, prediction))});
   if (prediction.images_per_second <= 0) return;
-  const double difference = result.images_per_second / prediction.images_per_second - 1;
+  const double difference = pace / prediction.images_per_second - 1;
   if (std::abs(difference) <= kNotable) return;
   found.push_back({"rate", fmt::format("{} {} than the plan's {:.4g} {}/s", percent(std::abs(difference)),
                                        difference < 0 ? "slower" : "faster", prediction.images_per_second, prediction.many)});

@@ -17,10 +17,22 @@ namespace millrace {
 // The plan's own figures, modelled; 0: not known.
 struct SimulationForecast {
   double images_per_second = 0;
+  double over_mini_batches = 0;  // the run's pace, where the plan's is one of whole mini-batches; 0: both are between updates
   int64_t in_flight_samples = 0;
   double all_reduce_share = 0;  // of the time, for which replicas agree on an update
   std::string one = "image", many = "images";
 };
+
+// The run's pace that stands beside the plan's.
+inline double compared_pace(const SimulationResult& result, const SimulationForecast& prediction) {
+  return prediction.over_mini_batches > 0 ? prediction.over_mini_batches : result.images_per_second;
+}
+
+// What of the run that pace is of, for people.
+inline const char* part_of_pace(const Plan& plan, const SimulationForecast& prediction) {
+  if (prediction.over_mini_batches <= 0) return "the second half";
+  return plan.purpose == Purpose::kInference ? "the steady part" : "whole mini-batches";
+}
 
 struct SimulationFinding {
   std::string reason;

@@ -55,8 +55,9 @@ int64_t mini_batches_ahead(const Plan& plan) { return (plan.windows.front() + pl
 
 int64_t mini_batches_of_window_behind(const Plan& plan, const SimulationResult& result) {
   const bool turns = std::any_of(result.stages.begin(), result.stages.end(), [](const SimulatedStage& stage) { return stage.shard < 0; });
+  if (!turns || drains(plan.alignment)) return 0;
   const int64_t ahead = mini_batches_ahead(plan);
-  return turns && result.samples / plan.mini_batch >= 4 + ahead && !drains(plan.alignment) ? ahead : 0;
+  return result.samples / plan.mini_batch >= 4 + ahead ? ahead : 0;
 }
 
 double mini_batch_rate(const Plan& plan, const SimulationResult& result) {

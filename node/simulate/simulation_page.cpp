@@ -47,11 +47,12 @@ std::string neighbours_note(size_t count) {
 
 void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, const SimulationForecast& forecast) {
   std::vector<Tile> tiles;
-  const double difference = forecast.images_per_second > 0 ? result.images_per_second / forecast.images_per_second - 1 : 0;
+  const double pace = compared_pace(result, forecast);
+  const double difference = forecast.images_per_second > 0 ? pace / forecast.images_per_second - 1 : 0;
   tiles.push_back({.name = "Throughput",
-                   .value = significant(result.images_per_second, 4),
+                   .value = significant(pace, 4),
                    .unit = forecast.many + "/s",
-                   .note = "slope over the second half",
+                   .note = fmt::format("over {}", part_of_pace(plan, forecast)),
                    .origin = kSimulated});
   if (forecast.images_per_second > 0)
     tiles.push_back({.name = "The plan's",
@@ -86,10 +87,10 @@ void add_tiles(Page& page, const Plan& plan, const SimulationResult& result, con
 }
 
 void add_verdict(Page& page, const Plan& plan, const SimulationResult& result, const SimulationForecast& forecast) {
-  const double difference = forecast.images_per_second > 0 ? result.images_per_second / forecast.images_per_second - 1 : 0;
+  const double pace = compared_pace(result, forecast);
+  const double difference = forecast.images_per_second > 0 ? pace / forecast.images_per_second - 1 : 0;
   std::string headline = "The ring keeps the plan's pace.";
-  if (forecast.images_per_second <= 0)
-    headline = fmt::format("The ring does {} {}/s.", significant(result.images_per_second, 4), forecast.many);
+  if (forecast.images_per_second <= 0) headline = fmt::format("The ring does {} {}/s.", significant(pace, 4), forecast.many);
   if (difference < -0.01) headline = fmt::format("The ring is {} slower than its plan.", percent(-difference));
   if (difference > 0.01) headline = fmt::format("The ring is {} faster than its plan.", percent(difference));
   std::vector<std::string> sentences;

@@ -117,6 +117,7 @@ double core_share(const SimulationResult& result) {
 SimulationForecast forecast_of(const SimulationView& view) {
   const PlanSummary& summary = *view.summary;
   return {.images_per_second = planned_pace(view),
+          .over_mini_batches = over_mini_batches(summary, *view.plan, view.result->samples) ? simulated_pace(view) : 0,
           .in_flight_samples = summary.in_flight_samples,
           .all_reduce_share = all_reduce_share(view),
           .one = std::string(view.sample.one),

@@ -128,6 +128,16 @@ Plan plan_by_kind(const Graph& graph, Alignment alignment, int64_t chunks, const
   return assemble_plan(graph, request, shards);
 }
 
+Model three_cells() {
+  ModelBuilder net("divided", {3, 12, 1});
+  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
+  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
+  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5, .reset_after = true});
+  net.layer("last", LastStep{});
+  net.dense("fc", 3);
+  return net.finish();
+}
+
 TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
   ModelBuilder net("divided", {3, 12, 1});
   net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
@@ -156,13 +166,7 @@ TEST(RecurrentRing, LayersDividedByKindAreTheSameOnEveryNumberOfRanks) {
 }
 
 TEST(RecurrentRing, WhatStepsDividedByKindLeaveIsMadeAgainToTheBit) {
-  ModelBuilder net("divided", {3, 12, 1});
-  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
-  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
-  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5, .reset_after = true});
-  net.layer("last", LastStep{});
-  net.dense("fc", 3);
-  const Graph graph(net.finish());
+  const Graph graph(three_cells());
   // A CPU sums the gradients of a record, which the device before makes, in another order than those of steps.
   for (const Alignment alignment : {Alignment::kFlush, Alignment::kStash}) {
     double without = 0;
@@ -202,13 +206,7 @@ TEST(RecurrentRing, WhatStepsDividedByKindLeaveIsMadeAgainToTheBit) {
 // Where the device before has the parameters of the steps and makes their gradients of a record, no bit is another on the reference
 // device; what crosses is what the plan says, also with the norm clipped, after a resumption, and with averages of the weights.
 TEST(RecurrentRing, StepsThatLoadTheirParametersChangeNoBit) {
-  ModelBuilder net("divided", {3, 12, 1});
-  net.layer("rnn1", Recurrent{.hidden = 5, .truncation = 5});
-  net.layer("rnn2", Recurrent{.hidden = 5, .bidirectional = true});
-  net.layer("rnn3", Recurrent{.cell = CellKind::kGru, .hidden = 5, .reset_after = true});
-  net.layer("last", LastStep{});
-  net.dense("fc", 3);
-  const Graph graph(net.finish());
+  const Graph graph(three_cells());
   for (const Alignment alignment : testing_support::kEveryAlignment) {
     for (const bool clipped : {false, true}) {
       if (clipped && !drains(alignment)) continue;
