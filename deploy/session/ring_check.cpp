@@ -34,6 +34,26 @@ bool has_boards(const Plan& plan) {
   return false;
 }
 
+// `boards`: those that count.
+RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t>& boards) {
+  RingCheck ring;
+  for (int64_t index = 0; index < plan.devices(); ++index) {
+    CheckedDevice& device = ring.devices.emplace_back();
+    device.check.index = index;
+    device.check.board = item(plan.cluster.devices, index).device;
+    const std::optional<std::string> kind = kind_that_is_no_fpga(plan, index);
+    device.counts = !kind && computes(plan, index);
+    if (device.counts)
+      boards.push_back(index);
+    else
+      device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
+  }
+  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards);
+  for (size_t i = 0; i < boards.size(); ++i) item(ring.devices, boards[i]).check = checks[i];
+  ring.pace_ratio = pace_ratio(checks);
+  return ring;
+}
+
 }  // namespace
 
 std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device) {
@@ -54,22 +74,18 @@ int64_t RingCheck::fitting() const {
 }
 
 RingCheck check_ring(const Plan& plan, const Graph& graph) {
-  RingCheck ring;
   std::vector<int64_t> boards;
-  for (int64_t index = 0; index < plan.devices(); ++index) {
-    CheckedDevice& device = ring.devices.emplace_back();
-    device.check.index = index;
-    device.check.board = item(plan.cluster.devices, index).device;
-    const std::optional<std::string> kind = kind_that_is_no_fpga(plan, index);
-    device.counts = !kind && computes(plan, index);
-    if (device.counts)
-      boards.push_back(index);
-    else
-      device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
+  RingCheck ring = check_boards(plan, graph, boards);
+  if (!ring.pace_ratio) return ring;
+  const std::optional<RingWaiting> waiting = ring_waiting(plan, graph, boards);
+  if (!waiting) return ring;
+  double planned = 0, built = waiting->seconds;
+  for (const CheckedDevice& device : ring.devices) {
+    planned = std::max(planned, device.check.planned_seconds);
+    built = std::max(built, device.check.built_seconds);  // of words off the chip, which the timing does not have
   }
-  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards);
-  for (size_t i = 0; i < boards.size(); ++i) item(ring.devices, boards[i]).check = checks[i];
-  ring.pace_ratio = pace_ratio(checks);
+  ring.waiting_pace_ratio = planned / built;
+  if (built == waiting->seconds) ring.waits = waiting->waits;
   return ring;
 }
 
@@ -102,11 +118,18 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
   if (engine_period_of(plan) <= 0 || plan.purpose == Purpose::kInference || plan.arithmetic.wire != ElementType::kFixed16) return;
   if (!has_boards(plan)) return;
   try {
-    check_ring(plan, graph);
+    std::vector<int64_t> boards;
+    check_boards(plan, graph, boards);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kMismatch) fail(error.code(), "{}: {}", origin, error.message());
     // Any other is of a ring without hardware, of which there are figures all the same.
   }
+}
+
+std::string waiting_text(const RingCheck& check) {
+  if (!check.waiting_pace_ratio) return "";
+  return fmt::format("waiting_pace_ratio {:.3f}: the ring's pace with the room of its memories{}", *check.waiting_pace_ratio,
+                     check.waits ? "; " + waiting_text(*check.waits) : "");
 }
 
 std::string built_text(const RingCheck& check) {

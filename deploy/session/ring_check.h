@@ -4,7 +4,8 @@
 //   if (check.pace_ratio) fmt::print("{:.3f}\n", *check.pace_ratio);
 //   fmt::print("{}\n", built_text(check));         // "pace_ratio 1.000 ...", or why there is none
 //
-// One function for both commands, so that they say the same. Takes milliseconds; pure functions of the plan.
+// One function for both commands, so that they say the same. Takes a tenth of a second for large networks, whose rows are timed over all
+// devices; pure functions of the plan.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/conv_ce/generator/device_check.h"
+#include "fpga/conv_ce/generator/ring_waiting.h"
 
 namespace millrace {
 
@@ -26,7 +28,10 @@ struct CheckedDevice {
 struct RingCheck {
   std::vector<CheckedDevice> devices;  // all of the plan
   std::optional<double> pace_ratio;    // nothing where a board is not generated, or there is none
-  std::string refusal;                 // why nothing was checked; empty: all was
+  // Of the ring with the room that its memories have; nothing where there is no pace_ratio, or devices that are no boards compute too.
+  std::optional<double> waiting_pace_ratio;
+  std::optional<WaitingPlace> waits;  // what sets it; nothing where no memory is too small
+  std::string refusal;                // why nothing was checked; empty: all was
 
   int64_t boards() const;
   int64_t generated() const;
@@ -44,6 +49,9 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
 // Whether the engines of a plan that trains are those that are generated for it, where it counts what is built. Fails with kMismatch,
 // naming `origin`, layer and engine.
 void check_built_engines(const Plan& plan, const Graph& graph, const std::string& origin);
+
+// "waiting_pace_ratio 0.431: the ring's pace with the room of its memories; forward ..."; empty: it is not known.
+std::string waiting_text(const RingCheck& check);
 
 // "pace_ratio 1.000, 3 of 15 boards within their resources", or "no pace_ratio: ..."; empty: there are no boards.
 std::string built_text(const RingCheck& check);

@@ -167,6 +167,13 @@ Wheel wheel_of(const PlanView& view, size_t index, double largest_load) {
   return wheel;
 }
 
+std::string built_note(const ReportContext& context) {
+  if (!context.pace_ratio) return "boards are generated";
+  const std::string note = "pace_ratio: its engines' pace over the plan's";
+  return context.waiting_pace_ratio ? fmt::format("{}; the ring's with the room of its memories: {:.3f}", note, *context.waiting_pace_ratio)
+                                    : note;
+}
+
 }  // namespace
 
 void add_key_figures(Page& page, const PlanView& view) {
@@ -203,7 +210,7 @@ void add_key_figures(Page& page, const PlanView& view) {
   if (!view.context.built_text.empty())
     tiles.push_back({.name = "Built hardware",
                      .value = view.context.pace_ratio ? fmt::format("{:.3f}", *view.context.pace_ratio) : std::string("not all"),
-                     .note = view.context.pace_ratio ? "pace_ratio: its pace over the plan's" : "boards are generated",
+                     .note = built_note(view.context),
                      .origin = "modelled"});
   tiles.push_back({.name = "In flight",
                    .value = separated(summary.in_flight_samples),

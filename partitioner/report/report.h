@@ -34,13 +34,14 @@ struct BuiltTime {
 };
 
 struct ReportContext {
-  std::string command;                   // that made the plan; empty: not said
-  std::vector<std::string> explanation;  // sentences: what limits the plan, what would lift it
-  double epoch_images = 0;               // 0: no hours per epoch
-  double solve_seconds = 0;              // measured; 0: not said
-  std::optional<double> pace_ratio;      // the built boards' pace over the plan's; nothing: not all are generated, or there are none
-  std::string built_text;                // that in words; empty: there are no boards
-  std::vector<BuiltTime> built;          // by device; empty: not known
+  std::string command;                       // that made the plan; empty: not said
+  std::vector<std::string> explanation;      // sentences: what limits the plan, what would lift it
+  double epoch_images = 0;                   // 0: no hours per epoch
+  double solve_seconds = 0;                  // measured; 0: not said
+  std::optional<double> pace_ratio;          // the built boards' pace over the plan's; nothing: not all are generated, or there are none
+  std::optional<double> waiting_pace_ratio;  // likewise of the whole ring, whose memories may be too small to keep the engines' pace
+  std::string built_text;                    // that in words; empty: there are no boards
+  std::vector<BuiltTime> built;              // by device; empty: not known
 };
 
 std::string plan_report(const Plan& plan, const Graph& graph, const PlanSummary& summary, const ReportContext& context);

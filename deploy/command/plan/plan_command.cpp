@@ -181,7 +181,9 @@ ReportContext report_context(const PlanFlags& flags, const Graph& graph, const s
                              const RingCheck& built) {
   ReportContext context;
   context.pace_ratio = built.pace_ratio;
+  context.waiting_pace_ratio = built.waiting_pace_ratio;
   context.built_text = built_text(built);
+  if (const std::string waiting = waiting_text(built); !waiting.empty()) context.built_text += "; " + waiting;
   for (const CheckedDevice& device : built.devices)
     context.built.push_back({.generated = device.check.generated,
                              .fits = device.check.fits(),

@@ -200,6 +200,7 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
                                    summary.flop_utilisation > 0 ? percent(summary.flop_utilisation) : "-", more, summary.storage_bits / 1e6,
                                    summary.communication_bits / 1e9, summary.communication_gbps));
   if (const std::string pace = built_text(built); !pace.empty()) line("built hardware", pace);
+  if (const std::string waiting = waiting_text(built); !waiting.empty()) line("its memories", waiting);
   line("planned in", duration(outcome.solve_seconds));
   if (summary.devices.empty()) return text;
 
@@ -284,6 +285,7 @@ std::string plan_json(const PlanTask& task, const Outcome& outcome, double epoch
   json["communication_bits"] = number_or_null(summary.communication_bits);
   json["communication_gbps"] = number_or_null(summary.communication_gbps);
   json["pace_ratio"] = built.pace_ratio ? number_or_null(*built.pace_ratio) : Json(nullptr);
+  json["waiting_pace_ratio"] = built.waiting_pace_ratio ? number_or_null(*built.waiting_pace_ratio) : Json(nullptr);
   if (outcome.plan && recomputes(*outcome.plan)) {
     const RecomputationFigures figures = figures_of_recomputation(*outcome.plan, *task.graph);
     json["recomputed"] = {{"bytes_kept_without", number_or_null(figures.bytes_kept)},

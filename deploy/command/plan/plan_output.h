@@ -11,8 +11,8 @@
 // alignment, mini_batch, micro_batch, in_flight_samples, explanation[], shortage{device, resource, missing,
 // smallest_count}, flop_utilisation, storage_bits, communication_bits, communication_gbps, origin ("modelled"), resources[{index, device,
 // total, capacity, layers[{layer, total, modules[{module, dsp, lut, ff, bram36, uram}]}]}] with --resources; replicas, and
-// choices[{what, chosen, next_best, images_per_second}], the last two null unless --explain asks for them; pace_ratio (ring_check.h), null
-// without boards or while one is not generated; mode (core/plan/pair_modes.h) of strategy kind.
+// choices[{what, chosen, next_best, images_per_second}], the last two null unless --explain asks for them; pace_ratio and
+// waiting_pace_ratio (ring_check.h), null without boards or while one is not generated; mode (core/plan/pair_modes.h) of strategy kind.
 #pragma once
 
 #include <string>

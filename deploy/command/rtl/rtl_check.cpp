@@ -49,8 +49,17 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
   }
   json all = {{"devices", devices},
               {"pace_ratio", nullptr},
+              {"waiting_pace_ratio", nullptr},
+              {"waits", nullptr},
               {"origin", "planned: the plan's cost model; built: modelled as generated; lut: projected"}};
   if (ring.pace_ratio) all["pace_ratio"] = *ring.pace_ratio;
+  if (ring.waiting_pace_ratio) all["waiting_pace_ratio"] = *ring.waiting_pace_ratio;
+  if (ring.waits)
+    all["waits"] = {{"device", ring.waits->device},
+                    {"layer", ring.waits->layer},
+                    {"memory", ring.waits->memory},
+                    {"room_samples", ring.waits->room_samples},
+                    {"enough_samples", ring.waits->enough_samples}};
   return all;
 }
 
@@ -99,9 +108,10 @@ void print_pace(const RingCheck& ring) {
   }
   fmt::print("{} of {} boards generated, {} of them within their resources; ", ring.generated(), ring.boards(), ring.fitting());
   if (ring.pace_ratio)
-    fmt::print("pace_ratio {:.3f}: the built ring's pace over the planned one\n", *ring.pace_ratio);
+    fmt::print("pace_ratio {:.3f}: the built engines' pace over the planned one\n", *ring.pace_ratio);
   else
     fmt::print("no pace_ratio while one is missing\n");
+  if (const std::string waiting = waiting_text(ring); !waiting.empty()) fmt::print("{}\n", waiting);
 }
 
 }  // namespace

@@ -7,10 +7,7 @@
 // (cycle_model.h), what follows a sum and its way back, or a stream at one beat per cycle.
 // Samples follow each other without a gap; the memory outside and the links are not part of it.
 // Confirmed by whole images in simulation, within 2%; maps of 2 x 2 pixels took a fifth longer, as pipelines run empty between them.
-// It is not known here how late errors come back: what waits behind a sum (winners, masks, the sums of a norm) has room for one sample, and
-// where errors come back later than that, FP waits. Residual blocks whose map is averaged as a whole took 57% longer, and the modelled
-// cycles with room for three samples, in the Act-RAM as well (tests/benchmarks/results/whole_images.json): a plan keeps 0.3 to 1.2 of them,
-// as its errors pass an average or a dense layer row by row, and here those wait for the whole map.
+// It is not known here how late errors come back, and that memories are full by then: ring_waiting.h times whole rings.
 // A pure function of the design. Internal to fpga/conv_ce.
 #pragma once
 

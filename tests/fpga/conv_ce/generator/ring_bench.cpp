@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 #include <span>
+#include <sstream>
 
 #include "core/base/files.h"
 #include "fpga/conv_ce/generator/device_top.h"
@@ -15,8 +16,6 @@
 namespace millrace {
 
 namespace {
-
-constexpr int64_t kSamples = 2;
 
 const StreamVectors* found(const std::vector<StreamVectors>& streams, const std::string& name) {
   const auto at = std::ranges::find(streams, name, &StreamVectors::name);
@@ -65,6 +64,12 @@ std::string source_of(const std::vector<DeviceDesign>& designs, size_t index, co
   return port.empty() ? "" : fmt::format("device_{}_{}", forward ? index - 1 : index + 1, port);
 }
 
+std::vector<DeviceDesign> all_designs(const Plan& plan, const Graph& graph, const WeightSource& weights) {
+  std::vector<DeviceDesign> designs;
+  for (int64_t device = 0; device < plan.devices(); ++device) designs.push_back(device_design(plan, graph, device, weights));
+  return designs;
+}
+
 constexpr std::string_view kHost = R"sv(
   initial clock = 1'b0;
   always #5 clock = !clock;
@@ -103,13 +108,14 @@ constexpr std::string_view kHost = R"sv(
 
 }  // namespace
 
-RingBench::RingBench(const Plan& plan, const Graph& graph, const WeightSource& weights) {
-  for (int64_t device = 0; device < plan.devices(); ++device) designs_.push_back(device_design(plan, graph, device, weights));
+RingBench::RingBench(const Plan& plan, const Graph& graph, const WeightSource& weights) : RingBench(all_designs(plan, graph, weights), 2) {}
+
+RingBench::RingBench(std::vector<DeviceDesign> designs, int64_t samples) : designs_(std::move(designs)), samples_(samples) {
   const int64_t lanes = designs_.front().lanes;
   vectors_.resize(designs_.size());
   const auto run = [&](size_t index, const std::vector<StreamVectors>& given) {
     const DeviceDesign& design = designs_[index];
-    vectors_[index] = device_vectors(design, design.shards.front().shape.height, kSamples, /*seed=*/1, given);
+    vectors_[index] = device_vectors(design, design.shards.front().shape.height, samples_, /*seed=*/1, given);
   };
   std::vector<std::vector<StreamVectors>> given(designs_.size());
   given.front() = {random_stream("s_activation", lanes, 13)};
@@ -142,7 +148,7 @@ const std::vector<int32_t>& RingBench::bias_gradient_of(size_t device, size_t sh
   return vectors_[device].gradients[shard].bias;
 }
 
-void RingBench::write(const std::filesystem::path& folder) const {
+void RingBench::write(const std::filesystem::path& folder, bool pauses) const {
   const int64_t width = designs_.front().lanes * 16;
   const size_t devices = designs_.size();
   const auto writes = static_cast<int64_t>(xrt::writes_of({}).size());
@@ -150,7 +156,7 @@ void RingBench::write(const std::filesystem::path& folder) const {
   for (size_t i = 0; i < devices; ++i) {
     const DeviceDesign& design = designs_[i];
     const std::string d = fmt::format("device_{}", i);
-    write_device(design, folder / std::to_string(i), {.test_samples = kSamples});
+    write_device(design, folder / std::to_string(i), {.test_samples = samples_});
     const OutsideGradients outside = outside_gradients(design, vectors_[i]);
     write_atomically(folder / (d + "_gradients.hex"), std::string_view(hex_lines<int32_t>(outside.values, 2)));
     write_atomically(folder / (d + "_gradients.hex.mask"), std::string_view(hex_lines<int32_t>(outside.mask, 2)));
@@ -218,7 +224,7 @@ void RingBench::write(const std::filesystem::path& folder) const {
   const std::vector<int16_t> one =
       beats_of_map(order, std::vector<int16_t>(static_cast<size_t>(order.channels * order.height * order.width), -1));
   std::vector<int16_t> mask;
-  for (int64_t sample = 0; sample < kSamples; ++sample) mask.insert(mask.end(), one.begin(), one.end());
+  for (int64_t sample = 0; sample < samples_; ++sample) mask.insert(mask.end(), one.begin(), one.end());
   write_atomically(folder / "out.hex", std::string_view(hex_lines<int16_t>(out.beats, static_cast<size_t>(out.lanes))));
   write_atomically(folder / "out.hex.mask", std::string_view(hex_lines<int16_t>(mask, static_cast<size_t>(out.lanes))));
   parts += fmt::format(
@@ -227,9 +233,16 @@ void RingBench::write(const std::filesystem::path& folder) const {
       "out_checker (.clock, .tvalid(device_{0}_m_activation_tvalid), .tready(device_{0}_m_activation_tready), "
       ".tdata(device_{0}_m_activation_tdata), .received, .differences(out_differences));\n",
       devices - 1, out.count(), width);
+  parts += fmt::format(
+      "  int scored;\n  always @(posedge clock) if (received / {} > scored) begin\n"
+      "    $display(\"scores at %0d\", $time / 10);\n    scored <= scored + 1;\n  end\n  initial scored = 0;\n",
+      out.count() / samples_);
   // The helpers are those of the devices' own testbenches.
   std::string text = read_text(folder / "0" / "testbench.sv");
   text.erase(text.find("module testbench;"));
+  const std::string pause = "random[1:0] != 2'd0";
+  for (size_t at = pauses ? std::string::npos : text.find(pause); at != std::string::npos; at = text.find(pause))
+    text.replace(at, pause.size(), "1'b1");
   text += fmt::format(
       "module ring;\n  localparam int WRITES = {};\n  logic clock, reset_n, enable, awvalid, arvalid;\n  int place;\n"
       "  logic [{}:0] done, control_done;\n{}{}{}{}",
@@ -242,16 +255,26 @@ void RingBench::write(const std::filesystem::path& folder) const {
   write_atomically(folder / "ring.sv", std::string_view(text));
 }
 
-std::string RingBench::run(const std::filesystem::path& folder) const {
+std::string RingBench::run(const std::filesystem::path& folder, bool verilated) const {
   std::string tops;
   for (size_t i = 1; i < designs_.size(); ++i) tops += fmt::format(" {}/rtl/{}.sv", i, designs_[i].module_name());
-  const bool ran = std::system(fmt::format("cd '{}' && iverilog -g2012 -o ring.vvp -s ring 0/rtl/*.sv{} ring.sv > build.log 2>&1 && vvp "
-                                           "ring.vvp > run.log 2>&1",
-                                           folder.string(), tops)
+  const std::string build =
+      verilated ? "verilator --binary --timing -j 1 -O3 -Wno-fatal --top-module ring -o ring" : "iverilog -g2012 -o ring.vvp -s ring";
+  const bool ran = std::system(fmt::format("cd '{}' && {} 0/rtl/*.sv{} ring.sv > build.log 2>&1 && {} > run.log 2>&1", folder.string(),
+                                           build, tops, verilated ? "./obj_dir/ring" : "vvp ring.vvp")
                                    .c_str()) == 0;
   if (!ran) return read_text(folder / "build.log");
   const std::string log = read_text(folder / "run.log");
   return log.find("\nPASS\n") != std::string::npos || log.starts_with("PASS\n") ? "PASS" : log;
+}
+
+std::vector<int64_t> RingBench::score_cycles(const std::filesystem::path& folder) {
+  std::vector<int64_t> cycles;
+  std::istringstream log(read_text(folder / "run.log"));
+  const std::string_view begin = "scores at ";
+  for (std::string line; std::getline(log, line);)
+    if (line.starts_with(begin)) cycles.push_back(std::stoll(line.substr(begin.size())));
+  return cycles;
 }
 
 }  // namespace millrace

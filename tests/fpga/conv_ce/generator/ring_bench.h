@@ -5,7 +5,7 @@
 //   bench.write(folder);
 //   EXPECT_EQ(bench.run(folder), "PASS");       // under Icarus; otherwise what it printed
 //
-// Every device is sent its weights by its own memory outside. Whole maps, two samples: keep networks small.
+// Every device is sent its weights by its own memory outside. Whole maps, two samples unless told: keep networks small.
 #pragma once
 
 #include <filesystem>
@@ -20,9 +20,13 @@ namespace millrace {
 class RingBench {
  public:
   RingBench(const Plan& plan, const Graph& graph, const WeightSource& weights);
+  RingBench(std::vector<DeviceDesign> designs, int64_t samples);
 
-  void write(const std::filesystem::path& folder) const;
-  std::string run(const std::filesystem::path& folder) const;
+  // Without pauses the streams at the ring's ends are always ready.
+  void write(const std::filesystem::path& folder, bool pauses = true) const;
+  std::string run(const std::filesystem::path& folder, bool verilated = false) const;
+  // Of a run that passed: when each sample's last score left.
+  static std::vector<int64_t> score_cycles(const std::filesystem::path& folder);
 
   // By the functional model.
   const std::vector<int16_t>& last_output() const;
@@ -31,6 +35,7 @@ class RingBench {
 
  private:
   std::vector<DeviceDesign> designs_;
+  int64_t samples_ = 2;
   std::vector<DeviceVectors> vectors_;
 };
 

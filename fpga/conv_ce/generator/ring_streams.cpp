@@ -1,0 +1,402 @@
+#include "fpga/conv_ce/generator/ring_streams.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "core/base/check.h"
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/generator/device_ports.h"
+#include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
+
+namespace millrace {
+
+namespace {
+
+// From an engine's step to its result, and what stands behind an engine: rounding, scales, forks.
+constexpr int64_t kEngineLatency = 7, kErrorBackLatency = 10, kPoolingLatency = 6, kUnpoolingLatency = 6;
+constexpr int64_t kQueueLatency = 4, kScaleLatency = 2, kAverageLatency = 2, kRunningLatency = 4;
+// Beats that wait in a module's own FIFO.
+constexpr double kWaitingSums = 16, kWaitingPooled = 8;
+// Sweeps whose results wait to be sent, on the way back; slots of an adapter.
+constexpr double kErrorSlots = 4, kAdapterSlots = 4;
+
+using Ports = std::map<std::string, size_t>;
+
+int64_t banks_of(int bits) { return int64_t{1} << bits; }
+
+class DeviceStreams {
+ public:
+  DeviceStreams(const PlacedDesign& placed, RingStreams& ring, Ports& ports)
+      : design_(*placed.design), cycle_(placed.cycle_seconds), ring_(ring), ports_(ports) {}
+
+  void add() {
+    for (const MapDesign& map : design_.maps) add_map(map);
+    for (size_t join = 0; join < design_.joins.size(); ++join) add_join(join);
+    for (size_t i = 0; i < design_.shards.size(); ++i) add_shard(i);
+    for (size_t i = 0; i < design_.tails.size(); ++i) {
+      const Station station{StationKind::kTail, i};
+      const ShardDesign& tail = design_.tails[i];
+      const size_t raw = after_sum(tail, in_of(station), station);
+      if (in_map(station).error_back) join(raw, error_of(station));
+    }
+  }
+
+ private:
+  // --- Streams, in cycles of the device.
+  size_t stream(int64_t rows, int64_t row_cycles) { return blocks({.rows = rows}, row_cycles); }
+  size_t blocks(const RowBlocks& blocks, int64_t row_cycles) {
+    return ring_.timing.stream(blocks, cycle_ * static_cast<double>(row_cycles));
+  }
+  void join(size_t a, size_t b) { ring_.timing.join(a, b); }
+  void queue(RowQueue queue, int64_t latency, const std::string& layer = "", const std::string& memory = "", int64_t sample_rows = 1) {
+    queue.latency += cycle_ * static_cast<double>(latency);
+    queue.end_latency += cycle_ * static_cast<double>(latency);
+    queue.waits = !memory.empty();
+    ring_.timing.queue(queue);
+    ring_.memories.push_back({design_.index, layer, memory, static_cast<double>(sample_rows), queue.rows});
+  }
+  // A memory of so many beats, between two streams that carry `row_beats` a row.
+  void remember(size_t in, size_t out, int64_t beats, int64_t row_beats, int64_t rows, const std::string& layer,
+                const std::string& memory) {
+    queue({.in = in, .out = out, .rows = static_cast<double>(beats) / static_cast<double>(row_beats)}, kQueueLatency, layer, memory, rows);
+  }
+  // A group of the wider stream is complete only when several of the narrower have gone over the block's pixels.
+  size_t adapted(size_t in, const RowBlocks& order, int64_t row_cycles, int64_t channels, const AdapterMemory& memory, int64_t in_lanes,
+                 int64_t out_lanes, int64_t width) {
+    const size_t out = blocks(order, row_cycles);
+    const auto of_block = static_cast<double>(divided_up(channels, banks_of(memory.banks)));
+    const int64_t block = std::max(order.block_rows, order.first_block_rows), pixels = block * width;
+    queue({.in = in,
+           .out = out,
+           .rows = static_cast<double>(block) * (kAdapterSlots - 1) / of_block,
+           .latency = seconds(divided_up(std::min(out_lanes, channels), in_lanes) * pixels),
+           .end_latency = seconds(pixels)},
+          kQueueLatency);
+    return out;
+  }
+  // So many steps that stand still together.
+  size_t delayed(size_t in, int64_t rows, int64_t row_cycles, int64_t steps) {
+    const size_t out = stream(rows, row_cycles);
+    queue({.in = in, .out = out, .rows = static_cast<double>(steps) / static_cast<double>(row_cycles)}, steps);
+    return out;
+  }
+  size_t sorted(size_t in, int64_t rows, int64_t row_cycles, const SorterMemory& memory) {
+    const size_t out = stream(rows, row_cycles);
+    queue({.in = in, .out = out, .rows = static_cast<double>(banks_of(memory.row_banks)), .sorts = true}, kQueueLatency);
+    return out;
+  }
+  void port(const std::string& name, size_t stream) { ports_[name] = stream; }
+
+  // --- Maps.
+  struct MapStreams {
+    size_t all = 0, error = 0;
+    std::vector<size_t> readers, reader_errors;
+  };
+  int64_t beats(const ChannelRange& channels, int64_t width) const { return divided_up(channels.size(), design_.lanes) * width; }
+
+  void add_map(const MapDesign& map) {
+    const int64_t row = beats(map.channels, map.width);
+    MapStreams streams{.all = stream(map.height, row), .error = stream(map.height, row), .readers = {}, .reader_errors = {}};
+    for (const MapReader& reader : map.readers) {
+      const int64_t own = beats(reader.channels, map.width);
+      const auto waiting = [&](int64_t room, size_t in, size_t out, const char* what) {
+        if (room > 0)
+          remember(in, out, room, own, map.height, map.layer, what);
+        else
+          join(in, out);
+      };
+      const size_t there = stream(map.height, own), back = stream(map.height, own);
+      waiting(reader.waiting_beats, streams.all, there, "map that waits for a join");
+      if (map.error_back) waiting(reader.error_beats, back, streams.error, "errors that wait for others");
+      streams.readers.push_back(there);
+      streams.reader_errors.push_back(back);
+      if (!reader.next) continue;
+      port(reader.stream, there);
+      if (map.error_back) port(reader.error_stream, back);
+    }
+    if (map.arrives) {
+      port(map.stream, streams.all);
+      if (map.error_back) port(map.error_stream, streams.error);
+    }
+    maps_.push_back(streams);
+  }
+
+  const MapDesign& in_map(const Station& station, size_t operand = 0) const { return design_.input_of(station, operand); }
+  size_t index_of(const MapDesign& map) const { return static_cast<size_t>(&map - design_.maps.data()); }
+  size_t reader_of(const MapDesign& map, const Station& station, size_t operand) const {
+    for (size_t r = 0; r < map.readers.size(); ++r)
+      if (!map.readers[r].next && map.readers[r].station == station && map.readers[r].operand == operand) return r;
+    MILLRACE_CHECK(false, "{} is not read there", map.layer);
+  }
+  size_t in_of(const Station& station, size_t operand = 0) const {
+    const MapDesign& map = in_map(station, operand);
+    return maps_[index_of(map)].readers[reader_of(map, station, operand)];
+  }
+  size_t error_of(const Station& station, size_t operand = 0) const {
+    const MapDesign& map = in_map(station, operand);
+    return maps_[index_of(map)].reader_errors[reader_of(map, station, operand)];
+  }
+
+  void add_join(size_t number) {
+    const JoinDesign& design = design_.joins[number];
+    const Station station{StationKind::kJoin, number};
+    const MapDesign& made = *design_.output_of(station);
+    const MapStreams& out = maps_[index_of(made)];
+    for (size_t operand = 0; operand < design.operands.size(); ++operand) {
+      const MapDesign& map = in_map(station, operand);
+      join(in_of(station, operand), out.all);
+      if (map.error_back) join(error_of(station, operand), out.error);
+      if (needs_aligning(design, operand, design_.lanes)) {
+        const int64_t row = (divided_up(map.layer_channels, design_.lanes) + 1) * map.width;
+        ring_.timing.slow_down(out.all, cycle_ * static_cast<double>(row));
+      }
+    }
+  }
+
+  // --- Engines.
+  double seconds(int64_t cycles) const { return cycle_ * static_cast<double>(cycles); }
+
+  void add_shard(size_t index) {
+    const ShardDesign& shard = design_.shards[index];
+    const ConvolutionShape& s = shard.shape;
+    const Station station{StationKind::kShard, index};
+    const EngineSweeps sweeps = sweeps_of(shard.engine, s);
+    const int64_t in_row = sweeps.input_groups * s.width, out_row = sweeps.output_groups * s.out_width();
+    const StreamCycles ports = shard.streams ? weight_stream_cycles(*shard.streams, shard.engine, s) : StreamCycles{};
+
+    const size_t in = in_of(station);
+    const size_t lanes = shard.adapts_inputs() ? adapted(in, {.rows = s.height}, in_row, s.inputs, shard.input_adapter(), shard.lanes,
+                                                         shard.engine.input_lanes, s.width)
+                                               : in;
+    const size_t kept = stream(s.height, in_row);
+    remember(lanes, kept, shard.act_ram_beats, in_row, s.height, shard.layer, "Act-RAM");
+
+    // FP.
+    const int64_t sweep = forward_sweep_cycles(sweeps.load_words, s.out_width());
+    const int64_t compute = std::max(sweeps.output_groups * sweeps.input_sweeps * sweep, divided_up(ports.forward, s.out_height()));
+    size_t made = stream(s.out_height(), out_row);
+    std::optional<size_t> partial;
+    if (!shard.first && !shard.outputs_divided) {
+      partial = stream(s.out_height(), beats({0, shard.layer_outputs}, s.out_width()));
+      port("s_partial", *partial);
+    }
+    ring_.timing.stage({.reads = {{.stream = lanes,
+                                   .steps = s.out_height(),
+                                   .map_rows = s.height,
+                                   .first_top = -s.pad_h,
+                                   .stride = s.stride_h,
+                                   .window_rows = s.kernel_h,
+                                   .banks = banks_of(shard.memories.row_banks)}},
+                        .adds = partial,
+                        .out = made,
+                        .compute = seconds(compute),
+                        .first = seconds((sweeps.input_sweeps - 1) * sweep),
+                        .latency = seconds(kEngineLatency),
+                        .ahead = kWaitingSums / static_cast<double>(out_row)});
+    const int64_t sum_row = beats({0, s.outputs}, s.out_width());
+    if (shard.adapts_outputs())
+      made = adapted(made, {.rows = s.out_height()}, sum_row, s.outputs, shard.sum_adapter(), shard.engine.output_lanes, shard.lanes,
+                     s.out_width());
+    if (shard.appends_sums()) {
+      const size_t before = stream(s.out_height(), beats({0, shard.outputs.end}, s.out_width()));
+      port("s_partial", before);
+      join(made, before);
+    }
+
+    size_t raw = 0;
+    const RowBlocks error_rows{
+        .rows = s.out_height(), .first_block_rows = shard.error_first_block_rows(), .block_rows = shard.error_block_rows()};
+    if (shard.owner) {
+      raw = after_sum(shard, made, station);
+    } else {
+      port("m_partial", made);
+      raw = blocks(error_rows, beats({0, shard.sums_before()}, s.out_width()));
+      port("s_error", raw);
+    }
+    if (!shard.first) {
+      const size_t upstream = blocks(error_rows, 1);
+      join(raw, upstream);
+      port("m_raw_error", upstream);
+    }
+    const size_t errors = shard.adapts_outputs() ? adapted(raw, error_rows, out_row, s.outputs, shard.error_adapter(), shard.lanes,
+                                                           shard.engine.output_lanes, s.out_width())
+                                                 : raw;
+    add_gradient(shard, kept, errors, ports.gradient);
+    if (shard.error_back) add_error_back(shard, station, errors, ports.error_back);
+  }
+
+  void add_gradient(const ShardDesign& shard, size_t kept, size_t errors, int64_t port_cycles) {
+    const int64_t samples = shard.gradient_samples();
+    const ConvolutionShape wide = shard.gradient_shape();
+    const EngineSweeps sweeps = sweeps_of(shard.engine, wide);
+    const int64_t sweep = std::max({wide.out_width(), sweeps.load_words, int64_t{2}});
+    const int64_t compute = std::max({sweeps.output_groups * sweeps.input_sweeps * sweep, sweeps.output_groups * wide.out_width(),
+                                      divided_up(port_cycles * samples, wide.out_height())});
+    RowWindow activations{.stream = kept,
+                          .steps = wide.out_height(),
+                          .map_rows = wide.height,
+                          .first_top = -wide.pad_h,
+                          .stride = wide.stride_h,
+                          .window_rows = wide.kernel_h,
+                          .banks = banks_of(shard.gradient_memories.row_banks)};
+    RowWindow rows{.stream = errors,
+                   .steps = wide.out_height(),
+                   .map_rows = wide.out_height(),
+                   .window_rows = 1,
+                   .banks = banks_of(shard.gradient_memories.gradient_error_row_banks)};
+    if (samples > 1) {  // which wait until all are there, twice
+      activations.map_rows *= samples;
+      activations.window_rows = activations.map_rows;
+      activations.banks += 2 * activations.map_rows;
+      rows.map_rows *= samples;
+      rows.window_rows = rows.map_rows;
+      rows.banks += 2 * rows.map_rows;
+    }
+    ring_.timing.stage({.reads = {activations, rows}, .compute = seconds(compute), .samples_of_pass = samples});
+  }
+
+  void add_error_back(const ShardDesign& shard, const Station& station, size_t errors, int64_t port_cycles) {
+    const ConvolutionShape& s = shard.shape;
+    const EngineSweeps sweeps = sweeps_of(shard.engine, s);
+    const ErrorBackSteps steps = error_back_steps(s);
+    const int64_t in_row = sweeps.input_groups * s.width;
+    const int64_t sweep = forward_sweep_cycles(sweeps.load_words, steps.columns);
+    const int64_t part = sweeps.output_groups / shard.engine.channel_groups * sweep;
+    const size_t made = blocks({.rows = s.height, .first_block_rows = steps.first_block_rows, .block_rows = shard.engine.stride}, in_row);
+    ring_.timing.stage({.reads = {{.stream = errors,
+                                   .steps = steps.rows,
+                                   .map_rows = s.out_height(),
+                                   .first_top = steps.first - shard.engine.span() + 1,
+                                   .stride = 1,
+                                   .window_rows = shard.engine.span(),
+                                   .banks = banks_of(shard.memories.error_row_banks)}},
+                        .out = made,
+                        .compute = seconds(std::max(sweeps.input_groups * part, divided_up(port_cycles, steps.rows))),
+                        .first = seconds(part),
+                        .latency = seconds(kErrorBackLatency),
+                        .ahead = kErrorSlots / static_cast<double>(sweeps.input_groups),
+                        .tail = seconds(sweep)});
+    size_t rows = shard.sorts_errors() ? sorted(made, s.height, in_row, shard.sorter()) : made;
+    if (shard.adapts_inputs())
+      rows = adapted(rows, {.rows = s.height}, beats({0, s.inputs}, s.width), s.inputs, shard.input_adapter(), shard.engine.input_lanes,
+                     shard.lanes, s.width);
+    join(rows, error_of(station));
+  }
+
+  // --- What follows a sum, and the way back to the errors of the raw sum, which are returned.
+  size_t after_sum(const ShardDesign& unit, size_t sum, const Station& station) {
+    const PoolingWindow& w = unit.window;
+    const int64_t groups = unit.groups(unit.layer_outputs), row = groups * w.width, out_row = groups * w.out_width;
+    const EngineMemories pool = pooling_memories(unit);
+    const auto memory = [&](size_t in, int64_t beats, const char* what) {
+      const size_t out = stream(w.height, row);
+      remember(in, out, beats, row, w.height, unit.layer, what);
+      return out;
+    };
+    std::vector<size_t> with_rows;  // what meets the errors of the map before the pooling
+    if (unit.running) with_rows.push_back(memory(sum, unit.mask_beats, "sums of the norm"));
+    size_t values = delayed(sum, w.height, row, kScaleLatency);
+    if (unit.keeps_values())
+      with_rows.push_back(memory(values, unit.mask_beats, unit.smooth ? "values of the activation" : "values of the norm"));
+    if (unit.response) values = response(unit, values, w.height, row);
+    if (unit.masks_errors()) with_rows.push_back(memory(values, unit.mask_beats, "mask of the ReLU"));
+
+    const MapDesign& map = *design_.output_of(station);
+    const MapStreams& made = maps_[index_of(map)];
+    size_t out = values;
+    if (unit.pooled) {
+      out = stream(w.out_height, out_row);
+      ring_.timing.stage({.reads = {{.stream = values,
+                                     .steps = w.out_height,
+                                     .map_rows = w.height,
+                                     .first_top = -w.pad_h,
+                                     .stride = w.stride_h,
+                                     .window_rows = w.kernel_h,
+                                     .banks = banks_of(pool.row_banks)}},
+                          .out = out,
+                          .compute = seconds(out_row),
+                          .first = seconds(1),
+                          .latency = seconds(kPoolingLatency),
+                          .ahead = kWaitingPooled / static_cast<double>(out_row)});
+    }
+    join(out, made.all);
+    if (unit.dropout) {
+      const int64_t dropped = divided_up(cycles_of_dropout(unit), w.out_height);
+      ring_.timing.slow_down(out, seconds(dropped));
+      ring_.timing.slow_down(made.error, seconds(dropped));
+    }
+    if (!w.average) {
+      const size_t winners = stream(w.out_height, out_row);
+      remember(out, winners, unit.kept_beats, out_row, w.out_height, unit.layer, "winners");
+      join(winners, made.error);
+    }
+
+    const ErrorBackSteps steps = unpooling_steps(w);
+    const int64_t span = divided_up(w.kernel_h, w.stride_h);
+    size_t back = blocks({.rows = w.height, .first_block_rows = steps.first_block_rows, .block_rows = w.stride_h}, row);
+    ring_.timing.stage({.reads = {{.stream = made.error,
+                                   .steps = steps.rows,
+                                   .map_rows = w.out_height,
+                                   .first_top = steps.first - span + 1,
+                                   .stride = 1,
+                                   .window_rows = span,
+                                   .banks = banks_of(pool.error_row_banks)}},
+                        .out = back,
+                        .compute = seconds(groups * steps.columns),
+                        .first = seconds(steps.columns),
+                        .latency = seconds(kUnpoolingLatency + (w.average ? kAverageLatency : 0)),
+                        .ahead = kErrorSlots / static_cast<double>(groups)});
+    if (unit.sorts_unpooled()) back = sorted(back, w.height, row, unit.unpooled_sorter());
+    if (unit.response) back = response(unit, back, w.height, row);
+    for (const size_t waits : with_rows) join(waits, back);
+    if (!unit.normalised) return back;
+    const RowBlocks order{.rows = w.height, .first_block_rows = unit.error_first_block_rows(), .block_rows = unit.error_block_rows()};
+    const int64_t steps_of_norm = unit.running ? kRunningLatency : kScaleLatency;
+    const size_t raw = blocks(order, row);
+    queue({.in = back, .out = raw, .rows = static_cast<double>(steps_of_norm) / static_cast<double>(row)}, steps_of_norm);
+    return raw;
+  }
+
+  // Groups of channels beside wait for each other.
+  size_t response(const ShardDesign& unit, size_t in, int64_t rows, int64_t row_cycles) {
+    const int64_t reach = divided_up(unit.response->half, unit.lanes);
+    const size_t out = stream(rows, row_cycles);
+    const double held = static_cast<double>((reach + 1) * unit.window.width) / static_cast<double>(row_cycles);
+    queue({.in = in, .out = out, .rows = std::max(held, 1.0)}, reach * unit.window.width + kEngineLatency);
+    return out;
+  }
+
+  const DeviceDesign& design_;
+  double cycle_;
+  RingStreams& ring_;
+  Ports& ports_;
+  std::vector<MapStreams> maps_;
+};
+
+}  // namespace
+
+RingStreams::RingStreams(const std::vector<PlacedDesign>& designs, bool closed) {
+  std::vector<Ports> ports(designs.size());
+  for (size_t i = 0; i < designs.size(); ++i) DeviceStreams(designs[i], *this, ports[i]).add();
+  for (size_t i = 0; i < designs.size(); ++i)
+    for (const std::string& input : input_streams(*designs[i].design)) {
+      const bool forward = input.find("error") == std::string::npos;
+      if (forward ? i == 0 : i + 1 == designs.size()) continue;
+      const Ports& there = ports[forward ? i - 1 : i + 1];
+      const bool raw = input == "s_error" && !designs[i].design->shards.back().owner;
+      const std::string name = forward || input.starts_with("s_passing") ? "m" + input.substr(1) : raw ? "m_raw_error" : "m_input_error";
+      const auto found = there.find(name);
+      MILLRACE_CHECK(found != there.end(), "device {} has no stream {}", designs[forward ? i - 1 : i + 1].design->index, name);
+      timing.join(ports[i].at(input), found->second);
+    }
+  source = ports.front().at("s_activation");
+  if (!closed) return;
+  const auto scores = ports.back().find("m_activation"), errors = ports.back().find("s_error");
+  if (scores != ports.back().end() && errors != ports.back().end()) timing.host(scores->second, errors->second);
+}
+
+}  // namespace millrace

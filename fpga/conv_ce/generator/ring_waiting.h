@@ -1,0 +1,46 @@
+// The pace of a generated ring with the room that its memories have, where engines alone would be faster.
+//
+//   const RingWaiting ring = ring_waiting({{&first, 1 / 200e6}, {&second, 1 / 200e6}});
+//   if (ring.waits) fmt::print("{}\n", waiting_text(*ring.waits));
+//   // "forward propagation waits in the winners of conv1 on device 0, which has room for 1.0 samples; 2.3 would do"
+//
+// What FP makes waits for its errors: rows in the Act-RAMs, what won and where a ReLU let pass, what a norm was given. In hardware a dense
+// layer and an average over the whole map make an error only when the whole map is in, and the host's errors follow a sample's last
+// score; where a memory is full by then, FP stands still. Timed row by row (row_timing.h) over all devices at once, from which streams
+// wait for which (ring_streams.h). What a memory would have to hold is the most that is in it when all have room and the ring takes
+// samples at its engines' pace. A pure function of the designs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/documents/plan.h"
+#include "core/graph/graph.h"
+
+namespace millrace {
+
+struct PlacedDesign;  // ring_streams.h
+
+// The memory that holds the ring back the most.
+struct WaitingPlace {
+  int64_t device = 0;
+  std::string layer;
+  std::string memory;         // "Act-RAM", "winners", ..
+  double room_samples = 0;    // that it holds
+  double enough_samples = 0;  // that would do
+};
+
+struct RingWaiting {
+  double seconds = 0;  // per sample
+  std::optional<WaitingPlace> waits;
+};
+RingWaiting ring_waiting(const std::vector<PlacedDesign>& designs);
+// Of a plan's devices, in their order; nothing where they are not all that compute, one of them is not generated, or the plan has no clock.
+std::optional<RingWaiting> ring_waiting(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
+
+std::string waiting_text(const WaitingPlace& place);
+
+}  // namespace millrace

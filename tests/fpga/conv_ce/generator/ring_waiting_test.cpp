@@ -1,0 +1,155 @@
+// The ring's pace with the room that its memories have: against cycles that the RTL took, devices alone and rings as a whole.
+#include "fpga/conv_ce/generator/ring_waiting.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/generator/ring_streams.h"
+#include "tests/fpga/conv_ce/generator/device_checks.h"
+#include "tests/fpga/conv_ce/generator/ring_bench.h"
+#include "tests/fpga/conv_ce/generator/whole_image_rings.h"
+
+namespace millrace {
+namespace {
+
+struct Network {
+  Model model;
+  int64_t period = 0;
+  std::vector<Cut> cuts;
+};
+Network four_layers_cut() { return {four_layers(8, 8), 500, {{1, 5, 3}, {2, 4, 0}}}; }
+Network residual_blocks_cut() { return {residual_blocks(), 1500, {{2, 2, 1}, {3, 0, 0}}}; }
+Network inception_block_cut() { return {inception_block(), 2100, {{4, 0, 0}, {7, 0, 0}}}; }
+
+// `room`: samples that can wait between FP and their errors; the generator makes room for one.
+std::vector<DeviceDesign> designs_of(const Network& network, int64_t room, const WeightSource& weights = nullptr) {
+  const Graph graph(network.model);
+  const Plan plan = ring_in_time(graph, network.period, 3600, network.cuts);
+  std::vector<DeviceDesign> designs;
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    DeviceDesign& design = designs.emplace_back(device_design(plan, graph, device, weights));
+    for (size_t i = 0; i < design.units(); ++i) {
+      ShardDesign& unit = i < design.shards.size() ? design.shards[i] : design.tails[i - design.shards.size()];
+      for (int64_t* beats : {&unit.act_ram_beats, &unit.mask_beats, &unit.kept_beats}) *beats *= room;
+    }
+  }
+  return designs;
+}
+
+std::vector<PlacedDesign> placed(const std::vector<DeviceDesign>& designs) {
+  std::vector<PlacedDesign> all;
+  for (const DeviceDesign& design : designs) all.push_back({&design, 1});
+  return all;
+}
+
+// Simulated: tests/benchmarks/results/whole_images.json has them.
+constexpr double kTwoPercent = 0.02;
+TEST(RingWaiting, DevicesAloneTakeTheCyclesOfTheRtl) {
+  struct Case {
+    Network network;
+    int64_t room;
+    std::vector<double> simulated;  // of four samples, by device
+  };
+  for (const Case& one : {Case{residual_blocks_cut(), 3, {5670, 5238, 5724}}, Case{residual_blocks_cut(), 1, {5670, 5238, 9018}},
+                          Case{inception_block_cut(), 3, {6858, 8046, 6102}}}) {
+    const std::vector<DeviceDesign> designs = designs_of(one.network, one.room);
+    for (size_t i = 0; i < designs.size(); ++i) {
+      const RingStreams alone({{&designs[i], 1}}, /*closed=*/false);
+      const double cycles = 4 * alone.timing.run({.samples = 16}).period;
+      EXPECT_NEAR(cycles, one.simulated[i], kTwoPercent * one.simulated[i]) << "device " << i << ", room for " << one.room;
+    }
+  }
+}
+
+TEST(RingWaiting, RingsTakeTheCyclesOfTheRtl) {
+  struct Case {
+    Network network;
+    int64_t room;
+    double simulated;  // from score to score
+  };
+  for (const Case& one : {Case{residual_blocks_cut(), 1, 4545}}) {
+    const std::vector<DeviceDesign> designs = designs_of(one.network, one.room);
+    EXPECT_NEAR(ring_waiting(placed(designs)).seconds, one.simulated, kTwoPercent * one.simulated) << "room for " << one.room;
+  }
+}
+
+double engines_cycles(const std::vector<DeviceDesign>& designs) {
+  int64_t slowest = 0;
+  for (const DeviceDesign& design : designs) slowest = std::max(slowest, slowest_stage(device_cycles(design)).cycles);
+  return static_cast<double>(slowest);
+}
+
+TEST(RingWaiting, SaysWhichMemoryIsTooSmallAndWhatWouldDo) {
+  const std::vector<DeviceDesign> tight = designs_of(residual_blocks_cut(), 1);
+  const RingWaiting waiting = ring_waiting(placed(tight));
+  ASSERT_TRUE(waiting.waits);
+  EXPECT_EQ(waiting.waits->device, 0);
+  EXPECT_EQ(waiting.waits->layer, "conv1");
+  EXPECT_NEAR(waiting.waits->room_samples, 1, 0.02);
+  EXPECT_GT(waiting.waits->enough_samples, 2.5);
+  EXPECT_EQ(waiting_text(*waiting.waits),
+            fmt::format("forward propagation waits in the {} of conv1 on device 0, which has room for 1.0 samples; {:.1f} would do",
+                        waiting.waits->memory, waiting.waits->enough_samples));
+  // With as much nothing waits any more, and a sample less is too little.
+  const auto enough = static_cast<int64_t>(std::ceil(waiting.waits->enough_samples));
+  const std::vector<DeviceDesign> easy = designs_of(residual_blocks_cut(), enough), less = designs_of(residual_blocks_cut(), enough - 2);
+  EXPECT_LT(ring_waiting(placed(easy)).seconds, 1.01 * engines_cycles(easy));
+  EXPECT_FALSE(ring_waiting(placed(easy)).waits);
+  EXPECT_GT(ring_waiting(placed(less)).seconds, 1.1 * engines_cycles(less));
+  EXPECT_TRUE(ring_waiting(placed(less)).waits);
+}
+
+// Cycles are the same, whatever the clock; a slower board's count for more.
+TEST(RingWaiting, TakesEveryBoardsClock) {
+  const std::vector<DeviceDesign> designs = designs_of(four_layers_cut(), 1);
+  std::vector<PlacedDesign> boards = placed(designs);
+  const double before = ring_waiting(boards).seconds;
+  boards[1].cycle_seconds = 2;
+  EXPECT_GT(ring_waiting(boards).seconds, 1.1 * before);
+  for (PlacedDesign& board : boards) board.cycle_seconds = 2;
+  EXPECT_NEAR(ring_waiting(boards).seconds, 2 * before, 1e-9 * before);
+}
+
+TEST(RingWaiting, IsOfAllBoardsOfAPlanOrUnknown) {
+  const Network network = residual_blocks_cut();
+  const Graph graph(network.model);
+  Plan plan = ring_in_time(graph, network.period, 3600, network.cuts);
+  const std::vector<DeviceDesign> designs = designs_of(network, 1);
+  std::vector<int64_t> devices;
+  for (const DeviceDesign& design : designs) devices.push_back(design.index);
+  const std::optional<RingWaiting> waiting = ring_waiting(plan, graph, devices);
+  ASSERT_TRUE(waiting);
+  EXPECT_NEAR(waiting->seconds * kTwoHundredMegahertz, ring_waiting(placed(designs)).seconds, 1e-6);
+  EXPECT_FALSE(ring_waiting(plan, graph, std::span(devices).first(1))) << "others compute too";
+  EXPECT_FALSE(ring_waiting(plan, graph, {}));
+  plan.budgets.clear();
+  EXPECT_FALSE(ring_waiting(plan, graph, devices)) << "without a clock";
+}
+
+// The whole ring under Verilator, from score to score.
+class RingWaitingInSimulationLong : public DeviceChecks {
+ protected:
+  void take_the_timed_cycles(const Network& network, int64_t room) {
+    if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
+    const std::vector<DeviceDesign> designs = designs_of(network, room, normalising_weights);
+    const RingBench bench(designs, /*samples=*/8);
+    bench.write(folder_.path(), /*pauses=*/false);
+    ASSERT_EQ(bench.run(folder_.path(), /*verilated=*/true), "PASS");
+    const std::vector<int64_t> scores = RingBench::score_cycles(folder_.path());
+    ASSERT_EQ(scores.size(), 8U);
+    const double simulated = static_cast<double>(scores[7] - scores[3]) / 4, timed = ring_waiting(placed(designs)).seconds;
+    EXPECT_NEAR(timed, simulated, kTwoPercent * simulated);
+    RecordProperty(fmt::format("room_{}", room), fmt::format("{} simulated, {} timed", simulated, timed));
+  }
+};
+TEST_F(RingWaitingInSimulationLong, FourLayers) { take_the_timed_cycles(four_layers_cut(), 1); }
+TEST_F(RingWaitingInSimulationLong, ResidualBlocks) { take_the_timed_cycles(residual_blocks_cut(), 1); }
+TEST_F(RingWaitingInSimulationLong, ResidualBlocksWithMoreRoom) { take_the_timed_cycles(residual_blocks_cut(), 2); }
+TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(inception_block_cut(), 1); }
+
+}  // namespace
+}  // namespace millrace
