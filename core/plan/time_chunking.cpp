@@ -10,10 +10,11 @@ namespace millrace {
 namespace {
 
 // Can be done part by part, if its inputs are there part by part. An activation that is fused behind runs with the whole.
-bool divisible(const Step& step, const Graph& graph) {
+bool divisible(const Step& step, const Graph& graph, bool products) {
   if (step.kind != StepKind::kApply && step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) return true;
   const Node& node = graph.node(step.node);
-  if (step.activation >= 0 || step.direction >= 0) return false;  // dense kernels take all steps at once
+  if (step.activation >= 0) return false;
+  if (step.direction >= 0 && !products) return false;  // dense kernels take all steps at once
   switch (traits_of(node.layer.operation).chunks) {
     case TimeChunks::kNone: return false;
     case TimeChunks::kAlways: return true;
@@ -24,7 +25,8 @@ bool divisible(const Step& step, const Graph& graph) {
 
 }  // namespace
 
-TimeChunking::TimeChunking(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
+TimeChunking::TimeChunking(const Plan& plan, const Graph& graph, bool products)
+    : graph_(&graph), products_(products), flows_(plan.flows.size(), false) {
   if (plan.time_chunks <= 1) return;
   const Placement placement(plan, graph);
   for (int64_t device = 0; device < plan.devices(); ++device) {
@@ -65,7 +67,7 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     const bool receives = step.kind == StepKind::kReceive;
-    bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_);
+    bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_, products_);
     for (const int64_t input : step.inputs) {
       const auto v = to_size(input);
       streams = streams && values[v] && !read_at_once[v];

@@ -24,7 +24,9 @@ namespace millrace {
 
 class TimeChunking {
  public:
-  TimeChunking(const Plan& plan, const Graph& graph);
+  // `products`: as if the products with a recurrent layer's inputs, where another device makes its steps, could be taken in parts. Only
+  // studies of machines that do so ask for it.
+  TimeChunking(const Plan& plan, const Graph& graph, bool products = false);
 
   // Of an index into Plan::flows.
   bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
@@ -39,6 +41,7 @@ class TimeChunking {
   std::vector<bool> steps_beside(const SegmentProgram& program, const std::vector<bool>& read_at_once) const;
 
   const Graph* graph_;
+  bool products_;
   std::vector<bool> flows_;
 };
 

@@ -1,9 +1,12 @@
 // Parameters stored away from the device that uses them: passes from home to user, gradients back, updates at home.
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/home_routes.h"
+#include "core/plan/parts.h"
+#include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -102,7 +105,67 @@ class HomeCompiler {
     version.schedule = context_.builder.schedule(schedule.pass_version);
     version.whole = true;
     version.cause = Cause::kUpdate;
-    context_.builder.read(leaving, version);
+    const PairPace& pair = context_.options.pair;
+    if (!schedule.spec.loads_every_pass || (!pair.single_memory && pair.load_picoseconds == 0))
+      return context_.builder.read(leaving, version);
+    const int32_t ready = context_.builder.stream(1);
+    const int32_t set_up = add_set_up(home.home, passes, ready);
+    context_.builder.read(set_up, version);
+    if (pair.single_memory) wait_for_card(home.user, set_up, passes);
+    std::vector<int64_t> each(to_size(passes));
+    std::iota(each.begin(), each.end(), int64_t{1});
+    wait_for(leaving, ready, each, 1);
+  }
+
+  // What is done before a load's first words leave.
+  int32_t add_set_up(int64_t device, int64_t passes, int32_t ready) {
+    Station station;
+    station.kind = StationKind::kPass;
+    station.timed = true;
+    station.device = static_cast<int32_t>(device);
+    station.cycles = passes;
+    station.duration = context_.options.pair.load_picoseconds;
+    return context_.builder.station(station, ready);
+  }
+
+  // Passes of a place follow what its card does before, in the order of FARNN's training step: F of place after place, then E back.
+  void wait_for_card(int64_t user, int32_t station, int64_t passes) {
+    const Plan& plan = context_.plan;
+    if (plan.micro_batches() != 1 || !drains(plan.alignment) ||
+        context_.network.end_device - context_.network.first_device < plan.devices())
+      fail(ErrorCode::kUnavailable,
+           "a single memory of weights is simulated with one micro-batch between updates, a drained alignment and on one rank");
+    const std::vector<int64_t> seats = seats_of(plan.cluster);
+    int64_t before = -1, behind = -1;  // places of the same card that load
+    for (int64_t device = 0; device < plan.devices(); ++device) {
+      if (device == user || item(seats, device) != item(seats, user) || !loads_every_pass(plan, device)) continue;
+      if (device < user) before = device;
+      if (device > user && behind < 0) behind = device;
+    }
+    // By pass: an F and an E of each mini-batch.
+    std::vector<int64_t> forwards(to_size(passes)), errors(to_size(passes));
+    for (size_t pass = 0; pass < forwards.size(); ++pass) {
+      forwards[pass] = static_cast<int64_t>(pass / 2 + 1);
+      errors[pass] = static_cast<int64_t>((pass + 1) / 2);
+    }
+    const auto chunks = static_cast<int32_t>(plan.time_chunks);
+    if (before >= 0) wait_for(station, way_of(before, true).out, forwards, chunks);
+    wait_for(station, behind >= 0 ? way_of(behind, false).out : way_of(user, true).out, errors, chunks);
+  }
+  const TurnWay& way_of(int64_t device, bool forward) const {
+    const auto turns = std::ranges::find_if(
+        context_.network.stations, [&](const Station& station) { return station.kind == StationKind::kTurns && station.device == device; });
+    return context_.network.turns_of(*turns).way(forward);
+  }
+  // By pass so many, of so many units each.
+  void wait_for(int32_t station, int32_t stream, const std::vector<int64_t>& needs, int32_t units) {
+    Input input;
+    input.stream = stream;
+    input.schedule = context_.builder.schedule(needs);
+    input.factor = units;
+    input.whole = true;
+    input.cause = Cause::kParameters;
+    context_.builder.read(station, input);
   }
 
   void use(const ParameterHome& home, const HomeRoute& route, int64_t shard, int32_t chunks) {

@@ -9,6 +9,7 @@
 #include "core/base/index.h"
 #include "core/plan/credits.h"
 #include "core/plan/flows.h"
+#include "core/plan/parts.h"
 #include "core/plan/recomputation.h"
 #include "node/simulate/compile_context.h"
 
@@ -153,6 +154,8 @@ class SequentialDevice {
     return durations;
   }
 
+  bool fetches(int64_t device) const { return context_.options.pair.chunks_fetched > 0 && loads_every_pass(context_.plan, device); }
+
   // Messages of a micro-batch.
   int32_t messages_of(int64_t flow) const {
     const int32_t messages = context_.messages_of(flow);
@@ -183,6 +186,7 @@ class SequentialDevice {
     input.slack = input.per_cycle;
     // As many messages lie unread as the trainer has room for.
     if (!context_.pace.streams) input.slack = messages_ahead(context_.plan, item(context_.plan.flows, flow)) * int64_t{input.per_cycle} - 1;
+    if (chunked && fetches(device_)) input.slack = context_.options.pair.chunks_fetched - 1;
     if (chunked || chunks_ == 1)
       input.base = forward ? kOfForward : kOfError;
     else
@@ -250,6 +254,8 @@ class SequentialDevice {
     input.slack = chunks_;
     context_.builder.read(add_leaving(context_, device_, flow, messages, context_.micro_batches), input);
     if (context_.pace.streams) return;
+    const int64_t link = item(context_.plan.flows, flow).link;
+    if (chunked && fetches(forward ? link + 1 : link)) return;  // it acts whether or not there is room over there
     const int32_t local = context_.local_flow(flow);
     item(context_.network.flows, local).taker = station_;
     (early ? way.early_flows : way.flows).push_back(local);

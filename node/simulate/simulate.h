@@ -36,6 +36,17 @@ struct MeasuredActions {
   int64_t forward = 0, error_back = 0, parameter_gradient = 0, update = 0, between = 0;
 };
 
+// How FARNN's pair takes recurrent layers that are divided by kind and load their parameters for every F and E. No training here does.
+struct PairPace {
+  bool products_in_chunks = false;  // products with the inputs pass in the plan's chunks of time, forward and back
+  // A board fetches chunks as it has room for so many of a flow; until then they lie with who made them. 0: they are sent as they are made.
+  int64_t chunks_fetched = 0;
+  // A board has memory for one layer's weights, in one order: a load begins when the card is through with the F or E before. Of cards that
+  // fill several places, and of one micro-batch between updates; all else is refused with kUnavailable.
+  bool single_memory = false;
+  int64_t load_picoseconds = 0;  // of a load, beside what its words take on the link
+};
+
 struct SimulationOptions {
   int64_t samples = 64;
   // Flattened maps are waited for; else fully connected layers stream with the map's rows, as FPDeep's formulas have it.
@@ -54,6 +65,7 @@ struct SimulationOptions {
   int64_t cores = 0;
   int64_t trainer_ranks = 0;
   SimulationScenario scenario = {};
+  PairPace pair = {};
 };
 
 // Shares of a stage's time in the steady part, which add up to 1 with the time it works.

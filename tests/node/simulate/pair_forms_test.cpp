@@ -7,8 +7,9 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/plan/flows.h"
 #include "core/plan/pair_modes.h"
-#include "core/plan/parts.h"
+#include "core/plan/pair_plan.h"
 #include "node/simulate/mini_batch_pace.h"
 #include "node/simulate/simulate.h"
 #include "tests/node/simulate/simulated_plans.h"
@@ -25,15 +26,15 @@ std::string text_of(const Case& c) { return fmt::format("{} layers, {} steps, ba
 
 // Seconds of a layer and a micro-batch, as FARNN's figures are put together: 256 elements a unit of 400 MHz, 204 cycles exposed forward,
 // and 8.4 Tflops.
-struct Times {
-  explicit Times(const Case& c)
-      : steps_forward(real(c.steps * c.batch) * (4 * kCells + 204) / 400e6),
-        steps_back(real(c.steps * c.batch) * 4 * kCells / 400e6),
-        input(2.0 * kGates * kCells * kInputs * real(c.steps * c.batch) / 8.37e12),
-        gradient(2 * input),
-        on_board(real(c.steps * c.batch) * 4 * kInputs / 400e6) {}
+struct Times : PairTimes {
+  explicit Times(const Case& c) {
+    steps_forward = real(c.steps * c.batch) * (4 * kCells + 204) / 400e6;
+    steps_back = real(c.steps * c.batch) * 4 * kCells / 400e6;
+    input = 2.0 * kGates * kCells * kInputs * real(c.steps * c.batch) / 8.37e12;
+    gradient = 2 * input;
+    on_board = real(c.steps * c.batch) * 4 * kInputs / 400e6;
+  }
   static double real(int64_t whole) { return static_cast<double>(whole); }
-  double steps_forward, steps_back, input, gradient, on_board;
 };
 // What crosses, at the link's speed: the weights of the steps; a layer's sums, and its output or inputs.
 struct Crossing {
@@ -45,45 +46,11 @@ struct Crossing {
   double input_weights, weights, sums, output;
 };
 
-Model model_of(const Case& c) {
-  ModelBuilder net("pair", {kInputs, c.steps, 1});
-  for (int64_t l = 0; l < c.layers; ++l) net.layer("lstm" + std::to_string(l), Recurrent{.hidden = kCells});
-  net.layer("last", LastStep{});
-  net.dense("fc", 2);
-  return net.finish();
+PairNetwork network_of(const Case& c) {
+  return {.cell = {.hidden = kCells}, .inputs = kInputs, .layers = c.layers, .steps = c.steps, .batch = c.batch};
 }
-
-Plan plan_of(const Graph& graph, const Case& c, double gbps) {
-  PlanRequest request;
-  request.cluster = folded(uniform_cluster("cpu", 2, {gbps, gbps, 0, 0.5}), c.layers);
-  request.alignment = Alignment::kFlush;
-  request.micro_batch = request.mini_batch = c.batch;
-  const Times times(c);
-  std::vector<Shard> shards;
-  const auto add = [&](const std::string& layer, std::vector<Block> blocks, double forward, double back, double gradient) {
-    Shard& shard = shards.emplace_back();
-    shard.device = static_cast<int64_t>(shards.size()) - 1;
-    shard.layer = layer;
-    shard.blocks = std::move(blocks);
-    shard.unit = StreamingUnit::kSample;
-    const auto phase = [&](Phase of, double seconds) {
-      if (seconds > 0) shard.phases.push_back({of, "engine", 0, std::llround(1e12 * seconds / Times::real(c.batch))});
-    };
-    phase(Phase::kForward, forward);
-    phase(Phase::kErrorBack, back);
-    phase(Phase::kParameterGradient, gradient);
-  };
-  for (int64_t l = 0; l < c.layers; ++l) {
-    const std::string layer = "lstm" + std::to_string(l);
-    add(layer, {{{0, kInputs}, {0, kGates * kCells}}}, times.input, l > 0 ? times.input : 0, times.gradient);
-    add(layer, {}, times.steps_forward, times.steps_back, 0);
-    shards.back().resources.push_back({std::string(kInputProductSeconds), times.on_board / Times::real(c.batch)});
-    for (ParameterHome& home : homes_before_steps(graph.node(graph.index_of(layer)), 2 * l + 1))
-      request.remote_homes.push_back(std::move(home));
-  }
-  add("fc", {{{0, kCells}, {0, 2}}}, 1e-9, 1e-9, 1e-9);
-  return assemble_plan(graph, request, std::move(shards));
-}
+Model model_of(const Case& c) { return pair_model(network_of(c)); }
+Plan plan_of(const Graph& graph, const Case& c, double gbps) { return pair_plan(graph, network_of(c), Times(c), gbps); }
 
 // From update to update, away from the first.
 double seconds_of(const Plan& plan, const Graph& graph) { return mini_batch_pace(plan, graph).seconds; }
@@ -145,6 +112,61 @@ TEST(PairForms, AllOnTheBoardIsTheClosedForm) {
     const double form = n * (t.steps_forward + t.steps_back + 2 * x.weights + 2 * t.on_board + 2 * x.input_weights + 5 * x.output) -
                         2 * x.output + t.gradient;
     EXPECT_NEAR(seconds_of(in_mode(plan, graph, PairMode::kAllFpga), graph) / form, 1, 0.02) << text_of(c);
+  }
+}
+
+// FARNN's own schedule: products in chunks of time, which the board fetches, and one memory of weights.
+constexpr PairPace kAsFarnn{.products_in_chunks = true, .chunks_fetched = 2, .single_memory = true, .load_picoseconds = 500'000'000};
+double seconds_in_chunks(Plan plan, const Graph& graph, const PairPace& pair) {
+  plan.time_chunks = 16;
+  const SimulationResult result = simulate(plan, graph, {.samples = 4 * plan.mini_batch, .pair = pair});
+  return Times::real(plan.mini_batch) / mini_batch_rate(plan, result);
+}
+
+// Products and what crosses find time beside the steps; loads do not. The lowest layer's gradients follow its last chunk.
+TEST(PairForms, FarnnsScheduleIsTheClosedForm) {
+  for (const Case& c : cases()) {
+    const double gbps = 60;
+    const Graph graph(model_of(c));
+    const Times t(c);
+    const Crossing x(c, gbps);
+    const double load = x.weights + 5e-4, n = Times::real(c.layers);
+    const double form = n * (2 * load + t.steps_forward + t.steps_back) + x.sums / 16 + t.gradient;
+    ASSERT_GT(load, (t.input + x.sums) / 16) << "the first chunk is there before the weights";
+    EXPECT_NEAR(seconds_in_chunks(plan_of(graph, c, gbps), graph, kAsFarnn) / form, 1, 0.003) << text_of(c);
+  }
+}
+
+TEST(PairForms, WhatFarnnsScheduleTakesAndGives) {
+  const Case c{.steps = 800};
+  const Graph graph(model_of(c));
+  const Plan plan = plan_of(graph, c, 60);
+  const double as_farnn = seconds_in_chunks(plan, graph, kAsFarnn);
+  const auto without = [&](const auto& change) {
+    PairPace pair = kAsFarnn;
+    change(pair);
+    return seconds_in_chunks(plan, graph, pair) / as_farnn;
+  };
+  EXPECT_GT(without([](PairPace& pair) { pair.products_in_chunks = false; }), 1.1);
+  EXPECT_LT(without([](PairPace& pair) { pair.single_memory = false; }), 0.94);
+  EXPECT_LT(without([](PairPace& pair) { pair.load_picoseconds = 0; }), 0.96);
+  EXPECT_GT(without([](PairPace& pair) { pair.chunks_fetched = 0; }), 1.01);  // the first load waits among the sums of all steps
+}
+
+// Of several micro-batches the card's order is not known beforehand.
+TEST(PairForms, ASingleMemoryOfSeveralMicroBatchesIsRefused) {
+  const Case c{.layers = 1, .steps = 100, .batch = 2};
+  const Graph graph(model_of(c));
+  Plan plan = plan_of(graph, c, 60);
+  plan.micro_batch = 1;
+  plan.windows.assign(plan.windows.size(), 2);
+  plan.flows = flows_of(plan, graph);
+  try {
+    simulate(plan, graph, {.samples = 4, .pair = kAsFarnn});
+    FAIL() << "two micro-batches to a mini-batch";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_THAT(error.what(), testing::HasSubstr("one micro-batch between updates"));
   }
 }
 
