@@ -45,6 +45,9 @@ FarnnParts parts_of(const FarnnNetwork& n, const FarnnMachine& machine) {
   parts.gradient = 2 * real(n.input_weights() + n.recurrent_weights()) * steps / machine.gpu_flops;
   parts.update = real(n.input_weights() + n.recurrent_weights()) * kUpdateBytes / machine.gpu_bytes_per_second;
   parts.link = steps * kWordBytes * real(n.gates * n.cells + n.fed_back()) / machine.load_bytes_per_second;
+  const ChainProduct inputs{.inputs = n.inputs, .outputs = n.cells, .elements = machine.elements, .most_parts = machine.most_parts};
+  parts.on_board = steps * real(feed_cycles(inputs)) / machine.clock_hz;
+  parts.input_load = real(n.input_weights()) * kWordBytes / machine.load_bytes_per_second + machine.pass_seconds;
   return parts;
 }
 
@@ -83,10 +86,7 @@ double no_overlap_seconds(const FarnnNetwork& n, const FarnnMachine& machine, bo
 
 double all_on_board_seconds(const FarnnNetwork& n, const FarnnMachine& machine) {
   const FarnnParts p = parts_of(n, machine);
-  const ChainProduct inputs{.inputs = n.inputs, .outputs = n.cells, .elements = machine.elements, .most_parts = machine.most_parts};
-  const double product = steps_of_all(n) * real(feed_cycles(inputs)) / machine.clock_hz;
-  const double load = real(n.input_weights()) * kWordBytes / machine.load_bytes_per_second + machine.pass_seconds;
-  return real(n.passes()) * (p.forward + p.back + 2 * p.load + 2 * (product + load)) + p.gradient + p.update;
+  return real(n.passes()) * (p.forward + p.back + 2 * p.load + 2 * (p.on_board + p.input_load)) + p.gradient + p.update;
 }
 
 double array_bound_seconds(const FarnnNetwork& n, const FarnnMachine& machine) {
@@ -98,10 +98,9 @@ double gpu_alone_seconds(const FarnnNetwork& n, const FarnnMachine& machine, dou
   return real(n.passes()) * (real(n.steps) * step_pair + 2 * p.input + p.gradient + p.update);
 }
 
-double fitted_step_pair(const FarnnNetwork& n, const FarnnMachine& machine, double times) {
+double fitted_step_pair(const FarnnNetwork& n, const FarnnMachine& machine, double seconds) {
   // Linear in the step pair.
-  const double without = gpu_alone_seconds(n, machine, 0);
-  return (times * training_step_seconds(n, machine) - without) / real(n.passes() * n.steps);
+  return (seconds - gpu_alone_seconds(n, machine, 0)) / real(n.passes() * n.steps);
 }
 
 double roofline_step_pair(const FarnnNetwork& n, const FarnnMachine& machine) {

@@ -12,6 +12,7 @@
 // Seconds are modelled. The paper prints ratios only. Pure functions.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 
@@ -28,6 +29,8 @@ struct FarnnMachine {
   double gpu_flops = 9.3e12 * 0.9;
   double gpu_bytes_per_second = 732e9;
   int64_t chunks = 16;  // in time, of the input products
+
+  auto operator<=>(const FarnnMachine&) const = default;
 };
 
 struct FarnnNetwork {
@@ -44,6 +47,8 @@ struct FarnnNetwork {
   int64_t recurrent_weights() const { return gates * cells * fed_back() + projection * cells; }
   int64_t input_weights() const { return gates * cells * inputs; }
   int64_t passes() const { return layers * directions; }
+
+  auto operator<=>(const FarnnNetwork&) const = default;
 };
 
 inline constexpr int64_t kActivationCycles = 204;  // paper 5.1.3: the longest, LSTM forward
@@ -65,6 +70,8 @@ struct FarnnParts {
   double gradient = 0;           // G
   double update = 0;             // U
   double link = 0;               // X, of forward or of back
+  double on_board = 0;           // the input product on the board's elements instead, forward or back
+  double input_load = 0;         // and one load of its weights
 };
 FarnnParts parts_of(const FarnnNetwork& network, const FarnnMachine& machine);
 
@@ -81,8 +88,8 @@ double array_bound_seconds(const FarnnNetwork& network, const FarnnMachine& mach
 
 // The GPU alone, `step_pair` seconds for one step forward and back.
 double gpu_alone_seconds(const FarnnNetwork& network, const FarnnMachine& machine, double step_pair);
-// The step pair with which the GPU alone takes `times` as long as the machine.
-double fitted_step_pair(const FarnnNetwork& network, const FarnnMachine& machine, double times);
+// The step pair with which it takes so many seconds.
+double fitted_step_pair(const FarnnNetwork& network, const FarnnMachine& machine, double seconds);
 // The step pair of a GPU that reads the recurrent weights from its memory at every step.
 double roofline_step_pair(const FarnnNetwork& network, const FarnnMachine& machine);
 

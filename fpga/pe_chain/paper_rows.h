@@ -9,8 +9,13 @@
 //   wide   416 and 512 (GRU 544 and 672); fast loads; the activation is hidden element by element
 // Verdicts: "holds", "not reproduced", "paper contradicts itself" (two statements exclude each other: the note says which),
 // "not pinned" (it takes a number that the text does not give). Pure functions.
+//
+// What a training step takes comes from the formulas of paper_machine.h, or from wherever the caller has it:
+//
+//   for (const FarnnRow& row : farnn_rows({.training = simulated, ...})) if (row.timed) ...
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +37,15 @@ struct FarnnRow {
   std::string_view constants = {};  // what the figure rests on
   std::string note = {};
   bool expected_to_hold = true;  // by the reading "four"
+  bool timed = false;            // made of what training steps take
 };
+
+// Seconds of a training step: overlapped, one thing after the other, and with the products of the inputs on the board.
+struct FarnnTimes {
+  using Seconds = std::function<double(const FarnnNetwork&, const FarnnMachine&)>;
+  Seconds training, no_overlap, all_on_board;
+};
+FarnnTimes farnn_formulas();
 
 // A reading: the machines of both chips.
 struct FarnnReading {
@@ -49,7 +62,7 @@ struct FarnnReading {
 };
 const std::vector<FarnnReading>& farnn_readings();  // "four", "wide"
 
-std::vector<FarnnRow> farnn_rows();
+std::vector<FarnnRow> farnn_rows(const FarnnTimes& times = farnn_formulas());
 
 // By one reading.
 struct FarnnSeries {
@@ -62,7 +75,7 @@ struct FarnnCurve {
   std::string_view x_label, y_label;
   std::vector<FarnnSeries> series;
 };
-std::vector<FarnnCurve> farnn_curves();
+std::vector<FarnnCurve> farnn_curves(const FarnnTimes& times = farnn_formulas());
 
 // With their origin: paper, catalogue, fitted, inferred, projected, chosen.
 std::vector<Constant> farnn_constants();
