@@ -38,8 +38,8 @@ Examples:
       every figure of FPDeep's text beside this program's, with where its constants come from
   millrace study --paper bb-lstm --out studies/bb-lstm
       BB-LSTM's figures and curves: large LSTMs on one small board by loading blocks of weights while others are used
-  millrace study --paper farnn --out studies/farnn
-      FARNN's figures and curves: recurrent layers trained by a GPU and a board together
+  millrace study --paper farnn --simulate --out studies/farnn
+      FARNN's figures and curves: recurrent layers trained by a GPU and a board together, by formulas and event by event
   millrace study --engine sbe --model lrcn-lstm-256 --device zc706 --limit bram36=300 --target 25000
       every way to build that engine for the model's recurrent layers on the board: the fastest, the smallest, those that nothing beats
   millrace study --engine pe_chain --model deepspeech2-lstm --device vc709
