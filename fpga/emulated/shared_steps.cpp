@@ -167,7 +167,7 @@ class FloatUnits final : public UnitArithmetic {
                            .bias = c_.biases(input_bias),
                            .hidden_bias = {},
                            .projection_weight = {}};
-    for (int64_t i = 0; i < apart; ++i) layer.bias[at(i)] = flushed(layer.bias[at(i)] + second[at(i)]);
+    for (int64_t i = 0; i < apart; ++i) layer.bias[at(i)] = flushed(flushed(layer.bias[at(i)]) + flushed(second[at(i)]));
     if (c_.gru()) layer.hidden_bias.assign(second.begin() + apart, second.end());
     (back ? columns_ : rows_)[at(direction)] = std::move(layer);
   }

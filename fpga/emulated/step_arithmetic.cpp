@@ -133,7 +133,7 @@ class FloatArithmetic final : public StepArithmetic {
                            .bias = {p.input_bias.begin(), p.input_bias.end()},
                            .hidden_bias = {},
                            .projection_weight = {p.projection.begin(), p.projection.end()}};
-    for (size_t i = 0; i < apart; ++i) layer.bias[i] = flushed(layer.bias[i] + p.hidden_bias[i]);
+    for (size_t i = 0; i < apart; ++i) layer.bias[i] = flushed(flushed(layer.bias[i]) + flushed(p.hidden_bias[i]));
     if (gru) layer.hidden_bias.assign(p.hidden_bias.begin() + static_cast<std::ptrdiff_t>(apart), p.hidden_bias.end());
     directions_.push_back(std::move(layer));
   }

@@ -5,7 +5,7 @@
 // An element adds one product a cycle, and its adder takes several cycles: products go to LANES accumulators in turn. The inputs are two
 // halves, the second from ceil(n / 2) on; input i of half p goes to lane p LANES + (i mod LANES), counted from the half's begin, WHETHER
 // OR NOT the output is divided over two elements; lanes are added as a balanced tree, whose last addition is that of the halves.
-// Numbers too small for a normalised one are zero, as vendors' operators have it.
+// Numbers too small for a normalised one are zero, as vendors' operators have it: results, and weights and elements that come in so.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct LaneVectors {
       std::memcpy(&weight, weights + v * kWidth, sizeof(weight));
       std::memcpy(&element, elements + v * kWidth, sizeof(element));
       Numbers& lane = lanes[v];
-      lane = flushed_all(lane + flushed_all(weight * element));
+      lane = flushed_all(lane + flushed_all(flushed_all(weight) * flushed_all(element)));
     }
   }
 };
@@ -75,7 +75,8 @@ T chain_sum(const SumShape& shape, const T* weights, const T* elements) {
     int64_t input = begin;
     for (; input + kAccumulatorLanes <= end; input += kAccumulatorLanes) sums.add(weights + input, elements + input);
     std::memcpy(lanes, &sums.lanes, sizeof(sums.lanes));
-    for (T* lane = lanes; input < end; ++input, ++lane) *lane = flushed(*lane + flushed(weights[input] * elements[input]));
+    for (T* lane = lanes; input < end; ++input, ++lane)
+      *lane = flushed(*lane + flushed(flushed(weights[input]) * flushed(elements[input])));
   };
   if (shape.parts == 2) {  // an element each, whose sums meet behind them
     std::array<T, kAccumulatorLanes> first{}, second{};

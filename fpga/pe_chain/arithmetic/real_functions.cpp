@@ -35,7 +35,7 @@ std::array<Piece, kPieces> pieces_of(const Function& exact) {
 }
 
 float of_pieces(const std::array<Piece, kPieces>& pieces, float size) {
-  const float place = size * static_cast<float>(1 / kPiece);
+  const float place = flushed(size) * static_cast<float>(1 / kPiece);
   if (!(place < kPieces)) return 1;
   const auto index = static_cast<size_t>(place);
   const float within = place - static_cast<float>(index);

@@ -10,7 +10,9 @@
 // Order, declared: a product as chain_sum.h says; a gate's sum is (W x + bias) + product, gru's n keeps U h + b apart; parts of dh by
 // gate are added as (i + f) + (g + o), of gru as (r + z) + u. dh is (dy + carried) + parts. A projection's inputs are dealt to the four
 // units, input i to unit i mod 4; each unit's product is of as many inputs, zero behind the last, and the four are added as those of dh.
-// Nothing depends on the elements or the boards. One sequence at a time; a projected layer stands on one board.
+// Whatever comes in without a leading one (weights, biases, sums, errors, states, a record) counts as zero, as in the hardware's operators;
+// a record keeps the state before its first step as it came. Nothing depends on the elements or the boards. One sequence at a time; a
+// projected layer stands on one board.
 #pragma once
 
 #include <cmath>
@@ -95,7 +97,7 @@ class RealSteps {
             const int64_t row = gate * hidden_ + unit;
             product[gate] = chained({features_, board.count(), build_.elements, build_.most_parts}, unit - board.begin,
                                     l_.hidden_weight.data() + row * features_, state.hidden.data());
-            sum[gate] = flushed(sums[at(step * gates_ * hidden_ + row)] + l_.bias[at(row)]);
+            sum[gate] = flushed(flushed(sums[at(step * gates_ * hidden_ + row)]) + flushed(l_.bias[at(row)]));
           }
           made[at(unit)] = unit_forward(step, unit, sum, product, state, kept);
         }
@@ -130,8 +132,8 @@ class RealSteps {
             part[gate] = chained({hidden_, board.count(), build_.elements, build_.most_parts}, feature - board.begin,
                                  columns.data() + (gate * features_ + feature) * hidden_, state.errors.data() + gate * hidden_);
           const T product = added(part);
-          const T direct = l_.cell == CellKind::kGru ? state.carried[at(feature)] : T{0};
-          dh[feature] = flushed(flushed(errors[at(step * features_ + feature)] + direct) + product);
+          const T direct = l_.cell == CellKind::kGru ? flushed(state.carried[at(feature)]) : T{0};
+          dh[feature] = flushed(flushed(flushed(errors[at(step * features_ + feature)]) + direct) + product);
         }
       const std::vector<T> dealt = l_.projection > 0 ? deal.of(std::vector<T>(dh, dh + features_)) : std::vector<T>{};
       for (const UnitRange& board : boards_)
@@ -204,18 +206,18 @@ class RealSteps {
         for (int g = 0; g < 4; ++g) gate[g] = g == 2 ? tangent(flushed(sum[g] + product[g])) : sigmoid(flushed(sum[g] + product[g]));
         T& c = state.cell[at(unit)];
         kept.before[place] = c;
-        c = flushed(flushed(gate[1] * c) + flushed(gate[0] * gate[2]));
+        c = flushed(flushed(gate[1] * flushed(c)) + flushed(gate[0] * gate[2]));
         kept.bound[place] = tangent(c);
         return flushed(gate[3] * kept.bound[place]);
       }
       case CellKind::kGru: {
         gate[0] = sigmoid(flushed(sum[0] + product[0]));
         gate[1] = sigmoid(flushed(sum[1] + product[1]));
-        const T of_state = flushed(product[2] + l_.hidden_bias[at(unit)]);
+        const T of_state = flushed(product[2] + flushed(l_.hidden_bias[at(unit)]));
         gate[2] = tangent(flushed(sum[2] + flushed(gate[0] * of_state)));
         kept.bound[place] = of_state;
         const T h = kept.before[place] = state.hidden[at(unit)];
-        return flushed(flushed((1 - gate[1]) * gate[2]) + flushed(gate[1] * h));
+        return flushed(flushed((1 - gate[1]) * gate[2]) + flushed(gate[1] * flushed(h)));
       }
       case CellKind::kVanillaRelu: gate[0] = std::max(flushed(sum[0] + product[0]), T{0}); break;
       case CellKind::kVanillaTanh: gate[0] = tangent(flushed(sum[0] + product[0])); break;
@@ -228,13 +230,14 @@ class RealSteps {
     const T* gate = kept.gates.data() + place * at(gates_);
     const auto s = [](T y) { return flushed(y * (1 - y)); };
     const auto bend = [](T y) { return 1 - flushed(y * y); };
+    const T before = flushed(kept.before[place]);
     T d[4] = {}, taken[4] = {};
     switch (l_.cell) {
       case CellKind::kLstm: {
         const T t = kept.bound[place];
-        const T dc = flushed(carried + flushed(dh * flushed(gate[3] * bend(t))));
+        const T dc = flushed(flushed(carried) + flushed(dh * flushed(gate[3] * bend(t))));
         d[0] = flushed(dc * flushed(gate[2] * s(gate[0])));
-        d[1] = flushed(dc * flushed(kept.before[place] * s(gate[1])));
+        d[1] = flushed(dc * flushed(before * s(gate[1])));
         d[2] = flushed(dc * flushed(gate[0] * bend(gate[2])));
         d[3] = flushed(dh * flushed(t * s(gate[3])));
         carried = flushed(dc * gate[1]);
@@ -243,7 +246,7 @@ class RealSteps {
       case CellKind::kGru: {
         const T dn = flushed(dh * flushed((1 - gate[1]) * bend(gate[2])));
         d[0] = flushed(dn * flushed(kept.bound[place] * s(gate[0])));
-        d[1] = flushed(dh * flushed((kept.before[place] - gate[2]) * s(gate[1])));
+        d[1] = flushed(dh * flushed(flushed(before - gate[2]) * s(gate[1])));
         d[2] = dn;
         result.candidates[place] = flushed(dn * gate[0]);
         carried = flushed(dh * gate[1]);

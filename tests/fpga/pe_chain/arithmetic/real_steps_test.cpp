@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -169,6 +170,76 @@ TEST(RealSteps, BitsDoNotDependOnBoardsOrElements) {
         EXPECT_EQ(back.sums, first_d);
       }
   }
+}
+
+// What comes in without a leading one counts as zero wherever it comes in, as the engine's operators take it; a record keeps the state as
+// it came.
+TEST(RealSteps, NumbersThatAreNotNormalisedComeInAsZero) {
+  constexpr int64_t kSteps = 3, kUnits = 19;
+  std::mt19937 random(25);
+  // One in three, where all else is so large that what is left of it shows.
+  const auto drawn = [&](int64_t count, double most) {
+    std::vector<float> made = numbers<float>(random, count, most);
+    for (float& value : made)
+      if (random() % 3 == 0) value = std::bit_cast<float>(static_cast<uint32_t>((random() & 0x807fffffU) | 1U));
+    return made;
+  };
+  const auto normal = [](std::vector<float> values) {
+    for (float& value : values) value = flushed(value);
+    return values;
+  };
+  int64_t different = 0;
+  for (const CellKind cell : {CellKind::kLstm, CellKind::kGru, CellKind::kVanillaTanh, CellKind::kVanillaRelu})
+    for (const int64_t projection : {0, 7}) {
+      if (projection > 0 && cell != CellKind::kLstm) continue;
+      for (const double scale : {1.0, 1e-30}) {
+        const int64_t gates = gates_of(cell), features = projection > 0 ? projection : kUnits;
+        const double given = scale < 1 ? 1e-37 : 1;
+        RealLayer<float> layer{.cell = cell,
+                               .hidden = kUnits,
+                               .projection = projection,
+                               .hidden_weight = drawn(gates * kUnits * features, scale < 1 ? 1e-37 : 1e20),
+                               .bias = drawn(gates * kUnits, given),
+                               .hidden_bias = drawn(kUnits, given),
+                               .projection_weight = drawn(projection * kUnits, 1e20)};
+        const RealState<float> state{drawn(features, given), drawn(kUnits, given)};
+        const RealBackState<float> back_state{drawn(gates * kUnits, given), drawn(kUnits, given)};
+        const std::vector<float> sums = drawn(kSteps * gates * kUnits, given), errors = drawn(kSteps * features, given);
+        const RealLayer<float> other{cell,
+                                     kUnits,
+                                     projection,
+                                     normal(layer.hidden_weight),
+                                     normal(layer.bias),
+                                     normal(layer.hidden_bias),
+                                     normal(layer.projection_weight)};
+        const RealSteps<float> steps(layer, {{0, kUnits}}, {.elements = 4}), plain(other, {{0, kUnits}}, {.elements = 4});
+        RealState<float> at = state, plain_at{normal(state.hidden), normal(state.cell)};
+        RealKept<float> kept, plain_kept;
+        const std::vector<float> h = steps.forward(sums, kSteps, at, kept);
+        const auto bits = [](const std::vector<float>& values) {
+          std::vector<uint32_t> made;
+          for (const float value : values) made.push_back(std::isnan(value) ? 0x7fc00000U : std::bit_cast<uint32_t>(value));
+          return made;
+        };
+        SCOPED_TRACE(testing::Message() << static_cast<int>(cell) << ", projection " << projection << ", scale " << scale);
+        EXPECT_EQ(bits(h), bits(plain.forward(normal(sums), kSteps, plain_at, plain_kept)));
+        EXPECT_EQ(bits(kept.gates), bits(plain_kept.gates));
+        EXPECT_EQ(bits(kept.bound), bits(plain_kept.bound));
+        EXPECT_EQ(bits(normal(kept.before)), bits(plain_kept.before));
+        different += bits(kept.before) == bits(plain_kept.before) ? 0 : 1;
+        RealBackState<float> back_at = back_state, plain_back{normal(back_state.errors), normal(back_state.carried)};
+        const RealErrors<float> made = steps.back(errors, kSteps, kept, back_at),
+                                expected = plain.back(normal(errors), kSteps, plain_kept, plain_back);
+        EXPECT_EQ(bits(made.sums), bits(expected.sums));
+        EXPECT_EQ(bits(made.candidates), bits(expected.candidates));
+        EXPECT_EQ(bits(made.features), bits(expected.features));
+        EXPECT_EQ(bits(back_at.errors), bits(plain_back.errors));
+        if (gates > 1) {  // else nothing is carried
+          EXPECT_EQ(bits(back_at.carried), bits(plain_back.carried));
+        }
+      }
+    }
+  EXPECT_GE(different, 6) << "no state came in that was not normalised";
 }
 
 // Beside double over a thousand steps.

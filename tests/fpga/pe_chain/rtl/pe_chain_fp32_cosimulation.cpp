@@ -7,7 +7,8 @@
 //   of a layer that projects its projection
 //
 // On a board of several a pass is one step: the state of all units is written before it, as others' rows come. Numbers are drawn about one,
-// in one layer of ten so large or so small that sums overflow or vanish; what is no number on one side has to be none on the other.
+// in one layer of ten so large or so small that sums overflow or vanish, and in another so that most of its weights are not normalised
+// where what they meet is large; what is no number on one side has to be none on the other.
 // Ends with 1 at the first difference, saying where.
 #include <fmt/core.h>
 
@@ -38,6 +39,7 @@ struct Trial {
   int64_t samples = 1;
   UnitRange board;
   bool divides = true;
+  double given = 2;  // what comes in
   RealLayer<float> layer;
 
   int64_t units() const { return layer.hidden; }
@@ -53,6 +55,7 @@ Trial trial_of(Dice& dice, bool several) {
   for (;;) {
     const int64_t units = dice.from_to(1, 3 * elements + kBuilt.chains);
     trial.board = {0, units};
+    trial.given = 2;
     if (several) {
       trial.board.begin = dice.from_to(0, units - 1);
       trial.board.end = dice.from_to(trial.board.begin + 1, units);
@@ -61,7 +64,11 @@ Trial trial_of(Dice& dice, bool several) {
     trial.divides = dice.from_to(0, 3) > 0;
     // More features than units too: the engine does not mind.
     const int64_t projection = kBuilt.projects ? dice.from_to(1, dice.chance(0.2) ? 2 * units : units) : 0;
-    const double scale = !dice.chance(0.1) ? 1 : dice.chance(0.5) ? 1e19 : 1e-19;
+    double scale = !dice.chance(0.1) ? 1 : dice.chance(0.5) ? 1e19 : 1e-19;
+    if (dice.chance(0.1)) {
+      scale = 3e-38;
+      trial.given = 1e30;
+    }
     trial.layer = {.cell = kCell,
                    .hidden = units,
                    .projection = projection,
@@ -119,7 +126,7 @@ Chunk chunk_of(Dice& dice, const Trial& trial, bool back, int64_t steps, std::ve
   std::vector<std::vector<float>> given, made;
   std::vector<RealErrors<float>> errors;
   for (int64_t sample = 0; sample < trial.samples; ++sample) {
-    given.push_back(numbers(dice, steps * (back ? features : units * kGates), 2));
+    given.push_back(numbers(dice, steps * (back ? features : units * kGates), trial.given));
     if (back)
       errors.push_back(model.back(given.back(), steps, kept[at(sample)], samples[at(sample)].back_state));
     else
