@@ -25,6 +25,15 @@
 
 namespace millrace {
 
+// Of weights that a board streams from its own memory: which engine they are for, and how a search counts the words that engines leave
+// empty, of which each leaves others. A cost is always the engine's own.
+enum class StreamedWords {
+  kFull,      // none: a part of a layer never moves more than the whole, which bounds every plan
+  kOfEngine,  // those of the smallest engine that keeps the period
+  kReserved,  // the most of that one, and of any slower or smaller
+  kOfFewest,  // those of the engine with the fewest words, of up to twice the tiles of the smallest
+};
+
 struct ShardQuestion {
   const Node* node = nullptr;
   std::span<const Block> blocks;       // empty: the whole layer
@@ -35,6 +44,7 @@ struct ShardQuestion {
   bool on_chip = false;                // beside the engine, or stored elsewhere, though the device would keep them off chip
   // Samples that share a pass over gradients off chip (core/plan/off_chip.h); 0: what moves between a device and its memory is free.
   int64_t gradient_samples = 0;
+  StreamedWords streamed_words = StreamedWords::kFull;
   int64_t micro_batch = 1;
   int64_t time_chunks = 1;    // parts of a sequence that F and E take one by one, of a layer that can: each a kernel of its own
   bool recompute = false;     // what recurrent layers keep is made again before E (core/plan/recomputation.h), where shards take turns

@@ -68,6 +68,7 @@ struct ShardUse {
   Buffer on_chip;
   std::optional<BuiltBlocks> blocks;  // of what is built, in place of the paper's memory
   int64_t port_cycles = 0;            // likewise, of the slowest port that streams weights
+  double streamed_bytes = 0;          // likewise, a sample
   double dsps = 0;
   FabricUse fabric;
 };
@@ -159,7 +160,7 @@ class FpgaCostModel final : public CostModel {
       for (size_t rate = 0; rate < kExchangeRates.size(); ++rate)
         demand.amounts[kExchanged + rate] = use.on_chip.block_bits * kExchangeRates[rate] / static_cast<double>(kUramBits);
     demand.parameters = use.blocks ? 0 : use.buffers.parameter_bits;
-    if (const OffChipWords words = words_asked(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
+    if (const OffChipWords words = words_searched(question, use); words.bytes > 0 && board_.off_chip_bytes_per_second > 0) {
       // Whole steps, of which sums are exact in any order.
       constexpr double kSteps = static_cast<double>(int64_t{1} << 50);
       demand.seconds = std::ceil(words.bytes / board_.off_chip_bytes_per_second * kSteps) / kSteps;
@@ -330,10 +331,14 @@ class FpgaCostModel final : public CostModel {
     }
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
-      const bool off_chip = use.shard.place == WeightPlace::kOffChip && use.built->held.groups == 1;
-      const WeightsAt weights{off_chip, off_chip ? std::max<int64_t>(use.settings.gradient_samples, 1) : 1};
-      const EngineMemory memory = exact ? built_->memory_of(*use.built, weights) : built_->reserved_memory(*use.built, weights);
+      const WeightsAt weights = weights_at(question, use);
+      const int64_t larger = weights.off_chip ? larger_engines(question) : 0;
+      const EngineMemory memory = exact        ? built_->memory_of(*use.built, weights)
+                                  : larger > 0 ? built_->reserved_with_fewest_words(*use.built, weights, larger)
+                                               : built_->reserved_memory(*use.built, weights);
+      if (larger > 0) use.built->reserved_tiles = std::max(use.built->reserved_tiles, memory.tiles);
       use.port_cycles = memory.port_cycles;
+      use.streamed_bytes = memory.streamed_bytes;
       use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
                                 use.buffers.act_ram.bits + use.buffers.state.bits, {board_.bram36, board_.urams});
     }
@@ -346,11 +351,26 @@ class FpgaCostModel final : public CostModel {
     if (!use.shard.has_engine() || !use.shard.trained) return;
     use.built = built_->engine_for(*question.node, question.blocks, question.period_seconds, static_cast<double>(board_.clock_hz));
     if (!use.built) return;
+    if (const WeightsAt weights = weights_at(question, use); weights.off_chip && use.built->keeps_up && larger_engines(question) > 0)
+      use.built = built_->with_fewest_words(*use.built, weights, larger_engines(question));
     const EngineSize size{use.built->keeps_up ? use.built->engine.tiles() : 1, use.built->keeps_up};
     use.engines = {.forward = size, .error_back = {}, .parameter_gradient = size, .count = 2};
     if (!use.built->error_back) return;
     use.engines.error_back = size;
     ++use.engines.count;
+  }
+
+  // Than the smallest that keeps up, an engine whose words are filled better may be; 0: it is not asked for.
+  static int64_t larger_engines(const ShardQuestion& question) {
+    constexpr int64_t kMostLarger = 2;
+    if (question.streamed_words == StreamedWords::kOfFewest) return kMostLarger;
+    return question.streamed_words == StreamedWords::kOfEngine ? 1 : 0;
+  }
+
+  // Of an engine that is built.
+  static WeightsAt weights_at(const ShardQuestion& question, const ShardUse& use) {
+    if (use.shard.place != WeightPlace::kOffChip || use.built->held.groups > 1) return {};
+    return {.off_chip = true, .gradient_samples = std::max<int64_t>(gradient_samples(question, use.shard), 1)};
   }
 
   // Side by side, of a dense layer that looks at every sample once.
@@ -382,6 +402,12 @@ class FpgaCostModel final : public CostModel {
     }
     const double port = static_cast<double>(kMostBeatBits) / 8 * static_cast<double>(board_.clock_hz);
     words.port_seconds = std::max({kernels * forward, error_back ? kernels * back : 0, gradient}) / port;
+    return words;
+  }
+
+  OffChipWords words_searched(const ShardQuestion& question, const ShardUse& use) const {
+    OffChipWords words = words_asked(question, use);
+    if (question.streamed_words != StreamedWords::kFull) words.bytes = std::max(words.bytes, use.streamed_bytes);
     return words;
   }
 
@@ -450,7 +476,7 @@ class FpgaCostModel final : public CostModel {
   void add_built_phases(const GeneratedEngine& built, const ShardGeometry& shard, double port_seconds, ShardCost& cost) const {
     const int64_t multipliers = built.engine.tiles() * built.engine.taps();
     const auto add = [&](Phase phase, int64_t cycles, int64_t units, double at_least) {
-      int64_t picoseconds = picoseconds_of(divided_up(cycles, units), board_.clock_hz);
+      int64_t picoseconds = picoseconds_of(cycles, board_.clock_hz * units);
       picoseconds = std::max(picoseconds, static_cast<int64_t>(std::ceil(1e12 * at_least / static_cast<double>(units))));
       cost.phases.push_back({phase, "conv_ce", multipliers, picoseconds});
       cost.seconds_per_sample = std::max(cost.seconds_per_sample, 1e-12 * static_cast<double>(picoseconds * units));

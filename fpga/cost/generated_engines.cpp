@@ -38,6 +38,8 @@ EngineMemory larger(EngineMemory one, const EngineMemory& other) {
   one.parameters = larger(one.parameters, other.parameters);
   one.gradients = larger(one.gradients, other.gradients);
   one.port_cycles = std::max(one.port_cycles, other.port_cycles);
+  one.streamed_bytes = std::max(one.streamed_bytes, other.streamed_bytes);
+  one.tiles = std::max(one.tiles, other.tiles);
   return one;
 }
 
@@ -55,11 +57,13 @@ EngineMemory engine_memory(const EngineParallelism& engine, const ConvolutionSha
   memory.bram18 = blocks;
   memory.input_channels = engine.groups_of_inputs(held.inputs) * engine.input_lanes;
   memory.input_lanes = engine.input_lanes;
+  memory.tiles = engine.tiles();
   if (weights.off_chip) {
     memory.bram18 += stream_blocks(engine, held, around, kMostBeatBits);
     const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
     const StreamCycles ports = weight_stream_cycles(streams, engine, held);
     memory.port_cycles = std::max({ports.forward, around.error_back ? ports.error_back : 0, ports.gradient});
+    memory.streamed_bytes = bytes_per_sample(streams, engine, held, around.error_back);
     return memory;
   }
   memory.parameters = MemoryBlocks(parameter_memory(engine, held, around.error_back));
@@ -77,6 +81,7 @@ EngineMemory with_margin(EngineMemory memory) {
   more(memory.gradients.bram18);
   more(memory.gradients.urams);
   more(memory.port_cycles);
+  memory.streamed_bytes += memory.streamed_bytes / 64;
   return memory;
 }
 
@@ -164,10 +169,10 @@ EngineMemory GeneratedEngines::memory_of(const GeneratedEngine& engine, const We
   return engine_memory(engine.engine, engine.held, around, weights, blocks_anywhere(engine.engine, engine.held, around));
 }
 
-GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const {
+GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
   const Layer& layer = *layers_[engine.layer];
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights});
+  const auto [found, added] = reserves_.try_emplace({layer.alike, engine.width, weights, larger});
   Reserves& reserves = found->second;
   if (!added) return reserves;
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
@@ -179,9 +184,9 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   return reserves;
 }
 
-EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const {
-  const Layer& layer = *layers_[engine.layer];
-  Reserves& reserves = reserves_of(engine, weights);
+template <typename MemoryAt>
+GeneratedEngines::Steps GeneratedEngines::steps_of_channels(const Layer& layer, const GeneratedEngine& engine, Reserves& reserves,
+                                                            MemoryAt memory_at) const {
   const int64_t channels = layer.by_outputs ? engine.held.outputs : engine.held.inputs;
   const auto place = static_cast<size_t>(divided_up(channels, reserves.step) - 1);
   const std::lock_guard lock(reserves.mutex);
@@ -190,12 +195,50 @@ EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, co
     reserves.of_channels.clear();
   }
   while (reserves.of_channels.size() <= place) {
-    EngineMemory memory = most_memory(layer, engine, weights, reserves.of_channels.size(), reserves);
+    EngineMemory memory = memory_at(reserves.of_channels.size());
     if (!reserves.of_channels.empty()) memory = larger(memory, reserves.of_channels.back());
     reserves.of_channels.push_back(memory);
   }
-  const EngineMemory& memory = reserves.of_channels[place];
-  return reserves.step == engine.lanes ? memory : with_margin(memory);
+  const bool is_whole = reserves.step == engine.lanes;
+  const EngineMemory& most = reserves.of_channels[place];
+  return {.below = place > 0 ? reserves.of_channels[place - 1] : EngineMemory{}, .most = is_whole ? most : with_margin(most)};
+}
+
+EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights, 0);
+  const auto memory_at = [&](size_t place) { return most_memory(layer, engine, weights, place, reserves); };
+  return steps_of_channels(layer, engine, reserves, memory_at).most;
+}
+
+EngineMemory GeneratedEngines::reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
+  const Layer& layer = *layers_[engine.layer];
+  Reserves& reserves = reserves_of(engine, weights, larger);
+  const EngineSurroundings around{.error_back = layer.error_back,
+                                  .lanes = engine.lanes,
+                                  .error_block_rows = layer.error_block_rows,
+                                  .gradient_samples = samples_side_by_side(weights)};
+  auto [below, most] = steps_of_channels(layer, engine, reserves, [&](size_t place) {
+    const ConvolutionShape shape = shape_at(layer, place, reserves.step);
+    Fronts& fronts = fronts_of(layer, shape);
+    const std::lock_guard lock(fronts.mutex);
+    EngineFront& front = front_of(fronts, layer, shape);
+    const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
+    if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
+    const EngineFront::Choice smallest = *found;
+    const EngineParallelism fewest = fewest_words(front, smallest, shape, layer.error_back, weights, larger, engine.cycles_given);
+    return engine_memory(fewest, shape, around, weights, blocks_anywhere(fewest, shape, around));
+  });
+  most.streamed_bytes = below.streamed_bytes;
+  most.tiles = below.tiles;
+  return millrace::larger(most, memory_of(engine, weights));  // as it is built, at least
+}
+
+ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, size_t place, int64_t step) const {
+  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
+  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * step, channels)};
+  return held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
+                                  layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
 }
 
 // Of the engine that keeps the reserves' cycles with (place + 1) steps of channels, and of all smaller ones.
@@ -204,10 +247,7 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
   std::vector<ChoiceMemory>& known = reserves.of_choices[place];
   const auto keeps_up = std::ranges::partition_point(known, [&](const ChoiceMemory& choice) { return choice.slowest > reserves.cycles; });
   if (keeps_up != known.end()) return keeps_up->most;
-  const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
-  const ChannelRange range{0, std::min(static_cast<int64_t>(place + 1) * reserves.step, channels)};
-  const ConvolutionShape shape = held_shape(layer.whole, {layer.by_outputs ? ChannelRange{0, layer.whole.inputs} : range,
-                                                          layer.by_outputs ? range : ChannelRange{0, layer.whole.outputs}});
+  const ConvolutionShape shape = shape_at(layer, place, reserves.step);
   Fronts& fronts = fronts_of(layer, shape);
   const std::lock_guard lock(fronts.mutex);
   EngineFront& front = front_of(fronts, layer, shape);
@@ -252,6 +292,34 @@ std::optional<EngineParallelism> GeneratedEngines::engine_within(const Layer& la
   EngineFront& front = front_of(fronts, layer, held);
   const EngineFront::Choice* choice = front.smallest(cycles);
   return choice == nullptr ? std::nullopt : std::optional(front.engine(*choice));
+}
+
+EngineParallelism GeneratedEngines::fewest_words(EngineFront& front, const EngineFront::Choice& smallest, const ConvolutionShape& held,
+                                                 bool error_back, const WeightsAt& weights, int64_t larger, int64_t cycles) const {
+  const WeightStreams streams{.samples = 1, .gradient_samples = weights.gradient_samples, .beat_bits = kMostBeatBits};
+  EngineParallelism best = front.engine(smallest);
+  if (larger <= 1) return best;
+  double fewest = bytes_per_sample(streams, best, held, error_back);
+  for (const EngineFront::Choice& choice : front.keeping_up(cycles, larger * smallest.tiles())) {
+    const EngineParallelism other = front.engine(choice);
+    const double bytes = bytes_per_sample(streams, other, held, error_back);
+    if (bytes >= fewest) continue;
+    fewest = bytes;
+    best = other;
+  }
+  return best;
+}
+
+GeneratedEngine GeneratedEngines::with_fewest_words(GeneratedEngine engine, const WeightsAt& weights, int64_t larger) const {
+  const Layer& layer = *layers_[engine.layer];
+  Fronts& fronts = fronts_of(layer, engine.held);
+  const std::lock_guard lock(fronts.mutex);
+  EngineFront& front = front_of(fronts, layer, engine.held);
+  const EngineFront::Choice smallest = *front.smallest(engine.cycles_given);
+  engine.engine = fewest_words(front, smallest, engine.held, engine.error_back, weights, larger, engine.cycles_given);
+  engine.reserved_tiles = engine.engine.tiles();
+  engine.cycles = engine_cycles(engine.engine, engine.held);
+  return engine;
 }
 
 std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, std::span<const Block> blocks, double period_seconds,

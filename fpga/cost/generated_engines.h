@@ -7,9 +7,9 @@
 // The ring's streams are as wide as its period asks for (ring_lanes.h), a shard holds whole groups of them, and the smallest engine that
 // keeps the period is taken (engine_sizing.h), where what is dropped behind the sum passes within it, too: the generator's own functions,
 // so it builds what is planned. Its memories are counted in blocks (built_memory.h), and what a search reserves for it never falls as the
-// shard grows. Nothing comes back for layers without such an engine (more than two channel groups, kernels that are not square, recurrent
-// ones): those keep the paper's free counts. A longer period never asks for more, a shard that holds another never for less. Borrows the
-// graph. Thread safe; fronts are kept.
+// shard grows. Of a shard whose words are streamed, a larger engine may leave less of them empty. Nothing comes back for layers without
+// such an engine (more than two channel groups, kernels that are not square, recurrent ones): those keep the paper's free counts. A longer
+// period never asks for more, a shard that holds another never for less. Borrows the graph. Thread safe; fronts are kept.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,8 @@ struct EngineMemory {
   int64_t input_lanes = 0;
   MemoryBlocks parameters, gradients;  // LPRAM and LGB, where they are not streamed
   int64_t port_cycles = 0;             // of the slowest port to the memory outside, a sample; 0 where nothing is streamed
+  double streamed_bytes = 0;           // to and from that memory, a sample
+  int64_t tiles = 0;                   // of the engine
   bool operator==(const EngineMemory&) const = default;
 };
 
@@ -83,11 +85,16 @@ class GeneratedEngines {
   GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers = 0);
 
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;
+  // Of an answer that keeps up: with the engine that moves the fewest bytes to and from the memory outside, of up to `larger` times the
+  // tiles.
+  GeneratedEngine with_fewest_words(GeneratedEngine engine, const WeightsAt& weights, int64_t larger) const;
   // Of an answer that keeps up: as it is built.
   EngineMemory memory_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
   // What a search reckons with: as much as that of any part of the shard, and of any longer period. (As far as the ring's streams stay as
   // wide; of large layers in steps of some channels.)
   EngineMemory reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // Likewise of engines with the fewest words, for this period alone.
+  EngineMemory reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
   // Null where some layer behind the sum has no hardware.
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
 
@@ -129,8 +136,17 @@ class GeneratedEngines {
     int64_t cycles = -1;                    // that were asked for last
     std::vector<EngineMemory> of_channels;  // for those: of so many channels, and of fewer
   };
-  using ReservesKey = std::tuple<size_t, size_t, WeightsAt>;  // layer, width
-  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  using ReservesKey = std::tuple<size_t, size_t, WeightsAt, int64_t>;  // layer, width, and how much larger engines may be; 0: the smallest
+  Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
+  // The most that memory_at answers of fewer steps of channels than the engine holds, and of as many.
+  struct Steps {
+    EngineMemory below, most;
+  };
+  template <typename MemoryAt>
+  Steps steps_of_channels(const Layer& layer, const GeneratedEngine& engine, Reserves& reserves, MemoryAt memory_at) const;
+  ConvolutionShape shape_at(const Layer& layer, size_t place, int64_t step) const;
+  EngineParallelism fewest_words(EngineFront& front, const EngineFront::Choice& smallest, const ConvolutionShape& held, bool error_back,
+                                 const WeightsAt& weights, int64_t larger, int64_t cycles) const;
   EngineMemory most_memory(const Layer& layer, const GeneratedEngine& engine, const WeightsAt& weights, size_t place,
                            Reserves& reserves) const;
   void add_blocks_after(const LayerGroup& group, Layer& layer) const;

@@ -196,7 +196,10 @@ std::optional<std::vector<int64_t>> CutSearch::cuts_at(const Periods& periods, c
       consider(part.begin);
       consider(part.end);
     }
-    MILLRACE_CHECK(best >= 0, "a feasible prefix has no feasible start");
+    if (best < 0) {
+      MILLRACE_CHECK(segments_->may_shrink(), "a feasible prefix has no feasible start");
+      return std::nullopt;
+    }
     cuts[static_cast<size_t>(d - 1)] = best;
     end = best;
   }

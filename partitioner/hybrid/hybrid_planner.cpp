@@ -32,6 +32,8 @@ constexpr int64_t kMostPlaces = 4;
 constexpr double kWorthAnother = 1e-9;
 constexpr double kWorthSharing = 1e-3;
 constexpr double kSurelyFaster = 0.01;
+// By how much a plan is slower than its search promised where other counts of words off chip are tried.
+constexpr double kWorthCounting = 1e-4;
 // Samples that may share a micro-batch unasked: cost models know the memory of a million, and nothing gains from so many.
 constexpr int64_t kMostTogether = 65'536;
 // Devices that a micro-batch fills one after the other while a ring drains: with fewer micro-batches than an eighth of the devices almost
@@ -132,6 +134,13 @@ std::unique_ptr<Attempt> best_attempt(const PlanTask& task, int64_t micro_batch)
   return busy;
 }
 
+// What a search for plans found out beside them.
+struct Findings {
+  Shortage shortage;
+  std::string standstill;
+  std::map<int64_t, double> bounds;  // by micro-batch: seconds per sample, wherever weights lie
+};
+
 struct Candidate {
   std::shared_ptr<const Attempt> attempt;
   Plan plan;
@@ -185,6 +194,25 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt
   candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / lower_bound - 1);
   if (task.options.accounting == Accounting::kFull) candidate.summary.images_per_second = 1 / candidate.summary.seconds_per_image;
   return candidate;
+}
+
+// The fastest between updates with so many samples to a micro-batch. Searches leave out what words off chip leave empty, so that they bound
+// every plan; where it makes the plan slower than its search promised, searches that count it are asked for a faster one.
+Candidate fastest_of(const PlanTask& task, std::shared_ptr<const Attempt> attempt) {
+  const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
+  const int64_t micro_batch = attempt->solver.micro_batch();
+  Candidate fastest = candidate_of(task, attempt, bound);
+  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return fastest;
+  for (const StreamedWords counted : {StreamedWords::kOfEngine, StreamedWords::kReserved, StreamedWords::kOfFewest}) {
+    if (fastest.summary.seconds_per_image <= promised * (1 + kWorthCounting)) break;
+    PlanTask counting = task;
+    counting.options.streamed_words = counted;
+    attempt = best_attempt(counting, micro_batch);
+    if (!attempt->solution.feasible) continue;
+    Candidate other = candidate_of(counting, attempt, bound);
+    if (other.summary.seconds_per_image < fastest.summary.seconds_per_image) fastest = std::move(other);
+  }
+  return fastest;
 }
 
 bool chooses_chunks(const PlanTask& task) { return task.options.time_chunks == 0; }
@@ -279,8 +307,8 @@ std::shared_ptr<const Attempt> with_whole_layers(const PlanTask& task, const Att
 // they do not: slower between updates, and at an update or with every pass perhaps faster. Devices that take turns wait for what crosses a
 // cut inside a layer in the middle of their work, so whole layers may be faster there, too.
 // `before`: what is known already; a plan that is no better than one of them is not asked what an update takes, and not among the answers.
-std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Shortage& shortage,
-                                     std::string& standstill) {
+std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Candidate>& before, Findings& findings) {
+  std::string& standstill = findings.standstill;
   std::vector<Candidate> candidates;
   double wanted = task.wanted;
   for (const Candidate& known : before)
@@ -294,16 +322,18 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     const std::shared_ptr<const Attempt> attempt = best_attempt(task, micro_batch);
     const RingSolution& solution = attempt->solution;
     if (!solution.feasible) {
-      if (shortage.kind == Shortage::Kind::kNone) shortage = solution.shortage;
+      if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage = solution.shortage;
       if (streams) break;  // more samples hold more memory
       continue;
     }
-    Candidate candidate = candidate_of(task, attempt, solution.lower_bound);
+    double& bound = findings.bounds.try_emplace(micro_batch, solution.lower_bound).first->second;
+    bound = std::min(bound, solution.lower_bound);
+    Candidate candidate = fastest_of(task, attempt);
     if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
       PlanTask quiet = task;
       quiet.options.balance = Balance::kNever;
       const std::shared_ptr<const Attempt> with_users = best_attempt(quiet, micro_batch);
-      if (with_users->solution.feasible) at_an_update.push_back(candidate_of(quiet, with_users, solution.lower_bound));
+      if (with_users->solution.feasible) at_an_update.push_back(fastest_of(quiet, with_users));
     }
     if (full && !streams)
       if (const std::shared_ptr<const Attempt> whole = with_whole_layers(task, *attempt))
@@ -336,18 +366,28 @@ Shortage nearer(const Shortage& one, const Shortage& other) {
   return less && other.kind != Shortage::Kind::kNotDecided ? one : other;
 }
 
-std::vector<Candidate> candidates_of_places(const PlanTask& task, Shortage& shortage, std::string& standstill) {
+std::vector<Candidate> candidates_of_places(const PlanTask& task, Findings& findings) {
+  Shortage shortage;
   std::vector<Candidate> candidates;
   for (const PlanTask& placed : places_to_try(task)) {
     double wanted = task.wanted;
     for (const Candidate& known : candidates)
       wanted = std::max(wanted, (1 + (known.timed ? kWorthSharing : kWorthAnother)) * known.summary.images_per_second);
     if (wanted > 0 && !reaches(placed, sizes_of_pace(placed, 1 / wanted), 1 / wanted)) continue;
-    Shortage here;
-    std::ranges::move(candidates_of(placed, candidates, here, standstill), std::back_inserter(candidates));
-    shortage = nearer(shortage, here);
+    findings.shortage = {};
+    std::ranges::move(candidates_of(placed, candidates, findings), std::back_inserter(candidates));
+    shortage = nearer(shortage, findings.shortage);
   }
+  findings.shortage = shortage;
   return candidates;
+}
+
+// To that of all places of weights: what is called possible is so wherever they lie.
+void lower_bound(double bound, Candidate& candidate) {
+  if (bound >= candidate.plan.lower_bound_seconds_per_image) return;
+  candidate.plan.lower_bound_seconds_per_image = bound;
+  candidate.plan.optimality_gap = std::max(0.0, candidate.summary.seconds_per_image / bound - 1);
+  candidate.summary.lower_bound_images_per_second = 1 / bound;
 }
 
 bool fits(const PlanTask& task, int64_t micro_batch) {
@@ -407,14 +447,13 @@ Outcome plan_ring(const PlanTask& task) {
   if (task.models.empty() || task.models.size() != task.cluster.devices.size())
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
   Outcome outcome;
-  Shortage shortage;
-  std::string standstill;
-  std::vector<Candidate> candidates = candidates_of_places(task, shortage, standstill);
+  Findings findings;
+  std::vector<Candidate> candidates = candidates_of_places(task, findings);
   const bool full = task.options.accounting == Accounting::kFull;
-  if (full && candidates.empty() && (task.wanted <= 0 || shortage.kind != Shortage::Kind::kNone)) {
-    Shortage here;
-    candidates = candidates_of(with_all_off_chip(task), candidates, here, standstill);
-    shortage = nearer(shortage, here);
+  if (full && candidates.empty() && (task.wanted <= 0 || findings.shortage.kind != Shortage::Kind::kNone)) {
+    const Shortage before = std::exchange(findings.shortage, {});
+    candidates = candidates_of(with_all_off_chip(task), candidates, findings);
+    findings.shortage = nearer(before, findings.shortage);
   }
   // The fastest between updates first: who is slower there than another with updates need not be asked for its own.
   if (full)
@@ -428,20 +467,21 @@ Outcome plan_ring(const PlanTask& task) {
   const bool streams = streams_rows(task);
   for (Candidate& candidate : candidates) {
     if (!faster(candidate) || (full && streams && chosen != nullptr && no_better(candidate, *chosen))) continue;
-    if (full && (!add_mini_batch_time(task, candidate, standstill) || !faster(candidate))) continue;
+    if (full && (!add_mini_batch_time(task, candidate, findings.standstill) || !faster(candidate))) continue;
     chosen = &candidate;
   }
   if (chosen != nullptr) {
     outcome.feasible = true;
+    if (full) lower_bound(findings.bounds.at(chosen->plan.micro_batch), *chosen);
     chosen->summary.optimality_gap = chosen->plan.optimality_gap;
     outcome.plan = std::move(chosen->plan);
     outcome.summary = std::move(chosen->summary);
   }
-  if (!outcome.feasible && !standstill.empty()) {
-    outcome.reason.text = standstill;
+  if (!outcome.feasible && !findings.standstill.empty()) {
+    outcome.reason.text = findings.standstill;
     outcome.reason.resource = "fifo_rows";
   } else if (!outcome.feasible) {
-    outcome.reason = reason_of(task, shortage, has_plan);
+    outcome.reason = reason_of(task, findings.shortage, has_plan);
   }
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;

@@ -228,7 +228,20 @@ std::optional<Homes> RingSolver::best_homes(const HomeProblem& problem, const st
   return place_homes(problem, high);
 }
 
+// Searches take what fits for what fits wherever a stretch begins later, which is not so where demands may shrink.
+bool RingSolver::all_fit(const std::vector<int64_t>& cuts, double period) const {
+  SegmentLoads::Found found(segments_);
+  int64_t from = 0;
+  for (int64_t d = 0; d < segments_.devices(); ++d) {
+    const int64_t to = d + 1 == segments_.devices() ? chain_.end() : cuts[static_cast<size_t>(d)];
+    if (from < to && !segments_.fits(d, from, to, period, anywhere(), &found)) return false;
+    from = to;
+  }
+  return true;
+}
+
 std::optional<RingSolution> RingSolver::solution_of(std::vector<int64_t> cuts, const Periods& periods) const {
+  if (segments_.may_shrink() && !all_fit(cuts, periods.compute)) return std::nullopt;
   RingSolution solution;
   std::optional<Homes> homes;
   for (const bool least_room : {false, true}) {

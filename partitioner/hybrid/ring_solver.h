@@ -88,6 +88,7 @@ class RingSolver {
   double link_period(const std::vector<int64_t>& cuts, const Homes& homes) const;
   std::optional<Homes> best_homes(const HomeProblem& problem, const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_at(const Periods& periods, const Storage& storage) const;
+  bool all_fit(const std::vector<int64_t>& cuts, double period) const;
   std::optional<RingSolution> solution_of(std::vector<int64_t> cuts, const Periods& periods) const;
   std::optional<RingSolution> solution_as_kept(const ExhaustiveAnswer& answer, const Periods& periods) const;
   class JointBisection;

@@ -115,6 +115,7 @@ ShardQuestion SegmentLoads::question(int64_t device, int64_t group, int64_t to, 
   question.on_chip = on_chip_[static_cast<size_t>(group)];
   question.off_chip = off_chip_[static_cast<size_t>(group)] && takes_all_off_chip();
   question.gradient_samples = gradient_samples_;
+  question.streamed_words = task_->options.streamed_words;
   question.micro_batch = micro_batch_;
   question.window = windows_[static_cast<size_t>(device)];
   question.lifetime = lifetime(device, group, searched_latency_[static_cast<size_t>(device)], period);

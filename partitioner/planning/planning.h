@@ -55,6 +55,8 @@ struct PlanOptions {
   // Likewise layers whose weights a board may stream from its own memory: it keeps as many beside their engines as it has room for, none of
   // them with `all_off_chip`. Set by the planner.
   std::set<std::string> off_chip;
+  // How a search counts their words, and for which engines. Set by the planner.
+  StreamedWords streamed_words = StreamedWords::kFull;
   Balance balance = Balance::kAuto;
   double balance_target = 0.8;
   bool recompute = false;         // what recurrent layers keep is made again before E: core/plan/recomputation.h

@@ -167,11 +167,13 @@ void check_formats(const Graph& graph, const Node& node, const EngineFormats& ow
   }
 }
 
+bool streams_weights(const ShardDesign& shard) { return shard.planned_off_chip_bytes > 0 && shard.shape.groups == 1; }
+
 // Weights in the board's own memory. FP and EB take samples one by one: to wait for several would keep the maps of all layers before on the
 // chip for as long.
 void add_streams(const Plan& plan, int64_t period_cycles, ShardDesign& shard) {
   const ConvolutionShape& s = shard.shape;
-  if (shard.planned_off_chip_bytes == 0 || s.groups != 1) return;
+  if (!streams_weights(shard)) return;
   const bool dense = s.width == s.kernel_w && s.out_height() == 1 && s.out_width() == 1 && !shard.pooled;
   const int64_t samples = dense ? samples_of_gradient_pass(plan.mini_batch, plan.micro_batch) : 1;
   shard.streams = weight_streams(shard.engine, s, 1, samples, period_cycles);
@@ -301,7 +303,8 @@ void add_shard(const Plan& plan, const Graph& graph, int64_t shard_index, Device
   if (!has_phase(planned, Phase::kParameterGradient)) refuse_layer(planned.layer, "it is not trained");
 
   shard.lanes = design.lanes;
-  shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles, shard.planned_multipliers);
+  shard.engine = engine_within(shard.shape, shard.error_back, design.period_cycles,
+                               {.multipliers = shard.planned_multipliers, .streams = streams_weights(shard)});
   check_engine(plan, planned, whole, design.period_cycles, shard);
   // A group that goes on elsewhere has the last device's rows: whether it un-pools in blocks.
   const bool owner = shard.owner;

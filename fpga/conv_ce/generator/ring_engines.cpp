@@ -187,10 +187,16 @@ RingPace ring_pace(const Plan& plan, const Graph& graph) {
   return best;
 }
 
-EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, int64_t multipliers) {
-  if (cycles > 0)
-    if (const std::optional<EngineParallelism> engine = smallest_engine(shape, cycles, error_back)) return *engine;
-  return fastest_engine(shape, multipliers);
+EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const PlannedEngine& planned) {
+  if (cycles <= 0) return fastest_engine(shape, planned.multipliers);
+  EngineFront front(shape, error_back);
+  const EngineFront::Choice* const smallest = front.smallest(cycles);
+  if (smallest == nullptr) return fastest_engine(shape, planned.multipliers);
+  const EngineParallelism engine = front.engine(*smallest);
+  if (!planned.streams) return engine;
+  const std::vector<EngineFront::Choice> larger = front.keeping_up(cycles, planned.multipliers / engine.taps());
+  const bool found = !larger.empty() && larger.back().tiles() * engine.taps() == planned.multipliers;
+  return found ? front.engine(larger.back()) : engine;
 }
 
 }  // namespace millrace

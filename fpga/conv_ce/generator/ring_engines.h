@@ -3,7 +3,7 @@
 //
 //   const RingPace pace = ring_pace(plan, graph);
 //   const HeldChannels held = held_channels(shard, group, node, *layer_shape(graph, node), pace.lanes);
-//   const EngineParallelism engine = engine_within(shape, /*error_back=*/true, pace.cycles_of(plan, "vc709"), /*multipliers=*/0);
+//   const EngineParallelism engine = engine_within(shape, /*error_back=*/true, pace.cycles_of(plan, "vc709"), {.multipliers = 900});
 //
 // The period is the plan's (core/plan/engine_period.h), or of its slowest engine where it says none. Where the engines of a board need more
 // DSP slices than it has, all boards are built for the shortest period, to half a percent, at which every one fits: a faster neighbour
@@ -34,7 +34,13 @@ struct RingPace {
 };
 RingPace ring_pace(const Plan& plan, const Graph& graph);
 
-// Within `cycles` per sample; of as many multipliers where those are 0.
-EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, int64_t multipliers);
+// What a plan says of an engine.
+struct PlannedEngine {
+  int64_t multipliers = 0;
+  bool streams = false;  // weights off chip: a plan may have taken a larger engine whose words are filled better
+};
+
+// The smallest within `cycles` per sample, or the one planned; of as many multipliers where those are 0.
+EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const PlannedEngine& planned);
 
 }  // namespace millrace

@@ -173,6 +173,15 @@ const EngineFront::Choice* EngineFront::smallest(int64_t cycles_per_sample) {
   return found == choices_.end() ? nullptr : &*found;
 }
 
+std::vector<EngineFront::Choice> EngineFront::keeping_up(int64_t cycles_per_sample, int64_t most_tiles) {
+  std::vector<Choice> found;
+  for (const Choice* next = smallest(cycles_per_sample); next != nullptr && next->tiles() <= most_tiles;) {
+    found.push_back(*next);
+    next = smallest(found.back().slowest - 1);
+  }
+  return found;
+}
+
 std::optional<EngineParallelism> smallest_engine(const ConvolutionShape& shape, int64_t cycles_per_sample, bool error_back) {
   EngineFront front(shape, error_back);
   const EngineFront::Choice* choice = front.smallest(cycles_per_sample);

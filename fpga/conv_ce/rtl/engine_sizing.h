@@ -49,10 +49,13 @@ class EngineFront {
   struct Choice {
     int64_t slowest = 0;
     int32_t input_lanes = 0, output_lanes = 0;
+    int64_t tiles() const { return int64_t{input_lanes} * output_lanes; }
   };
   // Nothing where none keeps up; until the next question.
   const Choice* smallest(int64_t cycles_per_sample);
-  std::span<const Choice> choices();                          // all
+  std::span<const Choice> choices();  // all
+  // That keep up, of at most so many tiles; the smallest first.
+  std::vector<Choice> keeping_up(int64_t cycles_per_sample, int64_t most_tiles);
   std::span<const Choice> found() const { return choices_; }  // the first of them
   EngineParallelism engine(const Choice& choice) const;
   EngineCycles cycles(const Choice& choice) const;

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "core/graph/zoo.h"
 #include "core/plan/cuts.h"
+#include "core/plan/off_chip.h"
 #include "fpga/cost/fpga_cost_model.h"
+#include "tests/fpga/cost/amounts.h"
 #include "tests/fpga/cost/boards.h"
 
 namespace millrace {
@@ -116,6 +119,72 @@ TEST(GeneratedEngines, KeepThePeriodThatStreamedShardsWereFoundFor) {
     }
   }
   EXPECT_GT(close, 20);
+}
+
+// A search that counts the words of the engines that are built reserves as much as they move, and a larger engine is taken for fewer words
+// alone.
+TEST(GeneratedEngines, MoveNoMoreThanASearchThatCountsTheirWordsReserves) {
+  std::mt19937_64 random(11);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  const Graph graph(find_model("alexnet"));
+  const auto engines = std::make_shared<const GeneratedEngines>(graph, kClock);
+  const auto model = make_fpga_cost_model(testing_support::vc709(), {.wire = ElementType::kFixed16}, {}, engines);
+  const size_t memory = model->parameter_memory();
+  const double bandwidth = off_chip_bandwidth(model->inventory());
+  int fewer = 0, more_than_counted = 0;
+  for (const LayerGroup& group : graph.groups()) {
+    const Node& node = graph.node(group.head);
+    if (!node.divides || node.inputs[0] == kNetworkInput) continue;
+    const LayerExtent extent = extent_of(graph, node.group);
+    for (int draw = 0; draw < 60; ++draw) {
+      const CutPlace from{below(extent.inputs), 0}, to{from.channel + 1 + below(extent.inputs - from.channel), 0};
+      const CutPlace later{from.channel + below(to.channel - from.channel), 0};
+      const BlockList blocks = blocks_between(extent, Split::kInputChannels, from, to);
+      const BlockList part = blocks_between(extent, Split::kInputChannels, later, to);
+      ShardQuestion question;
+      question.node = &node;
+      question.blocks = blocks;
+      question.period_seconds = 1e-4 * static_cast<double>(10 + below(90));
+      question.off_chip = true;
+      question.gradient_samples = 4;
+      if (model->demand_of(question).amounts[0] > 1e20) continue;
+      const double least = model->demand_of(question).seconds;
+      std::map<StreamedWords, ShardCost> costs;
+      for (const StreamedWords words :
+           {StreamedWords::kFull, StreamedWords::kOfEngine, StreamedWords::kReserved, StreamedWords::kOfFewest}) {
+        question.streamed_words = words;
+        const ShardCost cost = costs[words] = model->cost_of(question);
+        const ShardDemand demand = model->demand_of(question);
+        const double moved = amount(cost.resources, kOffChipBytesPerSample);
+        if (words == StreamedWords::kFull) {
+          more_than_counted += demand.seconds * bandwidth < moved * (1 - 1e-9) ? 1 : 0;
+          continue;
+        }
+        EXPECT_GE(demand.seconds * bandwidth, moved * (1 - 1e-9)) << node.layer.name;
+        EXPECT_GE(demand.seconds, least);
+        EXPECT_GE(demand.amounts[0], amount(cost.resources, "dsp")) << node.layer.name;
+        if (words != StreamedWords::kReserved) {  // which looks at the memory of some numbers of channels alone
+          EXPECT_GE(demand.amounts[memory], amount(cost.resources, "bram_bits")) << node.layer.name;
+        }
+        EXPECT_LE(cost.seconds_per_sample, question.period_seconds * (1 + 1e-6)) << node.layer.name;
+        question.blocks = part;
+        if (words == StreamedWords::kReserved) {
+          EXPECT_LE(model->demand_of(question).seconds, demand.seconds) << node.layer.name;
+        }
+        question.blocks = blocks;
+      }
+      const auto moved = [&](StreamedWords words) { return amount(costs.at(words).resources, kOffChipBytesPerSample); };
+      const auto multipliers = [&](StreamedWords words) { return costs.at(words).phases.front().multipliers; };
+      EXPECT_EQ(moved(StreamedWords::kOfEngine), moved(StreamedWords::kFull));
+      EXPECT_LE(moved(StreamedWords::kOfFewest), moved(StreamedWords::kOfEngine));
+      EXPECT_LE(multipliers(StreamedWords::kOfFewest), 2 * multipliers(StreamedWords::kOfEngine));
+      EXPECT_EQ(multipliers(StreamedWords::kOfFewest) > multipliers(StreamedWords::kOfEngine),
+                moved(StreamedWords::kOfFewest) < moved(StreamedWords::kOfEngine));
+      fewer += moved(StreamedWords::kOfFewest) < moved(StreamedWords::kOfEngine) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(fewer, 20);
+  EXPECT_GT(more_than_counted, 20);
 }
 
 TEST(GeneratedEngines, KeepThePeriodOrSayThatTheyDoNot) {

@@ -96,6 +96,17 @@ TEST(EngineSizing, AFrontHasTheEngineOfEveryNumberOfCycles) {
       ++next;
     }
     EXPECT_EQ(next, front.choices().size()) << i;
+    // All that keep up, of so many tiles.
+    for (size_t place = 0; place < next; place += 3) {
+      const EngineFront::Choice smallest = front.choices()[place];
+      std::vector<int64_t> wanted, found;
+      for (const EngineFront::Choice& choice : front.choices())
+        if (choice.slowest <= smallest.slowest && choice.input_lanes * choice.output_lanes <= 2 * smallest.tiles())
+          wanted.push_back(choice.tiles());
+      EngineFront fresh(shape, error_back, most_tiles);
+      for (const EngineFront::Choice& choice : fresh.keeping_up(smallest.slowest, 2 * smallest.tiles())) found.push_back(choice.tiles());
+      EXPECT_EQ(found, wanted) << i;
+    }
     // Found as far as is asked for, in whatever order.
     EngineFront as_asked(shape, error_back, most_tiles);
     for (size_t step = 0, place = next / 2; step < next; ++step, place = (place + 7) % next) {
