@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <system_error>
 
@@ -116,6 +117,8 @@ int run(int argc, char** argv, millrace::OutputLoss& loss) {
 
 int main(int argc, char** argv) {
   millrace::occupy_standard_streams();
+  // Where output and log go to one file or pipe, no line of the log comes within a line of the output.
+  static_cast<void>(std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ));
   signal(SIGXFSZ, SIG_IGN);  // a file that must not grow: writing fails, and says so
   millrace::OutputLoss loss;
   const int status = run(argc, argv, loss);
