@@ -187,7 +187,7 @@ RingPace ring_pace(const Plan& plan, const Graph& graph) {
   return best;
 }
 
-EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const PlannedEngine& planned) {
+EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const EngineAsPlanned& planned) {
   if (cycles <= 0) return fastest_engine(shape, planned.multipliers);
   EngineFront front(shape, error_back);
   const EngineFront::Choice* const smallest = front.smallest(cycles);

@@ -35,12 +35,12 @@ struct RingPace {
 RingPace ring_pace(const Plan& plan, const Graph& graph);
 
 // What a plan says of an engine.
-struct PlannedEngine {
+struct EngineAsPlanned {
   int64_t multipliers = 0;
   bool streams = false;  // weights off chip: a plan may have taken a larger engine whose words are filled better
 };
 
 // The smallest within `cycles` per sample, or the one planned; of as many multipliers where those are 0.
-EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const PlannedEngine& planned);
+EngineParallelism engine_within(const ConvolutionShape& shape, bool error_back, int64_t cycles, const EngineAsPlanned& planned);
 
 }  // namespace millrace
