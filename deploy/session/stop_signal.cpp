@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 TrainingSignals process_signals;
-static_assert(std::atomic<bool>::is_always_lock_free);  // so that a handler may set it
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);  // so that a handler may set them
 
 // oneDNN's generated matrix products keep a data pointer in the stack pointer. A handler on the ordinary stack would
 // write its frame into their buffers, so it gets a stack of its own.
@@ -25,21 +25,29 @@ alignas(64) std::array<std::byte, size_t{64} << 10> handler_stack;
 std::array<std::array<char, 1024>, 2> words_places{};
 std::atomic<const char*> last_words = nullptr;
 
-void note(int signal) {
+// Outside the process's own name space a sender has number 0, as has a parent there: it may be anybody.
+bool sent_by_parent(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid != 0 && info.si_pid == getppid(); }
+
+void note(int signal, siginfo_t* info, void*) {
   if (const char* const words = last_words.load(); signal == SIGTERM && words != nullptr) {
     const int kept = errno;
     [[maybe_unused]] const ssize_t wrote = ::write(STDERR_FILENO, words, std::strlen(words));
     errno = kept;
   }
-  (signal == SIGUSR1 ? process_signals.checkpoint : process_signals.stop) = true;
+  if (signal != SIGUSR1)
+    process_signals.stop = true;
+  else if (sent_by_parent(*info))
+    ++process_signals.shared_checkpoints;
+  else
+    process_signals.checkpoint = true;
   if (signal == SIGTERM) process_signals.describe = true;
   process_signals.any = true;
 }
 
 void listen(int signal, int flags) {
   struct sigaction action {};
-  action.sa_handler = note;
-  action.sa_flags = SA_ONSTACK | SA_RESTART | flags;
+  action.sa_sigaction = note;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | flags;
   sigemptyset(&action.sa_mask);
   if (sigaction(signal, &action, nullptr) != 0) fail(ErrorCode::kIo, "cannot listen to signal {}: {}", signal, std::strerror(errno));
 }

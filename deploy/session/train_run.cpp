@@ -244,7 +244,11 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
   }
   if (!request.dry_run) {
     TrainingSignals& signals = listen_to_signals();
-    options.signals = {.stop = &signals.stop, .checkpoint = &signals.checkpoint, .describe = &signals.describe, .any = &signals.any};
+    options.signals = {.stop = &signals.stop,
+                       .checkpoint = &signals.checkpoint,
+                       .shared_checkpoints = &signals.shared_checkpoints,
+                       .describe = &signals.describe,
+                       .any = &signals.any};
     if (speaks && MpiSession::launched() && !request.job.out.empty()) {
       name_newest_checkpoint(request.job.out, {});
       options.saved = [out = request.job.out](const std::filesystem::path& folder) { name_newest_checkpoint(out, folder); };

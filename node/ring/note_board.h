@@ -22,7 +22,7 @@ enum class NoteKind : uint32_t {
   kScore,       // of mini-batch `index`
   kEvaluation,  // likewise
   kStop,        // somebody was asked to stop
-  kCheckpoint,  // or to make a checkpoint
+  kCheckpoint,  // or to make a checkpoint; index: RankSignals::shared_checkpoints, or 0
   kNorm,        // squared, of mini-batch `index`; first: whose
   kScale,       // value: of the gradients of mini-batch `index`
   kDiagnose,    // is anything of micro-batch `index` not finite?

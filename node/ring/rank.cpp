@@ -132,7 +132,7 @@ void Rank::receive_note(const Note& note, int64_t from) {
     case NoteKind::kScore: conductor_->scored(note.index, score()); break;
     case NoteKind::kEvaluation: conductor_->evaluated(note.index, score()); break;
     case NoteKind::kStop: conductor_->stop_requested(); break;
-    case NoteKind::kCheckpoint: conductor_->checkpoint_requested(); break;
+    case NoteKind::kCheckpoint: take_checkpoint_request(note.index); break;
     case NoteKind::kNorm:
       if (const auto norm = updates_->take_norm(note.index, note.first, note.value)) conductor_->gradient_norm(note.index, *norm);
       break;
@@ -194,7 +194,18 @@ void Rank::watch_signals() {
     notes_.send(0, {.kind = NoteKind::kStop});
   }
   if (signals_.checkpoint != nullptr && signals_.checkpoint->exchange(false)) notes_.send(0, {.kind = NoteKind::kCheckpoint});
+  if (const int64_t shared = signals_.shared_checkpoints != nullptr ? signals_.shared_checkpoints->load() : 0; shared > sent_checkpoints_) {
+    sent_checkpoints_ = shared;
+    notes_.send(0, {.kind = NoteKind::kCheckpoint, .index = shared});
+  }
   if (signals_.describe != nullptr && signals_.describe->exchange(false)) log::info("{}", status());
+}
+
+// `shared`: the how manieth of those that every rank hears of; 0 for one of a single rank.
+void Rank::take_checkpoint_request(int64_t shared) {
+  if (shared != 0 && shared <= shared_checkpoints_) return;  // another rank was quicker
+  shared_checkpoints_ = std::max(shared_checkpoints_, shared);
+  conductor_->checkpoint_requested();
 }
 
 // ---- leading

@@ -35,8 +35,11 @@ using OpenDevice = std::function<std::unique_ptr<Device>(int64_t index)>;
 struct RankSignals {
   const std::atomic<bool>* stop = nullptr;  // end soon, with a checkpoint
   std::atomic<bool>* checkpoint = nullptr;  // make one soon; taken back when seen
-  std::atomic<bool>* describe = nullptr;    // say what you wait for; likewise
-  std::atomic<bool>* any = nullptr;         // one of them: wakes a wait; taken back
+  // How often every rank was asked for one. They hear of it at different updates, so that a flag would make one checkpoint before and
+  // another behind an update that comes between; by the number they know that it is the same request.
+  const std::atomic<int64_t>* shared_checkpoints = nullptr;
+  std::atomic<bool>* describe = nullptr;  // say what you wait for; likewise
+  std::atomic<bool>* any = nullptr;       // one of them: wakes a wait; taken back
 };
 
 struct RankMemory {
@@ -89,6 +92,7 @@ class Rank final : private RankEvents {
   void serve_slices(const std::vector<HomeRoute>& routes);
   void receive_note(const Note& note, int64_t from);
   void watch_signals();
+  void take_checkpoint_request(int64_t shared);
   bool lead_training();
   void enter_decision(int64_t mini_batch, const Decision& decision);
   bool pass_messages();
@@ -114,6 +118,8 @@ class Rank final : private RankEvents {
   bool reported_done_ = false;
   bool finished_ = false;
   bool sent_stop_ = false;
+  int64_t sent_checkpoints_ = 0;    // of signals_.shared_checkpoints
+  int64_t shared_checkpoints_ = 0;  // rank 0: the highest that a rank has sent
   bool conductor_busy_ = false;
   Diagnosis diagnosis_;
   std::vector<Interest> missing_;

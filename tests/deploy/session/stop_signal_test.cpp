@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -39,6 +41,34 @@ TEST(StopSignal, ACheckpointIsAskedForAgainAndAgainWithoutAnEnd) {
   EXPECT_FALSE(signals.checkpoint);
 }
 
+// In a process that was started by this one, as ranks are by mpirun: whether it heard its parent once and then itself.
+bool tells_its_parent_from_itself() {
+  const TrainingSignals& signals = listen_to_signals();
+  sigset_t none;
+  sigemptyset(&none);
+  sigsuspend(&none);  // until the parent's signal has been handled
+  if (signals.shared_checkpoints != 1 || signals.checkpoint || !signals.any) return false;
+  raise(SIGUSR1);
+  sigsuspend(&none);
+  return signals.shared_checkpoints == 1 && signals.checkpoint;
+}
+
+TEST(StopSignal, CountsTheCheckpointsThatTheStarterOfAllRanksAsksFor) {
+  sigset_t usr1, before;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  listen_to_signals().checkpoint = false;
+  ASSERT_EQ(sigprocmask(SIG_BLOCK, &usr1, &before), 0);  // the child has it too, and so loses none
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(tells_its_parent_from_itself() ? 0 : 1);
+  ASSERT_EQ(kill(child, SIGUSR1), 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(sigprocmask(SIG_SETMASK, &before, nullptr), 0);
+}
+
 TEST(StopSignal, ATerminalThatGoesAwayAsksForAnEndUnlessNobodyIsToHearOfIt) {
   signal(SIGHUP, SIG_DFL);
   TrainingSignals& signals = listen_to_signals();
@@ -66,6 +96,7 @@ TEST(StopSignal, WritesItsLastWordsAtOnce) {
 
 // Without it an interrupt in the middle of a matrix product now and then corrupts the heap.
 TEST(StopSignal, HandlersRunOnAStackOfTheirOwn) {
+  signal(SIGHUP, SIG_DFL);  // the check may run under nohup
   listen_to_signals();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) EXPECT_NE(now(signal).sa_flags & SA_ONSTACK, 0) << signal;
   stack_t stack{};

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "core/cpu/cpu_device.h"
@@ -126,6 +127,46 @@ TEST(RingPromises, ResumesBitwiseOnAnyNumberOfRanks) {
       EXPECT_EQ(resumed.outcome.weights_digest, whole) << "stopped after " << stop;
     }
   }
+}
+
+// Asks for checkpoints when the one before is there: all ranks twice, of whom one hears it while the checkpoint is made and the other
+// after that; then rank 1 alone; and at last for the end. Between them pass some updates, before which what is not to count would come.
+class Asker : public MetricsSink {
+ public:
+  void write(const MetricsRecord& record) override {
+    if (record.event == "checkpoint") {
+      ++checkpoints;
+      updates_since_ = 0;
+      if (checkpoints > asked) stop = unasked = true;
+      if (checkpoints <= 2) ++heard[2 - checkpoints];
+    }
+    if (record.event != "step" || ++updates_since_ != 20 || checkpoints != asked) return;
+    ++asked;
+    if (checkpoints == 1) ++heard[1];
+    if (checkpoints == 2) alone = true;
+    if (checkpoints == 3) stop = true;
+  }
+  std::atomic<int64_t> heard[2] = {1, 0};  // by rank
+  std::atomic<bool> alone = false, stop = false;
+  int64_t asked = 1, checkpoints = 0;
+  bool unasked = false;
+
+ private:
+  int64_t updates_since_ = 0;
+};
+
+TEST(RingPromises, ARequestOfAllRanksMakesOneCheckpointHoweverLateTheyHear) {
+  RandomPlans random(82);
+  const Graph graph(random.model());
+  RingRun run(graph, assemble_plan(graph, random.request(2, Alignment::kFlush, 2), random.shards(graph, 2)), 1'000'000);
+  Asker asker;
+  run.signals[0] = {.stop = &asker.stop, .shared_checkpoints = &asker.heard[0]};
+  run.signals[1] = {.checkpoint = &asker.alone, .shared_checkpoints = &asker.heard[1]};
+  const RingResult result = run.train(2, {.sinks = {&asker}, .log_every = 1});
+  ASSERT_THAT(result.errors, Each(""));
+  EXPECT_EQ(result.outcome.reason, "signal");
+  EXPECT_FALSE(asker.unasked);
+  EXPECT_EQ(asker.checkpoints, 4) << "for two requests of all, one of rank 1, and at the end";
 }
 
 TEST(RingPromises, TakesTheGradientsNormOverTheWholeRing) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -105,7 +106,9 @@ class RingRun {
       const TrainingTask mine = task();
       Transport transport(hub.wire(rank), settings);
       Agreement agreement(transport);
-      RingTrainer trainer(mine, transport, agreement, open_device, options);
+      TrainerOptions own = options;
+      if (const auto heard = signals.find(rank); heard != signals.end()) own.signals = heard->second;
+      RingTrainer trainer(mine, transport, agreement, open_device, own);
       const TrainingOutcome outcome = trainer.run();
       const std::scoped_lock lock(mutex);
       if (rank == 0) result.outcome = outcome;
@@ -159,6 +162,7 @@ class RingRun {
   Job job;
   OpenDevice open_device = [](int64_t) { return make_reference_device(ElementType::kFloat32); };
   TransportSettings settings;
+  std::map<int64_t, RankSignals> signals;  // by rank
 
  private:
   TemporaryFolder folder_;
