@@ -23,6 +23,7 @@ the file does not foresee is a failure. Beside `millrace`, the commands of tools
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -187,6 +188,7 @@ def main(arguments):
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the check may run under nohup, whose deaf ear commands would inherit
     millrace, case = arguments
     text = pathlib.Path(case).read_text(encoding="utf-8")
     steps = parse(text)
