@@ -107,14 +107,15 @@ DeviceCheck checked(const Placement& placement, int64_t device, const RingPace& 
 }  // namespace
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
-  return checked(Placement(plan, graph), device, ring_pace(plan, graph));
+  return check_devices(plan, graph, std::span(&device, 1)).front();
 }
 
 std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
   std::vector<DeviceCheck> checks;
   if (devices.empty()) return checks;
-  const RingPace pace = ring_pace(plan, graph);
   const Placement placement(plan, graph);
+  RingPace pace = ring_pace(plan, graph);
+  pace.rooms = ring_rooms(placement, pace);
   for (const int64_t device : devices) checks.push_back(checked(placement, device, pace));
   return checks;
 }

@@ -247,8 +247,8 @@ void make_ultra(const std::vector<EitherKind>& memories, double urams) {
   }
 }
 
-// Which kind of block every memory is made of, where a board has both: of UltraRAM is what takes a smaller share of the board's UltraRAM
-// than of its block RAM, as far as that goes; where the block RAM is too small for the rest, whatever leaves the most of it.
+}  // namespace
+
 void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
   if (board.urams <= 0) return;
   const std::vector<EitherKind> all = memories_of_either_kind(design);
@@ -258,6 +258,8 @@ void share_out_memories(const BoardAmounts& board, DeviceDesign& design) {
   make_ultra(better, board.urams);
   if (built_amounts(hardware_use(design)).bram36 > board.bram36) make_ultra(all, board.urams);
 }
+
+namespace {
 
 // A flattening of the network's input changes no stream: the dense layer behind it reads the input's own map.
 bool passes_input_on(const Graph& graph, const Group& group) {
@@ -424,7 +426,10 @@ int64_t DeviceDesign::sample_multiple() const {
 
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights, const LayerFormats& formats) {
   check_computes(plan, device);
-  return device_design(Placement(plan, graph), device, weights, formats, ring_pace(plan, graph));
+  const Placement placement(plan, graph);
+  RingPace pace = ring_pace(plan, graph);
+  pace.rooms = ring_rooms(placement, pace);
+  return device_design(placement, device, weights, formats, pace);
 }
 
 DeviceDesign device_design(const Placement& placement, int64_t device, const WeightSource& weights, const LayerFormats& formats,
@@ -455,6 +460,7 @@ DeviceDesign device_design(const Placement& placement, int64_t device, const Wei
     for (const MapReader& reader : map.readers)
       if (map.error_back && !reader.next && reader.station.kind == StationKind::kShard && !design.shards[reader.station.index].error_back)
         refuse_layer(design.shards[reader.station.index].layer, "errors must reach the layer before it");
+  give_rooms(pace.rooms, design);
   share_out_memories(board_capacity(plan, design.board), design);
   return design;
 }

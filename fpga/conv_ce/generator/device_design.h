@@ -64,6 +64,7 @@ namespace millrace {
 using WeightSource = std::function<std::vector<double>(const Node& node, const ParameterSpec& parameter)>;
 
 struct RingPace;
+struct BoardAmounts;
 
 // Which memories are made of UltraRAM.
 struct UltraMemories {
@@ -181,7 +182,7 @@ struct ShardDesign {
   int64_t groups(int64_t channels) const { return divided_up(channels, lanes); }  // of the streams
 };
 
-// What waits behind a sum for its errors: a sample.
+// What waits behind a sum for its errors: a sample, or more where there is memory (ring_rooms.h).
 void give_room(ShardDesign& unit);
 
 // A memory of a shard as the host and the memory outside see it: `kind` as in registers.txt.
@@ -240,7 +241,12 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions);
 // Of a shard that has streams; behind everything that is loaded.
 StreamPlaces stream_places(const DeviceDesign& design, size_t shard);
 
-// `formats`: of a run that calibrated; of layers that it does not name, the engine's own.
+// Which kind of block every memory is made of, where a board has both: of UltraRAM is what takes a smaller share of the board's UltraRAM
+// than of its block RAM, as far as that goes; where the block RAM is too small for the rest, whatever leaves the most of it.
+void share_out_memories(const BoardAmounts& board, DeviceDesign& design);
+
+// With the room that the whole ring has to spare (ring_rooms.h). `formats`: of a run that calibrated; of layers that it does not name, the
+// engine's own.
 DeviceDesign device_design(const Plan& plan, const Graph& graph, int64_t device, const WeightSource& weights,
                            const LayerFormats& formats = {});
 // For whoever designs several devices of a ring, those that compute, and has its pace (ring_engines.h) and who is where.

@@ -176,13 +176,13 @@ int64_t RingPace::cycles_of(const Plan& plan, const std::string& board) const {
 RingPace ring_pace(const Plan& plan, const Graph& graph) {
   const double asked = engine_period_of(plan);
   const double planned = asked > 0 ? asked : slowest_planned(plan, graph);
-  if (planned <= 0 || !has_clocks(plan, engines_of(plan, graph, 1))) return {lanes_by_multipliers(plan, graph), 0};
-  RingPace best{.lanes = kMostStreamLanes, .period_seconds = std::numeric_limits<double>::infinity()};
+  if (planned <= 0 || !has_clocks(plan, engines_of(plan, graph, 1))) return {lanes_by_multipliers(plan, graph), 0, {}};
+  RingPace best{.lanes = kMostStreamLanes, .period_seconds = std::numeric_limits<double>::infinity(), .rooms = {}};
   for (int64_t lanes = 1; lanes <= kMostStreamLanes && best.period_seconds > planned; lanes *= 2) {
     const std::vector<Engine> engines = engines_of(plan, graph, lanes);
     const double least = stream_seconds(plan, engines, lanes, planned);
     if (least >= best.period_seconds) continue;
-    if (const double fits = shortest_period(plan, engines, lanes, least); fits < best.period_seconds) best = {lanes, fits};
+    if (const double fits = shortest_period(plan, engines, lanes, least); fits < best.period_seconds) best = {lanes, fits, {}};
   }
   return best;
 }

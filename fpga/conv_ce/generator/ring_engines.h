@@ -17,6 +17,7 @@
 #include "core/documents/plan.h"
 #include "core/graph/graph.h"
 #include "fpga/conv_ce/arithmetic/convolution_shape.h"
+#include "fpga/conv_ce/generator/ring_rooms.h"
 #include "fpga/conv_ce/rtl/engine_parameters.h"
 #include "fpga/conv_ce/rtl/ring_lanes.h"
 
@@ -29,6 +30,7 @@ bool divides_outputs(const Group& group);
 struct RingPace {
   int64_t lanes = 1;
   double period_seconds = 0;  // 0: the plan says no times
+  RingRooms rooms = {};       // ring_rooms.h; none: as little as there must be
 
   int64_t cycles_of(const Plan& plan, const std::string& board) const;
 };

@@ -24,6 +24,11 @@ constexpr double kWaitingSums = 16, kWaitingPooled = 8;
 // Sweeps whose results wait to be sent, on the way back; slots of an adapter.
 constexpr double kErrorSlots = 4, kAdapterSlots = 4;
 
+// Until the pipeline is full and the same happens with every sample, and as many again to count.
+constexpr int64_t kSamples = 16;
+// Than the pace that is kept, when memories are measured: what came as fast would pile up.
+constexpr double kSlightlySlower = 1.0005;
+
 using Ports = std::map<std::string, size_t>;
 
 int64_t banks_of(int bits) { return int64_t{1} << bits; }
@@ -52,17 +57,19 @@ class DeviceStreams {
     return ring_.timing.stream(blocks, cycle_ * static_cast<double>(row_cycles));
   }
   void join(size_t a, size_t b) { ring_.timing.join(a, b); }
-  void queue(RowQueue queue, int64_t latency, const std::string& layer = "", const std::string& memory = "", int64_t sample_rows = 1) {
+  void queue(RowQueue queue, int64_t latency, WaitingMemory memory = {}) {
     queue.latency += cycle_ * static_cast<double>(latency);
     queue.end_latency += cycle_ * static_cast<double>(latency);
-    queue.waits = !memory.empty();
+    queue.waits = memory.waits();
     ring_.timing.queue(queue);
-    ring_.memories.push_back({design_.index, layer, memory, static_cast<double>(sample_rows), queue.rows});
+    memory.device = design_.index;
+    ring_.memories.push_back(std::move(memory));
   }
-  // A memory of so many beats, between two streams that carry `row_beats` a row.
-  void remember(size_t in, size_t out, int64_t beats, int64_t row_beats, int64_t rows, const std::string& layer,
-                const std::string& memory) {
-    queue({.in = in, .out = out, .rows = static_cast<double>(beats) / static_cast<double>(row_beats)}, kQueueLatency, layer, memory, rows);
+  // A memory of so many beats, between two streams.
+  void remember(size_t in, size_t out, int64_t beats, const WaitingMemory& memory) {
+    WaitingMemory own = memory;
+    own.room_rows = static_cast<double>(beats) / static_cast<double>(memory.row_beats);
+    queue({.in = in, .out = out, .rows = own.room_rows}, kQueueLatency, own);
   }
   // A group of the wider stream is complete only when several of the narrower have gone over the block's pixels.
   size_t adapted(size_t in, const RowBlocks& order, int64_t row_cycles, int64_t channels, const AdapterMemory& memory, int64_t in_lanes,
@@ -103,15 +110,17 @@ class DeviceStreams {
     MapStreams streams{.all = stream(map.height, row), .error = stream(map.height, row), .readers = {}, .reader_errors = {}};
     for (const MapReader& reader : map.readers) {
       const int64_t own = beats(reader.channels, map.width);
-      const auto waiting = [&](int64_t room, size_t in, size_t out, const char* what) {
+      const RoomPlace::Kind kMap = RoomPlace::Kind::kMap, kErrors = RoomPlace::Kind::kErrors;
+      const auto waiting = [&](int64_t room, size_t in, size_t out, const char* what, RoomPlace::Kind kind) {
+        const RoomPlace place{kind, maps_.size(), streams.readers.size()};
         if (room > 0)
-          remember(in, out, room, own, map.height, map.layer, what);
+          remember(in, out, room, {.layer = map.layer, .memory = what, .place = place, .sample_rows = map.height, .row_beats = own});
         else
           join(in, out);
       };
       const size_t there = stream(map.height, own), back = stream(map.height, own);
-      waiting(reader.waiting_beats, streams.all, there, "map that waits for a join");
-      if (map.error_back) waiting(reader.error_beats, back, streams.error, "errors that wait for others");
+      waiting(reader.waiting_beats, streams.all, there, "map that waits for a join", kMap);
+      if (map.error_back) waiting(reader.error_beats, back, streams.error, "errors that wait for others", kErrors);
       streams.readers.push_back(there);
       streams.reader_errors.push_back(back);
       if (!reader.next) continue;
@@ -173,7 +182,12 @@ class DeviceStreams {
                                                          shard.engine.input_lanes, s.width)
                                                : in;
     const size_t kept = stream(s.height, in_row);
-    remember(lanes, kept, shard.act_ram_beats, in_row, s.height, shard.layer, "Act-RAM");
+    remember(lanes, kept, shard.act_ram_beats,
+             {.layer = shard.layer,
+              .memory = "Act-RAM",
+              .place = {RoomPlace::Kind::kActRam, index},
+              .sample_rows = s.height,
+              .row_beats = in_row});
 
     // FP.
     const int64_t sweep = forward_sweep_cycles(sweeps.load_words, s.out_width());
@@ -294,7 +308,12 @@ class DeviceStreams {
     const EngineMemories pool = pooling_memories(unit);
     const auto memory = [&](size_t in, int64_t beats, const char* what) {
       const size_t out = stream(w.height, row);
-      remember(in, out, beats, row, w.height, unit.layer, what);
+      remember(in, out, beats,
+               {.layer = unit.layer,
+                .memory = what,
+                .place = {RoomPlace::Kind::kMasks, design_.unit_of(station)},
+                .sample_rows = w.height,
+                .row_beats = row});
       return out;
     };
     std::vector<size_t> with_rows;  // what meets the errors of the map before the pooling
@@ -331,7 +350,12 @@ class DeviceStreams {
     }
     if (!w.average) {
       const size_t winners = stream(w.out_height, out_row);
-      remember(out, winners, unit.kept_beats, out_row, w.out_height, unit.layer, "winners");
+      remember(out, winners, unit.kept_beats,
+               {.layer = unit.layer,
+                .memory = "winners",
+                .place = {RoomPlace::Kind::kWinners, design_.unit_of(station)},
+                .sample_rows = w.out_height,
+                .row_beats = out_row});
       join(winners, made.error);
     }
 
@@ -397,6 +421,31 @@ RingStreams::RingStreams(const std::vector<PlacedDesign>& designs, bool closed) 
   if (!closed) return;
   const auto scores = ports.back().find("m_activation"), errors = ports.back().find("s_error");
   if (scores != ports.back().end() && errors != ports.back().end()) timing.host(scores->second, errors->second);
+}
+
+int64_t counted_samples(const std::vector<PlacedDesign>& designs) {
+  int64_t samples = kSamples;
+  for (const PlacedDesign& placed : designs) samples = rounded_up(samples, 2 * placed.design->sample_multiple());
+  return samples;
+}
+
+double engines_seconds(const std::vector<PlacedDesign>& designs) {
+  double slowest = 0;
+  for (const PlacedDesign& placed : designs)
+    slowest = std::max(slowest, placed.cycle_seconds * static_cast<double>(slowest_stage(device_cycles(*placed.design)).cycles));
+  return slowest;
+}
+
+RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs) {
+  const int64_t samples = counted_samples(designs);
+  RowRun easy{.samples = samples + samples / 2,
+              .unlimited = true,
+              .source = ring.source,
+              .source_period = kSlightlySlower * engines_seconds(designs)};
+  RowTimes times = ring.timing.run(easy);
+  if (times.period <= kSlightlySlower * easy.source_period) return times;
+  easy.source_period = kSlightlySlower * times.period;  // pipelines run empty between small maps
+  return ring.timing.run(easy);
 }
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/ring_rooms.h"
 #include "fpga/conv_ce/generator/row_timing.h"
 
 namespace millrace {
@@ -27,8 +28,12 @@ struct WaitingMemory {
   int64_t device = 0;
   std::string layer;
   std::string memory;  // "Act-RAM", "winners"; empty: a few rows between two modules
-  double sample_rows = 1;
+  RoomPlace place = {};
+  int64_t sample_rows = 1;
+  int64_t row_beats = 1;
   double room_rows = 1;
+
+  bool waits() const { return !memory.empty(); }
 };
 
 struct RingStreams {
@@ -38,5 +43,12 @@ struct RingStreams {
   std::vector<WaitingMemory> memories;  // by queue
   size_t source = 0;                    // the network's input
 };
+
+// Samples of a run, of which the second half counts: those that share a pass over gradients come whole.
+int64_t counted_samples(const std::vector<PlacedDesign>& designs);
+// The slowest engine's of all, per sample.
+double engines_seconds(const std::vector<PlacedDesign>& designs);
+// With room for all, and samples that come at the engines' pace: the peaks are what the memories need.
+RowTimes easy_times(const RingStreams& ring, const std::vector<PlacedDesign>& designs);
 
 }  // namespace millrace

@@ -71,7 +71,7 @@ TEST(RingWaiting, RingsTakeTheCyclesOfTheRtl) {
     int64_t room;
     double simulated;  // from score to score
   };
-  for (const Case& one : {Case{residual_blocks_cut(), 1, 4545}}) {
+  for (const Case& one : {Case{residual_blocks_cut(), 1, 4545}, Case{four_layers_cut(), 1, 1121}}) {
     const std::vector<DeviceDesign> designs = designs_of(one.network, one.room);
     EXPECT_NEAR(ring_waiting(placed(designs)).seconds, one.simulated, kTwoPercent * one.simulated) << "room for " << one.room;
   }
