@@ -35,7 +35,7 @@ bool has_boards(const Plan& plan) {
 }
 
 // `boards`: those that count.
-RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t>& boards) {
+RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t>& boards, CheckedRooms rooms) {
   RingCheck ring;
   for (int64_t index = 0; index < plan.devices(); ++index) {
     CheckedDevice& device = ring.devices.emplace_back();
@@ -48,7 +48,7 @@ RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t
     else
       device.check.reason = kind ? "it is " + *kind : "it computes nothing in this plan";
   }
-  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards);
+  const std::vector<DeviceCheck> checks = check_devices(plan, graph, boards, rooms);
   for (size_t i = 0; i < boards.size(); ++i) item(ring.devices, boards[i]).check = checks[i];
   ring.pace_ratio = pace_ratio(checks);
   return ring;
@@ -75,7 +75,7 @@ int64_t RingCheck::fitting() const {
 
 RingCheck check_ring(const Plan& plan, const Graph& graph) {
   std::vector<int64_t> boards;
-  RingCheck ring = check_boards(plan, graph, boards);
+  RingCheck ring = check_boards(plan, graph, boards, CheckedRooms::kBuilt);
   if (!ring.pace_ratio) return ring;
   const std::optional<RingWaiting> waiting = ring_waiting(plan, graph, boards);
   if (!waiting) return ring;
@@ -119,7 +119,7 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
   if (!has_boards(plan)) return;
   try {
     std::vector<int64_t> boards;
-    check_boards(plan, graph, boards);
+    check_boards(plan, graph, boards, CheckedRooms::kLeast);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kMismatch) fail(error.code(), "{}: {}", origin, error.message());
     // Any other is of a ring without hardware, of which there are figures all the same.

@@ -110,12 +110,12 @@ DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device) {
   return check_devices(plan, graph, std::span(&device, 1)).front();
 }
 
-std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices) {
+std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices, CheckedRooms rooms) {
   std::vector<DeviceCheck> checks;
   if (devices.empty()) return checks;
   const Placement placement(plan, graph);
   RingPace pace = ring_pace(plan, graph);
-  pace.rooms = ring_rooms(placement, pace);
+  if (rooms == CheckedRooms::kBuilt) pace.rooms = ring_rooms(placement, pace);
   for (const int64_t device : devices) checks.push_back(checked(placement, device, pace));
   return checks;
 }

@@ -48,8 +48,11 @@ struct DeviceCheck {
 };
 
 DeviceCheck check_device(const Plan& plan, const Graph& graph, int64_t device);
+// Memories as they are generated (ring_rooms.h), or with the least room, for who asks for engines alone.
+enum class CheckedRooms { kBuilt, kLeast };
 // What the ring has in common is found once.
-std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices);
+std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std::span<const int64_t> devices,
+                                       CheckedRooms rooms = CheckedRooms::kBuilt);
 
 // The built ring's pace as a share of the planned one: the planned seconds of the slowest device over the built seconds of the slowest.
 // Nothing where there is no device, or one of them is not generated.

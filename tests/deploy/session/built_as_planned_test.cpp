@@ -1,6 +1,10 @@
 // Plans that count what is built, beside what the generator builds of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/graph/zoo.h"
 #include "deploy/session/accounting.h"
@@ -25,11 +29,14 @@ std::optional<Plan> planned(const Graph& graph, const char* cluster) {
   return make_plan(task).plan;
 }
 
-double slowest_planned_seconds(const Plan& plan, const Graph& graph) {
-  double slowest = 0;
-  for (int64_t device = 0; device < plan.devices(); ++device)
-    slowest = std::max(slowest, check_device(plan, graph, device).planned_seconds);
-  return slowest;
+std::vector<DeviceCheck> checks_of(const Plan& plan, const Graph& graph) {
+  std::vector<int64_t> devices(static_cast<size_t>(plan.devices()));
+  std::iota(devices.begin(), devices.end(), 0);
+  return check_devices(plan, graph, devices);
+}
+
+double slowest_planned_seconds(const std::vector<DeviceCheck>& checks) {
+  return std::ranges::max(checks, {}, &DeviceCheck::planned_seconds).planned_seconds;
 }
 
 TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
@@ -40,13 +47,13 @@ TEST(BuiltAsPlanned, InEveryPhaseOfEveryDevice) {
     const Graph graph(find_model(model));
     const std::optional<Plan> plan = planned(graph, cluster);
     ASSERT_TRUE(plan) << model << " " << cluster;
-    const double planned_seconds = slowest_planned_seconds(*plan, graph);
-    for (int64_t device = 0; device < plan->devices(); ++device) {
-      const DeviceCheck check = check_device(*plan, graph, device);
+    const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
+    const double planned_seconds = slowest_planned_seconds(checks);
+    for (const DeviceCheck& check : checks) {
       EXPECT_TRUE(check.generated) << check.reason;
-      EXPECT_EQ(check.planned, check.built) << model << " " << cluster << " " << device;
-      EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << device;
-      EXPECT_LE(check.built_seconds, planned_seconds / 0.99) << model << " " << cluster << " " << device << " " << check.slowest;
+      EXPECT_EQ(check.planned, check.built) << model << " " << cluster << " " << check.index;
+      EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << check.index;
+      EXPECT_LE(check.built_seconds, planned_seconds / 0.99) << model << " " << cluster << " " << check.index << " " << check.slowest;
     }
   }
 }
@@ -60,13 +67,13 @@ TEST(BuiltAsPlanned, WithEnginesThatFillTheirWordsOffChip) {
     ASSERT_TRUE(plan) << model << " " << cluster;
     EXPECT_LE(plan->optimality_gap, 0.01) << model << " " << cluster;
     const RingPace pace = ring_pace(*plan, graph);
-    const double period = slowest_planned_seconds(*plan, graph);
-    for (int64_t device = 0; device < plan->devices(); ++device) {
-      const DeviceCheck check = check_device(*plan, graph, device);
+    const std::vector<DeviceCheck> checks = checks_of(*plan, graph);
+    const double period = slowest_planned_seconds(checks);
+    for (const DeviceCheck& check : checks) {
       EXPECT_TRUE(check.generated) << check.reason;
-      EXPECT_EQ(check.planned, check.built) << model << " " << cluster << " " << device;
-      EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << device;
-      EXPECT_LE(check.built_seconds, period / 0.99) << model << " " << cluster << " " << device;
+      EXPECT_EQ(check.planned, check.built) << model << " " << cluster << " " << check.index;
+      EXPECT_LE(check.built_amounts.dsp, check.planned_amounts.dsp) << model << " " << cluster << " " << check.index;
+      EXPECT_LE(check.built_seconds, period / 0.99) << model << " " << cluster << " " << check.index;
     }
     for (const Group& group : plan->groups) {
       const Node& node = graph.node(graph.index_of(group.layer));
