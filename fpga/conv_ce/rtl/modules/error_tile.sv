@@ -24,11 +24,12 @@ module error_tile #(
   /*verilator no_inline_module*/
   localparam int TAPS = KERNEL * KERNEL;
   logic [TAPS*ELEMENT_BITS-1:0] next_kernel, kernel;
-  logic [TAPS*SUM_BITS-1:0] products;
+  logic [TAPS*SUM_BITS-1:0] made, products;  // registered whole, as in forward_tile
 
   always_ff @(posedge clock) begin
     if (load_enable) next_kernel <= load_kernel;
     if (take_kernel) kernel <= next_kernel;
+    products <= made;
   end
 
   for (genvar row = 0; row < KERNEL; row++) begin : g_row
@@ -40,7 +41,7 @@ module error_tile #(
       assign error = window[PLACE*ELEMENT_BITS+:ELEMENT_BITS];
       assign weight = kernel[TAP*ELEMENT_BITS+:ELEMENT_BITS];
       assign product = error * weight;
-      always_ff @(posedge clock) products[TAP*SUM_BITS+:SUM_BITS] <= product;
+      assign made[TAP*SUM_BITS+:SUM_BITS] = product;
     end
   end
 

@@ -18,11 +18,13 @@ module forward_tile #(
 );
   /*verilator no_inline_module*/
   logic [TAPS*ELEMENT_BITS-1:0] next_kernel, kernel;
-  logic [TAPS*SUM_BITS-1:0] products;
+  // Registered whole: event by event simulation then takes its readers once a cycle, not once a tap.
+  logic [TAPS*SUM_BITS-1:0] made, products;
 
   always_ff @(posedge clock) begin
     if (load_enable) next_kernel <= load_kernel;
     if (take_kernel) kernel <= next_kernel;
+    products <= made;
   end
 
   for (genvar tap = 0; tap < TAPS; tap++) begin : g_tap
@@ -31,7 +33,7 @@ module forward_tile #(
     assign element = window[tap*ELEMENT_BITS+:ELEMENT_BITS];
     assign weight = kernel[tap*ELEMENT_BITS+:ELEMENT_BITS];
     assign product = element * weight;
-    always_ff @(posedge clock) products[tap*SUM_BITS+:SUM_BITS] <= product;
+    assign made[tap*SUM_BITS+:SUM_BITS] = product;
   end
 
   logic signed [SUM_BITS-1:0] total;

@@ -20,7 +20,7 @@ module gradient_tile #(
     output logic [TAPS*SUM_BITS-1:0] captured
 );
   /*verilator no_inline_module*/
-  logic [TAPS*SUM_BITS-1:0] products, accumulators;
+  logic [TAPS*SUM_BITS-1:0] made, products, added, accumulators;  // registered whole, as in forward_tile
 
   for (genvar tap = 0; tap < TAPS; tap++) begin : g_tap
     logic signed [ELEMENT_BITS-1:0] element;
@@ -29,10 +29,12 @@ module gradient_tile #(
     assign element = window[tap*ELEMENT_BITS+:ELEMENT_BITS];
     assign product = element * error;
     assign start = first ? '0 : accumulators[tap*SUM_BITS+:SUM_BITS];
-    always_ff @(posedge clock) begin
-      products[tap*SUM_BITS+:SUM_BITS] <= product;
-      if (accumulate) accumulators[tap*SUM_BITS+:SUM_BITS] <= start + products[tap*SUM_BITS+:SUM_BITS];
-    end
+    assign made[tap*SUM_BITS+:SUM_BITS] = product;
+    assign added[tap*SUM_BITS+:SUM_BITS] = start + products[tap*SUM_BITS+:SUM_BITS];
   end
-  always_ff @(posedge clock) if (capture) captured <= accumulators;
+  always_ff @(posedge clock) begin
+    products <= made;
+    if (accumulate) accumulators <= added;
+    if (capture) captured <= accumulators;
+  end
 endmodule

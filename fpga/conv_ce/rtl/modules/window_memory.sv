@@ -74,19 +74,27 @@ module window_memory #(
     always_ff @(posedge clock) column_inside[column] <= (left + 16'(column)) < width;
   end
 
+  localparam int PLACES = WINDOW_ROWS * WINDOW_COLUMNS;
+  localparam int BANK_BITS = ROW_BANKS_LOG2 + COLUMN_BANKS_LOG2;
+  logic [PLACES-1:0] is_inside;
+  logic [PLACES*BANK_BITS-1:0] bank;
   for (genvar row = 0; row < WINDOW_ROWS; row++) begin : g_window_row
     for (genvar column = 0; column < WINDOW_COLUMNS; column++) begin : g_window_column
       localparam int PLACE = row * WINDOW_COLUMNS + column;
       logic [ROW_BANKS_LOG2-1:0] row_bank;
       logic [COLUMN_BANKS_LOG2-1:0] column_bank;
-      logic is_inside;
       assign row_bank = top_bank + ROW_BANKS_LOG2'(row);
       assign column_bank = left_bank + COLUMN_BANKS_LOG2'(column);
-      assign is_inside = row_inside[row] && column_inside[column];
-      always_ff @(posedge clock) begin
-        window[PLACE*WORD_BITS+:WORD_BITS] <= is_inside ? bank_words[{row_bank, column_bank}*WORD_BITS+:WORD_BITS] : '0;
-        in_map[PLACE] <= is_inside;
-      end
+      assign is_inside[PLACE] = row_inside[row] && column_inside[column];
+      assign bank[PLACE*BANK_BITS+:BANK_BITS] = {row_bank, column_bank};
     end
+  end
+  // Registered whole: event by event simulation then takes its many readers once a cycle, not once a place.
+  always_ff @(posedge clock) begin : take_window
+    logic [PLACES*WORD_BITS-1:0] taken;
+    for (int place = 0; place < PLACES; place++)
+      taken[place*WORD_BITS+:WORD_BITS] = is_inside[place] ? bank_words[bank[place*BANK_BITS+:BANK_BITS]*WORD_BITS+:WORD_BITS] : '0;
+    window <= taken;
+    in_map <= is_inside;
   end
 endmodule
