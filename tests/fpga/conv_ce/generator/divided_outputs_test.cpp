@@ -59,23 +59,27 @@ TEST_F(DividedOutputs, EveryDeviceTakesTheWholeInputAndItsOutputs) {
 }
 
 // Its errors come through an average and the ReLU before that, in blocks of rows that must be parted row by row.
-TEST_F(DividedOutputs, OfTheFirstLayerPassUnderIcarus) { pass_under_icarus(Graph(average_model()), kFirstInThree, kFirst); }
+TEST_F(DividedOutputs, OfTheFirstLayerPassUnderIcarus) {
+  pass_under_icarus(Graph(average_model()), {{0, 2, 0}, {0, 3, 0}, {1, 0, 0}}, kFirst, some_weights, {.first = 0, .end = 3});
+}
 
 // Behind another layer each device makes a part of the input's errors, which are added up from the last to the first.
 TEST_F(DividedOutputsLong, BehindAnotherLayerPassUnderIcarus) { pass_under_icarus(Graph(average_model()), kSecondInThree, kSecond); }
 
 TEST_F(DividedOutputsLong, BehindAStridePassUnderIcarus) { pass_under_icarus(Graph(strided_model()), kSecondInThree, kSecond); }
 
-TEST_F(DividedOutputs, OfADenseLayerPassUnderIcarus) { pass_under_icarus(Graph(strided_model()), {{3, 1, 0}, {3, 3, 0}}, kLast); }
+TEST_F(DividedOutputs, OfADenseLayerPassUnderIcarus) {
+  pass_under_icarus(Graph(strided_model()), {{3, 0, 0}, {3, 1, 0}, {3, 3, 0}}, kLast, some_weights, {.first = 1});
+}
 
 TEST_F(DividedOutputsLong, BeforeAFoldedBatchNormPassUnderIcarus) {
   pass_under_icarus(Graph(normalised_model(/*frozen=*/true)), {{0, 3, 0}, {1, 2, 0}}, kAll, normalising_weights);
 }
 
 TEST_F(DividedOutputs, AreCleanWithoutWaivers) {
-  are_clean(Graph(average_model()), kFirstInThree, kFirst);
-  are_clean(Graph(strided_model()), kSecondInThree, kSecond);
-  are_clean(Graph(normalised_model(/*frozen=*/true)), {{0, 3, 0}, {1, 2, 0}}, kAll, normalising_weights);
+  are_clean(Graph(average_model()), {{0, 2, 0}, {0, 3, 0}, {1, 0, 0}}, kFirst, some_weights, {.first = 0, .end = 3});
+  are_clean(Graph(strided_model()), {{1, 0, 0}, {1, 1, 0}, {1, 3, 0}, {2, 0, 0}}, kSecond, some_weights, {.first = 1, .end = 4});
+  are_clean(Graph(normalised_model(/*frozen=*/true)), {{0, 3, 0}, {1, 2, 0}, {2, 0, 0}}, kAll, normalising_weights, {.first = 0, .end = 2});
 }
 
 // Device to device, beat by beat, with the neighbours' own pauses: nothing stands still, and whole mini-batches come out as modelled.
