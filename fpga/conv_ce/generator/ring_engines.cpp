@@ -95,10 +95,10 @@ double board_clock(const Plan& plan, const Engine& engine) {
 
 int64_t whole_cycles(double seconds, double clock) { return static_cast<int64_t>(std::floor(seconds * clock + kCycleRounding)); }
 
-// What the maps before and behind every layer take to pass, `lanes` channels at a time, at the slowest board's clock; `planned` where it
-// is long enough.
-double stream_seconds(const Plan& plan, const std::vector<Engine>& engines, int64_t lanes, double planned) {
-  int64_t most = 0;
+// What the maps before and behind every layer, and those that are joined, take to pass, `lanes` channels at a time, at the slowest board's
+// clock; `planned` where it is long enough.
+double stream_seconds(const Plan& plan, const Graph& graph, const std::vector<Engine>& engines, int64_t lanes, double planned) {
+  int64_t most = joined_stream_cycles(graph, lanes);
   double clock = std::numeric_limits<double>::infinity();
   for (const Engine& engine : engines) {
     most = std::max(most, stream_cycles(engine.whole, lanes));
@@ -180,7 +180,7 @@ RingPace ring_pace(const Plan& plan, const Graph& graph) {
   RingPace best{.lanes = kMostStreamLanes, .period_seconds = std::numeric_limits<double>::infinity(), .rooms = {}};
   for (int64_t lanes = 1; lanes <= kMostStreamLanes && best.period_seconds > planned; lanes *= 2) {
     const std::vector<Engine> engines = engines_of(plan, graph, lanes);
-    const double least = stream_seconds(plan, engines, lanes, planned);
+    const double least = stream_seconds(plan, graph, engines, lanes, planned);
     if (least >= best.period_seconds) continue;
     if (const double fits = shortest_period(plan, engines, lanes, least); fits < best.period_seconds) best = {lanes, fits, {}};
   }

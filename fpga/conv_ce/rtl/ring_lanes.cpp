@@ -62,6 +62,16 @@ int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes) {
                   divided_up(whole.outputs, lanes) * whole.out_height() * whole.out_width());
 }
 
+int64_t joined_stream_cycles(const Graph& graph, int64_t lanes) {
+  int64_t most = 0;
+  for (const Node& node : graph.nodes()) {
+    const Operation& operation = node.layer.operation;
+    if (!std::holds_alternative<Add>(operation) && !std::holds_alternative<Concat>(operation)) continue;
+    most = std::max(most, divided_up(node.output.channels, lanes) * node.output.height * node.output.width);
+  }
+  return most;
+}
+
 int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after) {
   int64_t per_lane = 1, slices = 0;  // its scale
   bool average = false, normalised = false;

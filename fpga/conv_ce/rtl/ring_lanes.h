@@ -47,6 +47,9 @@ ConvolutionShape held_shape(const ConvolutionShape& whole, const HeldChannels& h
 // What the maps before and behind the layer's sum take to pass.
 int64_t stream_cycles(const ConvolutionShape& whole, int64_t lanes);
 
+// What the largest map takes that an addition or a concatenation makes, whoever reads it.
+int64_t joined_stream_cycles(const Graph& graph, int64_t lanes);
+
 // DSP slices behind a sum on the group's last device, which computes the layers `after` it.
 int64_t slices_after_sum(int64_t lanes, std::span<const Node* const> after);
 

@@ -171,6 +171,30 @@ TEST(RingEngines, KeepThePaceBesideProcessors) {
   EXPECT_GT(pace.cycles_of(plan, "vc709"), 0);
 }
 
+// A joined map that only a pooling reads is around no engine, and wider than all that are.
+TEST(RingEngines, StreamsAreWideEnoughForWhatIsJoined) {
+  ModelBuilder net("joined", {3, 12, 12});
+  net.conv("conv1", 6, {.kernel = 3, .pad = 1});
+  const std::string input = net.relu("relu1");
+  const std::string first = net.conv("branch1", 6, {.kernel = 1});
+  net.continue_from(input);
+  const std::string second = net.conv("branch2", 6, {.kernel = 1});
+  net.concat("joined", {first, second});
+  net.max_pool("pool", {.kernel = 2, .stride = 2});
+  net.conv("conv2", 6, {.kernel = 3, .pad = 1});
+  net.flatten("flat");
+  net.dense("fc", 4);
+  const Graph graph(net.finish());
+  constexpr int64_t kOneChannelAtATime = 12 * 12 * 12;
+  EXPECT_EQ(joined_stream_cycles(graph, 1), kOneChannelAtATime);
+  for (const int64_t period : {kOneChannelAtATime, kOneChannelAtATime - 1}) {
+    const Plan plan = ring_in_time(graph, period, 3600, {{4, 0, 0}});
+    EXPECT_EQ(ring_pace(plan, graph).lanes, period == kOneChannelAtATime ? 1 : 2);
+    for (const DeviceCheck& check : checks_of(plan, graph))
+      EXPECT_LE(check.built_seconds, 1.001 * static_cast<double>(period) / kTwoHundredMegahertz) << check.slowest;
+  }
+}
+
 // The whole ring slows down with its smallest board.
 TEST(RingEngines, FitTheBoardsSlices) {
   const Graph graph(four_layers(12, 12));
