@@ -25,12 +25,12 @@
 
 namespace millrace {
 
-// Of weights that a board streams from its own memory: which engine they are for, and how a search counts the words that engines leave
-// empty, of which each leaves others. A cost is always the engine's own.
+// How a search counts the engines of a board, of which each leaves other words of streamed weights empty and takes other memories. A cost
+// is always the engine's own.
 enum class StreamedWords {
-  kFull,      // none: a part of a layer never moves more than the whole, which bounds every plan
-  kOfEngine,  // those of the smallest engine that keeps the period
-  kReserved,  // the most of that one, and of any slower or smaller
+  kFull,      // no word is empty, so a part of a layer never moves more than the whole; memory as the most that any part takes
+  kOfEngine,  // as the smallest engine that keeps the period leaves them
+  kReserved,  // the most of that one, and of any slower or smaller, words and memory
   kOfFewest,  // those of the engine with the fewest words, of up to twice the tiles of the smallest
 };
 

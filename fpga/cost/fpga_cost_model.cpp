@@ -332,11 +332,8 @@ class FpgaCostModel final : public CostModel {
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
       const WeightsAt weights = weights_at(question, use);
-      const int64_t larger = weights.off_chip ? larger_engines(question) : 0;
-      const EngineMemory memory = exact        ? built_->memory_of(*use.built, weights)
-                                  : larger > 0 ? built_->reserved_with_fewest_words(*use.built, weights, larger)
-                                               : built_->reserved_memory(*use.built, weights);
-      if (larger > 0) use.built->reserved_tiles = std::max(use.built->reserved_tiles, memory.tiles);
+      const EngineMemory memory = exact ? built_->memory_of(*use.built, weights) : reserved_memory(question, *use.built, weights);
+      if (larger_engines(question) > 0) use.built->reserved_tiles = std::max(use.built->reserved_tiles, memory.tiles);
       use.port_cycles = memory.port_cycles;
       use.streamed_bytes = memory.streamed_bytes;
       use.blocks = built_blocks(memory, built_->after_sum(*use.built), question.owner, use.built->held,
@@ -358,6 +355,17 @@ class FpgaCostModel final : public CostModel {
     if (!use.built->error_back) return;
     use.engines.error_back = size;
     ++use.engines.count;
+  }
+
+  EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
+    switch (question.streamed_words) {
+      case StreamedWords::kFull: return built_->reserved_for_period(built, weights);
+      // What is reserved looks at some numbers of channels alone, and may be too little between them.
+      case StreamedWords::kReserved: return larger_of(built_->reserved_memory(built, weights), built_->memory_of(built, weights));
+      case StreamedWords::kOfEngine:
+      case StreamedWords::kOfFewest: break;
+    }
+    return built_->reserved_with_fewest_words(built, weights, weights.off_chip ? larger_engines(question) : 1);
   }
 
   // Than the smallest that keeps up, an engine whose words are filled better may be; 0: it is not asked for.

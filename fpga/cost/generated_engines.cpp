@@ -31,18 +31,6 @@ MemoryBlocks larger(MemoryBlocks one, const MemoryBlocks& other) {
   return one;
 }
 
-EngineMemory larger(EngineMemory one, const EngineMemory& other) {
-  one.bram18 = std::max(one.bram18, other.bram18);
-  one.input_channels = std::max(one.input_channels, other.input_channels);
-  one.input_lanes = std::max(one.input_lanes, other.input_lanes);
-  one.parameters = larger(one.parameters, other.parameters);
-  one.gradients = larger(one.gradients, other.gradients);
-  one.port_cycles = std::max(one.port_cycles, other.port_cycles);
-  one.streamed_bytes = std::max(one.streamed_bytes, other.streamed_bytes);
-  one.tiles = std::max(one.tiles, other.tiles);
-  return one;
-}
-
 int64_t samples_side_by_side(const WeightsAt& weights) { return weights.off_chip ? weights.gradient_samples : 1; }
 
 // Wherever its weights lie.
@@ -93,6 +81,18 @@ int64_t whole_cycles(double seconds, double clock_hz) {
 ChannelRange joined(const ChannelRange& a, const ChannelRange& b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
 
 }  // namespace
+
+EngineMemory larger_of(EngineMemory one, const EngineMemory& other) {
+  one.bram18 = std::max(one.bram18, other.bram18);
+  one.input_channels = std::max(one.input_channels, other.input_channels);
+  one.input_lanes = std::max(one.input_lanes, other.input_lanes);
+  one.parameters = larger(one.parameters, other.parameters);
+  one.gradients = larger(one.gradients, other.gradients);
+  one.port_cycles = std::max(one.port_cycles, other.port_cycles);
+  one.streamed_bytes = std::max(one.streamed_bytes, other.streamed_bytes);
+  one.tiles = std::max(one.tiles, other.tiles);
+  return one;
+}
 
 MemoryBlocks::MemoryBlocks(const MemoryShape& memory) : bram18(bram18_of(memory)), urams(bram18 == 0 ? 0 : uram_blocks(memory)) {}
 
@@ -196,7 +196,7 @@ GeneratedEngines::Steps GeneratedEngines::steps_of_channels(const Layer& layer, 
   }
   while (reserves.of_channels.size() <= place) {
     EngineMemory memory = memory_at(reserves.of_channels.size());
-    if (!reserves.of_channels.empty()) memory = larger(memory, reserves.of_channels.back());
+    if (!reserves.of_channels.empty()) memory = larger_of(memory, reserves.of_channels.back());
     reserves.of_channels.push_back(memory);
   }
   const bool is_whole = reserves.step == engine.lanes;
@@ -211,14 +211,14 @@ EngineMemory GeneratedEngines::reserved_memory(const GeneratedEngine& engine, co
   return steps_of_channels(layer, engine, reserves, memory_at).most;
 }
 
-EngineMemory GeneratedEngines::reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
+GeneratedEngines::Steps GeneratedEngines::steps_for_period(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
   const Layer& layer = *layers_[engine.layer];
   Reserves& reserves = reserves_of(engine, weights, larger);
   const EngineSurroundings around{.error_back = layer.error_back,
                                   .lanes = engine.lanes,
                                   .error_block_rows = layer.error_block_rows,
                                   .gradient_samples = samples_side_by_side(weights)};
-  auto [below, most] = steps_of_channels(layer, engine, reserves, [&](size_t place) {
+  return steps_of_channels(layer, engine, reserves, [&](size_t place) {
     const ConvolutionShape shape = shape_at(layer, place, reserves.step);
     Fronts& fronts = fronts_of(layer, shape);
     const std::lock_guard lock(fronts.mutex);
@@ -229,9 +229,17 @@ EngineMemory GeneratedEngines::reserved_with_fewest_words(const GeneratedEngine&
     const EngineParallelism fewest = fewest_words(front, smallest, shape, layer.error_back, weights, larger, engine.cycles_given);
     return engine_memory(fewest, shape, around, weights, blocks_anywhere(fewest, shape, around));
   });
+}
+
+EngineMemory GeneratedEngines::reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const {
+  return steps_for_period(engine, weights, 1).most;
+}
+
+EngineMemory GeneratedEngines::reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const {
+  auto [below, most] = steps_for_period(engine, weights, larger);
   most.streamed_bytes = below.streamed_bytes;
   most.tiles = below.tiles;
-  return millrace::larger(most, memory_of(engine, weights));  // as it is built, at least
+  return larger_of(most, memory_of(engine, weights));  // as it is built, at least
 }
 
 ConvolutionShape GeneratedEngines::shape_at(const Layer& layer, size_t place, int64_t step) const {
@@ -264,7 +272,7 @@ EngineMemory GeneratedEngines::most_memory(const Layer& layer, const GeneratedEn
     const EngineParallelism parallelism = front.engine(next);
     if (anywhere.size() == known.size()) anywhere.push_back(blocks_anywhere(parallelism, shape, around));
     EngineMemory memory = engine_memory(parallelism, shape, around, weights, anywhere[known.size()]);
-    if (!known.empty()) memory = larger(memory, known.back().most);
+    if (!known.empty()) memory = larger_of(memory, known.back().most);
     known.push_back({next.slowest, memory});
   }
   return known[last].most;

@@ -9,7 +9,8 @@
 // so it builds what is planned. Its memories are counted in blocks (built_memory.h), and what a search reserves for it never falls as the
 // shard grows. Of a shard whose words are streamed, a larger engine may leave less of them empty. Nothing comes back for layers without
 // such an engine (more than two channel groups, kernels that are not square, recurrent ones): those keep the paper's free counts. A longer
-// period never asks for more, a shard that holds another never for less. Borrows the graph. Thread safe; fronts are kept.
+// period never asks for a larger engine, a shard that holds another never for a smaller one; a smaller engine may take more memory. Borrows
+// the graph. Thread safe; fronts are kept.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,9 @@ struct EngineMemory {
   bool operator==(const EngineMemory&) const = default;
 };
 
+// Of each kind the larger.
+EngineMemory larger_of(EngineMemory one, const EngineMemory& other);
+
 // Where weights and gradients lie, and of how many samples PG puts side by side what it reads.
 struct WeightsAt {
   bool off_chip = false;
@@ -93,7 +97,9 @@ class GeneratedEngines {
   // What a search reckons with: as much as that of any part of the shard, and of any longer period. (As far as the ring's streams stay as
   // wide; of large layers in steps of some channels.)
   EngineMemory reserved_memory(const GeneratedEngine& engine, const WeightsAt& weights) const;
-  // Likewise of engines with the fewest words, for this period alone.
+  // Of any part, and of this period alone: a search finds feasible what does not fit for some longer periods, too.
+  EngineMemory reserved_for_period(const GeneratedEngine& engine, const WeightsAt& weights) const;
+  // Likewise of engines with the fewest words, and as much as the very engine takes.
   EngineMemory reserved_with_fewest_words(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
   // Null where some layer behind the sum has no hardware.
   const BlocksAfterSum* after_sum(const GeneratedEngine& engine) const;
@@ -144,6 +150,7 @@ class GeneratedEngines {
   };
   template <typename MemoryAt>
   Steps steps_of_channels(const Layer& layer, const GeneratedEngine& engine, Reserves& reserves, MemoryAt memory_at) const;
+  Steps steps_for_period(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;
   ConvolutionShape shape_at(const Layer& layer, size_t place, int64_t step) const;
   EngineParallelism fewest_words(EngineFront& front, const EngineFront::Choice& smallest, const ConvolutionShape& held, bool error_back,
                                  const WeightsAt& weights, int64_t larger, int64_t cycles) const;

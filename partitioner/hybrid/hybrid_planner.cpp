@@ -196,21 +196,30 @@ Candidate candidate_of(const PlanTask& task, const std::shared_ptr<const Attempt
   return candidate;
 }
 
+// What is built, not what a search reserved.
+bool fits_devices(const Candidate& candidate) {
+  return std::ranges::all_of(candidate.summary.devices, [](const DeviceFigures& device) { return device.memory_fraction <= 1 + 1e-9; });
+}
+
 // The fastest between updates with so many samples to a micro-batch. Searches leave out what words off chip leave empty, so that they bound
-// every plan; where it makes the plan slower than its search promised, searches that count it are asked for a faster one.
-Candidate fastest_of(const PlanTask& task, std::shared_ptr<const Attempt> attempt) {
+// every plan, and reserve memory for some numbers of channels; where that makes the plan slower than its search promised, or larger than a
+// device, searches that count what is built are asked for a better one. Nothing where none fits.
+std::optional<Candidate> fastest_of(const PlanTask& task, std::shared_ptr<const Attempt> attempt) {
   const double bound = attempt->solution.lower_bound, promised = attempt->solution.period;
   const int64_t micro_batch = attempt->solver.micro_batch();
-  Candidate fastest = candidate_of(task, attempt, bound);
-  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return fastest;
+  Candidate found = candidate_of(task, attempt, bound);
+  if (task.options.accounting != Accounting::kFull || !streams_rows(task)) return found;
+  std::optional<Candidate> fastest;
+  if (fits_devices(found)) fastest = std::move(found);
   for (const StreamedWords counted : {StreamedWords::kOfEngine, StreamedWords::kReserved, StreamedWords::kOfFewest}) {
-    if (fastest.summary.seconds_per_image <= promised * (1 + kWorthCounting)) break;
+    if (fastest && fastest->summary.seconds_per_image <= promised * (1 + kWorthCounting)) break;
     PlanTask counting = task;
     counting.options.streamed_words = counted;
     attempt = best_attempt(counting, micro_batch);
     if (!attempt->solution.feasible) continue;
     Candidate other = candidate_of(counting, attempt, bound);
-    if (other.summary.seconds_per_image < fastest.summary.seconds_per_image) fastest = std::move(other);
+    const bool faster = !fastest || other.summary.seconds_per_image < fastest->summary.seconds_per_image;
+    if (faster && fits_devices(other)) fastest = std::move(other);
   }
   return fastest;
 }
@@ -328,12 +337,19 @@ std::vector<Candidate> candidates_of(const PlanTask& task, const std::vector<Can
     }
     double& bound = findings.bounds.try_emplace(micro_batch, solution.lower_bound).first->second;
     bound = std::min(bound, solution.lower_bound);
-    Candidate candidate = fastest_of(task, attempt);
+    std::optional<Candidate> fastest = fastest_of(task, attempt);
+    if (!fastest) {
+      if (findings.shortage.kind == Shortage::Kind::kNone) findings.shortage.kind = Shortage::Kind::kNotDecided;
+      if (streams) break;
+      continue;
+    }
+    Candidate& candidate = *fastest;
     if (full && task.options.balance != Balance::kNever && !solution.homes.remote.empty()) {
       PlanTask quiet = task;
       quiet.options.balance = Balance::kNever;
       const std::shared_ptr<const Attempt> with_users = best_attempt(quiet, micro_batch);
-      if (with_users->solution.feasible) at_an_update.push_back(fastest_of(quiet, with_users));
+      if (with_users->solution.feasible)
+        if (std::optional<Candidate> local = fastest_of(quiet, with_users)) at_an_update.push_back(std::move(*local));
     }
     if (full && !streams)
       if (const std::shared_ptr<const Attempt> whole = with_whole_layers(task, *attempt))

@@ -112,10 +112,8 @@ class SegmentLoads {
   // Its answer, with weights that are needed at every step, or looked up, counted where they are used.
   ShardDemand demand_of(int64_t device, const ShardQuestion& question) const;
   // A layer that keeps its weights off chip takes all of the device's weights there.
-  // Whether a longer stretch may demand less than one inside it: engines' own words are counted.
-  bool may_shrink() const {
-    return task_->options.streamed_words == StreamedWords::kOfEngine || task_->options.streamed_words == StreamedWords::kOfFewest;
-  }
+  // Whether a longer stretch may demand less than one inside it: engines are counted as they are built.
+  bool may_shrink() const { return task_->options.streamed_words != StreamedWords::kFull; }
   bool takes_all_off_chip() const { return task_->options.accounting == Accounting::kFpdeep || task_->options.all_off_chip; }
   // Whether a stretch has such a layer. The search counts the weights of the others on chip, unless they are spared.
   bool off_chip(int64_t device, int64_t from, int64_t to) const;

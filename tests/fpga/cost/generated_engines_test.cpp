@@ -163,9 +163,7 @@ TEST(GeneratedEngines, MoveNoMoreThanASearchThatCountsTheirWordsReserves) {
         EXPECT_GE(demand.seconds * bandwidth, moved * (1 - 1e-9)) << node.layer.name;
         EXPECT_GE(demand.seconds, least);
         EXPECT_GE(demand.amounts[0], amount(cost.resources, "dsp")) << node.layer.name;
-        if (words != StreamedWords::kReserved) {  // which looks at the memory of some numbers of channels alone
-          EXPECT_GE(demand.amounts[memory], amount(cost.resources, "bram_bits")) << node.layer.name;
-        }
+        EXPECT_GE(demand.amounts[memory], amount(cost.resources, "bram_bits")) << node.layer.name;
         EXPECT_LE(cost.seconds_per_sample, question.period_seconds * (1 + 1e-6)) << node.layer.name;
         question.blocks = part;
         if (words == StreamedWords::kReserved) {
