@@ -189,6 +189,24 @@ void add_maps(const DeviceDesign& design, std::vector<ModuleUse>& uses) {
   }
 }
 
+bool joins(const Node& node) {
+  return std::holds_alternative<Add>(node.layer.operation) || std::holds_alternative<Concat>(node.layer.operation);
+}
+
+// Readers of such a map may be on several devices, on each of which errors of some wait for others.
+bool parts_widely(const Graph& graph, int64_t map) { return graph.node(map).consumers.size() > 2; }
+
+// With the group of one of a map's readers. Of two readers the shorter way waits, with the first of them. Of more each may, with itself,
+// and with the first what joins send back; where a cut parts two ways of one length, the devices before it need one more.
+int64_t errors_that_wait(const Graph& graph, int64_t map, int64_t reader) {
+  const std::vector<int64_t>& readers = graph.node(map).consumers;
+  if (!parts_widely(graph, map)) return readers.front() == reader ? std::ssize(readers) - 1 : 0;
+  const auto is_head = [&](int64_t node) { return graph.groups()[static_cast<size_t>(graph.node(node).group)].head == node; };
+  const auto first = std::ranges::find_if(readers, is_head);
+  if (*first != reader) return 1;
+  return 1 + std::ranges::count_if(readers, [&](int64_t node) { return joins(graph.node(node)); });
+}
+
 // The layer alone, whole, with what follows it.
 MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, int64_t lanes, bool outputs_divided) {
   const Node& head = graph.node(group.head);
@@ -235,13 +253,17 @@ MemoriesAfterSum memories_of_whole(const Graph& graph, const LayerGroup& group, 
     return MemoryShape{lanes * kElementBits, std::max<int64_t>(divided_up(map.channels, lanes) * map.plane(), 4)};
   };
   // The shorter ways wait for the longest: maps where they are joined, and errors where they part.
-  if (const int64_t before = head.inputs[0]; before != kNetworkInput) {
-    const std::vector<int64_t>& readers = graph.node(before).consumers;
-    if (readers.front() == group.head) memories.before.assign(readers.size() - 1, waiting(graph.node(before).output));
+  if (const int64_t before = head.inputs[0]; before != kNetworkInput)
+    memories.before.assign(static_cast<size_t>(errors_that_wait(graph, before, group.head)), waiting(graph.node(before).output));
+  for (const int64_t after : group.after) {
+    const Node& node = graph.node(after);
+    const int64_t before = node.inputs[0];
+    if (before != kNetworkInput && !joins(node) && parts_widely(graph, before))
+      memories.large.push_back(waiting(graph.node(before).output));
   }
   for (const int64_t after : group.after) {
     const Node& node = graph.node(after);
-    if (!std::holds_alternative<Add>(node.layer.operation) && !std::holds_alternative<Concat>(node.layer.operation)) continue;
+    if (!joins(node)) continue;
     for (size_t operand = 0; operand + 1 < node.input_shapes.size(); ++operand)
       memories.large.push_back(waiting(node.input_shapes[operand]));
   }
