@@ -34,6 +34,9 @@ bool has_boards(const Plan& plan) {
   return false;
 }
 
+// Longer rings are timed by `rtl --check` alone: it takes seconds for some hundreds of boards.
+constexpr int64_t kMostTimed = 200;
+
 // `boards`: those that count.
 RingCheck check_boards(const Plan& plan, const Graph& graph, std::vector<int64_t>& boards, CheckedRooms rooms) {
   RingCheck ring;
@@ -105,6 +108,12 @@ RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph) {
         ring.refusal = fmt::format("device {}: the steps of layer \"{}\": {}", missing->device, missing->layer, missing->reason);
       return ring;
     }
+    if (plan.purpose != Purpose::kInference && plan.devices() > kMostTimed) {
+      std::vector<int64_t> boards;
+      ring = check_boards(plan, graph, boards, CheckedRooms::kLeast);
+      ring.timed = false;
+      return ring;
+    }
     if (plan.purpose != Purpose::kInference) return check_ring(plan, graph);
     ring.pace_ratio = inference_pace_ratio(plan, graph);
     if (!ring.pace_ratio) ring.refusal = "an engine of this plan for inference is not built";
@@ -127,6 +136,8 @@ void check_built_engines(const Plan& plan, const Graph& graph, const std::string
 }
 
 std::string waiting_text(const RingCheck& check) {
+  if (!check.timed && check.pace_ratio)
+    return "engines alone: whether such a long ring waits for its memories `millrace rtl --check` tells";
   if (!check.waiting_pace_ratio) return "";
   return fmt::format("waiting_pace_ratio {:.3f}: the ring's pace with the room of its memories{}", *check.waiting_pace_ratio,
                      check.waits ? "; " + waiting_text(*check.waits) : "");

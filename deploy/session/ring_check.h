@@ -31,6 +31,7 @@ struct RingCheck {
   // Of the ring with the room that its memories have; nothing where there is no pace_ratio, or devices that are no boards compute too.
   std::optional<double> waiting_pace_ratio;
   std::optional<WaitingPlace> waits;  // what sets it; nothing where no memory is too small
+  bool timed = true;                  // false: a ring too long to be timed where a plan is made
   std::string refusal;                // why nothing was checked; empty: all was
 
   int64_t boards() const;
@@ -43,7 +44,8 @@ struct RingCheck {
 std::optional<std::string> kind_that_is_no_fpga(const Plan& plan, int64_t device);
 
 RingCheck check_ring(const Plan& plan, const Graph& graph);
-// The same for a plan just made: what hardware cannot be generated for at all is said in `refusal`, and nothing fails.
+// The same for a plan just made: what hardware cannot be generated for at all is said in `refusal`, and nothing fails. Rings of more than
+// 200 devices are checked with the least room, and not timed.
 RingCheck check_ring_if_possible(const Plan& plan, const Graph& graph);
 
 // Whether the engines of a plan that trains are those that are generated for it, where it counts what is built. Fails with kMismatch,

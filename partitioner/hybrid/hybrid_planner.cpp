@@ -212,7 +212,7 @@ std::optional<Candidate> fastest_of(const PlanTask& task, std::shared_ptr<const 
   std::optional<Candidate> fastest;
   if (fits_devices(found)) fastest = std::move(found);
   for (const StreamedWords counted : {StreamedWords::kOfEngine, StreamedWords::kReserved, StreamedWords::kOfFewest}) {
-    if (fastest && fastest->summary.seconds_per_image <= promised * (1 + kWorthCounting)) break;
+    if (fastest && (task.models.size() > kLongRing || fastest->summary.seconds_per_image <= promised * (1 + kWorthCounting))) break;
     PlanTask counting = task;
     counting.options.streamed_words = counted;
     attempt = best_attempt(counting, micro_batch);
