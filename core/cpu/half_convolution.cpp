@@ -1,9 +1,10 @@
 // Convolutions whose operands are rounded to bf16, by oneDNN; sums, tensors, weights and gradients are fp32.
 //
-// They serve maps in blocks of sixteen channels on both sides, where oneDNN 2.6 has one implementation for each pass on every processor
-// with AVX-512 BF16. That of the parameter gradient reads parts of its scratch memory that it has not written (narrow maps with a stride),
-// and is wrong by a third and more for channels that fill no block of a map of features: so its scratch is cleared before each call, and
-// such channels stay fp32. Everything else is right to 4e-7 of its rounded operands (tests/core/cpu/half_test.cpp).
+// They serve processors without AMX (with it: tile_convolution.cpp) and maps in blocks of sixteen channels on both sides, where oneDNN 2.6
+// has one implementation for each pass on every processor with AVX-512 BF16. That of the parameter gradient reads parts of its scratch
+// memory that it has not written (narrow maps with a stride), and is wrong by a third and more for channels that fill no block of a map of
+// features: so its scratch is cleared before each call, and such channels stay fp32. Everything else is right to 4e-7 of its rounded
+// operands (tests/core/cpu/half_test.cpp).
 #include <fmt/format.h>
 
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "core/base/check.h"
 #include "core/cpu/convolution_forms.h"
+#include "core/cpu/instruction_set.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/onednn.h"
 #include "core/cpu/operations.h"
@@ -216,6 +218,8 @@ class HalfConvolution final : public CpuKernel {
 
 std::unique_ptr<Kernel> make_half_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation) {
   if (!engine->halves || engine->vector_length != kBlock) return nullptr;
+  // Where there are tiles, bf16 is not faster without them than fp32.
+  if (has_tiles()) return make_tile_convolution(engine, spec, operation);
   if (!has_whole_blocks(spec.inputs[0], operation.groups) || !has_whole_blocks(spec.output, operation.groups)) return nullptr;
   const Geometry geometry(spec, operation, kBlock);
   const auto passes = find_passes(spec, geometry);

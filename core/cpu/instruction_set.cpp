@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace millrace::cpu {
 
 namespace {
@@ -13,6 +18,16 @@ InstructionSet best_for_loops() {
   if (__builtin_cpu_supports("x86-64-v3") != 0) return InstructionSet::kAvx2;
 #endif
   return InstructionSet::kSse41;
+}
+
+// Linux keeps the state of tiles only for processes that ask for it.
+bool ask_for_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace
@@ -30,6 +45,11 @@ InstructionSet instruction_set() {
 bool has_bf16() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+}
+
+bool has_tiles() {
+  static const bool has = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx && ask_for_tiles();
+  return has;
 }
 
 const char* name_of(InstructionSet set) {

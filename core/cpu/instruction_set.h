@@ -16,6 +16,8 @@ const char* name_of(InstructionSet set);
 
 // Whether products of bf16 are among them: with AVX-512 BF16 or more.
 bool has_bf16();
+// Whether products in tiles of bf16 (AMX) are, too, and the system lets this process use them. Asks it once.
+bool has_tiles();
 
 // What our own loops use of it: kAvx512, kAvx2 or, for anything older, kSse41. Below instruction_set() only on a processor that lacks
 // part of what compilers take a generation to have.

@@ -17,6 +17,8 @@ std::unique_ptr<Kernel> make_taps_convolution(const SharedEngine& engine, const 
 std::unique_ptr<Kernel> make_small_map_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 // Null where the engine computes in fp32, or the shape has no blocks of sixteen channels on both sides.
 std::unique_ptr<Kernel> make_half_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
+// For processors with AMX. Null where the shape has no blocks of sixteen channels on both sides, or too few samples fill a tile.
+std::unique_ptr<Kernel> make_tile_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 // Null where the engine computes in fp32.
 std::unique_ptr<Kernel> make_half_dense(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_finish(const SharedEngine& engine, const KernelSpec& spec);

@@ -147,7 +147,7 @@ OperationCase convolution_of(const Shape& input, Conv2d conv) {
   c.spec.operation = conv;
   c.spec.inputs = {input};
   c.spec.output = infer_shape(c.spec.operation, c.spec.inputs, "chosen");
-  c.spec.micro_batch = 3;
+  c.spec.micro_batch = 8;
   c.adds = {0};
   c.seed = 7;
   return c;
@@ -172,9 +172,52 @@ TEST(CpuHalves, NarrowMapsWithAStrideDoNotReadWhatOthersLeft) {
   expect_of_rounded_operands(c, run_case(*device, c, data), data);
 }
 
+// Samples in more than one tile of rows and of depth, blocks without a partner, groups, maps of four positions, holes between taps.
+TEST(CpuHalves, TilesHoldSamplesAndBlocksOfAnyCount) {
+  if (!cpu::has_tiles()) GTEST_SKIP() << "needs a processor with AMX";
+  struct Chosen {
+    Shape input;
+    Conv2d conv;
+    int64_t samples;
+  };
+  const Conv2d plain{.out_channels = 48, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+  Conv2d grouped{.out_channels = 96, .kernel_h = 2, .kernel_w = 3, .stride_h = 2, .pad_w = 2};
+  grouped.groups = 2;
+  grouped.dilation_w = 2;
+  const Conv2d apart{.out_channels = 16, .kernel_h = 1, .kernel_w = 1, .stride_h = 2, .stride_w = 2};
+  for (const Chosen& chosen : {Chosen{{80, 4, 4}, plain, 33}, Chosen{{16, 5, 3}, plain, 16}, Chosen{{64, 2, 2}, plain, 70},
+                               Chosen{{96, 5, 6}, grouped, 17}, Chosen{{48, 7, 9}, apart, 32}, Chosen{{32, 3, 3}, plain, 4}}) {
+    OperationCase c = convolution_of(chosen.input, chosen.conv);
+    c.spec.micro_batch = chosen.samples;
+    std::vector<CaseResult> results;
+    for (const int threads : {1, 3}) {
+      const auto engine = half_engine(threads);
+      const auto device = cpu::make_device(engine);
+      const std::string implementation = device->make_kernel(c.spec)->implementation();
+      SCOPED_TRACE(text_of_case(c, implementation));
+      ASSERT_EQ(implementation, "tiles:avx512_core_amx_bf16");
+      const CaseData data = data_of(c);
+      spoil(*engine);
+      results.push_back(run_case(*device, c, data));
+      expect_of_rounded_operands(c, results.back(), data);
+    }
+    EXPECT_EQ(results[0].output, results[1].output) << "by threads";
+    EXPECT_EQ(results[0].input_errors, results[1].input_errors) << "by threads";
+    EXPECT_EQ(results[0].gradients, results[1].gradients) << "by threads";
+  }
+}
+
+TEST(CpuHalves, FewSamplesFillNoTile) {
+  if (!cpu::has_tiles()) GTEST_SKIP() << "needs a processor with AMX";
+  const auto device = cpu::make_device(half_engine(1));
+  OperationCase c = convolution_of({32, 8, 8}, {.out_channels = 32, .kernel_h = 3, .kernel_w = 3});
+  c.spec.micro_batch = 3;
+  EXPECT_FALSE(computes_in_bf16(device->make_kernel(c.spec)->implementation()));
+}
+
 TEST(CpuHalves, ChannelsThatFillNoBlockStayInFp32) {
   const auto device = cpu::make_device(half_engine(1));
-  for (const Shape& input : {Shape{17, 9, 28}, Shape{3, 32, 32}, Shape{32, 2, 2}, Shape{32, 40, 1}})
+  for (const Shape& input : {Shape{17, 9, 28}, Shape{3, 32, 32}, Shape{32, 40, 1}})
     EXPECT_FALSE(computes_in_bf16(
         device->make_kernel(convolution_of(input, {.out_channels = 32, .kernel_h = 1, .kernel_w = 1}).spec)->implementation()))
         << text_of(input);
