@@ -13,8 +13,7 @@
 // do not depend on it.
 // In bf16 (CpuOptions::precision), the products of dense layers and of convolutions between blocks of 16 channels take operands rounded to
 // bf16 and add in fp32; tensors, weights, gradients and all else stay fp32. What a layer does follows from its shape and the instruction
-// set alone. With AMX convolutions of four samples or more run in its tiles, the others in fp32. Limits: recurrent layers, embeddings and
-// the CTC loss are kUnavailable.
+// set alone. With AMX convolutions of four samples or more run in its tiles, the others in fp32.
 #pragma once
 
 #include <memory>

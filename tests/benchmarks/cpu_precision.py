@@ -5,7 +5,7 @@
 
   steps     build/release/bin/cpu_training --bf16: images per second of both, and their ratio, in one process
   curves    millrace train --cpu-precision fp32 and bf16, the same seeds: test accuracy of digits (20 epochs) and Fashion-MNIST (4), and
-            the largest distance between the two means of the loss by epoch
+            the largest distance between the two means of the loss on the test set by epoch
 
 Wants a processor with AVX-512 BF16; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 hides AMX from it. All figures are measured, nothing here gates
 anything. Nothing else should run on the machine while steps are timed.
@@ -37,11 +37,11 @@ def steps(folder, cases, threads, seconds):
 
 
 def trained(folder, task, precision, seed):
-    """Loss by epoch in training, and the test accuracy at the end."""
+    """Loss on the test set by epoch, and the accuracy at the end."""
     command = [folder / "millrace", "--no-progress", "--log-level", "error", "train", *TASKS[task], "--seed", str(seed), "--cpu-precision",
                precision, "--json"]
     lines = [json.loads(line) for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()]
-    return [line["loss"] for line in lines if line["event"] == "evaluation"], lines[-1]["test"]["accuracy"]
+    return [line["loss"] for line in lines if line["event"] == "evaluation"], lines[-1]["accuracy"]
 
 
 def curves(folder, task, seeds):
