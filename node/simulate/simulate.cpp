@@ -73,14 +73,15 @@ double mini_batch_rate(const Plan& plan, const SimulationResult& result) {
   };
   double rate = rate_of(end - begin);
   // With a window of more than a mini-batch samples that were sent ahead end faster for a while than all devices take new ones: the slowest
-  // device tells.
+  // device tells. One without work is through with all its actions at once, and sets no pace.
   if (mini_batches_ahead(plan) < 2) return rate;
   std::map<int64_t, int64_t> taken;
   for (const SimulatedUpdate& update : result.updates) {
     if (update.mini_batch == filling - 1) taken[update.device] -= update.time;
     if (update.mini_batch == whole - ending - 1) taken[update.device] += update.time;
   }
-  for (const auto& [device, picoseconds] : taken) rate = std::min(rate, rate_of(picoseconds));
+  for (const auto& [device, picoseconds] : taken)
+    if (picoseconds > 0) rate = std::min(rate, rate_of(picoseconds));
   return rate;
 }
 

@@ -89,6 +89,32 @@ TEST(MiniBatchPace, RunsThatEndAheadAreNoFasterThanTheSlowestDevice) {
   EXPECT_GE(result.images_per_second, 0.99 * slowest);
 }
 
+// Wherever a device without work stands, and however few micro-batches there are; one link more passes a row in no time.
+TEST(MiniBatchPace, DevicesWithoutWorkTakeNoTime) {
+  const Graph graph(row_convolutions(2, 8, 3));
+  const LinkEntry at_once{10'000, 10'000, 0, 0};
+  const Cut begin{0, 0, 0};
+  const Cut middle{1, 0, 0};
+  const Cut end{2, 0, 0};
+  for (const Alignment alignment :
+       {Alignment::kFpdeep, Alignment::kStash, Alignment::kFlush, Alignment::kOneForwardOneBackward, Alignment::kZeroBubble}) {
+    for (const int64_t mini_batch : {1, 2, 5}) {
+      const int64_t first = alignment == Alignment::kFlush ? mini_batch : 2;
+      const int64_t second = alignment == Alignment::kFlush ? mini_batch : 1;
+      const auto seconds_of = [&](std::vector<Cut> cuts, std::vector<int64_t> windows) {
+        Plan plan = plan_by_cuts(graph, std::move(cuts), at_once, mini_batch, alignment, std::move(windows));
+        set_times(plan, graph, kMicrosecond, 0);
+        return mini_batch_pace(plan, graph).seconds;
+      };
+      const double all_work = seconds_of({middle}, {first, second});
+      const std::string where = fmt::format("{}, {} micro-batches", name_of(alignment), mini_batch);
+      EXPECT_NEAR(seconds_of({middle, end}, {first, second, second}) / all_work, 1, 1e-4) << "last: " << where;
+      EXPECT_NEAR(seconds_of({middle, middle}, {first, second, second}) / all_work, 1, 1e-4) << "in the middle: " << where;
+      EXPECT_NEAR(seconds_of({begin, middle}, {first, first, second}) / all_work, 1, 1e-4) << "first: " << where;
+    }
+  }
+}
+
 TEST(MiniBatchPace, FewerThanTwoMiniBatchesHaveNoRate) {
   const Graph graph(row_convolutions(3, 8, 3));
   Plan plan = one_layer_per_device(graph, {10, 10, 0, 0.5}, 64);
