@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "core/base/check.h"
+#include "core/base/index.h"
 
 namespace millrace {
 
@@ -59,7 +60,8 @@ size_t RowTiming::queue(const RowQueue& queue) {
 
 void RowTiming::host(size_t scores, size_t errors) { hosts_.emplace_back(scores, errors); }
 
-// One run: who waits for whom, and when each unit and step was.
+// One run: who waits for whom, and when each unit and step was. Times alone are kept while the run goes on; what an event waited for is
+// found out again, from the times, of the few that are asked about behind it.
 class RowWalk {
  public:
   RowWalk(const RowTiming& network, const RowRun& how) : network_(network), how_(how) {
@@ -67,8 +69,11 @@ class RowWalk {
     stages_.resize(network.stages_.size());
     for (size_t i = 0; i < streams_.size(); ++i) {
       streams_[i].blocks = network.streams_[i].blocks;
+      streams_[i].of_sample = streams_[i].blocks.units();
+      streams_[i].single_rows = streams_[i].of_sample == streams_[i].blocks.rows;
       streams_[i].row_seconds = network.streams_[i].row_seconds;
-      streams_[i].units = network.same(i) == i ? how.samples * streams_[i].blocks.units() : 0;
+      streams_[i].units = network.same(i) == i ? how.samples * streams_[i].of_sample : 0;
+      streams_[i].events.resize(streams_[i].units);
     }
     for (size_t i = 0; i < stages_.size(); ++i) add_stage(i);
     queues_ = network.queues_;
@@ -88,17 +93,17 @@ class RowWalk {
   }
 
   RowTimes run() {
-    std::vector<bool> listed(streams_.size() + stages_.size(), true);
+    std::vector<char> listed(streams_.size() + stages_.size(), 1);
     std::deque<size_t> list;
     for (size_t i = 0; i < listed.size(); ++i) list.push_back(i);
     while (!list.empty()) {
       const size_t next = list.front();
       list.pop_front();
-      listed[next] = false;
+      listed[next] = 0;
       if (!(next < streams_.size() ? advance_stream(next) : advance_stage(next - streams_.size()))) continue;
       for (const size_t other : next < streams_.size() ? streams_[next].others : stages_[next - streams_.size()].others)
-        if (!listed[other]) {
-          listed[other] = true;
+        if (listed[other] == 0) {
+          listed[other] = 1;
           list.push_back(other);
         }
     }
@@ -117,8 +122,28 @@ class RowWalk {
       if (other.at > at || from < 0) *this = other;
     }
   };
+  // The time of a Moment alone. None is before the run's beginning.
+  struct Time {
+    double at = 0;
+    void wait(const Moment& other) { at = std::max(at, other.at); }
+  };
+  // Units or steps, one behind the other: each begins once the one before has ended.
+  struct Events {
+    std::vector<double> begins, ends;
+    int64_t begun = 0, ended = 0;
+
+    void resize(int64_t count) {
+      begins.resize(to_size(count));
+      ends.resize(to_size(count));
+    }
+    bool all() const { return ended == std::ssize(ends); }
+    void begin(double at) { fast_item(begins, begun++) = at; }
+    void end(double at) { fast_item(ends, ended++) = at; }
+  };
   struct Stream {
     RowBlocks blocks;
+    int64_t of_sample = 1;     // units
+    bool single_rows = false;  // a unit is a row
     double row_seconds = 0;
     int64_t units = 0;
     std::vector<size_t> makers;                      // stages
@@ -128,35 +153,52 @@ class RowWalk {
     std::optional<size_t> behind;                    // scores
     double source_period = 0;
     std::vector<size_t> others;
-    std::vector<Moment> begins, ends;
+    Events events;
+    int64_t above = 0, below = 0;  // rows before the next unit, and with it
+
+    int64_t unit_of(int64_t row) const { return single_rows ? row : blocks.unit_of(row); }
+    int64_t rows_to(int64_t unit) const { return single_rows ? unit : blocks.rows_to(unit); }
+  };
+  struct Window {
+    RowWindow given;
+    size_t stream = 0;
+    int64_t releasing = 0;  // the step that must have begun for the next rows to have banks
+    int64_t room_to = 0;    // the rows that have banks then
+    int64_t needed = -1;    // the unit that the next step waits for; -1: none
   };
   struct Stage {
     int64_t steps = 0;
-    std::vector<int64_t> releasing;  // by window: the step that must have begun for the next rows to have banks
+    std::vector<Window> reads;
+    std::optional<size_t> adds, out;  // streams
     std::vector<size_t> others;
-    std::vector<Moment> begins, ends;
+    Events events;
   };
 
   void add_stage(size_t index) {
     const RowStage& stage = network_.stages_[index];
     Stage& mine = stages_[index];
     mine.steps = how_.samples / stage.samples_of_pass * stage.reads.front().steps;
-    mine.releasing.assign(stage.reads.size(), 0);
+    mine.events.resize(mine.steps);
     const size_t self = streams_.size() + index;
     for (size_t read = 0; read < stage.reads.size(); ++read) {
       const size_t stream = network_.same(stage.reads[read].stream);
+      Window& window = mine.reads.emplace_back(Window{.given = stage.reads[read], .stream = stream});
+      window.room_to = rows_at(window.given, 0, 0) + window.given.banks;
+      window.needed = needed_unit(window, 0);
       streams_[stream].readers.emplace_back(index, read);
       meet(stream, self);
     }
     if (stage.adds) {
-      streams_[network_.same(*stage.adds)].adders.push_back(index);
-      meet(network_.same(*stage.adds), self);
+      mine.adds = network_.same(*stage.adds);
+      streams_[*mine.adds].adders.push_back(index);
+      meet(*mine.adds, self);
     }
     if (stage.out) {
-      const Stream& out = streams_[network_.same(*stage.out)];
+      mine.out = network_.same(*stage.out);
+      const Stream& out = streams_[*mine.out];
       MILLRACE_CHECK(out.units == mine.steps, "a stage of {} steps makes {} units", mine.steps, out.units);
-      streams_[network_.same(*stage.out)].makers.push_back(index);
-      meet(network_.same(*stage.out), self);
+      streams_[*mine.out].makers.push_back(index);
+      meet(*mine.out, self);
     }
   }
 
@@ -165,23 +207,30 @@ class RowWalk {
       (one < streams_.size() ? streams_[one].others : stages_[one - streams_.size()].others).push_back(other);
   }
 
-  static Moment later(const Moment& moment, double seconds, int64_t from, int64_t unit) { return {moment.at + seconds, from, unit, -1}; }
+  static int64_t begin_of(size_t entity) { return static_cast<int64_t>(2 * entity); }
+  int64_t begin_of_stage(size_t stage) const { return begin_of(streams_.size() + stage); }
+
+  // An event and so many seconds; nothing as long as it has not been.
+  static std::optional<Moment> began(const Events& events, int64_t kind, int64_t unit, double seconds) {
+    if (unit >= events.begun) return std::nullopt;
+    return Moment{fast_item(events.begins, unit) + seconds, kind, unit, -1};
+  }
+  static std::optional<Moment> ended(const Events& events, int64_t kind, int64_t unit, double seconds) {
+    if (unit >= events.ended) return std::nullopt;
+    return Moment{fast_item(events.ends, unit) + seconds, kind + 1, unit, -1};
+  }
   std::optional<Moment> began(size_t stream, int64_t unit, double seconds = 0) const {
-    if (unit >= std::ssize(streams_[stream].begins)) return std::nullopt;
-    return later(streams_[stream].begins[static_cast<size_t>(unit)], seconds, static_cast<int64_t>(2 * stream), unit);
+    return began(streams_[stream].events, begin_of(stream), unit, seconds);
   }
   std::optional<Moment> ended(size_t stream, int64_t unit, double seconds = 0) const {
-    if (unit >= std::ssize(streams_[stream].ends)) return std::nullopt;
-    return later(streams_[stream].ends[static_cast<size_t>(unit)], seconds, static_cast<int64_t>(2 * stream + 1), unit);
+    return ended(streams_[stream].events, begin_of(stream), unit, seconds);
   }
   std::optional<Moment> step_began(size_t stage, int64_t step, double seconds = 0) const {
-    if (step >= std::ssize(stages_[stage].begins)) return std::nullopt;
-    return later(stages_[stage].begins[static_cast<size_t>(step)], seconds, static_cast<int64_t>(2 * (streams_.size() + stage)), step);
+    return began(stages_[stage].events, begin_of_stage(stage), step, seconds);
   }
   std::optional<Moment> step_ended(size_t stage, int64_t step, double seconds = 0) const {
     if (step < 0) return Moment{};
-    if (step >= std::ssize(stages_[stage].ends)) return std::nullopt;
-    return later(stages_[stage].ends[static_cast<size_t>(step)], seconds, static_cast<int64_t>(2 * (streams_.size() + stage) + 1), step);
+    return ended(stages_[stage].events, begin_of_stage(stage), step, seconds);
   }
 
   // When so much of a stream, in units, had passed. `soon`: of a unit that has not ended, as if it went on without a stop.
@@ -201,11 +250,11 @@ class RowWalk {
     return end;
   }
 
-  double in_units(const RowBlocks& blocks, double rows) const {
+  static double in_units(const Stream& stream, double rows) {
     if (rows <= 0) return 0;
-    const int64_t unit = blocks.unit_of(static_cast<int64_t>(std::floor(rows)));
-    const auto begin = static_cast<double>(blocks.rows_to(unit));
-    return static_cast<double>(unit) + (rows - begin) / static_cast<double>(blocks.rows_to(unit + 1) - blocks.rows_to(unit));
+    const int64_t unit = stream.unit_of(static_cast<int64_t>(std::floor(rows)));
+    const auto begin = static_cast<double>(stream.rows_to(unit));
+    return static_cast<double>(unit) + (rows - begin) / static_cast<double>(stream.rows_to(unit + 1) - stream.rows_to(unit));
   }
 
   // Of a queue's room, when rows up to `rows` may have come in.
@@ -216,10 +265,10 @@ class RowWalk {
     std::optional<Moment> found;
     if (queue.sorts) {
       const auto row = static_cast<int64_t>(rows - queue.rows) - 1;
-      found = row < 0 ? Moment{} : ended(queue.out, out.blocks.unit_of(row));
+      found = row < 0 ? Moment{} : ended(queue.out, out.unit_of(row));
     } else {
       const auto block = static_cast<double>(std::max(out.blocks.first_block_rows, out.blocks.block_rows));
-      found = passed(queue.out, in_units(out.blocks, rows - queue.rows), queue.rows < block, block * out.row_seconds);
+      found = passed(queue.out, in_units(out, rows - queue.rows), queue.rows < block, block * out.row_seconds);
     }
     if (found) found->queue = static_cast<int64_t>(index);
     return found;
@@ -230,160 +279,196 @@ class RowWalk {
     return step / window.steps * window.map_rows + std::clamp(top + row, int64_t{0}, window.map_rows);
   }
 
-  // When banks for rows up to `rows` are free.
-  std::optional<Moment> banks(size_t stage, size_t read, int64_t rows) {
-    const RowWindow& window = network_.stages_[stage].reads[read];
-    int64_t& step = stages_[stage].releasing[read];
-    while (rows_at(window, step, 0) + window.banks < rows) ++step;
-    return step_ended(stage, step - 1);
+  // Of a step; -1: none.
+  int64_t needed_unit(const Window& window, int64_t step) const {
+    const int64_t rows = rows_at(window.given, step, window.given.window_rows);
+    return rows == 0 ? -1 : streams_[window.stream].unit_of(rows - 1);
+  }
+
+  // When banks for rows up to `rows` are free: the run asks for more and more of them.
+  std::optional<Moment> next_banks(size_t stage, size_t read, int64_t rows) {
+    Window& window = stages_[stage].reads[read];
+    while (window.room_to < rows) window.room_to = rows_at(window.given, ++window.releasing, 0) + window.given.banks;
+    return step_ended(stage, window.releasing - 1);
+  }
+  // Of any rows.
+  std::optional<Moment> banks(size_t stage, size_t read, int64_t rows) const {
+    const RowWindow& window = stages_[stage].reads[read].given;
+    int64_t enough = stages_[stage].steps;
+    for (int64_t few = -1; enough - few > 1;) {
+      const int64_t middle = few + (enough - few) / 2;
+      (rows_at(window, middle, 0) + window.banks < rows ? few : enough) = middle;
+    }
+    return step_ended(stage, enough - 1);
+  }
+
+  template <typename Latest>
+  static bool wait(Latest& latest, const std::optional<Moment>& moment) {
+    if (moment) latest.wait(*moment);
+    return moment.has_value();
   }
 
   bool advance_stream(size_t index) {
     Stream& stream = streams_[index];
+    Events& events = stream.events;
     bool moved = false;
-    while (std::ssize(stream.ends) < stream.units) {
-      const bool begins = stream.begins.size() == stream.ends.size();
-      const auto unit = std::ssize(stream.ends);
-      const std::optional<Moment> found = begins ? beginning(index, unit) : end(index, unit);
-      if (!found) return moved;
-      (begins ? stream.begins : stream.ends).push_back(*found);
+    while (!events.all()) {
+      Time latest;
+      if (events.begun == events.ended) {
+        const auto next = [this](size_t stage, size_t read, int64_t rows) { return next_banks(stage, read, rows); };
+        stream.below = stream.rows_to(events.ended + 1);
+        if (!beginning(index, events.ended, stream.above, stream.below, next, latest)) return moved;
+        const double given = given_by_source(stream, stream.above);
+        events.begin(given > latest.at ? given : latest.at);
+      } else {
+        if (!end(index, events.ended, stream.above, stream.below, latest)) return moved;
+        events.end(latest.at);
+        stream.above = stream.below;
+      }
       moved = true;
     }
     return moved;
   }
 
-  std::optional<Moment> beginning(size_t index, int64_t unit) {
+  static double given_by_source(const Stream& stream, int64_t above) {
+    return stream.source_period * static_cast<double>(above) / static_cast<double>(stream.blocks.rows);
+  }
+
+  // Of a unit that has `above` rows before it and makes them `below`. False: something that it waits for has not been yet.
+  template <typename Banks, typename Latest>
+  bool beginning(size_t index, int64_t unit, int64_t above, int64_t below, const Banks& banks_of, Latest& latest) {
     const Stream& stream = streams_[index];
-    const int64_t above = stream.blocks.rows_to(unit), below = stream.blocks.rows_to(unit + 1);
-    Moment latest;
-    bool known = true;
-    const auto wait = [&](const std::optional<Moment>& moment) {
-      known = known && moment;
-      if (moment) latest.wait(*moment);
-    };
-    if (unit > 0) wait(ended(index, unit - 1));
+    if (unit > 0 && !wait(latest, ended(index, unit - 1))) return false;
     for (const size_t maker : stream.makers) {
       const RowStage& stage = network_.stages_[maker];
-      wait(step_began(maker, unit, stage.first + stage.latency));
+      if (!wait(latest, step_began(maker, unit, stage.first + stage.latency))) return false;
     }
     for (const size_t from : stream.from) {
       const RowQueue& queue = queues_[from];
-      if (queue.sorts)
-        wait(ended(queue.in, streams_[queue.in].blocks.unit_of(below - 1), queue.latency));
-      else
-        wait(began(queue.in, unit, queue.latency));
+      if (!wait(latest,
+                queue.sorts ? ended(queue.in, streams_[queue.in].unit_of(below - 1), queue.latency) : began(queue.in, unit, queue.latency)))
+        return false;
     }
-    if (stream.behind && unit % stream.blocks.units() == 0) {
-      const int64_t units = streams_[*stream.behind].blocks.units();
-      wait(ended(*stream.behind, (unit / stream.blocks.units() + 1) * units - 1));
+    if (stream.behind && unit % stream.of_sample == 0) {
+      const int64_t units = streams_[*stream.behind].of_sample;
+      if (!wait(latest, ended(*stream.behind, (unit / stream.of_sample + 1) * units - 1))) return false;
     }
-    for (const auto& [stage, read] : stream.readers) wait(banks(stage, read, below));
-    for (const size_t into : stream.into) wait(room(into, static_cast<double>(queues_[into].sorts ? below : above)));
-    for (const size_t adder : stream.adders) wait(step_ended(adder, unit - 1));
-    const double given = stream.source_period * static_cast<double>(above) / static_cast<double>(stream.blocks.rows);
-    if (given > latest.at) latest = {given, -1, 0, -1};
-    return known ? std::optional(latest) : std::nullopt;
+    for (const auto& [stage, read] : stream.readers)
+      if (!wait(latest, banks_of(stage, read, below))) return false;
+    for (const size_t into : stream.into)
+      if (!wait(latest, room(into, static_cast<double>(queues_[into].sorts ? below : above)))) return false;
+    for (const size_t adder : stream.adders)
+      if (!wait(latest, step_ended(adder, unit - 1))) return false;
+    return true;
   }
 
-  std::optional<Moment> end(size_t index, int64_t unit) {
+  template <typename Latest>
+  bool end(size_t index, int64_t unit, int64_t above, int64_t below, Latest& latest) const {
     const Stream& stream = streams_[index];
-    const int64_t above = stream.blocks.rows_to(unit), below = stream.blocks.rows_to(unit + 1);
-    Moment latest = *began(index, unit, static_cast<double>(below - above) * stream.row_seconds);
-    bool known = true;
-    const auto wait = [&](const std::optional<Moment>& moment) {
-      known = known && moment;
-      if (moment) latest.wait(*moment);
-    };
-    for (const size_t maker : stream.makers) wait(step_ended(maker, unit, network_.stages_[maker].latency));
+    if (!wait(latest, began(index, unit, static_cast<double>(below - above) * stream.row_seconds))) return false;
+    for (const size_t maker : stream.makers)
+      if (!wait(latest, step_ended(maker, unit, network_.stages_[maker].latency))) return false;
     for (const size_t from : stream.from)
-      if (!queues_[from].sorts) wait(ended(queues_[from].in, unit, queues_[from].end_latency));
+      if (!queues_[from].sorts && !wait(latest, ended(queues_[from].in, unit, queues_[from].end_latency))) return false;
     for (const size_t into : stream.into)
-      if (!queues_[into].sorts) wait(room(into, static_cast<double>(below)));
+      if (!queues_[into].sorts && !wait(latest, room(into, static_cast<double>(below)))) return false;
     for (const size_t adder : stream.adders) {
       const RowStage& stage = network_.stages_[adder];
-      wait(step_began(adder, unit, stage.compute - stage.first));
+      if (!wait(latest, step_began(adder, unit, stage.compute - stage.first))) return false;
     }
-    return known ? std::optional(latest) : std::nullopt;
+    return true;
   }
 
   bool advance_stage(size_t index) {
     Stage& stage = stages_[index];
+    Events& events = stage.events;
     bool moved = false;
-    while (std::ssize(stage.ends) < stage.steps) {
-      const bool begins = stage.begins.size() == stage.ends.size();
-      const auto step = std::ssize(stage.ends);
-      const std::optional<Moment> found = begins ? step_beginning(index, step) : step_end(index, step);
-      if (!found) return moved;
-      (begins ? stage.begins : stage.ends).push_back(*found);
+    while (!events.all()) {
+      Time latest;
+      if (events.begun == events.ended) {
+        const auto needed = [](const Window& window) { return window.needed; };
+        if (!step_beginning(index, events.ended, needed, latest)) return moved;
+        events.begin(latest.at);
+      } else {
+        if (!step_end(index, events.ended, latest)) return moved;
+        events.end(latest.at);
+        for (Window& window : stage.reads) window.needed = needed_unit(window, events.ended);
+      }
       moved = true;
     }
     return moved;
   }
 
-  std::optional<Moment> step_beginning(size_t index, int64_t step) const {
-    Moment latest = *step_ended(index, step - 1);
-    for (const RowWindow& window : network_.stages_[index].reads) {
-      const int64_t rows = rows_at(window, step, window.window_rows);
-      if (rows == 0) continue;
-      const size_t stream = network_.same(window.stream);
-      const std::optional<Moment> in = ended(stream, streams_[stream].blocks.unit_of(rows - 1));
-      if (!in) return std::nullopt;
-      latest.wait(*in);
-    }
-    return latest;
+  template <typename Needed, typename Latest>
+  bool step_beginning(size_t index, int64_t step, const Needed& needed, Latest& latest) const {
+    latest.wait(*step_ended(index, step - 1));
+    for (const Window& window : stages_[index].reads)
+      if (const int64_t unit = needed(window); unit >= 0 && !wait(latest, ended(window.stream, unit))) return false;
+    return true;
   }
 
-  std::optional<Moment> step_end(size_t index, int64_t step) const {
+  template <typename Latest>
+  bool step_end(size_t index, int64_t step, Latest& latest) const {
     const RowStage& stage = network_.stages_[index];
-    Moment latest = *step_began(index, step, stage.compute);
-    if (stage.adds) {
-      const std::optional<Moment> added = ended(network_.same(*stage.adds), step, stage.first);
-      if (!added) return std::nullopt;
-      latest.wait(*added);
+    const Stage& mine = stages_[index];
+    latest.wait(*step_began(index, step, stage.compute));
+    if (mine.adds && !wait(latest, ended(*mine.adds, step, stage.first))) return false;
+    if (!mine.out) return true;
+    const double least = std::max(stage.compute - stage.first, streams_[*mine.out].row_seconds);
+    std::optional<Moment> left = passed(*mine.out, static_cast<double>(step + 1) - stage.ahead, stage.ahead < 1, least);
+    if (!left) return false;
+    left->at += stage.tail;
+    if (left->from >= 0) latest.wait(*left);
+    return true;
+  }
+
+  // What an event of a run that is over waited for.
+  Moment cause_of(int64_t kind, int64_t unit) {
+    const auto entity = static_cast<size_t>(kind / 2);
+    Moment latest;
+    if (entity >= streams_.size()) {
+      const size_t stage = entity - streams_.size();
+      const auto needed = [&](const Window& window) { return needed_unit(window, unit); };
+      kind % 2 == 0 ? step_beginning(stage, unit, needed, latest) : step_end(stage, unit, latest);
+      return latest;
     }
-    if (stage.out) {
-      const size_t out = network_.same(*stage.out);
-      const double least = std::max(stage.compute - stage.first, streams_[out].row_seconds);
-      std::optional<Moment> left = passed(out, static_cast<double>(step + 1) - stage.ahead, stage.ahead < 1, least);
-      if (!left) return std::nullopt;
-      left->at += stage.tail;
-      if (left->from >= 0) latest.wait(*left);
+    const Stream& stream = streams_[entity];
+    const int64_t above = stream.rows_to(unit), below = stream.rows_to(unit + 1);
+    if (kind % 2 == 1) {
+      end(entity, unit, above, below, latest);
+      return latest;
     }
+    beginning(
+        entity, unit, above, below, [this](size_t stage, size_t read, int64_t rows) { return banks(stage, read, rows); }, latest);
+    if (const double given = given_by_source(stream, above); given > latest.at) latest = {given, -1, 0, -1};
     return latest;
   }
 
-  const std::vector<Moment>& moments(int64_t kind) const {
-    const auto entity = static_cast<size_t>(kind / 2);
-    if (entity < streams_.size()) return kind % 2 == 0 ? streams_[entity].begins : streams_[entity].ends;
-    const Stage& stage = stages_[entity - streams_.size()];
-    return kind % 2 == 0 ? stage.begins : stage.ends;
-  }
-
-  RowTimes times() const {
+  RowTimes times() {
     RowTimes found;
     found.peak_rows.resize(queues_.size());
     found.samples_held.resize(queues_.size());
-    for (const Stream& stream : streams_) found.stands_still = found.stands_still || std::ssize(stream.ends) < stream.units;
-    for (const Stage& stage : stages_) found.stands_still = found.stands_still || std::ssize(stage.ends) < stage.steps;
+    for (const Stream& stream : streams_) found.stands_still = found.stands_still || !stream.events.all();
+    for (const Stage& stage : stages_) found.stands_still = found.stands_still || !stage.events.all();
     if (found.stands_still) return found;
     // The last event of a sample.
     std::vector<Moment> done(static_cast<size_t>(how_.samples));
-    const auto take = [&](const std::vector<Moment>& ends, int64_t kind) {
+    const auto take = [&](const std::vector<double>& ends, int64_t kind) {
       const int64_t per_sample = std::ssize(ends) / how_.samples;
       if (per_sample == 0) return;
       for (int64_t sample = 0; sample < how_.samples; ++sample) {
         const int64_t last = (sample + 1) * per_sample - 1;
         Moment& own = done[static_cast<size_t>(sample)];
-        if (const double at = ends[static_cast<size_t>(last)].at; at > own.at) own = {at, kind, last, -1};
+        if (const double at = ends[static_cast<size_t>(last)]; at > own.at) own = {at, kind, last, -1};
       }
     };
-    for (size_t i = 0; i < streams_.size(); ++i) take(streams_[i].ends, static_cast<int64_t>(2 * i + 1));
+    for (size_t i = 0; i < streams_.size(); ++i) take(streams_[i].events.ends, begin_of(i) + 1);
     const int64_t half = how_.samples / 2;
     found.period = (done.back().at - done[static_cast<size_t>(how_.samples - 1 - half)].at) / static_cast<double>(half);
     // Back along what each event waited for.
     const double from = done[static_cast<size_t>(how_.samples - 1 - half)].at;
     for (Moment at = done.back(); at.from >= 0 && at.at > from;) {
-      const Moment& why = moments(at.from)[static_cast<size_t>(at.unit)];
+      const Moment why = cause_of(at.from, at.unit);
       if (why.queue >= 0 && queues_[static_cast<size_t>(why.queue)].waits) {
         const RowQueue& queue = queues_[static_cast<size_t>(why.queue)];
         found.samples_held[static_cast<size_t>(why.queue)] += queue.rows / static_cast<double>(streams_[queue.in].blocks.rows);
@@ -401,14 +486,14 @@ class RowWalk {
     double most = 0;
     int64_t left = 0;
     for (int64_t unit = in.units / 2; unit < in.units; ++unit) {
-      const double now = in.ends[static_cast<size_t>(unit)].at;
-      while (left < out.units && out.ends[static_cast<size_t>(left)].at <= now) ++left;
-      double gone = static_cast<double>(out.blocks.rows_to(left));
-      if (left < out.units && out.begins[static_cast<size_t>(left)].at < now) {
-        const double begin = out.begins[static_cast<size_t>(left)].at, end = out.ends[static_cast<size_t>(left)].at;
-        gone += (now - begin) / (end - begin) * static_cast<double>(out.blocks.rows_to(left + 1) - out.blocks.rows_to(left));
+      const double now = fast_item(in.events.ends, unit);
+      while (left < out.units && fast_item(out.events.ends, left) <= now) ++left;
+      double gone = static_cast<double>(out.rows_to(left));
+      if (left < out.units && fast_item(out.events.begins, left) < now) {
+        const double begin = fast_item(out.events.begins, left), end = fast_item(out.events.ends, left);
+        gone += (now - begin) / (end - begin) * static_cast<double>(out.rows_to(left + 1) - out.rows_to(left));
       }
-      most = std::max(most, static_cast<double>(in.blocks.rows_to(unit + 1)) - gone);
+      most = std::max(most, static_cast<double>(in.rows_to(unit + 1)) - gone);
     }
     return most;
   }
