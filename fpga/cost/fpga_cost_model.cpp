@@ -24,6 +24,7 @@
 #include "fpga/cost/built_blocks.h"
 #include "fpga/cost/chained_steps.h"
 #include "fpga/cost/dense_passes.h"
+#include "fpga/cost/engine_memo.h"
 #include "fpga/cost/fpga_resources.h"
 #include "fpga/cost/layer_geometry.h"
 #include "fpga/sbe/rtl/cycle_model.h"
@@ -309,7 +310,8 @@ class FpgaCostModel final : public CostModel {
     if (question.off_chip && use.shard.place == WeightPlace::kOnChip) use.shard.place = WeightPlace::kOffChip;
     if (question.on_chip && use.shard.place == WeightPlace::kOffChip && use.shard.has_engine()) use.shard.place = WeightPlace::kOnChip;
     use.engines = engines_of(use.shard, question.period_seconds * static_cast<double>(board_.clock_hz));
-    if (built_) build_engines(question, use);
+    EngineMemory memory;  // of what is built
+    if (built_) build_engines(question, exact, use, memory);
     const int copies = 2 + question.optimizer_slots;
     use.settings = {.lifetime = question.lifetime,
                     .element_bits = element_bits_,
@@ -331,8 +333,6 @@ class FpgaCostModel final : public CostModel {
     }
     use.on_chip = use.buffers.fixed();
     if (use.built && use.built->keeps_up) {
-      const WeightsAt weights = weights_at(question, use);
-      const EngineMemory memory = exact ? built_->memory_of(*use.built, weights) : reserved_memory(question, *use.built, weights);
       if (larger_engines(question) > 0) use.built->reserved_tiles = std::max(use.built->reserved_tiles, memory.tiles);
       use.port_cycles = memory.port_cycles;
       use.streamed_bytes = memory.streamed_bytes;
@@ -343,18 +343,40 @@ class FpgaCostModel final : public CostModel {
     return use;
   }
 
-  // What is generated, of as many engines as are.
-  void build_engines(const ShardQuestion& question, ShardUse& use) const {
+  // What is generated, of as many engines as are, and the memory that it takes or, for a search, that is reserved for it.
+  void build_engines(const ShardQuestion& question, bool exact, ShardUse& use, EngineMemory& memory) const {
     if (!use.shard.has_engine() || !use.shard.trained) return;
-    use.built = built_->engine_for(*question.node, question.blocks, question.period_seconds, static_cast<double>(board_.clock_hz));
+    use.built = built_->without_engine(*question.node, question.blocks, question.period_seconds, static_cast<double>(board_.clock_hz));
     if (!use.built) return;
-    if (const WeightsAt weights = weights_at(question, use); weights.off_chip && use.built->keeps_up && larger_engines(question) > 0)
-      use.built = built_->with_fewest_words(*use.built, weights, larger_engines(question));
+    if (use.built->passes) {
+      const WeightsAt weights = weights_at(question, use);
+      const auto sized = [&] { return sized_engine(question, *use.built, weights, exact); };
+      const SizedEngine found = exact ? sized()
+                                      : memo_.at(use.built->cycles_given,
+                                                 {.layer = use.built->layer,
+                                                  .width = use.built->width,
+                                                  .held = use.built->held,
+                                                  .weights = weights,
+                                                  .words = question.streamed_words},
+                                                 sized);
+      use.built = found.engine;
+      memory = found.memory;
+    }
     const EngineSize size{use.built->keeps_up ? use.built->engine.tiles() : 1, use.built->keeps_up};
     use.engines = {.forward = size, .error_back = {}, .parameter_gradient = size, .count = 2};
     if (!use.built->error_back) return;
     use.engines.error_back = size;
     ++use.engines.count;
+  }
+
+  SizedEngine sized_engine(const ShardQuestion& question, const GeneratedEngine& without, const WeightsAt& weights, bool exact) const {
+    SizedEngine sized{without, {}};
+    built_->add_engine(sized.engine);
+    if (!sized.engine.keeps_up) return sized;
+    if (weights.off_chip && larger_engines(question) > 0)
+      sized.engine = built_->with_fewest_words(sized.engine, weights, larger_engines(question));
+    sized.memory = exact ? built_->memory_of(sized.engine, weights) : reserved_memory(question, sized.engine, weights);
+    return sized;
   }
 
   EngineMemory reserved_memory(const ShardQuestion& question, const GeneratedEngine& built, const WeightsAt& weights) const {
@@ -554,6 +576,7 @@ class FpgaCostModel final : public CostModel {
   int64_t element_bits_;
   std::unique_ptr<BlockedEngines> blocked_;        // of plans for inference
   std::shared_ptr<const GeneratedEngines> built_;  // nothing: the paper's free counts
+  mutable EngineMemo memo_;                        // of searches
   int64_t steps_per_pass_;                         // of plans for inference that say so
   std::vector<NamedAmount> capacities_;
 };

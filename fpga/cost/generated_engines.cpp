@@ -178,6 +178,7 @@ GeneratedEngines::Reserves& GeneratedEngines::reserves_of(const GeneratedEngine&
   const int64_t channels = layer.by_outputs ? layer.whole.outputs : layer.whole.inputs;
   reserves.step = engine.lanes * divided_up(divided_up(channels, engine.lanes), kReservedSteps);
   reserves.of_choices.resize(static_cast<size_t>(divided_up(channels, reserves.step)));
+  reserves.of_smallest.resize(reserves.of_choices.size());
   std::shared_ptr<BlocksByChoice>& anywhere = anywhere_[{layer.alike, engine.width, samples_side_by_side(weights)}];
   if (!anywhere) anywhere = std::make_shared<BlocksByChoice>(reserves.of_choices.size());
   reserves.anywhere = anywhere;
@@ -226,8 +227,12 @@ GeneratedEngines::Steps GeneratedEngines::steps_for_period(const GeneratedEngine
     const EngineFront::Choice* const found = front.smallest(engine.cycles_given);
     if (found == nullptr) return EngineMemory{};  // of more channels than are held, for which no engine is fast enough
     const EngineFront::Choice smallest = *found;
+    // What follows is the same for all periods that have the same smallest engine.
+    const auto [known, added] = reserves.of_smallest[place].try_emplace(static_cast<size_t>(found - front.found().data()));
+    if (!added) return known->second;
     const EngineParallelism fewest = fewest_words(front, smallest, shape, layer.error_back, weights, larger, engine.cycles_given);
-    return engine_memory(fewest, shape, around, weights, blocks_anywhere(fewest, shape, around));
+    known->second = engine_memory(fewest, shape, around, weights, blocks_anywhere(fewest, shape, around));
+    return known->second;
   });
 }
 
@@ -332,6 +337,13 @@ GeneratedEngine GeneratedEngines::with_fewest_words(GeneratedEngine engine, cons
 
 std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, std::span<const Block> blocks, double period_seconds,
                                                             double clock_hz) const {
+  std::optional<GeneratedEngine> built = without_engine(node, blocks, period_seconds, clock_hz);
+  if (built && built->passes) add_engine(*built);
+  return built;
+}
+
+std::optional<GeneratedEngine> GeneratedEngines::without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
+                                                                double clock_hz) const {
   const auto place = &node - graph_->nodes().data();
   MILLRACE_CHECK(place >= 0 && place < static_cast<std::ptrdiff_t>(layers_.size()), "layer {} is another graph's", node.layer.name);
   if (!layers_[static_cast<size_t>(place)]) return std::nullopt;
@@ -358,24 +370,30 @@ std::optional<GeneratedEngine> GeneratedEngines::engine_for(const Node& node, st
     if (by_outputs) held.outputs = whole_lane_groups(outputs, 1, width->lanes, whole.outputs);
   }
   built.held = held_shape(whole, held);
-  const int64_t cycles = whole_cycles(period_seconds, clock_hz);
   built.layer = static_cast<size_t>(place);
   built.width = static_cast<size_t>(width - widths_.begin());
-  built.cycles_given = cycles;
+  built.cycles_given = whole_cycles(period_seconds, clock_hz);
+  built.passes = true;
+  return built;
+}
+
+void GeneratedEngines::add_engine(GeneratedEngine& built) const {
+  const Layer& layer = *layers_[built.layer];
+  const int64_t cycles = built.cycles_given;
   const std::optional<EngineParallelism> engine = engine_within(layer, built.held, cycles);
-  if (!engine) return built;
+  if (!engine) return;
   built.keeps_up = true;
   built.engine = *engine;
   built.reserved_tiles = built.engine.tiles();
   built.cycles = engine_cycles(built.engine, built.held);
   if (built.held.groups > 1) {  // a part computes as much as the whole, or more
+    const ConvolutionShape& whole = layer.whole;
     const ConvolutionShape part =
-        held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, width->lanes, whole.inputs), {0, whole.outputs}});
+        held_shape(whole, {whole_lane_groups({0, whole.inputs / whole.groups}, 1, built.lanes, whole.inputs), {0, whole.outputs}});
     const std::optional<EngineParallelism> of_part = engine_within(layer, part, cycles);
     if (!of_part) built.keeps_up = false;
     if (of_part) built.reserved_tiles = std::max(built.reserved_tiles, of_part->tiles());
   }
-  return built;
 }
 
 }  // namespace millrace

@@ -71,6 +71,7 @@ struct WeightsAt {
 
 struct GeneratedEngine {
   bool keeps_up = false;  // without it the rest says nothing
+  bool passes = false;    // what comes and goes keeps up, whatever the engine does
   EngineParallelism engine;
   int64_t reserved_tiles = 0;   // what a search reckons with: at least those of any part of the shard
   EngineCycles cycles;          // per sample, of the board's clock, streams of the ring apart
@@ -89,6 +90,10 @@ class GeneratedEngines {
   GeneratedEngines(const Graph& graph, double slowest_clock_hz, int64_t most_multipliers = 0);
 
   std::optional<GeneratedEngine> engine_for(const Node& node, std::span<const Block> blocks, double period_seconds, double clock_hz) const;
+  // The same in two steps: all but the engine, which is that of the layer, the channels held, the streams' width and the cycles alone.
+  std::optional<GeneratedEngine> without_engine(const Node& node, std::span<const Block> blocks, double period_seconds,
+                                                double clock_hz) const;
+  void add_engine(GeneratedEngine& built) const;
   // Of an answer that keeps up: with the engine that moves the fewest bytes to and from the memory outside, of up to `larger` times the
   // tiles.
   GeneratedEngine with_fewest_words(GeneratedEngine engine, const WeightsAt& weights, int64_t larger) const;
@@ -139,8 +144,9 @@ class GeneratedEngines {
     int64_t step = 1;
     std::shared_ptr<BlocksByChoice> anywhere;  // whether weights are on chip or not; guarded by the fronts' mutex
     std::vector<std::vector<ChoiceMemory>> of_choices;
-    int64_t cycles = -1;                    // that were asked for last
-    std::vector<EngineMemory> of_channels;  // for those: of so many channels, and of fewer
+    std::vector<std::map<size_t, EngineMemory>> of_smallest;  // of the smallest engine that keeps up, by its place in the front
+    int64_t cycles = -1;                                      // that were asked for last
+    std::vector<EngineMemory> of_channels;                    // for those: of so many channels, and of fewer
   };
   using ReservesKey = std::tuple<size_t, size_t, WeightsAt, int64_t>;  // layer, width, and how much larger engines may be; 0: the smallest
   Reserves& reserves_of(const GeneratedEngine& engine, const WeightsAt& weights, int64_t larger) const;

@@ -45,7 +45,43 @@ TEST(GeneratedEngines, AreMonotone) {
   }
 }
 
-// Neither does the memory that a search reserves, where weights lie on chip and where they are streamed.
+// Cost models keep what they were asked for: answers do not depend on it.
+TEST(GeneratedEngines, AnswerAlikeWhateverWasAskedBefore) {
+  std::mt19937_64 random(11);
+  const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  const Graph graph(find_model("vgg11-cifar"));
+  const CatalogueDevice board = testing_support::with(testing_support::vc709(), "uram", 960);
+  const auto fresh = [&] {
+    return make_fpga_cost_model(board, {.wire = ElementType::kFixed16}, {}, std::make_shared<const GeneratedEngines>(graph, kClock));
+  };
+  const auto model = fresh();
+  ShardQuestion question;
+  question.gradient_samples = 1;
+  question.lifetime = 2;
+  int64_t feasible = 0;
+  for (int draw = 0; draw < 300; ++draw) {
+    const LayerGroup& group = graph.groups()[static_cast<size_t>(below(std::ssize(graph.groups())))];
+    const Node& node = graph.node(group.head);
+    if (!node.divides) continue;
+    const LayerExtent extent = extent_of(graph, node.group);
+    const CutPlace from{below(extent.inputs), 0}, to{from.channel + 1 + below(extent.inputs - from.channel), 0};
+    question.node = &node;
+    const BlockList blocks = blocks_between(extent, Split::kInputChannels, from, to);
+    question.blocks = blocks;
+    question.streamed_words = static_cast<StreamedWords>(below(4));
+    question.off_chip = below(2) == 0;
+    question.on_chip = !question.off_chip;
+    if (below(4) == 0) question.period_seconds = 1e-4 * static_cast<double>(int64_t{1} << below(6));  // several of a period
+    if (!(question.period_seconds > 0)) continue;
+    const ShardDemand known = model->demand_of(question), alone = fresh()->demand_of(question);
+    EXPECT_EQ(known.amounts, alone.amounts) << draw;
+    EXPECT_EQ(known.seconds, alone.seconds) << draw;
+    feasible += known.amounts[0] < 1e20 ? 1 : 0;
+  }
+  EXPECT_GT(feasible, 50);
+}
+
+// The memory that a search reserves never falls either, where weights lie on chip and where they are streamed.
 TEST(GeneratedEngines, ReserveMemoryMonotonously) {
   std::mt19937_64 random(7);
   const auto below = [&random](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };

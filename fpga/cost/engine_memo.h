@@ -1,0 +1,68 @@
+// Engines and memories that a cost model was asked for, by what they follow from, as long as the period stays the same in cycles.
+//
+//   EngineMemo memo;
+//   const SizedEngine sized = memo.at(cycles, {.layer = 3, .width = 2, .held = shape}, make_it);
+//
+// A search asks for the same few numbers of channels on many devices, and the end of a bisection for periods that are the same in whole
+// cycles. What is kept goes when another number of cycles is asked for, so that no more is kept than one period's answers. Thread safe:
+// answers are copied. Internal to fpga/cost.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/device/cost_model.h"
+#include "fpga/cost/generated_engines.h"
+
+namespace millrace {
+
+struct SizedEngine {
+  GeneratedEngine engine;
+  EngineMemory memory;  // that a search reserves; nothing where the engine does not keep up
+};
+
+class EngineMemo {
+ public:
+  struct Key {
+    size_t layer = 0, width = 0;
+    ConvolutionShape held = {};
+    WeightsAt weights = {};
+    StreamedWords words = StreamedWords::kFull;
+    bool operator==(const Key&) const = default;
+  };
+
+  template <typename Make>
+  SizedEngine at(int64_t cycles, const Key& key, const Make& make) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (cycles != cycles_) known_.clear();
+      cycles_ = cycles;
+      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    }
+    const SizedEngine made = make();
+    const std::lock_guard lock(mutex_);
+    if (cycles == cycles_) known_.emplace(key, made);
+    return made;
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      size_t sum = 0;
+      for (const size_t part :
+           {key.layer, key.width, static_cast<size_t>(key.held.inputs), static_cast<size_t>(key.held.outputs),
+            static_cast<size_t>(key.weights.gradient_samples), static_cast<size_t>(key.weights.off_chip), static_cast<size_t>(key.words)})
+        sum = (sum ^ std::hash<size_t>()(part)) * size_t{0x9E3779B97F4A7C15} + (sum >> 29);
+      return sum;
+    }
+  };
+
+  std::mutex mutex_;
+  int64_t cycles_ = -1;
+  std::unordered_map<Key, SizedEngine, Hash> known_;
+};
+
+}  // namespace millrace
