@@ -221,10 +221,11 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
   const PlanSummary& summary = outcome.summary;
   std::vector<std::string> sentences{limit_text(task, outcome)};
   if (summary.optimality_gap > 1e-6)
-    sentences.push_back(fmt::format("at most {:.4g} {}/s are possible in this model; the plan is {:.2f}% below that bound",
-                                    summary.lower_bound_images_per_second, sample_word(*task.graph).many, 100 * summary.optimality_gap));
+    sentences.push_back(fmt::format("at most {:.4g} {}/s are possible {}; the plan is {:.2f}% below that bound",
+                                    summary.lower_bound_images_per_second, sample_word(*task.graph).many, bound_counts(*outcome.plan),
+                                    100 * summary.optimality_gap));
   else
-    sentences.push_back("no other cuts are faster in this model: the plan meets its lower bound");
+    sentences.push_back(fmt::format("no other cuts are faster {}: the plan meets its lower bound", bound_counts(*outcome.plan)));
   sentences.push_back(memory_text(summary));
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);

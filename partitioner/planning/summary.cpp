@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/cuts.h"
+#include "core/plan/engine_period.h"
 #include "core/plan/flow_load.h"
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
@@ -376,5 +377,9 @@ class Summarizer {
 }  // namespace
 
 PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(plan, graph).run(); }
+
+std::string_view bound_counts(const Plan& plan) {
+  return engine_period_of(plan) > 0 ? "with memory as a search reserves it" : "in this model";
+}
 
 }  // namespace millrace

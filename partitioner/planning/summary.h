@@ -129,4 +129,8 @@ struct PlanSummary {
 // Fails with kMalformed when the plan carries no engine times (a plan assembled without cost models).
 PlanSummary summarize(const Plan& plan, const Graph& graph);
 
+// What a plan's bound counts, in words: "in this model", or "with memory as a search reserves it" where engines are counted as they are
+// built, whose memories may then take less than that.
+std::string_view bound_counts(const Plan& plan);
+
 }  // namespace millrace

@@ -200,7 +200,7 @@ void add_key_figures(Page& page, const PlanView& view) {
                                 ? std::string("forward; nothing goes back")
                                 : fmt::format("one direction; {} in both", quantity(1e9 * summary.max_link_gbps_both, "b/s"))));
   // The pace that trains is lower by what updates take, which the bound leaves out.
-  const std::string_view between = view.plan.purpose == Purpose::kInference ? "" : "between updates; ";
+  const std::string between = view.plan.purpose == Purpose::kInference ? "" : fmt::format("between updates, {}; ", bound_counts(view.plan));
   if (summary.lower_bound_images_per_second > 0)
     tiles.push_back(tile_of(view.plan.purpose == Purpose::kInference ? "No cuts can pass" : "No plan can pass",
                             plain(summary.lower_bound_images_per_second, rate),
