@@ -134,6 +134,7 @@ std::vector<std::string> command_for(const std::string& verilator, const EngineL
   const std::string compiler_cache = on_path("ccache").empty() ? "" : " OBJCACHE=ccache";
   const std::string no_runtime = runtime.empty() ? "" : " VM_GLOBAL_FAST=";
   words.insert(words.end(), {"-MAKEFLAGS", "OPT_FAST=-O1 OPT_SLOW=-O0" + no_runtime + compiler_cache, "-o", "engine.so"});
+  if (library.small) words.insert(words.end(), {"-fno-inline", "-MAKEFLAGS", "VM_PARALLEL_BUILDS=0"});
   const auto add_harness = [&](std::string_view ending) {
     for (const HarnessSource& source : library.harness)
       if (source.file.ends_with(ending)) words.push_back((folder / source.file).string());

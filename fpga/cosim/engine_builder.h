@@ -33,6 +33,9 @@ struct EngineLibrary {
   // A memory's content that the top reads from a file, whose place the parameter names; none: no name.
   std::string_view image_parameter = {}, image_file = {};
   std::string image = {};
+  // Of so few elements that the headers of Verilator's files would take the compiler longer than what they hold: elements are not copied
+  // into the engine, each for its place, and its C++ is compiled at once.
+  bool small = false;
 };
 
 struct EngineBuildOptions {

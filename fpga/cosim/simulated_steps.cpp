@@ -16,6 +16,8 @@ namespace millrace {
 
 namespace {
 
+constexpr int64_t kElementsOfASmallEngine = 64;
+
 struct StepsLibrary {
   explicit StepsLibrary(const std::filesystem::path& path) : library(path) {
     library.find(open, "millrace_steps_open");
@@ -106,7 +108,8 @@ EngineLibrary library_of(const PlannedSteps& planned) {
           .harness = steps_harness_sources(),
           .image_parameter = tables ? "TABLE" : "",
           .image_file = kGateTableFile,
-          .image = tables ? gate_table_text() : ""};
+          .image = tables ? gate_table_text() : "",
+          .small = hardware.elements() <= kElementsOfASmallEngine};
 }
 
 // An engine, built when it is first needed, and what its memories hold.
