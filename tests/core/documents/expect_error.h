@@ -19,7 +19,7 @@ void expect_error(ErrorCode code, const std::string& words, Action action) {
     ADD_FAILURE() << "nothing failed; expected: " << words;
   } catch (const Error& error) {
     EXPECT_EQ(name_of(error.code()), name_of(code)) << error.what();
-    EXPECT_THAT(error.what(), testing::HasSubstr(words));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(words));
   }
 }
 
