@@ -5,8 +5,9 @@
 An example is a block of changes (diff) followed by a block that begins with "compile" and names sources, or with "run" and has a command of
 millrace. MOST_FILES says how many files an addition of a kind may touch. A change is a file, and lines
 to find there; those with - go, those with + come. Without the change the compiler must complain about some of those sources, or the
-example would show nothing: tests/core/operation/forgotten.py holds that. Sources are read, not translated; those of an example together,
-for they share their headers, which take the compiler longest. What the build writes out of sources (kernels.h) is written out of the copy.
+example would show nothing: tests/core/operation/forgotten.py holds that. Sources are read, not translated; those of all examples together,
+with all their changes, for they share their headers, which take the compiler longest; where the compiler complains, each example is read
+alone, and says whose it is. What the build writes out of sources (kernels.h) is written out of the copy.
 """
 
 import re
@@ -62,38 +63,54 @@ def declare_kernels(copy):
                         "-P", SOURCE / "deploy/cmake/declare_kernels.cmake"], check=True)
 
 
+def complaints(copy, names):
+    """What the compiler says when it reads these of the copy together; nothing where it accepts them."""
+    declare_kernels(copy)
+    included = "".join(f'#include "{name}"\n' for name in names)
+    done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", *FLAGS, "-x", "c++",
+                           f"-I{copy}", f"-I{SOURCE}", f"-I{GENERATED}", "-"], input=included, cwd=copy, capture_output=True, text=True,
+                          check=False)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def problems_of(heading, text, verb, words):
+    """Of one example, but for what the compiler says of it among the others."""
+    touched = {name for name, *_ in changes(text)}
+    if len(touched) > MOST_FILES.get(heading, 0):
+        return f"{heading} touches {len(touched)} files, more than {MOST_FILES.get(heading, 0)}: {', '.join(sorted(touched))}"
+    with tempfile.TemporaryDirectory() as copy:
+        problem = apply(text, Path(copy))
+        if problem:
+            return f"{heading}: {problem}"
+        if verb == "run":
+            done = subprocess.run([MILLRACE, *words.split()[1:]], cwd=copy, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                return f"{heading}: {words} ends with {done.returncode}:\n{done.stderr[:1500]}"
+    return ""
+
+
+def compile_alone(heading, text, words):
+    with tempfile.TemporaryDirectory() as folder:
+        apply(text, Path(folder))
+        said = complaints(Path(folder), words.split())
+    return f"{heading}: these do not compile: {', '.join(words.split())}\n{said[:1500]}" if said else ""
+
+
 def main():
     page = (SOURCE / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
     examples = EXAMPLE.findall(page)
     failures = [] if len(examples) == page.count("```diff") else [f"{page.count('```diff')} examples, {len(examples)} of them understood"]
-    compiled = 0
     if [heading for heading, *_ in examples] != list(MOST_FILES):
         failures.append(f"the examples are not those of {', '.join(MOST_FILES)}")
-    for heading, text, verb, words in examples:
-        touched = {name for name, *_ in changes(text)}
-        if len(touched) > MOST_FILES.get(heading, 0):
-            failures.append(f"{heading} touches {len(touched)} files, more than {MOST_FILES.get(heading, 0)}: {', '.join(sorted(touched))}")
+    failures += [problem for example in examples if (problem := problems_of(*example))]
+    compiled = [(heading, text, words) for heading, text, verb, words in examples if verb == "compile"]
+    names = list(dict.fromkeys(name for *_, words in compiled for name in words.split()))
+    if not failures:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder)
-            problem = apply(text, copy)
-            if problem:
-                failures.append(f"{heading}: {problem}")
-                continue
-            if verb == "run":
-                done = subprocess.run([MILLRACE, *words.split()[1:]], cwd=copy, capture_output=True, text=True, check=False)
-                if done.returncode != 0:
-                    failures.append(f"{heading}: {words} ends with {done.returncode}:\n{done.stderr[:1500]}")
-                continue
-            declare_kernels(copy)
-            names = words.split()
-            included = "".join(f'#include "{name}"\n' for name in names)
-            done = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror=switch", "-DFMT_SHARED", *FLAGS, "-x", "c++",
-                                   f"-I{copy}", f"-I{SOURCE}", f"-I{GENERATED}", "-"], input=included, cwd=copy, capture_output=True, text=True,
-                                  check=False)
-            compiled += len(names)
-            if done.returncode != 0:
-                failures.append(f"{heading}: these do not compile: {', '.join(names)}\n{done.stderr[:1500]}")
-    print(f"{len(examples)} examples, {compiled} sources compiled")
+            if any([apply(text, copy) for _, text, _ in compiled]) or complaints(copy, names):
+                failures += [problem for example in compiled if (problem := compile_alone(*example))]
+    print(f"{len(examples)} examples, {len(names)} sources compiled")
     print("\n".join(failures))
     return 1 if failures or not examples else 0
 
