@@ -1,7 +1,8 @@
 // Reads a stretch of the memory outside from its begin to its end, `passes` times, over AXI4, as early as there is room for it: bursts of at
 // most BURST beats, up to OUTSTANDING of them on their way, so that latency is hidden where latency x a beat is no more than DEPTH.
 //
-// The stretch begins on a multiple of 4096 bytes, so no burst crosses such a boundary. Beats come in order and are always taken: their
+// The stretch begins on a multiple of 4096 bytes, so no burst crosses such a boundary. With several PLACES every pass has its own stretch,
+// PLACE_BYTES behind the one before, a multiple of 4096, and begins again with the first behind the last. Beats come in order and are always taken: their
 // place was free when they were asked for. While `clear` is high, address, `beats` and `passes` are taken; it may rise only while `busy` is
 // low. No more than `allowed` beats are asked for since then (modulo 2^32), for who must not read ahead of what is still written.
 // `fault`: an answer was an error; it stays until `clear`.
@@ -9,7 +10,9 @@ module burst_reader #(
     parameter int BEAT_BITS = 512,
     parameter int BURST = 16,
     parameter int DEPTH = 128,       // beats asked for, and those that wait
-    parameter int OUTSTANDING = 16
+    parameter int OUTSTANDING = 16,
+    parameter int PLACES = 1,
+    parameter int PLACE_BYTES = 4096
 ) (
     input logic clock,
     input logic clear,
@@ -38,13 +41,16 @@ module burst_reader #(
   localparam int BEAT_BYTES = BEAT_BITS / 8;
   localparam int COUNT_BITS = $clog2(DEPTH + 1) + 1;
   logic [31:0] left, passes_left, asked, burst, may_come;
-  logic [63:0] next_address;
+  localparam int PLACE_BITS = (PLACES < 2) ? 1 : $clog2(PLACES);
+  logic [63:0] next_address, pass_address, next_pass_address;
+  logic [PLACE_BITS-1:0] place;
   logic [COUNT_BITS-1:0] promised;  // beats on their way, or waiting
   logic [7:0] on_their_way;
   logic sends, asks, ends_pass, leaves, arrives_last, fifo_ready;
   assign burst = (left < 32'(BURST)) ? left : 32'(BURST);
   assign ends_pass = left == burst;
   assign may_come = allowed - asked;
+  assign next_pass_address = (place == PLACE_BITS'(PLACES - 1)) ? address : pass_address + 64'(PLACE_BYTES);
   assign sends = m_axi_arvalid && m_axi_arready;
   assign leaves = beat_valid && beat_ready;
   assign arrives_last = m_axi_rvalid && m_axi_rready && m_axi_rlast;
@@ -58,6 +64,8 @@ module burst_reader #(
       left <= beats;
       passes_left <= passes;
       next_address <= address;
+      pass_address <= address;
+      place <= '0;
       asked <= '0;
       promised <= '0;
       on_their_way <= '0;
@@ -68,9 +76,13 @@ module burst_reader #(
         m_axi_arvalid <= 1'b1;
         m_axi_araddr <= next_address;
         m_axi_arlen <= 8'(burst - 32'd1);
-        next_address <= ends_pass ? address : next_address + 64'(burst) * 64'(BEAT_BYTES);
+        next_address <= ends_pass ? next_pass_address : next_address + 64'(burst) * 64'(BEAT_BYTES);
         left <= ends_pass ? beats : left - burst;
-        if (ends_pass) passes_left <= passes_left - 32'd1;
+        if (ends_pass) begin
+          passes_left <= passes_left - 32'd1;
+          pass_address <= next_pass_address;
+          place <= (place == PLACE_BITS'(PLACES - 1)) ? '0 : place + PLACE_BITS'(1);
+        end
         asked <= asked + burst;
       end
       promised <= promised + (asks ? COUNT_BITS'(burst) : '0) - COUNT_BITS'(leaves);

@@ -1,8 +1,9 @@
-// Beats of BEAT_BITS out of words of WORD_BITS, both multiples of 16, without gaps: what word_unpacker.sv takes apart. The last beat of a
+// Beats of BEAT_BITS out of words of WORD_BITS, both multiples of UNIT_BITS, without gaps: what word_unpacker.sv takes apart. The last beat of a
 // pass of `words` words is filled up with zeros.
 module word_packer #(
     parameter int BEAT_BITS = 512,
-    parameter int WORD_BITS = 288
+    parameter int WORD_BITS = 288,
+    parameter int UNIT_BITS = 16
 ) (
     input logic clock,
     input logic clear,
@@ -17,10 +18,10 @@ module word_packer #(
     input  logic                 beat_ready,
     output logic [BEAT_BITS-1:0] beat
 );
-  localparam int BEAT = BEAT_BITS / 16, WORD = WORD_BITS / 16;
+  localparam int BEAT = BEAT_BITS / UNIT_BITS, WORD = WORD_BITS / UNIT_BITS;
   localparam int PLACE_BITS = $clog2(BEAT + WORD + 1);
   logic [BEAT_BITS+WORD_BITS-1:0] held, shifted, added;
-  logic [PLACE_BITS-1:0] count, count_left;  // elements held
+  logic [PLACE_BITS-1:0] count, count_left;  // units held
   logic [31:0] words_left;
   logic sends, comes;
   assign beat_valid = count >= PLACE_BITS'(BEAT) || (words_left == 32'd0 && count != '0);
@@ -30,7 +31,7 @@ module word_packer #(
   assign shifted = sends ? {{BEAT_BITS{1'b0}}, held[BEAT_BITS+WORD_BITS-1:BEAT_BITS]} : held;
   assign word_ready = !clear && words_left != 32'd0 && count_left <= PLACE_BITS'(BEAT);
   assign comes = word_valid && word_ready;
-  assign added = {{BEAT_BITS{1'b0}}, word} << (16 * 32'(count_left));
+  assign added = {{BEAT_BITS{1'b0}}, word} << (UNIT_BITS * 32'(count_left));
   always_ff @(posedge clock) begin
     if (clear) begin
       count <= '0;

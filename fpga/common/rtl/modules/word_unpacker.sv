@@ -1,8 +1,9 @@
-// Words of WORD_BITS out of beats of BEAT_BITS, both multiples of 16, packed without gaps: a pass of `words` words begins with a beat, and
+// Words of WORD_BITS out of beats of BEAT_BITS, both multiples of UNIT_BITS, packed without gaps: a pass of `words` words begins with a beat, and
 // what its last beat has beyond the last word is dropped. A word a cycle where the beats bring it.
 module word_unpacker #(
     parameter int BEAT_BITS = 512,
-    parameter int WORD_BITS = 144
+    parameter int WORD_BITS = 144,
+    parameter int UNIT_BITS = 16
 ) (
     input logic clock,
     input logic clear,
@@ -18,10 +19,10 @@ module word_unpacker #(
     input  logic                 word_ready,
     output logic [WORD_BITS-1:0] word
 );
-  localparam int BEAT = BEAT_BITS / 16, WORD = WORD_BITS / 16;
+  localparam int BEAT = BEAT_BITS / UNIT_BITS, WORD = WORD_BITS / UNIT_BITS;
   localparam int PLACE_BITS = $clog2(BEAT + WORD + 1);
   logic [BEAT_BITS+WORD_BITS-1:0] held, shifted, added;
-  logic [PLACE_BITS-1:0] count, count_left;  // elements held
+  logic [PLACE_BITS-1:0] count, count_left;  // units held
   logic [31:0] words_left, beats_left;
   logic takes, comes, ends;
   assign word_valid = count >= PLACE_BITS'(WORD);
@@ -32,7 +33,7 @@ module word_unpacker #(
   assign shifted = takes ? {{WORD_BITS{1'b0}}, held[BEAT_BITS+WORD_BITS-1:WORD_BITS]} : held;
   assign beat_ready = !clear && beats_left != 32'd0 && count_left <= PLACE_BITS'(WORD);
   assign comes = beat_valid && beat_ready;
-  assign added = {{WORD_BITS{1'b0}}, beat} << (16 * 32'(count_left));
+  assign added = {{WORD_BITS{1'b0}}, beat} << (UNIT_BITS * 32'(count_left));
   always_ff @(posedge clock) begin
     if (clear || ends) begin
       count <= '0;
