@@ -14,6 +14,12 @@ std::string names_of(std::span<const PackagedStream> streams) {
   return names;
 }
 
+std::string names_of(std::span<const PackagedMemory> memories) {
+  std::string names;
+  for (const PackagedMemory& memory : memories) names += " " + memory.name;
+  return names;
+}
+
 bool has_hbm(const std::string& board) { return board == "u280" || board == "u55c"; }
 
 }  // namespace
@@ -25,6 +31,10 @@ std::string kernel_xml(const PackagedKernel& kernel) {
   ports +=
       "      <port name=\"m_axi_gmem\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"64\" portType=\"addressable\" "
       "base=\"0x0\"/>\n";
+  for (const PackagedMemory& memory : kernel.memories)
+    ports += fmt::format(
+        "      <port name=\"{}\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"{}\" portType=\"addressable\" base=\"0x0\"/>\n",
+        memory.name, memory.bits);
   for (const PackagedStream& port : kernel.inputs)
     ports +=
         fmt::format("      <port name=\"{}\" mode=\"read_only\" dataWidth=\"{}\" portType=\"stream\"/>\n", port.name, kernel.stream_bits);
@@ -55,12 +65,13 @@ std::string package_tcl(const PackagedKernel& kernel) {
       "add_files [glob rtl/*.sv] [glob images/*.hex]\nset_property top {0} [current_fileset]\nupdate_compile_order -fileset sources_1\n"
       "ipx::package_project -root_dir ./{0}_ip -vendor millrace -library kernel -taxonomy /KernelIP -import_files -set_current true\n"
       "set_property name {2} [ipx::current_core]\nset_property version 1.0 [ipx::current_core]\n"
-      "foreach port {{s_axi_control m_axi_gmem}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
+      "foreach port {{s_axi_control m_axi_gmem{3}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk "
+      "[ipx::current_core]\n}}\n"
       "foreach port {{{1}}} {{\n  ipx::associate_bus_interfaces -busif $port -clock ap_clk [ipx::current_core]\n}}\n"
       "set_property sdx_kernel true [ipx::current_core]\nset_property sdx_kernel_type rtl [ipx::current_core]\n"
       "ipx::update_checksums [ipx::current_core]\nipx::save_core [ipx::current_core]\n"
       "package_xo -force -xo_path {0}.xo -kernel_name {2} -ip_directory ./{0}_ip -kernel_xml ./kernel.xml\n",
-      kernel.module, fmt::format("{} {}", names_of(kernel.inputs), names_of(kernel.outputs)), kernel.kernel);
+      kernel.module, fmt::format("{} {}", names_of(kernel.inputs), names_of(kernel.outputs)), kernel.kernel, names_of(kernel.memories));
 }
 
 std::string connectivity(const PackagedKernel& kernel) {
@@ -70,6 +81,8 @@ std::string connectivity(const PackagedKernel& kernel) {
       "tool has seen this file.\n"
       "[connectivity]\nnk={0}:1:{1}\nsp={1}.m_axi_gmem:{2}[0]\n",
       kernel.kernel, kernel.instance, has_hbm(kernel.board) ? "HBM" : "DDR");
+  for (const PackagedMemory& memory : kernel.memories)
+    text += fmt::format("sp={}.{}:{}[0]\n", kernel.instance, memory.name, has_hbm(kernel.board) ? "HBM" : "DDR");
   for (const PackagedStream& port : kernel.inputs)
     text +=
         fmt::format("stream_connect={}.out_{}:{}.{}\n", port.upstream ? "upstream" : "downstream", port.name, kernel.instance, port.name);

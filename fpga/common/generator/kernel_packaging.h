@@ -22,6 +22,12 @@ struct PackagedStream {
   bool upstream = false;
 };
 
+// A port of AXI4 beside m_axi_gmem, to the same memory.
+struct PackagedMemory {
+  std::string name;
+  int64_t bits = 64;
+};
+
 struct PackagedKernel {
   std::string_view kernel;    // as the host knows it
   std::string_view instance;  // on the board
@@ -30,6 +36,7 @@ struct PackagedKernel {
   int64_t stream_bits = 0;
   std::vector<PackagedStream> inputs = {};
   std::vector<PackagedStream> outputs = {};
+  std::vector<PackagedMemory> memories = {};
   std::vector<xrt::KernelArgument> arguments = {};
 };
 
