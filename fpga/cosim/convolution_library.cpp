@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include "fpga/conv_ce/rtl/rtl_modules.h"
+#include "fpga/conv_ce/rtl/weight_streams.h"
 
 namespace millrace {
 
 namespace {
-
-constexpr int64_t kLeastBeatBits = 64;  // of a port that nothing uses
 
 std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHardware& hardware) {
   const EngineParallelism& e = hardware.engine;
@@ -31,7 +30,7 @@ std::vector<std::pair<std::string_view, int64_t>> parameters_of(const EngineHard
           {"PARAMETER_ADDRESS_BITS", m.parameter_address},
           {"GROUP_ADDRESS_BITS", m.group_address},
           {"STREAMED", hardware.beat_bits > 0 ? 1 : 0},
-          {"BEAT_BITS", hardware.beat_bits > 0 ? hardware.beat_bits : kLeastBeatBits}};
+          {"BEAT_BITS", hardware.beat_bits > 0 ? hardware.beat_bits : kLeastBeatBits}};  // of a port that nothing uses: any
 }
 
 }  // namespace

@@ -35,16 +35,19 @@ nlohmann::ordered_json json_of(const RingCheck& ring) {
                    {"built_seconds", check.built_seconds},
                    {"slowest", check.slowest}};
     device.update(amounts(check.built_amounts));
-    device.update(json{{"fits", check.fits()},
-                       {"lacks", check.lacks},
-                       {"planned", amounts(check.planned_amounts)},
-                       {"capacity", amounts(check.capacity)},
-                       {"weights_off_chip",
-                        {{"layers", check.off_chip.layers},
-                         {"planned_bytes", check.off_chip.off_chip_bytes},
-                         {"generated_bram36", check.off_chip.bram36},
-                         {"streamed", check.off_chip.streamed},
-                         {"streamed_bytes_per_sample", check.off_chip.streamed_bytes_per_sample}}}});
+    device.update(
+        json{{"fits", check.fits()},
+             {"lacks", check.lacks},
+             {"planned", amounts(check.planned_amounts)},
+             {"capacity", amounts(check.capacity)},
+             {"weights_off_chip",
+              {{"layers", check.off_chip.layers},
+               {"planned_bytes", check.off_chip.off_chip_bytes},
+               {"generated_bram36", check.off_chip.bram36},
+               {"streamed", check.off_chip.streamed},
+               {"streamed_bytes_per_sample", check.off_chip.streamed_bytes_per_sample}}},
+             {"waits_off_chip",
+              {{"memories", check.waits.memories}, {"bytes_per_sample", check.waits.bytes_per_sample}, {"bytes", check.waits.bytes}}}});
     devices.push_back(std::move(device));
   }
   json all = {{"devices", devices},
@@ -94,6 +97,11 @@ void print_table(const std::vector<Row>& rows) {
     if (!row.check.off_chip.streamed.empty())
       fmt::print("device {}: weights and gradients of {} lie off the chip: {:.1f} MB a sample, streamed\n", row.check.index,
                  row.check.off_chip.streamed, row.check.off_chip.streamed_bytes_per_sample / 1e6);
+  for (const Row& row : rows)
+    if (!row.check.waits.memories.empty())
+      fmt::print("device {}: {} wait{} off the chip for errors: {:.1f} MB a sample there and back, {:.1f} MB in all\n", row.check.index,
+                 memories_text(row.check.waits), row.check.waits.memories.size() == 1 ? "s" : "", row.check.waits.bytes_per_sample / 1e6,
+                 static_cast<double>(row.check.waits.bytes) / 1e6);
   for (const Row& row : rows)
     if (!row.check.off_chip.layers.empty())
       fmt::print("device {}: the plan keeps {:.1f} MB of weights and gradients off the chip ({}); built, they are on it: {:.0f} BRAM36\n",

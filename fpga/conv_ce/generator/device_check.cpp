@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/plan/off_chip.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_design.h"
 #include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 
@@ -45,26 +45,6 @@ void add_planned(const Placement& placement, DeviceCheck& check) {
   }
 }
 
-// For all that lies in the board's own memory: the words of a sample, at the memory's bandwidth; those that the plan has there and the
-// hardware on the chip as the plan counts them. 0: nothing is there, or the plan does not say how fast it is.
-double off_chip_seconds(const DeviceDesign& design, const Placement& placement) {
-  const Plan& plan = placement.plan();
-  const Graph& graph = placement.graph();
-  double bytes = 0;
-  for (const ShardDesign& shard : design.shards)
-    if (shard.streams) bytes += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
-  for (const Placement::Piece& piece : placement.on(design.index)) {
-    const Shard& planned = plan.shards[static_cast<size_t>(piece.shard)];
-    const auto built = std::ranges::find(design.shards, planned.layer, &ShardDesign::layer);
-    if (built != design.shards.end() && !built->streams)
-      bytes += off_chip_bytes_per_sample(planned, graph.node(graph.index_of(planned.layer)), plan.micro_batch);
-  }
-  for (const DeviceBudget& budget : plan.budgets)
-    if (const double bandwidth = budget.device == design.board ? off_chip_bandwidth(budget.amounts) : 0; bandwidth > 0)
-      return bytes / bandwidth;
-  return 0;
-}
-
 void add_built(const DeviceDesign& design, const Placement& placement, DeviceCheck& check) {
   const Plan& plan = placement.plan();
   for (const ShardDesign& shard : design.shards) {
@@ -84,6 +64,7 @@ void add_built(const DeviceDesign& design, const Placement& placement, DeviceChe
   check.built_amounts = built_amounts(use);
   check.lacks = what_does_not_fit(use, plan);
   check.off_chip = use.off_chip;
+  check.waits = waits_outside(design);
 }
 
 DeviceCheck checked(const Placement& placement, int64_t device, const RingPace& pace) {
@@ -118,6 +99,12 @@ std::vector<DeviceCheck> check_devices(const Plan& plan, const Graph& graph, std
   if (rooms == CheckedRooms::kBuilt) pace.rooms = ring_rooms(placement, pace);
   for (const int64_t device : devices) checks.push_back(checked(placement, device, pace));
   return checks;
+}
+
+std::string memories_text(const WaitsOutside& outside) {
+  if (outside.memories.empty()) return "";
+  const size_t more = outside.memories.size() - 1;
+  return outside.memories.front() + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 std::optional<double> pace_ratio(const std::vector<DeviceCheck>& devices) {

@@ -31,6 +31,15 @@ struct PhaseMultipliers {
   bool operator==(const PhaseMultipliers&) const = default;
 };
 
+// What waits for errors in the board's own memory, because the chip has too little room.
+struct WaitsOutside {
+  std::vector<std::string> memories;  // "Act-RAM of conv1_2"
+  double bytes_per_sample = 0;        // there and back
+  int64_t bytes = 0;                  // of all places
+};
+// "Act-RAM of conv1_2 and 2 more"
+std::string memories_text(const WaitsOutside& outside);
+
 struct DeviceCheck {
   int64_t index = 0;
   std::string board;
@@ -43,6 +52,7 @@ struct DeviceCheck {
   BoardAmounts planned_amounts, built_amounts, capacity;
   std::string lacks;  // what_does_not_fit(); empty: it fits, or nobody knows
   WeightsOnChip off_chip;
+  WaitsOutside waits;
 
   bool fits() const { return generated && lacks.empty(); }
 };

@@ -402,7 +402,7 @@ int64_t all_elements(const std::vector<MemoryRegion>& regions) {
 StreamPlaces stream_places(const DeviceDesign& design, size_t shard) {
   constexpr int64_t kPage = 4096;
   int64_t end = rounded_up(2 * all_elements(loaded_regions(design)), kPage);
-  StreamPlaces places;
+  StreamPlaces places{.end = end};
   for (size_t i = 0; i <= shard; ++i) {
     const ShardDesign& other = design.shards[i];
     if (!other.streams) continue;
@@ -414,6 +414,7 @@ StreamPlaces stream_places(const DeviceDesign& design, size_t shard) {
     places.kernels = taken(kElementBits);
     places.error_back_kernels = other.error_back ? taken(kElementBits) : places.kernels;
     places.gradients = taken(kAccumulatorBits);
+    places.end = end;
   }
   return places;
 }

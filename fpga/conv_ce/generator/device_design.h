@@ -72,6 +72,15 @@ struct UltraMemories {
   bool operator==(const UltraMemories&) const = default;
 };
 
+// Room for so many samples in the board's own memory instead of on the chip (outside_fifos.h), behind a port of so many bits.
+struct OutsideRoom {
+  int64_t samples = 0;  // 0: it is on the chip
+  int64_t beat_bits = kLeastBeatBits;
+
+  bool is_outside() const { return samples > 0; }
+  bool operator==(const OutsideRoom&) const = default;
+};
+
 struct ShardDesign {
   std::string layer;
   ChannelRange inputs;       // held here: whole groups of lanes, up to the layer's last channel
@@ -117,18 +126,22 @@ struct ShardDesign {
   int64_t kept_beats = 0;  // behind a maximum
   int64_t mask_beats = 0;  // behind an average
   UltraMemories ultra;
+  // Of the Act-RAM, of what won, and of what a norm and an activation keep.
+  OutsideRoom act_ram_outside, winners_outside, norm_outside;
   std::vector<int16_t> weight;  // of the shape, canonical; zero where a neighbour computes
   std::vector<int16_t> scale;   // per output, of scale_shift fraction bits; one where nothing is normalised
   std::vector<int16_t> bias;    // what is added then, of the sum's fraction bits
   int scale_shift = 0;
 
-  // What waits, and what FP, EB and PG read; those of the parameters are of no use where they are streamed.
-  MemoryShape act_ram_memory() const { return {engine.input_lanes * kElementBits, act_ram_beats}; }
+  // What waits, empty where it lies outside, and what FP, EB and PG read; those of the parameters are of no use where they are streamed.
+  MemoryShape act_ram_memory() const { return {engine.input_lanes * kElementBits, act_ram_outside.is_outside() ? 0 : act_ram_beats}; }
   MemoryShape parameter_memory() const { return millrace::parameter_memory(engine, shape, error_back); }
   MemoryShape gradient_memory() const { return millrace::gradient_memory(engine, shape); }
   // Without a window it is known which element won.
-  MemoryShape winner_memory() const { return {lanes * (pooled ? window.place_bits() + 1 : 1), kept_beats}; }
-  MemoryShape norm_memory() const { return {lanes * kElementBits, mask_beats}; }
+  MemoryShape winner_memory() const {
+    return {lanes * (pooled ? window.place_bits() + 1 : 1), winners_outside.is_outside() ? 0 : kept_beats};
+  }
+  MemoryShape norm_memory() const { return {lanes * kElementBits, norm_outside.is_outside() ? 0 : mask_beats}; }
   int64_t word_elements() const { return engine.kernels_per_word * engine.taps(); }
   int64_t parameter_words() const { return parameter_memory().depth; }
 
@@ -200,6 +213,7 @@ struct StreamPlaces {
   int64_t kernels = 0;             // in FP's order
   int64_t error_back_kernels = 0;  // in EB's
   int64_t gradients = 0;
+  int64_t end = 0;  // of all so far
 };
 
 struct DeviceDesign {

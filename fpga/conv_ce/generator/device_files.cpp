@@ -12,6 +12,7 @@
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_resources.h"
 #include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/memory_layout.h"
 #include "fpga/conv_ce/rtl/rtl_modules.h"
@@ -102,6 +103,8 @@ PackagedKernel packaged(const DeviceDesign& design) {
                         .arguments = xrt::kernel_arguments()};
   for (const std::string& name : input_streams(design)) kernel.inputs.push_back({.name = name, .upstream = goes_forward(name)});
   for (const std::string& name : output_streams(design)) kernel.outputs.push_back({.name = name, .upstream = !goes_forward(name)});
+  for (const MemoryOutside& memory : memories_outside(design))
+    kernel.memories.push_back({.name = "m_axi_" + memory.name, .bits = memory.beat_bits});
   return kernel;
 }
 
@@ -165,6 +168,18 @@ std::string on_a_board(const DeviceDesign& design, const std::string& lacks, con
   return text.empty() ? text : text + "\n";
 }
 
+std::string where_activations_are(const DeviceDesign& design) {
+  const WaitsOutside outside = waits_outside(design);
+  if (outside.memories.empty()) return "Activations stay on the chip or on the streams.";
+  std::string memories;
+  for (const std::string& memory : outside.memories) memories += (memories.empty() ? "" : ", ") + memory;
+  return fmt::format(
+      "Activations stay on the chip or on the streams, but for\nwhat waits for errors in the memory outside (outside_fifo.sv): {}. From "
+      "`parameters` "
+      "on the\ndevice reaches {} bytes, which have to be its own.",
+      memories, bytes_reached(design));
+}
+
 std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOptions& options) {
   std::string shards =
       "| shard | layer | its part | lanes, in x out | multipliers (FP) | planned (FP) | cycles of a row, FP / PG (modelled) "
@@ -215,13 +230,14 @@ std::string readme(const DeviceDesign& design, int64_t rows, const DeviceFileOpt
       "| resources.json | DSP slices, block RAM, LUTs and flip-flops by layer and module, beside what the plan reckons with |\n\n"
       "Between mini-batches the host updates: it writes parameters to the memory outside, in that order, and reads {10} gradients of\n"
       "32 bits from there, behind a header of {11} bytes (registers `parameters`, `result`, `flags`), or goes through the window of\n"
-      "registers element by element. Activations stay on the chip or on the streams. The kernel's name, {12}, its arguments and\n"
+      "registers element by element. {14} The kernel's name, {12}, its arguments and\n"
       "their places are those that the host's code looks for.\n\n"
       "Fraction bits of the sixteen that a number has:\n\n{8}\n"
       "Unverified: clock rate, placement, network and memory of a board. A testbench of whole maps: `--test-rows`.\n",
       design.module_name(), design.index, design.board, design.model, shards, design.lanes,
       rounded_up(options.test_samples, design.sample_multiple()), rows, numbers, all_elements(loaded_regions(design)),
-      all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName, on_a_board(design, options.lacks, options.homes));
+      all_elements(stored_regions(design)), sizeof(xrt::ResultHeader), xrt::kKernelName, on_a_board(design, options.lacks, options.homes),
+      where_activations_are(design));
 }
 
 }  // namespace

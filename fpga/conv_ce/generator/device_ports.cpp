@@ -1,6 +1,9 @@
 #include "fpga/conv_ce/generator/device_ports.h"
 
+#include <fmt/format.h>
+
 #include "core/base/check.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 
 namespace millrace {
 
@@ -35,6 +38,38 @@ std::vector<std::string> output_streams(const DeviceDesign& design) {
   for (const MapDesign& map : design.maps)
     if (map.arrives && map.error_back) streams.push_back(map.error_stream);
   return streams;
+}
+
+std::vector<MemoryOutside> memories_outside(const DeviceDesign& design) {
+  std::vector<MemoryOutside> memories;
+  for (size_t i = 0; i < design.shards.size(); ++i) {
+    const ShardDesign& shard = design.shards[i];
+    if (!shard.streams) continue;
+    const StreamPlaces places = stream_places(design, i);
+    const int64_t bits = shard.streams->beat_bits;
+    const auto add = [&](const std::string& what, int64_t place, int64_t element_bits, bool writes) {
+      const std::string name = fmt::format("shard_{}_{}", i, what);
+      memories.push_back({.name = name,
+                          .place = place,
+                          .beats = streamed_beats(shard.engine, shard.shape, element_bits, bits),
+                          .beat_bits = bits,
+                          .writes = writes,
+                          .file = writes ? "" : fmt::format("vectors/{}.hex", name),
+                          .seed = 7 * i + static_cast<size_t>(what[0])});
+    };
+    add("forward", places.kernels, kElementBits, false);
+    if (shard.error_back) add("back", places.error_back_kernels, kElementBits, false);
+    add("gradient", places.gradients, kAccumulatorBits, true);
+  }
+  for (const OutsideFifo& fifo : outside_fifos(design))
+    memories.push_back({.name = fifo.name,
+                        .place = fifo.place,
+                        .beats = fifo.room->samples * fifo.sample_bytes() * 8 / fifo.room->beat_bits,
+                        .beat_bits = fifo.room->beat_bits,
+                        .writes = true,
+                        .file = "",
+                        .seed = 311 + memories.size()});
+  return memories;
 }
 
 }  // namespace millrace

@@ -1,4 +1,5 @@
-// The streams of a device's top level by the names of their ports, and what crosses by them. Internal to fpga/conv_ce.
+// The streams of a device's top level by the names of their ports, and what crosses by them; and its ports to the memory outside. Internal
+// to fpga/conv_ce.
 //
 //   for (const std::string& port : input_streams(design)) const PortOfMap what = port_of_map(design, port);
 //
@@ -22,5 +23,16 @@ PortOfMap port_of_map(const DeviceDesign& design, const std::string& port);
 // Names of the ports the design has.
 std::vector<std::string> input_streams(const DeviceDesign& design);
 std::vector<std::string> output_streams(const DeviceDesign& design);
+
+// What of the memory outside is behind a port of its own, m_axi_NAME: streamed weights and gradients, and samples that wait there.
+struct MemoryOutside {
+  std::string name;
+  int64_t place = 0;  // in bytes from the parameters' address
+  int64_t beats = 0, beat_bits = 0;
+  bool writes = false;
+  std::string file = {};  // of what a testbench finds there
+  size_t seed = 0;        // of a testbench's pauses
+};
+std::vector<MemoryOutside> memories_outside(const DeviceDesign& design);
 
 }  // namespace millrace

@@ -1,7 +1,10 @@
 #include "fpga/conv_ce/generator/device_resources.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "fpga/common/cost/bram_packing.h"
 #include "fpga/common/cost/fabric_costs.h"
@@ -43,16 +46,29 @@ ModuleUse adapter_use(const std::string& layer, const std::string& module, const
   return use;
 }
 
+// What packs words into beats, or takes them apart. Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
+double packing_luts(int64_t word_bits, int64_t beat_bits, int64_t unit_bits) {
+  const auto held = static_cast<double>(word_bits + beat_bits);
+  return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / unit_bits)))) / 2;
+}
+
+// A memory that waits for errors, of the uses that its layer has: on the chip, or what stands there for one outside.
+ModuleUse waiting_use(const std::string& layer, const std::string& what, const MemoryShape& memory, bool ultra,
+                      const OutsideRoom& outside) {
+  if (!outside.is_outside()) return memory_use(layer, fmt::format("deep_fifo ({})", what), memory, ultra);
+  ModuleUse use = memory_use(layer, fmt::format("outside_fifo ({})", what), {outside.beat_bits, kStreamedBeats});
+  use += memory_use(layer, "", {outside.beat_bits, kWrittenBeats});
+  use.luts += 2 * packing_luts(memory.width, outside.beat_bits, std::gcd(memory.width, kElementBits));
+  use.flip_flops += static_cast<double>(2 * (memory.width + outside.beat_bits));
+  return use;
+}
+
 // In place of the memories of kernels and gradients: beats and words that wait on both sides, what packs and unpacks them, and for PG
 // samples that are put side by side.
 void add_streamers(const ShardDesign& shard, std::vector<ModuleUse>& uses) {
   const WeightStreams& streams = *shard.streams;
   const int64_t word = shard.engine.kernels_per_word * shard.engine.taps();
-  // Halved: of words of 784 bits in beats of 512 Yosys makes 4,949 LUTs.
-  const auto packing = [&](int64_t word_bits) {
-    const auto held = static_cast<double>(word_bits + streams.beat_bits);
-    return held * (2 + static_cast<double>(std::bit_width(static_cast<uint64_t>(word_bits / kElementBits)))) / 2;
-  };
+  const auto packing = [&](int64_t word_bits) { return packing_luts(word_bits, streams.beat_bits, kElementBits); };
   const auto add = [&](const std::string& module, int64_t word_bits, int64_t waiting_words, bool writes) {
     ModuleUse use = memory_use(shard.layer, module, {streams.beat_bits, kStreamedBeats});
     use.luts += packing(word_bits);
@@ -99,8 +115,10 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
   back.dsp = static_cast<double>(unpooling.dsp + leaks);  // behind an average, of the gate
   back.bram18 = static_cast<double>(unpooling.bram18);
   uses.push_back(back);
-  if (!shard.window.average) uses.push_back(memory_use(layer, "deep_fifo (winners)", shard.winner_memory(), shard.ultra.winners));
+  if (!shard.window.average)
+    uses.push_back(waiting_use(layer, "winners", shard.winner_memory(), shard.ultra.winners, shard.winners_outside));
   if (shard.masks_errors()) uses.push_back(memory_use(layer, "deep_fifo (ReLU's mask)", {design.lanes, shard.mask_beats}));
+  const auto kept = [&](const char* what) { return waiting_use(layer, what, shard.norm_memory(), shard.ultra.norm, shard.norm_outside); };
   if (shard.running) {
     constexpr int64_t kConstantBits = 3 * kElementBits + 32, kSumBits = 4 * 64;
     ModuleUse norm{.layer = layer, .module = "running_norm_back"};
@@ -109,7 +127,7 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
                 static_cast<double>(design.lanes * kSumBits);
     norm.flip_flops = static_cast<double>(design.lanes * (kConstantBits + kSumBits));
     uses.push_back(norm);
-    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
+    uses.push_back(kept("what the norm is given"));
   } else if (shard.normalised) {
     ModuleUse scaler{.layer = layer, .module = "error_scaler"};
     scaler.dsp = static_cast<double>(design.lanes);
@@ -129,7 +147,7 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
     };
     add("response_norm", response_norm_resources(design.lanes, norm.half), beat_bits);
     add("response_norm_back", response_norm_back_resources(design.lanes, norm.half), beat_bits + design.lanes * kTermBits);
-    uses.push_back(memory_use(layer, "deep_fifo (what the norm is given)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
+    uses.push_back(kept("what the norm is given"));
   }
   if (shard.smooth) {
     constexpr int64_t kEntryBits = 32;
@@ -137,7 +155,7 @@ void add_after_sum(const DeviceDesign& design, const ShardDesign& shard, std::ve
     use.dsp = static_cast<double>(smooth_activation_resources(design.lanes).dsp);
     use += memory_use(layer, "", {kEntryBits, static_cast<int64_t>(SmoothActivation::kEntries), design.lanes});
     uses.push_back(use);
-    uses.push_back(memory_use(layer, "deep_fifo (what the activation gave)", {beat_bits, shard.mask_beats}, shard.ultra.norm));
+    uses.push_back(kept("what the activation gave"));
   }
   if (shard.dropout) {
     // The blocks that lanes remember with their numbers, the mini-batch's first blocks; the generator's words, keys and products.
@@ -285,7 +303,7 @@ std::vector<ModuleUse> device_resources(const DeviceDesign& design) {
     const std::string& layer = shard.layer;
     const EngineMemories& m = shard.memories;
     if (shard.adapts_inputs()) uses.push_back(adapter_use(layer, "lane_adapter (activations)", shard.input_adapter()));
-    uses.push_back(memory_use(layer, "deep_fifo (Act-RAM)", shard.act_ram_memory(), shard.ultra.act_ram));
+    uses.push_back(waiting_use(layer, "Act-RAM", shard.act_ram_memory(), shard.ultra.act_ram, shard.act_ram_outside));
     if (shard.streams)
       add_streamers(shard, uses);
     else

@@ -7,6 +7,7 @@
 #include "fpga/conv_ce/generator/control_registers.h"
 #include "fpga/conv_ce/generator/device_testbench_template.h"
 #include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
@@ -31,52 +32,41 @@ xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples) {
   return registers;
 }
 
-namespace {
-
-// What stands behind the ports of a shard whose weights are outside.
-void add_streamed_memories(const DeviceDesign& design, size_t index, std::string& streams, std::string& connections) {
-  const ShardDesign& shard = design.shards[index];
-  const StreamPlaces places = stream_places(design, index);
-  const int64_t bits = shard.streams->beat_bits, base = memory_places(design).parameters;
-  const auto add = [&](const std::string& what, int64_t place, int64_t element_bits, bool reads_file) {
-    const bool writes = what == "gradient";
-    const std::string name = fmt::format("shard_{}_{}", index, what);
-    std::string ports;
-    std::vector<std::pair<std::string, int64_t>> signals = {{"arvalid", 1}, {"arready", 1},  {"araddr", 64}, {"arlen", 8}, {"rvalid", 1},
-                                                            {"rready", 1},  {"rdata", bits}, {"rlast", 1},   {"rresp", 2}};
-    if (writes)
-      signals.insert(signals.end(), {{"awvalid", 1},
-                                     {"awready", 1},
-                                     {"awaddr", 64},
-                                     {"awlen", 8},
-                                     {"wvalid", 1},
-                                     {"wready", 1},
-                                     {"wdata", bits},
-                                     {"wstrb", bits / 8},
-                                     {"wlast", 1},
-                                     {"bvalid", 1},
-                                     {"bready", 1},
-                                     {"bresp", 2}});
-    for (const auto& [signal, width] : signals) {
-      streams += fmt::format("  logic [{}:0] {}_{};\n", width - 1, name, signal);
-      ports += fmt::format(",\n      .{0}({1}_{0})", signal, name);
-      connections += fmt::format("      .m_axi_{0}_{1}({0}_{1}),\n", name, signal);
-    }
-    for (const char* open : {"arsize", "arburst", "awsize", "awburst"})
-      if (writes || open[1] == 'r') connections += fmt::format("      .m_axi_{}_{}(),\n", name, open);
-    if (!writes) ports += ",\n      .awvalid(1'b0),\n      .wvalid(1'b0),\n      .bready(1'b0)";
-    streams += fmt::format(
-        "  streamed_memory #(\n{}      .BASE(64'd{}),\n      .BEATS({}),\n      .BEAT_BITS({}),\n      .SEED({})\n  ) {}_memory (\n"
-        "      .clock(clock),\n      .reset_n(reset_n){}\n  );\n",
-        reads_file ? fmt::format("      .FILE(\"vectors/{}.hex\"),\n", name) : "", base + place,
-        streamed_beats(shard.engine, shard.shape, element_bits, bits), bits, 7 * index + static_cast<size_t>(what[0]), name, ports);
-  };
-  add("forward", places.kernels, kElementBits, true);
-  if (shard.error_back) add("back", places.error_back_kernels, kElementBits, true);
-  add("gradient", places.gradients, kAccumulatorBits, false);
+PortMemory port_memory(const DeviceDesign& design, const MemoryOutside& memory, const std::string& prefix) {
+  PortMemory text;
+  std::vector<std::pair<std::string, int64_t>> signals = {
+      {"arvalid", 1}, {"arready", 1}, {"araddr", 64}, {"arlen", 8}, {"rvalid", 1}, {"rready", 1}, {"rdata", memory.beat_bits},
+      {"rlast", 1},   {"rresp", 2}};
+  if (memory.writes)
+    signals.insert(signals.end(), {{"awvalid", 1},
+                                   {"awready", 1},
+                                   {"awaddr", 64},
+                                   {"awlen", 8},
+                                   {"wvalid", 1},
+                                   {"wready", 1},
+                                   {"wdata", memory.beat_bits},
+                                   {"wstrb", memory.beat_bits / 8},
+                                   {"wlast", 1},
+                                   {"bvalid", 1},
+                                   {"bready", 1},
+                                   {"bresp", 2}});
+  std::string ports;
+  const std::string name = prefix + memory.name;
+  for (const auto& [signal, width] : signals) {
+    text.module += fmt::format("  logic [{}:0] {}_{};\n", width - 1, name, signal);
+    ports += fmt::format(",\n      .{0}({1}_{0})", signal, name);
+    text.connections += fmt::format("      .m_axi_{1}_{0}({2}_{0}),\n", signal, memory.name, name);
+  }
+  for (const char* open : {"arsize", "arburst", "awsize", "awburst"})
+    if (memory.writes || open[1] == 'r') text.connections += fmt::format("      .m_axi_{}_{}(),\n", memory.name, open);
+  if (!memory.writes) ports += ",\n      .awvalid(1'b0),\n      .wvalid(1'b0),\n      .bready(1'b0)";
+  text.module += fmt::format(
+      "  streamed_memory #(\n{}      .BASE(64'd{}),\n      .BEATS({}),\n      .BEAT_BITS({}),\n      .SEED({})\n  ) {}_memory (\n"
+      "      .clock(clock),\n      .reset_n(reset_n){}\n  );\n",
+      memory.file.empty() ? "" : fmt::format("      .FILE(\"{}\"),\n", memory.file), memory_places(design).parameters + memory.place,
+      memory.beats, memory.beat_bits, memory.seed, name, ports);
+  return text;
 }
-
-}  // namespace
 
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors) {
   std::string streams, connections, checks, expected, progress;
@@ -112,12 +102,16 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
         "      $display(\"{0}: %0d beats, expected {1}\", {0}_received);\n      differences = differences + 1;\n    end\n",
         stream.name, stream.count());
   }
+  for (const MemoryOutside& memory : memories_outside(design)) {
+    const PortMemory text = port_memory(design, memory);
+    streams += text.module;
+    connections += text.connections;
+  }
   for (size_t i = 0; i < design.shards.size(); ++i) {
     const ShardDesign& shard = design.shards[i];
     const int64_t elements = shard.engine.kernels_per_word * shard.engine.taps();
     const int64_t words = static_cast<int64_t>(vectors.gradients[i].words.size()) / elements;
     const int64_t outputs = shard.biases();
-    if (shard.streams) add_streamed_memories(design, i, streams, connections);
     expected += fmt::format("  logic [{1}:0] shard_{0}_expected[0:{2}];\n  logic [31:0] shard_{0}_expected_bias[0:{3}];\n", i,
                             elements * 32 - 1, words - 1, outputs - 1);
     expected += fmt::format(
@@ -172,6 +166,8 @@ std::string device_testbench(const DeviceDesign& design, const DeviceVectors& ve
     if (shard.streams)
       streamed += 8 * vectors.samples * (shard.shape.height + 1) *
                   (4 * streamed_beats(shard.engine, shard.shape, kAccumulatorBits, shard.streams->beat_bits) + 1000);
+  for (const OutsideFifo& fifo : outside_fifos(design))
+    streamed += 8 * vectors.samples * (2 * fifo.cycles_of(fifo.rows * fifo.row_words) + 1000);
   const int64_t limit = 100'000 + streamed + moved + 20 * (beats + work * vectors.rows * vectors.samples);
   TemplateValues values = register_values();
   values.merge(TemplateValues{{"MODULE", design.module_name()},

@@ -16,6 +16,7 @@
 #include "fpga/conv_ce/generator/device_top_maps.h"
 #include "fpga/conv_ce/generator/device_top_streams.h"
 #include "fpga/conv_ce/generator/device_top_templates.h"
+#include "fpga/conv_ce/generator/device_top_waiting.h"
 #include "fpga/conv_ce/registers/register_map.h"
 
 namespace millrace {
@@ -218,7 +219,8 @@ void add_smooth_values(const ShardDesign& shard, TemplateValues& values) {
 }
 
 // What follows the sum, then the stages of the way back, the last of which leaves as the raw sum's errors.
-std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
+std::string after_sum(const DeviceDesign& design, size_t index, TemplateValues& values) {
+  const ShardDesign& shard = design.unit(index);
   const bool between = shard.keeps_values();
   values["VALUES"] = filled(between ? "$p$value" : "$p$out", values);
   values["SF_KEPT"] = filled(between ? "$p$value_kept" : "$p$winners", values);
@@ -236,13 +238,17 @@ std::string after_sum(const ShardDesign& shard, TemplateValues& values) {
   values["SF_SHIFT"] = filled(shard.running ? "$p$scale_shift" : "5'd$SCALE_SHIFT$", values);
   values["SF_OFFSET_SHIFT"] = filled(shard.running ? "$p$scale_shift[3:0]" : "4'd$SCALE_SHIFT$", values);
   values["UNPOOL_RELU"] = between ? "0" : values["RELU"];
+  if (shard.running) values["SUM_RAM"] = waiting_memory(design, index, kSumRamText, values);
   std::string text = (shard.running ? filled(kRunning, values) : "") + filled(kSpecialFunction, values);
   if (shard.response) add_response_values(shard, values);
   if (shard.smooth) add_smooth_values(shard, values);
+  if (shard.response) values["NORM_RAM"] = waiting_memory(design, index, kNormRamText, values);
+  if (shard.smooth) values["SMOOTH_RAM"] = waiting_memory(design, index, kSmoothRamText, values);
   if (between) text += filled(shard.smooth ? kSmooth : kResponse, values) + filled(shard.pooled ? kPoolingAlone : kNotPooled, values);
   values["WINNER_WIRES"] = shard.pooled ? "" : filled(kWinnersAlone, values);
   values["WINNERS_IN"] = filled(shard.pooled ? "$p$winners" : "$p$above_zero", values);
   values["WINNERS_OUT"] = filled(shard.pooled ? "$p$winners_kept" : "$p$above_zero_kept", values);
+  if (!shard.window.average) values["WINNER_RAM"] = waiting_memory(design, index, kWinnerRamText, values);
   text += filled(shard.window.average ? kNoWinners : kWinners, values);
   if (shard.window.average) text += filled(shard.masks_errors() ? kMask : kNoMask, values);
   std::vector<std::string_view> stages = {kUnpooling};
@@ -281,7 +287,7 @@ std::string tail_text(const DeviceDesign& design, size_t tail) {
       "  logic $p$sum_valid, $p$sum_ready;\n  logic [BEAT-1:0] $p$sum_data;\n"
       "  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n",
       values);
-  text += connected(filled("$p$sum", values), streams.in) + after_sum(unit, values) + hand_over(unit, index, streams);
+  text += connected(filled("$p$sum", values), streams.in) + after_sum(design, index, values) + hand_over(unit, index, streams);
   return text + connected(streams.in_error, filled("$p$raw", values));
 }
 
@@ -305,12 +311,13 @@ std::string shard_text(const DeviceDesign& design, size_t index) {
              values);
   if (shard.appends_sums()) values["PARTIAL"] += filled("  logic $MADE$_valid, $MADE$_ready;\n  logic [BEAT-1:0] $MADE$_data;\n", values);
   add_weights(design, index, values);
+  values["ACT_RAM"] = waiting_memory(design, index, kActRamText, values);
   std::string text = filled(kShard, values);
   if (shard.adapts_outputs()) text += filled(kSumAdapter, values);
   if (shard.appends_sums()) text += filled(kSumJoiner, values);
   text += filled("\n  logic $p$raw_valid, $p$raw_ready;\n  logic [BEAT-1:0] $p$raw_data;\n", values);
   if (shard.owner) {
-    text += after_sum(shard, values) + hand_over(shard, index, streams);
+    text += after_sum(design, index, values) + hand_over(shard, index, streams);
   } else {
     text += filled(
         "\n  // Partial sums go to the next device, which sends the errors of the raw sum.\n"
@@ -415,7 +422,7 @@ std::string device_top(const DeviceDesign& design) {
     ports += fmt::format("    output logic {0}_tvalid,\n    input  logic {0}_tready,\n    output logic [{1}:0] {0}_tdata,\n\n", port,
                          design.lanes * 16 - 1);
   ports.pop_back();
-  ports += stream_ports(design);
+  ports += stream_ports(design) + outside_ports(design);
   TemplateValues values = register_values();
   values.merge(TemplateValues{
       {"MODULE", design.module_name()},

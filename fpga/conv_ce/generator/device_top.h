@@ -16,6 +16,7 @@
 //   m_passing_error_N, s_passing_error_N  their errors
 //   s_axi_control    control_registers.sv, where fpga/conv_ce/registers/register_map.h has them
 //   m_axi_gmem       AXI4, to the memory outside (memory_mover.sv)
+//   m_axi_shard_N_*  likewise, of weights that are streamed, and of samples that wait there (memories_outside)
 // Where a layer is divided by outputs, partial sums and errors of the raw sum are those of all outputs up to the device's, row by
 // row; m_activation is the whole input.
 // A pure function of its arguments.
@@ -39,6 +40,11 @@ MemoryPlaces memory_places(const DeviceDesign& design);
 
 std::string device_top(const DeviceDesign& design);
 std::string device_testbench(const DeviceDesign& design, const DeviceVectors& vectors);
+// A testbench's memory behind such a port: wires and the module, and what connects the device; names begin with `prefix`.
+struct PortMemory {
+  std::string module, connections;
+};
+PortMemory port_memory(const DeviceDesign& design, const MemoryOutside& memory, const std::string& prefix = "");
 // What the host sends for the testbench's mini-batch.
 xrt::PhaseRegisters test_run(const DeviceDesign& design, int64_t samples);
 

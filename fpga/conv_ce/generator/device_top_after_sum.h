@@ -90,20 +90,7 @@ inline constexpr std::string_view kRunning = R"sv(
   );
   logic $p$x_valid, $p$x_ready;
   logic [BEAT-1:0] $p$x_data;
-  deep_fifo #(
-      .WIDTH(BEAT),
-$NORM_STYLE$      .DEPTH($MASK_BEATS$)
-  ) $p$sum_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$keeps_sum_valid),
-      .in_tready($p$keeps_sum_ready),
-      .in_tdata($p$sum_data),
-      .out_tvalid($p$x_valid),
-      .out_tready($p$x_ready),
-      .out_tdata($p$x_data)
-  );
-  logic [4:0] $p$scale_shift, $p$slope_shift;
+$SUM_RAM$  logic [4:0] $p$scale_shift, $p$slope_shift;
   logic [BEAT-1:0] $p$centres, $p$slopes;
   logic [2*BEAT-1:0] $p$levels;
   logic [$LANES$*256-1:0] $p$gathered_word;
@@ -134,20 +121,7 @@ inline constexpr std::string_view kWinners = R"sv(  assign $p$mask_ready = 1'b1;
   );
   logic $p$winners_valid, $p$winners_ready;
   logic [$LANES$*$KEPT_BITS$-1:0] $p$winners_kept;
-$WINNER_WIRES$  deep_fifo #(
-      .WIDTH($LANES$ * $WINNER_BITS$),
-$WINNER_STYLE$      .DEPTH($KEPT_BEATS$)
-  ) $p$winner_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$remember_valid),
-      .in_tready($p$remember_ready),
-      .in_tdata($WINNERS_IN$),
-      .out_tvalid($p$winners_valid),
-      .out_tready($p$winners_ready),
-      .out_tdata($WINNERS_OUT$)
-  );
-)sv";
+$WINNER_WIRES$$WINNER_RAM$)sv";
 
 // Without a window only whether a value is above zero is kept.
 inline constexpr std::string_view kWinnersAlone = R"sv(  logic [$LANES$-1:0] $p$above_zero, $p$above_zero_kept;

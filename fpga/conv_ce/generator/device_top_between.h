@@ -27,20 +27,7 @@ inline constexpr std::string_view kResponse = R"sv(
   );
   logic $p$norm_x_valid, $p$norm_x_ready;
   logic [BEAT-1:0] $p$norm_x_data;
-  deep_fifo #(
-      .WIDTH(BEAT),
-$NORM_STYLE$      .DEPTH($MASK_BEATS$)
-  ) $p$norm_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$keeps_x_valid),
-      .in_tready($p$keeps_x_ready),
-      .in_tdata($p$value_data),
-      .out_tvalid($p$norm_x_valid),
-      .out_tready($p$norm_x_ready),
-      .out_tdata($p$norm_x_data)
-  );
-  logic $p$normed_valid, $p$normed_ready;
+$NORM_RAM$  logic $p$normed_valid, $p$normed_ready;
   logic [BEAT-1:0] $p$normed_data;
   response_norm #(
 $RESPONSE$      .P_SHIFT($P_SHIFT$)
@@ -97,20 +84,7 @@ inline constexpr std::string_view kSmooth = R"sv(
   );
   logic $p$y_valid, $p$y_ready;
   logic [BEAT-1:0] $p$y_data;
-  deep_fifo #(
-      .WIDTH(BEAT),
-$NORM_STYLE$      .DEPTH($MASK_BEATS$)
-  ) $p$smooth_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$keeps_y_valid),
-      .in_tready($p$keeps_y_ready),
-      .in_tdata($p$smoothed_data),
-      .out_tvalid($p$y_valid),
-      .out_tready($p$y_ready),
-      .out_tdata($p$y_data)
-  );
-)sv";
+$SMOOTH_RAM$)sv";
 
 inline constexpr std::string_view kSmoothBack = R"sv(  smooth_activation_back #(
       .LANES($LANES$),

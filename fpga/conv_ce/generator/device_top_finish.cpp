@@ -5,6 +5,7 @@
 #include "fpga/conv_ce/generator/device_ports.h"
 #include "fpga/conv_ce/generator/device_top_maps.h"
 #include "fpga/conv_ce/generator/device_top_streams.h"
+#include "fpga/conv_ce/generator/device_top_waiting.h"
 
 namespace millrace {
 namespace {
@@ -50,6 +51,7 @@ std::string finish_text(const DeviceDesign& design) {
     if (design.shards[i].owner && design.shards[i].running)
       reads += fmt::format("      16'd{0}: data_read <= shard_{1}_gathered_word[16'(element)*32+:32];\n", i * 4 + 3, i);
   }
+  if (const std::string busy = outside_busy(design); !busy.empty()) conditions += fmt::format(" &&\n      !({})", busy);
   text += fmt::format("  assign computed = running && {};\n", conditions);
   text += stream_faults(design);
   std::string unused =

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/generator/device_top_templates.h"
+#include "fpga/conv_ce/generator/device_top_waiting.h"
 #include "fpga/conv_ce/generator/stream_templates.h"
 
 namespace millrace {
@@ -105,6 +106,7 @@ std::string stream_faults(const DeviceDesign& design) {
   for (size_t i = 0; i < design.shards.size(); ++i)
     if (design.shards[i].streams)
       faults += fmt::format("{0}{{shard_{1}_stream_faults[2], |shard_{1}_stream_faults[1:0]}}", faults.empty() ? "" : " | ", i);
+  if (const std::string outside = outside_faults(design); !outside.empty()) faults += (faults.empty() ? "" : " | ") + outside;
   return faults.empty() ? "  assign stream_faults = 2'b00;\n" : filled(kStreamFaults, {{"FAULTS", faults}});
 }
 

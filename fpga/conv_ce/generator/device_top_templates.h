@@ -59,20 +59,7 @@ $SOURCE$
   );
   logic $p$kept_valid, $p$kept_ready;
   logic [$IN_LANES$*16-1:0] $p$kept_data;
-  deep_fifo #(
-      .WIDTH($IN_LANES$ * 16),
-$ACT_RAM_STYLE$      .DEPTH($ACT_RAM_BEATS$)
-  ) $p$act_ram (
-      .clock(ap_clk),
-      .clear,
-      .in_tvalid($p$keep_valid),
-      .in_tready($p$keep_ready),
-      .in_tdata($p$lanes_data),
-      .out_tvalid($p$kept_valid),
-      .out_tready($p$kept_ready),
-      .out_tdata($p$kept_data)
-  );
-
+$ACT_RAM$
 $KERNELS$  // FP.
   logic $p$sum_valid, $p$sum_ready;
   logic [BEAT-1:0] $p$sum_data;

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "core/plan/off_chip.h"
+#include "core/plan/placement.h"
+#include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
+
 namespace millrace {
 
 double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine) {
@@ -15,6 +20,25 @@ double planned_clock(const Plan& plan, const std::string& board) {
     const auto found = std::ranges::find(budget.amounts, "clock_hz", &NamedAmount::name);
     if (found != budget.amounts.end()) return std::max(found->amount, 0.0);
   }
+  return 0;
+}
+
+double off_chip_seconds(const DeviceDesign& design, const Placement& placement, double more) {
+  const Plan& plan = placement.plan();
+  const Graph& graph = placement.graph();
+  double bytes = more;
+  for (const ShardDesign& shard : design.shards)
+    if (shard.streams) bytes += bytes_per_sample(*shard.streams, shard.engine, shard.shape, shard.error_back);
+  for (const OutsideFifo& fifo : outside_fifos(design)) bytes += fifo.bytes_per_sample();
+  for (const Placement::Piece& piece : placement.on(design.index)) {
+    const Shard& planned = plan.shards[static_cast<size_t>(piece.shard)];
+    const auto built = std::ranges::find(design.shards, planned.layer, &ShardDesign::layer);
+    if (built != design.shards.end() && !built->streams)
+      bytes += off_chip_bytes_per_sample(planned, graph.node(graph.index_of(planned.layer)), plan.micro_batch);
+  }
+  for (const DeviceBudget& budget : plan.budgets)
+    if (const double bandwidth = budget.device == design.board ? off_chip_bandwidth(budget.amounts) : 0; bandwidth > 0)
+      return bytes / bandwidth;
   return 0;
 }
 

@@ -14,9 +14,17 @@
 
 namespace millrace {
 
+class Placement;
+struct DeviceDesign;
+
 double planned_seconds(const Node& node, StreamingUnit unit, const PhaseEngine& engine);
 
 // Of a board, as the plan has it; 0: it does not say.
 double planned_clock(const Plan& plan, const std::string& board);
+
+// Of a sample, for all that lies in the board's own memory, at its bandwidth: words that are streamed, samples that wait there, and words
+// that the plan has there and the hardware on the chip, as the plan counts them, with so many bytes `more`. 0: nothing is there, or the
+// plan does not say how fast it is.
+double off_chip_seconds(const DeviceDesign& design, const Placement& placement, double more = 0);
 
 }  // namespace millrace

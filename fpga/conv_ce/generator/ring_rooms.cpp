@@ -1,13 +1,18 @@
 #include "fpga/conv_ce/generator/ring_rooms.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/plan/placement.h"
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/common/cost/bram_packing.h"
 #include "fpga/common/generator/resource_report.h"
 #include "fpga/conv_ce/generator/device_resources.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/planned_pace.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
@@ -18,6 +23,10 @@ namespace {
 
 // Steps in which the share is sought.
 constexpr int64_t kSteps = 64;
+// Of a memory outside: one that is not all there yet, and one that is not all gone.
+constexpr int64_t kSamplesOnTheirWay = 2;
+// Than the engines' period, that a board's own memory may take for a sample: words that are streamed may leave little of its bandwidth.
+constexpr std::array kLongerPeriods = {1.0, 1.005, 1.01, 1.02, 1.03, 1.05, 1.075, 1.1, 1.15, 1.25, 1.5, 2.0};
 
 std::vector<DeviceDesign> designs_of(const Placement& placement, const RingPace& pace) {
   std::set<int64_t> computing;
@@ -32,11 +41,77 @@ std::vector<DeviceDesign> designs_of(const Placement& placement, const RingPace&
   return designs;
 }
 
-bool fits(const DeviceDesign& base, const RingRooms& rooms, const Plan& plan) {
+// With its rooms.
+DeviceDesign built(const DeviceDesign& base, const RingRooms& rooms, const Plan& plan) {
   DeviceDesign design = base;
   give_rooms(rooms, design);
   share_out_memories(board_capacity(plan, design.board), design);
-  return what_does_not_fit(hardware_use(design), plan).empty();
+  return design;
+}
+
+bool fits(const DeviceDesign& base, const RingRooms& rooms, const Plan& plan) {
+  return what_does_not_fit(hardware_use(built(base, rooms, plan)), plan).empty();
+}
+
+// Of block RAM and UltraRAM by their shares of the board's, of a memory as deep as it should be.
+double share_of_board(const MemoryShape& memory, const BoardAmounts& board) {
+  const double bram36 = static_cast<double>(bram18_of(memory)) / 2 / board.bram36;
+  return board.urams <= 0 ? bram36 : std::min(bram36, static_cast<double>(uram_blocks(memory)) / board.urams);
+}
+
+// Moves memories outside until the rest has all the room that would do, the largest first, as far as the memory outside keeps the pace.
+void move_outside(const Placement& placement, const DeviceDesign& base, double period_seconds, RingRooms& rooms) {
+  const Plan& plan = placement.plan();
+  if (off_chip_seconds(base, placement, 1) <= 0) return;
+  const std::map<RoomPlace, int64_t>& enough = rooms.enough[base.index];
+  const BoardAmounts board = board_capacity(plan, base.board);
+  struct Candidate {
+    RoomPlace place;
+    int64_t samples;
+    double share;
+  };
+  std::vector<Candidate> candidates;
+  for (const OutsideFifo& fifo : movable_fifos(base)) {
+    const auto wanted = enough.find(fifo.of);
+    if (wanted == enough.end() || std::ranges::find(candidates, fifo.of, &Candidate::place) != candidates.end()) continue;
+    const double share = share_of_board({.width = fifo.word_bits, .depth = wanted->second}, board);
+    candidates.push_back({fifo.of, divided_up(wanted->second, fifo.rows * fifo.row_words) + kSamplesOnTheirWay, share});
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater(), &Candidate::share);
+  std::map<RoomPlace, int64_t>& outside = rooms.outside[base.index];
+  for (const Candidate& one : candidates) {
+    if (one.share <= 0 || fits(base, rooms, plan)) break;
+    outside[one.place] = one.samples;
+    DeviceDesign design = base;
+    give_rooms(rooms, design);
+    if (!give_outside_room(design, one.place, one.samples) || off_chip_seconds(design, placement) > period_seconds)
+      outside.erase(one.place);
+  }
+  if (outside.empty()) rooms.outside.erase(base.index);
+}
+
+// `rooms` with what may lie outside while no board's own memory takes longer for a sample, and the largest share of room that all boards
+// have.
+RingRooms rooms_within(const Placement& placement, const std::vector<DeviceDesign>& designs, RingRooms rooms, double period_seconds) {
+  const Plan& plan = placement.plan();
+  rooms.share = 1;
+  for (const DeviceDesign& design : designs)
+    if (!fits(design, rooms, plan)) move_outside(placement, design, period_seconds, rooms);
+  int64_t step = kSteps;
+  const auto with = [&](int64_t steps) {
+    rooms.share = static_cast<double>(steps) / kSteps;
+    return rooms;
+  };
+  for (const DeviceDesign& design : designs) {
+    if (fits(design, with(step), plan)) continue;
+    int64_t fitting = 0;  // the plan's own room
+    while (step > fitting + 1) {
+      const int64_t middle = (step + fitting) / 2;
+      (fits(design, with(middle), plan) ? fitting : step) = middle;
+    }
+    step = fitting;
+  }
+  return with(step);
 }
 
 }  // namespace
@@ -48,7 +123,8 @@ int64_t& room_at(DeviceDesign& design, const RoomPlace& place) {
   switch (place.kind) {
     case RoomPlace::Kind::kActRam: return unit().act_ram_beats;
     case RoomPlace::Kind::kWinners: return unit().kept_beats;
-    case RoomPlace::Kind::kMasks: return unit().mask_beats;
+    case RoomPlace::Kind::kMasks:
+    case RoomPlace::Kind::kNorm: return unit().mask_beats;
     case RoomPlace::Kind::kMap: return design.maps[place.owner].readers[place.reader].waiting_beats;
     case RoomPlace::Kind::kErrors: break;
   }
@@ -77,27 +153,28 @@ RingRooms ring_rooms(const Placement& placement, const RingPace& pace) {
     int64_t& beats = rooms.enough[memory.device][memory.place];
     beats = std::max(beats, static_cast<int64_t>(std::ceil(easy.peak_rows[queue] * static_cast<double>(memory.row_beats))));
   }
-  int64_t step = kSteps;
-  const auto with = [&](int64_t steps) {
-    rooms.share = static_cast<double>(steps) / kSteps;
-    return rooms;
-  };
-  for (const DeviceDesign& design : designs) {
-    if (fits(design, with(step), plan)) continue;
-    int64_t fitting = 0;  // the plan's own room
-    while (step > fitting + 1) {
-      const int64_t middle = (step + fitting) / 2;
-      (fits(design, with(middle), plan) ? fitting : step) = middle;
+  const RingRooms least = rooms;
+  double kept = -1;
+  for (const double longer : kLongerPeriods) {
+    const RingRooms found = rooms_within(placement, designs, least, longer * pace.period_seconds);
+    // Whichever is slower of the memories' room and the words outside.
+    if (const double pace_kept = std::min(found.share, 1 / longer); pace_kept > kept) {
+      kept = pace_kept;
+      rooms = found;
     }
-    step = fitting;
+    if (found.share == 1) break;
   }
-  return with(step);
+  return rooms;
 }
 
 void give_rooms(const RingRooms& rooms, DeviceDesign& design) {
   const auto own = rooms.enough.find(design.index);
   if (own == rooms.enough.end()) return;
+  const auto outside = rooms.outside.find(design.index);
+  if (outside != rooms.outside.end())
+    for (const auto& [place, samples] : outside->second) give_outside_room(design, place, samples);
   for (const auto& [place, beats] : own->second) {
+    if (outside != rooms.outside.end() && outside->second.contains(place)) continue;
     int64_t& room = room_at(design, place);
     room = std::max(room, static_cast<int64_t>(std::ceil(rooms.share * static_cast<double>(beats))));
   }

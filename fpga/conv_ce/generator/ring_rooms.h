@@ -5,9 +5,10 @@
 //   device_design(placement, device, weights, formats, pace);       // with that room
 //
 // A ring goes as fast as the memory allows that has the smallest share of the room that would do (ring_waiting.h). So all get one share,
-// the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Nothing is given where the
-// plan says no times or no block RAM, where a device is not generated, or is too large as it is. The plan does not change: what is built
-// keeps more of its pace.
+// the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
+// blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
+// its bandwidth goes. Nothing is given where the plan says no times or no block RAM, or where a device is not generated. The plan does not
+// change: what is built keeps more of its pace.
 // Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once
 
@@ -23,7 +24,7 @@ struct RingPace;
 
 // A memory of a device in which something waits for errors, or a map for a join.
 struct RoomPlace {
-  enum class Kind { kActRam, kWinners, kMasks, kMap, kErrors };
+  enum class Kind { kActRam, kWinners, kMasks, kNorm, kMap, kErrors };
   Kind kind = Kind::kActRam;
   size_t owner = 0;   // a unit of the design, or a map
   size_t reader = 0;  // of a map
@@ -32,8 +33,9 @@ struct RoomPlace {
 int64_t& room_at(DeviceDesign& design, const RoomPlace& place);
 
 struct RingRooms {
-  double share = 0;                                             // of what would do
-  std::map<int64_t, std::map<RoomPlace, int64_t>> enough = {};  // by device, in beats
+  double share = 0;                                              // of what would do
+  std::map<int64_t, std::map<RoomPlace, int64_t>> enough = {};   // by device, in beats
+  std::map<int64_t, std::map<RoomPlace, int64_t>> outside = {};  // by device, in samples: what lies outside
 };
 RingRooms ring_rooms(const Placement& placement, const RingPace& pace);
 

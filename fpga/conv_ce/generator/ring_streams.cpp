@@ -9,6 +9,7 @@
 #include "fpga/conv_ce/generator/device_cycles.h"
 #include "fpga/conv_ce/generator/device_ports.h"
 #include "fpga/conv_ce/generator/device_top.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/rtl/cycle_model.h"
 #include "fpga/conv_ce/rtl/weight_streams.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 // From an engine's step to its result, and what stands behind an engine: rounding, scales, forks.
 constexpr int64_t kEngineLatency = 7, kErrorBackLatency = 10, kPoolingLatency = 6, kUnpoolingLatency = 6;
+// Of a memory outside: a burst comes together, is written and answered, asked for and read.
+constexpr int64_t kOutsideLatency = 2 * 100 + 2 * kBurstBeats;
 constexpr int64_t kQueueLatency = 4, kScaleLatency = 2, kAverageLatency = 2, kRunningLatency = 4;
 // Beats that wait in a module's own FIFO.
 constexpr double kWaitingSums = 16, kWaitingPooled = 8;
@@ -36,7 +39,7 @@ int64_t banks_of(int bits) { return int64_t{1} << bits; }
 class DeviceStreams {
  public:
   DeviceStreams(const PlacedDesign& placed, RingStreams& ring, Ports& ports)
-      : design_(*placed.design), cycle_(placed.cycle_seconds), ring_(ring), ports_(ports) {}
+      : design_(*placed.design), outside_(outside_fifos(design_)), cycle_(placed.cycle_seconds), ring_(ring), ports_(ports) {}
 
   void add() {
     for (const MapDesign& map : design_.maps) add_map(map);
@@ -68,8 +71,15 @@ class DeviceStreams {
   // A memory of so many beats, between two streams.
   void remember(size_t in, size_t out, int64_t beats, const WaitingMemory& memory) {
     WaitingMemory own = memory;
+    int64_t latency = kQueueLatency;
     own.room_rows = static_cast<double>(beats) / static_cast<double>(memory.row_beats);
-    queue({.in = in, .out = out, .rows = own.room_rows}, kQueueLatency, own);
+    for (const OutsideFifo& fifo : outside_) {  // which both sides pass at the port's pace
+      if (fifo.of != memory.place) continue;
+      own.room_rows = static_cast<double>(fifo.room->samples * memory.sample_rows);
+      latency = kOutsideLatency;
+      for (const size_t stream : {in, out}) ring_.timing.slow_down(stream, seconds(fifo.cycles_of(memory.row_beats)));
+    }
+    queue({.in = in, .out = out, .rows = own.room_rows}, latency, own);
   }
   // A group of the wider stream is complete only when several of the narrower have gone over the block's pixels.
   size_t adapted(size_t in, const RowBlocks& order, int64_t row_cycles, int64_t channels, const AdapterMemory& memory, int64_t in_lanes,
@@ -306,23 +316,19 @@ class DeviceStreams {
     const PoolingWindow& w = unit.window;
     const int64_t groups = unit.groups(unit.layer_outputs), row = groups * w.width, out_row = groups * w.out_width;
     const EngineMemories pool = pooling_memories(unit);
-    const auto memory = [&](size_t in, int64_t beats, const char* what) {
+    const auto memory = [&](size_t in, RoomPlace::Kind kind, const char* what) {
       const size_t out = stream(w.height, row);
-      remember(in, out, beats,
-               {.layer = unit.layer,
-                .memory = what,
-                .place = {RoomPlace::Kind::kMasks, design_.unit_of(station)},
-                .sample_rows = w.height,
-                .row_beats = row});
+      remember(in, out, unit.mask_beats,
+               {.layer = unit.layer, .memory = what, .place = {kind, design_.unit_of(station)}, .sample_rows = w.height, .row_beats = row});
       return out;
     };
     std::vector<size_t> with_rows;  // what meets the errors of the map before the pooling
-    if (unit.running) with_rows.push_back(memory(sum, unit.mask_beats, "sums of the norm"));
+    if (unit.running) with_rows.push_back(memory(sum, RoomPlace::Kind::kNorm, "sums of the norm"));
     size_t values = delayed(sum, w.height, row, kScaleLatency);
     if (unit.keeps_values())
-      with_rows.push_back(memory(values, unit.mask_beats, unit.smooth ? "values of the activation" : "values of the norm"));
+      with_rows.push_back(memory(values, RoomPlace::Kind::kNorm, unit.smooth ? "values of the activation" : "values of the norm"));
     if (unit.response) values = response(unit, values, w.height, row);
-    if (unit.masks_errors()) with_rows.push_back(memory(values, unit.mask_beats, "mask of the ReLU"));
+    if (unit.masks_errors()) with_rows.push_back(memory(values, RoomPlace::Kind::kMasks, "mask of the ReLU"));
 
     const MapDesign& map = *design_.output_of(station);
     const MapStreams& made = maps_[index_of(map)];
@@ -395,6 +401,7 @@ class DeviceStreams {
   }
 
   const DeviceDesign& design_;
+  std::vector<OutsideFifo> outside_;
   double cycle_;
   RingStreams& ring_;
   Ports& ports_;

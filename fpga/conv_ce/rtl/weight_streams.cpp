@@ -9,7 +9,6 @@ namespace millrace {
 
 namespace {
 
-constexpr int64_t kLeastBeatBits = 64;
 constexpr int64_t kKernelBits = 16, kGradientBits = 32;
 
 }  // namespace

@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-inline constexpr int64_t kMostBeatBits = 512;
+inline constexpr int64_t kLeastBeatBits = 64, kMostBeatBits = 512;
 inline constexpr int64_t kStreamedBeats = 128;  // that a reader has room for: burst_reader.sv's DEPTH
 inline constexpr int64_t kWrittenBeats = 64;    // that wait for a writer: burst_writer.sv's
 inline constexpr int64_t kBurstBeats = 16;

@@ -5,8 +5,8 @@
 
 namespace millrace::xrt {
 
-MiniBatchDevice::MiniBatchDevice(DeviceLink& link, std::string description, size_t gradients)
-    : link_(link), description_(std::move(description)), gradients_(gradients) {
+MiniBatchDevice::MiniBatchDevice(DeviceLink& link, std::string description, size_t gradients, size_t bytes_reached)
+    : link_(link), description_(std::move(description)), gradients_(gradients), bytes_reached_(bytes_reached) {
   result_ = link_.allocate(sizeof(ResultHeader) + sizeof(int32_t) * gradients_);
 }
 
@@ -17,7 +17,7 @@ std::vector<int32_t> MiniBatchDevice::run(std::span<const int16_t> parameters, i
       link_.release(parameters_);
       parameters_ = 0;
     }
-    if (parameters_ == 0) parameters_ = link_.allocate(parameters.size_bytes());
+    if (parameters_ == 0) parameters_ = link_.allocate(std::max(parameters.size_bytes(), bytes_reached_));
     link_.write(parameters_, 0, {reinterpret_cast<const uint8_t*>(parameters.data()), parameters.size_bytes()});
     held_.assign(parameters.begin(), parameters.end());
   }

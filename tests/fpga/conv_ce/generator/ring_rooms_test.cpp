@@ -1,6 +1,7 @@
 // Room for more samples where boards have blocks to spare: as much as fits, as little as keeps the pace.
 #include "fpga/conv_ce/generator/ring_rooms.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,9 +9,11 @@
 #include <numeric>
 #include <vector>
 
+#include "core/base/files.h"
 #include "core/plan/placement.h"
 #include "fpga/conv_ce/generator/device_check.h"
 #include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/ring_engines.h"
 #include "fpga/conv_ce/generator/ring_waiting.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
@@ -84,6 +87,46 @@ TEST(RingRooms, TakeWhatIsThere) {
   EXPECT_LT(before, 1.01 * kPeriod / kTwoHundredMegahertz);
 }
 
+Plan plan_with_memory_outside(const Graph& graph, double bram36, double bytes_per_second) {
+  Plan plan = plan_with(graph, bram36);
+  plan.budgets[0].amounts.push_back({"dram_bytes_per_second", bytes_per_second});
+  return plan;
+}
+
+// As few blocks as the least room takes: what waits lies outside, as far as that is fast enough.
+TEST(RingRooms, LieOutsideWhereThereAreTooFewBlocks) {
+  const Graph graph(wide_layers());
+  const double least = std::ceil(blocks_of(check_devices(plan_with(graph, 0), graph, all_devices(plan_with(graph, 0)))));
+  const Plan none = plan_with(graph, least), fast = plan_with_memory_outside(graph, least, 10e9);
+  const std::vector<int64_t> devices = all_devices(none);
+  const double engines = kPeriod / kTwoHundredMegahertz;
+  EXPECT_GT(ring_waiting(none, graph, devices)->seconds, 1.5 * engines) << "a board without a memory of its own";
+  EXPECT_LT(ring_waiting(fast, graph, devices)->seconds, 1.01 * engines);
+  for (const DeviceCheck& check : check_devices(fast, graph, devices)) EXPECT_TRUE(check.fits()) << check.lacks;
+
+  const DeviceDesign design = device_design(fast, graph, 0, nullptr);
+  const std::vector<OutsideFifo> outside = outside_fifos(design);
+  ASSERT_FALSE(outside.empty());
+  double bytes = 0;
+  int64_t end = stream_places(design, design.shards.size() - 1).end;
+  for (const OutsideFifo& fifo : outside) {
+    EXPECT_EQ(fifo.place, end) << fifo.name;
+    EXPECT_EQ(fifo.place % 4096, 0) << fifo.name;
+    EXPECT_GE(8 * fifo.sample_bytes(), fifo.rows * fifo.row_words * fifo.word_bits) << fifo.name;
+    end += fifo.room->samples * fifo.sample_bytes();
+    bytes += fifo.bytes_per_sample();
+  }
+  // A memory too slow for any of them.
+  const Plan slow = plan_with_memory_outside(graph, least, 1);
+  EXPECT_TRUE(outside_fifos(device_design(slow, graph, 0, nullptr)).empty());
+  // A fifth longer: the ring is as slow as its memory outside, and no slower.
+  const Plan tight = plan_with_memory_outside(graph, least, bytes / (1.2 * engines));
+  const std::vector<DeviceCheck> checks = check_devices(tight, graph, devices);
+  EXPECT_FALSE(outside_fifos(device_design(tight, graph, 0, nullptr)).empty());
+  EXPECT_LT(checks[0].built_seconds, 1.26 * engines);
+  EXPECT_GT(checks[0].built_seconds, 1.1 * engines);
+}
+
 // What one device is generated with is its part of the ring.
 TEST(RingRooms, AreThoseOfTheDeviceThatIsGenerated) {
   const Graph graph(wide_layers());
@@ -101,6 +144,53 @@ TEST(RingRooms, AreThoseOfTheDeviceThatIsGenerated) {
 }
 
 // Bit for bit, with more room than a sample's.
+class RingRoomsOutside : public DeviceChecks {
+ protected:
+  // Everything that may lie outside does.
+  DeviceDesign design_outside(const Model& model, int64_t cycles, const WeightSource& weights) const {
+    const Graph graph(model);
+    DeviceDesign design = device_design(ring_in_time(graph, cycles, 3600, {}), graph, 0, weights);
+    for (const OutsideFifo& fifo : movable_fifos(design)) give_outside_room(design, fifo.of, 2);
+    return design;
+  }
+  void pass(const DeviceDesign& design, const char* simulator) {
+    write_device(design, folder_.path(), {.test_samples = 4});
+    const std::string kernel = read_text(folder_.path() / "kernel.xml"), links = read_text(folder_.path() / "connectivity.cfg");
+    for (const OutsideFifo& fifo : outside_fifos(design)) {
+      EXPECT_NE(kernel.find(fmt::format("<port name=\"m_axi_{}\" mode=\"master\"", fifo.name)), std::string::npos) << fifo.name;
+      EXPECT_NE(links.find(fmt::format(".m_axi_{}:DDR[0]", fifo.name)), std::string::npos) << fifo.name;
+    }
+    EXPECT_NE(read_text(folder_.path() / "README.md").find(fmt::format("{} bytes", bytes_reached(design))), std::string::npos);
+    EXPECT_TRUE(succeeds("make -C " + folder_.path().string() + " lint " + simulator));
+  }
+};
+TEST_F(RingRoomsOutside, PassUnderIcarus) {
+  if (!succeeds("verilator --version") || !succeeds("iverilog -V")) GTEST_SKIP() << "verilator or iverilog is not installed";
+  const DeviceDesign design = design_outside(four_layers(8, 8), 500, some_weights);
+  ASSERT_EQ(outside_fifos(design).size(), 8U);
+  pass(design, "icarus");
+}
+class RingRoomsOutsideLong : public RingRoomsOutside {};
+TEST_F(RingRoomsOutsideLong, BehindRunningNorms) {
+  if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
+  pass(design_outside(residual_blocks(), 1500, normalising_weights), "verilator");
+}
+TEST_F(RingRoomsOutsideLong, BesideStreamedWeights) {
+  if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
+  const Graph graph(four_layers(8, 8));
+  Plan plan = ring_in_time(graph, 900, 3600, {});
+  for (Shard& shard : plan.shards)
+    if (shard.layer == "fc") shard.resources.push_back({"dram_bytes", 1});
+  DeviceDesign design = device_design(plan, graph, 0, some_weights);
+  ASSERT_TRUE(std::ranges::any_of(design.shards, [](const ShardDesign& shard) { return shard.streams.has_value(); }));
+  for (const OutsideFifo& fifo : movable_fifos(design)) give_outside_room(design, fifo.of, 2);
+  pass(design, "verilator");
+}
+TEST_F(RingRoomsOutsideLong, AnInceptionBlock) {
+  if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
+  pass(design_outside(inception_block(), 2100, some_weights), "verilator");
+}
+
 using RingRoomsInSimulationLong = DeviceChecks;
 TEST_F(RingRoomsInSimulationLong, PassUnderIcarus) {
   if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fpga/conv_ce/generator/device_cycles.h"
+#include "fpga/conv_ce/generator/outside_fifos.h"
 #include "fpga/conv_ce/generator/ring_streams.h"
 #include "tests/fpga/conv_ce/generator/device_checks.h"
 #include "tests/fpga/conv_ce/generator/ring_bench.h"
@@ -135,9 +136,13 @@ TEST(RingWaiting, IsOfAllBoardsOfAPlanOrUnknown) {
 // The whole ring under Verilator, from score to score.
 class RingWaitingInSimulationLong : public DeviceChecks {
  protected:
-  void take_the_timed_cycles(const Network& network, int64_t room) {
+  // `outside`: samples for which there is room in the memory outside, of all that may lie there.
+  void take_the_timed_cycles(const Network& network, int64_t room, int64_t outside = 0) {
     if (!succeeds("verilator --version")) GTEST_SKIP() << "verilator is not installed";
-    const std::vector<DeviceDesign> designs = designs_of(network, room, normalising_weights);
+    std::vector<DeviceDesign> designs = designs_of(network, room, normalising_weights);
+    if (outside > 0)
+      for (DeviceDesign& design : designs)
+        for (const OutsideFifo& fifo : movable_fifos(design)) give_outside_room(design, fifo.of, outside);
     const RingBench bench(designs, /*samples=*/8);
     bench.write(folder_.path(), /*pauses=*/false);
     ASSERT_EQ(bench.run(folder_.path(), /*verilated=*/true), "PASS");
@@ -151,6 +156,8 @@ class RingWaitingInSimulationLong : public DeviceChecks {
 TEST_F(RingWaitingInSimulationLong, FourLayers) { take_the_timed_cycles(four_layers_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, ResidualBlocks) { take_the_timed_cycles(residual_blocks_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, ResidualBlocksWithMoreRoom) { take_the_timed_cycles(residual_blocks_cut(), 2); }
+TEST_F(RingWaitingInSimulationLong, ResidualBlocksOutside) { take_the_timed_cycles(residual_blocks_cut(), 1, 2); }
+TEST_F(RingWaitingInSimulationLong, ResidualBlocksWithMoreRoomOutside) { take_the_timed_cycles(residual_blocks_cut(), 1, 5); }
 TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(inception_block_cut(), 1); }
 
 }  // namespace

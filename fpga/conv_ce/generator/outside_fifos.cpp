@@ -1,0 +1,111 @@
+#include "fpga/conv_ce/generator/outside_fifos.h"
+
+#include <fmt/format.h>
+
+#include "fpga/common/arithmetic/divided_up.h"
+#include "fpga/conv_ce/generator/device_design.h"
+#include "fpga/conv_ce/rtl/cycle_model.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr int64_t kPage = 4096;
+
+OutsideRoom& room_outside(ShardDesign& unit, RoomPlace::Kind kind) {
+  if (kind == RoomPlace::Kind::kActRam) return unit.act_ram_outside;
+  return kind == RoomPlace::Kind::kWinners ? unit.winners_outside : unit.norm_outside;
+}
+
+}  // namespace
+
+int64_t OutsideFifo::sample_beats() const { return divided_up(rows * row_words * word_bits, room->beat_bits); }
+
+int64_t OutsideFifo::sample_bytes() const { return rounded_up(sample_beats() * room->beat_bits / 8, kPage); }
+
+double OutsideFifo::bytes_per_sample() const { return 2 * static_cast<double>(sample_beats() * room->beat_bits / 8); }
+
+int64_t OutsideFifo::cycles_of(int64_t words) const {
+  const int64_t beats = divided_up(words * word_bits, room->beat_bits);
+  return beats + divided_up(beats, kBurstBeats);
+}
+
+std::vector<OutsideFifo> movable_fifos(const DeviceDesign& design) {
+  std::vector<OutsideFifo> fifos;
+  for (size_t i = 0; i < design.units(); ++i) {
+    const ShardDesign& unit = design.unit(i);
+    const auto add = [&](RoomPlace::Kind kind, const char* name, const char* memory, int64_t word_bits, int64_t rows, int64_t row_words,
+                         const OutsideRoom& room) {
+      fifos.push_back({.of = {kind, i},
+                       .name = fmt::format("shard_{}_{}", i, name),
+                       .layer = unit.layer,
+                       .memory = memory,
+                       .word_bits = word_bits,
+                       .rows = rows,
+                       .row_words = row_words,
+                       .room = &room});
+    };
+    if (!unit.is_tail)
+      add(RoomPlace::Kind::kActRam, "act_ram", "Act-RAM", unit.act_ram_memory().width, unit.shape.height,
+          sweeps_of(unit.engine, unit.shape).input_groups * unit.shape.width, unit.act_ram_outside);
+    if (!unit.owner) continue;
+    const PoolingWindow& w = unit.window;
+    const int64_t groups = unit.groups(unit.layer_outputs);
+    if (unit.running)
+      add(RoomPlace::Kind::kNorm, "sum_ram", "sums of the norm", unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
+    if (unit.keeps_values())
+      add(RoomPlace::Kind::kNorm, unit.smooth ? "smooth_ram" : "norm_ram", unit.smooth ? "values of the activation" : "values of the norm",
+          unit.norm_memory().width, w.height, groups * w.width, unit.norm_outside);
+    if (!w.average)
+      add(RoomPlace::Kind::kWinners, "winner_ram", "winners", unit.winner_memory().width, w.out_height, groups * w.out_width,
+          unit.winners_outside);
+  }
+  return fifos;
+}
+
+std::vector<OutsideFifo> outside_fifos(const DeviceDesign& design) {
+  std::vector<OutsideFifo> outside;
+  if (design.shards.empty()) return outside;
+  int64_t end = stream_places(design, design.shards.size() - 1).end;
+  for (OutsideFifo& fifo : movable_fifos(design)) {
+    if (!fifo.room->is_outside()) continue;
+    fifo.place = end;
+    end += fifo.room->samples * fifo.sample_bytes();
+    outside.push_back(std::move(fifo));
+  }
+  return outside;
+}
+
+WaitsOutside waits_outside(const DeviceDesign& design) {
+  WaitsOutside found;
+  for (const OutsideFifo& fifo : outside_fifos(design)) {
+    found.memories.push_back(fmt::format("{} of {}", fifo.memory, fifo.layer));
+    found.bytes_per_sample += fifo.bytes_per_sample();
+    found.bytes += fifo.room->samples * fifo.sample_bytes();
+  }
+  return found;
+}
+
+int64_t bytes_reached(const DeviceDesign& design) {
+  int64_t end = design.shards.empty() ? 0 : stream_places(design, design.shards.size() - 1).end;
+  for (const OutsideFifo& fifo : outside_fifos(design)) end = fifo.place + fifo.room->samples * fifo.sample_bytes();
+  return end;
+}
+
+bool give_outside_room(DeviceDesign& design, const RoomPlace& place, int64_t samples) {
+  ShardDesign& unit = place.owner < design.shards.size() ? design.shards[place.owner] : design.tails[place.owner - design.shards.size()];
+  OutsideRoom& room = room_outside(unit, place.kind);
+  room = {.samples = samples, .beat_bits = kLeastBeatBits};
+  bool fast = true;
+  for (const OutsideFifo& fifo : movable_fifos(design)) {
+    if (fifo.of != place) continue;
+    const auto keeps_up = [&] {
+      return design.period_cycles <= 0 || 2 * fifo.cycles_of(fifo.rows * fifo.row_words) <= design.period_cycles;
+    };
+    while (!keeps_up() && room.beat_bits < kMostBeatBits) room.beat_bits *= 2;
+    fast = fast && keeps_up();
+  }
+  return fast;
+}
+
+}  // namespace millrace
