@@ -5,7 +5,8 @@
         [--models alexnet,vgg16] [--clusters vc709x15] [--out tests/benchmarks/results/generated_devices.json]
 
 Batch norms have RUNNING statistics. All figures are modelled: `as_planned` counts the generated devices whose multipliers are the planned
-ones in every phase, `planned_ms` and `built_ms` are of the slowest device, per image. A plan that takes longer than so many seconds, or is
+ones in every phase, `planned_ms` and `built_ms` are of the slowest device, per image; `waiting_outside` counts
+devices where something waits for errors in the board's own memory. A plan that takes longer than so many seconds, or is
 refused, is listed with its reason. Ends with 1 when a command fails in another way. Standard library alone.
 generated_pace.json is of `--accounting fpdeep`.
 """
@@ -63,6 +64,8 @@ def checked(millrace, model, cluster, folder, seconds, accounting):
                 "as_planned": sum(device["generated"] and device["planned_multipliers"] == device["built_multipliers"]
                                   for device in computing),
                 "too_large": sum(device["generated"] and not device["fits"] for device in computing), "pace_ratio": found["pace_ratio"],
+                "waiting_pace_ratio": found["waiting_pace_ratio"],
+                "waiting_outside": sum(bool(device["waits_off_chip"]["memories"]) for device in computing),
                 "planned_ms": round(1e3 * max((device["planned_seconds"] for device in computing), default=0), 6),
                 "built_ms": round(1e3 * max((device["built_seconds"] for device in computing), default=0), 6),
                 "streaming": sum(device["weights_off_chip"]["streamed"] != "" for device in computing),

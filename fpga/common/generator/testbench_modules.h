@@ -177,13 +177,14 @@ module outside_memory #(
 endmodule
 
 // Memory outside behind one port of a device: AXI4, bursts of ascending addresses, several on their way, each answered LATENCY cycles after it
-// was asked for at the earliest, with pauses. It has BEATS beats from BASE on, those of FILE where there is one; other places are errors.
+// was asked for at the earliest, with pauses unless PAUSES is 0. It has BEATS beats from BASE on, those of FILE where there is one; other places are errors.
 module streamed_memory #(
     parameter FILE = "",
     parameter logic [63:0] BASE = 64'd0,
     parameter int BEATS = 1,
     parameter int BEAT_BITS = 64,
     parameter int LATENCY = 100,
+    parameter int PAUSES = 1,
     parameter int SEED = 1
 ) (
     input  logic                   clock,
@@ -244,7 +245,7 @@ module streamed_memory #(
         ask_time[asked%BURSTS] = now + LATENCY;
         asked = asked + 1;
       end
-      arready <= asked - served < BURSTS - 2 && random[0];
+      arready <= asked - served < BURSTS - 2 && (random[0] || PAUSES == 0);
       if (!rvalid || rready) begin
         rvalid <= 1'b0;
         if (left == 0 && served < asked && ask_time[served%BURSTS] <= now) begin
@@ -252,7 +253,7 @@ module streamed_memory #(
           left = ask_beats[served%BURSTS];
           served = served + 1;
         end
-        if (left != 0 && random[2:1] != 2'd0) begin
+        if (left != 0 && (random[2:1] != 2'd0 || PAUSES == 0)) begin
           rvalid <= 1'b1;
           rdata <= words[read_beat%BEATS];
           rresp <= (read_beat >= 0 && read_beat < BEATS) ? 2'b00 : 2'b11;
@@ -267,7 +268,7 @@ module streamed_memory #(
         write_beats[addressed%BURSTS] = int'(awlen) + 1;
         addressed = addressed + 1;
       end
-      awready <= addressed - answered < BURSTS - 2 && random[3];
+      awready <= addressed - answered < BURSTS - 2 && (random[3] || PAUSES == 0);
       if (wvalid && wready) begin
         if (write_beat < 0 || write_beat >= BEATS || wlast != (write_left == 1)) write_failed <= 1'b1;
         for (int lane = 0; lane < BEAT_BITS / 8; lane++)
@@ -282,7 +283,7 @@ module streamed_memory #(
         answer_time[taken%BURSTS] = 0;
         taken = taken + 1;
       end
-      wready <= write_left > 1 && random[4] || write_left == 1 && !wready && random[4];
+      wready <= (write_left > 1 || write_left == 1 && !wready) && (random[4] || PAUSES == 0);
       if (!bvalid || bready) begin
         bvalid <= 1'b0;
         if (answered < taken && answer_time[answered%BURSTS] != 0 && answer_time[answered%BURSTS] <= now) begin

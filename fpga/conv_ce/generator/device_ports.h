@@ -32,6 +32,7 @@ struct MemoryOutside {
   bool writes = false;
   std::string file = {};  // of what a testbench finds there
   size_t seed = 0;        // of a testbench's pauses
+  bool pauses = true;
 };
 std::vector<MemoryOutside> memories_outside(const DeviceDesign& design);
 

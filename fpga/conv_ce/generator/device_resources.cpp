@@ -58,8 +58,10 @@ ModuleUse waiting_use(const std::string& layer, const std::string& what, const M
   if (!outside.is_outside()) return memory_use(layer, fmt::format("deep_fifo ({})", what), memory, ultra);
   ModuleUse use = memory_use(layer, fmt::format("outside_fifo ({})", what), {outside.beat_bits, kStreamedBeats});
   use += memory_use(layer, "", {outside.beat_bits, kWrittenBeats});
-  use.luts += 2 * packing_luts(memory.width, outside.beat_bits, std::gcd(memory.width, kElementBits));
-  use.flip_flops += static_cast<double>(2 * (memory.width + outside.beat_bits));
+  // Of what reads and writes bursts: addresses, counts and comparisons, as Yosys makes them.
+  constexpr double kBurstLuts = 1100, kBurstFlipFlops = 940;
+  use.luts += kBurstLuts + 2 * packing_luts(memory.width, outside.beat_bits, std::gcd(memory.width, kElementBits));
+  use.flip_flops += kBurstFlipFlops + static_cast<double>(2 * (memory.width + outside.beat_bits));
   return use;
 }
 

@@ -61,10 +61,10 @@ PortMemory port_memory(const DeviceDesign& design, const MemoryOutside& memory, 
     if (memory.writes || open[1] == 'r') text.connections += fmt::format("      .m_axi_{}_{}(),\n", memory.name, open);
   if (!memory.writes) ports += ",\n      .awvalid(1'b0),\n      .wvalid(1'b0),\n      .bready(1'b0)";
   text.module += fmt::format(
-      "  streamed_memory #(\n{}      .BASE(64'd{}),\n      .BEATS({}),\n      .BEAT_BITS({}),\n      .SEED({})\n  ) {}_memory (\n"
+      "  streamed_memory #(\n{}      .BASE(64'd{}),\n      .BEATS({}),\n      .BEAT_BITS({}),\n{}      .SEED({})\n  ) {}_memory (\n"
       "      .clock(clock),\n      .reset_n(reset_n){}\n  );\n",
       memory.file.empty() ? "" : fmt::format("      .FILE(\"{}\"),\n", memory.file), memory_places(design).parameters + memory.place,
-      memory.beats, memory.beat_bits, memory.seed, name, ports);
+      memory.beats, memory.beat_bits, memory.pauses ? "" : "      .PAUSES(0),\n", memory.seed, name, ports);
   return text;
 }
 

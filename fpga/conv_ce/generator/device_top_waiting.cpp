@@ -25,6 +25,7 @@ $STREAMS$  );
 constexpr std::string_view kOutside = R"sv(  logic $p$$NAME$_busy;
   logic [1:0] $p$$NAME$_fault;
   localparam int $P$$NAME_LARGE$_WORDS = $ROWS_OF_SAMPLE$ * $ROW_WORDS$;
+  localparam int $P$$NAME_LARGE$_BEATS = ($P$$NAME_LARGE$_WORDS * $WORD_BITS$ + $PORT_BITS$ - 1) / $PORT_BITS$;
   outside_fifo #(
       .WIDTH($WIDTH_OF_WORD$),
       .SAMPLES($ROOM$),
@@ -35,7 +36,8 @@ constexpr std::string_view kOutside = R"sv(  logic $p$$NAME$_busy;
       .clear,
       .address(parameters_address + 64'd$PLACE$),
       .words(32'($P$$NAME_LARGE$_WORDS)),
-      .beats(32'(($P$$NAME_LARGE$_WORDS * $WORD_BITS$ + $PORT_BITS$ - 1) / $PORT_BITS$)),
+      .beats(32'($P$$NAME_LARGE$_BEATS)),
+      .room(32'($P$$NAME_LARGE$_BEATS * $ROOM$)),
       .samples(32'(samples)),
       .busy($p$$NAME$_busy),
       .fault($p$$NAME$_fault),

@@ -75,7 +75,9 @@ class DeviceStreams {
     own.room_rows = static_cast<double>(beats) / static_cast<double>(memory.row_beats);
     for (const OutsideFifo& fifo : outside_) {  // which both sides pass at the port's pace
       if (fifo.of != memory.place) continue;
-      own.room_rows = static_cast<double>(fifo.room->samples * memory.sample_rows);
+      const int64_t read_ahead = kStreamedBeats * fifo.room->beat_bits / fifo.word_bits;  // whose places are free again
+      own.room_rows = static_cast<double>(fifo.room->samples * memory.sample_rows) +
+                      static_cast<double>(read_ahead) / static_cast<double>(memory.row_beats);
       latency = kOutsideLatency;
       for (const size_t stream : {in, out}) ring_.timing.slow_down(stream, seconds(fifo.cycles_of(memory.row_beats)));
     }

@@ -3,7 +3,7 @@
 // A sample is `words` words, which lie packed in a place of PLACE_BYTES, a multiple of 4096, as many as SAMPLES places from `address` on;
 // they are used in turn. Words go out in bursts, each begun when all its beats are there, and are read back as early as there is room for
 // them; so a word may stay here until the sample it belongs to is complete, and nobody may wait for it before that. While `clear` is high,
-// `address`, `words`, `beats` and `samples` are taken; it may rise only while `busy` is low. `fault`: an answer was an error, of a read (bit
+// `address` and the counts are taken; it may rise only while `busy` is low. `fault`: an answer was an error, of a read (bit
 // 0) or of a write; it stays until `clear`.
 module outside_fifo #(
     parameter int WIDTH = 64,
@@ -17,6 +17,7 @@ module outside_fifo #(
     input  logic [63:0] address,
     input  logic [31:0] words,    // of a sample
     input  logic [31:0] beats,    // that they take
+    input  logic [31:0] room,     // beats of SAMPLES samples
     input  logic [31:0] samples,  // of a run
     output logic        busy,
     output logic [ 1:0] fault,
@@ -54,12 +55,11 @@ module outside_fifo #(
   // Words begin at multiples of what divides them and the beat.
   localparam int UNIT_BITS = (WIDTH % 16 == 0) ? 16 : (WIDTH % 8 == 0) ? 8 : (WIDTH % 4 == 0) ? 4 : (WIDTH % 2 == 0) ? 2 : 1;
 
-  logic [31:0] written, held, room;  // beats: answered; taken for a place and not read back; of all places
+  logic [31:0] written, held;  // beats: answered; taken for a place and not read back
   logic reading, writing, has_room, takes, comes;
   logic packed_valid, packed_ready, leaving_ready, here_valid, here_ready;
   logic [BEAT_BITS-1:0] packed_beat, here_beat;
 
-  always_ff @(posedge clock) if (clear) room <= beats * 32'(SAMPLES);
   assign has_room = held < room;
   assign packed_ready = leaving_ready && has_room;
   assign takes = packed_valid && packed_ready;

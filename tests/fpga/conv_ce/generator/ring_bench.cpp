@@ -181,7 +181,8 @@ void RingBench::write(const std::filesystem::path& folder, bool pauses) const {
           ".tvalid({0}_{1}_tvalid), .tready({0}_{1}_tready), .tdata({0}_{1}_tdata));\n",
           d, port, stream->count(), width);
     }
-    for (const MemoryOutside& outside_port : memories_outside(design)) {
+    for (MemoryOutside outside_port : memories_outside(design)) {
+      outside_port.pauses = pauses;
       const PortMemory text = port_memory(design, outside_port, d + "_");
       wires += text.module;
       connections += text.connections;

@@ -57,6 +57,7 @@ class Bench {
     m_.address = kBegin;
     m_.words = static_cast<uint32_t>(of.words);
     m_.beats = static_cast<uint32_t>(of.beats());
+    m_.room = static_cast<uint32_t>(of.beats() * kSamples);
     m_.samples = static_cast<uint32_t>(of.samples);
     m_.in_tvalid = m_.out_tready = m_.m_axi_arready = m_.m_axi_rvalid = m_.m_axi_bvalid = 0;
     m_.m_axi_awready = m_.m_axi_wready = 0;

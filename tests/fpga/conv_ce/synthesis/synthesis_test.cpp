@@ -2,6 +2,7 @@
 // tests/benchmarks/engine_synthesis does the same for seven sizes of each engine.
 #include <gtest/gtest.h>
 
+#include "fpga/conv_ce/rtl/weight_streams.h"
 #include "tests/fpga/conv_ce/synthesis/engine_synthesis.h"
 
 namespace millrace {
@@ -87,6 +88,15 @@ INSTANTIATE_TEST_SUITE_P(Columns, SynthesisLong,
                                          columns_case("xc7", 31, 17000), columns_case("xc7", 39, 2100), columns_case("xc7", 48, 1030),
                                          columns_case("xcup", 80, 1100), columns_case("xcup", 31, 17000), gradients_case(18, 1100),
                                          gradients_case(25, 2600)));
+
+// What a memory outside leaves on the chip: the beats that a reader has room for.
+Part outside_case(const std::string& family, int64_t width, int64_t beat_bits) {
+  return {memory_case("outside_fifo", {.width = beat_bits, .depth = kStreamedBeats},
+                      fmt::format("-set WIDTH {} -set BEAT_BITS {} -set SAMPLES 9 -set PLACE_BYTES 4014080", width, beat_bits)),
+          family, fmt::format("{}_in_{}", width, beat_bits)};
+}
+INSTANTIATE_TEST_SUITE_P(Outside, Synthesis, testing::Values(outside_case("xc7", 3, 64)));
+INSTANTIATE_TEST_SUITE_P(Outside, SynthesisLong, testing::Values(outside_case("xcup", 80, 64), outside_case("xc7", 256, 512)));
 
 // A region's place in the table is a sum, and takes no slice.
 const std::string kRegions = "-set REGIONS 3 -set TABLE 168'h00110000220033000400005500660007000088";
