@@ -149,7 +149,8 @@ class RingWaitingInSimulationLong : public DeviceChecks {
     ASSERT_EQ(bench.run(folder_.path(), /*verilated=*/outside == 0), "PASS");
     const std::vector<int64_t> scores = RingBench::score_cycles(folder_.path());
     ASSERT_EQ(std::ssize(scores), samples);
-    const double simulated = static_cast<double>(scores.back() - scores[scores.size() - 5]) / 4, timed = ring_waiting(placed(designs)).seconds;
+    const double simulated = static_cast<double>(scores.back() - scores[scores.size() - 5]) / 4,
+                 timed = ring_waiting(placed(designs)).seconds;
     EXPECT_NEAR(timed, simulated, kOfRings * simulated);
     RecordProperty(fmt::format("room_{}", room), fmt::format("{} simulated, {} timed", simulated, timed));
   }
