@@ -180,26 +180,28 @@ TEST(GpuRecurrentRing, LearnsInSixteenBitsWhatProcessorsLearn) {
 
 // Roundings of many layers come together: of each weight's change five times the bound of one layer, in 108 layers of all of them at once.
 // There fp16 loses twice as much: errors of that many layers are too small for it, and are not scaled.
-TEST(GpuRecurrentRing, TrainsDeepStacksInSixteenBits) {
-  for (const auto& [precision, bound] : kNarrow)
-    for (const int64_t layers : {24, 108}) {
-      SCOPED_TRACE(fmt::format("{}, {} layers", name_of(precision), layers));
-      RingCase c{.gpu = 2, .steps = 1, .compares_changes = true, .all_together = layers > 100};
-      c.network = deep_stack(layers);
-      c.open_gpu = [wanted = precision] { return std::move(Queued({.seed = 5}, {.precision = wanted}).device); };
-      EXPECT_EQ(ring_matches(c, (layers > 100 && precision == gpu::Precision::kFloat16 ? 10 : 5) * bound), "");
-    }
-}
-
-TEST(GpuRecurrentRing, TrainsDeepStacksWithSkips) {
-  for (const int64_t layers : {24, 108}) {
-    SCOPED_TRACE(fmt::format("{} layers", layers));
-    RingCase c{.gpu = 2, .steps = layers < 100 ? 2 : 1};  // all but the first two layers
+void train_a_deep_stack_in_sixteen_bits(int64_t layers) {
+  for (const auto& [precision, bound] : kNarrow) {
+    SCOPED_TRACE(name_of(precision));
+    RingCase c{.gpu = 2, .steps = 1, .compares_changes = true, .all_together = layers > 100};
     c.network = deep_stack(layers);
-    c.open_gpu = [] { return std::move(Queued({.seed = 5}, {}).device); };
-    EXPECT_EQ(ring_matches(c, 1e-4), "");
+    c.open_gpu = [wanted = precision] { return std::move(Queued({.seed = 5}, {.precision = wanted}).device); };
+    EXPECT_EQ(ring_matches(c, (layers > 100 && precision == gpu::Precision::kFloat16 ? 10 : 5) * bound), "");
   }
 }
+
+TEST(GpuRecurrentRing, TrainsADeepStackInSixteenBits) { train_a_deep_stack_in_sixteen_bits(24); }
+TEST(GpuRecurrentRingLong, TrainsADeepStackInSixteenBits) { train_a_deep_stack_in_sixteen_bits(108); }
+
+void train_a_deep_stack_with_skips(int64_t layers, int64_t steps) {
+  RingCase c{.gpu = 2, .steps = steps};  // all but the first two layers
+  c.network = deep_stack(layers);
+  c.open_gpu = [] { return std::move(Queued({.seed = 5}, {}).device); };
+  EXPECT_EQ(ring_matches(c, 1e-4), "");
+}
+
+TEST(GpuRecurrentRing, TrainsADeepStackWithSkips) { train_a_deep_stack_with_skips(24, 2); }
+TEST(GpuRecurrentRingLong, TrainsADeepStackWithSkips) { train_a_deep_stack_with_skips(108, 1); }
 
 }  // namespace
 }  // namespace millrace::testing
