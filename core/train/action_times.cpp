@@ -126,7 +126,8 @@ DeviceActionTimes device_from(JsonFields& fields) {
   return times;
 }
 
-void take_devices(ActionTimes& times, const nlohmann::json& devices, const std::string& origin) {
+// `rank` acted for all of them; -1: the text says who did.
+void take_devices(ActionTimes& times, const nlohmann::json& devices, int64_t rank, const std::string& origin) {
   if (!devices.is_array()) fail(ErrorCode::kMalformed, "{}: \"devices\" is no list", origin);
   const auto count = static_cast<int64_t>(times.devices.size());
   std::vector<bool> given(times.devices.size());
@@ -137,7 +138,9 @@ void take_devices(ActionTimes& times, const nlohmann::json& devices, const std::
     given[index] = true;
     JsonFields named(entry, origin + ": device " + std::to_string(index));
     named.integer("index");
+    const int64_t acted = rank >= 0 ? rank : named.integer("rank", 0, times.ranks - 1);
     times.devices[index] = device_from(named);
+    times.devices[index].rank = acted;
   }
 }
 
@@ -148,7 +151,8 @@ ActionTimes action_times(const Plan& plan, const std::vector<std::string>& ranks
   times.plan_digest = digest_of(text_of(plan));
   times.ranks = static_cast<int64_t>(ranks.size());
   times.devices.resize(to_size(plan.devices()));
-  for (const std::string& rank : ranks) take_devices(times, parse_strict_json(rank, "a rank's times"), "a rank's times");
+  for (size_t r = 0; r < ranks.size(); ++r)
+    take_devices(times, parse_strict_json(ranks[r], "a rank's times"), static_cast<int64_t>(r), "a rank's times");
   for (size_t d = 0; d < times.devices.size(); ++d)
     if (times.devices[d].update.count == 0)
       fail(ErrorCode::kUsage, "device {} made no second update, and the first one allocates: train for two steps at least to measure", d);
@@ -159,8 +163,10 @@ std::string text_of(const ActionTimes& times) {
   nlohmann::ordered_json document{{"what", kWhat}, {"plan_digest", times.plan_digest}, {"ranks", times.ranks}};
   document["devices"] = nlohmann::ordered_json::array();
   for (size_t d = 0; d < times.devices.size(); ++d) {
-    nlohmann::ordered_json device{
-        {"index", d}, {"between_seconds", times.devices[d].between_seconds}, {"waiting_seconds", times.devices[d].waiting_seconds}};
+    nlohmann::ordered_json device{{"index", d},
+                                  {"rank", times.devices[d].rank},
+                                  {"between_seconds", times.devices[d].between_seconds},
+                                  {"waiting_seconds", times.devices[d].waiting_seconds}};
     for (const auto& [name, field] : kFields) {
       const ActionTime& time = times.devices[d].*field;
       device[name] = {{"seconds", time.seconds}, {"wall_seconds", time.wall_seconds}, {"count", time.count}};
@@ -186,7 +192,7 @@ ActionTimes load_action_times(const std::filesystem::path& path, const Plan& pla
   times.ranks = fields.integer("ranks", 1);
   times.devices.resize(to_size(plan.devices()));
   const nlohmann::json& devices = fields.value("devices");
-  take_devices(times, devices, origin);
+  take_devices(times, devices, -1, origin);
   if (devices.size() != times.devices.size())
     fail(ErrorCode::kMalformed, "{}: times of {} devices, where the plan has {}", origin, devices.size(), times.devices.size());
   fields.no_others();

@@ -30,6 +30,7 @@ struct ActionTime {
 };
 
 struct DeviceActionTimes {
+  int64_t rank = 0;                                            // that acted for it
   ActionTime forward, error_back, parameter_gradient, update;  // of a micro-batch; of a mini-batch
   double between_seconds = 0;                                  // what its rank does besides, per action: messages, looking round
   double waiting_seconds = 0;  // processor time inside its waits, per action, where more ranks than cores want it: messages taken, wakes

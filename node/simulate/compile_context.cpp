@@ -128,6 +128,7 @@ int32_t CompileContext::schedule_index(int64_t device) {
 
 int64_t CompileContext::rank_of(int64_t device) const {
   if (folds(plan.cluster)) return seats_of(plan.cluster)[static_cast<size_t>(device)];
+  if (!options.trainer_rank_of.empty()) return item(options.trainer_rank_of, device);
   return ring_layout(plan.devices(), options.trainer_ranks > 0 ? options.trainer_ranks : plan.devices()).rank_of(device);
 }
 

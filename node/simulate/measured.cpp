@@ -1,5 +1,7 @@
 #include "node/simulate/measured.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/index.h"
 #include "core/plan/seats.h"
@@ -40,6 +42,10 @@ void check_measured(const Plan& plan, const Graph& graph, const SimulationOption
   if (options.cores < 0 || options.trainer_ranks < 0) fail(ErrorCode::kUsage, "cores and ranks of a trainer are 1 or more");
   if (options.trainer_ranks > plan.devices())
     fail(ErrorCode::kUsage, "{} ranks for {} devices: every rank has one at least", options.trainer_ranks, plan.devices());
+  if (!options.trainer_rank_of.empty() &&
+      (static_cast<int64_t>(options.trainer_rank_of.size()) != plan.devices() ||
+       std::ranges::any_of(options.trainer_rank_of, [&](int64_t rank) { return rank < 0 || rank >= options.trainer_ranks; })))
+    fail(ErrorCode::kUsage, "of each of the {} devices is to be said which of {} ranks acts for it", plan.devices(), options.trainer_ranks);
   if (options.cores + options.trainer_ranks > 0 && options.measured.empty() && streams_rows(plan, graph))
     fail(ErrorCode::kUsage, "cores are shared by devices that take turns; this plan's devices have engines of their own");
 }

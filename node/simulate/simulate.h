@@ -64,6 +64,7 @@ struct SimulationOptions {
   // ranks; a rank for every device. Simulated by one rank, for cores leave nothing to look ahead by.
   int64_t cores = 0;
   int64_t trainer_ranks = 0;
+  std::vector<int64_t> trainer_rank_of = {};  // by device; empty: ranks have blocks of devices
   SimulationScenario scenario = {};
   PairPace pair = {};
 };

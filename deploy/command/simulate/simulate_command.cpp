@@ -127,17 +127,19 @@ bool crowded(const SimulateFlags& flags, const Plan& plan) {
   return flags.cores > 0 && flags.cores < (flags.trainer_ranks > 0 ? flags.trainer_ranks : plan.devices());
 }
 
-std::vector<MeasuredActions> measured_actions(const SimulateFlags& flags, const Plan& plan) {
+// Times of as many ranks as are asked for say who acts for whom.
+void take_times(const SimulateFlags& flags, const Plan& plan, SimulationOptions& options) {
+  const ActionTimes times = load_action_times(flags.times, plan);
   const double waits = crowded(flags, plan) ? 1 : 0;
-  std::vector<MeasuredActions> measured;
   const auto picoseconds = [](double seconds) { return std::llround(1e12 * seconds); };
-  for (const DeviceActionTimes& device : load_action_times(flags.times, plan).devices)
-    measured.push_back({.forward = picoseconds(device.forward.seconds),
-                        .error_back = picoseconds(device.error_back.seconds),
-                        .parameter_gradient = picoseconds(device.parameter_gradient.seconds),
-                        .update = picoseconds(device.update.seconds),
-                        .between = picoseconds(device.between_seconds + waits * device.waiting_seconds)});
-  return measured;
+  for (const DeviceActionTimes& device : times.devices) {
+    if (times.ranks == flags.trainer_ranks) options.trainer_rank_of.push_back(device.rank);
+    options.measured.push_back({.forward = picoseconds(device.forward.seconds),
+                                .error_back = picoseconds(device.error_back.seconds),
+                                .parameter_gradient = picoseconds(device.parameter_gradient.seconds),
+                                .update = picoseconds(device.update.seconds),
+                                .between = picoseconds(device.between_seconds + waits * device.waiting_seconds)});
+  }
 }
 
 Plan plan_of(const SimulateFlags& flags) { return flags.plan.empty() ? made_plan(flags) : loaded_plan(flags); }
@@ -153,7 +155,7 @@ SimulationOptions options_of(const SimulateFlags& flags, const Plan& plan) {
   options.fifo_rows = flags.fifo_rows;
   options.paced = !flags.unpaced;
   options.trace = !flags.trace.empty();
-  if (!flags.times.empty()) options.measured = measured_actions(flags, plan);
+  if (!flags.times.empty()) take_times(flags, plan, options);
   options.cores = flags.cores;
   options.trainer_ranks = flags.trainer_ranks;
   return options;
@@ -259,7 +261,11 @@ void add_simulate_command(CLI::App& app, Invocation& invocation) {
   flag(kHow, "--unpaced", flags->unpaced, "images come as fast as they are taken, not at the plan's pace");
   not_empty(option(kHow, "--times", flags->times, "measured times of this plan's devices, as millrace train --times-out writes them"));
   whole(option(kHow, "--cores", flags->cores, "cores that the devices' ranks share [one for each]"), 1);
-  whole(option(kHow, "--trainer-ranks", flags->trainer_ranks, "ranks that act for the devices, each for one at a time [one for each]"), 1);
+  whole(
+      option(
+          kHow, "--trainer-ranks", flags->trainer_ranks,
+          "ranks that act for the devices, each for one at a time: those of --times where they are as many, else of blocks [one for each]"),
+      1);
 
   add_scenario_flags(*command, flags->scenario);
   add_seed_flag(*command, flags->seed);

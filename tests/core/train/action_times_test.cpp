@@ -105,6 +105,8 @@ TEST(ActionTimes, ComeBackAsTheyWereWritten) {
   const ActionTimes again = load_action_times(folder.path() / "times.json", plan);
   EXPECT_EQ(text_of(again), text_of(times));
   EXPECT_EQ(again.devices[1].parameter_gradient.seconds, times.devices[1].parameter_gradient.seconds);
+  EXPECT_EQ(again.devices[0].rank, 1);
+  EXPECT_EQ(again.devices[1].rank, 0);
 }
 
 std::string refusal(const std::filesystem::path& path, const Plan& plan) {

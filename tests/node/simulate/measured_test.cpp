@@ -133,6 +133,26 @@ TEST(Measured, AnyPlanLiesBetweenItsWorkSharedAndItsWorkInLine) {
   }
 }
 
+// Who acts for whom: of four devices of equal work two of a rank in turns drain a mini-batch sooner than two in a block.
+TEST(Measured, DevicesDealtInTurnsFillTheRingSooner) {
+  const Graph graph(row_convolutions(4, 4, 1));
+  const Plan plan = one_layer_per_device(graph, {1e6, 1e6, 0, 0}, kMicroBatches, Alignment::kFlush);
+  SimulationOptions options;
+  options.samples = 6 * kMicroBatches;
+  options.trainer_ranks = 2;
+  constexpr int64_t kWork = 4 * kMicrosecond;
+  options.measured.assign(4, {.forward = kWork, .error_back = kWork, .parameter_gradient = kWork, .update = kWork});
+  const int64_t unasked = simulate(plan, graph, options).picoseconds;
+  options.trainer_rank_of = {0, 0, 1, 1};
+  const int64_t blocks = simulate(plan, graph, options).picoseconds;
+  options.trainer_rank_of = {0, 1, 0, 1};
+  const int64_t turns = simulate(plan, graph, options).picoseconds;
+  EXPECT_EQ(unasked, blocks);
+  EXPECT_LT(turns, blocks * 95 / 100);
+  options.trainer_rank_of = {0, 1, 2, 1};
+  EXPECT_THROW(static_cast<void>(simulate(plan, graph, options)), Error);
+}
+
 std::string refusal(const TwoDevices& two) {
   try {
     static_cast<void>(simulate(two.plan, two.graph, two.options));
