@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -14,15 +15,16 @@
 
 namespace millrace::cpu {
 
-PackedMatrix::PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int64_t lanes) : depth_(depth), lanes_(lanes) {
-  MILLRACE_CHECK(lanes == 16 || lanes == 8, "panels of {} lanes", lanes);
+PackedMatrix::PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int64_t lanes, PackedAs as)
+    : depth_(depth), lanes_(lanes), as_(as) {
+  MILLRACE_CHECK(lanes == 16 || (lanes == 8 && !halves()), "panels of {} lanes", lanes);
   int64_t source = 0;
   for (const Block& block : blocks) {
     for (int64_t column = 0; column < block.columns; column += lanes)
       panels_.push_back({block.first + column, std::min(lanes, block.columns - column), source + column});
     source += block.columns;
   }
-  buffer_ = Buffer(to_size(panels() * depth_ * lanes_) * sizeof(float));
+  buffer_ = Buffer(to_size(panels() * panel_words()) * sizeof(float));
 }
 
 namespace {
@@ -80,13 +82,35 @@ inline void pack_panel(const PanelSource& source, float* to) {
 inline void pack_wide(const PanelSource& source, float* to) { pack_panel<16>(source, to); }
 inline void pack_narrow(const PanelSource& source, float* to) { pack_panel<8>(source, to); }
 
+// The nearest bf16, ties to even; what is no number stays none.
+inline uint32_t rounded_to_half(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return value == value ? (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16 : (bits >> 16) | 0x40u;
+}
+
+inline void pack_halves(const PanelSource& source, uint32_t* to) {
+  constexpr int64_t kLanes = 16, kTogether = 32;  // of the depth
+  float some[kLanes * kTogether];
+  for (int64_t k = 0; k < source.depth; k += kTogether) {
+    const int64_t depth = std::min(kTogether, source.depth - k);
+    std::memset(some, 0, sizeof some);
+    pack_panel<kLanes>({source.from + k * source.depth_stride, source.column_stride, source.depth_stride, source.width, depth}, some);
+    for (int64_t pair = 0; pair < (depth + 1) / 2; ++pair)
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        to[(k / 2 + pair) * kLanes + lane] =
+            rounded_to_half(some[2 * pair * kLanes + lane]) | rounded_to_half(some[(2 * pair + 1) * kLanes + lane]) << 16;
+  }
+}
+
 }  // namespace
 
 void PackedMatrix::pack(const float* source, int64_t column_stride, int64_t depth_stride, PanelRange panels) {
   for (int64_t p = panels.begin; p < panels.end; ++p) {
     const PanelSource columns{source + panel(p).source * column_stride, column_stride, depth_stride, panel(p).width, depth_};
-    float* const to = reinterpret_cast<float*>(buffer_.data()) + p * depth_ * lanes_;
-    if (lanes_ == 16)
+    float* const to = reinterpret_cast<float*>(buffer_.data()) + p * panel_words();
+    if (halves())
+      vectorised<pack_halves>(columns, reinterpret_cast<uint32_t*>(to));
+    else if (lanes_ == 16)
       vectorised<pack_wide>(columns, to);
     else
       vectorised<pack_narrow>(columns, to);
@@ -185,12 +209,66 @@ inline void multiply_tile(const Product& product, int64_t row, int64_t panel) {
   end_sums<kVector, M, N>(product, row, panel, outside);
 }
 
+// The same of halves: each pair is two floats, one in the upper half of its bits, the other moved there.
+template <size_t M, size_t N>
+inline void multiply_halves(const Product& product, int64_t row, int64_t panel) {
+  using Vector = VectorOf<16>::Type;
+  using Words = VectorOf<16>::Mask;
+  const float* a[M];
+  for (size_t m = 0; m < M; ++m) a[m] = product.a.data + product.a.steps.offset(row + static_cast<int64_t>(m)) + product.begin;
+  Vector outside[M * N];
+  begin_sums<16, M, N>(product, row, panel, outside);
+
+  Vector sums[M * N];
+  const float* from[M];
+  const uint32_t* w[N];
+  for_constants<M>([&](auto m) { from[m] = a[m]; });
+  for_constants<N>([&](auto n) { w[n] = product.w->pairs(panel + static_cast<int64_t>(n())) + product.begin / 2 * 16; });
+  for_constants<M * N>([&](auto at) { sums[at] = outside[at]; });
+  const int64_t count = product.end - product.begin;
+  for (int64_t k = 0; k + 1 < count; k += 2) {
+    for_constants<N>([&](auto n) {
+      Words pair;
+      std::memcpy(&pair, w[n] + k * 8, sizeof pair);
+      const auto first = (Vector)(pair << 16);
+      for_constants<M>([&](auto m) { sums[m() * N + n()] += from[m][k] * first; });
+      const auto second = (Vector)(pair & static_cast<int32_t>(0xffff0000u));
+      for_constants<M>([&](auto m) { sums[m() * N + n()] += from[m][k + 1] * second; });
+    });
+  }
+  if (count % 2 != 0)
+    for_constants<N>([&](auto n) {
+      Words pair;
+      std::memcpy(&pair, w[n] + (count - 1) * 8, sizeof pair);
+      const auto first = (Vector)(pair << 16);
+      for_constants<M>([&](auto m) { sums[m() * N + n()] += from[m][count - 1] * first; });
+    });
+  for_constants<M * N>([&](auto at) { outside[at] = sums[at]; });
+  end_sums<16, M, N>(product, row, panel, outside);
+}
+
+// Halves come with AVX-512 alone.
+template <size_t M, size_t N>
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+[[gnu::target("arch=x86-64-v4"), gnu::flatten]]
+#endif
+void multiply_halves_wide(const Product& product, int64_t row, int64_t panel) {
+  multiply_halves<M, N>(product, row, panel);
+}
+
 // Panels in groups of N, what remains in smaller ones. Each tile is a function of its own, in a version per instruction set: together
 // they would take the compiler minutes.
 template <int kVector, size_t M, size_t N>
 inline void multiply_rows(const Product& product, int64_t row, int64_t panel, int64_t end) {
-  for (; panel + static_cast<int64_t>(N) <= end; panel += static_cast<int64_t>(N))
+  for (; panel + static_cast<int64_t>(N) <= end; panel += static_cast<int64_t>(N)) {
+    if constexpr (kVector == 16) {
+      if (product.w->halves()) {
+        multiply_halves_wide<M, N>(product, row, panel);
+        continue;
+      }
+    }
     vectorised<multiply_tile<kVector, M, N>>(product, row, panel);
+  }
   if constexpr (N > 1) multiply_rows<kVector, M, (N > 3 ? N / 2 : N - 1)>(product, row, panel, end);
 }
 

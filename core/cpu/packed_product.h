@@ -8,7 +8,8 @@
 // c[row][column] (+)= sum over k of a[row][k] * w[k][column]. Each sum is made by itself, in ascending k, one fused
 // multiply-add after the other where the processor has them: it depends neither on how many rows or columns are asked for
 // at once nor on threads. Columns lie in panels of a vector's width, so that rows few or many run at the speed of the
-// memory or of the arithmetic. One thread; callers divide the panels.
+// memory or of the arithmetic. With PackedAs::kHalves a weight is kept rounded to bf16, two of its depth side by side, and multiplied as
+// the float that it then is: half as much to read, which is what few rows take their time for. One thread; callers divide the panels.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct Rows {
 };
 
 enum class Into { kOverwrite, kAdd };
+enum class PackedAs { kFloats, kHalves };
 
 // Half open.
 struct PanelRange {
@@ -53,8 +55,8 @@ class PackedMatrix {
   };
 
   PackedMatrix() = default;
-  // `lanes`: 16 or 8 floats.
-  PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int64_t lanes);
+  // `lanes`: 16 or 8 floats; halves come with 16 and AVX-512.
+  PackedMatrix(int64_t depth, const std::vector<Block>& blocks, int64_t lanes, PackedAs as = PackedAs::kFloats);
 
   // w[k][column] is source[column * column_stride + k * depth_stride], columns counted through all blocks.
   void pack(const float* source, int64_t column_stride, int64_t depth_stride) { pack(source, column_stride, depth_stride, all()); }
@@ -63,6 +65,7 @@ class PackedMatrix {
 
   int64_t depth() const { return depth_; }
   int64_t lanes() const { return lanes_; }
+  bool halves() const { return as_ == PackedAs::kHalves; }
   PanelRange all() const { return {0, panels()}; }
   int64_t panels() const { return static_cast<int64_t>(panels_.size()); }
   // The share of one of several threads.
@@ -75,11 +78,16 @@ class PackedMatrix {
     int64_t source = 0;  // column of the source
   };
   const Panel& panel(int64_t index) const { return fast_item(panels_, index); }
-  const float* data(int64_t panel) const { return reinterpret_cast<const float*>(buffer_.data()) + panel * depth_ * lanes_; }
+  const float* data(int64_t panel) const { return reinterpret_cast<const float*>(buffer_.data()) + panel * panel_words(); }
+  // Of halves: [pair of depth][lane], the first of the pair in the lower bits.
+  const uint32_t* pairs(int64_t panel) const { return reinterpret_cast<const uint32_t*>(buffer_.data()) + panel * panel_words(); }
 
  private:
+  int64_t panel_words() const { return (halves() ? (depth_ + 1) / 2 : depth_) * lanes_; }
+
   int64_t depth_ = 0;
   int64_t lanes_ = 0;
+  PackedAs as_ = PackedAs::kFloats;
   std::vector<Panel> panels_;
   Buffer buffer_;
 };

@@ -27,8 +27,10 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
         valid_(to_size(s_.samples)),
         needs_input_error_(spec.input_error_needed && s_.multiplies_input) {
     const int64_t lanes = engine->vector_length;
+    halves_ = engine->halves && lanes == 16 && waits_for_weights();
+    const PackedAs as = halves_ ? PackedAs::kHalves : PackedAs::kFloats;
     for (int64_t d = 0; d < s_.directions; ++d) {
-      steps_.emplace_back(s_, lanes);
+      steps_.emplace_back(s_, lanes, as);
       if (s_.multiplies_input) input_.emplace_back(s_.inputs, std::vector<PackedMatrix::Block>{{sums(), 0}}, lanes);
       if (needs_input_error_) input_back_.emplace_back(sums(), std::vector<PackedMatrix::Block>{{s_.inputs, 0}}, lanes);
     }
@@ -63,7 +65,9 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
 
   // The second direction starts at the end, and an activation behind the layer is applied to whole tensors.
   bool streams() const override { return s_.directions == 1 && !spec().activation; }
-  std::string implementation() const override { return "packed products, fused cells"; }
+  std::string implementation() const override {
+    return halves_ ? "packed products, those of steps with weights in bf16, fused cells" : "packed products, fused cells";
+  }
 
   void parameters_changed(std::span<const Tensor* const> parameters) override {
     const ComputeScope scope(threads());
@@ -126,6 +130,12 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   int step_threads() const {
     constexpr int64_t kWorthwhile = int64_t{1} << 18;
     return sums() * s_.features * s_.samples >= kWorthwhile ? threads() : 1;
+  }
+  // Whether reading a step's weights takes longer than multiplying with them: one row, or a few where the weights stay in no near cache.
+  // Elsewhere halves only cost the instructions that make floats of them.
+  bool waits_for_weights() const {
+    constexpr int64_t kNear = int64_t{2} << 20;  // bytes
+    return s_.samples <= (sums() * s_.features * static_cast<int64_t>(sizeof(float)) > kNear ? 4 : 1);
   }
   int64_t sums() const { return s_.gates * s_.hidden; }
   int64_t width() const { return s_.record * s_.hidden; }
@@ -277,6 +287,7 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
   std::vector<PackedMatrix> input_, input_back_;
   std::vector<int64_t> valid_;  // steps by sample, of the call under way
   bool needs_input_error_;
+  bool halves_ = false;  // the weights of steps are rounded to bf16 for F and E
   size_t inputs_in_time_ = 0;
 };
 

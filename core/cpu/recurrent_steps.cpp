@@ -27,19 +27,19 @@ int64_t KeepPlan::add(int64_t floats) {
   return offset;
 }
 
-StepWeights::StepWeights(const RecurrentShape& s, int64_t lanes) : bias(to_size(s.record * s.hidden)), shape_(s) {
+StepWeights::StepWeights(const RecurrentShape& s, int64_t lanes, PackedAs as) : bias(to_size(s.record * s.hidden)), shape_(s) {
   const int64_t plain = s.cell == CellKind::kGru ? 2 : s.gates;
   std::vector<PackedMatrix::Block> blocks;
   for (int64_t gate = 0; gate < plain; ++gate) blocks.push_back({s.hidden, gate * s.hidden});
-  hidden = PackedMatrix(s.features, blocks, lanes);
-  hidden_back = PackedMatrix(plain * s.hidden, {{s.features, 0}}, lanes);
+  hidden = PackedMatrix(s.features, blocks, lanes, as);
+  hidden_back = PackedMatrix(plain * s.hidden, {{s.features, 0}}, lanes, as);
   if (s.cell == CellKind::kGru) {
-    candidate = PackedMatrix(s.hidden, {{s.hidden, (s.reset_after ? 3 : 2) * s.hidden}}, lanes);
-    candidate_back = PackedMatrix(s.hidden, {{s.hidden, 0}}, lanes);
+    candidate = PackedMatrix(s.hidden, {{s.hidden, (s.reset_after ? 3 : 2) * s.hidden}}, lanes, as);
+    candidate_back = PackedMatrix(s.hidden, {{s.hidden, 0}}, lanes, as);
   }
   if (s.projects) {
-    projection = PackedMatrix(s.hidden, {{s.features, 0}}, lanes);
-    projection_back = PackedMatrix(s.features, {{s.hidden, 0}}, lanes);
+    projection = PackedMatrix(s.hidden, {{s.features, 0}}, lanes, as);
+    projection_back = PackedMatrix(s.features, {{s.hidden, 0}}, lanes, as);
   }
 }
 

@@ -42,7 +42,7 @@ class KeepPlan {
 
 // A direction's weights, packed for F and for E.
 struct StepWeights {
-  StepWeights(const RecurrentShape& shape, int64_t lanes);
+  StepWeights(const RecurrentShape& shape, int64_t lanes, PackedAs as);
   void pack(int threads, const float* hidden_weight, const float* projection_weight);
 
   PackedMatrix hidden, hidden_back;          // of gru: without the candidate's part

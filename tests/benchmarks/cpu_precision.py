@@ -3,7 +3,8 @@
 
   tests/benchmarks/cpu_precision.py [--cases vgg16-cifar:32,resnet18-cifar:32] [--only steps] [--json cpu_precision.json]
 
-  steps     build/release/bin/cpu_training --bf16: images per second of both, and their ratio, in one process
+  steps     build/release/bin/cpu_training --bf16 and rnn_training --bf16: images and sequences per second of both, and their ratio, in one
+            process
   curves    millrace train --cpu-precision fp32 and bf16, the same seeds: test accuracy of digits (20 epochs) and Fashion-MNIST (4), and
             the largest distance between the two means of the loss on the test set by epoch
 
@@ -28,10 +29,10 @@ TASKS = {
 }
 
 
-def steps(folder, cases, threads, seconds):
+def steps(program, cases, threads, seconds):
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "steps.json"
-        subprocess.run([folder / "cpu_training", "--bf16", "--no-torch", "--cases", cases, "--threads", threads, "--seconds", str(seconds),
+        subprocess.run([program, "--bf16", "--no-torch", "--cases", cases, "--threads", threads, "--seconds", str(seconds),
                         "--json", path], check=True)
         return json.loads(path.read_text())
 
@@ -61,6 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--cases", default="vgg16-cifar:8,vgg16-cifar:32,vgg16-cifar:128,resnet18-cifar:32,alexnet:8")
+    parser.add_argument("--stacks", default="lstm:5x256:1,lstm:5x256:16,lstm:1x1024:1", help="of recurrent layers")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--seeds", default="1,2,3")
@@ -70,7 +72,8 @@ def main():
     document = {"origin": "measured", "command": "tests/benchmarks/cpu_precision.py",
                 "instruction_set": os.environ.get("ONEDNN_MAX_CPU_ISA", "all that the processor has")}
     if options.only != "curves":
-        document["steps"] = steps(options.bin, options.cases, options.threads, options.seconds)
+        document["steps"] = (steps(options.bin / "cpu_training", options.cases, options.threads, options.seconds)
+                             + steps(options.bin / "rnn_training", options.stacks, options.threads, options.seconds))
     if options.only != "steps":
         seeds = [int(seed) for seed in options.seeds.split(",")]
         document["curves"] = {task: curves(options.bin, task, seeds) for task in TASKS}

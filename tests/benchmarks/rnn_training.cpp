@@ -91,9 +91,10 @@ void print_profile(const TimedDevice& device, int64_t steps) {
 }
 
 // Sequences per second of ours.
-double measure(const Graph& graph, int64_t batch_size, int threads, double seconds, bool profile) {
+double measure(const Graph& graph, int64_t batch_size, int threads, double seconds, bool profile,
+               CpuPrecision precision = CpuPrecision::kFloat32) {
   const Plan plan = single_device_plan(graph, {.cluster = uniform_cluster("cpu", 1), .mini_batch = batch_size, .micro_batch = batch_size});
-  const std::unique_ptr<Device> device = make_cpu_device({.threads = threads});
+  const std::unique_ptr<Device> device = make_cpu_device({.threads = threads, .precision = precision});
   TimedDevice timed(*device);
   SegmentExecutor segment(plan, graph, 0, profile ? static_cast<Device&>(timed) : *device);
   segment.initialize(1);
@@ -158,7 +159,7 @@ int run(int argc, char** argv) {
   std::vector<int> threads{1, 2};
   int64_t steps = 100;
   double seconds = 3;
-  bool profile = false, no_torch = false;
+  bool profile = false, no_torch = false, bf16 = false;
   std::string json_path, libraries;
   app.add_option("--cases", texts, "CELL:LAYERSxUNITS:BATCH, several allowed")->delimiter(',');
   app.add_option("--threads", threads, "thread counts")->delimiter(',');
@@ -166,6 +167,7 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", seconds, "to measure each case and side");
   app.add_flag("--profile", profile, "where the time goes, layer by layer (ours)");
   app.add_flag("--no-torch", no_torch, "measure our side alone");
+  app.add_flag("--bf16", bf16, "measure products in bf16, too");
   app.add_option("--torch-libraries", libraries, "folder in front of PyTorch's libraries, for its BLAS");
   app.add_option("--json", json_path, "write the results there");
   CLI11_PARSE(app, argc, argv);
@@ -193,6 +195,11 @@ int run(int argc, char** argv) {
         ratio_text = fmt::format("{:.2f}", ours / theirs);
       }
       fmt::print("{:<18}{:>9}{:>14.2f}{:>10.1f}{:>12}{:>8}\n", text, count, ours, ours * operations / 1e9, theirs_text, ratio_text);
+      if (bf16) {
+        const double halves = measure(graph, c.batch, count, seconds, profile, CpuPrecision::kBfloat16);
+        result.update({{"bf16_sequences_per_second", halves}, {"bf16_ratio", halves / ours}});
+        fmt::print("{:<18}{:>9}{:>14.2f}  in bf16, {:.2f} times fp32\n", "", "", halves, halves / ours);
+      }
       std::fflush(stdout);
       results.push_back(std::move(result));
     }

@@ -215,6 +215,41 @@ TEST(CpuHalves, FewSamplesFillNoTile) {
   EXPECT_FALSE(computes_in_bf16(device->make_kernel(c.spec)->implementation()));
 }
 
+// Recurrent layers of one sample round the weights of their steps, and those alone: on their way forward and back they are those of rounded
+// weights, and so are the gradients.
+TEST(CpuHalves, RecurrentLayersAreThoseOfRoundedWeights) {
+  if (!cpu_has_bf16()) GTEST_SKIP() << "needs a processor with AVX-512 BF16";
+  constexpr double kBound = 1e-5;
+  const auto oracle = make_reference_device(ElementType::kFloat64);
+  CaseLimits limits;
+  limits.seed = 11;
+  limits.per_kind = 40;
+  limits.most_channels = 40;
+  int64_t seen = 0;
+  for (const OperationCase& c : operation_cases(limits)) {
+    const auto* cell = std::get_if<Recurrent>(&c.spec.operation);
+    if (cell == nullptr) continue;
+    SCOPED_TRACE(c.name);
+    const auto device = cpu::make_device(half_engine(1 + static_cast<int>(seen % 2)));
+    EXPECT_EQ(computes_in_bf16(device->make_kernel(c.spec)->implementation()), c.spec.micro_batch == 1);
+    if (c.spec.micro_batch > 1) continue;
+    ++seen;
+    const CaseData data = data_of(c);
+    CaseData half = data;
+    const RecurrentShape shape(c.spec, *cell);
+    for (int64_t d = 0; d < shape.directions; ++d) {
+      half.parameters[shape.hidden_weight(d)] = rounded(half.parameters[shape.hidden_weight(d)]);
+      if (shape.projects) half.parameters[shape.projection(d)] = rounded(half.parameters[shape.projection(d)]);
+    }
+    const CaseResult mine = run_case(*device, c, data), expected = run_case(*oracle, c, half);
+    EXPECT_LT(normwise_difference(mine.output, expected.output), kBound);
+    EXPECT_LT(normwise_difference(mine.input_errors[0], expected.input_errors[0]), kBound);
+    for (size_t i = 0; i < expected.gradients.size(); ++i)
+      EXPECT_LT(normwise_difference(mine.gradients[i], expected.gradients[i]), kBound) << "gradient " << i;
+  }
+  EXPECT_GE(seen, 8);
+}
+
 TEST(CpuHalves, ChannelsThatFillNoBlockStayInFp32) {
   const auto device = cpu::make_device(half_engine(1));
   for (const Shape& input : {Shape{17, 9, 28}, Shape{3, 32, 32}, Shape{32, 40, 1}})
