@@ -158,7 +158,7 @@ class RingWaitingInSimulationLong : public DeviceChecks {
 TEST_F(RingWaitingInSimulationLong, FourLayers) { take_the_timed_cycles(four_layers_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, ResidualBlocks) { take_the_timed_cycles(residual_blocks_cut(), 1); }
 TEST_F(RingWaitingInSimulationLong, ResidualBlocksWithMoreRoom) { take_the_timed_cycles(residual_blocks_cut(), 2); }
-TEST_F(RingWaitingInSimulationLong, ResidualBlocksOutside) { take_the_timed_cycles(residual_blocks_cut(), 1, 3); }
+TEST_F(RingWaitingInSimulationLong, ResidualBlocksOutside) { take_the_timed_cycles(residual_blocks_cut(), 3, 3); }
 TEST_F(RingWaitingInSimulationLong, AnInceptionBlock) { take_the_timed_cycles(inception_block_cut(), 1); }
 
 }  // namespace
