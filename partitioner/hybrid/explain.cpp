@@ -225,7 +225,11 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
                                     summary.lower_bound_images_per_second, sample_word(*task.graph).many, bound_counts(*outcome.plan),
                                     100 * summary.optimality_gap));
   else
-    sentences.push_back(fmt::format("no other cuts are faster {}: the plan meets its lower bound", bound_counts(*outcome.plan)));
+    sentences.push_back(bound_is_proven(*outcome.plan)
+                            ? "no other cuts are faster in this model: the plan meets its lower bound"
+                            : fmt::format("no faster cuts found {}: the plan meets the search's bound, which may "
+                                          "leave out faster ones whose engines take less memory",
+                                          bound_counts(*outcome.plan)));
   sentences.push_back(memory_text(summary));
   sentences.push_back(fmt::format("{:.1f}% of the engines' time is idle, on average over the devices", 100 * summary.idle_fraction));
   add_off_chip(*task.graph, *outcome.plan, summary, sentences);

@@ -378,8 +378,8 @@ class Summarizer {
 
 PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(plan, graph).run(); }
 
-std::string_view bound_counts(const Plan& plan) {
-  return engine_period_of(plan) > 0 ? "with memory as a search reserves it" : "in this model";
-}
+bool bound_is_proven(const Plan& plan) { return engine_period_of(plan) <= 0; }
+
+std::string_view bound_counts(const Plan& plan) { return bound_is_proven(plan) ? "in this model" : "with memory as a search reserves it"; }
 
 }  // namespace millrace

@@ -183,7 +183,8 @@ std::string plan_table(const PlanTask& task, const Outcome& outcome, double epoc
       if (choice.what == "order" && choice.chosen != "as given") line("order", choice.chosen);
     }
     line("optimality", summary.optimality_gap < 1e-6
-                           ? fmt::format("no cuts are faster {}", bound_counts(*outcome.plan))
+                           ? fmt::format("{} {}", bound_is_proven(*outcome.plan) ? "no cuts are faster" : "no faster cuts found",
+                                         bound_counts(*outcome.plan))
                            : fmt::format("within {:.2f}% of the bound of {:.4g} {}/s {}", 100 * summary.optimality_gap,
                                          summary.lower_bound_images_per_second, sample.many, bound_counts(*outcome.plan)));
   }
