@@ -83,6 +83,9 @@ UNTRACKED_TOP_LEVEL = {"build", "runs"}
 
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 HEADER_SUFFIXES = {".h", ".cuh"}
+# Tests that results and campaigns name, a suite and a test (or the beginning of one and a star), and where tests are written.
+NAMED_TEST = re.compile(r'(?<![\w./])([A-Z]\w*[a-z]\w*)\.([A-Z]\w*[a-z]\w*)(\*?)(?![\w.(/])')
+WRITTEN_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -310,6 +313,18 @@ def check_type_names(root):
     return violations
 
 
+def check_named_tests(root):
+    """What a result or a campaign says that a test has shown can be looked up only while the test has that name."""
+    written = {test for path in sources(root) if top_of(path.relative_to(root).as_posix()) == "tests" for test in WRITTEN_TEST.findall(path.read_text())}
+    violations = []
+    for path in sorted((root / "tests").rglob("*.json")) + sorted((root / "tests").rglob("mutations.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for suite, test, star in NAMED_TEST.findall(line):
+                if (suite, test) not in written and not (star and any(s == suite and t.startswith(test) for s, t in written)):
+                    violations.append(f"{path.relative_to(root).as_posix()}:{number}: names the test {suite}.{test}{star}, which is not there")
+    return violations
+
+
 def check_top_level(root):
     return [
         f"{entry.name}: not allowed at the top level; it holds {', '.join(sorted(TOP_LEVEL))} and dotfiles"
@@ -326,7 +341,7 @@ def check(root):
     for path in sources(root):
         violations += check_file(root, path, graph, heavy)
     violations += check_heavy(root, heavy, graph)
-    violations += check_type_names(root)
+    violations += check_type_names(root) + check_named_tests(root)
     violations = violations or check_internal(root, graph)
     cycle = cycle_in(graph)
     if cycle:

@@ -109,6 +109,14 @@ class Rules(unittest.TestCase):
             self.expect({"deploy/session/x.cpp": f"int a;\n{line}\n"}, "deploy/session/x.cpp:2: compares the name of a kind of hardware")
         self.assertEqual(self.violations({"deploy/session/x.cpp": 'auto b = f("fpga", x == "gpux");\n', "tests/deploy/x.cpp": 'a == "gpu";\n'}), [])
 
+    def test_results_name_tests_that_exist(self):
+        written = {"tests/core/x_test.cpp": "TEST(Sums, AreExact) {}\nTEST_P(Rings, Train) {}\n"}
+        for names in ('"Sums.AreExact", "core.sums", "a.JSON"', '"Rings.Train (twice)"', '"test_x Sums.Are*"'):
+            self.assertEqual(self.violations({**written, "tests/results/x.json": f'{{"by": [{names}]}}\n'}), [])
+        self.expect({**written, "tests/results/x.json": '{\n"by": "Sums.WereExact"}\n'},
+                    "tests/results/x.json:2: names the test Sums.WereExact, which is not there")
+        self.expect({**written, "tests/core/mutations.py": '"Rings.Learn*"\n'}, "names the test Rings.Learn*")
+
     def test_cycles(self):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
         self.assertEqual(found, ["the includes form a cycle: core/graph/a.h -> core/graph/b.h -> core/graph/a.h"])
