@@ -23,7 +23,7 @@ from launching import Launched  # noqa: E402
 from ring_job import Failure, processes_with, require, run  # noqa: E402
 from run_folder import checkpoints_of, leftovers_of, require_part_of, require_same_folder  # noqa: E402
 
-DEADLINE = 120  # seconds for every end: many times what one takes on a machine that is busy elsewhere
+DEADLINE = 300  # seconds for every end: more than a machine stands still for
 SILENCE = 3  # seconds that ranks wait for one that is stopped
 
 

@@ -21,7 +21,7 @@ from screen import Screen
 
 MILLRACE = None
 WIDTHS = [40, 60, 80, 200]
-SECONDS_AT_MOST = 120
+SECONDS_AT_MOST = 300
 # "training ━━━━╌╌╌╌  52% 3s left epoch 1.1", with or without the bar and what comes behind.
 BAR = re.compile(r"(?P<what>\S.*?) (?:(?P<bar>[━╌]+|[#-]+) )? *\d+% (?:\d+s|\d+m\d\ds|\d+h\d\dm)(?: left)?(?: (?P<note>.*))?")
 BAR_CHARACTERS = re.compile(r"[━╌]|##|----")

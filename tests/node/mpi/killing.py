@@ -21,9 +21,10 @@ STEPS = 40
 MINI_BATCH = 192  # large enough that a moment is short beside an update; an epoch of the digits has 7 such
 # What a rank is waited for, in seconds. One that is stopped is waited for as long; where one is killed nobody should wait, and a machine
 # that is busy elsewhere must not look like a neighbour that is silent.
-DEADLINES = {"SIGKILL": 60, "SIGSTOP": 4}
-# By itself, and not because everything else ended: about a second when nothing else runs.
-ENDED_WITHIN = {"SIGKILL": 45, "SIGSTOP": DEADLINES["SIGSTOP"] + 45}
+DEADLINES = {"SIGKILL": 600, "SIGSTOP": 4}
+# By itself, and not because everything else ended: about a second when nothing else runs, and within half the time that a rank is waited
+# for. A machine may stand still for minutes.
+ENDED_WITHIN = {"SIGKILL": 300, "SIGSTOP": DEADLINES["SIGSTOP"] + 300}
 STATUS = {"SIGKILL": 137, "SIGSTOP": 75}
 ALIGNMENTS = ("fpdeep", "flush", "stash")
 DAMAGES = ("", "truncated", "flipped", "no manifest")
@@ -87,11 +88,11 @@ class References:
 
 def poll(job, holds, what):
     """Looks often; False when the job ended before."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not holds():
         if job.process.poll() is not None:
             return False
-        require(time.monotonic() < deadline, f"waited 120 s for {what}:\n{job.output()}")
+        require(time.monotonic() < deadline, f"waited 300 s for {what}:\n{job.output()}")
         time.sleep(0.0002)
     return True
 

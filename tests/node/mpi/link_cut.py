@@ -15,7 +15,7 @@ RANKS = 4
 # Open MPI's daemons notice the cut after 5 s with the settings below. Deadlines should be longer: a message that mpirun sends to the
 # lost daemon before it has noticed, to end the job, keeps it waiting for minutes.
 DEADLINE = 8
-ENDED_WITHIN = 75  # a machine that is busy elsewhere included
+ENDED_WITHIN = 300  # a machine that stands still for minutes included
 LOST = 205  # what mpirun itself ends with then
 SETTINGS = {"plm": "rsh", "btl": "tcp,vader,self", "btl_tcp_if_include": "eth0", "oob_tcp_if_include": "eth0", "odls_base_num_threads": "0",
             "oob_tcp_keepalive_time": "2", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}

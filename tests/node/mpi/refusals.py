@@ -43,7 +43,7 @@ def refusals_are_said_once(tools):
     problems = []
     for what, status, words, arguments in refusals(plan, run_folder):
         with RingJob(tools, 3, ["train", *arguments, "--steps", "2", "--json"]) as job:
-            end = job.end(within=150)
+            end = job.end(within=300)
             try:
                 require(not end.failures, "; ".join(end.failures))
                 require(end.status == status, f"status {end.status}, expected {status}")

@@ -113,7 +113,7 @@ class RingJob:
     def output(self):
         return "\n".join(self.said)
 
-    def wait_until(self, condition, what, within=150):
+    def wait_until(self, condition, what, within=300):
         """`condition` is looked at whenever something was printed; False when the job ended before."""
         deadline = time.monotonic() + within
         with self.changed:
@@ -125,13 +125,13 @@ class RingJob:
                 self.changed.wait(0.05)
         return True
 
-    def wait_for(self, matches, what="a record", within=150):
+    def wait_for(self, matches, what="a record", within=300):
         return self.wait_until(lambda: any(matches(record) for record in self.records), what, within)
 
-    def wait_for_step(self, step, within=150):
+    def wait_for_step(self, step, within=300):
         return self.wait_for(lambda record: record.get("event") == "step" and record["step"] >= step, f"step {step}", within)
 
-    def rank_process(self, rank, within=100):
+    def rank_process(self, rank, within=300):
         """The process of a rank; None when the job ended before one was seen."""
         deadline = time.monotonic() + within
         mark = f"OMPI_COMM_WORLD_RANK={rank}".encode()

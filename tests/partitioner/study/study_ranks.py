@@ -15,7 +15,7 @@ import tempfile
 def run(launch, millrace, arguments, folder):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [*launch, millrace, "--no-progress", "study", *arguments, "--json", "--out", str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         sys.exit(f"{command}: status {done.returncode}\n{done.stderr}")
     study = json.loads(done.stdout)
