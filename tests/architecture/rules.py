@@ -83,6 +83,9 @@ UNTRACKED_TOP_LEVEL = {"build", "runs"}
 
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 HEADER_SUFFIXES = {".h", ".cuh"}
+# Less tells a test that hangs from a machine that is busy elsewhere no more.
+SHORTEST_TIMEOUT = 300
+TIMEOUT = re.compile(r"TIMEOUT +(\d+)")
 # Tests that results and campaigns name, a suite and a test (or the beginning of one and a star), and where tests are written.
 NAMED_TEST = re.compile(r'(?<![\w./])([A-Z]\w*[a-z]\w*)\.([A-Z]\w*[a-z]\w*)(\*?)(?![\w.(/])')
 WRITTEN_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.M)
@@ -325,6 +328,16 @@ def check_named_tests(root):
     return violations
 
 
+def check_timeouts(root):
+    return [
+        f"{path.relative_to(root).as_posix()}:{number}: a test that a machine which stands still for some minutes fails: TIMEOUT {seconds}"
+        for path in sorted((root / "tests").rglob("CMakeLists.txt"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for seconds in TIMEOUT.findall(line)
+        if int(seconds) < SHORTEST_TIMEOUT
+    ]
+
+
 def check_top_level(root):
     return [
         f"{entry.name}: not allowed at the top level; it holds {', '.join(sorted(TOP_LEVEL))} and dotfiles"
@@ -341,7 +354,7 @@ def check(root):
     for path in sources(root):
         violations += check_file(root, path, graph, heavy)
     violations += check_heavy(root, heavy, graph)
-    violations += check_type_names(root) + check_named_tests(root)
+    violations += check_type_names(root) + check_named_tests(root) + check_timeouts(root)
     violations = violations or check_internal(root, graph)
     cycle = cycle_in(graph)
     if cycle:

@@ -117,6 +117,10 @@ class Rules(unittest.TestCase):
                     "tests/results/x.json:2: names the test Sums.WereExact, which is not there")
         self.expect({**written, "tests/core/mutations.py": '"Rings.Learn*"\n'}, "names the test Rings.Learn*")
 
+    def test_no_test_has_little_time(self):
+        self.expect({"tests/core/CMakeLists.txt": "x(PROPERTIES\n TIMEOUT 120 LABELS rtl)\n"}, "tests/core/CMakeLists.txt:2: a test that a machine")
+        self.assertEqual(self.violations({"tests/core/CMakeLists.txt": "x(PROPERTIES TIMEOUT 300)\n"}), [])
+
     def test_cycles(self):
         found = self.violations({"core/graph/a.h": HEADER + '#include "core/graph/b.h"\n', "core/graph/b.h": HEADER + '#include "core/graph/a.h"\n'})
         self.assertEqual(found, ["the includes form a cycle: core/graph/a.h -> core/graph/b.h -> core/graph/a.h"])
