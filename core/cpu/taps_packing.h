@@ -3,6 +3,7 @@
 //   make_parameter({outputs, inputs, taps}, std::make_shared<TapsPacking>(outputs, inputs, taps))
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/cpu/tensor.h"
@@ -22,12 +23,17 @@ class TapsPacking final : public Packing {
   }
 
  private:
+  // Outputs in blocks of a cache line: rows of the canonical form are far apart, and each element's line would be read anew.
   template <typename Visit>
   void for_each(Visit visit) const {
-    for (int64_t tap = 0; tap < taps_; ++tap)
+    constexpr int64_t kLine = 16;
+    for (int64_t first = 0; first < outputs_; first += kLine) {
+      const int64_t end = std::min(first + kLine, outputs_);
       for (int64_t input = 0; input < inputs_; ++input)
-        for (int64_t output = 0; output < outputs_; ++output)
-          visit((output * inputs_ + input) * taps_ + tap, (tap * inputs_ + input) * outputs_ + output);
+        for (int64_t tap = 0; tap < taps_; ++tap)
+          for (int64_t output = first; output < end; ++output)
+            visit((output * inputs_ + input) * taps_ + tap, (tap * inputs_ + input) * outputs_ + output);
+    }
   }
 
   int64_t outputs_, inputs_, taps_;
