@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
-#include <functional>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -74,19 +74,87 @@ std::optional<MeasuredConvolution> shape_of(const Node& node, int64_t micro_batc
                              0};
 }
 
-NearestConvolution::Place NearestConvolution::place_of(const MeasuredConvolution& shape) {
-  return {{shape.kernel, shape.stride}, logs_of(shape.in_channels, shape.out_channels, shape.height * shape.width, shape.micro_batch)};
+namespace {
+
+constexpr std::array<double PhaseEfficiency::*, 3> kShares = {&PhaseEfficiency::forward, &PhaseEfficiency::error_back,
+                                                              &PhaseEfficiency::parameter_gradient};
+
+// The share of the peak at a micro-batch, of points that ascend in it. Samples of a small micro-batch never take less than those of the
+// smallest that was measured.
+double share_at(const std::vector<MeasuredConvolution>& points, double PhaseEfficiency::*share, int64_t micro_batch) {
+  const auto m = static_cast<double>(micro_batch);
+  const auto batch = [](const MeasuredConvolution& point) { return static_cast<double>(point.micro_batch); };
+  const auto time = [&](const MeasuredConvolution& point) { return batch(point) / (point.efficiency.*share); };
+  if (points.size() == 1 || micro_batch >= points.back().micro_batch) return points.back().efficiency.*share;
+  const size_t above = to_size(std::ranges::upper_bound(points, micro_batch, {}, &MeasuredConvolution::micro_batch) - points.begin());
+  const MeasuredConvolution& low = points[above == 0 ? 0 : above - 1];
+  const MeasuredConvolution& high = points[above == 0 ? 1 : above];
+  const double slope = (time(high) - time(low)) / (batch(high) - batch(low));
+  if (above == 0) return m / std::max(time(low) - slope * (batch(low) - m), time(low) * m / batch(low));
+  return m / (time(low) + slope * (m - batch(low)));
 }
 
-NearestConvolution::NearestConvolution(const std::vector<MeasuredConvolution>& measured) {
-  for (const MeasuredConvolution& one : measured) places_.push_back(place_of(one));
+PhaseEfficiency efficiency_at(const std::vector<MeasuredConvolution>& points, int64_t micro_batch) {
+  PhaseEfficiency efficiency;
+  for (double PhaseEfficiency::*share : kShares) efficiency.*share = share_at(points, share, micro_batch);
+  return efficiency;
 }
 
-std::optional<size_t> NearestConvolution::of(const MeasuredConvolution& shape) const {
+}  // namespace
+
+ConvolutionRates::Place ConvolutionRates::place_of(const MeasuredConvolution& shape) {
+  return {{shape.kernel, shape.stride}, logs_of(shape.in_channels, shape.out_channels, shape.height * shape.width)};
+}
+
+std::vector<ConvolutionRates::Curve> ConvolutionRates::curves_of(const std::vector<MeasuredConvolution>& measured) {
+  std::vector<Curve> curves;
+  for (const MeasuredConvolution& one : measured) {
+    const Place place = place_of(one);
+    auto found = std::ranges::find(curves, place, &Curve::place);
+    if (found == curves.end()) found = curves.insert(found, {place, {}});
+    const auto at = std::ranges::lower_bound(found->points, one.micro_batch, {}, &MeasuredConvolution::micro_batch);
+    if (at == found->points.end() || at->micro_batch != one.micro_batch) found->points.insert(at, one);
+  }
+  return curves;
+}
+
+const ConvolutionRates::Curve* ConvolutionRates::nearest(const std::vector<Curve>& curves, const Place& place) {
   constexpr double kFarthest = 2;
-  const auto found = nearest_shape(places_, place_of(shape), kFarthest, std::identity());
-  if (found == places_.end()) return {};
-  return to_size(found - places_.begin());
+  const auto found = nearest_shape(curves, place, kFarthest, &Curve::place);
+  return found == curves.end() ? nullptr : &*found;
+}
+
+// Behind either end as the other curve goes on from there.
+void ConvolutionRates::extend(Curve& curve, const Curve& like) {
+  const std::vector<MeasuredConvolution> own = curve.points;
+  const auto add = [&](const MeasuredConvolution& there, const MeasuredConvolution& end) {
+    const PhaseEfficiency at_end = efficiency_at(like.points, end.micro_batch);
+    MeasuredConvolution point = there;
+    for (double PhaseEfficiency::*share : kShares) point.efficiency.*share *= end.efficiency.*share / at_end.*share;
+    const auto at = std::ranges::lower_bound(curve.points, point.micro_batch, {}, &MeasuredConvolution::micro_batch);
+    curve.points.insert(at, point);
+  };
+  for (const MeasuredConvolution& there : like.points) {
+    if (there.micro_batch < own.front().micro_batch) add(there, own.front());
+    if (there.micro_batch > own.back().micro_batch) add(there, own.back());
+  }
+}
+
+ConvolutionRates::ConvolutionRates(const std::vector<MeasuredConvolution>& own, const std::vector<MeasuredConvolution>& others)
+    : curves_(curves_of(own)) {
+  const std::vector<Curve> known = curves_of(others);
+  for (Curve& curve : curves_)
+    if (const Curve* like = nearest(known, curve.place)) extend(curve, *like);
+  curves_.insert(curves_.end(), known.begin(), known.end());  // behind the device's own, which win where they are as near
+}
+
+std::optional<ConvolutionRate> ConvolutionRates::of(const MeasuredConvolution& shape) const {
+  const Curve* curve = nearest(curves_, place_of(shape));
+  if (curve == nullptr) return {};
+  const auto away = [&](const MeasuredConvolution& point) {
+    return std::abs(std::log2(static_cast<double>(point.micro_batch) / static_cast<double>(shape.micro_batch)));
+  };
+  return ConvolutionRate{efficiency_at(curve->points, shape.micro_batch), std::ranges::min_element(curve->points, {}, away)->weight_copies};
 }
 
 double weight_copies(const MeasuredConvolution& shape, const KernelTable& table, const std::string& isa) {

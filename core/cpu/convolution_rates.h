@@ -1,4 +1,4 @@
-// Convolutions of a CPU profile by shape: their names in a catalogue, and which of them stands for a layer. Internal to core/cpu.
+// Convolutions of a CPU profile by shape: their names in a catalogue, and what stands for a layer. Internal to core/cpu.
 //
 //   efficiency_conv_128to256_8x8_k3s1_b32_forward        channels in and out, map of the output, kernel, stride, micro-batch, phase
 //
@@ -26,19 +26,35 @@ std::vector<MeasuredConvolution> convolutions_of(const CatalogueDevice& device);
 std::optional<MeasuredConvolution> shape_of(const Node& node, int64_t micro_batch);
 std::string weight_copies_name_of(const MeasuredConvolution& convolution);
 
-// Finds, among convolutions, the one that stands for a layer. Allocates nothing when asked.
-class NearestConvolution {
+// What a convolution reaches, and keeps of its weights.
+struct ConvolutionRate {
+  PhaseEfficiency efficiency;
+  double weight_copies = 0;
+};
+
+// Finds what stands for a layer: the nearest measured one in channels and positions, at most a factor of four away, at the layer's
+// micro-batch. Between two that were measured the time of a micro-batch is a straight line, above the largest the share of the peak stays.
+// Below the smallest, and above the largest, the device's own follow those of `others`, which lie on another machine: transforms of weights
+// come once per micro-batch on any. Allocates nothing when asked.
+class ConvolutionRates {
  public:
-  explicit NearestConvolution(const std::vector<MeasuredConvolution>& measured);
-  // Its index; nothing where none is near.
-  std::optional<size_t> of(const MeasuredConvolution& shape) const;
+  ConvolutionRates(const std::vector<MeasuredConvolution>& own, const std::vector<MeasuredConvolution>& others);
+  // Nothing where none is near.
+  std::optional<ConvolutionRate> of(const MeasuredConvolution& shape) const;
 
  private:
-  // Kernel and stride; channels, positions, micro-batch.
-  using Place = ShapePlace<std::pair<int64_t, int64_t>, 4>;
+  // Kernel and stride; channels and positions.
+  using Place = ShapePlace<std::pair<int64_t, int64_t>, 3>;
+  struct Curve {
+    Place place;
+    std::vector<MeasuredConvolution> points;  // ascending in the micro-batch
+  };
   static Place place_of(const MeasuredConvolution& shape);
+  static std::vector<Curve> curves_of(const std::vector<MeasuredConvolution>& measured);
+  static const Curve* nearest(const std::vector<Curve>& curves, const Place& place);
+  static void extend(Curve& curve, const Curve& like);
 
-  std::vector<Place> places_;
+  std::vector<Curve> curves_;
 };
 
 // What of its weights a convolution of this shape keeps in Winograd's form when `table` chooses for it.

@@ -22,53 +22,41 @@ PhaseEfficiency read_efficiency(CatalogueReader& read, const std::string& of) {
   return shares;
 }
 
-// Answers as the roofline whose efficiency of convolutions is the layer's.
+std::optional<cpu::ConvolutionRate> rate_of(const cpu::ConvolutionRates& rates, const Node& node, int64_t micro_batch) {
+  const std::optional<MeasuredConvolution> shape = cpu::shape_of(node, micro_batch);
+  return shape ? rates.of(*shape) : std::nullopt;
+}
+
+// The roofline, and what is kept of weights in Winograd's form.
 class CpuCostModel final : public CostModel {
  public:
-  CpuCostModel(const Roofline& roofline, std::vector<MeasuredConvolution> convolutions)
-      : other_(make_roofline_cost_model(roofline)), convolutions_(std::move(convolutions)), nearest_(convolutions_) {
-    for (const MeasuredConvolution& convolution : convolutions_) {
-      Roofline one = roofline;
-      one.convolution = convolution.efficiency;
-      by_shape_.push_back(make_roofline_cost_model(std::move(one)));
-    }
-  }
+  CpuCostModel(Roofline roofline, std::shared_ptr<const cpu::ConvolutionRates> rates)
+      : roofline_(make_roofline_cost_model(std::move(roofline))), rates_(std::move(rates)) {}
 
-  std::string device() const override { return other_->device(); }
+  std::string device() const override { return roofline_->device(); }
   ShardDemand demand_of(const ShardQuestion& question) const override {
-    const std::optional<size_t> found = stands_for(question);
-    if (!found) return other_->demand_of(question);
-    ShardDemand demand = by_shape_[*found]->demand_of(question);
-    demand.amounts[0] += copied_weight_bytes(*found, question);
+    ShardDemand demand = roofline_->demand_of(question);
+    demand.amounts[0] += copied_weight_bytes(question);
     return demand;
   }
   ShardCost cost_of(const ShardQuestion& question) const override {
-    const std::optional<size_t> found = stands_for(question);
-    if (!found) return other_->cost_of(question);
-    ShardCost cost = by_shape_[*found]->cost_of(question);
-    cost.resources.at(0).amount += copied_weight_bytes(*found, question);
+    ShardCost cost = roofline_->cost_of(question);
+    cost.resources.at(0).amount += copied_weight_bytes(question);
     return cost;
   }
-  std::span<const NamedAmount> capacities() const override { return other_->capacities(); }
-  size_t parameter_memory() const override { return other_->parameter_memory(); }
-  std::vector<Constant> constants() const override { return other_->constants(); }
-  int64_t channel_quantum() const override { return other_->channel_quantum(); }
+  std::span<const NamedAmount> capacities() const override { return roofline_->capacities(); }
+  size_t parameter_memory() const override { return roofline_->parameter_memory(); }
+  std::vector<Constant> constants() const override { return roofline_->constants(); }
+  int64_t channel_quantum() const override { return roofline_->channel_quantum(); }
 
  private:
-  std::optional<size_t> stands_for(const ShardQuestion& question) const {
-    if (convolutions_.empty()) return std::nullopt;
-    const std::optional<MeasuredConvolution> shape = cpu::shape_of(*question.node, question.micro_batch);
-    return shape ? nearest_.of(*shape) : std::nullopt;
-  }
-  double copied_weight_bytes(size_t convolution, const ShardQuestion& question) const {
-    const double copies = convolutions_[convolution].weight_copies;
-    return copies > 0 ? copies * sizeof(float) * shard_extent_of(question).weights : 0;
+  double copied_weight_bytes(const ShardQuestion& question) const {
+    const std::optional<cpu::ConvolutionRate> rate = rate_of(*rates_, *question.node, question.micro_batch);
+    return rate && rate->weight_copies > 0 ? rate->weight_copies * sizeof(float) * shard_extent_of(question).weights : 0;
   }
 
-  std::unique_ptr<CostModel> other_;  // for what was not measured by itself
-  std::vector<MeasuredConvolution> convolutions_;
-  cpu::NearestConvolution nearest_;
-  std::vector<std::unique_ptr<CostModel>> by_shape_;
+  std::unique_ptr<CostModel> roofline_;
+  std::shared_ptr<const cpu::ConvolutionRates> rates_;
 };
 
 }  // namespace
@@ -95,15 +83,20 @@ std::unique_ptr<CostModel> make_cpu_cost_model(const CatalogueDevice& device) {
     convolution.efficiency.parameter_gradient = read.positive(name + "_parameter_gradient");
     convolution.weight_copies = read.positive_or(cpu::weight_copies_name_of(convolution), 0);
   }
+  std::vector<MeasuredConvolution> shipped;
   if (device.has("shapes_of_avx")) {
     const double avx = read.positive("shapes_of_avx");
     if (avx != 2 && avx != 512)
       fail(ErrorCode::kMalformed, "the catalogue's device \"{}\": shapes_of_avx is {}; it is 2 or 512", device.name, avx);
-    const std::vector<MeasuredConvolution>& shipped = cpu::shipped_convolutions(static_cast<int>(avx));
-    convolutions.insert(convolutions.end(), shipped.begin(), shipped.end());  // behind the device's own, which win where they are as near
+    shipped = cpu::shipped_convolutions(static_cast<int>(avx));
   }
   roofline.constants = read.constants();
-  return std::make_unique<CpuCostModel>(roofline, std::move(convolutions));
+  auto rates = std::make_shared<const cpu::ConvolutionRates>(convolutions, shipped);
+  roofline.convolution_of = [rates, other = roofline.convolution](const Node& node, int64_t micro_batch) {
+    const std::optional<cpu::ConvolutionRate> rate = rate_of(*rates, node, micro_batch);
+    return rate ? rate->efficiency : other;
+  };
+  return std::make_unique<CpuCostModel>(std::move(roofline), std::move(rates));
 }
 
 std::string_view cpu_instruction_set() { return cpu::name_of(cpu::instruction_set()); }

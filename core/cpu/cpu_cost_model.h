@@ -6,10 +6,9 @@
 //   measure_convolutions(profile, graph, /*micro_batch=*/8);                         // each convolution of a network by itself
 //
 // A convolution whose shape was measured takes the shares of the peak of the nearest one: same kernel and stride, at most a factor of
-// four away in channels, positions and micro-batch taken together. Any other takes `convolution`. The choice follows from the layer, not
-// from the part of it that a device has, so a larger part never costs less. Where Winograd's transformed weights are kept beside the
-// weights, they count as memory.
-// Pure once made; thread safe.
+// four away in channels and positions taken together; between measured micro-batches times are straight lines. Any other takes
+// `convolution`. The choice follows from the layer, not from the part of it that a device has, so a larger part never costs less. Where
+// Winograd's transformed weights are kept beside the weights, they count as memory. Pure once made; thread safe.
 #pragma once
 
 #include <memory>
@@ -47,7 +46,8 @@ struct CpuProfile {
   PhaseEfficiency convolution{1.00, 0.99, 0.95};
   PhaseEfficiency dense{0.62, 0.92, 0.91};
   std::vector<MeasuredConvolution> convolutions = {};  // by shape; may be empty
-  int shapes_of_avx = 0;                               // 512 or 2: the shapes that are shipped for AVX-512 or AVX2, too; 0: none
+  // 512 or 2: the shapes that are shipped for AVX-512 or AVX2, too, and how they depend on the micro-batch; 0: none.
+  int shapes_of_avx = 0;
   std::string measured_on = "an AMD EPYC (Zen 4) with AVX-512";
 };
 

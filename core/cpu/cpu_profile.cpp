@@ -11,6 +11,7 @@
 #include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/engine.h"
+#include "core/cpu/instruction_set.h"
 #include "core/cpu/matrix_product.h"
 #include "core/cpu/threading.h"
 #include "core/cpu/trial.h"
@@ -83,6 +84,7 @@ CpuProfile measure_cpu_profile(int threads) {
   CpuProfile profile;
   profile.threads = threads;
   profile.measured_on = "this machine";
+  profile.shapes_of_avx = cpu_instruction_set() == cpu::name_of(cpu::InstructionSet::kAvx512) ? 512 : 2;
   profile.bytes_per_second = measure_bytes_per_second(threads);
   profile.memory_bytes = static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 

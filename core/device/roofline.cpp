@@ -95,7 +95,7 @@ class RooflineCostModel final : public CostModel {
   // Every chunk of time reads the weights, of F and E; gradients are made of all of them at once.
   Seconds seconds_of_products(const Node& node, const ShardExtent& extent, double batch, double chunks) const {
     const bool convolves = role_of(node.layer.operation) == Role::kConvolution;
-    const PhaseEfficiency& efficiency = convolves ? roofline_.convolution : roofline_.dense;
+    const PhaseEfficiency efficiency = convolves ? convolution_of(node, batch) : roofline_.dense;
     const double weights = extent.weights / batch;  // read once per micro-batch
     const double elements = extent.inputs + extent.outputs;
     Seconds result;
@@ -104,6 +104,10 @@ class RooflineCostModel final : public CostModel {
     // Gradients are made apart and then added: written, read, and the sum read and written.
     if (node.trained) result.parameter_gradient = seconds(extent.macs, efficiency.parameter_gradient, elements + 4 * weights);
     return result;
+  }
+
+  PhaseEfficiency convolution_of(const Node& node, double batch) const {
+    return roofline_.convolution_of ? roofline_.convolution_of(node, static_cast<int64_t>(batch)) : roofline_.convolution;
   }
 
   // Token ids have no error. A gradient touches the rows that were looked up.

@@ -51,6 +51,8 @@ struct Roofline {
   int64_t channel_quantum = 1;
   double watts = 0;                                 // of the board at work; 0: not known
   std::function<std::string(const Node&)> refusal;  // CostModel::refusal; empty: none
+  // Of a convolution by its layer and the micro-batch; empty: `convolution`. Must not allocate.
+  std::function<PhaseEfficiency(const Node&, int64_t)> convolution_of;
   std::vector<Constant> constants;
 };
 

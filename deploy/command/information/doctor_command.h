@@ -27,7 +27,7 @@ struct DoctorOptions {
   bool json = false;
   bool measure = false;
   std::string model = {};  // its convolutions are measured one by one; needs measure
-  std::vector<int64_t> micro_batches = {8};
+  std::vector<int64_t> micro_batches = {1, 8};
   std::string catalogue_out = {};  // empty: none; needs measure
 };
 

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/cpu/convolution_rates.h"
 #include "core/cpu/cpu_cost_model.h"
@@ -54,13 +57,34 @@ TEST(CpuCostModel, AMeasuredShapeSetsItsOwnPace) {
   const double macs = 128.0 * 128 * 9 * 16 * 16 / profile.macs_per_second;
   EXPECT_NEAR(seconds(*model, "conv2_1", 8), macs / 2 * (1 / 2.0 + 1 + 2), 1e-9);
   EXPECT_NEAR(seconds(*model, "conv2_2", 8), macs * (4 + 2 + 8), 1e-9);
-  EXPECT_NEAR(seconds(*model, "conv2_2", 32), macs * (4 + 2 + 8), 1e-9);  // two factors of two away
-  EXPECT_EQ(seconds(*model, "conv2_2", 64), seconds(*plain, "conv2_2", 64));
+  EXPECT_NEAR(seconds(*model, "conv2_2", 64), macs * (4 + 2 + 8), 1e-9);  // far from the micro-batch that was measured
   EXPECT_EQ(seconds(*model, "conv5_1", 8), seconds(*plain, "conv5_1", 8));
   // A part of the layer goes by the layer.
   const Block half{{0, 128}, {0, 64}};
   const Node& conv = graph.node(graph.index_of("conv2_2"));
   EXPECT_NEAR(model->cost_of(question(conv, std::span(&half, 1), 8)).seconds_per_sample, macs / 2 * (4 + 2 + 8), 1e-9);
+}
+
+// Transforms of weights come once per micro-batch: what was measured at a large one does not hold for small ones.
+TEST(CpuCostModel, TimesOfMicroBatchesAreStraightLinesBetweenMeasuredOnes) {
+  const auto point = [](int64_t micro_batch, double share) {
+    return MeasuredConvolution{128, 128, 16, 16, 3, 1, micro_batch, {share, share, share}, 0};
+  };
+  // By the times of micro-batches: 4 of 2 samples, 10 of 8, 80 of 64.
+  const std::vector<MeasuredConvolution> three = {point(64, 64 / 80.0), point(2, 2 / 4.0), point(8, 8 / 10.0)};
+  const auto time_at = [&](const cpu::ConvolutionRates& rates, int64_t micro_batch) {
+    return static_cast<double>(micro_batch) / rates.of(point(micro_batch, 1))->efficiency.error_back;
+  };
+  const cpu::ConvolutionRates own(three, {});
+  for (const auto& [micro_batch, time] : {std::pair<int64_t, double>{1, 3}, {2, 4}, {5, 7}, {8, 10}, {36, 45}, {64, 80}, {128, 160}})
+    EXPECT_NEAR(time_at(own, micro_batch), time, 1e-9) << micro_batch;
+  // One point of this machine, twice as fast as another's curve there: the curve goes on behind it.
+  const cpu::ConvolutionRates as_others({point(8, 2 * 8 / 10.0)}, three);
+  for (const auto& [micro_batch, time] : {std::pair<int64_t, double>{1, 1.5}, {2, 2}, {8, 5}, {36, 22.5}, {64, 40}})
+    EXPECT_NEAR(time_at(as_others, micro_batch), time, 1e-9) << micro_batch;
+  // Samples of fewer are no faster than those of the fewest that were measured.
+  const cpu::ConvolutionRates falling({point(4, 1), point(8, 0.5)}, {});
+  EXPECT_NEAR(time_at(falling, 1), 1, 1e-9);
 }
 
 TEST(CpuCostModel, WinogradsWeightsAreMemory) {
