@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/index.h"
+#include "core/cpu/cpu_catalogue.h"
+#include "core/cpu/cpu_cost_model.h"
 #include "core/cpu/cpu_device.h"
 #include "core/plan/recomputation.h"
 #include "core/plan/validate.h"
@@ -18,6 +20,7 @@
 #include "deploy/session/ring_flags.h"
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_module.h"
+#include "node/ring/training_lead.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/choice/planner.h"
 
@@ -89,8 +92,25 @@ std::optional<Plan> plan_for_job(const Graph& graph, const Job& job) {
   return plan_as(graph, job, Accounting::kFpdeep, shipped_catalogue());
 }
 
-MakePlan planner_of(Accounting accounting, const std::string& instruction_set) {
-  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, shipped_catalogue_for(instruction_set)); };
+MakePlan planner_of(Accounting accounting, const std::string& instruction_set, const std::string& rates) {
+  Catalogue catalogue = shipped_catalogue_for(instruction_set);
+  if (!rates.empty()) catalogue.merge(parse_catalogue(rates, kRatesOfRun));
+  return [=](const Graph& graph, const Job& job) { return plan_as(graph, job, accounting, catalogue); };
+}
+
+std::string measured_rates(const Job& job) {
+  const Cluster cluster = find_cluster(job.cluster);
+  const auto processor = [](const auto& device) { return shipped_hardware(planned_as(device.device)) == Hardware::kCpu; };
+  if (cluster.devices.size() < 2 || std::ranges::none_of(cluster.devices, processor))
+    fail(ErrorCode::kUsage, "--measure has no effect: {} needs no plan that a processor's pace decides; leave it out", job.cluster);
+  CpuProfile profile = measure_cpu_profile(static_cast<int>(job.threads));
+  prepare_task(job, [&](const Graph& graph, const Job& ring) -> std::optional<Plan> {
+    const std::vector<int64_t> usual{1, std::min<int64_t>(8, ring.mini_batch)};
+    for (const int64_t micro_batch : ring.micro_batch > 0 ? std::vector<int64_t>{ring.micro_batch} : usual)
+      measure_convolutions(profile, graph, micro_batch);
+    return Plan{};  // nobody reads it
+  });
+  return text_of(Catalogue{{catalogue_device_of(profile)}});
 }
 
 bool job_needs_preparation(const Job& job) {

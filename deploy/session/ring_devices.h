@@ -26,7 +26,11 @@ namespace millrace {
 std::optional<Plan> plan_for_job(const Graph& graph, const Job& job);
 // For prepare_task.
 // By the job's strategy. The instruction set is that of the device cpu, the same on all ranks, whatever theirs: they plan each by itself.
-MakePlan planner_of(Accounting accounting, const std::string& instruction_set);
+// `rates`: a catalogue's text over the shipped one, measured_rates() say; empty: none.
+MakePlan planner_of(Accounting accounting, const std::string& instruction_set, const std::string& rates = "");
+// What this processor reaches in the job's convolutions, measured now, as a catalogue's text: at the job's micro-batch, or at the smallest
+// and a usual one where it is to be chosen. Takes seconds. Fails with kUsage where the job's cluster has no device cpu to plan with.
+std::string measured_rates(const Job& job);
 // Fails with kUsage on strategies that are compared and never run.
 void check_trained(Strategy strategy);
 

@@ -167,6 +167,10 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
   std::exception_ptr unprepared;
   // Before anybody talks: links whose shape needs the plan, and devices that take long to prepare, while nobody waits.
   const bool planned_alone = request.shape_links || job_needs_preparation(here);
+  if (planned_alone && request.measure)
+    throw SharedError(ErrorCode::kUsage,
+                      "--measure: every rank of this ring plans before ranks talk, and would have rates of its own; measure with millrace "
+                      "doctor --measure --catalogue-out FILE, plan with --catalogue FILE, and give --plan");
   if (planned_alone) {
     try {
       // Nobody can be asked yet what the others are: figures that do not depend on it.
@@ -181,11 +185,25 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
       unprepared = std::current_exception();
     }
   }
+  std::string rates;  // all ranks plan with the first one's; all measure at once, as they will compute
+  if (request.measure) {
+    try {
+      rates = measured_rates(here);
+    } catch (const Error& error) {  // the others have it, too
+      throw SharedError(error.code(), error.what());
+    }
+  }
   Transport transport(links.over(std::move(wire)), settings);
   Agreement agreement(transport);
   if (!planned_alone) {
     const std::string instruction_set = agreement.broadcast("instruction set", cpu_instruction_set());
-    together(agreement, "preparing the training", [&] { task = prepare_task(here, planner_of(request.accounting, instruction_set)); });
+    const std::filesystem::path kept = std::filesystem::path(request.resume) / kRatesOfRun;
+    together(agreement, "reading the run's rates", [&] {
+      if (transport.rank() == 0 && rates.empty() && !request.resume.empty() && std::filesystem::exists(kept)) rates = read_text(kept);
+    });
+    rates = agreement.broadcast("rates", rates);
+    together(agreement, "preparing the training",
+             [&] { task = prepare_task(here, planner_of(request.accounting, instruction_set, rates)); });
   }
   task.job = request.job;
   together(agreement, "preparing the devices", [&] {
@@ -223,6 +241,7 @@ int train_on(const TrainRequest& request, const Job& here, const std::string& ho
   });
   first.reset();
   fixed_point.choose_formats(agreement, some_have_formats(task.plan, device_options), speaks);
+  options.rates = rates;
   options.report = [&fixed_point] { return fixed_point.report(); };
   options.links = &links;
   options.resume = request.resume;

@@ -35,6 +35,7 @@ struct TrainRequest {
   LinkUse links = LinkUse::kAuto;
   std::string deal;  // of devices to ranks (ring_deal.h); empty: auto
   std::string times = {};
+  bool measure = false;  // the processor's rates first, to plan with
   std::string pace = {};
   int64_t calibrate = 0;     // updates in fp32 from which 16-bit devices get their formats; 0: their own
   std::string formats = {};  // or a file of formats

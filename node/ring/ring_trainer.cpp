@@ -256,6 +256,7 @@ TrainingOutcome RingTrainer::run() {
   if (speaks()) {
     LeadOptions options{.sinks = options_.sinks,
                         .fingerprint = options_.fingerprint,
+                        .rates = options_.rates,
                         .log_every = options_.log_every,
                         .stop_after = options_.stop_after,
                         .saved = options_.saved,

@@ -34,6 +34,7 @@ namespace millrace {
 struct TrainerOptions {
   std::vector<MetricsSink*> sinks = {};                 // besides the run's metrics.jsonl
   std::map<std::string, std::string> fingerprint = {};  // what the numbers depend on: versions, ISA, kernel table
+  std::string rates = {};                               // a catalogue that the plan was made with; kept in the run's folder
   std::filesystem::path resume = {};                    // a run's folder; empty: start anew
   RankSignals signals = {};
   int64_t log_every = 0;             // updates between "step" records; 0: ten per epoch

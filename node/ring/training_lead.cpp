@@ -76,6 +76,7 @@ void TrainingLead::write_documents() const {
   const std::filesystem::path out = task_.job.out;
   save(task_.job, out / "job.textproto");
   save(task_.plan, out / "plan.textproto");
+  if (!options_.rates.empty()) write_atomically(out / kRatesOfRun, options_.rates);
   write_atomically(out / "fingerprint.json", json_object(options_.fingerprint));
 }
 

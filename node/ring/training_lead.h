@@ -5,11 +5,10 @@
 //   rank.run(&lead);
 //   const TrainingOutcome outcome = lead.outcome();
 //
-// The run's folder (job.out) holds job.textproto, plan.textproto, fingerprint.json, metrics.jsonl and checkpoints/, and samples.jsonl
-// where it is asked for; the last
-// checkpoint is always written there, each by a thread of its own, so that training goes on meanwhile. Records come in the order
-// of the updates whatever the order in which news arrive; all but what is measured is the same in every repetition.
-// Borrows task, sinks and the stop flag's owner. On rank 0 of replica 0 alone.
+// The run's folder (job.out) holds job.textproto, plan.textproto, rates.textproto where they were measured, fingerprint.json, metrics.jsonl
+// and checkpoints/, and samples.jsonl where it is asked for; the last checkpoint is always written there, each by a thread of its own, so
+// that training goes on meanwhile. Records come in the order of the updates whatever the order in which news arrive; all but what is
+// measured is the same in every repetition. Borrows task, sinks and the stop flag's owner. On rank 0 of replica 0 alone.
 #pragma once
 
 #include <chrono>
@@ -30,9 +29,13 @@
 
 namespace millrace {
 
+// In the run's folder: what its devices reach, where that was measured, as a catalogue. A resumed run plans with it again.
+inline constexpr const char* kRatesOfRun = "rates.textproto";
+
 struct LeadOptions {
   std::vector<MetricsSink*> sinks = {};                                 // besides the run's metrics.jsonl
   std::map<std::string, std::string> fingerprint = {};                  // what the numbers depend on: versions, ISA, kernel table
+  std::string rates = {};                                               // a catalogue that the plan was made with; empty: as shipped
   int64_t log_every = 0;                                                // updates between "step" records; 0: ten per epoch
   int64_t stop_after = 0;                                               // TrainerOptions::stop_after
   std::function<void(const std::filesystem::path& folder)> saved = {};  // TrainerOptions::saved

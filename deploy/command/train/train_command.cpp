@@ -77,6 +77,7 @@ struct TrainFlags {
   bool shape_links = false;
   bool gpu_graphs = false;
   bool log_samples = false;
+  bool measure = false;
 };
 
 template <typename T, typename U>
@@ -146,6 +147,9 @@ void refuse_idle_flags(const TrainFlags& flags, const Job& job) {
   }
   if (flags.keep_best && job.out.empty()) idle("--keep-best", "without --out no checkpoint is written; add it");
   if (flags.log_samples && job.out.empty()) idle("--log-samples", "without --out there is no folder for it; add it");
+  if (flags.measure && !job.plan.empty()) idle("--measure", "the plan has its figures already; leave one of the two out");
+  if (flags.measure && job.replicas > 1)
+    fail(ErrorCode::kUsage, "--measure plans one ring, and --replicas {} makes several; plan with millrace doctor --measure", job.replicas);
   if (flags.log_samples && job.replicas > 1)
     fail(ErrorCode::kUsage, "--log-samples tells of one ring, and --replicas {} makes several; leave one of the two out", job.replicas);
   if (flags.keep && job.out.empty()) idle("--keep", "without --out no checkpoint is written; add it");
@@ -247,6 +251,7 @@ int train(const TrainFlags& flags) {
   request.trace = flags.trace;
   request.times = flags.times;
   request.pace = flags.pace;
+  request.measure = flags.measure;
   request.log_every = flags.log_every;
   request.dry_run = flags.dry_run;
   request.json = flags.json;
@@ -358,6 +363,7 @@ CLI::App* declare_train(CLI::App& app, TrainFlags* flags) {
   command->add_flag("--gpu-graphs", flags->gpu_graphs, "GPUs launch together what they have launched before; the bits are the same")
       ->group(run);
   not_empty(command->add_option("--trace", flags->trace, "write what each device did when, for ui.perfetto.dev")->group(run));
+  command->add_flag("--measure", flags->measure, "plan by what this processor reaches, measured first and kept with the run")->group(run);
   not_empty(command->add_option("--times-out", flags->times, "measure what each device's actions take, for millrace simulate --times")
                 ->group(run));
   not_empty(command->add_option("--pace", flags->pace, "such a file: no action takes less than it says, the rest is slept")->group(run));
