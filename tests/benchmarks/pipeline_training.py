@@ -7,6 +7,7 @@ VGG-16 for CIFAR on generated images, plain SGD with momentum. For each size M: 
   process   millrace train --cluster cpu --threads 2, micro-batches of M
   ring      mpirun -n 2 millrace train --cluster cpux2, one thread each, micro-batches of M, alignments flush, zero-bubble (the same sums as
             flush in a better order) and fpdeep; and cpux8, flush, eight devices on the two ranks
+            With --measure rings are planned by this machine's own rates, else by the shipped ones.
   torch     PyTorch (the one of Debian's python3-torch, where it is installed) on two threads, batches of M
 Images per second, the best of several runs in turn, measured; ratios are ring / process and ring / torch. The sides share
 nothing but the machine, so nothing else should run on it. Nothing here gates anything.
@@ -68,6 +69,8 @@ def main():
     parser.add_argument("--micro-batches", default="4,8", help="of a mini-batch")
     parser.add_argument("--rings", default="flush,zero-bubble,fpdeep,eight")
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--measure", action="store_true", help="plan rings by this machine's own rates")
+    parser.add_argument("--machine", default="", help="what it is, for the JSON")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     rings = {"flush": ("cpux2", "flush"), "zero-bubble": ("cpux2", "zero-bubble"), "fpdeep": ("cpux2", "fpdeep"), "eight": ("cpux8", "flush")}
@@ -80,7 +83,8 @@ def main():
             for _ in range(arguments.runs):
                 best["process"] = max(best["process"], millrace(arguments.millrace, size, micro_batches, 0, ["--threads", "2"]))
                 for name, (cluster, alignment) in rings.items():
-                    pace = millrace(arguments.millrace, size, micro_batches, 2, ["--cluster", cluster, "--alignment", alignment])
+                    more = ["--cluster", cluster, "--alignment", alignment, *(["--measure"] if arguments.measure else [])]
+                    pace = millrace(arguments.millrace, size, micro_batches, 2, more)
                     best[name] = max(best[name], pace)
                 peer = torch(size, max(2, 64 // size))
                 best["torch"] = max(best["torch"] or 0, peer) if peer else best["torch"]
@@ -93,7 +97,8 @@ def main():
                   + " ".join(f"{name} {row[name + '_over_process']:.2f}" for name in rings), flush=True)
     if arguments.json:
         commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
-        document = {"command": "tests/benchmarks/pipeline_training.py", "commit": commit, "origin": "measured", "rows": rows}
+        document = {"command": " ".join(["tests/benchmarks/pipeline_training.py", *sys.argv[1:]]), "commit": commit, "origin": "measured",
+                    "machine": arguments.machine, "load_at_the_end": os.getloadavg()[0], "rows": rows}
         pathlib.Path(arguments.json).write_text(json.dumps(document, indent=1) + "\n")
     return 0
 

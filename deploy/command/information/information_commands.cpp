@@ -34,7 +34,7 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
       "  millrace doctor --measure --model vgg16-cifar --micro-batch 8,32 --catalogue-out here.textproto\n");
   command->add_flag("--measure", options->measure, "measure processor and GPU for the cost model");
   not_empty(command->add_option("--model", options->model, "with --measure: each convolution of this model by itself"));
-  whole(command->add_option("--micro-batch", options->micro_batches, "with --model: one or several: 8,32 [8]")->delimiter(','), 1);
+  whole(command->add_option("--micro-batch", options->micro_batches, "with --model: one or several: 8,32 [1,8]")->delimiter(','), 1);
   not_empty(command->add_option("--catalogue-out", options->catalogue_out, "write what was measured as devices of a catalogue"));
   command->add_flag("--json", options->json, "JSON on standard output");
   command->callback([options, &invocation] {
