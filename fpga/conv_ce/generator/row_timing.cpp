@@ -85,6 +85,10 @@ class RowWalk {
       streams_[queue.out].from.push_back(i);
       meet(queue.in, queue.out);
     }
+    for (const RowQueue& queue : queues_)
+      if (is_short(queue)) meet_behind(queue.in, queue.out);
+    for (size_t i = 0; i < stages_.size(); ++i)
+      if (stages_[i].out && network.stages_[i].ahead < 1) meet_behind(streams_.size() + i, *stages_[i].out);
     for (const auto& [scores, errors] : network.hosts_) {
       streams_[network.same(errors)].behind = network.same(scores);
       meet(network.same(scores), network.same(errors));
@@ -207,6 +211,16 @@ class RowWalk {
       (one < streams_.size() ? streams_[one].others : stages_[one - streams_.size()].others).push_back(other);
   }
 
+  // What stands before a few beats of a stream waits for those who hold that stream up.
+  void meet_behind(size_t waiting, size_t stream) {
+    for (const size_t into : streams_[stream].into) {
+      meet(waiting, queues_[into].out);
+      if (is_short(queues_[into])) meet_behind(waiting, queues_[into].out);
+    }
+  }
+  // Holds less than a block: both sides pass it together.
+  bool is_short(const RowQueue& queue) const { return !queue.sorts && queue.rows < block_rows(streams_[queue.out]); }
+
   static int64_t begin_of(size_t entity) { return static_cast<int64_t>(2 * entity); }
   int64_t begin_of_stage(size_t stage) const { return begin_of(streams_.size() + stage); }
 
@@ -257,6 +271,10 @@ class RowWalk {
     return static_cast<double>(unit) + (rows - begin) / static_cast<double>(stream.rows_to(unit + 1) - stream.rows_to(unit));
   }
 
+  static double block_rows(const Stream& stream) {
+    return static_cast<double>(std::max(stream.blocks.first_block_rows, stream.blocks.block_rows));
+  }
+
   // Of a queue's room, when rows up to `rows` may have come in.
   std::optional<Moment> room(size_t index, double rows) const {
     const RowQueue& queue = queues_[index];
@@ -267,11 +285,19 @@ class RowWalk {
       const auto row = static_cast<int64_t>(rows - queue.rows) - 1;
       found = row < 0 ? Moment{} : ended(queue.out, out.unit_of(row));
     } else {
-      const auto block = static_cast<double>(std::max(out.blocks.first_block_rows, out.blocks.block_rows));
-      found = passed(queue.out, in_units(out, rows - queue.rows), queue.rows < block, block * out.row_seconds);
+      const bool is_short_one = is_short(queue);
+      found = passed(queue.out, in_units(out, rows - queue.rows), is_short_one, block_rows(out) * out.row_seconds);
+      if (found && is_short_one && !wait(*found, room_behind(queue.out, rows - queue.rows))) return std::nullopt;
     }
-    if (found) found->queue = static_cast<int64_t>(index);
+    if (found && found->queue < 0) found->queue = static_cast<int64_t>(index);
     return found;
+  }
+  // When rows of a stream up to `rows` may pass it: whoever stands before a few of its beats is held up as long.
+  std::optional<Moment> room_behind(size_t stream, double rows) const {
+    Moment latest;
+    for (const size_t into : streams_[stream].into)
+      if (!queues_[into].sorts && !wait(latest, room(into, rows))) return std::nullopt;
+    return latest;
   }
 
   static int64_t rows_at(const RowWindow& window, int64_t step, int64_t row) {
@@ -417,6 +443,12 @@ class RowWalk {
     const double least = std::max(stage.compute - stage.first, streams_[*mine.out].row_seconds);
     std::optional<Moment> left = passed(*mine.out, static_cast<double>(step + 1) - stage.ahead, stage.ahead < 1, least);
     if (!left) return false;
+    if (stage.ahead < 1) {
+      const Stream& out = streams_[*mine.out];
+      const int64_t above = out.rows_to(step), below = out.rows_to(step + 1);
+      const double rows = static_cast<double>(above) + (1 - stage.ahead) * static_cast<double>(below - above);
+      if (!wait(*left, room_behind(*mine.out, rows))) return false;
+    }
     left->at += stage.tail;
     if (left->from >= 0) latest.wait(*left);
     return true;

@@ -24,7 +24,7 @@ const StreamVectors* found(const std::vector<StreamVectors>& streams, const std:
 
 // More than any of these networks takes, the same for every plan.
 StreamVectors random_stream(const std::string& name, int64_t lanes, int bits) {
-  StreamVectors stream{name, std::vector<int16_t>(size_t{1} << 13), lanes};
+  StreamVectors stream{name, std::vector<int16_t>(size_t{1} << 15), lanes};
   std::mt19937_64 random(static_cast<uint64_t>(bits));
   for (int16_t& element : stream.beats)
     element = static_cast<int16_t>(static_cast<int64_t>(random() % (uint64_t{1} << bits)) - (int64_t{1} << (bits - 1)));

@@ -80,6 +80,31 @@ TEST(RingWaiting, RingsTakeTheCyclesOfTheRtl) {
   }
 }
 
+// One memory with room for a sample, all others for five: simulated by tests/benchmarks/ring_waiting.cpp, which draws rooms. The row that a
+// full memory keeps from leaving holds up the engine behind it, not only the rows after it.
+constexpr double kOfASingleMemory = 0.05;
+TEST(RingWaiting, EveryMemoryThatIsTooSmallCostsTheCyclesOfTheRtl) {
+  struct Case {
+    size_t device;
+    RoomPlace::Kind kind;
+    size_t unit;
+    double simulated;
+  };
+  using enum RoomPlace::Kind;
+  const std::vector<DeviceDesign> easy = designs_of(residual_blocks_cut(), 5);
+  for (const Case& one : {Case{0, kActRam, 0, 4545},  Case{0, kNorm, 0, 4494},    Case{0, kWinners, 0, 4415}, Case{0, kActRam, 1, 3911},
+                          Case{0, kNorm, 1, 3904},    Case{0, kWinners, 1, 3801}, Case{0, kActRam, 2, 3361},  Case{1, kActRam, 0, 3313},
+                          Case{1, kNorm, 0, 3073},    Case{1, kWinners, 0, 2994}, Case{1, kWinners, 1, 2915}, Case{2, kActRam, 0, 2203},
+                          Case{2, kNorm, 0, 2040},    Case{2, kWinners, 0, 1979}, Case{2, kActRam, 1, 2026},  Case{2, kNorm, 1, 2269},
+                          Case{2, kWinners, 1, 2208}, Case{2, kActRam, 2, 1572},  Case{2, kNorm, 2, 1601},    Case{2, kWinners, 2, 1540},
+                          Case{2, kMasks, 4, 1520},   Case{2, kActRam, 3, 1440},  Case{2, kWinners, 3, 1440}}) {
+    std::vector<DeviceDesign> designs = easy;
+    room_at(designs[one.device], {one.kind, one.unit}) /= 5;
+    EXPECT_NEAR(ring_waiting(placed(designs)).seconds, one.simulated, kOfASingleMemory * one.simulated)
+        << "device " << one.device << ", unit " << one.unit << ", memory " << static_cast<int>(one.kind);
+  }
+}
+
 double engines_cycles(const std::vector<DeviceDesign>& designs) {
   int64_t slowest = 0;
   for (const DeviceDesign& design : designs) slowest = std::max(slowest, slowest_stage(device_cycles(design)).cycles);
