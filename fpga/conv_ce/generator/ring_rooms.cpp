@@ -59,12 +59,23 @@ double share_of_board(const MemoryShape& memory, const BoardAmounts& board) {
   return board.urams <= 0 ? bram36 : std::min(bram36, static_cast<double>(uram_blocks(memory)) / board.urams);
 }
 
-// Moves memories outside until the rest has all the room that would do, the largest first, as far as the memory outside keeps the pace.
+// The board's own memory in bytes; 0: the plan does not say it.
+double memory_outside(const Plan& plan, const std::string& board) {
+  for (const DeviceBudget& budget : plan.budgets)
+    if (budget.device == board)
+      for (const NamedAmount& amount : budget.amounts)
+        if (amount.name == "dram_bytes") return amount.amount;
+  return 0;
+}
+
+// Moves memories outside until the rest has all the room that would do, the largest first, as far as the memory outside keeps the pace and
+// has the bytes.
 void move_outside(const Placement& placement, const DeviceDesign& base, double period_seconds, RingRooms& rooms) {
   const Plan& plan = placement.plan();
   if (off_chip_seconds(base, placement, 1) <= 0) return;
   const std::map<RoomPlace, int64_t>& enough = rooms.enough[base.index];
   const BoardAmounts board = board_capacity(plan, base.board);
+  const double bytes = memory_outside(plan, base.board);
   struct Candidate {
     RoomPlace place;
     int64_t samples;
@@ -84,8 +95,8 @@ void move_outside(const Placement& placement, const DeviceDesign& base, double p
     outside[one.place] = one.samples;
     DeviceDesign design = base;
     give_rooms(rooms, design);
-    if (!give_outside_room(design, one.place, one.samples) || off_chip_seconds(design, placement) > period_seconds)
-      outside.erase(one.place);
+    const bool fast = give_outside_room(design, one.place, one.samples) && off_chip_seconds(design, placement) <= period_seconds;
+    if (!fast || (bytes > 0 && static_cast<double>(bytes_reached(design)) > bytes)) outside.erase(one.place);
   }
   if (outside.empty()) rooms.outside.erase(base.index);
 }

@@ -7,9 +7,8 @@
 // A ring goes as fast as the memory allows that has the smallest share of the room that would do (ring_waiting.h). So all get one share,
 // the largest at which every board has the memory, up to all of it; a plan's own room stays where it is more. Where a board has too few
 // blocks for all of it, memories move to the board's own memory outside (outside_fifos.h), those first that take the most blocks, as far as
-// its bandwidth goes. Nothing is given where the plan says no times or no block RAM, or where a device is not generated. The plan does not
-// change: what is built keeps more of its pace.
-// Pure functions of their arguments. Internal to fpga/conv_ce.
+// its bandwidth and its bytes go. Nothing is given where the plan says no times or no block RAM, or where a device is not generated. The
+// plan does not change: what is built keeps more of its pace. Pure functions of their arguments. Internal to fpga/conv_ce.
 #pragma once
 
 #include <cstdint>

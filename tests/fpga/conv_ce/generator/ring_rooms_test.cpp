@@ -119,6 +119,13 @@ TEST(RingRooms, LieOutsideWhereThereAreTooFewBlocks) {
   // A memory too slow for any of them.
   const Plan slow = plan_with_memory_outside(graph, least, 1);
   EXPECT_TRUE(outside_fifos(device_design(slow, graph, 0, nullptr)).empty());
+  // One that has bytes for all but the last place: what does not fit stays on the chip.
+  Plan small = fast;
+  small.budgets[0].amounts.push_back({"dram_bytes", static_cast<double>(bytes_reached(design))});
+  EXPECT_EQ(outside_fifos(device_design(small, graph, 0, nullptr)).size(), outside.size());
+  small.budgets[0].amounts.back().amount -= 1;
+  const DeviceDesign smaller = device_design(small, graph, 0, nullptr);
+  EXPECT_LT(bytes_reached(smaller), bytes_reached(design));
   // A fifth longer: the ring is as slow as its memory outside, and no slower.
   const Plan tight = plan_with_memory_outside(graph, least, bytes / (1.2 * engines));
   const std::vector<DeviceCheck> checks = check_devices(tight, graph, devices);
