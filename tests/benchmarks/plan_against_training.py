@@ -28,7 +28,7 @@ def output(command):
 
 def planned(binary, rates, alignment, plan, more):
     """Images per second as promised, and rings side by side, micro-batch."""
-    command = [binary, "plan", "--model", "vgg16-cifar", "--cluster", "cpux2", "--catalogue", rates, "--mini-batch", str(MINI_BATCH), "--alignment", alignment,
+    command = [binary, "--log-level", "error", "plan", "--model", "vgg16-cifar", "--cluster", "cpux2", "--catalogue", rates, "--mini-batch", str(MINI_BATCH), "--alignment", alignment,
                "--out", str(plan), "--json", *more]
     report = json.loads(output(command))
     return report["images_per_second"], report.get("replicas", 1), report["micro_batch"]
