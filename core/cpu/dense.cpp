@@ -68,6 +68,7 @@ class DenseLayer final : public CpuKernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_kernel_for(const SharedEngine& engine, const KernelSpec& spec, const Dense&) {
+  if (spec.in_parts && !spec.bias && !spec.activation) return make_step_products(engine, spec);
   if (auto half = make_half_dense(engine, spec)) return half;
   return std::make_unique<DenseLayer>(engine, spec);
 }

@@ -21,6 +21,8 @@ std::unique_ptr<Kernel> make_half_convolution(const SharedEngine& engine, const 
 std::unique_ptr<Kernel> make_tile_convolution(const SharedEngine& engine, const KernelSpec& spec, const Conv2d& operation);
 // Null where the engine computes in fp32.
 std::unique_ptr<Kernel> make_half_dense(const SharedEngine& engine, const KernelSpec& spec);
+// Of KernelSpec::in_parts, without bias or activation.
+std::unique_ptr<Kernel> make_step_products(const SharedEngine& engine, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_finish(const SharedEngine& engine, const KernelSpec& spec);
 
 }  // namespace millrace::cpu

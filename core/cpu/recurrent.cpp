@@ -45,11 +45,12 @@ class RecurrentLayer final : public CpuKernel, public StepRecorder {
 
   void read_record(Tensor& keep, const MicroBatch& batch, std::span<double> record) override {
     const RecordChannels channels(s_);
+    const StepRange steps = chunk_of(batch, s_.steps);
     std::ranges::fill(record, 0.0);
     for (int64_t d = 0; d < s_.directions; ++d) {
       const StepLoop loop = loop_of(d, &keep);
       for (int64_t n = 0; n < s_.samples; ++n)
-        for (int64_t t = 0; t < valid_steps(spec(), batch, n); ++t) {
+        for (int64_t t = steps.begin; t < std::min(steps.end, valid_steps(spec(), batch, n)); ++t) {
           const auto write = [&](int64_t channel, const float* from, int64_t count) {
             for (int64_t i = 0; i < count; ++i) record[channels.at(s_, d, n, channel + i, t)] = static_cast<double>(from[i]);
           };

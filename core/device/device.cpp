@@ -47,6 +47,21 @@ void Device::read_rows(const Tensor& tensor, ChannelRange channels, StepRange ro
   });
 }
 
+void Device::copy_rows(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, StepRange rows, bool add) {
+  const ChannelRange target{to_begin, to_begin + channels.size()};
+  const auto copied = [&]<typename T>(std::vector<T> values) {
+    values.resize(to_size(from.batch() * channels.size() * rows.size() * from.shape().width));
+    read_rows(from, channels, rows, std::span<T>(values));
+    if (add) {
+      std::vector<T> there(values.size());
+      read_rows(to, target, rows, std::span<T>(there));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = there[i] + values[i];
+    }
+    write_rows(to, target, rows, std::span<const T>(values));
+  };
+  compute_type() == ElementType::kFloat64 ? copied(std::vector<double>{}) : copied(std::vector<float>{});
+}
+
 void Device::copy(const Tensor& from, Tensor& to) {
   std::vector<double> values(to_size(from.elements()));
   read(from, whole(from), std::span<double>(values));

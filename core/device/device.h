@@ -115,7 +115,8 @@ struct KernelSpec {
   ChannelRange units;                    // finish of a recurrent layer: steps of these cells alone (unit_steps.h); empty: of all
   std::optional<Activation> activation;  // fused behind the operation; its derivative is taken from the output
   bool input_error_needed = true;
-  bool trained = true;  // PG will be called
+  bool trained = true;    // PG will be called
+  bool in_parts = false;  // compute: a product for every step of a sequence; F and E may ask for some of them (Kernel::streams)
 };
 
 // Pointers are borrowed for the duration of the call (of the enqueued work, for asynchronous devices).
@@ -210,6 +211,8 @@ class Device {
   virtual void copy(const Tensor& from, Tensor& to);
   // to[to_begin ...) (+)= from[channels): how slices are taken and errors are gathered.
   virtual void copy_channels(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, bool add) = 0;
+  // Rows [begin, end) of them alone.
+  virtual void copy_rows(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, StepRange rows, bool add);
 
   // Elementwise over tensors of one kernel's layout.
   virtual void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) = 0;

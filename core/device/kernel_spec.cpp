@@ -30,6 +30,7 @@ KernelSpec kernel_spec_of(const Plan& plan, const Graph& graph, const SegmentPro
     case StepKind::kCompute: {
       if (step.direction >= 0) {
         spec.operation = Dense{.out_features = step.block.outputs.size(), .bias = false};
+        spec.in_parts = true;
       } else {
         spec.operation = block_of(node.layer.operation, node.input_shapes[0].channels, step.block.inputs.size(), step.block.outputs.size());
       }

@@ -24,7 +24,7 @@ class StepRecorder {
   StepRecorder(const StepRecorder&) = delete;
   StepRecorder& operator=(const StepRecorder&) = delete;
   virtual ~StepRecorder() = default;
-  // Of the micro-batch whose E made the errors in `keep`; all of `record` is written.
+  // Of the micro-batch whose E made the errors in `keep`, or of the part of it that `batch` is about; what lies outside is zero.
   virtual void read_record(Tensor& keep, const MicroBatch& batch, std::span<double> record) = 0;
 };
 

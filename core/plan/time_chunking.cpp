@@ -10,11 +10,11 @@ namespace millrace {
 namespace {
 
 // Can be done part by part, if its inputs are there part by part. An activation that is fused behind runs with the whole.
-bool divisible(const Step& step, const Graph& graph, bool products) {
+bool divisible(const Step& step, const Graph& graph) {
   if (step.kind != StepKind::kApply && step.kind != StepKind::kCompute && step.kind != StepKind::kFinish) return true;
   const Node& node = graph.node(step.node);
-  if (step.activation >= 0) return false;
-  if (step.direction >= 0 && !products) return false;  // dense kernels take all steps at once
+  if (step.activation >= 0 || !step.units.empty()) return false;
+  if (step.direction >= 0) return node.output.height > 1;  // a product for every step, of either direction
   switch (traits_of(node.layer.operation).chunks) {
     case TimeChunks::kNone: return false;
     case TimeChunks::kAlways: return true;
@@ -23,18 +23,30 @@ bool divisible(const Step& step, const Graph& graph, bool products) {
   return node.output.width == 1 && node.output.height > 1;
 }
 
+// What crosses the link is a record, whose "error" alone exists.
+bool of_record(const SegmentProgram& program, const Step& step) {
+  if (step.kind == StepKind::kReceive) return item(program.values, step.output).record;
+  return step.kind == StepKind::kSend && item(program.values, step.inputs[0]).record;
+}
+
 }  // namespace
 
-TimeChunking::TimeChunking(const Plan& plan, const Graph& graph, bool products)
-    : graph_(&graph), products_(products), flows_(plan.flows.size(), false) {
+TimeChunking::TimeChunking(const Plan& plan, const Graph& graph) : graph_(&graph), flows_(plan.flows.size(), false) {
   if (plan.time_chunks <= 1) return;
   const Placement placement(plan, graph);
   for (int64_t device = 0; device < plan.devices(); ++device) {
     const SegmentProgram program = compile_segment(placement, device);
     const std::vector<bool> streamed = steps(program);
+    // A record goes the other way, from those that make the steps, so nobody upstream has asked for it yet.
+    for (size_t i = 0; i < program.steps.size(); ++i) {
+      const int64_t record = program.steps[i].kind == StepKind::kFinish && streamed[i] ? program.steps[i].record : -1;
+      for (const Step& step : program.steps)
+        if (record >= 0 && step.kind == StepKind::kReceive && step.output == record && step.backward_flow >= 0)
+          item(flows_, step.backward_flow) = true;
+    }
     for (size_t i = 0; i < program.steps.size(); ++i) {
       const Step& step = program.steps[i];
-      if (step.kind != StepKind::kSend || !streamed[i]) continue;
+      if (step.kind != StepKind::kSend || !streamed[i] || of_record(program, step)) continue;
       if (step.forward_flow >= 0) item(flows_, step.forward_flow) = true;
       if (step.backward_flow >= 0) item(flows_, step.backward_flow) = true;
     }
@@ -63,11 +75,14 @@ std::vector<bool> TimeChunking::steps_beside(const SegmentProgram& program, cons
   std::vector<bool> steps(program.steps.size());
   // A value of several steps (partial sums) is there in parts when all of them are.
   std::vector<bool> values(program.values.size(), true);
-  for (size_t v = 0; v < values.size(); ++v) values[v] = !program.values[v].record;  // made when E is through
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     const bool receives = step.kind == StepKind::kReceive;
-    bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_, products_);
+    if (of_record(program, step)) {
+      steps[i] = step.backward_flow >= 0 && flow(step.backward_flow);
+      continue;
+    }
+    bool streams = receives ? step.forward_flow >= 0 && flow(step.forward_flow) : divisible(step, *graph_);
     for (const int64_t input : step.inputs) {
       const auto v = to_size(input);
       streams = streams && values[v] && !read_at_once[v];
@@ -88,6 +103,14 @@ std::set<std::string> TimeChunking::layers(const SegmentProgram& program) const 
   }
   for (const std::string& layer : whole) found.erase(layer);
   return found;
+}
+
+ChunkedLayers chunked_layers(const Plan& plan, const Graph& graph) {
+  const TimeChunking chunking(plan, graph);
+  const Placement placement(plan, graph);
+  ChunkedLayers layers;
+  for (int64_t device = 0; device < plan.devices(); ++device) layers.push_back(chunking.layers(compile_segment(placement, device)));
+  return layers;
 }
 
 void check_time_chunks(int64_t chunks, const Graph& graph) {

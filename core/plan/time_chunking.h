@@ -4,11 +4,12 @@
 //   if (streams.flow(f)) ...                        // a message for each chunk: F3.0, F3.1, ...
 //   streams.steps(program)[i]                       // step i runs with every chunk
 //
-// A step takes a sequence in parts when each time step needs at most the ones before it (recurrent layers of one direction,
-// embeddings, what goes element by element), all that it reads is there in parts, and nobody else reads it at once: errors of a
-// value add up in the order of its readers, and what one reader adds to all steps with the first chunk of E would be overwritten, or
-// added to, in another order, by one that comes chunk by chunk. Everything else runs once: with the last chunk of F and the first of
-// E. Both ends of a flow must agree, so this follows from the plan alone.
+// A step takes a sequence in parts when each time step needs at most the ones before it (recurrent layers of one direction, the products
+// with the inputs of one that is divided by kind, embeddings, what goes element by element), all that it reads is there in parts, and
+// nobody else reads it at once: errors of a value add up in the order of its readers, and what one reader adds to all steps with the first
+// chunk of E would be overwritten, or added to, in another order, by one that comes chunk by chunk. Everything else runs once: with the
+// last chunk of F and the first of E; so do steps that several devices share, and both directions of a layer. A record passes as the
+// steps are taken that leave it. Both ends of a flow must agree, so this follows from the plan alone.
 // Owns its answers. Limits: compiles the segments of all devices when there is more than one chunk.
 #pragma once
 
@@ -24,9 +25,7 @@ namespace millrace {
 
 class TimeChunking {
  public:
-  // `products`: as if the products with a recurrent layer's inputs, where another device makes its steps, could be taken in parts. Only
-  // studies of machines that do so ask for it.
-  TimeChunking(const Plan& plan, const Graph& graph, bool products = false);
+  TimeChunking(const Plan& plan, const Graph& graph);
 
   // Of an index into Plan::flows.
   bool flow(int64_t index) const { return flows_[static_cast<size_t>(index)]; }
@@ -41,9 +40,12 @@ class TimeChunking {
   std::vector<bool> steps_beside(const SegmentProgram& program, const std::vector<bool>& read_at_once) const;
 
   const Graph* graph_;
-  bool products_;
   std::vector<bool> flows_;
 };
+
+// By device: layers that run with every chunk.
+using ChunkedLayers = std::vector<std::set<std::string>>;
+ChunkedLayers chunked_layers(const Plan& plan, const Graph& graph);
 
 // Fails with kUsage where no recurrent layer has so many steps.
 void check_time_chunks(int64_t chunks, const Graph& graph);

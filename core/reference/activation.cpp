@@ -12,6 +12,7 @@ template <typename T>
 class ActivationLayer final : public ReferenceKernel<T> {
  public:
   ActivationLayer(const KernelSpec& spec, const Activation& operation) : ReferenceKernel<T>(spec), activation_(operation) {}
+  bool streams() const override { return this->streams_rows(); }
 
  protected:
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {

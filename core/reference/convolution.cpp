@@ -18,6 +18,7 @@ class Convolution final : public ReferenceKernel<T> {
                    "{}: {} groups over {} inputs and {} outputs", spec.layer, operation.groups, spec.inputs[0].channels,
                    spec.output.channels);
   }
+  bool streams() const override { return this->spec().in_parts && this->streams_rows(); }
 
  protected:
   std::vector<Shape> parameter_shapes() const override {

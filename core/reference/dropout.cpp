@@ -13,6 +13,7 @@ template <typename T>
 class DropoutLayer final : public ReferenceKernel<T> {
  public:
   DropoutLayer(const KernelSpec& spec, const Dropout& operation) : ReferenceKernel<T>(spec), operation_(operation) {}
+  bool streams() const override { return this->streams_rows(); }
 
  protected:
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {

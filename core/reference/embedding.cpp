@@ -1,4 +1,6 @@
 // Embedding: the row of the weight that a step's token names. Gradients of a token used more than once add up.
+#include <algorithm>
+
 #include "core/device/sequence.h"
 #include "core/device/token.h"
 #include "core/reference/operations.h"
@@ -12,6 +14,7 @@ template <typename T>
 class EmbeddingLayer final : public ReferenceKernel<T> {
  public:
   EmbeddingLayer(const KernelSpec& spec, const Embedding& operation) : ReferenceKernel<T>(spec), operation_(operation) {}
+  bool streams() const override { return this->streams_rows(); }
 
  protected:
   std::vector<Shape> parameter_shapes() const override { return {{operation_.vocabulary, operation_.dimension, 1}}; }
@@ -37,8 +40,9 @@ class EmbeddingLayer final : public ReferenceKernel<T> {
   template <typename Visit>
   void for_each_token(const Tensor* input, const MicroBatch& batch, Visit visit) const {
     const auto& tokens = own<T>(input);
+    const StepRange steps = chunk_of(batch, this->spec().inputs[0].height);
     for (int64_t n = 0; n < this->samples(); ++n)
-      for (int64_t t = 0; t < valid_steps(this->spec(), batch, n); ++t)
+      for (int64_t t = steps.begin; t < std::min(steps.end, valid_steps(this->spec(), batch, n)); ++t)
         visit(n, t, token_of(tokens.at(n, 0, t, 0), operation_.vocabulary, {this->spec().layer, n, t}));
   }
 

@@ -16,6 +16,7 @@ template <typename T, typename Map>
 class Rearrangement final : public ReferenceKernel<T> {
  public:
   Rearrangement(const KernelSpec& spec, Map map) : ReferenceKernel<T>(spec), map_(std::move(map)) {}
+  bool streams() const override { return std::holds_alternative<Add>(this->spec().operation) && this->streams_rows(); }
 
  protected:
   void add_output(const ForwardArguments& arguments, ReferenceTensor<T>& output) override {

@@ -44,8 +44,10 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
   void read_record(Tensor& kept, const MicroBatch& batch, std::span<double> record) override {
     const auto& keep = own<T>(static_cast<const Tensor*>(&kept));
     const RecordChannels channels(s_);
+    const StepRange steps = chunk_of(batch, s_.steps);
     std::ranges::fill(record, 0.0);
     for_each_step(batch, [&](int64_t d, int64_t n, int64_t t) {
+      if (t < steps.begin || t >= steps.end) return;
       const Row now = at(keep, d, n, t);
       const auto write = [&](int64_t channel, const T* from, int64_t count) {
         for (int64_t i = 0; i < count; ++i) record[channels.at(s_, d, n, channel + i, t)] = static_cast<double>(from[i]);
@@ -59,6 +61,9 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
     });
   }
 
+  // The second direction starts at the end.
+  bool streams() const override { return s_.directions == 1 && !this->spec().activation; }
+
  protected:
   std::vector<Shape> parameter_shapes() const override { return s_.parameter_shapes(); }
   std::vector<Shape> state_shapes() const override { return s_.state_shapes(); }
@@ -68,13 +73,14 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
     const MicroBatch& batch = *arguments.batch;
     const auto& input = own<T>(arguments.inputs[0]);
     auto& keep = own<T>(arguments.keep);
-    std::ranges::fill(keep.values(), T{0});
+    const StepRange steps = chunk_of(batch, s_.steps);
+    if (batch.chunk == 0) std::ranges::fill(keep.values(), T{0});
     for (int64_t d = 0; d < s_.directions; ++d)
       for (int64_t n = 0; n < s_.samples; ++n) {
         const int64_t valid = valid_steps(this->spec(), batch, n);
         const int64_t first = d == 0 ? 0 : s_.steps - 1;
-        if (s_.stateful && batch.training) take_up(arguments, n, at(keep, d, n, s_.before(d, first)));
-        for (int64_t i = 0; i < s_.steps; ++i) {
+        if (s_.stateful && batch.training && batch.chunk == 0) take_up(arguments, n, at(keep, d, n, s_.before(d, first)));
+        for (int64_t i = steps.begin; i < steps.end; ++i) {
           const int64_t t = d == 0 ? i : s_.steps - 1 - i;
           const Row before = at(keep, d, n, s_.before(d, t));
           Row now = at(keep, d, n, t);
@@ -93,11 +99,17 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
   void before_input_errors(const ErrorBackArguments& arguments) override {
     const auto& output_error = own<T>(arguments.output_error);
     auto& keep = own<T>(arguments.keep);
+    const StepRange steps = chunk_of(*arguments.batch, s_.steps);
     for (int64_t d = 0; d < s_.directions; ++d)
       for (int64_t n = 0; n < s_.samples; ++n) {
         const int64_t valid = valid_steps(this->spec(), *arguments.batch, n);
         std::vector<T> dh(to_size(s_.features)), dc(to_size(s_.hidden));
-        for (int64_t i = 0; i < s_.steps; ++i) {
+        Row carry = at(keep, d, n, s_.steps);  // from chunk to chunk, where one direction keeps nothing else
+        if (steps.end < s_.steps) {
+          std::copy_n(carry.h, s_.features, dh.data());
+          std::copy_n(carry.c, s_.hidden, dc.data());
+        }
+        for (int64_t i = s_.steps - steps.end; i < s_.steps - steps.begin; ++i) {
           const int64_t t = d == 0 ? s_.steps - 1 - i : i;
           const Row before = at(keep, d, n, s_.before(d, t));
           Row now = at(keep, d, n, t);
@@ -109,6 +121,9 @@ class RecurrentLayer final : public ReferenceKernel<T>, public StepRecorder {
           std::ranges::fill(dh, T{0});
           std::ranges::fill(dc, T{0});
         }
+        if (steps.begin == 0) continue;
+        std::ranges::copy(dh, carry.h);
+        std::ranges::copy(dc, carry.c);
       }
   }
 

@@ -33,6 +33,8 @@ class ReferenceKernel : public Kernel {
  protected:
   const KernelSpec& spec() const { return spec_; }
   int64_t samples() const { return spec_.micro_batch; }
+  // Of sequences; what a part does not ask for is made as well, and thrown away.
+  bool streams_rows() const { return spec_.output.width == 1 && !spec_.activation; }
 
   // visit(channel, index in memory) for every element of a tensor like the output, sample by sample.
   template <typename Visit>

@@ -315,7 +315,7 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   StepRun& run = runs_[index];
   if (run.slices_input) {
     const Value& value = item(program_.values, step.inputs[0]);
-    device_.copy_channels(*item(slot.values, step.inputs[0]), within(value, step.block.inputs), *slot.input_slices[index], 0, false);
+    copy_part(*item(slot.values, step.inputs[0]), within(value, step.block.inputs), *slot.input_slices[index], 0, false, batch);
   }
   Tensor& output = *item(slot.values, step.output);
   ForwardArguments arguments;
@@ -329,9 +329,15 @@ void SegmentExecutor::run_kernel(size_t index, Slot& slot, const MicroBatch& bat
   run.version(version).kernel->forward(arguments);
   if (run.slices_output) {
     const Value& value = item(program_.values, step.output);
-    device_.copy_channels(*slot.output_slices[index], whole(*slot.output_slices[index]), output, within(value, step.block.outputs).begin,
-                          step.adds);
+    copy_part(*slot.output_slices[index], whole(*slot.output_slices[index]), output, within(value, step.block.outputs).begin, step.adds,
+              batch);
   }
+}
+
+// Of the part of a sequence that is at hand.
+void SegmentExecutor::copy_part(const Tensor& from, ChannelRange channels, Tensor& to, int64_t begin, bool adds, const MicroBatch& batch) {
+  if (batch.chunks == 1) return device_.copy_channels(from, channels, to, begin, adds);
+  device_.copy_rows(from, channels, to, begin, chunk_of(batch, from.shape().height), adds);
 }
 
 Tensor* SegmentExecutor::keep_of(size_t step, Slot& slot) const {
@@ -369,7 +375,7 @@ void SegmentExecutor::error_back(const MicroBatch& batch, FlowPorts* ports, int6
       if (runs_[i].again != nullptr) run_kernel(i, slot, unchunked, nullptr, version);
       back_kernel(i, slot, errors, runs_[i].streams ? batch : unchunked, version);
       if (runs_[i].again != nullptr) gradient_kernel(i, slot, errors, unchunked, runs_[i].gradients_in_back++ > 0);
-      if (runs_[i].away) hand_out_record(i, slot, errors, unchunked);
+      if (runs_[i].away) hand_out_record(i, slot, errors, runs_[i].streams ? batch : unchunked);
       if (ports != nullptr) ports->progress();
     }
   }
@@ -382,7 +388,7 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   const Tensor* output = item(slot.values, step.output).get();
   if (run.slices_output) {
     const Value& value = item(program_.values, step.output);
-    device_.copy_channels(*output_error, within(value, step.block.outputs), *errors.output_slices[index], 0, false);
+    copy_part(*output_error, within(value, step.block.outputs), *errors.output_slices[index], 0, false, batch);
     output_error = errors.output_slices[index].get();
     output = slot.output_slices[index].get();
   }
@@ -400,8 +406,8 @@ void SegmentExecutor::back_kernel(size_t index, Slot& slot, ErrorSet& errors, co
   run.version(version).kernel->error_back(arguments);
   if (through_slice) {
     const Value& value = item(program_.values, step.inputs[0]);
-    device_.copy_channels(*errors.input_slices[index], whole(*errors.input_slices[index]), *item(errors.errors, step.inputs[0]),
-                          within(value, step.block.inputs).begin, step.error_adds[0] != 0);
+    copy_part(*errors.input_slices[index], whole(*errors.input_slices[index]), *item(errors.errors, step.inputs[0]),
+              within(value, step.block.inputs).begin, step.error_adds[0] != 0, batch);
   }
 }
 

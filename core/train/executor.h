@@ -204,6 +204,7 @@ class SegmentExecutor {
   std::unique_ptr<Slot> make_slot() const;
   std::unique_ptr<ErrorSet> make_errors() const;
   std::vector<const Tensor*> inputs_of(size_t step, const Slot& slot) const;
+  void copy_part(const Tensor& from, ChannelRange channels, Tensor& to, int64_t begin, bool adds, const MicroBatch& batch);
   void run_kernel(size_t step, Slot& slot, const MicroBatch& batch, Score* score, int64_t version);
   void back_kernel(size_t step, Slot& slot, ErrorSet& errors, const MicroBatch& batch, int64_t version);
   Tensor* keep_of(size_t step, Slot& slot) const;

@@ -20,7 +20,8 @@ struct StepsOfSample {
   StepKept kept;
   std::vector<double> taken;  // h as each step took it
   StepState end;
-  StepErrors errors;
+  StepErrors errors;     // of all steps; those that E has reached are made
+  StepBackState behind;  // between two parts in time of E
 };
 
 class StepsKeep final : public Tensor {
@@ -59,13 +60,20 @@ class StepsKernel final : public Kernel, public StepRecorder {
     arithmetic_->forget();
   }
 
+  // The second direction starts at the end.
+  bool streams() const override { return shape_.directions == 1 && !spec_.activation; }
+
   void forward(const ForwardArguments& arguments) override {
     if (!arithmetic_->has_parameters()) take_parameters(arguments.parameters);
     const std::vector<double> sums = values_of(host_, *host_of(arguments.inputs[0]));
-    std::vector<double> output(static_cast<size_t>(spec_.output.elements() * shape_.samples), activated(0));
-    StepState carried;
     const MicroBatch& batch = *arguments.batch;
-    if (shape_.stateful && batch.training) {
+    const StepRange part = chunk_of(batch, shape_.steps);
+    MILLRACE_CHECK(batch.chunks == 1 || arguments.keep != nullptr, "{}: chunk {} without what it keeps", spec_.layer, batch.chunk);
+    std::vector<double> output = batch.chunk > 0
+                                     ? values_of(host_, *host_of(arguments.output))
+                                     : std::vector<double>(static_cast<size_t>(spec_.output.elements() * shape_.samples), activated(0));
+    StepState carried;
+    if (shape_.stateful && batch.training && batch.chunk == 0) {
       carried.hidden = values_of(host_, *host_of(arguments.state[0]));
       if (shape_.has_cell_state()) carried.cell = values_of(host_, *host_of(arguments.state[1]));
     }
@@ -73,9 +81,13 @@ class StepsKernel final : public Kernel, public StepRecorder {
     for (int64_t d = 0; d < shape_.directions; ++d)
       for (int64_t n = 0; n < shape_.samples; ++n) {
         StepsOfSample& own = arguments.keep == nullptr ? unkept : sequence(*arguments.keep, d, n);
-        const bool continues = !carried.hidden.empty() && (batch.fresh.empty() || batch.fresh[static_cast<size_t>(n)] == 0);
-        own.end = continues ? state_of(carried, shape_.first_sample(batch) + n) : zero_state();
-        run(d, n, valid_steps(spec_, batch, n), sums, own, output);
+        if (batch.chunk == 0) {
+          const bool continues = !carried.hidden.empty() && (batch.fresh.empty() || batch.fresh[static_cast<size_t>(n)] == 0);
+          own.end = continues ? state_of(carried, shape_.first_sample(batch) + n) : zero_state();
+          own.kept = arithmetic_->nothing_kept();
+          own.taken.clear();
+        }
+        run(d, n, valid_steps(spec_, batch, n), part, sums, own, output);
       }
     set_values(host_, *host_of(arguments.output), output);
   }
@@ -84,14 +96,20 @@ class StepsKernel final : public Kernel, public StepRecorder {
     if (!arithmetic_->has_parameters()) take_parameters(arguments.parameters);  // of a pass of its own
     const std::vector<double> y = values_of(host_, *host_of(arguments.output)), dy = values_of(host_, *host_of(arguments.output_error));
     Tensor* const target = host_of(arguments.input_errors[0]);
+    const MicroBatch& batch = *arguments.batch;
+    const StepRange part = chunk_of(batch, shape_.steps);
     std::vector<double> errors(static_cast<size_t>(spec_.inputs[0].elements() * shape_.samples));
-    if (target != nullptr && arguments.adds[0] != 0) errors = values_of(host_, *target);
+    if (target != nullptr && (arguments.adds[0] != 0 || batch.chunks > 1)) errors = values_of(host_, *target);
+    if (arguments.adds[0] == 0)
+      for (size_t row = 0; row < errors.size(); row += static_cast<size_t>(shape_.steps))
+        std::fill_n(errors.begin() + static_cast<std::ptrdiff_t>(row) + part.begin, part.size(), 0.0);
     for (int64_t d = 0; d < shape_.directions; ++d)
       for (int64_t n = 0; n < shape_.samples; ++n) {
         StepsOfSample& own = sequence(*arguments.keep, d, n);
-        const int64_t valid = valid_steps(spec_, *arguments.batch, n);
-        back(d, n, valid, arguments.batch->error_scale, y, dy, own);
-        hand_out(d, n, valid, own, errors);
+        const int64_t valid = valid_steps(spec_, batch, n);
+        if (part.end == shape_.steps) begin_back(valid, own);
+        back(d, n, valid, part, batch.error_scale, y, dy, own);
+        hand_out(d, n, valid, part, own, errors);
       }
     if (target != nullptr) set_values(host_, *target, errors);
   }
@@ -113,13 +131,14 @@ class StepsKernel final : public Kernel, public StepRecorder {
 
   void read_record(Tensor& keep, const MicroBatch& batch, std::span<double> record) override {
     const RecordChannels channels(shape_);
+    const StepRange part = chunk_of(batch, shape_.steps);
     std::ranges::fill(record, 0.0);
     for (int64_t d = 0; d < shape_.directions; ++d)
       for (int64_t n = 0; n < shape_.samples; ++n) {
         const StepsOfSample& own = sequence(keep, d, n);
         const int64_t valid = valid_steps(spec_, batch, n);
         const auto write = [&](int64_t channel, int64_t count, const std::vector<double>& from) {
-          for (int64_t i = 0; i < valid; ++i)
+          for (int64_t i = part.begin; i < std::min(part.end, valid); ++i)
             for (int64_t j = 0; j < count; ++j)
               record[channels.at(shape_, d, n, channel + j, step_of(d, valid, i))] = from[static_cast<size_t>(i * count + j)];
         };
@@ -166,25 +185,31 @@ class StepsKernel final : public Kernel, public StepRecorder {
   size_t output_place(int64_t d, int64_t n, int64_t feature, int64_t step) const {
     return static_cast<size_t>((n * spec_.output.channels + d * shape_.features + feature) * shape_.steps + step);
   }
-  // Visits every step, unit and gate: its place here, [step][unit][gate], and in a tensor of sums.
+  // Visits every unit and gate of these steps: its place there, [step][unit][gate], and in a tensor of sums.
   template <typename Visit>
-  void for_each_sum(int64_t d, int64_t n, int64_t valid, Visit visit) const {
+  void for_each_sum(int64_t d, int64_t n, int64_t valid, StepRange steps, Visit visit) const {
     size_t own = 0;
-    for (int64_t i = 0; i < valid; ++i)
+    for (int64_t i = steps.begin; i < steps.end; ++i)
       for (int64_t unit = 0; unit < shape_.hidden; ++unit)
         for (int64_t gate = 0; gate < shape_.gates; ++gate) visit(own++, sum_place(d, n, gate, unit, step_of(d, valid, i)));
   }
 
-  void run(int64_t d, int64_t n, int64_t valid, const std::vector<double>& sums, StepsOfSample& own, std::vector<double>& output) {
+  // Of a part in time those that the sample has, in the order in which they are taken.
+  static StepRange within(StepRange part, int64_t valid) { return {std::min(part.begin, valid), std::min(part.end, valid)}; }
+
+  void run(int64_t d, int64_t n, int64_t valid, StepRange part, const std::vector<double>& sums, StepsOfSample& own,
+           std::vector<double>& output) {
+    const StepRange steps = within(part, valid);
+    if (steps.size() == 0) return;
     const int64_t features = shape_.features;
-    std::vector<double> here(static_cast<size_t>(valid * shape_.gates * shape_.hidden));
-    for_each_sum(d, n, valid, [&](size_t at, size_t place) { here[at] = sums[place]; });
-    own.taken = own.end.hidden;
-    const std::vector<double> h = arithmetic_->forward(d, here, valid, own.end, own.kept);
-    if (valid > 0) own.taken.insert(own.taken.end(), h.begin(), h.end() - features);
-    for (int64_t i = 0; i < valid; ++i)
+    std::vector<double> here(static_cast<size_t>(steps.size() * shape_.gates * shape_.hidden));
+    for_each_sum(d, n, valid, steps, [&](size_t at, size_t place) { here[at] = sums[place]; });
+    own.taken.insert(own.taken.end(), own.end.hidden.begin(), own.end.hidden.end());
+    const std::vector<double> h = arithmetic_->forward(d, here, steps.size(), own.end, own.kept);
+    own.taken.insert(own.taken.end(), h.begin(), h.end() - features);
+    for (int64_t i = 0; i < steps.size(); ++i)
       for (int64_t j = 0; j < features; ++j)
-        output[output_place(d, n, j, step_of(d, valid, i))] = activated(h[static_cast<size_t>(i * features + j)]);
+        output[output_place(d, n, j, step_of(d, valid, steps.begin + i))] = activated(h[static_cast<size_t>(i * features + j)]);
   }
 
   double activated(double value) {
@@ -192,34 +217,46 @@ class StepsKernel final : public Kernel, public StepRecorder {
     return arithmetic_->given_out(ActivationMath<double>(*spec_.activation)(value));
   }
 
-  // Runs that end where errors are cut, the last first.
-  void back(int64_t d, int64_t n, int64_t valid, double error_scale, const std::vector<double>& y, const std::vector<double>& dy,
-            StepsOfSample& own) {
+  void begin_back(int64_t valid, StepsOfSample& own) const {
+    own.behind = {};
+    own.errors.sums.assign(static_cast<size_t>(valid * shape_.gates * shape_.hidden), 0);
+    own.errors.candidates.assign(static_cast<size_t>(shape_.cell == CellKind::kGru ? valid * shape_.hidden : 0), 0);
+    own.errors.features.assign(static_cast<size_t>(shape_.projects ? valid * shape_.features : 0), 0);
+  }
+
+  // Runs that end where errors are cut, or a part in time ends; the last first.
+  void back(int64_t d, int64_t n, int64_t valid, StepRange part, double error_scale, const std::vector<double>& y,
+            const std::vector<double>& dy, StepsOfSample& own) {
     const int64_t features = shape_.features;
-    own.errors = {};
-    for (int64_t end = valid; end > 0;) {
+    const StepRange steps = within(part, valid);
+    for (int64_t end = steps.end; end > steps.begin;) {
+      const auto cut = [&](int64_t i) { return shape_.cuts_before(d, step_of(d, valid, i)); };
       int64_t begin = end - 1;
-      while (begin > 0 && !shape_.cuts_before(d, step_of(d, valid, begin))) --begin;
+      while (begin > steps.begin && !cut(begin)) --begin;
       std::vector<double> errors;
       for (int64_t i = begin; i < end; ++i)
         for (int64_t j = 0; j < features; ++j) {
           const size_t place = output_place(d, n, j, step_of(d, valid, i));
           errors.push_back(spec_.activation ? dy[place] * ActivationMath<double>(*spec_.activation).derivative(y[place]) : dy[place]);
         }
-      const StepErrors made = arithmetic_->back(d, errors, {begin, end}, own.kept, error_scale);
-      const auto before = [](const std::vector<double>& rows, std::vector<double>& all) {
-        all.insert(all.begin(), rows.begin(), rows.end());
+      const StepErrors made = arithmetic_->back(d, errors, {begin, end}, own.kept, own.behind, error_scale);
+      const auto place = [&](const std::vector<double>& rows, std::vector<double>& all) {
+        const auto width = static_cast<std::ptrdiff_t>(rows.size()) / (end - begin);
+        std::ranges::copy(rows, all.begin() + begin * width);
       };
-      before(made.sums, own.errors.sums);
-      before(made.candidates, own.errors.candidates);
-      before(made.features, own.errors.features);
+      place(made.sums, own.errors.sums);
+      place(made.candidates, own.errors.candidates);
+      place(made.features, own.errors.features);
+      if (begin == 0 || cut(begin)) own.behind = {};
       end = begin;
     }
   }
 
   // To the errors of W x.
-  void hand_out(int64_t d, int64_t n, int64_t valid, const StepsOfSample& own, std::vector<double>& errors) const {
-    for_each_sum(d, n, valid, [&](size_t at, size_t place) { errors[place] += own.errors.sums[at]; });
+  void hand_out(int64_t d, int64_t n, int64_t valid, StepRange part, const StepsOfSample& own, std::vector<double>& errors) const {
+    const StepRange steps = within(part, valid);
+    const auto first = static_cast<size_t>(steps.begin * shape_.gates * shape_.hidden);
+    for_each_sum(d, n, valid, steps, [&](size_t at, size_t place) { errors[place] += own.errors.sums[first + at]; });
   }
 
   KernelSpec spec_;

@@ -23,6 +23,17 @@ std::vector<T> rows_of(const std::vector<T>& values, StepRange rows, size_t widt
   return {at(rows.begin), at(rows.end)};
 }
 
+template <typename T>
+void append(const std::vector<T>& rows, std::vector<T>& all) {
+  all.insert(all.end(), rows.begin(), rows.end());
+}
+// What the steps behind left, or nothing.
+template <typename State>
+State& state_in(StepBackState& behind, State nothing) {
+  State* const known = std::get_if<State>(&behind);
+  return known != nullptr ? *known : behind.emplace<State>(std::move(nothing));
+}
+
 class FixedArithmetic final : public StepArithmetic {
  public:
   FixedArithmetic(const KernelSpec& spec, LayerArithmetic& counters, const LayerFormats& book, TanhForm smooth, ChainEngine& engine)
@@ -50,12 +61,16 @@ class FixedArithmetic final : public StepArithmetic {
     return real_state(fixed);
   }
 
+  StepKept nothing_kept() const override { return FixedKept{}; }
   std::vector<double> forward(int64_t direction, std::span<const double> sums, int64_t steps, StepState& state, StepKept& kept) override {
     RecurrentState fixed = fixed_state(state);
-    FixedKept& own = kept.emplace<FixedKept>();
+    FixedKept made;
     RecurrentCounters counted;
     const std::vector<int16_t> elements = elements_of(sums, {formats_.sum(cell_.cell)}, counters_.inputs);
-    const std::vector<int16_t> h = engine_.forward(whole(direction, 0), elements, {.steps = steps, .lengths = {}}, fixed, own, counted);
+    const std::vector<int16_t> h = engine_.forward(whole(direction, 0), elements, {.steps = steps, .lengths = {}}, fixed, made, counted);
+    auto& own = std::get<FixedKept>(kept);
+    append(made.records, own.records);
+    append(made.units, own.units);
     counters_.sums += counted.sums;
     counters_.cells += counted.cells;
     counters_.outputs += counted.outputs;
@@ -63,13 +78,14 @@ class FixedArithmetic final : public StepArithmetic {
     return reals(h, formats_.hidden);
   }
 
-  StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, double error_scale) override {
+  StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, StepBackState& behind,
+                  double error_scale) override {
     const FixedFormat format = formats_of(book_, layer_, error_scale).error;
     counters_.formats.error = counters_.formats.input_error = format;
     const StepsOfBoard of = whole(direction, format.fraction_bits);
     const auto& own = std::get<FixedKept>(kept);
     const auto hidden = static_cast<size_t>(cell_.hidden);
-    FixedBackState state = zero_back_state(of.layer, 1);
+    auto& state = state_in(behind, zero_back_state(of.layer, 1));
     const FixedErrors made =
         engine_.back(of, elements_of(errors, format, counters_.errors), {.steps = range.size(), .lengths = {}},
                      {rows_of(own.records, range, hidden), rows_of(own.units, range, hidden)}, state, counters_.errors);
@@ -139,22 +155,30 @@ class FloatArithmetic final : public StepArithmetic {
   }
 
   StepState held(const StepState& state) override { return state; }
+  StepKept nothing_kept() const override { return RealKept<float>{}; }
 
   std::vector<double> forward(int64_t direction, std::span<const double> sums, int64_t steps, StepState& state, StepKept& kept) override {
     RealState<float> own{floats(state.hidden), floats(state.cell)};
     if (own.cell.empty()) own.cell.resize(static_cast<size_t>(cell_.hidden));
-    const std::vector<float> h = steps_of(direction).forward(by_gate(sums, steps), steps, own, kept.emplace<RealKept<float>>());
+    RealKept<float> made;
+    const std::vector<float> h = steps_of(direction).forward(by_gate(sums, steps), steps, own, made);
+    auto& all = std::get<RealKept<float>>(kept);
+    append(made.gates, all.gates);
+    append(made.bound, all.bound);
+    append(made.before, all.before);
+    append(made.units, all.units);
     state.hidden.assign(own.hidden.begin(), own.hidden.end());
     if (!state.cell.empty()) state.cell.assign(own.cell.begin(), own.cell.end());
     return {h.begin(), h.end()};
   }
 
-  StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, double) override {
+  StepErrors back(int64_t direction, std::span<const double> errors, StepRange range, const StepKept& kept, StepBackState& behind,
+                  double) override {
     const auto& all = std::get<RealKept<float>>(kept);
     const auto hidden = static_cast<size_t>(cell_.hidden), gates = static_cast<size_t>(gates_of(cell_.cell));
     const RealKept<float> own{rows_of(all.gates, range, hidden * gates), rows_of(all.bound, range, hidden),
                               rows_of(all.before, range, hidden), rows_of(all.units, range, hidden)};
-    RealBackState<float> state{std::vector<float>(hidden * gates), std::vector<float>(hidden)};
+    auto& state = state_in(behind, RealBackState<float>{std::vector<float>(hidden * gates), std::vector<float>(hidden)});
     const RealErrors<float> made = steps_of(direction).back(floats(errors), range.size(), own, state);
     StepErrors result{std::vector<double>(made.sums.size()), {}, {}};
     for (size_t step = 0; step < static_cast<size_t>(range.size()); ++step)

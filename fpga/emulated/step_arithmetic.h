@@ -2,8 +2,10 @@
 //
 //   const std::unique_ptr<StepArithmetic> arithmetic = make_fixed_steps_arithmetic(...);
 //   arithmetic->take({weight, input_bias, hidden_bias, projection});      // of a direction, one behind the other
+//   StepKept kept = arithmetic->nothing_kept();
 //   const std::vector<double> h = arithmetic->forward(direction, sums, steps, state, kept);
-//   const StepErrors errors = arithmetic->back(direction, dh, {begin, end}, kept, error_scale);
+//   StepBackState behind;                                                 // nothing
+//   const StepErrors errors = arithmetic->back(direction, dh, {begin, end}, kept, behind, error_scale);
 //
 // Single precision is the functional model of fpga/pe_chain, to the bit; so are sixteen bits, whatever engine computes them.
 #pragma once
@@ -24,6 +26,7 @@ struct StepState {
   std::vector<double> hidden, cell;
 };
 using StepKept = std::variant<FixedKept, RealKept<float>>;
+using StepBackState = std::variant<std::monostate, FixedBackState, RealBackState<float>>;
 
 struct StepErrors {
   std::vector<double> sums;        // [step][unit][gate]
@@ -47,10 +50,13 @@ class StepArithmetic {
   virtual void take(const Parameters& parameters) = 0;
   // As the arithmetic holds a state that comes from outside.
   virtual StepState held(const StepState& state) = 0;
-  // `sums` are [step][unit][gate]; gives h as [step][feature].
+  virtual StepKept nothing_kept() const = 0;
+  // The next steps: `sums` are [step][unit][gate]; gives h as [step][feature], and puts what they keep behind `kept`.
   virtual std::vector<double> forward(int64_t direction, std::span<const double> sums, int64_t steps, StepState& state, StepKept& kept) = 0;
-  // The way back through steps [begin, end) of a run, from nothing behind them; `errors` are those of these steps.
-  virtual StepErrors back(int64_t direction, std::span<const double> errors, StepRange steps, const StepKept& kept, double error_scale) = 0;
+  // The way back through steps [begin, end) of a run; `errors` are those of these steps, `behind` what the steps behind them left, which
+  // becomes what these leave.
+  virtual StepErrors back(int64_t direction, std::span<const double> errors, StepRange steps, const StepKept& kept, StepBackState& behind,
+                          double error_scale) = 0;
   // What is projected, of a run: [step][unit].
   virtual std::vector<double> projected(const StepKept& kept) const = 0;
   // An activation's output as it leaves the board.

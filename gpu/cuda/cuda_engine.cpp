@@ -196,9 +196,11 @@ class CudaEngine final : public Engine {
     const cublasComputeType_t compute = g.precision == Precision::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
     const int row_a = g.row_a != 0 ? static_cast<int>(g.row_a) : g.transpose_a ? m : k;
+    const int row_b = g.row_b != 0 ? static_cast<int>(g.row_b) : g.transpose_b ? k : n;
+    const int row_result = g.row_result != 0 ? static_cast<int>(g.row_result) : n;
     MILLRACE_CUDA(cublasGemmStridedBatchedEx(cublas_, g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                             n, m, k, &one, g.b, type, g.transpose_b ? k : n, g.step_b, g.a, type, row_a, g.step_a, &before,
-                                             g.result, CUDA_R_32F, n, g.step_result, static_cast<int>(g.batch), compute,
+                                             n, m, k, &one, g.b, type, row_b, g.step_b, g.a, type, row_a, g.step_a, &before, g.result,
+                                             CUDA_R_32F, row_result, g.step_result, static_cast<int>(g.batch), compute,
                                              CUBLAS_GEMM_DEFAULT));
   }
   RecurrenceChoice choose(const RecurrenceGeometry& geometry) override {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/index.h"
+#include "core/device/sequence.h"
 #include "gpu/device/factors.h"
 #include "gpu/device/operations.h"
 
@@ -16,6 +17,8 @@ class DenseKernel final : public GpuKernel {
     translated([&] { reserve_factors(*context, spec.layer, std::max({x, y, w}), std::max({x, y, w})); });
   }
 
+  // In parts sums are the same up to rounding: the library chooses its order by the number of columns.
+  bool streams() const override { return spec().in_parts && spec().output.width == 1 && !spec().activation && !spec().bias; }
   std::string implementation() const override { return "matrix products"; }
 
  protected:
@@ -33,13 +36,9 @@ class DenseKernel final : public GpuKernel {
     if (positions() == 1)
       multiply({.m = samples(), .n = outputs(), .k = inputs(), .transpose_b = true}, input, weight, output, spec().adds_to_output);
     else
-      multiply({.m = outputs(),
-                .n = positions(),
-                .k = inputs(),
-                .batch = samples(),
-                .step_b = inputs() * positions(),
-                .step_result = outputs() * positions()},
-               weight, input, output, spec().adds_to_output);
+      multiply_rows(
+          {.m = outputs(), .k = inputs(), .batch = samples(), .step_b = inputs() * positions(), .step_result = outputs() * positions()},
+          weight, input, output, spec().adds_to_output, chunk_of(*arguments.batch, positions()));
     if (spec().bias) add_bias(own(arguments.parameters[1]), output);
   }
 
@@ -52,14 +51,13 @@ class DenseKernel final : public GpuKernel {
     if (positions() == 1)
       multiply({.m = samples(), .n = inputs(), .k = outputs()}, error, weight, input_error, adds);
     else
-      multiply({.m = inputs(),
-                .n = positions(),
-                .k = outputs(),
-                .transpose_a = true,
-                .batch = samples(),
-                .step_b = outputs() * positions(),
-                .step_result = inputs() * positions()},
-               weight, error, input_error, adds);
+      multiply_rows({.m = inputs(),
+                     .k = outputs(),
+                     .transpose_a = true,
+                     .batch = samples(),
+                     .step_b = outputs() * positions(),
+                     .step_result = inputs() * positions()},
+                    weight, error, input_error, adds, chunk_of(*arguments.batch, positions()));
   }
 
   void run_gradient(const GradientArguments& arguments) override {
@@ -103,6 +101,19 @@ class DenseKernel final : public GpuKernel {
     gemm.result = result.data();
     gemm.adds = adds;
     queue(gemm, first, second, result);
+  }
+  // Some positions of every sample.
+  void multiply_rows(Gemm gemm, const GpuTensor& weight, const GpuTensor& from, const GpuTensor& to, bool adds, StepRange rows) const {
+    const Factor first = rounded(context(), Scratch::kFirst, weight);
+    const Factor second = rounded(context(), Scratch::kSecond, from);
+    const size_t element = is_narrow(context().options().precision) ? sizeof(uint16_t) : sizeof(float);
+    gemm.n = rows.size();
+    gemm.row_b = gemm.row_result = positions();
+    gemm.a = first.data;
+    gemm.b = static_cast<const std::byte*>(second.data) + to_size(rows.begin) * element;
+    gemm.result = to.data() + rows.begin;
+    gemm.adds = adds;
+    queue(gemm, first, second, to);
   }
   void queue(Gemm gemm, const Factor& a, const Factor& b, const GpuTensor& result) const {
     gemm.precision = context().options().precision;

@@ -100,6 +100,7 @@ struct Gemm {
   const void* b = nullptr;
   float* result = nullptr;
   int64_t row_a = 0;  // elements from one row of a, as it lies, to the next; 0: no more than it has
+  int64_t row_b = 0, row_result = 0;
   int64_t batch = 1;
   int64_t step_a = 0, step_b = 0, step_result = 0;
   bool adds = false;

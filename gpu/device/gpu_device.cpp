@@ -84,6 +84,22 @@ class GpuDevice final : public Device, public GpuMessages {
     });
   }
 
+  void copy_rows(const Tensor& from, ChannelRange channels, Tensor& to, int64_t to_begin, StepRange rows, bool add) override {
+    check_copy(from, channels, to, to_begin);
+    const Shape &here = from.shape(), &there = to.shape();
+    translated([&] {
+      const int64_t elements = rows.size() * here.width;
+      context_->run(StridedCopy{.from = own(&from).data() + channels.begin * here.plane() + rows.begin * here.width,
+                                .to = own(&to).data() + to_begin * there.plane() + rows.begin * there.width,
+                                .extent = {1, from.batch(), channels.size(), elements},
+                                .from_stride = {0, here.elements(), here.plane(), 1},
+                                .to_stride = {0, there.elements(), there.plane(), 1},
+                                .adds = add,
+                                .elements = from.batch() * channels.size() * elements},
+                    {&own(&from).buffer()}, {&own(&to).buffer()});
+    });
+  }
+
   void update(const UpdateArguments& arguments, Tensor& parameter, const Tensor& gradient, std::span<Tensor* const> slots) override {
     MILLRACE_CHECK(gradient.elements() == parameter.elements(), "update of {} weights with {} gradients", parameter.elements(),
                    gradient.elements());

@@ -53,17 +53,6 @@ class OffChipWaits {
   std::vector<std::pair<Shard*, const Node*>> waiting_;
 };
 
-// By device: layers that every chunk of time runs anew.
-using ChunkedLayers = std::vector<std::set<std::string>>;
-
-ChunkedLayers chunked_layers(const Plan& plan, const Graph& graph) {
-  const TimeChunking chunking(plan, graph);
-  const Placement placement(plan, graph);
-  ChunkedLayers layers;
-  for (int64_t device = 0; device < plan.devices(); ++device) layers.push_back(chunking.layers(compile_segment(placement, device)));
-  return layers;
-}
-
 std::vector<Shard> shards_of(const PlanTask& task, const RingSolver& solver, const RingSolution& solution, int64_t time_chunks,
                              const ChunkedLayers& chunked) {
   const Chain& chain = solver.chain();

@@ -250,7 +250,49 @@ TEST(DividedByKind, ChunksOfTimeChangeNoBit) {
     for (size_t f = 0; f < plan.flows.size(); ++f)
       ASSERT_EQ(in_parts->ports.moved[f], elements_per_mini_batch(plan.flows[f], plan) * kMiniBatches) << f;
   }
-  EXPECT_GE(streamed, 60);
+  EXPECT_GE(streamed, 500);
+}
+
+// 80 rings of reference devices, with shared steps and both directions among them: the interpreter's bits, which takes sequences whole, and
+// in double precision the undivided layer's numbers. Sums, their errors and records cross chunk by chunk, and no count is another.
+TEST(DividedByKind, ChunksOfTimeAreTheInterpretersBits) {
+  int64_t compared = 0, records = 0, sums = 0;
+  for (uint32_t seed = 5000; compared < 80; ++seed) {
+    DrawnByKind draw(seed);
+    const Graph graph(draw.model());
+    const Plan at_once = draw.plan(graph, kAlignments[seed % 4], /*lends=*/seed % 5 != 1, /*shares=*/seed % 3 == 0);
+    if (draw.steps < 2 || keeps_too_much_state(at_once, graph)) continue;
+    ++compared;
+    Plan plan = at_once;
+    plan.time_chunks = seed % 5 == 0 ? draw.steps : draw.from_to(2, draw.steps);
+    SCOPED_TRACE(fmt::format("seed {}, {} of {} steps on {} devices, {} chunks", seed, name_of(plan.alignment), draw.steps, plan.devices(),
+                             plan.time_chunks));
+    ASSERT_NO_THROW(validate(parse_plan(text_of(plan), "plan"), graph, "plan"));
+    const TimeChunking chunking(plan, graph);
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      if (!chunking.flow(static_cast<int64_t>(f))) continue;
+      records += plan.flows[f].stream == Stream::kRecord ? 1 : 0;
+      sums += plan.flows[f].stream == Stream::kPartial ? 1 : 0;
+    }
+    const auto interpreter = interpreted(at_once, graph, ElementType::kFloat32, draw.steps);
+    const auto ring = trained(
+        plan, graph, [] { return make_reference_device(ElementType::kFloat32); }, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_EQ(ring->parameter(node.layer.name, parameter), interpreter->parameter(node.layer.name, parameter.tensor))
+          << node.layer.name << "." << parameter.tensor;
+    });
+    ASSERT_EQ(ring->ports.moved, interpreter->moved());
+    if (!drains(plan.alignment)) continue;
+    const auto exact = trained(
+        plan, graph, [] { return make_reference_device(ElementType::kFloat64); }, draw.steps);
+    const auto whole = interpreted(whole_plan(graph, plan), graph, ElementType::kFloat64, draw.steps);
+    for_each_trained(graph, [&](const Node& node, const ParameterSpec& parameter) {
+      ASSERT_LT(distance(exact->parameter(node.layer.name, parameter), whole->parameter(node.layer.name, parameter.tensor)), 1e-10)
+          << node.layer.name << "." << parameter.tensor;
+    });
+  }
+  EXPECT_GE(sums, 60);
+  EXPECT_GE(records, 20);
 }
 
 // Two layers, each over three devices of unlike cells, the second added to the first; states carried over, cut way back, lengths from 1 on.

@@ -202,21 +202,21 @@ class QueuedEngine final : public gpu::Engine, private testing_support::StandInQ
     compute([g] {
       if (g.m == 0 || g.n == 0) return;
       const int64_t row_a = g.row_a != 0 ? g.row_a : g.transpose_a ? g.m : g.k;
-      const auto last = [&](int64_t step, int64_t rows, int64_t columns) {
-        return static_cast<size_t>((g.batch - 1) * step + rows * columns);
-      };
+      const int64_t row_b = g.row_b != 0 ? g.row_b : g.transpose_b ? g.k : g.n, row_result = g.row_result != 0 ? g.row_result : g.n;
       const int64_t rows_a = g.transpose_a ? g.k : g.m, columns_a = g.transpose_a ? g.m : g.k;
       const std::vector<float> a =
           floats(g.a, static_cast<size_t>((g.batch - 1) * g.step_a + (rows_a - 1) * row_a + columns_a), g.precision);
-      const std::vector<float> b = floats(g.b, last(g.step_b, g.k, g.n), g.precision);
+      const int64_t rows_b = g.transpose_b ? g.n : g.k, columns_b = g.transpose_b ? g.k : g.n;
+      const std::vector<float> b =
+          floats(g.b, static_cast<size_t>((g.batch - 1) * g.step_b + (rows_b - 1) * row_b + columns_b), g.precision);
       for (int64_t batch = 0; batch < g.batch; ++batch)
         for (int64_t row = 0; row < g.m; ++row)
           for (int64_t column = 0; column < g.n; ++column) {
             float sum = 0;
             for (int64_t k = 0; k < g.k; ++k)
               sum += a[static_cast<size_t>(batch * g.step_a + (g.transpose_a ? k * row_a + row : row * row_a + k))] *
-                     b[static_cast<size_t>(batch * g.step_b + (g.transpose_b ? column * g.k + k : k * g.n + column))];
-            float& result = g.result[batch * g.step_result + row * g.n + column];
+                     b[static_cast<size_t>(batch * g.step_b + (g.transpose_b ? column * row_b + k : k * row_b + column))];
+            float& result = g.result[batch * g.step_result + row * row_result + column];
             result = g.adds ? result + sum : sum;
           }
     });
