@@ -111,7 +111,7 @@ CompileContext::CompileContext(const Plan& the_plan, const Graph& the_graph, con
       builder(the_network),
       rows(the_graph, the_options.fc_barrier),
       pace(pace_of(the_plan, the_graph)),
-      chunking(the_plan, the_graph, the_options.pair.products_in_chunks),
+      chunking(the_plan, the_graph),
       micro_batches(the_options.samples / the_plan.micro_batch),
       shards_of(to_size(the_plan.devices())) {
   for (size_t s = 0; s < plan.shards.size(); ++s) shards_of[static_cast<size_t>(plan.shards[s].device)].push_back(static_cast<int64_t>(s));

@@ -312,7 +312,7 @@ void Engine::end_unit(int32_t index) {
   s.running = false;
   s.free_at = now_;
   s.since = now_;
-  if (s.turns >= 0) return end_action(s);
+  if (s.turns >= 0) return end_action(index, s);
   if (end_rows(network_, s, now_)) offer_act_ram(network_.act_ram_of(s));
   // The unit after the last one of a cycle is already counted.
   if (s.finished_unit == s.units - 1) end_cycle(s, s.cycle - 1);

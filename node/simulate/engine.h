@@ -136,7 +136,7 @@ class Engine {
   bool room_for_messages(int32_t index, Station& s, const std::vector<int32_t>& flows, int64_t micro_batch, int64_t chunk);
   void advance_action(const Turns& turns, const std::vector<int32_t>& inputs);
   void start_phase(int32_t index, Station& s, Turns& turns, const TurnWay& way, bool forward);
-  void end_action(Station& s);
+  void end_action(int32_t index, Station& s);
   void begin_window(Station& s);
 
   Network& network_;

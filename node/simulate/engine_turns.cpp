@@ -11,6 +11,13 @@ namespace {
 // Of all chunks at once, with the last that G takes.
 bool makes_gradients(const Action& action) { return action.chunk <= 0; }
 
+// Some of the action is made, and some is left to other chunks.
+bool goes_on(const TurnWay& way, int64_t chunk) {
+  const auto behind = way.durations.begin() + static_cast<std::ptrdiff_t>(std::min(chunk + 1, std::ssize(way.durations)));
+  return item(way.durations, std::min(chunk, std::ssize(way.durations) - 1)) > 0 &&
+         std::any_of(behind, way.durations.end(), [](int64_t duration) { return duration > 0; });
+}
+
 }  // namespace
 
 // True when it has been granted; else it is noted, and granted at the end of this moment or later.
@@ -133,7 +140,7 @@ void Engine::start_phase(int32_t index, Station& s, Turns& turns, const TurnWay&
   timeline_.set(index, now_ + duration);
 }
 
-void Engine::end_action(Station& s) {
+void Engine::end_action(int32_t index, Station& s) {
   Turns& turns = network_.turns_of(s);
   const Action& action = network_.action_of(turns);
   const bool forward = action.kind == ActionKind::kForward;
@@ -147,10 +154,11 @@ void Engine::end_action(Station& s) {
     return;
   }
   if (shares && !network_.takes_whole(turns)) put(way.early, 1, now_);
+  const bool more = (forward || action.kind == ActionKind::kErrorBack) && goes_on(way, network_.chunk_of(turns));
   turns.phase = 0;
   ++turns.next;
   s.window_end = now_;
-  if (turns.rank >= 0) cores_.release(turns.rank);
+  if (turns.rank >= 0) cores_.release(turns.rank, turns.keeps_card && more ? index : -1);
   uint8_t phase = 0;
   switch (action.kind) {
     case ActionKind::kForward: put(way.out, 1, now_); break;

@@ -12,6 +12,7 @@
 // their end. Times are picoseconds. All counts are absolute: unit 0 is the first of the run.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -238,6 +239,7 @@ struct Turns {
   int64_t window = 1;
   int64_t steps = 0;  // that devices share
   int64_t phase = 0;
+  bool keeps_card = false;       // from the first chunk of an action to the last: its weights are there once
   std::vector<int64_t> updated;  // the end of each update
 
   TurnWay& way(bool forwards) { return forwards ? forward : back; }
@@ -263,6 +265,12 @@ struct SharedRank {
   bool acts = false;
   bool queued = false;                            // able to act, but for a core
   std::vector<std::pair<Turn, int32_t>> wanting;  // stations that could act, in order
+  int32_t kept_by = -1;                           // a station that is between two chunks of an action
+  // The next that may act; the end: none.
+  std::vector<std::pair<Turn, int32_t>>::iterator next() {
+    if (kept_by < 0) return wanting.begin();
+    return std::ranges::find(wanting, kept_by, &std::pair<Turn, int32_t>::second);
+  }
 };
 
 struct Network {

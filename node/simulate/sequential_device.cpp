@@ -11,6 +11,7 @@
 #include "core/plan/flows.h"
 #include "core/plan/parts.h"
 #include "core/plan/recomputation.h"
+#include "core/plan/seats.h"
 #include "node/simulate/compile_context.h"
 
 namespace millrace::simulation {
@@ -93,6 +94,7 @@ class SequentialDevice {
     // A place without work takes no time of its card's: it would wait for it behind places that always can go on.
     const bool works = all(turns.forward) + all(turns.back) + turns.gradient + turns.update > 0;
     if (!context_.network.ranks.empty() && works) turns.rank = static_cast<int32_t>(context_.rank_of(device_));
+    turns.keeps_card = chunks_ > 1 && folds(context_.plan.cluster) && card_loads();
     turns.window = item(context_.plan.windows, device_);
     for (const int64_t shard : item(context_.shards_of, device_))
       turns.act_bits_of_window += item(context_.plan.shards, shard).act_ram_bits;
@@ -123,6 +125,16 @@ class SequentialDevice {
     for (const int32_t out : outs) item(context_.network.streams, out).producer = station_;
     if (device_ == 0) context_.network.first_of_samples = station_;
     context_.gradient_counts[{device_, -1}] = gradient_out;
+  }
+
+  // All that this place's card does are steps whose weights are loaded for every F and E.
+  bool card_loads() const {
+    const std::vector<int64_t> seats = seats_of(context_.plan.cluster);
+    for (int64_t device = 0; device < context_.plan.devices(); ++device)
+      if (item(seats, device) == item(seats, device_) && !loads_every_pass(context_.plan, device) &&
+          std::ranges::any_of(context_.plan.shards, [&](const Shard& shard) { return shard.device == device; }))
+        return false;
+    return true;
   }
 
   static int64_t all(const TurnWay& way) { return std::accumulate(way.durations.begin(), way.durations.end(), int64_t{0}); }

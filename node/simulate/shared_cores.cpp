@@ -16,7 +16,7 @@ void SharedCores::want(int32_t rank, const Turn& turn, int32_t station) {
 
 void SharedCores::queue(int32_t index) {
   SharedRank& rank = item(network_.ranks, index);
-  if (rank.acts || rank.queued || rank.wanting.empty()) return;
+  if (rank.acts || rank.queued || rank.next() == rank.wanting.end()) return;
   rank.queued = true;
   able_ranks_.push(index);
 }
@@ -28,13 +28,15 @@ std::optional<int32_t> SharedCores::grant() {
   rank.queued = false;
   rank.acts = true;
   --network_.free_cores;
-  const int32_t station = rank.wanting.front().second;
-  rank.wanting.erase(rank.wanting.begin());
+  const auto next = rank.next();
+  const int32_t station = next->second;
+  rank.wanting.erase(next);
   return station;
 }
 
-void SharedCores::release(int32_t rank) {
+void SharedCores::release(int32_t rank, int32_t kept_by) {
   item(network_.ranks, rank).acts = false;
+  item(network_.ranks, rank).kept_by = kept_by;
   ++network_.free_cores;
   queue(rank);
 }

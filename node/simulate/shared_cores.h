@@ -23,7 +23,8 @@ class SharedCores {
 
   void want(int32_t rank, const Turn& turn, int32_t station);
   std::optional<int32_t> grant();
-  void release(int32_t rank);
+  // `kept_by`: the only station that may be next; -1: any.
+  void release(int32_t rank, int32_t kept_by = -1);
 
  private:
   void queue(int32_t rank);

@@ -36,9 +36,8 @@ struct MeasuredActions {
   int64_t forward = 0, error_back = 0, parameter_gradient = 0, update = 0, between = 0;
 };
 
-// How FARNN's pair takes recurrent layers that are divided by kind and load their parameters for every F and E. No training here does.
+// How FARNN's boards take recurrent layers that are divided by kind and load their parameters for every F and E. No training here does.
 struct PairPace {
-  bool products_in_chunks = false;  // products with the inputs pass in the plan's chunks of time, forward and back
   // A board fetches chunks as it has room for so many of a flow; until then they lie with who made them. 0: they are sent as they are made.
   int64_t chunks_fetched = 0;
   // A board has memory for one layer's weights, in one order: a load begins when the card is through with the F or E before. Of cards that

@@ -184,7 +184,7 @@ std::string digest_of(const Plan& plan, const SimulationOptions& options) {
   std::string text = text_of(plan) + fmt::format("{} {} {} {} {} {} {} {}", options.samples, options.fc_barrier, options.act_ram,
                                                  options.fifo_rows, options.paced, options.trace, options.cores, options.trainer_ranks);
   const PairPace& pair = options.pair;
-  text += fmt::format(" {} {} {} {}", pair.products_in_chunks, pair.chunks_fetched, pair.single_memory, pair.load_picoseconds);
+  text += fmt::format(" {} {} {}", pair.chunks_fetched, pair.single_memory, pair.load_picoseconds);
   for (const MeasuredActions& a : options.measured)
     text += fmt::format(" {} {} {} {} {}", a.forward, a.error_back, a.parameter_gradient, a.update, a.between);
   const SimulationScenario& s = options.scenario;

@@ -54,7 +54,7 @@ double simulated_seconds(const FarnnNetwork& n, const FarnnMachine& machine, Pai
     add_to_steps(plan, machine.pass_seconds);
   } else {
     plan.time_chunks = machine.chunks;
-    options.pair = {.products_in_chunks = true, .chunks_fetched = kChunksFetched, .single_memory = true};
+    options.pair = {.chunks_fetched = kChunksFetched, .single_memory = true};
     if (mode == PairMode::kAllFpga)
       add_to_steps(plan, 2 * machine.pass_seconds);
     else

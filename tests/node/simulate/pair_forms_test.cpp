@@ -10,6 +10,7 @@
 #include "core/plan/flows.h"
 #include "core/plan/pair_modes.h"
 #include "core/plan/pair_plan.h"
+#include "core/plan/seats.h"
 #include "node/simulate/mini_batch_pace.h"
 #include "node/simulate/simulate.h"
 #include "tests/node/simulate/simulated_plans.h"
@@ -116,9 +117,9 @@ TEST(PairForms, AllOnTheBoardIsTheClosedForm) {
 }
 
 // FARNN's own schedule: products in chunks of time, which the board fetches, and one memory of weights.
-constexpr PairPace kAsFarnn{.products_in_chunks = true, .chunks_fetched = 2, .single_memory = true, .load_picoseconds = 500'000'000};
-double seconds_in_chunks(Plan plan, const Graph& graph, const PairPace& pair) {
-  plan.time_chunks = 16;
+constexpr PairPace kAsFarnn{.chunks_fetched = 2, .single_memory = true, .load_picoseconds = 500'000'000};
+double seconds_in_chunks(Plan plan, const Graph& graph, const PairPace& pair, int64_t chunks = 16) {
+  plan.time_chunks = chunks;
   const SimulationResult result = simulate(plan, graph, {.samples = 4 * plan.mini_batch, .pair = pair});
   return Times::real(plan.mini_batch) / mini_batch_rate(plan, result);
 }
@@ -147,10 +148,30 @@ TEST(PairForms, WhatFarnnsScheduleTakesAndGives) {
     change(pair);
     return seconds_in_chunks(plan, graph, pair) / as_farnn;
   };
-  EXPECT_GT(without([](PairPace& pair) { pair.products_in_chunks = false; }), 1.1);
+  EXPECT_GT(seconds_in_chunks(plan, graph, kAsFarnn, 1) / as_farnn, 1.1);
   EXPECT_LT(without([](PairPace& pair) { pair.single_memory = false; }), 0.94);
   EXPECT_LT(without([](PairPace& pair) { pair.load_picoseconds = 0; }), 0.96);
   EXPECT_GT(without([](PairPace& pair) { pair.chunks_fetched = 0; }), 1.01);  // the first load waits among the sums of all steps
+}
+
+// A board has one layer's weights at a time: once it has begun with them, it goes on to the last chunk, whatever else could be made.
+TEST(PairForms, ABoardEndsALayerBeforeItTakesAnother) {
+  const Case c{.layers = 4, .steps = 200};
+  const Graph graph(model_of(c));
+  Plan plan = plan_of(graph, c, 1);  // sums cross slowly, and those of the layer behind come as early
+  plan.time_chunks = 8;
+  SimulationResult result = simulate(plan, graph, {.samples = 4 * plan.mini_batch, .trace = true});
+  const std::vector<int64_t> seats = seats_of(plan.cluster);
+  std::erase_if(result.trace,
+                [&](const TraceSpan& span) { return seats[static_cast<size_t>(span.device)] != seats[1] || span.phase == 2; });
+  std::ranges::sort(result.trace, {}, [](const TraceSpan& span) { return std::pair(span.start, span.end); });
+  int64_t changes = 0;
+  for (size_t i = 0; i + 1 < result.trace.size(); ++i) {
+    if (result.trace[i].device == result.trace[i + 1].device) continue;
+    EXPECT_EQ(result.trace[i].chunk, result.trace[i].phase == 0 ? plan.time_chunks - 1 : 0) << "place " << result.trace[i].device;
+    ++changes;
+  }
+  EXPECT_GE(changes, 4 * 7);
 }
 
 // Of several micro-batches the card's order is not known beforehand.

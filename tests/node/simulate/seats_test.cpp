@@ -140,6 +140,7 @@ TEST(Seats, DrawnPlansMoveWhatTheySay) {
       for (const Phase phase : {Phase::kForward, Phase::kErrorBack, Phase::kParameterGradient})
         shard.phases.push_back({phase, "engine", 0, draw.from_to(1, 3000) * 1000});
     }
+    plan.time_chunks = draw.from_to(1, draw.steps);
     const SimulationResult result = simulate(plan, graph, {.samples = 4 * plan.mini_batch, .trace = true});
     for (size_t f = 0; f < plan.flows.size(); ++f) {
       const Flow& flow = plan.flows[f];
