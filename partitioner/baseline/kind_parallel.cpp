@@ -13,6 +13,7 @@
 #include "core/plan/recomputation.h"
 #include "core/plan/schedule.h"
 #include "core/plan/seats.h"
+#include "core/plan/time_chunking.h"
 #include "partitioner/baseline/kind_folded.h"
 #include "partitioner/baseline/unit_split.h"
 #include "partitioner/hybrid/hybrid_planner.h"
@@ -32,6 +33,11 @@ PlanRequest request_of(const PlanTask& task, int64_t micro_batch) {
   request.windows = default_windows(static_cast<int64_t>(task.models.size()), request.alignment, request.mini_batch / micro_batch);
   return request;
 }
+
+// As those of cuts that planning finds by itself (partitioner/hybrid).
+constexpr double kWorthChunks = 0.01;
+constexpr double kWorthMoreChunks = 1e-3;
+constexpr int64_t kMostChunks = 64;
 
 class KindSearch {
  public:
@@ -85,12 +91,47 @@ class KindSearch {
     return best[devices_][units];
   }
 
-  Plan plan(double bound) const {
+  // A layer's products, taken in chunks, are a kernel to each.
+  Plan plan(double bound, int64_t time_chunks) const {
+    const Plan whole = plan(bound, time_chunks, {});
+    return time_chunks == 1 ? whole : plan(bound, time_chunks, chunked_layers(whole, graph_));
+  }
+
+  Reason reason() const {
+    Reason reason = costs_.lack();
+    if (const Reason seats = seats_of_boards(); !seats.text.empty()) return seats;
+    if (reason.text.empty()) {
+      reason.resource = "devices";
+      reason.missing = 1;
+      reason.text = fmt::format(
+          "no way to cut {} gives every board the steps of one recurrent layer and every other device a layer or a part of one; write the "
+          "cluster in the order of the layers",
+          graph_.model().name);
+    }
+    const auto most = static_cast<double>(units_.size());
+    // Boards side by side share what one of them would make.
+    size_t takers = 0;
+    for (size_t d = 0; d < devices_; ++d) takers += d == 0 || !costs_.is_board(d) || !costs_.is_board(d - 1) ? size_t{1} : 0;
+    if (static_cast<double>(takers) > most) {
+      reason.resource = "layers";
+      reason.missing = static_cast<double>(devices_) - most;
+      reason.text = fmt::format(
+          "strategy kind gives every device a layer, or a part of a recurrent one, and {} has {} of them for {} devices; "
+          "use {} devices at most",
+          graph_.model().name, units_.size(), devices_, units_.size());
+    }
+    return reason;
+  }
+
+ private:
+  Plan plan(double bound, int64_t time_chunks, const ChunkedLayers& chunked) const {
     std::vector<Shard> shards;
     PlanRequest request = request_;
+    request.time_chunks = time_chunks;
     std::vector<double> shared(devices_);
-    const auto add = [&](size_t device, const Unit& unit, const ShardQuestion& asked) {
+    const auto add = [&](size_t device, const Unit& unit, ShardQuestion asked) {
       Shard shard = shard_of(graph_, unit, static_cast<int64_t>(device));
+      if (!chunked.empty() && chunked[device].contains(shard.layer)) asked.time_chunks = time_chunks;
       const ShardCost cost = task_.models[device]->cost_of(asked);
       shard.units = asked.units;
       shard.unit = cost.unit;
@@ -124,33 +165,6 @@ class KindSearch {
     return plan;
   }
 
-  Reason reason() const {
-    Reason reason = costs_.lack();
-    if (const Reason seats = seats_of_boards(); !seats.text.empty()) return seats;
-    if (reason.text.empty()) {
-      reason.resource = "devices";
-      reason.missing = 1;
-      reason.text = fmt::format(
-          "no way to cut {} gives every board the steps of one recurrent layer and every other device a layer or a part of one; write the "
-          "cluster in the order of the layers",
-          graph_.model().name);
-    }
-    const auto most = static_cast<double>(units_.size());
-    // Boards side by side share what one of them would make.
-    size_t takers = 0;
-    for (size_t d = 0; d < devices_; ++d) takers += d == 0 || !costs_.is_board(d) || !costs_.is_board(d - 1) ? size_t{1} : 0;
-    if (static_cast<double>(takers) > most) {
-      reason.resource = "layers";
-      reason.missing = static_cast<double>(devices_) - most;
-      reason.text = fmt::format(
-          "strategy kind gives every device a layer, or a part of a recurrent one, and {} has {} of them for {} devices; "
-          "use {} devices at most",
-          graph_.model().name, units_.size(), devices_, units_.size());
-    }
-    return reason;
-  }
-
- private:
   // Boards make steps alone: somebody has to multiply before, and to go on behind.
   Reason seats_of_boards() const {
     Reason reason;
@@ -273,6 +287,43 @@ void check_task(const PlanTask& task) {
 }  // namespace
 }  // namespace by_kind
 
+namespace by_kind {
+namespace {
+
+struct Candidate {
+  Plan plan;
+  PlanSummary summary;
+};
+
+Candidate candidate_of(const PlanTask& task, Plan plan, double period) {
+  if (task.options.accounting == Accounting::kFull) {
+    const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
+    plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
+  }
+  PlanSummary summary = summarize(plan, *task.graph);
+  summary.optimality_gap = plan.optimality_gap = std::max(0.0, summary.seconds_per_image / period - 1);
+  return {std::move(plan), std::move(summary)};
+}
+
+// Twice as many as long as they are faster: products of a chunk are made, and cross, beside the steps of another, so that a mini-batch
+// fills and drains sooner, and nothing between updates takes longer.
+void choose_chunks(const PlanTask& task, const KindSearch& search, double period, Candidate& best) {
+  const double wanted = best.summary.images_per_second * (1 + kWorthChunks);
+  std::optional<Candidate> found;
+  const int64_t most = std::min(kMostChunks, most_time_chunks(*task.graph));
+  for (int64_t chunks = 2; chunks <= most; chunks *= 2) {
+    Plan plan = search.plan(period, chunks);
+    if (!TimeChunking(plan, *task.graph).any()) return;
+    Candidate more = candidate_of(task, std::move(plan), period);
+    if (found && more.summary.images_per_second <= found->summary.images_per_second * (1 + kWorthMoreChunks)) break;
+    found = std::move(more);
+  }
+  if (found && found->summary.images_per_second > wanted) best = std::move(*found);
+}
+
+}  // namespace
+}  // namespace by_kind
+
 Outcome plan_by_kind(const PlanTask& task) {
   const auto start = std::chrono::steady_clock::now();
   by_kind::check_task(task);
@@ -287,26 +338,21 @@ Outcome plan_by_kind(const PlanTask& task) {
       if (!outcome.feasible) outcome.reason = search.reason();
       continue;
     }
-    Plan plan = search.plan(period);
-    if (task.options.pair_mode != PairMode::kOverlap) {
+    const bool overlap = task.options.pair_mode == PairMode::kOverlap;
+    Plan plan = search.plan(period, overlap ? std::max<int64_t>(1, task.options.time_chunks) : 1);
+    if (!overlap) {
       if (!has_pair(plan, *task.graph)) {
         if (!outcome.feasible) outcome.reason = by_kind::no_pair(task.options.pair_mode);
         continue;
       }
       plan = in_mode(plan, *task.graph, task.options.pair_mode);
     }
-    if (task.options.pair_mode == PairMode::kOverlap) plan.time_chunks = std::max<int64_t>(1, task.options.time_chunks);
-    if (full) {
-      const MiniBatchTime time = task.mini_batch_time(plan, *task.graph);
-      plan.constants.push_back({std::string(kMiniBatchSeconds), time.seconds, time.origin});
-    }
-    PlanSummary summary = summarize(plan, *task.graph);
-    plan.optimality_gap = std::max(0.0, summary.seconds_per_image / period - 1);
-    summary.optimality_gap = plan.optimality_gap;
-    if (outcome.feasible && summary.images_per_second <= outcome.summary.images_per_second) continue;
+    by_kind::Candidate found = by_kind::candidate_of(task, std::move(plan), period);
+    if (full && overlap && task.options.time_chunks == 0 && !task.options.recompute) by_kind::choose_chunks(task, search, period, found);
+    if (outcome.feasible && found.summary.images_per_second <= outcome.summary.images_per_second) continue;
     outcome.feasible = true;
-    outcome.plan = std::move(plan);
-    outcome.summary = std::move(summary);
+    outcome.plan = std::move(found.plan);
+    outcome.summary = std::move(found.summary);
   }
   if (outcome.feasible) outcome.reason = {};
   outcome.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -437,6 +437,9 @@ namespace {
 bool may_choose_chunks(const PlanTask& task) {
   const PlanOptions& options = task.options;
   const auto streams = [](const CostModel* model) { return model->dedicated_engines(); };
+  if (options.strategy == Strategy::kKind)  // boards take steps as their sums come
+    return options.accounting == Accounting::kFull && options.pair_mode == PairMode::kOverlap && !options.recompute &&
+           most_time_chunks(*task.graph) > 1;
   return options.accounting == Accounting::kFull && (options.strategy == Strategy::kHybrid || options.strategy == Strategy::kLayer) &&
          !options.recompute && task.models.size() > 1 && std::ranges::none_of(task.models, streams) && may_pass_in_chunks(*task.graph);
 }

@@ -14,9 +14,9 @@
 // Of a run of like devices the last ones are left out, as few as are faster, or as many as change nothing between updates.
 // With pins or cuts by hand the micro-batch and chunks of time alone are chosen. Rings of more than 200 devices are planned once.
 // Chunks of time (options.time_chunks 0) are chosen, together with the micro-batch, where something passes in parts (core/plan/
-// time_chunking.h), all devices take turns, and a mini-batch is faster by 1% at least: where updates drain the pipeline. Then larger
-// micro-batches than would keep all devices busy are tried, too. The cuts are those of whole sequences.
-// Pure but for solve_seconds. Borrows graph and cost models.
+// time_chunking.h), all devices take turns (with strategy kind boards do), and a mini-batch is faster by 1% at least: where updates drain
+// the pipeline. Then larger micro-batches than would keep all devices busy are tried, too. The cuts are those of whole sequences. Pure but
+// for solve_seconds. Borrows graph and cost models.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Chunks of time of a training that has no plan: whole unless told, and with auto what `millrace plan` chooses for the ring.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/graph/zoo.h"
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
@@ -8,6 +10,7 @@
 #include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
 #include "partitioner/choice/choose.h"
+#include "partitioner/planning/summary.h"
 
 namespace millrace {
 namespace {
@@ -23,6 +26,11 @@ Job job_of(int64_t time_chunks) {
 }
 
 Plan plan_of(const Graph& graph, const Job& job) { return planner_of(Accounting::kFull, "avx512_core")(graph, job).value(); }
+
+double mini_batch_seconds(const Plan& plan) {
+  const auto found = std::ranges::find(plan.constants, kMiniBatchSeconds, &Constant::name);
+  return found == plan.constants.end() ? 0 : found->value;
+}
 
 }  // namespace
 
@@ -53,6 +61,23 @@ TEST(TimeChunksOfTraining, AreThoseThatAreStated) {
   const Graph graph(zoo_model("char-rnn"));
   EXPECT_EQ(plan_of(graph, job_of(1)).time_chunks, 1);
   EXPECT_EQ(plan_of(graph, job_of(5)).time_chunks, 5);
+}
+
+// The products with the inputs are made, and cross, beside a board's steps: FARNN's schedule, chosen without being asked for.
+TEST(TimeChunksOfTraining, StrategyKindTakesProductsInThem) {
+  const Graph graph(zoo_model("char-rnn"));
+  Job job = job_of(0);
+  job.cluster = "h200+vu9p+h200+vu9p+h200";
+  job.strategy = "kind";
+  job.mini_batch = 4;
+  const Plan chosen = plan_of(graph, job);
+  EXPECT_GT(chosen.time_chunks, 1);
+  job.time_chunks = 1;
+  job.micro_batch = chosen.micro_batch;
+  const Plan whole = plan_of(graph, job);
+  EXPECT_EQ(whole.time_chunks, 1);
+  EXPECT_LT(mini_batch_seconds(chosen), 0.99 * mini_batch_seconds(whole));
+  EXPECT_GT(mini_batch_seconds(chosen), 0);
 }
 
 // What boards stream, and networks without steps, they take whole.

@@ -171,7 +171,7 @@ TEST(PairForms, ABoardEndsALayerBeforeItTakesAnother) {
     EXPECT_EQ(result.trace[i].chunk, result.trace[i].phase == 0 ? plan.time_chunks - 1 : 0) << "place " << result.trace[i].device;
     ++changes;
   }
-  EXPECT_GE(changes, 4 * 7);
+  EXPECT_EQ(changes, 4 * 2 * (c.layers - 1));
 }
 
 // Of several micro-batches the card's order is not known beforehand.
