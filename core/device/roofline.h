@@ -52,7 +52,7 @@ struct Roofline {
   double watts = 0;                                 // of the board at work; 0: not known
   std::function<std::string(const Node&)> refusal;  // CostModel::refusal; empty: none
   // Of a convolution by its layer and the micro-batch; empty: `convolution`. Must not allocate.
-  std::function<PhaseEfficiency(const Node&, int64_t)> convolution_of;
+  std::function<PhaseEfficiency(const Node&, int64_t)> convolution_of = {};
   std::vector<Constant> constants;
 };
 
