@@ -50,7 +50,7 @@ class Maps {
 
   // As streams carry it: before it was flattened.
   Shape shape_of(int64_t node) const {
-    if (node == kNetworkInput) return graph_.model().input;
+    if (node == kNetworkInput) return streamed_input(graph_);
     const Node& here = graph_.node(node);
     const Operation& operation = here.layer.operation;
     const bool rearranges = std::holds_alternative<Flatten>(operation) || std::holds_alternative<Dropout>(operation);
@@ -58,8 +58,11 @@ class Maps {
   }
 
   ChannelRange whole_groups(const ChannelRange& range, int64_t node, const Shape& shape) const {
-    const int64_t per_channel = graph_.shape_of(node).channels / shape.channels;  // of a flattened map, elements
-    return whole_lane_groups(range, std::max<int64_t>(per_channel, 1), design_.lanes, shape.channels);
+    const int64_t channels = graph_.shape_of(node).channels;
+    const ChannelRange streamed =
+        node == kNetworkInput ? ChannelRange{range.begin * shape.channels / channels, range.end * shape.channels / channels} : range;
+    const int64_t per_channel = channels / shape.channels;  // of a flattened map, elements
+    return whole_lane_groups(streamed, std::max<int64_t>(per_channel, 1), design_.lanes, shape.channels);
   }
 
   // Channels, of the maps that are complete before `device` and wanted from there on.
@@ -75,7 +78,20 @@ class Maps {
     return found;
   }
 
+  // No stream carries the network's input dropped: the device that has the layer refuses it, and so do those behind.
+  void check_not_dropped(int64_t map) const {
+    for (int64_t node = map; node != kNetworkInput; node = graph_.node(node).inputs[0]) {
+      const Node& here = graph_.node(node);
+      if (std::holds_alternative<Dropout>(here.layer.operation)) {
+        if (reads_network_input(graph_, here)) refuse_layer(here.layer.name, "it works on the network's input");
+      } else if (!std::holds_alternative<Flatten>(here.layer.operation)) {
+        return;
+      }
+    }
+  }
+
   size_t add_map(int64_t node, const ChannelRange& channels) {
+    check_not_dropped(node);
     const Shape shape = shape_of(node);
     MapDesign map;
     map.layer = graph_.name_of(node);
@@ -91,7 +107,7 @@ class Maps {
 
   void arrive(int64_t head) {
     std::map<int64_t, ChannelRange> arriving = crossing(design_.index);
-    if (design_.index == 0) arriving[kNetworkInput] = {0, graph_.model().input.channels};
+    if (design_.index == 0) arriving[kNetworkInput] = {0, streamed_input(graph_).channels};
     if (!arriving.contains(head))
       refuse_layer(design_.shards.front().layer, fmt::format("its input {} does not come from upstream", graph_.name_of(head)));
     const auto take = [&](int64_t node, const std::string& stream, const std::string& error) {

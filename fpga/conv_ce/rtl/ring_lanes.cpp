@@ -10,14 +10,15 @@ namespace millrace {
 
 namespace {
 
-// The map that a dense layer reads: what was flattened before it, whatever was dropped since.
+// The map that a dense layer reads, as streams carry it: what was flattened before it, whatever was dropped since.
 Shape map_before(const Graph& graph, const Node& node) {
   const Shape& input = node.input_shapes[0];
   if (node.inputs[0] == kNetworkInput) return input;
   const Node* producer = &graph.node(node.inputs[0]);
   while (std::holds_alternative<Dropout>(producer->layer.operation) && producer->inputs[0] != kNetworkInput)
     producer = &graph.node(producer->inputs[0]);
-  return std::holds_alternative<Flatten>(producer->layer.operation) ? producer->input_shapes[0] : input;
+  if (!std::holds_alternative<Flatten>(producer->layer.operation)) return input;
+  return reads_network_input(graph, *producer) ? streamed_input(graph) : producer->input_shapes[0];
 }
 
 }  // namespace
@@ -39,6 +40,14 @@ bool reads_network_input(const Graph& graph, const Node& node) {
   while (before != kNetworkInput && std::holds_alternative<Flatten>(graph.node(before).layer.operation))
     before = graph.node(before).inputs[0];
   return before == kNetworkInput;
+}
+
+Shape streamed_input(const Graph& graph) {
+  const Shape& input = graph.model().input;
+  const bool flat = std::ranges::all_of(graph.nodes(), [](const Node& node) {
+    return std::holds_alternative<Flatten>(node.layer.operation) || std::ranges::find(node.inputs, kNetworkInput) == node.inputs.end();
+  });
+  return flat ? Shape{input.elements(), 1, 1} : input;
 }
 
 ChannelRange whole_lane_groups(const ChannelRange& range, int64_t elements_per_channel, int64_t lanes, int64_t channels) {

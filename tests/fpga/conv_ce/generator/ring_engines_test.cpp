@@ -230,6 +230,45 @@ TEST_F(RingEnginesInSimulation, OfAnyLanesPassUnderIcarus) {
   }
 }
 
+Graph flattened_input() {
+  ModelBuilder net("flattened", {3, 5, 4});
+  net.flatten("flat");
+  net.dense("fc1", 11);
+  net.relu("relu1");
+  net.dense("fc2", 4);
+  return Graph(net.finish());
+}
+
+// A kernel as large as the image would have a multiplier for every pixel, however slow the plan.
+TEST(RingEngines, ANetworkThatFlattensItsInputReadsItFlat) {
+  const Graph graph = flattened_input();
+  EXPECT_EQ(streamed_input(graph), (Shape{60, 1, 1}));
+  const ConvolutionShape first = *layer_shape(graph, graph.node(graph.index_of("fc1")));
+  EXPECT_EQ(first.inputs, 60);
+  EXPECT_EQ(first.kernel_h * first.kernel_w, 1);
+  const Plan plan = ring_in_time(graph, 2000, 3600, {{1, 23, 0}});
+  for (const DeviceCheck& check : checks_of(plan, graph)) EXPECT_LE(check.built.all(), 6) << check.slowest;
+
+  ModelBuilder both("both", {3, 5, 4});
+  both.conv("conv", 2, {.kernel = 3, .pad = 1});
+  both.flatten("flat");
+  both.dense("fc", 4);
+  const Graph convolved(both.finish());
+  EXPECT_EQ(streamed_input(convolved), (Shape{3, 5, 4}));
+  EXPECT_EQ(layer_shape(convolved, convolved.node(convolved.index_of("fc")))->kernel_h, 5);
+}
+
+TEST_F(RingEnginesInSimulation, OfAFlattenedInputPassUnderIcarus) {
+  if (!succeeds("iverilog -V")) GTEST_SKIP() << "iverilog is not installed";
+  const Graph graph = flattened_input();
+  const Plan plan = ring_in_time(graph, 120, 3600, {{1, 23, 0}});
+  for (int64_t device = 0; device < plan.devices(); ++device) {
+    const auto place = folder_.path() / std::to_string(device);
+    write_device(device_design(plan, graph, device, some_weights), place, {.test_samples = 2});
+    EXPECT_TRUE(succeeds("make -C " + place.string() + " icarus")) << "device " << device;
+  }
+}
+
 // Of whole images without pauses, by the device's own testbench.
 int64_t simulated_cycles(const DeviceDesign& design, const std::filesystem::path& place, int64_t samples) {
   write_device(design, place, {.test_rows = design.shards.front().shape.height, .test_samples = samples});
