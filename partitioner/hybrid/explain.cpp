@@ -226,7 +226,7 @@ std::vector<std::string> explain(const PlanTask& task, const Outcome& outcome, c
                                     100 * summary.optimality_gap));
   else
     sentences.push_back(bound_is_proven(*outcome.plan)
-                            ? "no other cuts are faster in this model: the plan meets its lower bound"
+                            ? fmt::format("no other cuts are faster {}: the plan meets its lower bound", bound_counts(*outcome.plan))
                             : fmt::format("no faster cuts found {}: the plan meets the search's bound, which may "
                                           "leave out faster ones whose engines take less memory",
                                           bound_counts(*outcome.plan)));

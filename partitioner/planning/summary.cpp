@@ -378,8 +378,15 @@ class Summarizer {
 
 PlanSummary summarize(const Plan& plan, const Graph& graph) { return Summarizer(plan, graph).run(); }
 
-bool bound_is_proven(const Plan& plan) { return engine_period_of(plan) <= 0; }
+bool bound_is_proven(const Plan& plan) {
+  const auto has_ultra_ram = [](const DeviceBudget& budget) {
+    return std::ranges::any_of(budget.amounts, [](const NamedAmount& amount) { return amount.name == "uram" && amount.amount > 0; });
+  };
+  return engine_period_of(plan) <= 0 || std::ranges::none_of(plan.budgets, has_ultra_ram);
+}
 
-std::string_view bound_counts(const Plan& plan) { return bound_is_proven(plan) ? "in this model" : "with memory as a search reserves it"; }
+std::string_view bound_counts(const Plan& plan) {
+  return engine_period_of(plan) <= 0 ? "in this model" : "with memory as a search reserves it";
+}
 
 }  // namespace millrace

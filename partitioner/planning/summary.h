@@ -129,8 +129,8 @@ struct PlanSummary {
 // Fails with kMalformed when the plan carries no engine times (a plan assembled without cost models).
 PlanSummary summarize(const Plan& plan, const Graph& graph);
 
-// Not where engines are counted as they are built: those of a shorter period may take less memory than those of a longer one, which the
-// search takes for impossible.
+// Not where engines are counted as they are built on boards with UltraRAM: those of a shorter period may take less memory than those of a
+// longer one, which the search takes for impossible. Without UltraRAM it looks at those, too.
 bool bound_is_proven(const Plan& plan);
 // What a plan's bound counts, in words: "in this model", or "with memory as a search reserves it" where engines are counted as they are
 // built, whose memories may then take less than that.
