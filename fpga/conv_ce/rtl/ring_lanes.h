@@ -32,8 +32,8 @@ std::optional<ConvolutionShape> layer_shape(const Graph& graph, const Node& node
 // Whether what it reads is the network's input, flattened or not: no errors go back from there.
 bool reads_network_input(const Graph& graph, const Node& node);
 
-// The network's input as streams carry it. Where nobody reads it but flattenings the host sends it flattened, so that a dense layer's engine
-// has as many multipliers as its period asks for, rather than one for every pixel at least.
+// The network's input as streams carry it. Where nobody reads it but flattenings the host sends it flattened, so that a dense layer's
+// engine has as many multipliers as its period asks for, rather than one for every pixel at least.
 Shape streamed_input(const Graph& graph);
 
 // What a shard holds of channels [begin, end) of a map of `channels`; of a dense layer the range counts elements of the flattened map,

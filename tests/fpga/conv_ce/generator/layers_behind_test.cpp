@@ -133,10 +133,10 @@ TEST_F(LayersBehind, TheNetworksInputMayBeFlattened) {
   const DeviceDesign first = device_design(cut_plan(graph, {{2, 0, 0}}, 5), graph, 0, some_weights);
   ASSERT_EQ(first.shards.size(), 1U);
   EXPECT_EQ(first.shards[0].layer, "fc1");
-  EXPECT_EQ(first.shards[0].engine.kernel, 4);
+  EXPECT_EQ(first.shards[0].engine.kernel, 1);
   EXPECT_FALSE(first.shards[0].error_back);
   ASSERT_FALSE(first.maps.empty());
-  EXPECT_EQ(first.maps[0].channels.size(), 2);
+  EXPECT_EQ(first.maps[0].channels.size(), 32);
   EXPECT_FALSE(first.maps[0].error_back);
   pass_under_icarus(graph, {{1, 20, 3}, {2, 3, 0}});
 }
