@@ -20,17 +20,18 @@ std::vector<std::unique_ptr<Tensor>> make_tensors(const std::vector<Shape>& shap
 
 // Runs add_to(tensor of zeros) and puts the result into `target`, or adds it to what is there; of a part in time its rows alone.
 template <typename T, typename AddTo>
-void deliver(ReferenceTensor<T>& target, bool adds, const MicroBatch& batch, AddTo add_to) {
-  if (!adds && batch.chunks == 1) {
+void deliver(ReferenceTensor<T>& target, bool adds, const MicroBatch* batch, AddTo add_to) {
+  if (!adds && (batch == nullptr || batch->chunks == 1)) {
     std::ranges::fill(target.values(), T{0});
     add_to(target);
     return;
   }
   ReferenceTensor<T> result({.shape = target.shape(), .batch = target.batch()});
   add_to(result);
-  const StepRange rows = chunk_of(batch, target.shape().height);
+  const int64_t height = target.shape().height;
+  const StepRange rows = batch == nullptr ? StepRange{0, height} : chunk_of(*batch, height);
   for (int64_t i = 0; i < target.elements(); ++i) {
-    const int64_t row = i / target.shape().width % target.shape().height;
+    const int64_t row = i / target.shape().width % height;
     if (rows.begin <= row && row < rows.end) target[i] = adds ? target[i] + result[i] : result[i];
   }
 }
@@ -61,7 +62,7 @@ void ReferenceKernel<T>::forward(const ForwardArguments& arguments) {
   check_inputs(spec_, arguments.inputs);
   auto& output = own<T>(arguments.output);
   check_like_output(spec_, &output);
-  deliver(output, spec_.adds_to_output, *arguments.batch, [&](ReferenceTensor<T>& result) { add_output(arguments, result); });
+  deliver(output, spec_.adds_to_output, arguments.batch, [&](ReferenceTensor<T>& result) { add_output(arguments, result); });
   if (spec_.activation) {
     const ActivationMath<T> activation(*spec_.activation);
     for (T& value : output.values()) value = activation(value);
@@ -84,7 +85,7 @@ void ReferenceKernel<T>::error_back(const ErrorBackArguments& arguments) {
   for (size_t input = 0; input < arguments.input_errors.size(); ++input) {
     if (arguments.input_errors[input] == nullptr) continue;
     auto& input_error = own<T>(arguments.input_errors[input]);
-    deliver(input_error, arguments.adds[input] != 0, *arguments.batch,
+    deliver(input_error, arguments.adds[input] != 0, arguments.batch,
             [&](ReferenceTensor<T>& error) { add_input_error(arguments, input, error); });
   }
 }

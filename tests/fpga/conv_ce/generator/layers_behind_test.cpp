@@ -124,10 +124,10 @@ TEST_F(LayersBehind, WeightsLieWhereTheLayerHasThem) {
   };
   lie_there(Graph(dilated_model()), "conv2", 3, 2);
   lie_there(Graph(dilated_model()), "conv3", 2, 2);
-  lie_there(Graph(dense_model()), "fc1", 4, 1);
+  lie_there(Graph(dense_model()), "fc1", 1, 1);
 }
 
-// A flattened input is the input's own map, whole and divided; nobody takes its errors.
+// A flattened input is channels of one pixel, whole and divided; nobody takes its errors.
 TEST_F(LayersBehind, TheNetworksInputMayBeFlattened) {
   const Graph graph(dense_model());
   const DeviceDesign first = device_design(cut_plan(graph, {{2, 0, 0}}, 5), graph, 0, some_weights);
