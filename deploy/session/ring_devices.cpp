@@ -21,6 +21,7 @@
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/gpu_module.h"
 #include "node/ring/training_lead.h"
+#include "partitioner/baseline/kind_parallel.h"
 #include "partitioner/choice/choose.h"
 #include "partitioner/choice/planner.h"
 
@@ -38,10 +39,21 @@ bool is_gpu(const std::string& name) { return shipped_hardware(planned_as(name))
 
 }  // namespace
 
+void check_division(Strategy strategy, const Graph& graph, const Cluster& cluster) {
+  if (strategy != Strategy::kKind) return;
+  check_recurrent(graph);
+  if (cluster.devices.size() < 2)
+    fail(ErrorCode::kUsage,
+         "strategy kind divides recurrent layers between devices, and cluster \"{}\" has one; name one that multiplies and one that takes "
+         "steps, as cpux2 or cpu+vu9p+cpu",
+         cluster.name);
+}
+
 namespace {
 
 std::optional<Plan> plan_as(const Graph& graph, const Job& job, Accounting accounting, const Catalogue& catalogue) {
   Cluster asked = find_cluster(job.cluster);
+  if (!job.strategy.empty()) check_division(strategy_from(job.strategy), graph, asked);
   if (asked.devices.size() == 1 && can_compute_on(asked.devices.front().device) && !needs_plan(asked.devices.front().device))
     return std::nullopt;
   Cluster cluster;

@@ -33,6 +33,8 @@ MakePlan planner_of(Accounting accounting, const std::string& instruction_set, c
 std::string measured_rates(const Job& job);
 // Fails with kUsage on strategies that are compared and never run.
 void check_trained(Strategy strategy);
+// Fails with kUsage on strategy kind where nothing can be divided: no recurrent layer, or one device.
+void check_division(Strategy strategy, const Graph& graph, const Cluster& cluster);
 
 // The kind that computes for a device of this name: itself where this build can drive it, else what stands in for it (device_registry.h).
 std::string computing_kind(const std::string& name, const DeviceOptions& options);

@@ -1,6 +1,9 @@
 #include "deploy/session/steps_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/base/index.h"
@@ -20,25 +23,41 @@ double planned_amount(const Shard& shard, std::string_view name) {
   return 0;
 }
 
+int64_t planned_cycles(const Shard& shard, std::string_view name) {
+  return static_cast<int64_t>(std::min(1e15, planned_amount(shard, name)));
+}
+
+// As many as the port feeds where a plan of before does not say.
+double chains_of(const Shard& shard) {
+  const double chains = planned_amount(shard, "chains");
+  return chains > 0 ? chains : static_cast<double>(kPortBits / kStepElementBits);
+}
+
 std::string why_not_built(const Shard& shard, const Recurrent& cell, const Plan& plan) {
   if (!shard.units.empty()) return "several boards share its steps, which the engine's SystemVerilog does not do yet; give them one board";
   if (cell.cell == CellKind::kGru && !cell.reset_after) return "its reset comes before the product; set reset_after";
   if (plan.arithmetic.wire != ElementType::kFixed16) return "the plan's elements are not of sixteen bits; plan with --bits 16";
-  if (planned_amount(shard, "chained_elements") <= 0) return "the plan does not say how its engine is built; plan again";
+  const double elements = planned_amount(shard, "chained_elements"), chains = chains_of(shard);
+  if (elements <= 0) return "the plan does not say how its engine is built; plan again";
+  constexpr double kMostChains = kPortBits / kStepElementBits;
+  if (chains < 1 || chains > kMostChains || chains != std::floor(chains) || std::fmod(elements, chains) != 0 ||
+      elements / chains > static_cast<double>(kLongestChain))
+    return fmt::format("the plan has {:g} elements in {:g} chains, and up to {:g} chains of 1 to {} elements each are built; plan again",
+                       elements, chains, kMostChains, kLongestChain);
   return "";
 }
 
 // The elements that the plan counts, with memories as deep as the layer fills them.
 PeChainHardware hardware_of_shard(const Shard& shard, const Recurrent& cell, int64_t samples) {
   const auto elements = static_cast<int64_t>(planned_amount(shard, "chained_elements"));
-  const auto chains = static_cast<int64_t>(planned_amount(shard, "chains"));
+  const auto chains = static_cast<int64_t>(chains_of(shard));
   const ChainWork work{.cell = cell.cell,
                        .element_bits = kStepElementBits,
                        .samples = samples,
                        .products = {{cell.hidden, cell.features()}},
                        .chains = chains,
                        .projected = cell.projection};
-  return chain_for(work, elements / (chains > 0 ? chains : kPortBits / kStepElementBits));
+  return chain_for(work, elements / chains);
 }
 
 }  // namespace
@@ -62,8 +81,8 @@ StepsEngine steps_engine_of(const Plan& plan, const Graph& graph, const Shard& s
   if (clock <= 0) fail(ErrorCode::kMismatch, "the plan does not say the clock of device {}; plan again, for boards", shard.device);
   const int64_t samples = plan.micro_batch;
   engine.hardware = hardware_of_shard(shard, cell, samples);
-  engine.planned_cycles[0] = static_cast<int64_t>(planned_amount(shard, "step_cycles_forward"));
-  engine.planned_cycles[1] = static_cast<int64_t>(planned_amount(shard, "step_cycles_back"));
+  engine.planned_cycles[0] = planned_cycles(shard, "step_cycles_forward");
+  engine.planned_cycles[1] = planned_cycles(shard, "step_cycles_back");
   const auto steps = static_cast<double>(node.output.height);
   for (const PhaseEngine& phase : shard.phases) {
     if (phase.phase == Phase::kParameterGradient) continue;

@@ -36,6 +36,9 @@ BatchRing::BatchRing(const PlanTask& task) : task_(&task) {
   if (task.models.empty() || task.models.size() != task.cluster.devices.size())
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
   if (task.options.mini_batch < 1) fail(ErrorCode::kUsage, "mini-batch {} is below 1", task.options.mini_batch);
+  if (task.options.time_chunks > 1)
+    fail(ErrorCode::kUsage, "strategies data and model take sequences whole, and not in {} chunks of time; plan with hybrid, layer or kind",
+         task.options.time_chunks);
   for (const Link& link : links_of(task.cluster)) {
     auto rate = static_cast<double>(link.forward_bits_per_second);
     if (link.shared_bits_per_second > 0) rate = std::min(rate, static_cast<double>(link.shared_bits_per_second));

@@ -108,6 +108,13 @@ class KindSearch {
           "cluster in the order of the layers",
           graph_.model().name);
     }
+    if (task_.options.divide_all && devices_ == 1) {
+      reason.resource = "devices";
+      reason.missing = 1;
+      reason.text = fmt::format("one device has both parts of every recurrent layer of {}; name two or more, or let layers be whole",
+                                graph_.model().name);
+    }
+    if (Reason crowd = boards_without_cells(); !crowd.text.empty()) return crowd;
     const auto most = static_cast<double>(units_.size());
     // Boards side by side share what one of them would make.
     size_t takers = 0;
@@ -183,6 +190,31 @@ class KindSearch {
     return reason;
   }
 
+  // Boards side by side share the steps of one layer, a cell at least to each.
+  Reason boards_without_cells() const {
+    int64_t cells = 0;
+    for (const Unit& unit : units_)
+      if (unit.part == Part::kSteps) cells = std::max(cells, std::get<Recurrent>(head_of(unit).layer.operation).hidden);
+    Reason reason;
+    size_t begin = 0;
+    for (size_t d = 0; d <= devices_; ++d) {
+      if (d < devices_ && costs_.is_board(d)) continue;
+      if (const auto boards = static_cast<int64_t>(d - begin); boards > cells) {
+        reason.device = static_cast<int64_t>(begin);
+        reason.resource = "cells";
+        reason.missing = static_cast<double>(boards - cells);
+        reason.text = fmt::format(
+            "devices {} to {}, {} boards side by side, would share the steps of one recurrent layer, and none of {} has more than {} "
+            "cells; "
+            "use {} boards at most",
+            begin, d - 1, boards, graph_.model().name, cells, cells);
+      }
+      begin = d + 1;
+    }
+    return reason;
+  }
+  const Node& head_of(const Unit& unit) const { return graph_.node(graph_.groups()[static_cast<size_t>(unit.group)].head); }
+
   // Into the shard of its x W: the time of those gradients, and the memory of the steps' parameters.
   void add_lent_steps(size_t device, const Unit& steps, Shard& shard, const std::vector<ChannelRange>& units,
                       std::vector<ParameterHome>& homes) const {
@@ -255,6 +287,9 @@ std::vector<int64_t> sizes_to_try(const PlanTask& task) {
   if (task.options.accounting != Accounting::kFull)
     fail(ErrorCode::kUsage, "mode {} compares what whole mini-batches take; leave --accounting fpdeep out",
          name_of(task.options.pair_mode));
+  if (task.options.time_chunks > 1)
+    fail(ErrorCode::kUsage, "mode {} takes sequences whole; leave --time-chunks {} out", name_of(task.options.pair_mode),
+         task.options.time_chunks);
   if (task.options.micro_batch != 0 && task.options.micro_batch != task.options.mini_batch)
     fail(ErrorCode::kUsage, "mode {} takes a mini-batch at once, of one micro-batch; leave --micro-batch {} out",
          name_of(task.options.pair_mode), task.options.micro_batch);
@@ -277,11 +312,7 @@ void check_task(const PlanTask& task) {
     fail(ErrorCode::kUsage, "a cluster of {} devices comes with {} cost models", task.cluster.devices.size(), task.models.size());
   if (!task.options.pins.empty() || !task.options.cuts.empty())
     fail(ErrorCode::kUsage, "strategy kind finds its own cuts; leave --pin and --cut out, or plan with hybrid");
-  const auto recurrent = [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; };
-  if (std::ranges::none_of(task.graph->nodes(), recurrent))
-    fail(ErrorCode::kUsage,
-         "strategy kind divides recurrent layers into products with the inputs and steps, and {} has none; plan with hybrid",
-         task.graph->model().name);
+  check_recurrent(*task.graph);
 }
 
 }  // namespace
@@ -323,6 +354,14 @@ void choose_chunks(const PlanTask& task, const KindSearch& search, double period
 
 }  // namespace
 }  // namespace by_kind
+
+void check_recurrent(const Graph& graph) {
+  const auto recurrent = [](const Node& node) { return role_of(node.layer.operation) == Role::kRecurrence; };
+  if (std::ranges::none_of(graph.nodes(), recurrent))
+    fail(ErrorCode::kUsage,
+         "strategy kind divides recurrent layers into products with the inputs and steps, and {} has none; plan with hybrid",
+         graph.model().name);
+}
 
 Outcome plan_by_kind(const PlanTask& task) {
   const auto start = std::chrono::steady_clock::now();

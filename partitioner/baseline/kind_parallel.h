@@ -19,5 +19,7 @@
 namespace millrace {
 
 Outcome plan_by_kind(const PlanTask& task);
+// Fails with kUsage where no layer is recurrent.
+void check_recurrent(const Graph& graph);
 
 }  // namespace millrace

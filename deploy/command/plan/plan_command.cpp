@@ -35,6 +35,7 @@
 #include "deploy/session/pair_laps.h"
 #include "deploy/session/plan_inference.h"
 #include "deploy/session/ring_check.h"
+#include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
 #include "deploy/session/word_meaning.h"
 #include "partitioner/baseline/explain_kind.h"
@@ -96,6 +97,9 @@ void check_kind_options(const PlanFlags& flags, Strategy strategy) {
   for (const char* name : {"--laps", "--engine", "--divide", "--mode"})
     if (strategy != Strategy::kKind && std::ranges::find(flags.given, name) != flags.given.end())
       fail(ErrorCode::kUsage, "{} has no effect without --strategy kind; leave it out, or add that", name);
+  if (strategy == Strategy::kKind && std::ranges::find(flags.given, "--balance") != flags.given.end())
+    fail(ErrorCode::kUsage,
+         "--balance has no effect with --strategy kind, where parameters lie beside the products of their layer; leave it out");
 }
 
 // LAYER=DEVICE
@@ -311,9 +315,13 @@ int plan_model(const PlanFlags& flags) {
   CostModels models = flags.inference ? models_for(asked.cluster, catalogue, arithmetic)
                                       : models_for(asked.cluster, catalogue, arithmetic, accounting, graph, chains);
   asked.models = models.of_devices;
+  if (!flags.engine.empty() && !some_dedicated(models))
+    fail(ErrorCode::kUsage, "--engine {}: cluster \"{}\" has no board to build it on; leave it out, or name one", flags.engine,
+         cluster_name);
   asked.options = options_of(flags, job, models);
   asked.options.arithmetic = arithmetic;
   asked.options.time_chunks = time_chunks;
+  check_division(asked.options.strategy, graph, asked.cluster);
   account(asked, accounting);
 
   const bool orders = flags.order != "given" || !flags.replicas.empty();
@@ -534,7 +542,8 @@ void add_plan_command(CLI::App& app, Invocation& invocation) {
                             "samples per message [1 on FPGAs unless weights off chip ask for more, else what is fastest]"),
         1, text::kMostBatch);
   training.add_flag("--recompute", flags->recompute, kRecomputeHelp);
-  training.add_option("--time-chunks", flags->time_chunks, "parts that train takes sequences in, or auto [auto: as many as gain 1%]");
+  not_empty(
+      training.add_option("--time-chunks", flags->time_chunks, "parts that train takes sequences in, or auto [auto: as many as gain 1%]"));
   training.add_option("--accounting", flags->accounting, kFullAccounting);
   training.add_option("--optimizer", flags->optimizer, "sgd, momentum, nesterov, adam, adamw [sgd where there are FPGAs, else momentum]");
   not_empty(

@@ -26,6 +26,7 @@
 #include "deploy/session/accounting.h"
 #include "deploy/session/catalogue_registry.h"
 #include "deploy/session/cost_models.h"
+#include "deploy/session/ring_devices.h"
 #include "deploy/session/ring_flags.h"
 #include "deploy/session/simulate_ranks.h"
 #include "node/simulate/simulation_page.h"
@@ -87,6 +88,7 @@ Plan made_plan(const SimulateFlags& flags) {
   const CostModels models = models_for(task.cluster, catalogue, task.options.arithmetic, accounting, graph);
   task.models = models.of_devices;
   task.options.strategy = strategy_from(flags.strategy);
+  check_division(task.options.strategy, graph, task.cluster);
   if (std::any_of(task.models.begin(), task.models.end(), [](const CostModel* model) { return model->dedicated_engines(); }))
     task.options.optimizer.kind = OptimizerKind::kSgd;
   if (!flags.alignment.empty()) task.options.alignment = alignment_from(flags.alignment);
